@@ -1,0 +1,54 @@
+//! The reply writer that every command handler writes to.
+
+use bytes::Bytes;
+
+/// The protocol version of a connection, set by `HELLO`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Protocol {
+    /// RESP2, the version of a connection that never sent `HELLO 3`.
+    #[default]
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+/// A sink for exactly one reply (nested replies follow their header in order).
+///
+/// Aggregates announce their length first: after `array(n)` come `n` replies, after `map(n)` come `2 n`.
+/// A writer turns each call into its own form: RESP2 bytes, RESP3 bytes, Lua values, embedded results.
+/// Types that RESP2 lacks fall back as Redis does (map to flat array, double to bulk, boolean to 0/1,
+/// verbatim to bulk, null to `$-1`).
+pub trait Reply {
+    /// The protocol whose shapes the reader expects: a few commands answer differently in each.
+    fn protocol(&self) -> Protocol;
+    /// `+text`; `text` holds no CR or LF.
+    fn simple(&mut self, text: &str);
+    /// `-text`; starts with the code (`ERR`, `WRONGTYPE`); CR and LF are replaced by spaces.
+    fn error(&mut self, text: &[u8]);
+    /// `:n`.
+    fn integer(&mut self, n: i64);
+    /// A binary-safe string.
+    fn bulk(&mut self, bytes: &[u8]);
+    /// A binary-safe string, by reference: large values are sent from where they lie.
+    fn shared(&mut self, bytes: Bytes);
+    /// The absent value (`$-1` in RESP2, `_` in RESP3).
+    fn null(&mut self);
+    /// The absent aggregate (`*-1` in RESP2, `_` in RESP3).
+    fn null_array(&mut self);
+    /// Header of an array of `len` replies.
+    fn array(&mut self, len: usize);
+    /// Header of a map of `len` pairs.
+    fn map(&mut self, len: usize);
+    /// Header of a set of `len` replies.
+    fn set(&mut self, len: usize);
+    /// Header of an out-of-band push of `len` replies (an array in RESP2).
+    fn push(&mut self, len: usize);
+    /// A double, printed with the shortest digits that read back the same.
+    fn double(&mut self, value: f64);
+    /// A boolean (`:1` or `:0` in RESP2).
+    fn boolean(&mut self, value: bool);
+    /// A verbatim string; `format` is three characters (`txt`, `mkd`).
+    fn verbatim(&mut self, format: &[u8; 3], text: &[u8]);
+    /// A number beyond 64 bits, as decimal digits.
+    fn big_number(&mut self, digits: &str);
+}
