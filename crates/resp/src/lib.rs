@@ -1,0 +1,28 @@
+//! RESP2 and RESP3: the request parser, the reply writers, and an owned reply value for clients.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`parse`](parse()) | requests: arguments as slices of the read buffer, nothing copied |
+//! | `inline` | the quoting rules of requests typed by hand |
+//! | `reply` | [`Reply`], what a command handler writes to |
+//! | `write` | [`RespWriter`], the `Reply` that makes RESP bytes |
+//! | `double` | how a double is printed |
+//! | `value`, `decode` | replies as read by a client |
+
+mod decode;
+mod double;
+mod error;
+mod inline;
+mod length;
+mod parse;
+mod reply;
+mod value;
+mod write;
+
+pub use decode::{DecodeError, DecodeLimits, Decoder, decode};
+pub use double::DoubleBuffer;
+pub use error::ProtocolError;
+pub use parse::{Limits, Parsed, Resume, parse, recycle};
+pub use reply::{Protocol, Reply};
+pub use value::Value;
+pub use write::{RespWriter, SHARED_LEN_MIN, encode_command};
