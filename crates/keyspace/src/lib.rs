@@ -1,1 +1,51 @@
-//! See the package description.
+//! Petrel's keyspace: databases of keys shared by all threads, without sockets or wire formats.
+//!
+//! Memory is shared and divided into stripes, each with a lock of its own; whoever wants a key locks its stripe, works
+//! and lets go. Every change goes through a mutator that records one [`Effect`]. The layout of an entry is
+//! drawn in `entry.rs`, of a table in `table.rs`, the locks in [`lock`].
+//!
+//! ```
+//! use petrel_keyspace::{Keyspace, Options, Value};
+//!
+//! let keyspace = Keyspace::new(&Options::default());
+//! let mut handle = keyspace.attach(); // one per thread
+//! handle.store(0, b"greeting", Value::Bytes(b"hello"), None);
+//! assert_eq!(handle.load(0, b"greeting").as_deref(), Some(&b"hello"[..]));
+//! assert!(handle.delete(0, b"greeting"));
+//! ```
+
+mod access;
+mod bucket;
+mod counters;
+mod database;
+mod effect;
+mod embed;
+mod entry;
+mod handle;
+mod hash;
+pub mod heap;
+mod keyspace;
+pub mod lock;
+mod policy;
+mod prefetch;
+mod scan;
+mod string;
+mod stripe;
+mod sweep;
+mod table;
+mod transaction;
+mod watch;
+
+pub use access::View;
+pub use counters::{DbStats, Stats};
+pub use database::Cleared;
+pub use effect::{Effect, EffectSink, Removal};
+pub use embed::Update;
+pub use entry::{BLOB_MIN, Kind, StrRef, Value, parse_int};
+pub use handle::{Handle, Key};
+pub use hash::{KeyHash, KeyHasher};
+pub use keyspace::{Keyspace, Options};
+pub use policy::Policy;
+pub use scan::Cursor;
+pub use string::AddError;
+pub use transaction::WatchedKey;

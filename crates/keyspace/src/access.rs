@@ -1,0 +1,309 @@
+//! Reading keys, and the mutators: the only functions that change one. Each records its effect.
+//!
+//! Every method demands that the stripes of its keys are held.
+
+use crate::effect::{Effect, Removal};
+use crate::entry::{Entry, Kind, StrRef, Value};
+use crate::handle::{Handle, Key};
+use crate::table::Position;
+use std::marker::PhantomData;
+
+/// A key's value where it lies, for as long as nothing is changed.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    entry: Entry,
+    alive: PhantomData<&'a ()>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(entry: Entry) -> Self {
+        View { entry, alive: PhantomData }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &'a [u8] {
+        self.entry.key()
+    }
+
+    /// How the value is held.
+    pub fn kind(&self) -> Kind {
+        self.entry.kind()
+    }
+
+    /// The string.
+    pub fn value(&self) -> StrRef<'a> {
+        self.entry.value()
+    }
+
+    /// Expiry as Unix time in milliseconds.
+    pub fn expiry(&self) -> Option<i64> {
+        self.entry.expiry()
+    }
+
+    /// Type name as `TYPE` answers it.
+    pub fn type_name(&self) -> &'static str {
+        "string"
+    }
+
+    /// Encoding name as `OBJECT ENCODING` answers it.
+    pub fn encoding(&self) -> &'static str {
+        self.entry.encoding()
+    }
+
+    /// Bytes that key and value occupy, without their table slot.
+    pub fn footprint(&self) -> usize {
+        self.entry.footprint()
+    }
+
+    pub(crate) fn access(&self) -> u32 {
+        self.entry.access()
+    }
+}
+
+impl Handle {
+    /// Reads a key: counts a hit or a miss and a use of the key.
+    #[inline]
+    pub fn read(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
+        let Some((_, entry)) = self.find_alive(db, key) else {
+            self.counters.misses.add(1);
+            return None;
+        };
+        self.counters.hits.add(1);
+        self.use_entry(entry);
+        Some(View::new(entry))
+    }
+
+    /// Looks at a key as a write command does: a use of the key, but neither hit nor miss.
+    #[inline]
+    pub fn look(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
+        let (_, entry) = self.find_alive(db, key)?;
+        self.use_entry(entry);
+        Some(View::new(entry))
+    }
+
+    /// Looks at a key without leaving a trace (`OBJECT`, `TTL`, `DEBUG`).
+    pub fn peek(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
+        let (_, entry) = self.find_alive(db, key)?;
+        Some(View::new(entry))
+    }
+
+    /// Counts a read that found its key, or did not, for commands that look without reading.
+    pub fn count_read(&mut self, found: bool) {
+        let counters = &self.counters;
+        if found { counters.hits.add(1) } else { counters.misses.add(1) }
+    }
+
+    /// Sets a key to a string; `expiry` in Unix milliseconds. True if the key existed.
+    pub fn put(&mut self, db: u16, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) -> bool {
+        let found = self.find(db, key);
+        let existed = found.is_some_and(|(_, entry)| !self.is_expired(entry));
+        let entry = match found {
+            Some((_, entry))
+                if entry.overwrite(&value, expiry, self.clock.kept(entry.access())) =>
+            {
+                entry
+            }
+            Some((at, old)) => {
+                let access = self.clock.kept(old.access());
+                let entry = Entry::new(&mut self.cache, key.bytes, value, expiry, access);
+                self.replace_entry(db, key, at, old, entry);
+                self.bury(old);
+                entry
+            }
+            None => {
+                let access = self.clock.initial();
+                let entry = Entry::new(&mut self.cache, key.bytes, value, expiry, access);
+                self.insert_entry(db, key, entry);
+                entry
+            }
+        };
+        let effect = Effect::Put { key: key.bytes, value: entry.value(), expiry };
+        self.record(db, key, &effect);
+        existed
+    }
+
+    /// Removes a key; true if it existed.
+    pub fn remove(&mut self, db: u16, key: Key<'_>) -> bool {
+        match self.find_alive(db, key) {
+            Some((at, entry)) => {
+                self.remove_at(db, key, at, entry, Removal::Deleted);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Sets or clears (`None`) the expiry of a key, in Unix milliseconds; one in the past removes the key.
+    /// True if the key existed.
+    pub fn set_expiry(&mut self, db: u16, key: Key<'_>, expiry: Option<i64>) -> bool {
+        let Some((at, old)) = self.find_alive(db, key) else { return false };
+        if expiry.is_some_and(|at| at <= self.now_ms) {
+            self.remove_at(db, key, at, old, Removal::Deleted);
+            return true;
+        }
+        let entry = old.with_expiry(&mut self.cache, expiry);
+        if entry != old {
+            self.replace_entry(db, key, at, old, entry);
+            self.bury_hollow(old);
+        }
+        self.record(db, key, &Effect::Expire { key: key.bytes, expiry });
+        true
+    }
+
+    /// Makes the change that an effect describes, through the mutators above.
+    pub fn apply(&mut self, db: u16, effect: &Effect<'_>) {
+        let Some(bytes) = effect.key() else {
+            match *effect {
+                Effect::Clear => drop(self.clear(Some(db))),
+                Effect::Swap { with } => self.swap(db, with),
+                _ => unreachable!("every other effect has a key"),
+            }
+            return;
+        };
+        let key = self.key(bytes);
+        match *effect {
+            Effect::Put { value: StrRef::Bytes(value), expiry, .. } => {
+                self.put(db, key, Value::from_text(value), expiry);
+            }
+            Effect::Put { value: StrRef::Int(n), expiry, .. } => {
+                self.put(db, key, Value::Int(n), expiry);
+            }
+            Effect::Put { value: StrRef::Blob(value), expiry, .. } => {
+                self.put(db, key, Value::Blob(value.clone()), expiry);
+            }
+            Effect::Remove { why, .. } => {
+                if let Some((at, entry)) = self.find(db, key) {
+                    self.remove_at(db, key, at, entry, why);
+                }
+            }
+            Effect::Expire { expiry, .. } => {
+                self.set_expiry(db, key, expiry);
+            }
+            Effect::Add { delta, .. } => {
+                let _ = self.add(db, key, delta);
+            }
+            Effect::Write { offset, bytes, .. } => {
+                self.write_range(db, key, offset, bytes);
+            }
+            Effect::Clear | Effect::Swap { .. } => {}
+        }
+    }
+
+    /// Tells the consumers of effects. With none this is two predictable branches.
+    #[inline]
+    pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        if self.stripe(key.hash).watched.is_some() {
+            self.touch_watched(db, key);
+        }
+        if let Some(sink) = &mut self.sink {
+            sink.record(db, effect);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
+        self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)
+    }
+
+    /// Finds a key that has not expired; one that has is removed.
+    #[inline]
+    pub(crate) fn find_alive(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
+        let (at, entry) = self.find(db, key)?;
+        if self.is_expired(entry) {
+            self.remove_at(db, key, at, entry, Removal::Expired);
+            return None;
+        }
+        Some((at, entry))
+    }
+
+    #[inline]
+    pub(crate) fn is_expired(&self, entry: Entry) -> bool {
+        entry.expiry().is_some_and(|at| at <= self.now_ms)
+    }
+
+    /// Removes an entry and records why.
+    pub(crate) fn remove_at(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        at: Position,
+        entry: Entry,
+        why: Removal,
+    ) {
+        let hasher = &self.ks.hasher;
+        let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
+        let before = table.footprint();
+        let retired = table.remove(at, |key| hasher.hash(key));
+        let table_delta = table.footprint() as i64 - before as i64;
+        let db_counters = &self.counters.dbs[usize::from(db)];
+        db_counters.keys.add(-1);
+        db_counters.volatile.add(-i64::from(entry.has_expiry()));
+        self.count_bytes(table_delta, -(entry.footprint() as i64));
+        match why {
+            Removal::Deleted => {}
+            Removal::Expired => self.counters.expired.add(1),
+            Removal::Evicted => self.counters.evicted.add(1),
+        }
+        self.bury(entry);
+        if let Some(array) = retired {
+            self.retire(array);
+        }
+        self.record(db, key, &Effect::Remove { key: key.bytes, why });
+    }
+
+    pub(crate) fn insert_entry(&mut self, db: u16, key: Key<'_>, entry: Entry) {
+        let hasher = &self.ks.hasher;
+        let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
+        let before = table.footprint();
+        let retired = table.insert(key.hash, entry, |key| hasher.hash(key));
+        let table_delta = table.footprint() as i64 - before as i64;
+        let db_counters = &self.counters.dbs[usize::from(db)];
+        db_counters.keys.add(1);
+        db_counters.volatile.add(i64::from(entry.has_expiry()));
+        self.count_bytes(table_delta, entry.footprint() as i64);
+        if let Some(array) = retired {
+            self.retire(array);
+        }
+    }
+
+    /// Puts `entry` in the place of `old`, which is still readable and the caller's to bury.
+    pub(crate) fn replace_entry(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        at: Position,
+        old: Entry,
+        entry: Entry,
+    ) {
+        self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
+        let volatile = i64::from(entry.has_expiry()) - i64::from(old.has_expiry());
+        if volatile != 0 {
+            self.counters.dbs[usize::from(db)].volatile.add(volatile);
+        }
+        self.count_bytes(0, entry.footprint() as i64 - old.footprint() as i64);
+    }
+
+    #[inline]
+    pub(crate) fn count_bytes(&self, table: i64, entries: i64) {
+        if table != 0 {
+            self.counters.table_bytes.add(table);
+        }
+        if table + entries != 0 {
+            self.counters.used.add(table + entries);
+        }
+    }
+
+    #[inline]
+    fn use_entry(&self, entry: Entry) {
+        if self.touch {
+            self.clock.touch(entry);
+        }
+    }
+
+    #[cold]
+    fn touch_watched(&mut self, db: u16, key: Key<'_>) {
+        if let Some(watched) = &mut self.stripe(key.hash).watched {
+            watched.touch(db, key.bytes);
+        }
+    }
+}

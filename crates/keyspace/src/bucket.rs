@@ -1,0 +1,165 @@
+//! One cache line of the table: eight slots of eight bytes, 16 bits of hash and 48 bits of address each.
+//!
+//! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is atomic and written
+//! relaxed, because the prefetch pass of a batch peeks at buckets whose stripe it does not hold; whoever holds
+//! the stripe is the only writer.
+
+use crate::entry::Entry;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Slots in a bucket.
+pub(crate) const SLOTS: usize = 8;
+
+/// Largest displacement that a slot can say exactly; the next value means "this far or farther".
+pub(crate) const DISPLACEMENT_MAX: u32 = 3;
+
+const DISPLACEMENT_BITS: u64 = 0b011;
+const VOLATILE_BIT: u64 = 0b100;
+const FLAG_BITS: u64 = 0b111;
+
+/// Eight slots. An empty slot has the tag 0.
+#[repr(C, align(64))]
+pub(crate) struct Bucket {
+    tags: [AtomicU64; 2],
+    low: [AtomicU32; SLOTS],
+    high: [AtomicU16; SLOTS],
+}
+
+/// What a slot says without its entry being read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    word: u64,
+}
+
+impl Slot {
+    pub fn new(entry: Entry, displacement: u32, volatile: bool) -> Self {
+        let volatile = if volatile { VOLATILE_BIT } else { 0 };
+        Slot {
+            word: entry.address() as u64 | u64::from(displacement.min(DISPLACEMENT_MAX)) | volatile,
+        }
+    }
+
+    pub fn entry(self) -> Entry {
+        // SAFETY: a slot is made from a live entry, and slots are cleared before their entry is freed.
+        unsafe { Entry::from_address(self.address()) }
+    }
+
+    pub fn address(self) -> usize {
+        (self.word & !FLAG_BITS) as usize
+    }
+
+    /// Buckets between the entry's home and this one; [`DISPLACEMENT_MAX`] means "or more".
+    pub fn displacement(self) -> u32 {
+        (self.word & DISPLACEMENT_BITS) as u32
+    }
+
+    /// True if the entry has an expiry.
+    pub fn is_volatile(self) -> bool {
+        self.word & VOLATILE_BIT != 0
+    }
+}
+
+/// A set of slot numbers, iterated in ascending order.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotSet(u32);
+
+impl SlotSet {
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+}
+
+impl Iterator for SlotSet {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let slot = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(slot)
+    }
+}
+
+impl Bucket {
+    /// Slots whose tag is `tag`.
+    #[inline]
+    pub fn matches(&self, tag: u16) -> SlotSet {
+        SlotSet(self.equal(tag))
+    }
+
+    /// Slots in use.
+    #[inline]
+    pub fn used(&self) -> SlotSet {
+        SlotSet(!self.equal(0) & 0xff)
+    }
+
+    /// The first empty slot.
+    #[inline]
+    pub fn vacancy(&self) -> Option<usize> {
+        let empty = self.equal(0);
+        (empty != 0).then(|| empty.trailing_zeros() as usize)
+    }
+
+    /// True if no slot is empty: a search goes on to the next bucket.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.equal(0) == 0
+    }
+
+    #[inline]
+    pub fn slot(&self, i: usize) -> Slot {
+        let high = u64::from(self.high[i].load(Relaxed));
+        Slot { word: high << 32 | u64::from(self.low[i].load(Relaxed)) }
+    }
+
+    pub fn tag(&self, i: usize) -> u16 {
+        (self.tags[i / 4].load(Relaxed) >> (i % 4 * 16)) as u16
+    }
+
+    pub fn set(&self, i: usize, tag: u16, slot: Slot) {
+        self.replace(i, slot);
+        self.set_tag(i, tag);
+    }
+
+    /// Changes the slot's entry or flags; the tag stays.
+    pub fn replace(&self, i: usize, slot: Slot) {
+        self.low[i].store(slot.word as u32, Relaxed);
+        self.high[i].store((slot.word >> 32) as u16, Relaxed);
+    }
+
+    pub fn clear(&self, i: usize) {
+        self.set_tag(i, 0);
+    }
+
+    fn set_tag(&self, i: usize, tag: u16) {
+        let shift = i % 4 * 16;
+        let word = self.tags[i / 4].load(Relaxed) & !(0xffff << shift);
+        self.tags[i / 4].store(word | u64::from(tag) << shift, Relaxed);
+    }
+
+    /// Bit set of the slots whose tag equals `tag`.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn equal(&self, tag: u16) -> u32 {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set_epi64x, _mm_set1_epi16,
+        };
+        let (low, high) = (self.tags[0].load(Relaxed), self.tags[1].load(Relaxed));
+        // SAFETY: SSE2 is part of every x86-64; the intrinsics touch registers only.
+        unsafe {
+            let tags = _mm_set_epi64x(high as i64, low as i64);
+            let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag as i16));
+            _mm_movemask_epi8(_mm_packs_epi16(equal, equal)) as u32 & 0xff
+        }
+    }
+
+    /// Bit set of the slots whose tag equals `tag`.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline]
+    fn equal(&self, tag: u16) -> u32 {
+        (0..SLOTS).fold(0, |set, i| set | u32::from(self.tag(i) == tag) << i)
+    }
+}

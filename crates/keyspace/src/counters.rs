@@ -1,0 +1,84 @@
+//! Figures that every thread keeps for itself: only the owner writes, anyone sums.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// A figure with one writer; adding costs a plain load and store.
+#[derive(Default)]
+pub(crate) struct Cell(AtomicI64);
+
+impl Cell {
+    #[inline]
+    pub fn add(&self, n: i64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    pub fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// Keys of one database, as far as one thread added and removed them.
+#[derive(Default)]
+pub(crate) struct DbCounters {
+    pub keys: Cell,
+    pub volatile: Cell,
+}
+
+/// One thread's figures, on cache lines of their own.
+#[repr(align(128))]
+pub(crate) struct Counters {
+    /// Odd while the thread is inside a batch: what was retired before may still be peeked at.
+    pub batch: AtomicU64,
+    pub used: Cell,
+    pub table_bytes: Cell,
+    pub hits: Cell,
+    pub misses: Cell,
+    pub expired: Cell,
+    pub evicted: Cell,
+    pub dbs: Box<[DbCounters]>,
+}
+
+impl Counters {
+    pub fn new(databases: usize) -> Self {
+        Counters {
+            batch: AtomicU64::new(0),
+            used: Cell::default(),
+            table_bytes: Cell::default(),
+            hits: Cell::default(),
+            misses: Cell::default(),
+            expired: Cell::default(),
+            evicted: Cell::default(),
+            dbs: (0..databases).map(|_| DbCounters::default()).collect(),
+        }
+    }
+}
+
+/// Sums over all threads.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Bytes of entries, blobs and tables: what `maxmemory` limits.
+    pub used: u64,
+    /// Of these, bytes of hash tables.
+    pub tables: u64,
+    /// Reads that found their key.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys removed because their time had passed.
+    pub expired: u64,
+    /// Keys removed to stay under the memory limit.
+    pub evicted: u64,
+}
+
+/// Size of one database.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DbStats {
+    /// Keys, those whose time has passed but which nobody has noticed yet included.
+    pub keys: u64,
+    /// Keys with a time to live.
+    pub volatile: u64,
+}

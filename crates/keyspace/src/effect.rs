@@ -1,0 +1,94 @@
+//! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes learn from.
+
+use crate::entry::StrRef;
+
+/// One change of one key (or of a whole database), deterministic: times are absolute, generated values resolved.
+///
+/// Applying an effect with [`crate::Handle::apply`] makes the same change through the same mutators.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect<'a> {
+    /// The key holds this string and this expiry from now on, whatever it held before: a register is set.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// Its value.
+        value: StrRef<'a>,
+        /// Expiry in Unix milliseconds.
+        expiry: Option<i64>,
+    },
+    /// The key is gone.
+    Remove {
+        /// The key.
+        key: &'a [u8],
+        /// What removed it.
+        why: Removal,
+    },
+    /// The key's expiry changed, its value did not.
+    Expire {
+        /// The key.
+        key: &'a [u8],
+        /// Expiry in Unix milliseconds; `None` after `PERSIST`.
+        expiry: Option<i64>,
+    },
+    /// A number was added to an integer; expiry is kept. A missing key counts as 0.
+    Add {
+        /// The key.
+        key: &'a [u8],
+        /// What was added.
+        delta: i64,
+    },
+    /// Bytes were written into a string from `offset` on, which zeros reach if it was shorter; expiry is kept.
+    Write {
+        /// The key.
+        key: &'a [u8],
+        /// Where the bytes begin.
+        offset: usize,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// Every key of the database is gone.
+    Clear,
+    /// The database changed places with another.
+    Swap {
+        /// Number of the other database.
+        with: u16,
+    },
+}
+
+impl<'a> Effect<'a> {
+    /// The key that changed; none if a whole database did.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match *self {
+            Effect::Put { key, .. }
+            | Effect::Remove { key, .. }
+            | Effect::Expire { key, .. }
+            | Effect::Add { key, .. }
+            | Effect::Write { key, .. } => Some(key),
+            Effect::Clear | Effect::Swap { .. } => None,
+        }
+    }
+}
+
+/// Why a key was removed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Removal {
+    /// By a command.
+    Deleted,
+    /// Its time to live had passed.
+    Expired,
+    /// To stay under the memory limit.
+    Evicted,
+}
+
+/// A consumer of effects. It is called under the key's stripe lock, on the thread that made the change: it copies
+/// what it needs and returns.
+pub trait EffectSink: Send {
+    /// Learns of one effect in database `db`.
+    fn record(&mut self, db: u16, effect: &Effect<'_>);
+}
+
+impl<F: FnMut(u16, &Effect<'_>) + Send> EffectSink for F {
+    fn record(&mut self, db: u16, effect: &Effect<'_>) {
+        self(db, effect);
+    }
+}

@@ -1,0 +1,533 @@
+//! One key with its value: a single heap block, contiguous, no field that the key does not use.
+//!
+//! ```text
+//!  0        1            4          6          8
+//! +--------+------------+----------+----------+---------+----------+---------+-----+--------+
+//! | kind   | access     | key_len  | val_len  | [wide]  | [expiry] | [fixed] | key | inline |
+//! | + flags| (24 bits)  | u16      | u16      | u64     | i64 ms   | 8 / 32  |     | value  |
+//! +--------+------------+----------+----------+---------+----------+---------+-----+--------+
+//! ```
+//!
+//! `wide` holds the key's length where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
+//! an [`Kind::Int`] or the reference-counted [`Bytes`] of a [`Kind::Blob`]; an inline string follows its key.
+
+use crate::heap::{Cache, usable};
+use bytes::Bytes;
+use std::ptr::{self, NonNull};
+
+/// Values from this length on are reference-counted blobs: received into their own allocation, sent without a copy.
+pub const BLOB_MIN: usize = 16 * 1024;
+
+/// Longest string whose `OBJECT ENCODING` is `embstr`.
+const EMBSTR_MAX: usize = 44;
+
+const KIND_MASK: u8 = 0b0000_0111;
+const EXPIRY: u8 = 0b0000_1000;
+const WIDE: u8 = 0b0001_0000;
+const RAW: u8 = 0b0010_0000;
+
+const HEADER: usize = 8;
+const KEY_LEN_AT: usize = 4;
+const VAL_LEN_AT: usize = 6;
+
+/// How a value is held in its entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A string shorter than [`BLOB_MIN`], inline after the key.
+    Str = 0,
+    /// A string that is the canonical decimal form of an `i64`.
+    Int = 1,
+    /// A string of [`BLOB_MIN`] bytes or more.
+    Blob = 2,
+}
+
+impl Kind {
+    const fn fixed(self) -> usize {
+        match self {
+            Kind::Str => 0,
+            Kind::Int => 8,
+            Kind::Blob => size_of::<Bytes>(),
+        }
+    }
+
+    fn of(meta: u8) -> Self {
+        match meta & KIND_MASK {
+            0 => Kind::Str,
+            1 => Kind::Int,
+            _ => Kind::Blob,
+        }
+    }
+}
+
+/// Offset of the key by the low five bits of the meta byte: kind, expiry, wide.
+const KEY_AT: [u8; 32] = {
+    let mut table = [0u8; 32];
+    let mut meta = 0;
+    while meta < 32 {
+        let fixed = match meta as u8 & KIND_MASK {
+            0 => Kind::Str.fixed(),
+            1 => Kind::Int.fixed(),
+            _ => Kind::Blob.fixed(),
+        };
+        let wide = if meta as u8 & WIDE != 0 { 8 } else { 0 };
+        let expiry = if meta as u8 & EXPIRY != 0 { 8 } else { 0 };
+        table[meta] = (HEADER + wide + expiry + fixed) as u8;
+        meta += 1;
+    }
+    table
+};
+
+/// A string value to be stored.
+#[derive(Clone, Debug)]
+pub enum Value<'a> {
+    /// Bytes to be copied (turned into a blob when long).
+    Bytes(&'a [u8]),
+    /// An integer.
+    Int(i64),
+    /// Bytes taken over by reference; shorter ones than [`BLOB_MIN`] are copied.
+    Blob(Bytes),
+    /// Bytes that an `APPEND` or `SETRANGE` made: as `Blob`, but never said to be `embstr`.
+    Raw(Bytes),
+}
+
+impl<'a> Value<'a> {
+    /// The value of a string command's argument: an integer where the text is one in canonical form.
+    pub fn from_text(text: &'a [u8]) -> Self {
+        match parse_int(text) {
+            Some(n) => Value::Int(n),
+            None => Value::Bytes(text),
+        }
+    }
+}
+
+/// A string value where it lies.
+#[derive(Clone, Copy, Debug)]
+pub enum StrRef<'a> {
+    /// Inline bytes.
+    Bytes(&'a [u8]),
+    /// An integer.
+    Int(i64),
+    /// A reference-counted blob.
+    Blob(&'a Bytes),
+}
+
+impl StrRef<'_> {
+    /// Length of the string in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            StrRef::Bytes(b) => b.len(),
+            StrRef::Int(n) => decimal_len(*n),
+            StrRef::Blob(b) => b.len(),
+        }
+    }
+
+    /// True for the empty string.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes as they are read by `GET`; an integer is printed into `scratch`.
+    pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
+        match self {
+            StrRef::Bytes(b) => b,
+            StrRef::Int(n) => scratch.format(*n).as_bytes(),
+            StrRef::Blob(b) => b,
+        }
+    }
+
+    /// An owned copy of the bytes (a blob is shared, not copied).
+    pub fn to_bytes(&self) -> Bytes {
+        match self {
+            StrRef::Bytes(b) => Bytes::copy_from_slice(b),
+            StrRef::Int(n) => Bytes::copy_from_slice(itoa::Buffer::new().format(*n).as_bytes()),
+            StrRef::Blob(b) => (*b).clone(),
+        }
+    }
+}
+
+/// Parses the canonical decimal form of an `i64`: no sign but `-`, no leading zeros, no spaces.
+pub fn parse_int(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [] => return None,
+        [b'-', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    match digits {
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut magnitude: u64 = 0;
+    for &c in digits {
+        let digit = c.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        magnitude = magnitude * 10 + u64::from(digit);
+    }
+    if negative {
+        (magnitude <= 1 << 63).then(|| (magnitude as i64).wrapping_neg())
+    } else {
+        i64::try_from(magnitude).ok()
+    }
+}
+
+fn decimal_len(n: i64) -> usize {
+    let magnitude = n.unsigned_abs();
+    usize::from(n < 0) + if magnitude == 0 { 1 } else { magnitude.ilog10() as usize + 1 }
+}
+
+/// A pointer to a live entry.
+///
+/// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else knows the entry),
+/// and the returned references are not used after the entry is replaced or freed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Entry(NonNull<u8>);
+
+/// What determines the size and layout of an entry.
+#[derive(Clone, Copy)]
+struct Shape {
+    kind: Kind,
+    key_len: usize,
+    inline_len: usize,
+    expiry: bool,
+}
+
+impl Shape {
+    fn meta(self) -> u8 {
+        let wide = if self.key_len > usize::from(u16::MAX) { WIDE } else { 0 };
+        let expiry = if self.expiry { EXPIRY } else { 0 };
+        self.kind as u8 | wide | expiry
+    }
+
+    fn size(self) -> usize {
+        usize::from(KEY_AT[usize::from(self.meta())]) + self.key_len + self.inline_len
+    }
+}
+
+impl Entry {
+    /// Builds an entry. `access` is the 24-bit access field.
+    pub fn new(
+        cache: &mut Cache,
+        key: &[u8],
+        value: Value<'_>,
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        let (kind, inline, raw) = match &value {
+            Value::Bytes(b) if b.len() < BLOB_MIN => (Kind::Str, *b, false),
+            Value::Blob(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], false),
+            Value::Raw(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], true),
+            Value::Int(_) => (Kind::Int, &[][..], false),
+            _ => (Kind::Blob, &[][..], false),
+        };
+        let shape =
+            Shape { kind, key_len: key.len(), inline_len: inline.len(), expiry: expiry.is_some() };
+        let entry = Entry(cache.alloc(shape.size()));
+        let raw = if raw { RAW } else { 0 };
+        // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write below lies inside it
+        // by the definition of `Shape::size`, and the fixed part begins at a multiple of 8.
+        unsafe {
+            let base = entry.base();
+            entry.write_head(shape, raw, access);
+            if let Some(at) = expiry {
+                base.add(entry.expiry_at()).cast::<i64>().write(at);
+            }
+            let key_at = entry.key_at();
+            ptr::copy_nonoverlapping(key.as_ptr(), base.add(key_at), key.len());
+            ptr::copy_nonoverlapping(inline.as_ptr(), base.add(key_at + key.len()), inline.len());
+            let fixed = base.add(key_at - kind.fixed());
+            match value {
+                Value::Int(n) => fixed.cast::<i64>().write(n),
+                Value::Blob(b) | Value::Raw(b) if kind == Kind::Blob => {
+                    fixed.cast::<Bytes>().write(b)
+                }
+                Value::Bytes(b) if kind == Kind::Blob => {
+                    fixed.cast::<Bytes>().write(Bytes::copy_from_slice(b));
+                }
+                _ => {}
+            }
+        }
+        entry
+    }
+
+    /// Overwrites the value in place where the new one fits the same block; false if it does not.
+    pub fn overwrite(self, value: &Value<'_>, expiry: Option<i64>, access: u32) -> bool {
+        let (inline, raw) = match value {
+            Value::Bytes(b) if b.len() < BLOB_MIN => (*b, false),
+            Value::Raw(b) if b.len() < BLOB_MIN => (&b[..], true),
+            _ => return false,
+        };
+        let key_len = self.key_len();
+        let shape =
+            Shape { kind: Kind::Str, key_len, inline_len: inline.len(), expiry: expiry.is_some() };
+        // The key must not move: readers of the slot rely on nothing else, but moving it would need a buffer.
+        if self.kind() != Kind::Str
+            || self.has_expiry() != shape.expiry
+            || usable(shape.size()) != usable(self.size())
+        {
+            return false;
+        }
+        // SAFETY: same block size, same layout before the inline value, so all writes stay inside the block.
+        unsafe {
+            self.write_head(shape, if raw { RAW } else { 0 }, access);
+            if let Some(at) = expiry {
+                self.base().add(self.expiry_at()).cast::<i64>().write(at);
+            }
+            let to = self.base().add(self.key_at() + key_len);
+            ptr::copy_nonoverlapping(inline.as_ptr(), to, inline.len());
+        }
+        true
+    }
+
+    /// The same entry with another expiry, in a block of its own if the layout changes. The old one is then hollow:
+    /// to be released with [`Entry::release_hollow`].
+    pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
+        if let (true, Some(at)) = (self.has_expiry(), expiry) {
+            // SAFETY: the entry has an expiry field; it is 8-byte aligned.
+            unsafe { self.base().add(self.expiry_at()).cast::<i64>().write(at) };
+            return self;
+        }
+        if !self.has_expiry() && expiry.is_none() {
+            return self;
+        }
+        let shape = Shape {
+            kind: self.kind(),
+            key_len: self.key_len(),
+            inline_len: self.inline_len(),
+            expiry: expiry.is_some(),
+        };
+        let new = Entry(cache.alloc(shape.size()));
+        // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same length.
+        unsafe {
+            new.write_head(shape, self.meta() & RAW, self.access());
+            if let Some(at) = expiry {
+                new.base().add(new.expiry_at()).cast::<i64>().write(at);
+            }
+            let fixed = shape.kind.fixed();
+            let len = fixed + shape.key_len + shape.inline_len;
+            ptr::copy_nonoverlapping(
+                self.base().add(self.key_at() - fixed),
+                new.base().add(new.key_at() - fixed),
+                len,
+            );
+        }
+        new
+    }
+
+    /// The same entry moved to a fresh block (to leave a sparse slab). The old one is then hollow.
+    pub fn relocate(self, cache: &mut Cache) -> Self {
+        let size = self.size();
+        let new = Entry(cache.alloc(size));
+        // SAFETY: two distinct blocks of at least `size` bytes.
+        unsafe { ptr::copy_nonoverlapping(self.base(), new.base(), size) };
+        new
+    }
+
+    /// Frees the entry with its value.
+    pub fn release(self, cache: &mut Cache) {
+        if self.kind() == Kind::Blob {
+            // SAFETY: a blob entry holds an initialised, aligned `Bytes`; it is dropped once, here.
+            unsafe { ptr::drop_in_place(self.blob_ptr()) };
+        }
+        self.release_hollow(cache);
+    }
+
+    /// Frees the block of an entry whose value was moved to another block.
+    pub fn release_hollow(self, cache: &mut Cache) {
+        // SAFETY: the block came from this heap with this size, and the caller gives up its only pointer.
+        unsafe { cache.free(self.0, self.size()) };
+    }
+
+    /// From the address kept in a table slot.
+    ///
+    /// # Safety
+    /// `address` was obtained from [`Entry::address`] of an entry that is alive.
+    pub unsafe fn from_address(address: usize) -> Self {
+        debug_assert!(address != 0 && address.is_multiple_of(8));
+        // SAFETY: by the contract the address is that of a block, so not null.
+        Entry(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    }
+
+    /// The address for a table slot: a multiple of 8 below 2^48.
+    pub fn address(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    pub fn kind(self) -> Kind {
+        Kind::of(self.meta())
+    }
+
+    pub fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant for the lifetime.
+        unsafe { std::slice::from_raw_parts(self.base().add(self.key_at()), self.key_len()) }
+    }
+
+    pub fn value<'a>(self) -> StrRef<'a> {
+        // SAFETY: each kind's value lies where `new` wrote it.
+        unsafe {
+            match self.kind() {
+                Kind::Str => {
+                    let at = self.base().add(self.key_at() + self.key_len());
+                    StrRef::Bytes(std::slice::from_raw_parts(at, self.inline_len()))
+                }
+                Kind::Int => StrRef::Int(*self.int_ptr()),
+                Kind::Blob => StrRef::Blob(&*self.blob_ptr()),
+            }
+        }
+    }
+
+    /// Replaces the number of a [`Kind::Int`] entry.
+    pub fn set_int(self, n: i64) {
+        debug_assert_eq!(self.kind(), Kind::Int);
+        // SAFETY: an integer entry holds an aligned i64 before its key.
+        unsafe { self.int_ptr().write(n) };
+    }
+
+    /// The blob, to be changed in place.
+    pub fn blob_mut<'a>(self) -> Option<&'a mut Bytes> {
+        // SAFETY: as in `value`; the caller holds the stripe, so nobody else reads it.
+        (self.kind() == Kind::Blob).then(|| unsafe { &mut *self.blob_ptr() })
+    }
+
+    /// The inline bytes, to be changed in place; marks the string as `raw`.
+    pub fn inline_mut<'a>(self) -> Option<&'a mut [u8]> {
+        if self.kind() != Kind::Str {
+            return None;
+        }
+        // SAFETY: as in `value`; the meta byte is the block's first.
+        unsafe {
+            self.base().write(self.meta() | RAW);
+            let at = self.base().add(self.key_at() + self.key_len());
+            Some(std::slice::from_raw_parts_mut(at, self.inline_len()))
+        }
+    }
+
+    /// Grows or shrinks the inline value within the block; false if it does not fit. New bytes are zero.
+    pub fn resize_inline(self, len: usize) -> bool {
+        let shape = Shape {
+            kind: Kind::Str,
+            key_len: self.key_len(),
+            inline_len: len,
+            expiry: self.has_expiry(),
+        };
+        if self.kind() != Kind::Str
+            || len >= BLOB_MIN
+            || usable(shape.size()) != usable(self.size())
+        {
+            return false;
+        }
+        let old = self.inline_len();
+        // SAFETY: the block is `usable(size)` bytes long and the new size maps to the same figure.
+        unsafe {
+            self.base().add(VAL_LEN_AT).cast::<u16>().write(len as u16);
+            if len > old {
+                let at = self.base().add(self.key_at() + self.key_len() + old);
+                ptr::write_bytes(at, 0, len - old);
+            }
+        }
+        true
+    }
+
+    pub fn has_expiry(self) -> bool {
+        self.meta() & EXPIRY != 0
+    }
+
+    /// Expiry as Unix time in milliseconds.
+    pub fn expiry(self) -> Option<i64> {
+        // SAFETY: the field exists when the flag is set.
+        self.has_expiry().then(|| unsafe { self.base().add(self.expiry_at()).cast::<i64>().read() })
+    }
+
+    /// The 24-bit access field; what it means is the eviction policy's affair.
+    pub fn access(self) -> u32 {
+        // SAFETY: the header is 8 initialised, aligned bytes.
+        unsafe { self.base().cast::<u32>().read() >> 8 }
+    }
+
+    pub fn set_access(self, access: u32) {
+        // SAFETY: as above.
+        unsafe { self.base().cast::<u32>().write(u32::from(self.meta()) | access << 8) };
+    }
+
+    /// `OBJECT ENCODING` of the value.
+    pub fn encoding(self) -> &'static str {
+        match self.kind() {
+            Kind::Int => "int",
+            Kind::Str if self.meta() & RAW == 0 && self.inline_len() <= EMBSTR_MAX => "embstr",
+            _ => "raw",
+        }
+    }
+
+    /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind it.
+    pub fn footprint(self) -> usize {
+        let blob = match self.value() {
+            StrRef::Blob(b) => b.len(),
+            _ => 0,
+        };
+        usable(self.size()) + blob
+    }
+
+    fn size(self) -> usize {
+        self.key_at() + self.key_len() + self.inline_len()
+    }
+
+    fn base(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    fn meta(self) -> u8 {
+        // SAFETY: the first byte of the block.
+        unsafe { self.base().read() }
+    }
+
+    fn key_at(self) -> usize {
+        usize::from(KEY_AT[usize::from(self.meta() & 31)])
+    }
+
+    fn expiry_at(self) -> usize {
+        if self.meta() & WIDE != 0 { HEADER + 8 } else { HEADER }
+    }
+
+    fn key_len(self) -> usize {
+        // SAFETY: the header is initialised; a wide entry has its length in the next word.
+        unsafe {
+            if self.meta() & WIDE != 0 {
+                self.base().add(HEADER).cast::<u64>().read() as usize
+            } else {
+                usize::from(self.base().add(KEY_LEN_AT).cast::<u16>().read())
+            }
+        }
+    }
+
+    fn inline_len(self) -> usize {
+        // SAFETY: the header is initialised.
+        unsafe { usize::from(self.base().add(VAL_LEN_AT).cast::<u16>().read()) }
+    }
+
+    fn int_ptr(self) -> *mut i64 {
+        // SAFETY: inside the block: the fixed part ends where the key begins.
+        unsafe { self.base().add(self.key_at() - Kind::Int.fixed()).cast() }
+    }
+
+    fn blob_ptr(self) -> *mut Bytes {
+        // SAFETY: as above.
+        unsafe { self.base().add(self.key_at() - Kind::Blob.fixed()).cast() }
+    }
+
+    /// # Safety
+    /// The block is at least `shape.size()` bytes long.
+    unsafe fn write_head(self, shape: Shape, raw: u8, access: u32) {
+        let meta = shape.meta();
+        // SAFETY: by the contract; all fields are naturally aligned in an 8-byte aligned block.
+        unsafe {
+            self.base().cast::<u32>().write(u32::from(meta | raw) | access << 8);
+            self.base().add(KEY_LEN_AT).cast::<u16>().write(shape.key_len as u16);
+            self.base().add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16);
+            if meta & WIDE != 0 {
+                self.base().add(HEADER).cast::<u64>().write(shape.key_len as u64);
+            }
+        }
+    }
+}

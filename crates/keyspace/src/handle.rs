@@ -1,0 +1,360 @@
+//! A thread's way into the keyspace: batches, stripe locks, and what it owes when it lets go of them.
+
+use crate::counters::Counters;
+use crate::effect::EffectSink;
+use crate::entry::Entry;
+use crate::hash::KeyHash;
+use crate::heap::Cache;
+use crate::keyspace::Keyspace;
+use crate::lock::Pass;
+use crate::policy::AccessClock;
+use crate::prefetch::prefetch;
+use crate::stripe::StripeData;
+use crate::table::Retired;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
+
+/// Replaced bucket arrays kept at most before a thread tries to free them.
+const RETIRED_MAX: usize = 32;
+
+/// A key with its hash, which is computed once per command.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The key's bytes.
+    pub bytes: &'a [u8],
+    /// Its hash, from [`Handle::hash`].
+    pub hash: KeyHash,
+}
+
+/// One thread's access to a [`Keyspace`].
+///
+/// Work happens in batches: [`Handle::enter`], then for each command lock, read and change, unlock, and at last
+/// [`Handle::exit`]. Everything that reads or changes a key demands that its stripe is held.
+pub struct Handle {
+    pub(crate) ks: Arc<Keyspace>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) cache: Cache,
+    pub(crate) clock: AccessClock,
+    pub(crate) now_ms: i64,
+    pub(crate) sink: Option<Box<dyn EffectSink>>,
+    pub(crate) touch: bool,
+    pass: Pass,
+    held: Held,
+    /// Stripes of a multi-key lock, ascending; kept for its capacity.
+    held_many: Vec<u32>,
+    /// Entries to free once no stripe is held.
+    graves: Vec<Grave>,
+    retired: Vec<Retirement>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Held {
+    Nothing,
+    One(u32),
+    /// The stripes in `held_many`.
+    Many,
+    /// The exclusive intent: every stripe.
+    All,
+}
+
+enum Grave {
+    Whole(Entry),
+    /// The value was moved to another block.
+    Hollow(Entry),
+}
+
+struct Retirement {
+    array: Retired,
+    /// The batch that each thread was in.
+    batches: Vec<(Arc<Counters>, u64)>,
+}
+
+impl Handle {
+    pub(crate) fn new(ks: Arc<Keyspace>, pass: Pass, counters: Arc<Counters>) -> Self {
+        let mut handle = Handle {
+            pass,
+            cache: ks.heap.cache(),
+            clock: AccessClock::default(),
+            now_ms: 0,
+            sink: None,
+            touch: true,
+            held: Held::Nothing,
+            held_many: Vec::new(),
+            graves: Vec::new(),
+            retired: Vec::new(),
+            counters,
+            ks,
+        };
+        handle.refresh_clock();
+        handle
+    }
+
+    /// The keyspace.
+    pub fn keyspace(&self) -> &Arc<Keyspace> {
+        &self.ks
+    }
+
+    /// Hash of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        self.ks.hasher.hash(key)
+    }
+
+    /// A key with its hash.
+    #[inline]
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        Key { bytes, hash: self.hash(bytes) }
+    }
+
+    /// Consumer of every effect that this thread makes from now on.
+    pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
+        self.sink = sink;
+    }
+
+    /// Whether reads count as use of a key for the eviction policy (`CLIENT NO-TOUCH` turns it off).
+    pub fn set_touch(&mut self, touch: bool) {
+        self.touch = touch;
+    }
+
+    /// The thread's clock, Unix time in milliseconds, as of the last [`Handle::refresh_clock`].
+    #[inline]
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Reads the clock: once per turn is enough.
+    pub fn refresh_clock(&mut self) {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        self.set_clock(now.map_or(0, |since| since.as_millis() as i64));
+    }
+
+    /// Sets the thread's clock (recovery and tests).
+    pub fn set_clock(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.clock.update(&self.ks.policy, now_ms);
+    }
+
+    /// Begins a batch: waits while another thread owns the keyspace exclusively.
+    #[inline]
+    pub fn enter(&mut self) {
+        let batch = &self.counters.batch;
+        batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
+        // Orders the store above before every peek of the batch; on x86-64 the exchange in `Pass::enter` does.
+        #[cfg(not(target_arch = "x86_64"))]
+        fence(SeqCst);
+        self.pass.enter();
+    }
+
+    /// Ends a batch.
+    #[inline]
+    pub fn exit(&mut self) {
+        debug_assert_eq!(self.held, Held::Nothing);
+        self.pass.exit();
+        let batch = &self.counters.batch;
+        batch.store(batch.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// True if another thread waits for the keyspace: end the batch and begin another.
+    #[inline]
+    pub fn should_yield(&self) -> bool {
+        self.pass.intent_pending()
+    }
+
+    /// True while the thread holds any stripe.
+    #[inline]
+    pub fn holds_any(&self) -> bool {
+        self.held != Held::Nothing
+    }
+
+    /// True if the stripe of `hash` is held.
+    #[inline]
+    pub fn holds(&self, hash: KeyHash) -> bool {
+        match self.held {
+            Held::Nothing => false,
+            Held::One(stripe) => stripe == hash.stripe(),
+            Held::Many => self.held_many.binary_search(&hash.stripe()).is_ok(),
+            Held::All => true,
+        }
+    }
+
+    /// Locks the stripe of one key. The thread is in a batch and holds nothing.
+    #[inline]
+    pub fn lock(&mut self, hash: KeyHash) {
+        self.lock_stripe(hash.stripe());
+    }
+
+    #[inline]
+    pub(crate) fn lock_stripe(&mut self, stripe: u32) {
+        debug_assert_eq!(self.held, Held::Nothing);
+        mem::forget(self.pass.lock(&self.ks.stripes[stripe as usize].lock));
+        self.held = Held::One(stripe);
+    }
+
+    /// Locks the stripes of many keys, all before anything is executed. The thread holds nothing.
+    pub fn lock_many(&mut self, hashes: impl Iterator<Item = KeyHash>) {
+        debug_assert_eq!(self.held, Held::Nothing);
+        self.held_many.clear();
+        self.held_many.extend(hashes.map(KeyHash::stripe));
+        self.held_many.sort_unstable();
+        self.held_many.dedup();
+        match self.held_many[..] {
+            [] => {}
+            [stripe] => self.lock_stripe(stripe),
+            _ => {
+                let stripes = &self.ks.stripes;
+                mem::forget(self.pass.lock_many(|i| &stripes[i].lock, &self.held_many));
+                self.held = Held::Many;
+            }
+        }
+    }
+
+    /// Waits until every other thread is out and keeps them out. The thread holds nothing.
+    pub fn lock_all(&mut self) {
+        debug_assert_eq!(self.held, Held::Nothing);
+        mem::forget(self.pass.exclusive());
+        self.held = Held::All;
+    }
+
+    /// Lets go of every stripe, then frees what was replaced under the locks.
+    #[inline]
+    pub fn unlock(&mut self) {
+        match self.held {
+            Held::Nothing => {}
+            Held::One(stripe) => self.pass.unlock(&self.ks.stripes[stripe as usize].lock),
+            Held::Many => {
+                for &stripe in &self.held_many {
+                    self.pass.unlock(&self.ks.stripes[stripe as usize].lock);
+                }
+            }
+            Held::All => self.pass.release_exclusive(),
+        }
+        self.held = Held::Nothing;
+        if !self.graves.is_empty() {
+            self.free_graves();
+        }
+    }
+
+    /// Asks for the cache line in which a lookup of `hash` will begin.
+    #[inline]
+    pub fn prefetch_bucket(&self, db: u16, hash: KeyHash) {
+        if db == 0 {
+            let table = self.ks.stripes[hash.stripe() as usize].first_table();
+            // SAFETY: only the table's atomic word is read.
+            if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
+                prefetch(bucket.addr());
+            }
+        }
+    }
+
+    /// Asks for the entries that a lookup of `hash` will compare. The thread is in a batch.
+    #[inline]
+    pub fn prefetch_entry(&self, db: u16, hash: KeyHash) {
+        if db == 0 {
+            let table = self.ks.stripes[hash.stripe() as usize].first_table();
+            // SAFETY: only atomic parts are read, and no array that was current in this batch is freed before it ends.
+            unsafe {
+                (*table).peek_entries(hash, |address| {
+                    prefetch(address);
+                    prefetch(address + 64);
+                });
+            }
+        }
+    }
+
+    /// What the lock of a stripe guards.
+    #[inline]
+    pub(crate) fn stripe(&self, hash: KeyHash) -> &mut StripeData {
+        self.stripe_at(hash.stripe())
+    }
+
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn stripe_at(&self, stripe: u32) -> &mut StripeData {
+        debug_assert!(self.holds_stripe(stripe), "stripe {stripe} is not held");
+        // SAFETY: the stripe is held by this thread; callers keep one reference at a time.
+        unsafe { self.ks.stripes[stripe as usize].data() }
+    }
+
+    fn holds_stripe(&self, stripe: u32) -> bool {
+        match self.held {
+            Held::Nothing => false,
+            Held::One(held) => held == stripe,
+            Held::Many => self.held_many.binary_search(&stripe).is_ok(),
+            Held::All => true,
+        }
+    }
+
+    /// Frees an entry once no stripe is held.
+    #[inline]
+    pub(crate) fn bury(&mut self, entry: Entry) {
+        self.graves.push(Grave::Whole(entry));
+    }
+
+    /// Frees an entry's block once no stripe is held.
+    pub(crate) fn bury_hollow(&mut self, entry: Entry) {
+        self.graves.push(Grave::Hollow(entry));
+    }
+
+    /// Frees a replaced bucket array once every thread has left the batch it is in.
+    #[cold]
+    pub(crate) fn retire(&mut self, array: Retired) {
+        // Pairs with the fence in `Pass::enter`: a thread whose batch is not seen here as begun sees the new array.
+        fence(SeqCst);
+        let batches = self
+            .ks
+            .threads()
+            .into_iter()
+            .filter(|thread| !Arc::ptr_eq(thread, &self.counters))
+            .map(|thread| {
+                let batch = thread.batch.load(Acquire);
+                (thread, batch)
+            })
+            .filter(|(_, batch)| batch % 2 == 1)
+            .collect();
+        self.retired.push(Retirement { array, batches });
+        if self.retired.len() >= RETIRED_MAX {
+            self.free_retired();
+        }
+    }
+
+    /// Frees the bucket arrays that nobody can be peeking at any more. Called now and then; the thread's own
+    /// lookups never outlive a call of the keyspace.
+    pub fn free_retired(&mut self) {
+        for mut retirement in mem::take(&mut self.retired) {
+            retirement.batches.retain(|(thread, batch)| thread.batch.load(Acquire) == *batch);
+            if retirement.batches.is_empty() {
+                // SAFETY: whoever was in a batch when the array was replaced has ended it, and who began one since
+                // finds the new array.
+                unsafe { retirement.array.free() };
+            } else {
+                self.retired.push(retirement);
+            }
+        }
+    }
+
+    #[inline]
+    fn free_graves(&mut self) {
+        for grave in self.graves.drain(..) {
+            match grave {
+                Grave::Whole(entry) => entry.release(&mut self.cache),
+                Grave::Hollow(entry) => entry.release_hollow(&mut self.cache),
+            }
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.unlock();
+        if self.pass.is_inside() {
+            self.exit();
+        }
+        while !self.retired.is_empty() {
+            self.free_retired();
+            std::thread::yield_now();
+        }
+        self.ks.detach(&self.counters);
+    }
+}

@@ -1,0 +1,60 @@
+//! The hash of a key, drawn once per command: its bits choose the stripe, the position in the table and the tag.
+
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
+use std::hash::{BuildHasher, Hasher};
+
+/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 16 are the tag.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KeyHash {
+    bits: u64,
+    stripe_bits: u32,
+}
+
+impl KeyHash {
+    /// The stripe's number.
+    #[inline]
+    pub fn stripe(self) -> u32 {
+        // Two shifts, since a shift by 64 is undefined where there is a single stripe.
+        (self.bits >> 1 >> (63 - self.stripe_bits)) as u32
+    }
+
+    /// Place in the order of the stripe's keys.
+    #[inline]
+    pub fn position(self) -> u32 {
+        (self.bits << self.stripe_bits >> 32) as u32
+    }
+
+    /// The tag kept in the slot; never 0, which marks an empty slot.
+    #[inline]
+    pub fn tag(self) -> u16 {
+        let tag = self.bits as u16;
+        if tag == 0 { 1 } else { tag }
+    }
+}
+
+/// Makes hashes with a seed of its own, so that nobody outside can choose keys that collide.
+#[derive(Clone, Debug)]
+pub struct KeyHasher {
+    state: SeedableRandomState,
+    stripe_bits: u32,
+}
+
+impl KeyHasher {
+    /// A hasher for `2^stripe_bits` stripes (at most 2^16).
+    pub fn new(seed: u64, stripe_bits: u32) -> Self {
+        assert!(stripe_bits <= 16, "stripe, position and tag must not overlap");
+        KeyHasher {
+            state: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()),
+            stripe_bits,
+        }
+    }
+
+    /// Hash of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        let mut hasher = self.state.build_hasher();
+        hasher.write(key);
+        KeyHash { bits: hasher.finish(), stripe_bits: self.stripe_bits }
+    }
+}

@@ -1,0 +1,222 @@
+//! The keyspace as a whole: what all threads share.
+
+use crate::counters::{Counters, DbStats, Stats};
+use crate::handle::Handle;
+use crate::hash::KeyHasher;
+use crate::heap::Heap;
+use crate::lock::Gate;
+use crate::policy::{Policy, PolicyCell};
+use crate::stripe::Stripe;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How to build a keyspace.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number of databases, at least 1.
+    pub databases: u16,
+    /// Number of stripes, rounded up to a power of two of at most 65,536.
+    pub stripes: usize,
+    /// Seed of the hash function; unpredictable where clients are not trusted.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { databases: 16, stripes: 4096, seed: random_seed() }
+    }
+}
+
+/// A seed that an outsider cannot guess.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// All databases, shared by all threads. A thread works through its [`Handle`].
+pub struct Keyspace {
+    pub(crate) stripes: Box<[Stripe]>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) heap: Arc<Heap>,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) databases: u16,
+    pub(crate) policy: PolicyCell,
+    pub(crate) memory_limit: AtomicU64,
+    /// Stripe that the next expiry or compaction step begins with, whichever thread takes it.
+    pub(crate) sweep_at: AtomicUsize,
+    roster: Mutex<Roster>,
+    roster_version: AtomicU64,
+    stats_base: StatsBase,
+}
+
+/// The threads' figures, those of departed threads summed up.
+#[derive(Default)]
+struct Roster {
+    threads: Vec<Arc<Counters>>,
+    departed: Option<Arc<Counters>>,
+}
+
+/// Where the statistics that `CONFIG RESETSTAT` clears were when it last did.
+#[derive(Default)]
+struct StatsBase {
+    hits: AtomicI64,
+    misses: AtomicI64,
+    expired: AtomicI64,
+    evicted: AtomicI64,
+}
+
+impl Keyspace {
+    /// An empty keyspace.
+    pub fn new(options: &Options) -> Arc<Self> {
+        let stripes = options.stripes.clamp(1, 1 << 16).next_power_of_two();
+        Arc::new(Keyspace {
+            stripes: (0..stripes).map(|_| Stripe::new()).collect(),
+            gate: Arc::new(Gate::new()),
+            heap: Arc::new(Heap::new()),
+            hasher: KeyHasher::new(options.seed, stripes.trailing_zeros()),
+            databases: options.databases.max(1),
+            policy: PolicyCell::default(),
+            memory_limit: AtomicU64::new(0),
+            sweep_at: AtomicUsize::new(0),
+            roster: Mutex::default(),
+            roster_version: AtomicU64::new(0),
+            stats_base: StatsBase::default(),
+        })
+    }
+
+    /// A handle for the calling thread, through which it reads and writes.
+    ///
+    /// # Panics
+    /// If [`crate::lock::PASSES_MAX`] handles are in use.
+    pub fn attach(self: &Arc<Self>) -> Handle {
+        let pass = self.gate.register().expect("more threads than a keyspace admits");
+        let counters = Arc::new(Counters::new(usize::from(self.databases)));
+        self.with_roster(|roster| roster.threads.push(counters.clone()));
+        Handle::new(self.clone(), pass, counters)
+    }
+
+    pub(crate) fn detach(&self, counters: &Arc<Counters>) {
+        let databases = usize::from(self.databases);
+        self.with_roster(|roster| {
+            roster.threads.retain(|thread| !Arc::ptr_eq(thread, counters));
+            let departed =
+                roster.departed.get_or_insert_with(|| Arc::new(Counters::new(databases)));
+            departed.used.add(counters.used.get());
+            departed.table_bytes.add(counters.table_bytes.get());
+            departed.hits.add(counters.hits.get());
+            departed.misses.add(counters.misses.get());
+            departed.expired.add(counters.expired.get());
+            departed.evicted.add(counters.evicted.get());
+            for (sum, db) in departed.dbs.iter().zip(&counters.dbs) {
+                sum.keys.add(db.keys.get());
+                sum.volatile.add(db.volatile.get());
+            }
+        });
+    }
+
+    /// Number of databases.
+    pub fn databases(&self) -> u16 {
+        self.databases
+    }
+
+    /// The heap that entries live in, for its statistics.
+    pub fn heap(&self) -> &Arc<Heap> {
+        &self.heap
+    }
+
+    /// Limit of [`Stats::used`] in bytes, 0 for none, and what to remove when it is reached.
+    pub fn set_memory_limit(&self, bytes: u64, policy: Policy) {
+        self.memory_limit.store(bytes, Relaxed);
+        self.policy.set(policy);
+    }
+
+    /// Candidates drawn per eviction, and the two parameters of the LFU counter.
+    pub fn tune_policy(&self, samples: u32, lfu_log_factor: u32, lfu_decay_minutes: u32) {
+        self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Policy {
+        self.policy.get()
+    }
+
+    /// Sums over all threads.
+    pub fn stats(&self) -> Stats {
+        let base = &self.stats_base;
+        let mut sums = [0i64; 6];
+        for thread in self.threads() {
+            sums[0] += thread.used.get();
+            sums[1] += thread.table_bytes.get();
+            sums[2] += thread.hits.get();
+            sums[3] += thread.misses.get();
+            sums[4] += thread.expired.get();
+            sums[5] += thread.evicted.get();
+        }
+        Stats {
+            used: sums[0].max(0) as u64,
+            tables: sums[1].max(0) as u64,
+            hits: (sums[2] - base.hits.load(Relaxed)).max(0) as u64,
+            misses: (sums[3] - base.misses.load(Relaxed)).max(0) as u64,
+            expired: (sums[4] - base.expired.load(Relaxed)).max(0) as u64,
+            evicted: (sums[5] - base.evicted.load(Relaxed)).max(0) as u64,
+        }
+    }
+
+    /// Counts hits, misses, expired and evicted keys from 0 again.
+    pub fn reset_stats(&self) {
+        let base = &self.stats_base;
+        let now = self.stats();
+        base.hits.fetch_add(now.hits as i64, Relaxed);
+        base.misses.fetch_add(now.misses as i64, Relaxed);
+        base.expired.fetch_add(now.expired as i64, Relaxed);
+        base.evicted.fetch_add(now.evicted as i64, Relaxed);
+    }
+
+    /// Size of a database.
+    pub fn db_stats(&self, db: u16) -> DbStats {
+        let (mut keys, mut volatile) = (0, 0);
+        for thread in self.threads() {
+            keys += thread.dbs[usize::from(db)].keys.get();
+            volatile += thread.dbs[usize::from(db)].volatile.get();
+        }
+        DbStats { keys: keys.max(0) as u64, volatile: volatile.max(0) as u64 }
+    }
+
+    /// Whether a database has keys with an expiry.
+    pub(crate) fn db_may_expire(&self, db: u16) -> bool {
+        self.db_stats(db).volatile > 0
+    }
+
+    /// Every thread's figures, the departed threads' sum included.
+    pub(crate) fn threads(&self) -> Vec<Arc<Counters>> {
+        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        roster.threads.iter().chain(&roster.departed).cloned().collect()
+    }
+
+    /// Changes whenever [`Keyspace::threads`] would answer differently.
+    pub(crate) fn roster_version(&self) -> u64 {
+        self.roster_version.load(Relaxed)
+    }
+
+    fn with_roster(&self, change: impl FnOnce(&mut Roster)) {
+        change(&mut self.roster.lock().unwrap_or_else(PoisonError::into_inner));
+        self.roster_version.fetch_add(1, Relaxed);
+    }
+}
+
+impl Drop for Keyspace {
+    fn drop(&mut self) {
+        let mut cache = self.heap.cache();
+        for stripe in &self.stripes {
+            // SAFETY: the last owner drops the keyspace; nobody else can reach a stripe.
+            let data = unsafe { stripe.data() };
+            for db in 0..self.databases {
+                let mut table = data.take_table(db);
+                // SAFETY: nobody else exists who could peek at the array.
+                if let Some(array) = table.drain(|entry| entry.release(&mut cache)) {
+                    unsafe { array.free() };
+                }
+            }
+        }
+    }
+}

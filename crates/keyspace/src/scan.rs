@@ -1,0 +1,216 @@
+//! Walking the keys: `SCAN`, `KEYS`, `RANDOMKEY`.
+//!
+//! A cursor is a place in the order of hashes, so it means the same after any table has grown or shrunk, and needs no
+//! state: every key that is there from the first to the last call is seen exactly once.
+
+use crate::access::View;
+use crate::bucket::{DISPLACEMENT_MAX, SLOTS};
+use crate::entry::Entry;
+use crate::handle::{Handle, Key};
+use crate::table::Table;
+
+/// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is both the beginning
+/// and the end.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Cursor(u64);
+
+impl Cursor {
+    /// From the number that a client sent back.
+    pub fn from_number(number: u64) -> Self {
+        Cursor(number)
+    }
+
+    /// The number for the client; 0 when the walk is over.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    fn new(stripe: u32, position: u32) -> Self {
+        Cursor(u64::from(stripe) << 32 | u64::from(position))
+    }
+
+    fn stripe(self) -> u64 {
+        self.0 >> 32
+    }
+
+    fn position(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl Handle {
+    /// Hands the keys from the cursor on to `each`, at least `count` of them if there are as many, whole buckets at a
+    /// time, and returns where to go on. Keys whose time has passed are left out.
+    ///
+    /// Stripes are locked one after another unless the thread holds the keyspace already.
+    pub fn scan(
+        &mut self,
+        db: u16,
+        cursor: Cursor,
+        count: usize,
+        mut each: impl FnMut(View<'_>),
+    ) -> Cursor {
+        let stripes = self.ks.stripes.len() as u64;
+        let mut position = cursor.position();
+        let mut seen = 0;
+        let mut stripe = cursor.stripe();
+        while stripe < stripes {
+            if db == 0 && self.is_vacant(stripe as u32) {
+                position = 0;
+                stripe += 1;
+                continue;
+            }
+            let next = self.with_stripe(stripe as u32, |handle| {
+                handle.scan_stripe(db, stripe as u32, position, count - seen, &mut |view| {
+                    seen += 1;
+                    each(view);
+                })
+            });
+            if let Some(position) = next {
+                return Cursor::new(stripe as u32, position);
+            }
+            position = 0;
+            stripe += 1;
+            if seen >= count {
+                break;
+            }
+        }
+        if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) }
+    }
+
+    /// A key drawn at random, or none if the database is empty.
+    pub fn random_key(&mut self, db: u16, random: &mut impl FnMut() -> u64) -> Option<Vec<u8>> {
+        let stripes = self.ks.stripes.len() as u64;
+        for _ in 0..RANDOM_TRIES {
+            let stripe = (random() % stripes) as u32;
+            if let Some(key) = self.random_in_stripe(db, stripe, random) {
+                return Some(key);
+            }
+        }
+        let first = random() % stripes;
+        (0..stripes).find_map(|i| {
+            let stripe = ((first + i) % stripes) as u32;
+            let mut found = None;
+            self.with_stripe(stripe, |handle| {
+                handle.scan_stripe(db, stripe, 0, 1, &mut |view| found = Some(view.key().to_vec()))
+            });
+            found
+        })
+    }
+
+    /// True if the stripe has no key in database 0: told without its lock, so that an almost empty keyspace is walked
+    /// in one call.
+    fn is_vacant(&self, stripe: u32) -> bool {
+        let table = self.ks.stripes[stripe as usize].first_table();
+        // SAFETY: only the table's atomic word is read.
+        unsafe { (*table).peek_buckets() == 0 }
+    }
+
+    /// Runs `work` with the stripe held, which it may be already.
+    pub(crate) fn with_stripe<T>(&mut self, stripe: u32, work: impl FnOnce(&mut Self) -> T) -> T {
+        if self.holds_any() {
+            return work(self);
+        }
+        self.lock_stripe(stripe);
+        let result = work(self);
+        self.unlock();
+        result
+    }
+
+    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were seen before the end.
+    fn scan_stripe(
+        &mut self,
+        db: u16,
+        stripe: u32,
+        position: u32,
+        count: usize,
+        each: &mut dyn FnMut(View<'_>),
+    ) -> Option<u32> {
+        let Some(table) = self.stripe_at(stripe).table(db) else { return None };
+        let buckets = table.buckets();
+        if buckets == 0 {
+            return None;
+        }
+        let mut seen = 0;
+        let first = (u64::from(position) * buckets as u64 >> 32) as usize;
+        for home in first..buckets {
+            for entry in homed(table, home, &|entry| self.hash(entry.key()).position()) {
+                let hash = self.hash(entry.key());
+                if hash.position() >= position && !self.is_expired(entry) {
+                    each(View::new(entry));
+                    seen += 1;
+                }
+            }
+            if seen >= count && home + 1 < buckets {
+                return Some(first_position(home + 1, buckets));
+            }
+        }
+        None
+    }
+
+    fn random_in_stripe(
+        &mut self,
+        db: u16,
+        stripe: u32,
+        random: &mut impl FnMut() -> u64,
+    ) -> Option<Vec<u8>> {
+        self.with_stripe(stripe, |handle| {
+            let table = handle.stripe_at(stripe).table(db)?;
+            if table.len() == 0 {
+                return None;
+            }
+            // Rejection keeps every key of the stripe equally likely.
+            for _ in 0..RANDOM_TRIES {
+                let draw = random();
+                let bucket =
+                    table.bucket((draw as u32 as u64 * table.buckets() as u64 >> 32) as usize);
+                let slot = (draw >> 32) as usize % SLOTS;
+                if bucket.tag(slot) != 0 {
+                    let entry = bucket.slot(slot).entry();
+                    if !handle.is_expired(entry) {
+                        return Some(entry.key().to_vec());
+                    }
+                }
+            }
+            None
+        })
+    }
+
+    /// Key of an entry, as the mutators want it.
+    pub(crate) fn key_of(&self, entry: Entry) -> Key<'static> {
+        self.key(entry.key())
+    }
+}
+
+/// Draws before a random choice falls back to a walk.
+const RANDOM_TRIES: usize = 64;
+
+/// The smallest position whose home is `bucket`.
+fn first_position(bucket: usize, buckets: usize) -> u32 {
+    ((bucket as u64) << 32).div_ceil(buckets as u64) as u32
+}
+
+/// The entries whose home bucket is `home`, wherever they were displaced to.
+fn homed(table: &Table, home: usize, position: &dyn Fn(Entry) -> u32) -> Vec<Entry> {
+    let buckets = table.buckets();
+    let mut found = Vec::with_capacity(SLOTS);
+    for displacement in 0..buckets {
+        let bucket = table.bucket((home + displacement) % buckets);
+        for slot in bucket.used().map(|i| bucket.slot(i)) {
+            let exact = slot.displacement() < DISPLACEMENT_MAX;
+            let is_homed = if exact {
+                slot.displacement() as usize == displacement
+            } else {
+                displacement >= DISPLACEMENT_MAX as usize
+                    && (u64::from(position(slot.entry())) * buckets as u64 >> 32) as usize == home
+            };
+            if is_homed {
+                found.push(slot.entry());
+            }
+        }
+        if !bucket.is_full() {
+            break;
+        }
+    }
+    found
+}

@@ -1,0 +1,96 @@
+//! A stripe: one lock, and what it guards, on one cache line.
+
+use crate::lock::StripeLock;
+use crate::table::Table;
+use crate::watch::Watched;
+use std::cell::UnsafeCell;
+
+/// The share of the keyspace whose hashes begin alike, in all databases.
+#[repr(align(64))]
+pub(crate) struct Stripe {
+    pub lock: StripeLock,
+    data: UnsafeCell<StripeData>,
+}
+
+// SAFETY: `data` is reached only by the holder of `lock`, by the holder of the exclusive intent, or (tables, to peek)
+// through atomics.
+unsafe impl Sync for Stripe {}
+// SAFETY: nothing in a stripe belongs to one thread.
+unsafe impl Send for Stripe {}
+
+const _: () = assert!(size_of::<Stripe>() == 64);
+
+/// What the lock of a stripe guards.
+#[derive(Default)]
+pub(crate) struct StripeData {
+    first: Table,
+    /// Tables of the databases from 1 on; none until one of them is written.
+    more: Option<Box<[Table]>>,
+    /// There only while some client watches a key of the stripe.
+    pub watched: Option<Box<Watched>>,
+}
+
+impl Stripe {
+    pub fn new() -> Self {
+        Stripe { lock: StripeLock::new(), data: UnsafeCell::default() }
+    }
+
+    /// What the lock guards.
+    ///
+    /// # Safety
+    /// The calling thread holds the lock or the exclusive intent, and no other reference from here is alive.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn data(&self) -> &mut StripeData {
+        // SAFETY: by the contract.
+        unsafe { &mut *self.data.get() }
+    }
+
+    /// The table of database 0, for a peek without the lock: only its atomic parts may be used.
+    pub fn first_table(&self) -> *const Table {
+        // SAFETY: no reference is made; the field lies inside the cell.
+        unsafe { &raw const (*self.data.get()).first }
+    }
+}
+
+impl StripeData {
+    /// The table of a database; none if it was never written.
+    #[inline]
+    pub fn table(&self, db: u16) -> Option<&Table> {
+        match db {
+            0 => Some(&self.first),
+            _ => self.more.as_ref().map(|more| &more[usize::from(db) - 1]),
+        }
+    }
+
+    /// The table of a database, made if it was never written.
+    #[inline]
+    pub fn table_mut(&mut self, db: u16, databases: usize) -> &mut Table {
+        match db {
+            0 => &mut self.first,
+            _ => {
+                let more = self
+                    .more
+                    .get_or_insert_with(|| (1..databases).map(|_| Table::default()).collect());
+                &mut more[usize::from(db) - 1]
+            }
+        }
+    }
+
+    /// Takes the table of a database out, leaving an empty one.
+    pub fn take_table(&mut self, db: u16) -> Table {
+        match db {
+            0 => std::mem::take(&mut self.first),
+            _ => match &mut self.more {
+                Some(more) => std::mem::take(&mut more[usize::from(db) - 1]),
+                None => Table::default(),
+            },
+        }
+    }
+
+    /// Lets two databases change places.
+    pub fn swap_tables(&mut self, a: u16, b: u16, databases: usize) {
+        let table = self.take_table(a);
+        let other = std::mem::replace(self.table_mut(b, databases), table);
+        *self.table_mut(a, databases) = other;
+    }
+}

@@ -1,0 +1,353 @@
+//! The hash table of one stripe and one database: open addressing over cache-line buckets.
+//!
+//! * A key's home bucket is `position * buckets >> 32`: the order of buckets is the order of hashes for any number
+//!   of buckets, which is what lets `SCAN` resume after the table has grown or shrunk, and lets the table grow by
+//!   half instead of doubling.
+//! * An entry whose home is full lies in one of the next buckets; a search ends at the first bucket that is not full.
+//!   A slot says how far it was displaced, so that removal can close the gap without reading other entries.
+//! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of thousands of the keys,
+//!   so this takes microseconds. What is replaced is retired, not freed, because another worker may be peeking at it.
+
+use crate::bucket::{Bucket, DISPLACEMENT_MAX, SLOTS, Slot};
+use crate::entry::Entry;
+use crate::hash::KeyHash;
+use crate::prefetch::prefetch;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The table grows beyond seven eighths.
+const fn capacity(buckets: usize) -> usize {
+    buckets * (SLOTS - 1)
+}
+
+/// Buckets are at most this many: the count shares a word with the address.
+const BUCKETS_MAX: usize = (1 << COUNT_BITS) - 1;
+const COUNT_BITS: u32 = 22;
+
+/// Entries prefetched ahead while a table is rebuilt.
+const REBUILD_AHEAD: usize = 16;
+
+/// Where an entry lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    pub bucket: usize,
+    pub slot: usize,
+}
+
+/// A bucket array that was replaced; freed when nobody can be peeking at it any more.
+pub(crate) struct Retired(Buckets);
+
+impl Retired {
+    /// Frees the array.
+    ///
+    /// # Safety
+    /// No thread reads the array any more.
+    pub unsafe fn free(self) {
+        // SAFETY: by the contract; the array was allocated by `Buckets::new`.
+        unsafe { self.0.free() };
+    }
+}
+
+/// A table. The lock of its stripe guards everything except [`Table::peek`].
+#[derive(Default)]
+pub(crate) struct Table {
+    /// Address and length of the bucket array in one word, so that a peek sees a matching pair.
+    buckets: AtomicU64,
+    len: u32,
+    volatile: u32,
+}
+
+impl Table {
+    /// Keys in the table, those with a TTL that has passed included.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Keys that have a TTL.
+    pub fn volatile(&self) -> usize {
+        self.volatile as usize
+    }
+
+    /// Bytes of the bucket array.
+    pub fn footprint(&self) -> usize {
+        self.array().len() * size_of::<Bucket>()
+    }
+
+    /// Number of buckets.
+    pub fn buckets(&self) -> usize {
+        self.array().len()
+    }
+
+    /// Bucket `i`.
+    pub fn bucket(&self, i: usize) -> &Bucket {
+        &self.array().as_slice()[i]
+    }
+
+    /// Home bucket of a hash.
+    pub fn home(&self, hash: KeyHash) -> usize {
+        self.array().home(hash)
+    }
+
+    /// Finds the entry of `key`.
+    #[inline]
+    pub fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(Position, Entry)> {
+        let array = self.array();
+        let buckets = array.as_slice();
+        if buckets.is_empty() {
+            return None;
+        }
+        let mut at = array.home(hash);
+        for _ in 0..buckets.len() {
+            let bucket = &buckets[at];
+            for slot in bucket.matches(hash.tag()) {
+                let entry = bucket.slot(slot).entry();
+                if entry.key() == key {
+                    return Some((Position { bucket: at, slot }, entry));
+                }
+            }
+            if !bucket.is_full() {
+                return None;
+            }
+            at = array.next(at);
+        }
+        None
+    }
+
+    /// Adds an entry whose key is not in the table. Returns the array that had to be replaced for it.
+    pub fn insert(
+        &mut self,
+        hash: KeyHash,
+        entry: Entry,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let mut retired = None;
+        if self.len() >= capacity(self.buckets()) {
+            let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
+            retired = self.rebuild(grown, rehash);
+        }
+        let volatile = entry.has_expiry();
+        self.array().place(hash, |displacement| Slot::new(entry, displacement, volatile));
+        self.len += 1;
+        self.volatile += u32::from(volatile);
+        retired
+    }
+
+    /// Puts another entry of the same key where `at` points.
+    pub fn replace(&mut self, at: Position, entry: Entry) {
+        let bucket = &self.array().as_slice()[at.bucket];
+        let old = bucket.slot(at.slot);
+        let volatile = entry.has_expiry();
+        self.volatile = self.volatile + u32::from(volatile) - u32::from(old.is_volatile());
+        bucket.replace(at.slot, Slot::new(entry, old.displacement(), volatile));
+    }
+
+    /// Takes the slot out; the entry is the caller's. Returns the array that shrinking replaced.
+    pub fn remove(&mut self, at: Position, rehash: impl Fn(&[u8]) -> KeyHash) -> Option<Retired> {
+        let array = self.array();
+        let bucket = &array.as_slice()[at.bucket];
+        let volatile = bucket.slot(at.slot).is_volatile();
+        let was_full = bucket.is_full();
+        bucket.clear(at.slot);
+        if was_full {
+            array.close_gap(at, &rehash);
+        }
+        self.len -= 1;
+        self.volatile -= u32::from(volatile);
+        let buckets = self.buckets();
+        if self.len == 0 || (buckets > 4 && self.len() < capacity(buckets) * 2 / 5) {
+            let wanted = self.len().div_ceil(SLOTS - 2);
+            return self.rebuild(wanted, rehash);
+        }
+        None
+    }
+
+    /// Forgets every entry, handing each to `each`. Returns the array.
+    pub fn drain(&mut self, mut each: impl FnMut(Entry)) -> Option<Retired> {
+        let array = self.array();
+        for bucket in array.as_slice() {
+            for slot in bucket.used() {
+                each(bucket.slot(slot).entry());
+            }
+        }
+        self.len = 0;
+        self.volatile = 0;
+        self.buckets.store(0, Relaxed);
+        (array.len() > 0).then_some(Retired(array))
+    }
+
+    /// Number of buckets; the stripe need not be held.
+    pub fn peek_buckets(&self) -> usize {
+        self.array().len()
+    }
+
+    /// Address of the home bucket's cache line, for a prefetch; the stripe need not be held.
+    #[inline]
+    pub fn peek_home(&self, hash: KeyHash) -> Option<*const Bucket> {
+        let array = self.array();
+        (array.len() > 0).then(|| array.base().wrapping_add(array.home(hash)).cast_const())
+    }
+
+    /// Addresses of the entries in the home bucket that may be `hash`'s; the stripe need not be held.
+    ///
+    /// # Safety
+    /// Retired arrays are not freed before the caller's batch ends.
+    #[inline]
+    pub unsafe fn peek_entries(&self, hash: KeyHash, mut each: impl FnMut(usize)) {
+        if let Some(bucket) = self.peek_home(hash) {
+            // SAFETY: the array is alive by the contract, and all its fields are atomic.
+            let bucket = unsafe { &*bucket };
+            for slot in bucket.matches(hash.tag()) {
+                each(bucket.slot(slot).address());
+            }
+        }
+    }
+
+    fn array(&self) -> Buckets {
+        Buckets { word: self.buckets.load(Relaxed) }
+    }
+
+    fn rebuild(&mut self, buckets: usize, rehash: impl Fn(&[u8]) -> KeyHash) -> Option<Retired> {
+        let old = self.array();
+        let new = Buckets::new(buckets.min(BUCKETS_MAX));
+        let mut pending = Vec::with_capacity(self.len());
+        for bucket in old.as_slice() {
+            pending.extend(bucket.used().map(|slot| bucket.slot(slot)));
+        }
+        for (i, slot) in pending.iter().enumerate() {
+            if let Some(ahead) = pending.get(i + REBUILD_AHEAD) {
+                prefetch(ahead.address());
+            }
+            let entry = slot.entry();
+            new.place(rehash(entry.key()), |displacement| {
+                Slot::new(entry, displacement, slot.is_volatile())
+            });
+        }
+        self.buckets.store(new.word, Relaxed);
+        (old.len() > 0).then_some(Retired(old))
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: whoever drops a table owns it alone.
+        unsafe { self.array().free() };
+    }
+}
+
+/// Address (64-byte aligned) and length of a bucket array in one word.
+#[derive(Clone, Copy)]
+struct Buckets {
+    word: u64,
+}
+
+impl Buckets {
+    fn new(len: usize) -> Self {
+        if len == 0 {
+            return Buckets { word: 0 };
+        }
+        let layout = Self::layout(len);
+        // SAFETY: the layout has a size above zero; zeroed memory is a valid array of empty buckets.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        let address = base.expose_provenance() as u64;
+        assert!(address >> 48 == 0, "addresses are expected below 2^48");
+        Buckets { word: address >> 6 << COUNT_BITS | len as u64 }
+    }
+
+    /// # Safety
+    /// Nobody uses the array any more.
+    unsafe fn free(self) {
+        if self.len() > 0 {
+            // SAFETY: allocated by `new` with the same layout.
+            unsafe { dealloc(self.base().cast(), Self::layout(self.len())) };
+        }
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::array::<Bucket>(len).expect("at most 2^22 buckets of 64 bytes")
+    }
+
+    #[inline]
+    fn len(self) -> usize {
+        (self.word & ((1 << COUNT_BITS) - 1)) as usize
+    }
+
+    #[inline]
+    fn base(self) -> *mut Bucket {
+        std::ptr::with_exposed_provenance_mut((self.word >> COUNT_BITS << 6) as usize)
+    }
+
+    #[inline]
+    fn as_slice<'a>(self) -> &'a [Bucket] {
+        if self.len() == 0 {
+            return &[];
+        }
+        // SAFETY: the word describes an array of `len` initialised buckets; it is freed only when retired.
+        unsafe { std::slice::from_raw_parts(self.base(), self.len()) }
+    }
+
+    #[inline]
+    fn home(self, hash: KeyHash) -> usize {
+        (u64::from(hash.position()) * self.len() as u64 >> 32) as usize
+    }
+
+    #[inline]
+    fn next(self, at: usize) -> usize {
+        if at + 1 == self.len() { 0 } else { at + 1 }
+    }
+
+    /// Puts a slot into the first bucket from its home on that has room; there is one.
+    fn place(self, hash: KeyHash, slot: impl Fn(u32) -> Slot) {
+        let buckets = self.as_slice();
+        let mut at = self.home(hash);
+        let mut displacement = 0;
+        loop {
+            if let Some(free) = buckets[at].vacancy() {
+                buckets[at].set(free, hash.tag(), slot(displacement));
+                return;
+            }
+            at = self.next(at);
+            displacement += 1;
+        }
+    }
+
+    /// Moves displaced entries back after a slot of a full bucket was cleared, so that searches still find them.
+    fn close_gap(self, mut gap: Position, rehash: &impl Fn(&[u8]) -> KeyHash) {
+        let buckets = self.as_slice();
+        let mut distance = 1;
+        let mut at = self.next(gap.bucket);
+        while at != gap.bucket {
+            let bucket = &buckets[at];
+            let was_full = bucket.is_full();
+            let candidate = bucket.used().find_map(|slot| {
+                let displacement = self.displacement(at, bucket.slot(slot), rehash);
+                (displacement as usize >= distance).then_some((slot, displacement))
+            });
+            if let Some((slot, displacement)) = candidate {
+                let moved = bucket.slot(slot);
+                let nearer =
+                    Slot::new(moved.entry(), displacement - distance as u32, moved.is_volatile());
+                buckets[gap.bucket].set(gap.slot, bucket.tag(slot), nearer);
+                bucket.clear(slot);
+                gap = Position { bucket: at, slot };
+                distance = 0;
+            }
+            if !was_full {
+                return;
+            }
+            at = self.next(at);
+            distance += 1;
+        }
+    }
+
+    /// Exact displacement of a slot in bucket `at`.
+    fn displacement(self, at: usize, slot: Slot, rehash: &impl Fn(&[u8]) -> KeyHash) -> u32 {
+        if slot.displacement() < DISPLACEMENT_MAX {
+            return slot.displacement();
+        }
+        let home = self.home(rehash(slot.entry().key()));
+        ((at + self.len() - home) % self.len()) as u32
+    }
+}

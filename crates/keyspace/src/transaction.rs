@@ -1,0 +1,55 @@
+//! What `WATCH` needs: versions of the keys that somebody watches.
+
+use crate::handle::{Handle, Key};
+
+/// A watched key as it was when the watch began.
+#[derive(Clone, Debug)]
+pub struct WatchedKey {
+    db: u16,
+    key: Box<[u8]>,
+    version: u64,
+    existed: bool,
+}
+
+impl WatchedKey {
+    /// The database.
+    pub fn db(&self) -> u16 {
+        self.db
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+impl Handle {
+    /// Begins to watch a key, whose stripe is held. Every watch is to be ended by [`Handle::unwatch`].
+    pub fn watch(&mut self, db: u16, key: Key<'_>) -> WatchedKey {
+        let existed = self.find(db, key).is_some_and(|(_, entry)| !self.is_expired(entry));
+        let watched = self.stripe(key.hash).watched.get_or_insert_default();
+        let version = watched.add(db, key.bytes);
+        WatchedKey { db, key: key.bytes.into(), version, existed }
+    }
+
+    /// Ends a watch; the key's stripe is held.
+    pub fn unwatch(&mut self, watched: &WatchedKey) {
+        let hash = self.hash(&watched.key);
+        let slot = &mut self.stripe(hash).watched;
+        if slot.as_mut().is_some_and(|table| table.remove(watched.db, &watched.key)) {
+            *slot = None;
+        }
+    }
+
+    /// True if the key is as it was when the watch began; its stripe is held.
+    pub fn unchanged(&mut self, watched: &WatchedKey) -> bool {
+        let key = self.key(&watched.key);
+        let version = self
+            .stripe(key.hash)
+            .watched
+            .as_ref()
+            .and_then(|table| table.version(watched.db, key.bytes));
+        let expired = self.find(watched.db, key).is_some_and(|(_, entry)| self.is_expired(entry));
+        version == Some(watched.version) && !(watched.existed && expired)
+    }
+}
