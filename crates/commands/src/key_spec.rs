@@ -1,0 +1,166 @@
+//! Key specs: where in a command's arguments its keys are, and what happens to them. The terms are
+//! those of <https://redis.io/docs/latest/develop/reference/key-specs/>.
+
+use crate::bitset::bitset;
+
+bitset! {
+    /// What a command does to the keys of one key spec.
+    KeyFlags: u16 {
+        /// Reads the value without changing it.
+        RO = 0 "RO",
+        /// Changes the value, depending on what it was.
+        RW = 1 "RW",
+        /// Overwrites the value, whatever it was.
+        OW = 2 "OW",
+        /// Removes the key, whatever it held.
+        RM = 3 "RM",
+        /// Returns or uses the user's data in the value.
+        ACCESS = 4 "access",
+        /// Updates user data; may depend on what it was.
+        UPDATE = 5 "update",
+        /// Adds user data; no chance of deleting or changing any.
+        INSERT = 6 "insert",
+        /// Deletes user data from the value, or the value.
+        DELETE = 7 "delete",
+        /// Not a key, yet routed as one (shard channels).
+        NOT_KEY = 8 "not_key",
+        /// The spec may not find every key.
+        INCOMPLETE = 9 "incomplete",
+        /// The flags of a call depend on its arguments; see [`KeySpec::narrow`].
+        VARIABLE_FLAGS = 10 "variable_flags",
+    }
+}
+
+/// Where the search for keys begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BeginSearch {
+    /// Cannot be said in these terms.
+    Unknown,
+    /// At this argument; the command's name is argument 0.
+    Index(u16),
+    /// After a keyword.
+    Keyword {
+        /// The keyword, upper case, matched in any case.
+        keyword: &'static str,
+        /// The argument at which to begin looking for it; negative counts from the end and looks
+        /// backwards.
+        start: i16,
+    },
+}
+
+/// Which arguments are keys, from the beginning found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FindKeys {
+    /// Cannot be said in these terms.
+    Unknown,
+    /// A run of arguments.
+    Range {
+        /// The last key, relative to the first; negative counts from the last argument (-1).
+        last: i16,
+        /// Distance of neighbouring keys.
+        step: u16,
+        /// With `last` -1 and a limit over 1: only the first 1/limit of the arguments left.
+        limit: u16,
+    },
+    /// A count, and that many keys.
+    KeyNum {
+        /// Where the count is, relative to the beginning.
+        count: u16,
+        /// Where the first key is, relative to the beginning.
+        first: u16,
+        /// Distance of neighbouring keys.
+        step: u16,
+    },
+}
+
+/// One way in which a command names keys; a command may have several.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySpec {
+    /// Where the search begins.
+    pub begin: BeginSearch,
+    /// Which arguments from there are keys.
+    pub find: FindKeys,
+    /// What happens to the keys.
+    pub flags: KeyFlags,
+    /// A remark for the reader, or empty.
+    pub notes: &'static str,
+    /// For [`KeyFlags::VARIABLE_FLAGS`]: the flags of a call, given its arguments.
+    pub narrow: Option<fn(&[&[u8]]) -> KeyFlags>,
+}
+
+impl KeySpec {
+    /// The keys `first ..= first + last` (or up to the end, `last` negative) in steps of `step`.
+    pub const fn range(first: u16, last: i16, step: u16, flags: KeyFlags) -> Self {
+        let find = FindKeys::Range { last, step, limit: 0 };
+        Self { begin: BeginSearch::Index(first), find, flags, notes: "", narrow: None }
+    }
+
+    /// The one key at argument `index`.
+    pub const fn at(index: u16, flags: KeyFlags) -> Self {
+        Self::range(index, 0, 1, flags)
+    }
+
+    /// A count at argument `index`, followed by that many keys, `step` apart.
+    pub const fn counted(index: u16, step: u16, flags: KeyFlags) -> Self {
+        let find = FindKeys::KeyNum { count: 0, first: 1, step };
+        Self { begin: BeginSearch::Index(index), find, flags, notes: "", narrow: None }
+    }
+
+    /// Keys that no spec can describe.
+    pub const fn unknown(flags: KeyFlags) -> Self {
+        let (begin, find) = (BeginSearch::Unknown, FindKeys::Unknown);
+        Self { begin, find, flags, notes: "", narrow: None }
+    }
+
+    /// The same, with a remark.
+    pub const fn notes(self, notes: &'static str) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// The same, with flags that depend on the arguments of the call.
+    pub const fn narrowed_by(self, narrow: fn(&[&[u8]]) -> KeyFlags) -> Self {
+        let flags = self.flags.with(KeyFlags::VARIABLE_FLAGS);
+        Self { flags, narrow: Some(narrow), ..self }
+    }
+
+    /// Whether this is argument 1 and nothing else.
+    pub const fn is_first_argument(&self) -> bool {
+        matches!(self.begin, BeginSearch::Index(1))
+            && matches!(self.find, FindKeys::Range { last: 0, .. })
+    }
+}
+
+/// First key, last key and step: all that Redis said of keys before key specs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct KeyRange {
+    /// The first key; 0 if there are none.
+    pub first: i32,
+    /// The last key; negative counts from the last argument (-1).
+    pub last: i32,
+    /// Distance of neighbouring keys.
+    pub step: i32,
+}
+
+impl KeyRange {
+    /// The range that a command's key specs come to: of the specs that are plain ranges, the one
+    /// that begins it and those of step 1 that follow it without a gap.
+    pub const fn of(specs: &[KeySpec]) -> Self {
+        let mut range = Self { first: 0, last: 0, step: 0 };
+        let mut i = 0;
+        while i < specs.len() {
+            if let (BeginSearch::Index(begin), FindKeys::Range { last, step, .. }) =
+                (specs[i].begin, specs[i].find)
+            {
+                let first = begin as i32;
+                let last = if last < 0 { last as i32 } else { first + last as i32 };
+                if range.first == 0 {
+                    range = Self { first, last, step: step as i32 };
+                } else if range.step == 1 && step == 1 && range.last == first - 1 {
+                    range.last = last;
+                }
+            }
+            i += 1;
+        }
+        range
+    }
+}

@@ -1,0 +1,369 @@
+//! From a command's name to its spec. Built once from the families' tables, read by every worker.
+//!
+//! The table is open-addressed and at most a quarter full. A slot holds the first and the last eight
+//! bytes of the lower-cased name as words, so that a lookup is two loads, a few shifts, a multiplication
+//! and one comparison of words: no loop over the name, no allocation, one cache line. Subcommands live
+//! in the same table under the number of their container.
+
+use std::fmt::Write;
+
+use crate::spec::CommandSpec;
+
+/// A command as found in the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// What the table says of it.
+    pub spec: &'static CommandSpec,
+    /// Its number, below [`Registry::len`]: an index for statistics and permission bits.
+    pub index: u16,
+}
+
+/// Every command and subcommand that the server knows.
+#[derive(Debug)]
+pub struct Registry {
+    slots: Box<[Slot]>,
+    shift: u32,
+    entries: Box<[Entry]>,
+}
+
+/// A command by its number.
+#[derive(Debug)]
+struct Entry {
+    spec: &'static CommandSpec,
+    /// `client|setname`.
+    full_name: Box<str>,
+    /// The number of the container plus one; 0 for a command of its own.
+    container: u16,
+}
+
+/// A place in the table; exactly half a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+struct Slot {
+    words: [u64; 2],
+    spec: Option<&'static CommandSpec>,
+    index: u16,
+    container: u16,
+    len: u8,
+}
+
+/// Lower bound of slots per command.
+const SLOTS_PER_COMMAND: usize = 4;
+
+/// An error text quotes at most this many bytes of a name, and of all arguments together.
+const QUOTED_BYTES_MAX: usize = 128;
+
+impl Registry {
+    /// A registry of all commands of `families`.
+    ///
+    /// # Panics
+    ///
+    /// At start, if two commands have one name, a name is not lower case or longer than 255 bytes, or
+    /// there are more than 65,534 commands: mistakes in the tables.
+    pub fn new(families: &[&'static [CommandSpec]]) -> Self {
+        let mut entries = Vec::new();
+        for spec in families.iter().copied().flatten() {
+            let full_name = spec.meta.name.into();
+            entries.push(Entry { spec, full_name, container: 0 });
+            let container = u16::try_from(entries.len()).expect("at most 65,534 commands");
+            for sub in spec.subcommands {
+                let full_name = format!("{}|{}", spec.meta.name, sub.meta.name).into();
+                entries.push(Entry { spec: sub, full_name, container });
+            }
+        }
+        assert!(entries.len() < usize::from(u16::MAX), "at most 65,534 commands");
+
+        let size = (entries.len() * SLOTS_PER_COMMAND).next_power_of_two().max(2);
+        let shift = u64::BITS - size.trailing_zeros();
+        let slots = vec![Slot::default(); size].into();
+        let mut registry = Self { slots, shift, entries: entries.into() };
+        for index in 0..registry.entries.len() {
+            registry.insert(index);
+        }
+        registry
+    }
+
+    fn insert(&mut self, index: usize) {
+        let Entry { spec, container, .. } = self.entries[index];
+        let name = spec.meta.name.as_bytes();
+        let len = u8::try_from(name.len()).expect("a name has at most 255 bytes");
+        assert!(!name.iter().any(u8::is_ascii_uppercase), "{} is not lower case", spec.meta.name);
+        assert!(self.lookup(container, name).is_none(), "{} twice", self.entries[index].full_name);
+
+        let words = words(name);
+        let mut place = place(words, container, name.len(), self.shift);
+        while self.slots[place].spec.is_some() {
+            place = (place + 1) & (self.slots.len() - 1);
+        }
+        self.slots[place] = Slot { words, spec: Some(spec), index: index as u16, container, len };
+    }
+
+    /// The command that `args` calls: the subcommand if `args[0]` is a container and there is an
+    /// `args[1]`. Arity is not checked. `None` if `args` is empty or the name or subcommand unknown;
+    /// [`Registry::unknown_error`] says which.
+    #[inline]
+    pub fn resolve(&self, args: &[&[u8]]) -> Option<Command> {
+        let command = self.find(args.first()?)?;
+        if command.spec.subcommands.is_empty() || args.len() < 2 {
+            return Some(command);
+        }
+        self.lookup(command.index + 1, args[1])
+    }
+
+    /// The command of this name, in any case; never a subcommand.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<Command> {
+        self.lookup(0, name)
+    }
+
+    /// The command of a full name such as `get` or `client|setname`, in any case.
+    pub fn find_full(&self, full_name: &[u8]) -> Option<Command> {
+        match full_name.iter().position(|&byte| byte == b'|') {
+            None => self.find(full_name),
+            Some(bar) => {
+                let container = self.find(&full_name[..bar])?;
+                self.lookup(container.index + 1, &full_name[bar + 1..])
+            }
+        }
+    }
+
+    #[inline]
+    fn lookup(&self, container: u16, name: &[u8]) -> Option<Command> {
+        let words = words(name);
+        let mask = self.slots.len() - 1;
+        let mut place = place(words, container, name.len(), self.shift);
+        loop {
+            let slot = &self.slots[place & mask];
+            let spec = slot.spec?;
+            if slot.words == words
+                && slot.container == container
+                && usize::from(slot.len) == name.len()
+                && (name.len() <= 16 || spec.meta.name.as_bytes().eq_ignore_ascii_case(name))
+            {
+                return Some(Command { spec, index: slot.index });
+            }
+            place += 1;
+        }
+    }
+
+    /// How many commands and subcommands there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Every command that is not a subcommand, in the order of the tables.
+    pub fn commands(&self) -> impl Iterator<Item = Command> + '_ {
+        self.all().filter(|command| self.entries[usize::from(command.index)].container == 0)
+    }
+
+    /// Every command, each container followed by its subcommands.
+    pub fn all(&self) -> impl Iterator<Item = Command> + '_ {
+        let numbered = self.entries.iter().enumerate();
+        numbered.map(|(index, entry)| Command { spec: entry.spec, index: index as u16 })
+    }
+
+    /// The subcommands of a command, in the order of the table.
+    pub fn subcommands(&self, command: Command) -> impl Iterator<Item = Command> + '_ {
+        let first = command.index + 1;
+        let subcommands = command.spec.subcommands.iter().zip(first..);
+        subcommands.map(|(spec, index)| Command { spec, index })
+    }
+
+    /// The full name, such as `get` or `client|setname`, of the command with this number.
+    pub fn full_name(&self, index: u16) -> &str {
+        self.entries.get(usize::from(index)).map_or("", |entry| &entry.full_name)
+    }
+
+    /// The error for a call that [`Registry::resolve`] does not know, as Redis words it.
+    #[cold]
+    pub fn unknown_error(&self, args: &[&[u8]]) -> Vec<u8> {
+        let name = args.first().copied().unwrap_or_default();
+        if let (Some(container), Some(sub)) = (self.find(name), args.get(1)) {
+            let mut text = b"ERR unknown subcommand '".to_vec();
+            text.extend_from_slice(quoted(sub));
+            text.extend_from_slice(b"'. Try ");
+            text.extend_from_slice(container.spec.meta.name.to_ascii_uppercase().as_bytes());
+            text.extend_from_slice(b" HELP.");
+            return text;
+        }
+
+        let mut text = b"ERR unknown command '".to_vec();
+        text.extend_from_slice(quoted(name));
+        text.extend_from_slice(b"', with args beginning with: ");
+        let begin = text.len();
+        for arg in args.iter().skip(1) {
+            let Some(room) = QUOTED_BYTES_MAX.checked_sub(text.len() - begin) else { break };
+            if room == 0 {
+                break;
+            }
+            text.push(b'\'');
+            text.extend_from_slice(&arg[..arg.len().min(room)]);
+            text.extend_from_slice(b"' ");
+        }
+        text
+    }
+
+    /// The error for a call of a known command with too few or too many arguments.
+    #[cold]
+    pub fn arity_error(&self, index: u16) -> String {
+        let mut text = String::new();
+        let name = self.full_name(index);
+        write!(text, "ERR wrong number of arguments for '{name}' command").ok();
+        text
+    }
+}
+
+/// The part of a name that an error text quotes.
+fn quoted(name: &[u8]) -> &[u8] {
+    &name[..name.len().min(QUOTED_BYTES_MAX)]
+}
+
+/// The name as two lower-cased words: all of it up to 16 bytes, else its first and last eight. Names of
+/// different lengths may share words.
+#[inline(always)]
+fn words(name: &[u8]) -> [u64; 2] {
+    let [first, last] = match name.len() {
+        8.. => [word::<8>(name, 0), word::<8>(name, name.len() - 8)],
+        4..8 => [word::<4>(name, 0) | word::<4>(name, name.len() - 4) << 32, 0],
+        0 => [0, 0],
+        len => {
+            let [first, middle, last] = [name[0], name[len / 2], name[len - 1]].map(u64::from);
+            [first | middle << 8 | last << 16, 0]
+        }
+    };
+    [lowercase(first), lowercase(last)]
+}
+
+/// `N` bytes from `at`, little-endian.
+#[inline(always)]
+fn word<const N: usize>(name: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..N].copy_from_slice(&name[at..at + N]);
+    u64::from_le_bytes(bytes)
+}
+
+/// Lower-cases the ASCII letters among eight bytes at once: adding to the low seven bits carries into
+/// the top bit of a byte if and only if it is at least `A`, respectively above `Z`.
+#[inline(always)]
+fn lowercase(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let low = word & (ONES * 0x7f);
+    let from_a = low + ONES * (0x80 - b'A' as u64);
+    let above_z = low + ONES * (0x7f - b'Z' as u64);
+    let letters = from_a & !above_z & !word & (ONES * 0x80);
+    word | letters >> 2
+}
+
+/// Where the search for a name begins.
+#[inline(always)]
+fn place(words: [u64; 2], container: u16, len: usize, shift: u32) -> usize {
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let rest = (len as u64) << 16 | u64::from(container);
+    let mixed = words[0] ^ words[1].rotate_left(29) ^ rest.wrapping_mul(MULTIPLIER);
+    (mixed.wrapping_mul(MULTIPLIER) >> shift) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ctx;
+    use crate::spec::{Group, Meta};
+
+    fn run(_: &mut Ctx<'_>) {}
+
+    const GET: Meta = Meta::new("get", 2, Group::String, "1.0.0");
+    const LONG: Meta = Meta::new("georadiusbymember_ro", -5, Group::Geo, "3.2.10");
+    const CLIENT: Meta = Meta::new("client", -2, Group::Connection, "2.4.0");
+    const SETNAME: Meta = Meta::new("setname", 3, Group::Connection, "2.6.9");
+    const NO_EVICT: Meta = Meta::new("no-evict", 3, Group::Connection, "7.0.0");
+    static FAMILY: &[CommandSpec] = &[
+        CommandSpec::new(&GET, run),
+        CommandSpec::container(
+            &CLIENT,
+            &[CommandSpec::new(&SETNAME, run), CommandSpec::new(&NO_EVICT, run)],
+        ),
+        CommandSpec::new(&LONG, run),
+    ];
+
+    fn full_name<'a>(registry: &'a Registry, args: &[&[u8]]) -> Option<&'a str> {
+        registry.resolve(args).map(|command| registry.full_name(command.index))
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_nothing_else_is() {
+        let registry = Registry::new(&[FAMILY]);
+        assert_eq!(registry.len(), 5);
+        for name in [&b"get"[..], b"GET", b"gEt"] {
+            assert_eq!(full_name(&registry, &[name]), Some("get"));
+        }
+        assert_eq!(full_name(&registry, &[b"GEOradiusBYmember_RO"]), Some("georadiusbymember_ro"));
+        assert_eq!(full_name(&registry, &[b"client", b"No-Evict"]), Some("client|no-evict"));
+        assert_eq!(full_name(&registry, &[b"client"]), Some("client"));
+        for name in [&b""[..], b"ge", b"gett", b"get\0", b"g\x05t", b"setname", b"client|setname"] {
+            assert_eq!(full_name(&registry, &[name]), None, "{}", name.escape_ascii());
+        }
+        for sub in [&b""[..], b"get", b"no\revict", b"no-evict ", b"client"] {
+            assert_eq!(full_name(&registry, &[b"client", sub]), None, "{}", sub.escape_ascii());
+        }
+        assert_eq!(full_name(&registry, &[b"georadiusbZmember_ro"]), None);
+        assert_eq!(full_name(&registry, &[&[b'a'; 300]]), None);
+        assert!(registry.resolve(&[]).is_none());
+    }
+
+    #[test]
+    fn full_names_are_found() {
+        let registry = Registry::new(&[FAMILY]);
+        let index = |name: &[u8]| registry.find_full(name).map(|command| command.index);
+        assert_eq!(index(b"CLIENT|SetName"), Some(2));
+        assert_eq!(index(b"get"), Some(0));
+        assert_eq!(index(b"get|setname"), None);
+        assert_eq!(index(b"client|"), None);
+        assert_eq!(index(b"|"), None);
+        let client = registry.find(b"client").unwrap();
+        let names: Vec<_> =
+            registry.subcommands(client).map(|sub| registry.full_name(sub.index)).collect();
+        assert_eq!(names, ["client|setname", "client|no-evict"]);
+        assert_eq!(registry.commands().count(), 3);
+    }
+
+    #[test]
+    fn lowercase_changes_letters_only() {
+        for byte in 0..=u8::MAX {
+            for at in 0..8 {
+                let mut bytes = [b'Z', 0xff, b'@', b'[', 0x7f, b'A', 0x80, 0];
+                bytes[at] = byte;
+                let expected = u64::from_le_bytes(bytes.map(|b| b.to_ascii_lowercase()));
+                assert_eq!(lowercase(u64::from_le_bytes(bytes)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn errors_are_worded_and_cut_as_in_redis() {
+        let registry = Registry::new(&[FAMILY]);
+        let unknown = |args: &[&[u8]]| String::from_utf8(registry.unknown_error(args)).unwrap();
+        assert_eq!(
+            unknown(&[b"foo", b"", b"b"]),
+            "ERR unknown command 'foo', with args beginning with: '' 'b' "
+        );
+        assert_eq!(unknown(&[b"Client", b"x"]), "ERR unknown subcommand 'x'. Try CLIENT HELP.");
+        let (long, c) = ("foo".repeat(100), "c".repeat(200));
+        assert_eq!(
+            unknown(&[long.as_bytes(), b"a b", c.as_bytes(), b"d"]),
+            format!(
+                "ERR unknown command '{}', with args beginning with: 'a b' '{}' ",
+                &long[..128],
+                &c[..122]
+            )
+        );
+        assert_eq!(
+            registry.arity_error(2),
+            "ERR wrong number of arguments for 'client|setname' command"
+        );
+    }
+}

@@ -1,0 +1,371 @@
+//! What the command table says of a command. Tables over code: arity, keys, flags, categories and
+//! documentation are data, read by `execute`, `COMMAND`, ACL and the documentation alike.
+//!
+//! [`Meta`] is what can be said of a command without code; the constants in [`crate::table`] hold one
+//! per command. A family of handlers joins each to its handler in a [`CommandSpec`]:
+//!
+//! ```text
+//! pub static COMMANDS: &[CommandSpec] = &[
+//!     CommandSpec::new(&table::strings::GET, get),
+//!     CommandSpec::container(&table::connection::CLIENT, CLIENT),
+//! ];
+//! ```
+
+use crate::Ctx;
+pub use crate::argument::{Arg, ArgFlags, ArgKind};
+use crate::bitset::bitset;
+pub use crate::key_spec::{BeginSearch, FindKeys, KeyFlags, KeyRange, KeySpec};
+
+bitset! {
+    /// How a command behaves, in the words of `COMMAND INFO`.
+    Flags: u32 {
+        /// May change data.
+        WRITE = 0 "write",
+        /// Reads data only.
+        READONLY = 1 "readonly",
+        /// Refused when memory is above `maxmemory`.
+        DENYOOM = 2 "denyoom",
+        /// Comes from a module.
+        MODULE = 3 "module",
+        /// Administration; implies the categories `@admin` and `@dangerous`.
+        ADMIN = 4 "admin",
+        /// Publish and subscribe.
+        PUBSUB = 5 "pubsub",
+        /// Refused inside scripts.
+        NOSCRIPT = 6 "noscript",
+        /// May wait for other clients.
+        BLOCKING = 7 "blocking",
+        /// Allowed while data is being loaded.
+        LOADING = 8 "loading",
+        /// Allowed on a replica with stale data.
+        STALE = 9 "stale",
+        /// Not shown to `MONITOR`.
+        SKIP_MONITOR = 10 "skip_monitor",
+        /// Not logged by the slow log: arguments may be secret.
+        SKIP_SLOWLOG = 11 "skip_slowlog",
+        /// Allowed on an importing hash slot.
+        ASKING = 12 "asking",
+        /// O(1) or O(log n), never delays the server.
+        FAST = 13 "fast",
+        /// Allowed before authentication.
+        NO_AUTH = 14 "no_auth",
+        /// Refused during an asynchronous load, even with `LOADING`.
+        NO_ASYNC_LOADING = 15 "no_async_loading",
+        /// Refused inside `MULTI`.
+        NO_MULTI = 16 "no_multi",
+        /// Key positions do not follow from first, last and step alone.
+        MOVABLEKEYS = 17 "movablekeys",
+        /// Allowed while a script overruns its time.
+        ALLOW_BUSY = 18 "allow_busy",
+        /// The key specs may match no key in a valid call.
+        NO_MANDATORY_KEYS = 19 "no_mandatory_keys",
+        /// Not a write, yet may propagate (`PUBLISH`, scripts). Not printed, as in Redis.
+        MAY_REPLICATE = 20 "",
+        /// Needs a configuration switch such as `enable-debug-command`. Not printed, as in Redis.
+        PROTECTED = 21 "",
+        /// Touches keys that no key spec names (`SCAN`, `RANDOMKEY`). Not printed, as in Redis.
+        TOUCHES_ARBITRARY_KEYS = 22 "",
+    }
+}
+
+bitset! {
+    /// ACL categories, named as `COMMAND INFO` prints them but for the leading `@`.
+    Categories: u32 {
+        /// Keys of any type.
+        KEYSPACE = 0 "keyspace",
+        /// Reads values or metadata.
+        READ = 1 "read",
+        /// Writes values or metadata.
+        WRITE = 2 "write",
+        /// Sets.
+        SET = 3 "set",
+        /// Sorted sets.
+        SORTEDSET = 4 "sortedset",
+        /// Lists.
+        LIST = 5 "list",
+        /// Hashes.
+        HASH = 6 "hash",
+        /// Strings.
+        STRING = 7 "string",
+        /// Bitmaps.
+        BITMAP = 8 "bitmap",
+        /// HyperLogLogs.
+        HYPERLOGLOG = 9 "hyperloglog",
+        /// Geographic indexes.
+        GEO = 10 "geo",
+        /// Streams.
+        STREAM = 11 "stream",
+        /// Publish and subscribe.
+        PUBSUB = 12 "pubsub",
+        /// Administration.
+        ADMIN = 13 "admin",
+        /// Commands with [`Flags::FAST`].
+        FAST = 14 "fast",
+        /// Commands without [`Flags::FAST`].
+        SLOW = 15 "slow",
+        /// May wait for other clients.
+        BLOCKING = 16 "blocking",
+        /// To be kept from ordinary users.
+        DANGEROUS = 17 "dangerous",
+        /// The connection itself.
+        CONNECTION = 18 "connection",
+        /// Transactions.
+        TRANSACTION = 19 "transaction",
+        /// Scripts and functions.
+        SCRIPTING = 20 "scripting",
+    }
+}
+
+impl Categories {
+    /// The categories that follow from a command's flags, given those stated outright.
+    pub const fn implied(flags: Flags, stated: Self) -> Self {
+        let mut all = stated;
+        if flags.contains(Flags::WRITE) {
+            all = all.with(Self::WRITE);
+        }
+        if flags.contains(Flags::READONLY) && !stated.contains(Self::SCRIPTING) {
+            all = all.with(Self::READ);
+        }
+        if flags.contains(Flags::ADMIN) {
+            all = all.with(Self::ADMIN).with(Self::DANGEROUS);
+        }
+        if flags.contains(Flags::PUBSUB) {
+            all = all.with(Self::PUBSUB);
+        }
+        if flags.contains(Flags::BLOCKING) {
+            all = all.with(Self::BLOCKING);
+        }
+        all.with(if flags.contains(Flags::FAST) { Self::FAST } else { Self::SLOW })
+    }
+}
+
+/// What a command belongs to, as `COMMAND DOCS` groups them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Group {
+    /// Strings.
+    String,
+    /// Keys of any type.
+    Generic,
+    /// The connection itself.
+    Connection,
+    /// The server.
+    Server,
+    /// `MULTI` and its companions.
+    Transactions,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Hashes.
+    Hash,
+    /// Bitmaps.
+    Bitmap,
+    /// HyperLogLogs.
+    HyperLogLog,
+    /// Geographic indexes.
+    Geo,
+    /// Streams.
+    Stream,
+    /// Publish and subscribe.
+    PubSub,
+    /// Scripts and functions.
+    Scripting,
+    /// The cluster.
+    Cluster,
+}
+
+impl Group {
+    /// The name that `COMMAND DOCS` prints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Generic => "generic",
+            Self::Connection => "connection",
+            Self::Server => "server",
+            Self::Transactions => "transactions",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "sorted-set",
+            Self::Hash => "hash",
+            Self::Bitmap => "bitmap",
+            Self::HyperLogLog => "hyperloglog",
+            Self::Geo => "geo",
+            Self::Stream => "stream",
+            Self::PubSub => "pubsub",
+            Self::Scripting => "scripting",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+/// All that is said of a command, or of a subcommand, apart from its code.
+#[derive(Clone, Copy, Debug)]
+pub struct Meta {
+    /// Lower-case name; of a subcommand without its container (`setname`).
+    pub name: &'static str,
+    /// Arguments including the name (and the container's): exact if positive, at least `-arity` if
+    /// negative.
+    pub arity: i16,
+    /// Behaviour.
+    pub flags: Flags,
+    /// ACL categories beyond those that the flags imply; see [`Meta::categories`].
+    pub stated_categories: Categories,
+    /// Where the keys are.
+    pub keys: &'static [KeySpec],
+    /// Command tips, such as `request_policy:all_shards`.
+    pub tips: &'static [&'static str],
+    /// One line.
+    pub summary: &'static str,
+    /// Release that introduced the command.
+    pub since: &'static str,
+    /// What it belongs to.
+    pub group: Group,
+    /// Big-O, one line.
+    pub complexity: &'static str,
+    /// `(version, change)` pairs, oldest first.
+    pub history: &'static [(&'static str, &'static str)],
+    /// For a deprecated command: since which release, and what replaces it.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Whether it is meant for servers among themselves rather than for users.
+    pub system: bool,
+    /// The arguments after the name, of which the syntax line is made too.
+    pub arguments: &'static [Arg],
+    /// Forms that `HELP` lists beside the subcommands of the table, as `(syntax, text)`; lines of the
+    /// text end with `\n`.
+    pub help: &'static [(&'static str, &'static str)],
+}
+
+impl Meta {
+    /// A command with these facts and nothing else said: the base of the tables' struct updates.
+    pub const fn new(name: &'static str, arity: i16, group: Group, since: &'static str) -> Self {
+        Self {
+            name,
+            arity,
+            flags: Flags::NONE,
+            stated_categories: Categories::NONE,
+            keys: &[],
+            tips: &[],
+            summary: "",
+            since,
+            group,
+            complexity: "O(1)",
+            history: &[],
+            deprecated: None,
+            system: false,
+            arguments: &[],
+            help: &[],
+        }
+    }
+
+    /// Every ACL category of the command, implied ones included.
+    pub const fn categories(&self) -> Categories {
+        Categories::implied(self.flags, self.stated_categories)
+    }
+
+    /// First key, last key and step, as the older half of `COMMAND INFO` says it.
+    pub const fn key_range(&self) -> KeyRange {
+        KeyRange::of(self.keys)
+    }
+}
+
+/// A command handler. `ctx.args` holds the arguments, `ctx.reply` takes the reply.
+pub type Handler = fn(&mut Ctx<'_>);
+
+/// What `execute` has to do to find the keys of a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum KeyShape {
+    /// There are none.
+    None,
+    /// The first argument, and nothing else.
+    First,
+    /// As the key specs say: [`crate::keys::key_positions`].
+    Specs,
+}
+
+impl KeyShape {
+    /// The shape that a command's key specs come to.
+    pub const fn of(keys: &[KeySpec]) -> Self {
+        let mut real = 0;
+        let mut first_only = true;
+        let mut i = 0;
+        while i < keys.len() {
+            if !keys[i].flags.contains(KeyFlags::NOT_KEY) {
+                real += 1;
+                first_only = first_only && keys[i].is_first_argument();
+            }
+            i += 1;
+        }
+        match (real, first_only) {
+            (0, _) => Self::None,
+            (1, true) => Self::First,
+            _ => Self::Specs,
+        }
+    }
+}
+
+/// One command, or one subcommand of a container such as `CLIENT`: its [`Meta`] and its code. All
+/// that `execute` reads of a command lies in one cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct CommandSpec {
+    /// Runs the command: arity is checked, keys are locked, the reply is written exactly once.
+    pub handler: Handler,
+    /// [`Meta::flags`].
+    pub flags: Flags,
+    /// [`Meta::arity`].
+    pub arity: i16,
+    /// How to find the keys.
+    pub keys: KeyShape,
+    /// Subcommands. A first argument that names none of them is an error.
+    pub subcommands: &'static [CommandSpec],
+    /// Everything else.
+    pub meta: &'static Meta,
+}
+
+impl CommandSpec {
+    /// A command without subcommands.
+    pub const fn new(meta: &'static Meta, handler: Handler) -> Self {
+        Self::with_subcommands(meta, handler, &[])
+    }
+
+    /// A command whose first argument names a subcommand, and which cannot be called without: its
+    /// arity must be -2 or stricter.
+    pub const fn container(meta: &'static Meta, subcommands: &'static [Self]) -> Self {
+        assert!(meta.arity <= -2, "a container needs a subcommand");
+        Self::with_subcommands(meta, subcommand_missing, subcommands)
+    }
+
+    /// A command that may be called with a subcommand, or alone, like `COMMAND`.
+    pub const fn with_subcommands(
+        meta: &'static Meta,
+        handler: Handler,
+        subcommands: &'static [Self],
+    ) -> Self {
+        Self {
+            handler,
+            flags: meta.flags,
+            arity: meta.arity,
+            keys: KeyShape::of(meta.keys),
+            subcommands,
+            meta,
+        }
+    }
+
+    /// Whether a call of `len` arguments, the name included, meets the arity.
+    #[inline]
+    pub const fn accepts(&self, len: usize) -> bool {
+        if self.arity >= 0 {
+            len == self.arity as usize
+        } else {
+            len >= self.arity.unsigned_abs() as usize
+        }
+    }
+}
+
+/// The handler of a container called alone. The arity check of `execute` answers first; the reply
+/// is the same for a caller that skips it.
+fn subcommand_missing(ctx: &mut Ctx<'_>) {
+    ctx.reply.error(b"ERR wrong number of arguments");
+}
