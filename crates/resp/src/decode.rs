@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use memchr::memchr;
+use memchr::memchr2;
 
 use crate::Value;
 use crate::length::{LINE_END_LEN, short_header, strict_integer};
@@ -302,7 +302,7 @@ fn read_line<'a>(
     limits: &DecodeLimits,
 ) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
     let rest = &buf[start..];
-    let Some(at) = memchr(b'\r', rest) else {
+    let Some(at) = memchr2(b'\r', b'\n', rest) else {
         let too_long = rest.len() > limits.bulk_len_max;
         return if too_long { Err(DecodeError::TooLong) } else { Ok(None) };
     };
@@ -310,6 +310,7 @@ fn read_line<'a>(
         return Err(DecodeError::TooLong);
     }
     match rest.get(at + 1) {
+        _ if rest[at] == b'\n' => Err(DecodeError::Malformed),
         Some(b'\n') => Ok(Some((&rest[..at], start + at + LINE_END_LEN))),
         Some(_) => Err(DecodeError::Malformed),
         None => Ok(None),

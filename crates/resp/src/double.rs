@@ -42,8 +42,14 @@ impl DoubleBuffer {
             if value < 0.0 {
                 self.push(b"-");
             }
-            let (digits, len, exponent) = shortest(value.abs());
-            self.lay_out(&digits[..len], exponent);
+            let mut buffer = ryu::Buffer::new();
+            let text = buffer.format_finite(value.abs());
+            if is_laid_out(value.abs(), text) {
+                self.push(text.as_bytes());
+            } else {
+                let (digits, len, exponent) = digits_of(text);
+                self.lay_out(&digits[..len], exponent);
+            }
         }
         &self.text[..self.len]
     }
@@ -92,13 +98,18 @@ impl Default for DoubleBuffer {
     }
 }
 
+/// Whether `text`, as ryu prints the positive fraction `value`, has Redis's layout already: most have.
+fn is_laid_out(value: f64, text: &str) -> bool {
+    // Ryu prints the whole of this range as decimal fractions.
+    (1e-3..1e15).contains(&value)
+        && (value < 1e4 || text.bytes().rev().take(7).any(|byte| byte == b'.'))
+}
+
 /// Digits that start and end with none of zero, their number, and the power of ten to scale them by:
-/// the shortest that denote the positive, finite `value`.
-fn shortest(value: f64) -> ([u8; 17], usize, i32) {
+/// taken from a positive number as ryu prints it.
+fn digits_of(text: &str) -> ([u8; 17], usize, i32) {
     let mut digits = [0; 17];
     let (mut len, mut exponent, mut fraction) = (0, 0, false);
-    let mut buffer = ryu::Buffer::new();
-    let text = buffer.format_finite(value);
     let (mantissa, scale) = text.split_once('e').unwrap_or((text, "0"));
     for byte in mantissa.bytes() {
         match byte {
@@ -136,11 +147,14 @@ mod tests {
             (0.0, "0"),
             (-0.0, "-0"),
             (1.0, "1"),
-            (3.141, "3.141"),
+            (0.7, "0.7"),
             (-1.5, "-1.5"),
             (0.1, "0.1"),
             (0.30000000000000004, "0.30000000000000004"),
             (123456789.123, "123456789.123"),
+            (12345678.9, "12345678.9"),
+            (12345.678901, "12345.678901"),
+            (0.001, "0.001"),
             (1234.5678901234567, "1234.5678901234567"),
             (12345.678901234567, "1.2345678901234567e+4"),
             (123456.78901234567, "1.2345678901234567e+5"),

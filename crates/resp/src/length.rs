@@ -10,34 +10,49 @@ pub(crate) struct Header {
     pub(crate) end: usize,
 }
 
-/// Reads the header at `position` if it has the form that every client sends: `marker`, one to nine
-/// digits without a leading zero, CR LF. Anything else is `None`: let the caller look closer.
+/// Reads the header at `position` if it has the form that nearly all have: `marker`, one to five digits
+/// without a leading zero, CR LF. Anything else is `None`: let the caller look closer.
+///
+/// The next header's place depends on this one's value, so latency counts: each number of digits has its
+/// own predicted branch and a chain of a few cycles, which beats finding the line's end first.
 #[inline(always)]
 pub(crate) fn short_header(buf: &[u8], position: usize, marker: u8) -> Option<Header> {
+    const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
     let rest = buf.get(position..)?;
-    let head = rest.first_chunk::<4>()?;
-    let first = head[1].wrapping_sub(b'0');
-    if head[0] != marker || first > 9 {
+    let word = u64::from_le_bytes(match rest.first_chunk::<8>() {
+        Some(chunk) => *chunk,
+        None => padded(rest),
+    });
+    let mut value = usize::from((word >> 8) as u8).wrapping_sub(usize::from(b'0'));
+    if word as u8 != marker || value > 9 {
         return None;
     }
-    if head[2] == b'\r' {
-        let end = position + 4;
-        return (head[3] == b'\n').then_some(Header { value: usize::from(first), end });
+    if (word >> 16) as u16 == CRLF {
+        return Some(Header { value, end: position + 4 });
     }
-    if first == 0 {
+    if value == 0 {
         return None;
     }
-    let mut value = usize::from(first);
-    for at in 2..11 {
-        let byte = *rest.get(at)?;
-        let digit = byte.wrapping_sub(b'0');
+    for digits in 2..=5 {
+        let digit = ((word >> (8 * digits)) as u8).wrapping_sub(b'0');
         if digit > 9 {
-            let ended = byte == b'\r' && rest.get(at + 1) == Some(&b'\n');
-            return ended.then_some(Header { value, end: position + at + LINE_END_LEN });
+            return None;
         }
         value = value * 10 + usize::from(digit);
+        if (word >> (8 * digits + 8)) as u16 == CRLF {
+            return Some(Header { value, end: position + digits + 1 + LINE_END_LEN });
+        }
     }
     None
+}
+
+/// The last bytes of the buffer, filled up with zeros, which are neither digits nor a line end.
+fn padded(rest: &[u8]) -> [u8; 8] {
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    word
 }
 
 /// Reads a decimal number as strictly as Redis does: an optional minus, then digits without a leading
@@ -73,7 +88,9 @@ mod tests {
         assert_eq!(read(b"$0\r\n"), Some((0, 4)));
         assert_eq!(read(b"$7\r\nx"), Some((7, 4)));
         assert_eq!(read(b"$16\r\n"), Some((16, 5)));
-        assert_eq!(read(b"$536870912\r\n"), Some((536_870_912, 12)));
+        assert_eq!(read(b"$512\r\n"), Some((512, 6)));
+        assert_eq!(read(b"$1024\r\n"), Some((1024, 7)));
+        assert_eq!(read(b"$65535\r\n"), Some((65_535, 8)));
         for odd in [
             &b"$01\r\n"[..],
             b"$-1\r\n",
@@ -83,7 +100,8 @@ mod tests {
             b"$12",
             b"$12\r",
             b"*1\r\n",
-            b"$1234567890\r\n",
+            b"$123456\r\n",
+            b"$1234\r",
             b"",
         ] {
             assert_eq!(read(odd), None, "{}", odd.escape_ascii());

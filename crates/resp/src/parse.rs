@@ -144,8 +144,8 @@ pub fn recycle<'a>(mut args: Vec<&[u8]>) -> Vec<&'a [u8]> {
     args.into_iter().map(|_| &[][..]).collect()
 }
 
-/// Walks the request, appending its arguments.
-#[inline]
+/// Walks the request from its start, appending its arguments. Not inlined: its loop needs the registers.
+#[inline(never)]
 fn collect<'a>(
     buf: &'a [u8],
     limits: &Limits,
@@ -153,7 +153,7 @@ fn collect<'a>(
     resume: &mut Resume,
 ) -> Parsed {
     let before = args.len();
-    let parsed = walk(buf, limits, resume, |arg| args.push(arg));
+    let parsed = walk(buf, limits, Resume::default(), resume, |arg| args.push(arg));
     if !matches!(parsed, Parsed::Command { .. }) {
         args.truncate(before);
     }
@@ -169,21 +169,24 @@ fn resumed<'a>(
     args: &mut Vec<&'a [u8]>,
     resume: &mut Resume,
 ) -> Parsed {
-    match walk(buf, limits, resume, |_| ()) {
+    let from = std::mem::take(resume);
+    match walk(buf, limits, from, resume, |_| ()) {
         Parsed::Command { .. } => collect(buf, limits, args, resume),
         other => other,
     }
 }
 
-/// Walks over the headers from `resume` on, and hands each argument to `take`.
+/// Walks over the headers from `from` on, and hands each argument to `take`. If more input is needed it
+/// leaves in `resume`, which is at the start, where to go on.
 #[inline(always)]
 fn walk<'a>(
     buf: &'a [u8],
     limits: &Limits,
+    from: Resume,
     resume: &mut Resume,
     mut take: impl FnMut(&'a [u8]),
 ) -> Parsed {
-    let Resume { mut position, mut remaining, mut scanned } = std::mem::take(resume);
+    let Resume { mut position, mut remaining, mut scanned } = from;
     if position == 0 {
         let (count, end) = match short_header(buf, 0, b'*') {
             Some(header) => (header.value as i64, header.end),
@@ -219,22 +222,16 @@ fn walk<'a>(
         if len > limits.bulk_allowed {
             return Parsed::Error(bulk_error(len, limits));
         }
-        let Some(end) = whole_bulk(buf, start, len) else {
+        let whole = buf.get(start..).and_then(|body| body.split_at_checked(len));
+        let Some((arg, [_, _, ..])) = whole else {
             *resume = Resume { position, remaining, scanned: 0 };
             let needed = start.saturating_add(len).saturating_add(LINE_END_LEN);
             return Parsed::Incomplete { needed };
         };
-        take(&buf[start..start + len]);
-        (position, remaining, scanned) = (end, remaining - 1, 0);
+        take(arg);
+        (position, remaining, scanned) = (start + len + LINE_END_LEN, remaining - 1, 0);
     }
     Parsed::Command { consumed: position }
-}
-
-/// The position after the bulk and its line end, if the buffer reaches that far.
-#[inline(always)]
-fn whole_bulk(buf: &[u8], start: usize, len: usize) -> Option<usize> {
-    let end = start.checked_add(len)?.checked_add(LINE_END_LEN)?;
-    (end <= buf.len()).then_some(end)
 }
 
 /// A header line in any form.
@@ -284,7 +281,6 @@ fn line(buf: &[u8], limits: &Limits, position: usize, scanned: u32) -> Result<us
     let window_end = buf.len().min(position + limits.inline_len_max + 1);
     let from = (position + scanned as usize).min(window_end);
     match memchr(b'\r', &buf[from..window_end]) {
-        Some(at) if from + at == position => Ok(position),
         Some(at) if from + at + 1 < buf.len() => Ok(from + at),
         Some(at) => Err(Some((from + at - position) as u32)),
         None if window_end - position > limits.inline_len_max => Err(None),
