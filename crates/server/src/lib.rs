@@ -1,1 +1,3 @@
 //! See the package description.
+
+pub mod config;

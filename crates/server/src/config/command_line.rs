@@ -1,0 +1,136 @@
+//! The command line: `petrel [FILE] [--name value ...]... [-]`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::error::{ConfigError, Location, Problem, Source};
+use super::line;
+use super::load::Loader;
+use super::store::{ConfigFile, SharedConfig};
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Invocation {
+    /// Print the help and leave.
+    Help,
+    /// Print the version and leave.
+    Version,
+    /// Start the server.
+    Start(CommandLine),
+}
+
+/// Where the configuration comes from, in the order in which it applies.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CommandLine {
+    /// The configuration file.
+    pub file: Option<PathBuf>,
+    /// Whether standard input is read next.
+    pub stdin: bool,
+    /// The options, each a name and its values, which come last and so win.
+    pub options: Vec<Vec<Vec<u8>>>,
+}
+
+impl Invocation {
+    /// Reads the arguments behind the program's name.
+    ///
+    /// An option takes all arguments up to the next that begins with `--`; its first value may
+    /// begin so itself (a password, say), except behind `--save`, which may stand alone.
+    pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, ConfigError> {
+        let mut args: Vec<_> = args.into_iter().map(OsStringExt::into_vec).collect();
+        match args.first().map(Vec::as_slice) {
+            Some(b"-h" | b"--help") => return Ok(Self::Help),
+            Some(b"-v" | b"--version") => return Ok(Self::Version),
+            _ => {}
+        }
+        let mut command = CommandLine::default();
+        if args.last().is_some_and(|last| last == b"-") {
+            command.stdin = true;
+            args.pop();
+        }
+        if args.first().is_some_and(|first| first == b"-") {
+            command.stdin = true;
+            args.remove(0);
+        } else if args.first().is_some_and(|first| !first.starts_with(b"-")) {
+            command.file = Some(OsString::from_vec(args.remove(0)).into());
+        }
+        for arg in args {
+            let options = &mut command.options;
+            match arg.strip_prefix(b"--") {
+                Some(b"") => {}
+                Some(b"help") if is_complete(options) => return Ok(Self::Help),
+                Some(b"version") if is_complete(options) => return Ok(Self::Version),
+                Some(name) if is_complete(options) => options.push(start_option(name)?),
+                _ => match options.last_mut() {
+                    Some(option) => option.push(arg),
+                    None => return Err(unexpected(&arg)),
+                },
+            }
+        }
+        for option in &mut command.options {
+            if option.len() == 1 && is_save(&option[0]) {
+                option.push(Vec::new());
+            }
+        }
+        Ok(Self::Start(command))
+    }
+}
+
+impl CommandLine {
+    /// Reads everything it names. The working directory of the process is where relative paths
+    /// start; `dir` is resolved but not entered.
+    pub fn load(&self) -> Result<SharedConfig, ConfigError> {
+        let base = std::env::current_dir().map_err(|error| ConfigError {
+            location: None,
+            problem: Problem::Read { path: ".".into(), error },
+        })?;
+        self.load_from(&base, &mut std::io::stdin())
+    }
+
+    fn load_from(&self, base: &Path, stdin: &mut dyn Read) -> Result<SharedConfig, ConfigError> {
+        let mut loader = Loader::new(base);
+        if let Some(file) = &self.file {
+            loader.file(file)?;
+        }
+        if self.stdin {
+            loader.stream(stdin, &Source::Stdin)?;
+        }
+        let at = Location { source: Source::CommandLine, line: 0 };
+        for option in &self.options {
+            loader.directive(option, &at)?;
+        }
+        let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
+        Ok(SharedConfig::new(loader.finish(), file))
+    }
+}
+
+/// Whether the last option has what it needs, so that `--` begins another.
+fn is_complete(options: &[Vec<Vec<u8>>]) -> bool {
+    options.last().is_none_or(|option| option.len() > 1 || is_save(&option[0]))
+}
+
+fn is_save(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"save")
+}
+
+/// `name`, `name=value`, or a whole directive in one argument.
+fn start_option(text: &[u8]) -> Result<Vec<Vec<u8>>, ConfigError> {
+    let name_length = text.iter().take_while(|b| !b.is_ascii_whitespace() && **b != b'=').count();
+    let (name, rest) = text.split_at(name_length);
+    match rest {
+        [] => Ok(vec![name.to_vec()]),
+        [b'=', value @ ..] => Ok(vec![name.to_vec(), value.to_vec()]),
+        _ => line::split(text).map_err(|_| ConfigError {
+            location: Some(Location { source: Source::CommandLine, line: 0 }),
+            problem: Problem::UnbalancedQuotes,
+        }),
+    }
+}
+
+fn unexpected(argument: &[u8]) -> ConfigError {
+    ConfigError {
+        location: Some(Location { source: Source::CommandLine, line: 0 }),
+        problem: Problem::UnexpectedArgument(String::from_utf8_lossy(argument).into_owned()),
+    }
+}

@@ -1,0 +1,190 @@
+//! What people read of the table: `--help`, `docs/configuration.md` and the default `petrel.conf`.
+
+use std::fmt::Write;
+
+use super::table::{Group, Mutability, Param};
+use super::value::Rule;
+
+/// The text of `--help`.
+pub fn help() -> String {
+    let mut text = String::from(
+        "Petrel, a multi-threaded in-memory data server that speaks Redis's protocol.\n\n\
+         Usage:  petrel [FILE] [--NAME VALUE ...] [-]\n\n\
+         \u{20} FILE            configuration file, one \"name value\" per line\n\
+         \u{20} -               read configuration from standard input\n\
+         \u{20} --NAME VALUE    any parameter below; overrides the file\n\
+         \u{20} -v, --version   print the version\n\
+         \u{20} -h, --help      print this help\n\n\
+         Examples:\n\
+         \u{20} petrel\n\
+         \u{20} petrel /etc/petrel.conf --port 7000 --maxmemory 4gb\n\
+         \u{20} petrel --port 0 --unixsocket /run/petrel.sock --threads 4\n\
+         \u{20} echo 'maxmemory 128mb' | petrel -\n\n\
+         Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Values in brackets are the\n\
+         defaults; * marks what CONFIG SET can change while the server runs.\n",
+    );
+    for group in Group::ALL {
+        let _ = write!(text, "\n{}\n", group.title());
+        for param in group.params() {
+            help_entry(&mut text, param);
+        }
+    }
+    text
+}
+
+/// The reference for `docs/configuration.md`.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Configuration\n\n\
+         <!-- Generated from crates/server/src/config/params.rs; do not edit. -->\n\n\
+         Petrel takes its parameters from a file, from standard input and from the command line, in\n\
+         this order; the last one wins. Names, syntax and meaning are those of Redis.\n\n\
+         ```\n\
+         petrel /etc/petrel.conf --port 7000 --maxmemory 4gb --save \"\"\n\
+         echo 'maxmemory 128mb' | petrel -\n\
+         ```\n\n\
+         * **File.** One `name value ...` per line, names in any case, `#` starts a comment line.\n\
+         \u{20} Values with blanks stand in quotes: `\"...\"` knows `\\n`, `\\r`, `\\t`, `\\a`, `\\b`, `\\xHH`, `\\\"`\n\
+         \u{20} and `\\\\`, `'...'` only `\\'`. `include PATH` reads another file in place, or all files that\n\
+         \u{20} match a pattern such as `/etc/petrel.d/*.conf`.\n\
+         * **Command line.** `--name value ...` or `--name=value`. An option takes everything up to the\n\
+         \u{20} next `--`.\n\
+         * **Sizes** take the units `kb`, `mb`, `gb` (powers of 1,024) and `k`, `m`, `g` (powers of 1,000).\n\
+         * **While running.** `CONFIG GET pattern ...` shows parameters; `CONFIG SET name value ...`\n\
+         \u{20} changes several at once or none; `CONFIG REWRITE` writes the present values into the file\n\
+         \u{20} that the server was started with and keeps its comments and order.\n\n\
+         \"Runtime\" says whether `CONFIG SET` can change a parameter; \"protected\" asks for\n\
+         `enable-protected-configs` as well.\n",
+    );
+    for group in Group::ALL {
+        let _ = write!(
+            text,
+            "\n## {}\n\n| parameter | default | values | runtime | |\n|---|---|---|---|---|\n",
+            group.title()
+        );
+        for param in group.params() {
+            markdown_row(&mut text, param);
+        }
+    }
+    text
+}
+
+/// The commented `petrel.conf` that holds every default.
+pub fn default_file() -> String {
+    let mut text = String::from(
+        "# Configuration of Petrel. Every parameter stands here with its default, commented out:\n\
+         # remove the \"# \" in front of one to change it. See docs/configuration.md.\n\
+         #\n\
+         #   petrel /path/to/petrel.conf\n\
+         #\n\
+         # Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Other files can be read in place:\n\
+         #\n\
+         # include /etc/petrel.d/*.conf\n",
+    );
+    for group in Group::ALL {
+        let title = group.title();
+        let _ = write!(text, "\n{:#<1$}\n\n", format!("## {title} "), 79);
+        let entries: Vec<_> = group.params().map(file_entry).collect();
+        text.push_str(&entries.join("\n"));
+    }
+    text
+}
+
+fn help_entry(text: &mut String, param: &Param) {
+    let mark = if param.mutability == Mutability::AtStart { ' ' } else { '*' };
+    let title = format!("{mark} --{} {}", param.name, placeholder(&param.rule));
+    let mut about = format!("{} [{}]", param.help, shown_default(param));
+    if let Rule::OneOf(words) = param.rule {
+        about = format!("{}: {} [{}]", param.help, words.join(", "), shown_default(param));
+    }
+    if let [alias] = param.aliases {
+        let _ = write!(about, " (also --{alias})");
+    }
+    let mut lines = wrap(&about, HELP_WIDTH - HELP_INDENT).into_iter();
+    let padded = title.chars().count() < HELP_INDENT - 1;
+    match padded {
+        true => {
+            let first = lines.next().unwrap_or_default();
+            let _ = writeln!(text, "{title:HELP_INDENT$}{first}");
+        }
+        false => {
+            let _ = writeln!(text, "{title}");
+        }
+    }
+    for line in lines {
+        let _ = writeln!(text, "{:HELP_INDENT$}{line}", "");
+    }
+}
+
+fn markdown_row(text: &mut String, param: &Param) {
+    let runtime = match param.mutability {
+        Mutability::AtStart => "no",
+        Mutability::Runtime => "yes",
+        Mutability::Protected => "protected",
+    };
+    let aliases: String = param.aliases.iter().map(|alias| format!(", also `{alias}`")).collect();
+    let _ = writeln!(
+        text,
+        "| `{}`{aliases} | `{}` | {} | {runtime} | {}. |",
+        param.name,
+        shown_default(param),
+        param.rule.describe(),
+        param.help,
+    );
+}
+
+fn file_entry(param: &'static Param) -> String {
+    let mut entry = String::new();
+    let about = match param.rule {
+        Rule::OneOf(words) => format!("{}: {}.", param.help, words.join(", ")),
+        _ => format!("{}.", param.help),
+    };
+    for line in wrap(&about, 77) {
+        let _ = writeln!(entry, "# {line}");
+    }
+    let quoted = if param.rule.is_list() && !param.default.is_empty() {
+        param.default.into()
+    } else {
+        String::from_utf8_lossy(&super::line::quote(param.default.as_bytes())).into_owned()
+    };
+    let _ = writeln!(entry, "#\n# {} {quoted}", param.name);
+    entry
+}
+
+fn shown_default(param: &Param) -> &'static str {
+    if param.default.is_empty() { "\"\"" } else { param.default }
+}
+
+fn placeholder(rule: &Rule) -> &'static str {
+    match rule {
+        Rule::YesNo => "yes|no",
+        Rule::OnlyNo(_) => "no",
+        Rule::Number { .. } | Rule::Clamped { .. } | Rule::PowerOfTwo { .. } => "N",
+        Rule::Octal { .. } => "MODE",
+        Rule::Memory { .. } => "SIZE",
+        Rule::MemoryOrPercent => "SIZE|N%",
+        Rule::OneOf(_) => "WORD",
+        Rule::Path | Rule::SocketPath => "PATH",
+        Rule::Directory => "DIR",
+        Rule::Password | Rule::Template => "TEXT",
+        Rule::List(_) => "...",
+    }
+}
+
+/// Breaks at blanks into lines of at most `width` characters, single long words excepted.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+const HELP_WIDTH: usize = 100;
+const HELP_INDENT: usize = 38;

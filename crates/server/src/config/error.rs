@@ -1,0 +1,130 @@
+//! What can be wrong with a configuration, in the words that an operator reads.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::names::Hint;
+use super::value::Invalid;
+
+/// Why the server cannot start with what it was given. `Display` is one line.
+#[derive(Debug)]
+pub struct ConfigError {
+    /// Where the problem stands; `None` if it concerns the configuration as a whole.
+    pub location: Option<Location>,
+    /// What it is.
+    pub problem: Problem,
+}
+
+/// A place in the configuration.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Location {
+    /// The text it is in.
+    pub source: Source,
+    /// The line, from 1; 0 on the command line, which has none.
+    pub line: usize,
+}
+
+/// A text that configuration is read from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Source {
+    /// The options of the command line.
+    CommandLine,
+    /// Standard input.
+    Stdin,
+    /// A file, by the path under which it was named.
+    File(PathBuf),
+}
+
+/// What is wrong.
+#[derive(Debug)]
+pub enum Problem {
+    /// No parameter has this name.
+    Unknown {
+        /// The name as it was written.
+        name: String,
+        /// What was perhaps meant.
+        hint: Hint,
+    },
+    /// The value does not fit the parameter.
+    Invalid {
+        /// The parameter.
+        name: &'static str,
+        /// The value as it was written, unless it is a secret.
+        value: Option<String>,
+        /// What is wrong with it.
+        reason: Invalid,
+    },
+    /// A quote is not closed.
+    UnbalancedQuotes,
+    /// An argument of the command line that belongs to no option.
+    UnexpectedArgument(String),
+    /// A file cannot be read.
+    Read {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// `include` without, or with more than, one path.
+    IncludeArguments,
+    /// A limit of this server on configuration files.
+    Limit(&'static str),
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(location) = &self.location {
+            write!(f, "{location}: ")?;
+        }
+        let on_command_line =
+            self.location.as_ref().is_some_and(|l| l.source == Source::CommandLine);
+        let (dashes, kind) = if on_command_line { ("--", "option") } else { ("", "parameter") };
+        match &self.problem {
+            Problem::Unknown { name, hint } => {
+                write!(f, "unknown {kind} '{dashes}{name}'")?;
+                match hint {
+                    Hint::DidYouMean(nearest) => write!(f, "; did you mean '{dashes}{nearest}'?"),
+                    Hint::OfRedis => {
+                        f.write_str("; Redis or Valkey have it, this version of Petrel does not")
+                    }
+                    Hint::None => f.write_str("; --help lists them all"),
+                }
+            }
+            Problem::Invalid { name, value: Some(value), reason } => {
+                write!(f, "{dashes}{name} '{value}': {reason}")
+            }
+            Problem::Invalid { name, value: None, reason } => write!(f, "{dashes}{name}: {reason}"),
+            Problem::UnbalancedQuotes => f.write_str("unbalanced quotes"),
+            Problem::UnexpectedArgument(argument) => {
+                write!(f, "unexpected argument '{argument}'; see --help")
+            }
+            Problem::Read { path, error } => {
+                write!(f, "cannot read '{}': {}", path.display(), reason(error))
+            }
+            Problem::IncludeArguments => f.write_str("include takes one path"),
+            Problem::Limit(what) => f.write_str(what),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::CommandLine => f.write_str("command line"),
+            Source::Stdin => write!(f, "stdin:{}", self.line),
+            Source::File(path) => write!(f, "{}:{}", path.display(), self.line),
+        }
+    }
+}
+
+/// The system's words for an error, without the number that Rust appends.
+pub(super) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

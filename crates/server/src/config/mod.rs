@@ -1,0 +1,42 @@
+//! The configuration: one table of parameters, and everything that follows from it.
+//!
+//! ```text
+//! params.rs   the table: a row per parameter ──▶ Config (fields), PARAMS (names, rules, help)
+//! command_line.rs ─▶ load.rs ─▶ Config ─▶ store.rs (CONFIG GET, SET) ─▶ rewrite.rs (REWRITE)
+//! document.rs     --help, docs/configuration.md, petrel.conf
+//! ```
+//!
+//! Names, syntax and errors are those of Redis, so that its command lines, files and clients work.
+//! Sources apply in the order file, standard input, options of the command line; the last wins.
+
+mod command_line;
+mod document;
+mod error;
+mod glob;
+mod line;
+mod load;
+mod names;
+mod params;
+mod rewrite;
+mod store;
+mod table;
+mod types;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use command_line::{CommandLine, Invocation};
+pub use document::{default_file, help, markdown};
+pub use error::{ConfigError, Location, Problem, Source};
+pub use names::Hint;
+pub use params::{Config, PARAMS};
+pub use rewrite::RewriteError;
+pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
+pub use table::{Group, Mutability, Param};
+pub use types::{
+    Auto, BindAddress, BindAddresses, ClientMemory, IoBackend, LogLevel, MaxmemoryPolicy,
+    OutputBufferLimit, OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate, SavePoints,
+    Supervised,
+};
+pub use value::{Invalid, Rule, Secret, Value};

@@ -1,0 +1,174 @@
+//! CONFIG REWRITE: the present values, written into the configuration file.
+//!
+//! Comments, order and lines that still hold stay untouched. A line that no longer holds is
+//! replaced where it stands, other lines of the same parameter go, and what no line says is
+//! appended below a marker. The result is read back before it replaces the file: it gives exactly
+//! the present values, includes considered.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::error::{ConfigError, Problem, Source, reason};
+use super::line;
+use super::load::{Loader, directive, read_file};
+use super::params::{Config, PARAMS};
+use super::store::ConfigFile;
+use super::table::Param;
+
+/// Why the file was not rewritten; it is as before. `Display` is an error reply, code included.
+#[derive(Debug)]
+pub enum RewriteError {
+    /// The server was started without a configuration file.
+    NoFile,
+    /// The file, or a temporary file beside it, cannot be read or written.
+    Io(io::Error),
+    /// The file, or one it includes, no longer is a configuration.
+    Broken(ConfigError),
+}
+
+impl std::error::Error for RewriteError {}
+
+impl fmt::Display for RewriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFile => f.write_str("ERR The server is running without a config file"),
+            Self::Io(error) => write!(f, "ERR Rewriting config file: {}", reason(error)),
+            Self::Broken(error) => write!(f, "ERR Rewriting config file: {error}"),
+        }
+    }
+}
+
+/// Rewrites `file` so that it gives `config`. A file that is gone is written anew.
+pub(super) fn rewrite(file: &ConfigFile, config: &Config) -> Result<(), RewriteError> {
+    // Behind a symbolic link the file it points to is replaced, not the link.
+    let path = fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
+    let old = match read_file(&path) {
+        Ok(text) => text,
+        Err(Problem::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(Problem::Read { error, .. }) => return Err(RewriteError::Io(error)),
+        Err(problem) => {
+            return Err(RewriteError::Broken(ConfigError { location: None, problem }));
+        }
+    };
+    let new = compose(&old, config, file).map_err(RewriteError::Broken)?;
+    replace(&path, &new).map_err(RewriteError::Io)
+}
+
+/// The text of the rewritten file.
+fn compose(old: &[u8], config: &Config, file: &ConfigFile) -> Result<Vec<u8>, ConfigError> {
+    let mut lines: Vec<Line> =
+        old.strip_suffix(b"\n").unwrap_or(old).split(|&b| b == b'\n').map(Line::read).collect();
+    if old.is_empty() {
+        lines.clear();
+    }
+    for param in PARAMS {
+        update_lines(&mut lines, param, config, file);
+    }
+    let mut text = Vec::new();
+    for line in lines.iter().filter_map(|line| line.text.as_deref()) {
+        text.extend(line);
+        text.push(b'\n');
+    }
+    let mut loader = Loader::new(&file.base);
+    loader.text(&text, &Source::File(file.path.clone()))?;
+    append(&mut text, config, &loader.finish());
+    Ok(text)
+}
+
+/// A line of the file: its text (`None` once removed) and its directive, if it is one.
+struct Line {
+    text: Option<Vec<u8>>,
+    param: Option<&'static Param>,
+    args: Vec<Vec<u8>>,
+}
+
+impl Line {
+    fn read(raw: &[u8]) -> Self {
+        // A line that cannot be read is kept; reading the result back reports it.
+        let args = directive(raw).ok().flatten().unwrap_or_default();
+        let param = args.first().and_then(|name| Param::find(name));
+        Self { text: Some(raw.to_vec()), param, args }
+    }
+
+    fn is_about(&self, param: &Param) -> bool {
+        self.param.is_some_and(|own| own.name == param.name)
+    }
+}
+
+/// Makes the lines of one parameter say its present value.
+fn update_lines(lines: &mut [Line], param: &Param, config: &Config, file: &ConfigFile) {
+    let own = || lines.iter().filter(|line| line.is_about(param));
+    if own().next().is_none() {
+        return;
+    }
+    let mut said = Loader::new(&file.base);
+    let valid = own().all(|line| param.update(&mut said.config, &line.args[1..]).is_ok());
+    if valid && param.same(&said.finish(), config) {
+        return;
+    }
+    let mut replacement = Some(write_directive(param, config));
+    for line in lines.iter_mut().filter(|line| line.is_about(param)) {
+        line.text = replacement.take();
+    }
+}
+
+/// Appends what `text`, which gives `said`, does not give.
+fn append(text: &mut Vec<u8>, config: &Config, said: &Config) {
+    let missing: Vec<_> = PARAMS.iter().filter(|param| !param.same(config, said)).collect();
+    if missing.is_empty() {
+        return;
+    }
+    if !text.split(|&b| b == b'\n').any(|line| line.trim_ascii() == MARKER) {
+        if !text.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend(MARKER);
+        text.push(b'\n');
+    }
+    for param in missing {
+        text.extend(write_directive(param, config));
+        text.push(b'\n');
+    }
+}
+
+fn write_directive(param: &Param, config: &Config) -> Vec<u8> {
+    let mut args = vec![param.name.into()];
+    args.extend(param.arguments(config));
+    line::join(&args)
+}
+
+/// Puts `text` in place of the file at once: readers see the old or the new, also after a crash.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let temporary = temporary_beside(path);
+    let written = write_synced(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // The error that counts is the first; a file left behind harms nobody.
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn write_synced(temporary: &Path, original: &Path, text: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // It may hold the password: nobody else may read it before it has the original's mode.
+    let mut options = File::options();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
+    let mode = fs::metadata(original).map_or(NEW_FILE_MODE, |meta| meta.permissions().mode());
+    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+fn temporary_beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+const MARKER: &[u8] = b"# Generated by CONFIG REWRITE";
+const NEW_FILE_MODE: u32 = 0o600;

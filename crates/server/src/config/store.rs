@@ -1,0 +1,270 @@
+//! The configuration of a running server: CONFIG GET, CONFIG SET, and how threads see changes.
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::error::reason;
+use super::glob::{self, Case};
+use super::load::resolve_dir;
+use super::params::{Config, PARAMS};
+use super::rewrite::{self, RewriteError};
+use super::table::{Mutability, Param};
+use super::value::Rule;
+
+/// The present configuration, shared by all threads. Threads that look at it often keep a
+/// [`ConfigReader`], whose refresh is one load as long as nothing changes.
+pub struct SharedConfig {
+    version: Version,
+    current: RwLock<Arc<Config>>,
+    /// Held while changing or rewriting, so that changes come one after the other.
+    changing: Mutex<()>,
+    file: Option<ConfigFile>,
+}
+
+/// On a cache line of its own: every worker reads it every turn.
+#[repr(align(128))]
+struct Version(AtomicU64);
+
+/// The file that the configuration was read from.
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
+    pub(super) path: PathBuf,
+    /// The working directory at start, where its relative paths begin.
+    pub(super) base: PathBuf,
+}
+
+/// One thread's view of the configuration: a snapshot and its version.
+pub struct ConfigReader {
+    shared: Arc<SharedConfig>,
+    version: u64,
+    config: Arc<Config>,
+}
+
+/// A change that has been validated and waits to be taken over.
+pub struct Change<'a> {
+    /// The configuration that threads see until the change is accepted.
+    pub old: &'a Config,
+    /// The configuration that they will see.
+    pub new: &'a Config,
+    /// The parameters whose value differs, in the order of the table.
+    pub params: &'a [&'static Param],
+}
+
+/// Why the server could not act on a change.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// The parameter that it could not act on.
+    pub name: &'static str,
+    /// What went wrong.
+    pub reason: String,
+}
+
+/// Why CONFIG SET changed nothing. `Display` is the error reply of Redis, code included.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SetError {
+    /// No parameter has this name.
+    Unknown(String),
+    /// A parameter, by the name that was given, cannot have this value.
+    Failed {
+        /// The name as it was given, or the documented one if the value is at fault.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl SharedConfig {
+    /// Starts with `config`; `file` is what CONFIG REWRITE will rewrite.
+    pub fn new(config: Config, file: Option<ConfigFile>) -> Self {
+        Self {
+            version: Version(AtomicU64::new(0)),
+            current: RwLock::new(Arc::new(config)),
+            changing: Mutex::new(()),
+            file,
+        }
+    }
+
+    /// The configuration as it is now.
+    pub fn snapshot(&self) -> Arc<Config> {
+        self.current.read().clone()
+    }
+
+    /// A view for one thread.
+    pub fn reader(self: &Arc<Self>) -> ConfigReader {
+        // The version before the snapshot: a change in between is seen as a change, not missed.
+        let version = self.version.0.load(Ordering::Acquire);
+        ConfigReader { shared: self.clone(), version, config: self.snapshot() }
+    }
+
+    /// The absolute path of the configuration file, if the server was started with one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
+
+    /// CONFIG GET: names and values of all parameters that one of `patterns` names, in any case.
+    /// A name without wildcards is answered as it was written.
+    pub fn get<P: AsRef<[u8]>>(&self, patterns: &[P]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let config = self.snapshot();
+        let mut found = Vec::new();
+        for param in PARAMS {
+            for name in param.names() {
+                let shown = patterns.iter().find_map(|pattern| shown_as(name, pattern.as_ref()));
+                found.extend(shown.map(|shown| (shown, param.text(&config))));
+            }
+        }
+        found
+    }
+
+    /// CONFIG SET: takes over all of `pairs` or none.
+    ///
+    /// `client_is_local` says whether the client may change protected parameters where
+    /// `enable-protected-configs` is `local`. Once all values are valid, `apply` lets the server act
+    /// on them; when it refuses it must have undone what it did, and the old values stay.
+    /// Returns the parameters whose value differs from before.
+    pub fn set<T: AsRef<[u8]>>(
+        &self,
+        pairs: &[(T, T)],
+        client_is_local: bool,
+        apply: impl FnOnce(&Change<'_>) -> Result<(), Refusal>,
+    ) -> Result<Vec<&'static Param>, SetError> {
+        let _changing = self.changing.lock();
+        let old = self.snapshot();
+        let params = find_settable(&old, pairs, client_is_local)?;
+        let mut new = Config::clone(&old);
+        for (param, (_, value)) in params.iter().zip(pairs) {
+            assign(param, value.as_ref(), &mut new)?;
+        }
+        let changed: Vec<_> = PARAMS.iter().filter(|param| !param.same(&old, &new)).collect();
+        if changed.is_empty() {
+            return Ok(changed);
+        }
+        apply(&Change { old: &old, new: &new, params: &changed })
+            .map_err(|Refusal { name, reason }| SetError::Failed { name: name.into(), reason })?;
+        *self.current.write() = Arc::new(new);
+        self.version.0.fetch_add(1, Ordering::Release);
+        Ok(changed)
+    }
+
+    /// CONFIG REWRITE: writes the present values into the configuration file.
+    pub fn rewrite(&self) -> Result<(), RewriteError> {
+        let _changing = self.changing.lock();
+        let file = self.file.as_ref().ok_or(RewriteError::NoFile)?;
+        rewrite::rewrite(file, &self.snapshot())
+    }
+}
+
+impl ConfigFile {
+    /// The file at `path`, which starts at `base` if it is relative.
+    pub fn new(path: &Path, base: &Path) -> Self {
+        Self { path: base.join(path), base: base.to_path_buf() }
+    }
+}
+
+impl ConfigReader {
+    /// Takes over what changed since the last call; says whether anything did.
+    #[inline]
+    pub fn refresh(&mut self) -> bool {
+        let version = self.shared.version.0.load(Ordering::Acquire);
+        if version == self.version {
+            return false;
+        }
+        self.config = self.shared.snapshot();
+        self.version = version;
+        true
+    }
+
+    /// What all readers share.
+    pub fn shared(&self) -> &Arc<SharedConfig> {
+        &self.shared
+    }
+}
+
+impl Deref for ConfigReader {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        &self.config
+    }
+}
+
+impl std::error::Error for SetError {}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                write!(f, "ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+            }
+            Self::Failed { name, reason } => write!(
+                f,
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"
+            ),
+        }
+    }
+}
+
+/// How CONFIG GET names `name` when asked for `pattern`; `None` if it was not asked for.
+fn shown_as(name: &str, pattern: &[u8]) -> Option<Vec<u8>> {
+    if glob::is_pattern(pattern) {
+        let matches = glob::matches(pattern, name.as_bytes(), Case::Insensitive);
+        return matches.then(|| name.into());
+    }
+    name.as_bytes().eq_ignore_ascii_case(pattern).then(|| pattern.to_vec())
+}
+
+/// Looks up the parameters in the order given; the first that may not be set is the error.
+fn find_settable<T: AsRef<[u8]>>(
+    config: &Config,
+    pairs: &[(T, T)],
+    client_is_local: bool,
+) -> Result<Vec<&'static Param>, SetError> {
+    let mut seen: Vec<&[u8]> = Vec::new();
+    let mut params = Vec::new();
+    for (name, _) in pairs {
+        let name = name.as_ref();
+        let failed = |reason: &str| {
+            Err(SetError::Failed { name: in_a_reply(name), reason: reason.to_owned() })
+        };
+        let Some(param) = Param::find(name) else {
+            return Err(SetError::Unknown(in_a_reply(name)));
+        };
+        match param.mutability {
+            Mutability::AtStart => return failed("can't set immutable config"),
+            Mutability::Protected if !config.enable_protected_configs.allows(client_is_local) => {
+                return failed("can't set protected config");
+            }
+            _ => {}
+        }
+        if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            return failed("duplicate parameter");
+        }
+        seen.push(name);
+        params.push(param);
+    }
+    Ok(params)
+}
+
+fn assign(param: &Param, value: &[u8], config: &mut Config) -> Result<(), SetError> {
+    let result = param.update(config, &[value.to_vec()]).map_err(|invalid| invalid.to_string());
+    let result = result.and_then(|()| match param.rule {
+        Rule::Directory => {
+            let base = std::env::current_dir().map_err(|error| reason(&error))?;
+            resolve_dir(config, &base).map_err(|invalid| invalid.to_string())
+        }
+        _ => Ok(()),
+    });
+    result.map_err(|reason| SetError::Failed { name: param.name.to_owned(), reason })
+}
+
+/// A name as an error reply can hold it: bounded, without line ends.
+fn in_a_reply(name: &[u8]) -> String {
+    let shown = &name[..name.len().min(NAME_SHOWN_BYTES_MAX)];
+    String::from_utf8_lossy(shown).replace(['\r', '\n'], " ")
+}
+
+const NAME_SHOWN_BYTES_MAX: usize = 128;

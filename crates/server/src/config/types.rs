@@ -1,0 +1,473 @@
+//! The values that are more than a number, a path or a yes.
+
+use std::fmt;
+
+use super::value::{Invalid, Rule, Value, memory_text, parse_decimal, parse_memory, single};
+
+/// Defines an enum whose variants are the words an operator writes.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $( $(#[$variant_doc:meta])* $variant:ident = $text:literal, )+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        pub enum $name { $( $(#[$variant_doc])* $variant, )+ }
+
+        impl $name {
+            /// Every variant, in the order of `NAMES`.
+            pub const ALL: &'static [Self] = &[$( Self::$variant ),+];
+            /// The words, in the order in which error messages list them.
+            pub const NAMES: &'static [&'static str] = &[$( $text ),+];
+
+            /// The word of this variant.
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$variant => $text, )+ }
+            }
+        }
+
+        impl Value for $name {
+            fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+                let text = single(args)?;
+                let found = Self::ALL.iter().find(|v| v.name().as_bytes().eq_ignore_ascii_case(text));
+                found.copied().ok_or_else(|| {
+                    Invalid::from(format!(
+                        "argument(s) must be one of the following: {}",
+                        Self::NAMES.join(", ")
+                    ))
+                })
+            }
+
+            fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+                vec![self.name().into()]
+            }
+        }
+    };
+}
+
+choice! {
+    /// What happens to a write once `maxmemory` is reached.
+    MaxmemoryPolicy {
+        /// Evict the least recently used of the keys that expire.
+        VolatileLru = "volatile-lru",
+        /// Evict the least frequently used of the keys that expire.
+        VolatileLfu = "volatile-lfu",
+        /// Evict any of the keys that expire.
+        VolatileRandom = "volatile-random",
+        /// Evict the key that expires next.
+        VolatileTtl = "volatile-ttl",
+        /// Evict the least recently used key.
+        AllkeysLru = "allkeys-lru",
+        /// Evict the least frequently used key.
+        AllkeysLfu = "allkeys-lfu",
+        /// Evict any key.
+        AllkeysRandom = "allkeys-random",
+        /// Evict nothing; writes that need memory fail.
+        Noeviction = "noeviction",
+        /// Evict by SIEVE: a hand passes over the keys and takes those not read since its last pass.
+        AllkeysSieve = "allkeys-sieve",
+        /// Evict by S3-FIFO: a small queue for newcomers, a main queue for keys read again.
+        AllkeysS3fifo = "allkeys-s3fifo",
+    }
+}
+
+choice! {
+    /// The least severe message that is logged.
+    LogLevel {
+        /// Everything.
+        Debug = "debug",
+        /// Much, without the details of each request.
+        Verbose = "verbose",
+        /// What an operator wants to know.
+        Notice = "notice",
+        /// Only what needs attention.
+        Warning = "warning",
+        /// Nothing.
+        Nothing = "nothing",
+    }
+}
+
+choice! {
+    /// Who may use something dangerous.
+    Permission {
+        /// Nobody.
+        No = "no",
+        /// Everybody.
+        Yes = "yes",
+        /// Clients on a Unix socket or the loopback address.
+        Local = "local",
+    }
+}
+
+choice! {
+    /// How workers wait for their sockets.
+    IoBackend {
+        /// io_uring where the kernel allows it, else epoll.
+        Auto = "auto",
+        /// io_uring, or an error at start.
+        IoUring = "io_uring",
+        /// epoll.
+        Epoll = "epoll",
+    }
+}
+
+choice! {
+    /// Yes, no, or as the host allows.
+    Auto {
+        /// As the host allows.
+        Auto = "auto",
+        /// Required.
+        Yes = "yes",
+        /// Off.
+        No = "no",
+    }
+}
+
+choice! {
+    /// The supervisor that is told when the server is ready.
+    Supervised {
+        /// upstart: the process stops itself with SIGSTOP.
+        Upstart = "upstart",
+        /// systemd: READY=1 on the notification socket.
+        Systemd = "systemd",
+        /// Whichever the environment shows.
+        Auto = "auto",
+        /// None.
+        No = "no",
+    }
+}
+
+impl Permission {
+    /// Whether a client may, given whether it is on a Unix socket or the loopback address.
+    pub fn allows(self, client_is_local: bool) -> bool {
+        match self {
+            Self::No => false,
+            Self::Yes => true,
+            Self::Local => client_is_local,
+        }
+    }
+}
+
+/// The addresses to listen on; at most [`BindAddresses::MAX`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BindAddresses(Vec<BindAddress>);
+
+/// One address to listen on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BindAddress {
+    /// Whether the server starts without it where the host does not have it.
+    pub optional: bool,
+    /// A host name, an IPv4 or IPv6 address, `*` for all of IPv4, `::*` for all of IPv6.
+    pub address: String,
+}
+
+impl BindAddresses {
+    /// Most addresses in one list, as in Redis.
+    pub const MAX: usize = 16;
+
+    /// The addresses in the order given.
+    pub fn iter(&self) -> std::slice::Iter<'_, BindAddress> {
+        self.0.iter()
+    }
+
+    /// Whether there are none, so that nothing listens on TCP.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Value for BindAddresses {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        if args.len() > Self::MAX {
+            return Err(Invalid::new("Too many bind addresses specified."));
+        }
+        let words = args.iter().filter(|arg| !arg.is_empty());
+        let addresses = words.map(|arg| {
+            let text = std::str::from_utf8(arg).ok().filter(|text| {
+                !text.chars().any(|c| c.is_whitespace() || c.is_control()) && *text != "-"
+            });
+            let text = text.ok_or(Invalid::new("Invalid bind address."))?;
+            let (optional, address) = match text.strip_prefix('-') {
+                Some(address) => (true, address),
+                None => (false, text),
+            };
+            Ok(BindAddress { optional, address: address.to_owned() })
+        });
+        addresses.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        or_empty(self.0.iter().map(|a| a.to_string().into_bytes()))
+    }
+}
+
+impl fmt::Display for BindAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.optional { "-" } else { "" }, self.address)
+    }
+}
+
+/// What all clients together may use.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ClientMemory {
+    /// So many bytes; 0 is no limit.
+    Bytes(u64),
+    /// So many percent of `maxmemory`; 0 is no limit.
+    PercentOfMaxmemory(u8),
+}
+
+impl ClientMemory {
+    /// The limit in bytes, if there is one. A percentage without `maxmemory` is no limit.
+    pub fn limit_bytes(self, maxmemory: u64) -> Option<u64> {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes,
+            // The product of a u64 and at most 100, divided by 100, is a u64 again.
+            Self::PercentOfMaxmemory(percent) => {
+                (u128::from(maxmemory) * u128::from(percent) / 100) as u64
+            }
+        };
+        (bytes != 0).then_some(bytes)
+    }
+}
+
+impl Value for ClientMemory {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        const NEITHER: Invalid = Invalid::new("argument must be a memory or percent value");
+        let text = single(args)?;
+        let Some(percent) = text.strip_suffix(b"%") else {
+            return parse_memory(text).map(Self::Bytes).ok_or(NEITHER);
+        };
+        match parse_decimal(percent) {
+            Ok(percent @ 0..=100) => Ok(Self::PercentOfMaxmemory(percent as u8)),
+            Ok(101..) => Err(Invalid::new("percentage argument must be less or equal to 100")),
+            _ => Err(NEITHER),
+        }
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![match self {
+            Self::Bytes(bytes) => memory_text(*bytes).into(),
+            Self::PercentOfMaxmemory(percent) => format!("{percent}%").into(),
+        }]
+    }
+
+    fn text(&self, rule: &Rule) -> Vec<u8> {
+        match self {
+            Self::Bytes(bytes) => bytes.to_string().into(),
+            Self::PercentOfMaxmemory(_) => self.arguments(rule).concat(),
+        }
+    }
+}
+
+/// How much of unsent replies one client may pile up.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct OutputBufferLimit {
+    /// Bytes at which the client is closed at once; 0 is no limit.
+    pub hard_bytes: u64,
+    /// Bytes at which it is closed when it stays there for `soft_seconds`; 0 is no limit.
+    pub soft_bytes: u64,
+    /// Seconds that it may stay above `soft_bytes`.
+    pub soft_seconds: u64,
+}
+
+/// The limits of the three classes of clients. A directive changes only the classes it names.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct OutputBufferLimits {
+    /// Ordinary clients.
+    pub normal: OutputBufferLimit,
+    /// Replicas; `slave` in Redis's own output.
+    pub replica: OutputBufferLimit,
+    /// Clients subscribed to a channel or pattern.
+    pub pubsub: OutputBufferLimit,
+}
+
+impl OutputBufferLimits {
+    fn texts(&self, bytes: fn(u64) -> String) -> Vec<Vec<u8>> {
+        let classes = [("normal", self.normal), ("slave", self.replica), ("pubsub", self.pubsub)];
+        let words = classes.map(|(name, limit)| {
+            [
+                name.to_owned(),
+                bytes(limit.hard_bytes),
+                bytes(limit.soft_bytes),
+                limit.soft_seconds.to_string(),
+            ]
+        });
+        words.into_iter().flatten().map(String::into_bytes).collect()
+    }
+}
+
+impl Value for OutputBufferLimits {
+    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        let mut limits = Self::default();
+        limits.update(rule, args)?;
+        Ok(limits)
+    }
+
+    fn update(&mut self, _: &Rule, args: &[Vec<u8>]) -> Result<(), Invalid> {
+        let (quadruples, rest) = args.as_chunks::<4>();
+        if !rest.is_empty() {
+            return Err(Invalid::new("Wrong number of arguments in buffer limit configuration."));
+        }
+        let mut limits = *self;
+        for [class, hard, soft, seconds] in quadruples {
+            let slot = match class.to_ascii_lowercase().as_slice() {
+                b"normal" => &mut limits.normal,
+                b"replica" | b"slave" => &mut limits.replica,
+                b"pubsub" => &mut limits.pubsub,
+                _ => {
+                    return Err(Invalid::new(
+                        "Invalid client class specified in buffer limit configuration.",
+                    ));
+                }
+            };
+            *slot = parse_limit(hard, soft, seconds).ok_or(Invalid::new(
+                "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+            ))?;
+        }
+        *self = limits;
+        Ok(())
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        self.texts(memory_text)
+    }
+
+    fn text(&self, _: &Rule) -> Vec<u8> {
+        self.texts(|bytes| bytes.to_string()).join(&b' ')
+    }
+}
+
+fn parse_limit(hard: &[u8], soft: &[u8], seconds: &[u8]) -> Option<OutputBufferLimit> {
+    Some(OutputBufferLimit {
+        hard_bytes: parse_memory(hard)?,
+        soft_bytes: parse_memory(soft)?,
+        soft_seconds: parse_decimal(seconds).ok()?.try_into().ok()?,
+    })
+}
+
+/// Percentiles, each from 0 to 100; at most [`Percentiles::MAX`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Percentiles(Vec<f64>);
+
+impl Percentiles {
+    /// Most percentiles in one list.
+    pub const MAX: usize = 64;
+
+    /// The percentiles in the order given.
+    pub fn iter(&self) -> std::slice::Iter<'_, f64> {
+        self.0.iter()
+    }
+}
+
+impl Value for Percentiles {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        const INVALID: Invalid =
+            Invalid::new("Invalid latency-tracking-info-percentiles parameters");
+        if args.len() > Self::MAX {
+            return Err(INVALID);
+        }
+        let words = args.iter().filter(|arg| !arg.is_empty());
+        let percentiles = words.map(|arg| {
+            let number: Option<f64> = std::str::from_utf8(arg).ok().and_then(|t| t.parse().ok());
+            let number = number.filter(|n| !n.is_nan()).ok_or(INVALID)?;
+            match (0.0..=100.0).contains(&number) {
+                // Six decimals are what is shown and written, so the value holds no more.
+                true => Ok((number * 1e6).round() / 1e6),
+                false => Err(Invalid::new(
+                    "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+                )),
+            }
+        });
+        percentiles.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        or_empty(self.0.iter().map(|percentile| (percentile.abs()).to_string().into_bytes()))
+    }
+}
+
+/// The save points of snapshots: none, in this version.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SavePoints;
+
+impl Value for SavePoints {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        let (pairs, rest) = args.as_chunks::<2>();
+        let positive = |text: &Vec<u8>| matches!(parse_decimal(text), Ok(1..));
+        match args {
+            [] => Ok(Self),
+            [one] if one.is_empty() => Ok(Self),
+            _ if rest.is_empty() && pairs.iter().all(|[s, n]| positive(s) && positive(n)) => {
+                Err(Invalid::new(
+                    "data is kept in memory only in this version of Petrel, save must be \"\"",
+                ))
+            }
+            _ => Err(Invalid::new("Invalid save parameters")),
+        }
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![Vec::new()]
+    }
+}
+
+/// A process title with variables in braces.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ProcTitleTemplate(String);
+
+impl ProcTitleTemplate {
+    /// The variables that a template may use.
+    pub const VARIABLES: [&'static str; 7] =
+        ["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
+
+    /// The title, with each variable replaced by what `lookup` says for its name.
+    pub fn render(&self, lookup: impl Fn(&str) -> String) -> String {
+        let mut title = String::new();
+        let mut rest = self.0.as_str();
+        while let Some((before, name, after)) = next_variable(rest) {
+            title.push_str(before);
+            title.push_str(&lookup(name));
+            rest = after;
+        }
+        title.push_str(rest);
+        title.trim().to_owned()
+    }
+}
+
+impl Value for ProcTitleTemplate {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        const INVALID: Invalid =
+            Invalid::new("template format is invalid or contains unknown variables");
+        let text = std::str::from_utf8(single(args)?).map_err(|_| INVALID)?;
+        if text.len() > PROC_TITLE_BYTES_MAX || text.contains('\0') {
+            return Err(INVALID);
+        }
+        let mut rest = text;
+        while let Some((_, name, after)) = next_variable(rest) {
+            if !Self::VARIABLES.contains(&name) {
+                return Err(INVALID);
+            }
+            rest = after;
+        }
+        match rest.contains('{') {
+            true => Err(INVALID),
+            false => Ok(Self(text.to_owned())),
+        }
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.clone().into()]
+    }
+}
+
+/// What stands before the first `{name}`, the name, and what stands behind.
+fn next_variable(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, behind) = text.split_once('{')?;
+    let (name, after) = behind.split_once('}')?;
+    Some((before, name, after))
+}
+
+/// A list as arguments; an empty one is the single argument `""`.
+fn or_empty(words: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
+    let words: Vec<_> = words.collect();
+    if words.is_empty() { vec![Vec::new()] } else { words }
+}
+
+const PROC_TITLE_BYTES_MAX: usize = 1024;
