@@ -1,1 +1,162 @@
-//! See the package description.
+//! Event-loop back-ends of Petrel: sockets in, bytes out, nothing else.
+//!
+//! One worker thread owns one [`Driver`]. A turn of its loop is: [`Driver::poll`] writes what was
+//! queued, waits, and returns what happened; the worker reads the received bytes with
+//! [`Driver::data`], runs what they ask for, queues the answers with [`Driver::send`], and polls
+//! again. So all reads of a turn come before all its writes, and each connection is read once and
+//! written once per turn.
+//!
+//! Two back-ends implement the trait: `Uring` (multishot receive into a shared ring of buffers,
+//! one system call per turn) and [`Epoll`] (one `recv` and one `send` per connection and turn).
+//! The caller is generic over the driver, so the hot path has no dynamic dispatch.
+//!
+//! ```no_run
+//! use petrel_net::{Driver, Epoll, Event, ListenerId, Options, bind_tcp};
+//! use std::sync::Arc;
+//!
+//! fn echo<D: Driver>(mut driver: D) -> std::io::Result<()> {
+//!     let listener = bind_tcp("127.0.0.1", 7777, 511)?;
+//!     driver.listen(Arc::new(listener), ListenerId(0))?;
+//!     let mut events = Vec::new();
+//!     loop {
+//!         driver.poll(None, &mut events)?;
+//!         for event in events.drain(..) {
+//!             match event {
+//!                 Event::Accepted { socket, .. } => {
+//!                     driver.adopt(socket)?;
+//!                 }
+//!                 Event::Received { slot, chunk } => {
+//!                     let mut output = driver.output();
+//!                     output.bytes.extend_from_slice(driver.data(chunk));
+//!                     driver.send(slot, output);
+//!                 }
+//!                 _ => {}
+//!             }
+//!         }
+//!     }
+//! }
+//! # echo(Epoll::new(&Options::default()).unwrap()).unwrap();
+//! ```
+
+mod epoll;
+mod event;
+mod listeners;
+mod outbox;
+mod output;
+mod region;
+mod slab;
+mod socket;
+mod sys;
+mod waker;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use epoll::Epoll;
+pub use event::{Chunk, Close, Event, ListenerId, Slot, Why};
+pub use output::Output;
+pub use socket::{
+    Endpoint, bind_tcp, bind_unix, local_endpoint, peer_endpoint, set_keepalive, set_nodelay,
+};
+pub use waker::Waker;
+
+/// What a driver is built with.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// io_uring only: keep connections in the ring's own file table of this many entries instead
+    /// of the process's descriptors, so that one process can hold more connections than
+    /// RLIMIT_NOFILE. The kernel bounds one table, not the sum of the tables, by that limit.
+    /// Adopting a connection beyond the table fails with `ENFILE`.
+    pub direct_descriptors: Option<u32>,
+}
+
+/// An event loop over sockets, owned by one thread.
+///
+/// Calls that name a stale [`Slot`] (its connection has been closed) are ignored, so a caller may
+/// hold one without harm.
+pub trait Driver: Sized {
+    /// Builds the driver on the thread that will poll it.
+    ///
+    /// # Errors
+    /// What the kernel refuses, in words that name the missing feature or limit.
+    fn new(options: &Options) -> io::Result<Self>;
+
+    /// The name of the back-end as the log and INFO show it.
+    fn name(&self) -> &'static str;
+
+    /// Starts accepting on `listener`; connections arrive as [`Event::Accepted`] with this `id`.
+    /// The same listener may be given to several drivers: the kernel wakes one of them.
+    ///
+    /// # Errors
+    /// If the listener cannot be watched.
+    fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()>;
+
+    /// Stops accepting on `id` until [`Driver::resume_accept`]. Connections that the kernel had
+    /// already handed over may still be reported.
+    fn pause_accept(&mut self, id: ListenerId);
+
+    /// Accepts on `id` again.
+    fn resume_accept(&mut self, id: ListenerId);
+
+    /// Drops the listener `id`; the socket closes with its last owner.
+    fn unlisten(&mut self, id: ListenerId);
+
+    /// Takes over a connected stream socket, accepted here or by another worker, and starts
+    /// reading from it.
+    ///
+    /// # Errors
+    /// If the driver can hold no more connections; the socket is then closed.
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot>;
+
+    /// One turn: writes what is queued, waits for at most `timeout` (`None`: without limit) unless
+    /// something is ready, and replaces the contents of `events` with what happened. An interrupted
+    /// wait returns with no events.
+    ///
+    /// A slot occurs at most once per turn among `Received`, `Filled` and `Closed`, so the answer
+    /// to one (pausing, [`Driver::read_into`], closing) takes effect before the next.
+    ///
+    /// # Errors
+    /// Only failures of the event loop itself; those of connections and listeners are events.
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+
+    /// The bytes of a [`Event::Received`], valid until the next poll.
+    fn data(&self, chunk: Chunk) -> &[u8];
+
+    /// An empty output from the pool.
+    fn output(&mut self) -> Output;
+
+    /// Gives an output that is not sent back to the pool.
+    fn recycle(&mut self, output: Output);
+
+    /// Queues `output` behind everything queued for `slot` before; it is written by the next
+    /// poll. What the peer does not take stays queued, and the kernel tells when it can go on.
+    fn send(&mut self, slot: Slot, output: Output);
+
+    /// The bytes queued for `slot` that the kernel has not taken yet.
+    fn unsent(&self, slot: Slot) -> usize;
+
+    /// Receives the next `count` bytes of `slot` straight into `buffer`, behind what it holds, and
+    /// reports [`Event::Filled`] when all are there. Until then `slot` reports no `Received`. A
+    /// buffer without the capacity is grown. Ignored (and the buffer dropped) while an earlier
+    /// call on the slot is unfinished.
+    fn read_into(&mut self, slot: Slot, buffer: Vec<u8>, count: usize);
+
+    /// Stops reading from `slot`: backpressure on a peer whose commands cannot run now or who
+    /// does not take its output. At most one receive that was already under way is kept back.
+    /// A peer that goes away meanwhile is reported once as [`Event::HungUp`].
+    fn pause_reading(&mut self, slot: Slot);
+
+    /// Reads from `slot` again; what was kept back is reported by the next poll.
+    fn resume_reading(&mut self, slot: Slot);
+
+    /// Closes the connection, at once or after its output; see [`Close`].
+    fn close(&mut self, slot: Slot, how: Close);
+
+    /// The number of open connections, those that only wait for their output included.
+    fn connections(&self) -> usize;
+
+    /// A handle with which other threads interrupt [`Driver::poll`].
+    fn waker(&self) -> Waker;
+}

@@ -1,0 +1,45 @@
+//! One suite for every back-end: each test is generic over the driver.
+
+mod harness;
+mod suite;
+
+use petrel_net::{Driver, Epoll, Options};
+
+macro_rules! suite {
+    ($backend:ident, $driver:ty, $options:expr, $($test:ident)*) => {
+        mod $backend {
+            use super::*;
+
+            $(#[test]
+            fn $test() {
+                let options: Options = $options;
+                match <$driver>::new(&options) {
+                    Ok(driver) => suite::$test(driver),
+                    Err(e) => println!("skipped: the kernel refuses {}: {e}", stringify!($driver)),
+                }
+            })*
+        }
+    };
+    ($backend:ident, $driver:ty, $options:expr) => {
+        suite!($backend, $driver, $options,
+            echoes_many_connections
+            a_long_pipeline_arrives_whole
+            a_slow_reader_is_parked_not_spun_on
+            a_megabyte_through_read_into_and_splice
+            read_into_takes_exactly_what_was_asked
+            output_is_flushed_before_closing
+            close_now_is_silent_and_frees_the_slot
+            input_before_eof_is_answered
+            a_reset_peer_closes
+            a_stale_slot_is_ignored
+            the_waker_interrupts_and_coalesces
+            accepts_many_and_pauses
+            pausing_holds_input_back
+            a_peer_that_leaves_while_paused_is_reported
+            outputs_keep_their_order
+            accept_failures_back_off
+        );
+    };
+}
+
+suite!(epoll, Epoll, Options::default());

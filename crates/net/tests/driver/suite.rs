@@ -1,0 +1,497 @@
+//! What every driver must do.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use petrel_net::{Close, Driver, Event, ListenerId, Slot, Why};
+
+use crate::harness::{Harness, PATIENCE, echo, pattern, say};
+
+const MOMENT: Duration = Duration::from_millis(60);
+
+pub fn echoes_many_connections<D: Driver>(driver: D) {
+    const CLIENTS: usize = 300;
+    let mut harness = Harness::new(driver);
+    let path = harness.path.clone();
+    let clients = thread::spawn(move || {
+        let mut all: Vec<_> = (0..CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        for round in 0..5 {
+            for (i, client) in all.iter_mut().enumerate() {
+                client.write_all(format!("{i}:{round}\n").as_bytes()).unwrap();
+            }
+            for (i, client) in all.iter_mut().enumerate() {
+                let want = format!("{i}:{round}\n");
+                let mut got = vec![0; want.len()];
+                client.read_exact(&mut got).unwrap();
+                assert_eq!(got, want.as_bytes());
+            }
+        }
+    });
+    let (mut closed, mut most) = (0, 0);
+    harness.until(|driver, event| {
+        echo(driver, &event);
+        most = most.max(driver.connections());
+        closed += usize::from(matches!(event, Event::Closed { why: Why::Eof, .. }));
+        closed == CLIENTS
+    });
+    clients.join().unwrap();
+    assert_eq!(most, CLIENTS);
+    assert_eq!(harness.driver.connections(), 0);
+}
+
+pub fn a_long_pipeline_arrives_whole<D: Driver>(driver: D) {
+    const LEN: usize = 5_000_000;
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    let sender = thread::spawn(move || {
+        client.write_all(&pattern(LEN)).unwrap();
+        client
+    });
+    let mut got = Vec::new();
+    harness.until(|driver, event| {
+        if let Event::Received { slot: from, chunk } = event {
+            assert_eq!(from, slot);
+            assert_eq!(driver.data(chunk).len(), chunk.len());
+            got.extend_from_slice(driver.data(chunk));
+        }
+        got.len() == LEN
+    });
+    assert!(got == pattern(LEN));
+    sender.join().unwrap();
+}
+
+pub fn a_slow_reader_is_parked_not_spun_on<D: Driver>(driver: D) {
+    const LEN: usize = 3_000_000;
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    let (mut other, _) = harness.connect();
+    say(&mut harness.driver, slot, &pattern(LEN));
+    harness.turn(MOMENT);
+    assert!(harness.driver.unsent(slot) > 0);
+    harness.polls = 0;
+    let began = Instant::now();
+    for _ in 0..5 {
+        other.write_all(b"ping").unwrap();
+        harness.until(|driver, event| {
+            echo(driver, &event);
+            matches!(event, Event::Received { .. })
+        });
+        harness.turn(MOMENT);
+        let mut pong = [0; 4];
+        other.read_exact(&mut pong).unwrap();
+    }
+    // A loop that spun would have been polled thousands of times.
+    assert!(harness.polls < 40, "{} polls in {:?}", harness.polls, began.elapsed());
+
+    let reader = thread::spawn(move || {
+        let mut got = vec![0; LEN];
+        let (first, rest) = got.split_at_mut(1000);
+        client.read_exact(first).unwrap();
+        thread::sleep(MOMENT);
+        client.read_exact(rest).unwrap();
+        assert!(got == pattern(LEN));
+        client
+    });
+    harness.until(|_, event| matches!(event, Event::Drained { slot: who } if who == slot));
+    assert_eq!(harness.driver.unsent(slot), 0);
+    let mut client = reader.join().unwrap();
+
+    client.write_all(b"still here").unwrap();
+    harness.until(|driver, event| {
+        echo(driver, &event);
+        matches!(event, Event::Received { .. })
+    });
+    harness.turn(Duration::ZERO);
+    let mut got = [0; 10];
+    client.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"still here");
+}
+
+pub fn a_megabyte_through_read_into_and_splice<D: Driver>(driver: D) {
+    const LEN: usize = 1 << 20;
+    const ROUNDS: usize = 5;
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    let peer = thread::spawn(move || {
+        for round in 0..ROUNDS {
+            client.write_all(b"L").unwrap();
+            client.write_all(&pattern(LEN + round)[round..]).unwrap();
+            let mut got = vec![0; LEN + 2];
+            client.read_exact(&mut got).unwrap();
+            assert!(got[0] == b'<' && got[LEN + 1] == b'>');
+            assert!(got[1..=LEN] == pattern(LEN + round)[round..]);
+        }
+    });
+    let (mut filled, mut straight) = (0, 0);
+    harness.until(|driver, event| match event {
+        Event::Received { slot, chunk } => {
+            let data = driver.data(chunk);
+            assert_eq!(data[0], b'L');
+            let buffer = data[1..].to_vec();
+            let missing = LEN - buffer.len();
+            straight += missing;
+            driver.read_into(slot, buffer, missing);
+            false
+        }
+        Event::Filled { slot: who, buffer } => {
+            assert!(who == slot && buffer.len() == LEN);
+            let mut output = driver.output();
+            output.bytes.push(b'<');
+            output.splice(Bytes::from(buffer));
+            output.bytes.push(b'>');
+            driver.send(who, output);
+            filled += 1;
+            false
+        }
+        Event::Closed { .. } => true,
+        _ => false,
+    });
+    peer.join().unwrap();
+    assert_eq!(filled, ROUNDS);
+    assert!(straight > ROUNDS * LEN / 2);
+}
+
+pub fn read_into_takes_exactly_what_was_asked<D: Driver>(driver: D) {
+    const LEN: usize = 100_000;
+    let mut harness = Harness::new(driver);
+    let (mut client, _) = harness.connect();
+    let sender = thread::spawn(move || {
+        for _ in 0..20 {
+            client.write_all(&pattern(LEN)).unwrap();
+        }
+        client.shutdown(Shutdown::Write).unwrap();
+        client
+    });
+    // Takes turns: one chunk as received, then a piece of odd length through `read_into`.
+    let mut all = Vec::new();
+    let mut odd = 1;
+    harness.until(|driver, event| match event {
+        Event::Received { slot, chunk } => {
+            all.extend_from_slice(driver.data(chunk));
+            odd = odd * 7 % 60_013;
+            driver.read_into(slot, b"head".to_vec(), odd.min(20 * LEN - all.len()));
+            false
+        }
+        Event::Filled { buffer, .. } => {
+            assert!(buffer.starts_with(b"head"));
+            all.extend_from_slice(&buffer[4..]);
+            false
+        }
+        Event::Closed { .. } => true,
+        _ => false,
+    });
+    assert_eq!(all.len(), 20 * LEN);
+    assert!(all.chunks(LEN).all(|part| part == pattern(LEN)));
+    sender.join().unwrap();
+}
+
+pub fn output_is_flushed_before_closing<D: Driver>(driver: D) {
+    const LEN: usize = 2_000_000;
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    say(&mut harness.driver, slot, &pattern(LEN));
+    harness.driver.close(slot, Close::AfterFlush);
+    client.write_all(b"ignored").unwrap();
+    harness.silence(MOMENT);
+    assert!(harness.driver.unsent(slot) > 0);
+    let reader = thread::spawn(move || {
+        let mut got = Vec::new();
+        // The unread input makes a Unix socket report a reset after the last byte.
+        let _ = client.read_to_end(&mut got);
+        assert!(got == pattern(LEN));
+    });
+    harness.until(|_, event| match event {
+        Event::Closed { slot: who, why: Why::Flushed } => who == slot,
+        other => panic!("{other:?}"),
+    });
+    reader.join().unwrap();
+
+    let (mut client, slot) = harness.connect();
+    harness.driver.close(slot, Close::AfterFlush);
+    harness.until(|_, event| matches!(event, Event::Closed { why: Why::Flushed, .. }));
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+    assert_eq!(harness.driver.connections(), 0);
+}
+
+pub fn close_now_is_silent_and_frees_the_slot<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    say(&mut harness.driver, slot, &pattern(3_000_000));
+    harness.turn(Duration::ZERO);
+    harness.driver.read_into(slot, Vec::new(), 50_000);
+    harness.turn(Duration::ZERO);
+    harness.driver.close(slot, Close::Now);
+    assert_eq!(harness.driver.unsent(slot), 0);
+    harness.silence(MOMENT);
+    let mut got = Vec::new();
+    let _ = client.read_to_end(&mut got);
+    assert!(got.len() < 3_000_000 && got == pattern(3_000_000)[..got.len()]);
+    assert_eq!(harness.driver.connections(), 0);
+
+    let (_client, again) = harness.connect();
+    assert_eq!(again.index(), slot.index());
+    assert_ne!(again, slot);
+}
+
+pub fn input_before_eof_is_answered<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    for _ in 0..20 {
+        let mut client = UnixStream::connect(&harness.path).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.write_all(b"PING").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        harness.until(|driver, event| {
+            echo(driver, &event);
+            matches!(event, Event::Closed { why: Why::Eof, .. })
+        });
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"PING");
+    }
+}
+
+pub fn a_reset_peer_closes<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = TcpStream::connect(address).unwrap();
+    let server = listener.accept().unwrap().0;
+    let slot = harness.driver.adopt(OwnedFd::from(server)).unwrap();
+    harness.turn(Duration::ZERO);
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let len = size_of::<libc::linger>() as u32;
+    // SAFETY: a valid option value of its length.
+    let set = unsafe {
+        let value = std::ptr::from_ref(&linger).cast();
+        libc::setsockopt(client.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, len)
+    };
+    assert_eq!(set, 0);
+    drop(client);
+    harness.until(|_, event| match event {
+        Event::Closed { slot: who, why: Why::Error(e) } => {
+            assert_eq!(e.raw_os_error(), Some(libc::ECONNRESET));
+            who == slot
+        }
+        other => panic!("{other:?}"),
+    });
+
+    // Output for a peer that has gone is an error, not a signal.
+    let (client, slot) = harness.connect();
+    drop(client);
+    say(&mut harness.driver, slot, b"anybody?");
+    harness.until(|_, event| matches!(event, Event::Closed { slot: who, .. } if who == slot));
+    assert_eq!(harness.driver.connections(), 0);
+}
+
+pub fn a_stale_slot_is_ignored<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let (client, old) = harness.connect();
+    drop(client);
+    harness.until(|_, event| matches!(event, Event::Closed { .. }));
+    let (mut client, new) = harness.connect();
+    assert_eq!(new.index(), old.index());
+    say(&mut harness.driver, old, b"for the dead");
+    harness.driver.pause_reading(old);
+    harness.driver.resume_reading(old);
+    harness.driver.read_into(old, Vec::new(), 10);
+    harness.driver.close(old, Close::Now);
+    harness.driver.close(old, Close::AfterFlush);
+    assert_eq!(harness.driver.unsent(old), 0);
+    harness.silence(MOMENT);
+    client.write_all(b"alive").unwrap();
+    harness.until(|driver, event| {
+        echo(driver, &event);
+        matches!(event, Event::Received { slot, .. } if slot == new)
+    });
+    harness.turn(Duration::ZERO);
+    let mut got = [0; 5];
+    client.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"alive");
+}
+
+pub fn the_waker_interrupts_and_coalesces<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    harness.turn(Duration::ZERO);
+    for _ in 0..50 {
+        let waker = harness.driver.waker();
+        let other = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(2));
+            (0..100).for_each(|_| waker.wake());
+        });
+        let began = Instant::now();
+        let events = harness.turn(PATIENCE);
+        assert!(matches!(events[..], [Event::Woken]), "{events:?}");
+        assert!(began.elapsed() < PATIENCE / 2);
+        other.join().unwrap();
+        // The wakes that came after the first report are one more report at most.
+        assert!(harness.turn(Duration::ZERO).len() <= 1);
+        assert!(harness.turn(Duration::ZERO).is_empty());
+    }
+    harness.driver.waker().wake();
+    assert!(matches!(harness.turn(PATIENCE)[..], [Event::Woken]));
+}
+
+pub fn accepts_many_and_pauses<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let mut clients: Vec<_> = (0..200).map(|_| harness.path.clone()).collect::<Vec<_>>();
+    let open: Vec<_> = clients.drain(..).map(|p| UnixStream::connect(p).unwrap()).collect();
+    let end = Instant::now() + PATIENCE;
+    while harness.driver.connections() < 200 && Instant::now() < end {
+        harness.turn(MOMENT);
+    }
+    assert_eq!(harness.driver.connections(), 200);
+
+    harness.driver.pause_accept(ListenerId(7));
+    harness.turn(Duration::ZERO);
+    harness.turn(Duration::ZERO);
+    let _late = UnixStream::connect(&harness.path).unwrap();
+    harness.silence(MOMENT);
+    assert_eq!(harness.driver.connections(), 200);
+    harness.driver.resume_accept(ListenerId(7));
+    while harness.driver.connections() < 201 && Instant::now() < end {
+        harness.turn(MOMENT);
+    }
+    assert_eq!(harness.driver.connections(), 201);
+    harness.driver.unlisten(ListenerId(7));
+    harness.turn(Duration::ZERO);
+    harness.turn(Duration::ZERO);
+    let _never = UnixStream::connect(&harness.path).unwrap();
+    harness.silence(MOMENT);
+    assert_eq!(harness.driver.connections(), 201);
+    drop(open);
+}
+
+pub fn pausing_holds_input_back<D: Driver>(driver: D) {
+    const LEN: usize = 1_000_000;
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    let sender = thread::spawn(move || {
+        client.write_all(&pattern(LEN)).unwrap();
+        client
+    });
+    let mut got = Vec::new();
+    while got.len() < LEN {
+        let mut paused = false;
+        harness.until(|driver, event| {
+            let Event::Received { slot: who, chunk } = event else { panic!("{event:?}") };
+            assert!(!paused, "received while paused");
+            got.extend_from_slice(driver.data(chunk));
+            driver.pause_reading(who);
+            paused = true;
+            true
+        });
+        harness.silence(Duration::from_millis(3));
+        harness.driver.resume_reading(slot);
+    }
+    assert!(got == pattern(LEN));
+    // Pausing and resuming within a turn loses nothing either.
+    let mut client = sender.join().unwrap();
+    for _ in 0..50 {
+        harness.driver.pause_reading(slot);
+        harness.driver.resume_reading(slot);
+        client.write_all(b"x").unwrap();
+        harness.until(|_, event| matches!(event, Event::Received { .. }));
+    }
+}
+
+pub fn a_peer_that_leaves_while_paused_is_reported<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    harness.turn(Duration::ZERO);
+    harness.driver.pause_reading(slot);
+    harness.turn(Duration::ZERO);
+    client.write_all(b"last words").unwrap();
+    harness.silence(MOMENT);
+    drop(client);
+    harness.until(|_, event| match event {
+        Event::HungUp { slot: who } => who == slot,
+        other => panic!("{other:?}"),
+    });
+    harness.polls = 0;
+    harness.silence(MOMENT);
+    assert!(harness.polls < 20, "{} polls", harness.polls);
+    harness.driver.resume_reading(slot);
+    let mut got = Vec::new();
+    harness.until(|driver, event| match event {
+        Event::Received { chunk, .. } => {
+            got.extend_from_slice(driver.data(chunk));
+            false
+        }
+        Event::Closed { slot: who, .. } => who == slot,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(got, b"last words");
+
+    // Words and end in one go, paused only then.
+    let (mut client, slot) = harness.connect();
+    client.write_all(b"BLPOP").unwrap();
+    drop(client);
+    harness.until(|driver, event| {
+        let Event::Received { slot: who, .. } = event else { panic!("{event:?}") };
+        driver.pause_reading(who);
+        who == slot
+    });
+    harness.until(|_, event| matches!(event, Event::HungUp { slot: who } if who == slot));
+    harness.silence(MOMENT);
+}
+
+pub fn outputs_keep_their_order<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    let message = |i: usize| -> Vec<u8> { format!("[{i} {}]", "x".repeat(i * 37 % 3000)).into() };
+    let reader = thread::spawn(move || {
+        let want: Vec<u8> = (0..2000).flat_map(message).collect();
+        let mut got = vec![0; want.len()];
+        client.read_exact(&mut got).unwrap();
+        assert!(got == want);
+    });
+    let send = |driver: &mut D, slot: Slot, i: usize| {
+        let mut output = driver.output();
+        if i % 3 == 0 {
+            output.splice(Bytes::from(message(i)));
+        } else {
+            output.bytes.extend_from_slice(&message(i));
+        }
+        driver.send(slot, output);
+    };
+    for i in 0..2000 {
+        send(&mut harness.driver, slot, i);
+        if i % 7 == 0 {
+            harness.turn(Duration::ZERO);
+        }
+    }
+    let end = Instant::now() + PATIENCE;
+    while harness.driver.unsent(slot) > 0 && Instant::now() < end {
+        harness.turn(MOMENT);
+    }
+    reader.join().unwrap();
+}
+
+pub fn accept_failures_back_off<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    // A connected stream is no listener: accepting on it fails like a lack of descriptors does.
+    let (broken, _peer) = UnixStream::pair().unwrap();
+    let id = ListenerId(9);
+    (&_peer).write_all(b"readable").unwrap();
+    harness.driver.listen(Arc::new(OwnedFd::from(broken)), id).unwrap();
+    let began = Instant::now();
+    let mut failures = 0;
+    harness.polls = 0;
+    harness.until(|_, event| {
+        let Event::AcceptFailed { listener, .. } = event else { panic!("{event:?}") };
+        assert_eq!(listener, id);
+        failures += 1;
+        failures == 3
+    });
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    assert!(harness.polls < 30, "{} polls", harness.polls);
+    harness.driver.unlisten(id);
+    harness.turn(Duration::ZERO);
+    harness.silence(Duration::from_millis(120));
+}
