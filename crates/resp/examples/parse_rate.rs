@@ -48,10 +48,10 @@ fn main() {
         });
     };
     replies("+OK", &|reply| reply.simple("OK"));
-    replies(":1", &|reply| reply.integer(1));
+    replies(":1", &|reply| reply.integer(black_box(1)));
     replies("bulk 16", &|reply| reply.bulk(&value[..16]));
     replies("bulk 512", &|reply| reply.bulk(&value));
-    replies("double", &|reply| reply.double(3.5));
+    replies("double", &|reply| reply.double(black_box(3.5)));
 }
 
 /// Parses every request of the buffer, as a worker does with what it read.

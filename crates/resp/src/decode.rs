@@ -13,11 +13,14 @@ use crate::length::{LINE_END_LEN, short_header, strict_integer};
 pub struct DecodeLimits {
     /// Aggregates within one another, at most.
     pub depth_max: usize,
-    /// Bytes of one string at most; also of a line.
+    /// Bytes of one string at most. A line has at most 1 MiB.
     pub bulk_len_max: usize,
     /// Values of one reply at most, nested ones included.
     pub values_max: usize,
 }
+
+/// Bytes of a line at most: one that is not whole is searched anew at each call.
+const LINE_LEN_MAX: usize = 1024 * 1024;
 
 impl Default for DecodeLimits {
     /// 64 levels, 512 MiB, 2^26 values.
@@ -226,7 +229,7 @@ fn read_item(
     {
         return sized(buf, marker, header.value, header.end, limits);
     }
-    let Some((text, end)) = read_line(buf, position + 1, limits)? else {
+    let Some((text, end)) = read_line(buf, position + 1)? else {
         return Ok(None);
     };
     let value = match marker {
@@ -296,17 +299,13 @@ fn string(marker: u8, text: &[u8]) -> Result<Value, DecodeError> {
 }
 
 /// The text up to the line's end, and the position after that.
-fn read_line<'a>(
-    buf: &'a [u8],
-    start: usize,
-    limits: &DecodeLimits,
-) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
+fn read_line(buf: &[u8], start: usize) -> Result<Option<(&[u8], usize)>, DecodeError> {
     let rest = &buf[start..];
     let Some(at) = memchr2(b'\r', b'\n', rest) else {
-        let too_long = rest.len() > limits.bulk_len_max;
+        let too_long = rest.len() > LINE_LEN_MAX;
         return if too_long { Err(DecodeError::TooLong) } else { Ok(None) };
     };
-    if at > limits.bulk_len_max {
+    if at > LINE_LEN_MAX {
         return Err(DecodeError::TooLong);
     }
     match rest.get(at + 1) {
