@@ -1,0 +1,474 @@
+//! One thread of the load generator: an epoll loop over its connections.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::connection::{Outbox, Outstanding, Stream};
+use super::keys::{KeyPicker, mix};
+use super::reply::{HEADER_MAX, ReplyReader};
+use super::request::{Operation, Template, ValueBlock};
+use super::tally::{self, Replies};
+use super::{Extent, Lengths, LoadError, Plan};
+use crate::sys::{self, Interest, Poller};
+
+/// Bytes read at once.
+const READ_SIZE: usize = 256 * 1024;
+
+/// A server that answers nothing for so long is given up.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Longest wait for sockets, so that the end of the window and an abort are seen.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// What a thread hands back.
+#[derive(Debug)]
+pub struct WorkerResult {
+    /// Latencies in nanoseconds.
+    pub latency: Histogram<u64>,
+    /// Their exact sum.
+    pub latency_ns: u128,
+    /// Replies by kind.
+    pub replies: Replies,
+    /// CPU time of this thread while measuring.
+    pub client_cpu_ns: u64,
+    /// CPU time of the server in the window, from the thread that was asked to look.
+    pub server_cpu_ns: Option<u64>,
+    /// Each connection's part.
+    pub connections: Vec<ConnectionResult>,
+}
+
+/// What one connection did.
+#[derive(Debug)]
+pub struct ConnectionResult {
+    /// Its number among all connections of the load.
+    pub index: usize,
+    /// Still open, with nothing in flight.
+    pub stream: Stream,
+    /// Replies measured.
+    pub answered: u64,
+    /// Time over which it was measured.
+    pub active: Duration,
+}
+
+#[derive(Debug)]
+struct Connection {
+    index: usize,
+    stream: Stream,
+    reader: ReplyReader,
+    /// The beginning of a header that is still incomplete.
+    rest: Vec<u8>,
+    outbox: Outbox,
+    waits_for_room: bool,
+    outstanding: Outstanding,
+    /// Lengths of the values to come, where they are checked.
+    expected: VecDeque<u32>,
+    picker: KeyPicker,
+    /// Requests still to be sent; `None` is no limit.
+    left: Option<u64>,
+    answered: u64,
+    last_reply: Instant,
+    /// Open loop: requests that are due and unsent, and the number of those sent.
+    owed: u64,
+    sent: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    plan: &'a Plan,
+    block: &'a ValueBlock,
+    template: &'a Template,
+    poller: Poller,
+    connections: Vec<Connection>,
+    /// [`HEADER_MAX`] bytes for an incomplete header, then what is read.
+    buffer: Vec<u8>,
+    latency: Histogram<u64>,
+    latency_ns: u128,
+    replies: Replies,
+    begin: Instant,
+    /// Replies count from here...
+    start: Instant,
+    /// ...to here, where sending ends, too.
+    end: Option<Instant>,
+    sending: bool,
+    in_flight: usize,
+    /// Connections that have not sent all they are to send.
+    unfinished: usize,
+    check_lengths: bool,
+    pace: Option<Pace>,
+}
+
+/// When requests are due in an open loop: request `n` of connection `c` of `total` is due at
+/// `(n * total + c) * interval` after the beginning, so that connections take turns.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    interval_ns: f64,
+    total: usize,
+    /// The next request that falls due among this thread's connections.
+    next_round: u64,
+    next_position: usize,
+}
+
+impl Pace {
+    fn due(&self, begin: Instant, round: u64, index: usize) -> Instant {
+        let place = round as f64 * self.total as f64 + index as f64;
+        begin + Duration::from_nanos((place * self.interval_ns) as u64)
+    }
+}
+
+impl<'a> Worker<'a> {
+    /// Takes over the connections; nothing is sent yet.
+    pub fn new(
+        plan: &'a Plan,
+        block: &'a ValueBlock,
+        template: &'a Template,
+        streams: Vec<(usize, Stream)>,
+        begin: Instant,
+    ) -> Result<Worker<'a>, LoadError> {
+        let poller = Poller::new(streams.len().clamp(1, 1024))?;
+        let mut connections = Vec::with_capacity(streams.len());
+        for (position, (index, stream)) in streams.into_iter().enumerate() {
+            stream.set_nonblocking(true)?;
+            poller.add(stream.fd(), position, Interest::Read)?;
+            connections.push(Connection::new(plan, index, stream, begin));
+        }
+        let (start, end) = match plan.extent {
+            Extent::Window { warmup, length } => (begin + warmup, Some(begin + warmup + length)),
+            Extent::Operations(_) | Extent::Walk => (begin, None),
+        };
+        let pace = plan.rate.map(|rate| Pace {
+            interval_ns: 1e9 / rate,
+            total: plan.connections,
+            next_round: 0,
+            next_position: 0,
+        });
+        Ok(Worker {
+            plan,
+            block,
+            template,
+            poller,
+            unfinished: connections.iter().filter(|c| c.left != Some(0)).count(),
+            connections,
+            buffer: vec![0; HEADER_MAX + READ_SIZE],
+            latency: tally::histogram(),
+            latency_ns: 0,
+            replies: Replies::default(),
+            begin,
+            start,
+            end,
+            sending: true,
+            in_flight: 0,
+            check_lengths: plan.check_lengths && plan.operation == Operation::Get,
+            pace,
+        })
+    }
+
+    /// Runs to the end of the plan. One thread of a load watches the server's CPU time.
+    pub fn run(mut self, watch: bool, abort: &AtomicBool) -> Result<WorkerResult, LoadError> {
+        let result = self.run_loop(watch, abort);
+        if result.is_err() {
+            abort.store(true, Ordering::Relaxed);
+        }
+        let (client_cpu_ns, server_cpu_ns) = result?;
+        let length = self.end.map(|end| end - self.start);
+        let connections = self
+            .connections
+            .into_iter()
+            .map(|connection| ConnectionResult {
+                index: connection.index,
+                answered: connection.answered,
+                active: length.unwrap_or(connection.last_reply - self.begin),
+                stream: connection.stream,
+            })
+            .collect();
+        Ok(WorkerResult {
+            latency: self.latency,
+            latency_ns: self.latency_ns,
+            replies: self.replies,
+            client_cpu_ns,
+            server_cpu_ns,
+            connections,
+        })
+    }
+
+    /// The loop; returns the CPU time of this thread and of the server over the measured part.
+    fn run_loop(
+        &mut self,
+        watch: bool,
+        abort: &AtomicBool,
+    ) -> Result<(u64, Option<u64>), LoadError> {
+        let pid = self.plan.server_pid.filter(|_| watch);
+        let mut at_start: Option<CpuTimes> = None;
+        let mut at_end: Option<CpuTimes> = None;
+        let mut progress = Instant::now();
+        if self.pace.is_none() {
+            for position in 0..self.connections.len() {
+                self.send(position, self.plan.pipeline)?;
+            }
+        }
+        loop {
+            let now = Instant::now();
+            if at_start.is_none() && now >= self.start {
+                at_start = Some(CpuTimes::take(pid)?);
+            }
+            if self.sending && self.end.is_some_and(|end| now >= end) {
+                self.sending = false;
+                at_end = Some(CpuTimes::take(pid)?);
+            }
+            if self.in_flight == 0 && (!self.sending || self.unfinished == 0) {
+                break;
+            }
+            if now - progress > SILENCE_MAX && self.in_flight > 0 {
+                return Err(LoadError::Silent(SILENCE_MAX.as_secs()));
+            }
+            if abort.load(Ordering::Relaxed) {
+                break;
+            }
+            let timeout = self.send_due(now)?;
+            let ready = self.poller.wait(timeout)?;
+            for event in 0..ready {
+                self.on_ready(event)?;
+            }
+            if ready > 0 {
+                progress = now;
+            }
+        }
+        let at_end = match at_end {
+            Some(times) => times,
+            None => CpuTimes::take(pid)?,
+        };
+        Ok(at_end.since(at_start))
+    }
+
+    fn on_ready(&mut self, event: usize) -> Result<(), LoadError> {
+        let ready = self.poller.ready(event);
+        if ready.writable {
+            self.flush(ready.token)?;
+        }
+        if ready.readable {
+            let answered = self.receive(ready.token)?;
+            if self.pace.is_some() {
+                self.send_owed(ready.token)?;
+            } else if answered > 0 && self.sending {
+                self.send(ready.token, answered)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once, counts the replies, and returns their number.
+    fn receive(&mut self, position: usize) -> Result<usize, LoadError> {
+        let connection = &mut self.connections[position];
+        let head = HEADER_MAX - connection.rest.len();
+        self.buffer[head..HEADER_MAX].copy_from_slice(&connection.rest);
+        let count = match connection.stream.read(&mut self.buffer[HEADER_MAX..]) {
+            Ok(0) => return Err(LoadError::Closed),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            Err(error) => return Err(error.into()),
+        };
+        let bytes = &self.buffer[head..HEADER_MAX + count];
+        let (replies, expected) = (&mut self.replies, &mut connection.expected);
+        let mut answered = 0;
+        let taken = connection
+            .reader
+            .read(bytes, |reply| {
+                answered += 1;
+                replies.note(reply, expected.pop_front());
+            })
+            .map_err(|bad| LoadError::Protocol(bad.0))?;
+        connection.rest.clear();
+        connection.rest.extend_from_slice(&bytes[taken..]);
+        if answered > 0 {
+            self.record(position, answered)?;
+        }
+        Ok(answered)
+    }
+
+    /// Takes the oldest `count` requests as answered now.
+    fn record(&mut self, position: usize, count: usize) -> Result<(), LoadError> {
+        let now = Instant::now();
+        let measured = now >= self.start && self.end.is_none_or(|end| now < end);
+        let connection = &mut self.connections[position];
+        let (latency, latency_ns) = (&mut self.latency, &mut self.latency_ns);
+        let matched = connection.outstanding.pop(count, |since, size| {
+            if measured {
+                let ns = now.saturating_duration_since(since).as_nanos() as u64;
+                latency.saturating_record_n(ns, size as u64);
+                *latency_ns += u128::from(ns) * size as u128;
+            }
+        });
+        if !matched {
+            return Err(LoadError::Protocol("the server sent more replies than requests".into()));
+        }
+        connection.answered += if measured { count as u64 } else { 0 };
+        connection.last_reply = now;
+        self.in_flight -= count;
+        Ok(())
+    }
+
+    /// Closed loop: writes up to `count` more requests.
+    fn send(&mut self, position: usize, count: usize) -> Result<(), LoadError> {
+        let mut made = 0;
+        while made < count && self.put_request(position) {
+            made += 1;
+        }
+        if made > 0 {
+            self.connections[position].outstanding.push(Instant::now(), made);
+            self.in_flight += made;
+            self.flush(position)?;
+        }
+        Ok(())
+    }
+
+    /// Open loop: notes what has fallen due, writes what there is room for, and returns how long
+    /// to wait for sockets.
+    fn send_due(&mut self, now: Instant) -> Result<Duration, LoadError> {
+        let Some(mut pace) = self.pace else { return Ok(WAIT_MAX) };
+        if !self.sending || self.unfinished == 0 {
+            return Ok(WAIT_MAX);
+        }
+        let wait = loop {
+            let position = pace.next_position;
+            let due = pace.due(self.begin, pace.next_round, self.connections[position].index);
+            if due > now {
+                break due - now;
+            }
+            self.connections[position].owed += 1;
+            pace.next_position += 1;
+            if pace.next_position == self.connections.len() {
+                pace.next_position = 0;
+                pace.next_round += 1;
+            }
+            self.send_owed(position)?;
+        };
+        self.pace = Some(pace);
+        Ok(wait.min(WAIT_MAX))
+    }
+
+    /// Open loop: writes the requests that are due, as far as the pipeline has room.
+    fn send_owed(&mut self, position: usize) -> Result<(), LoadError> {
+        let Some(pace) = self.pace else { return Ok(()) };
+        let mut made = 0;
+        while self.sending
+            && self.connections[position].owed > 0
+            && self.connections[position].outstanding.total() < self.plan.pipeline
+            && self.put_request(position)
+        {
+            let connection = &mut self.connections[position];
+            let due = pace.due(self.begin, connection.sent, connection.index);
+            connection.outstanding.push(due, 1);
+            connection.owed -= 1;
+            connection.sent += 1;
+            made += 1;
+        }
+        self.in_flight += made;
+        if made > 0 { self.flush(position) } else { Ok(()) }
+    }
+
+    /// Appends one request to the outbox; false when the connection has sent all it is to send.
+    #[inline]
+    fn put_request(&mut self, position: usize) -> bool {
+        let connection = &mut self.connections[position];
+        let Some(key) = connection.next_key(self.plan.extent) else {
+            return false;
+        };
+        if connection.left == Some(0) {
+            self.unfinished -= 1;
+        }
+        if self.template.has_value() {
+            let random = match self.plan.lengths {
+                Lengths::ByKey => mix(key),
+                Lengths::Random => connection.picker.bits(),
+            };
+            let len = self.plan.values.draw(random);
+            self.template.put_head(connection.outbox.buffer(), key, len);
+            connection.outbox.put_value(self.block, self.block.start(random), len as usize);
+            self.template.put_tail(connection.outbox.buffer());
+        } else {
+            self.template.put_head(connection.outbox.buffer(), key, 0);
+            if self.check_lengths {
+                connection.expected.push_back(self.plan.values.draw(mix(key)));
+            }
+        }
+        true
+    }
+
+    fn flush(&mut self, position: usize) -> Result<(), LoadError> {
+        let connection = &mut self.connections[position];
+        let drained = connection.outbox.flush(&mut connection.stream, self.block)?;
+        if drained == connection.waits_for_room {
+            connection.waits_for_room = !drained;
+            let interest = if drained { Interest::Read } else { Interest::ReadWrite };
+            self.poller.change(connection.stream.fd(), position, interest)?;
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    fn new(plan: &Plan, index: usize, stream: Stream, begin: Instant) -> Connection {
+        let picker =
+            KeyPicker::new(plan.keys, plan.order, plan.share, index, plan.connections, plan.seed);
+        let left = match plan.extent {
+            Extent::Window { .. } => None,
+            Extent::Operations(total) => {
+                let part = |i: usize| (u128::from(total) * i as u128) / plan.connections as u128;
+                Some((part(index + 1) - part(index)) as u64)
+            }
+            Extent::Walk => Some(picker.clone().count_once()),
+        };
+        Connection {
+            index,
+            stream,
+            reader: ReplyReader::new(plan.protocol),
+            rest: Vec::new(),
+            outbox: Outbox::default(),
+            waits_for_room: false,
+            outstanding: Outstanding::default(),
+            expected: VecDeque::new(),
+            picker,
+            left,
+            answered: 0,
+            last_reply: begin,
+            owed: 0,
+            sent: 0,
+        }
+    }
+
+    /// The next request's key, counted; `None` at the end.
+    #[inline]
+    fn next_key(&mut self, extent: Extent) -> Option<u64> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1)?;
+        }
+        match extent {
+            Extent::Walk => self.picker.pick_once(),
+            Extent::Window { .. } | Extent::Operations(_) => Some(self.picker.pick()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CpuTimes {
+    thread_ns: u64,
+    server_ns: Option<u64>,
+}
+
+impl CpuTimes {
+    fn take(pid: Option<u32>) -> io::Result<CpuTimes> {
+        let server_ns = pid.map(sys::process_cpu_ns).transpose()?;
+        Ok(CpuTimes { thread_ns: sys::thread_cpu_ns()?, server_ns })
+    }
+
+    fn since(self, start: Option<CpuTimes>) -> (u64, Option<u64>) {
+        let Some(start) = start else { return (0, None) };
+        let server = self.server_ns.zip(start.server_ns).map(|(end, start)| end - start);
+        (self.thread_ns - start.thread_ns, server)
+    }
+}

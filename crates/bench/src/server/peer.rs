@@ -1,0 +1,282 @@
+//! The servers that can be compared, and the command that starts each.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::process::{Setting, Transport};
+use crate::load::Protocol;
+
+/// A server program that the benchmark knows how to start, or a command given by the user.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Kind {
+    Petrel,
+    Redis,
+    Valkey,
+    Pogocache,
+    Memcached,
+    FloorUring,
+    FloorEpoll,
+    Custom(String),
+}
+
+/// The ready-made entries: name, program, kind. Floors are this program itself.
+const READY_MADE: [(&str, &str, Kind); 7] = [
+    ("petrel", "petrel", Kind::Petrel),
+    ("redis", "redis-server", Kind::Redis),
+    ("valkey", "valkey-server", Kind::Valkey),
+    ("pogocache", "pogocache", Kind::Pogocache),
+    ("memcached", "memcached", Kind::Memcached),
+    ("floor-uring", "", Kind::FloorUring),
+    ("floor-epoll", "", Kind::FloorEpoll),
+];
+
+/// A server to be measured.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Peer {
+    /// As the tables show it.
+    pub name: String,
+    kind: Kind,
+    program: PathBuf,
+    /// Threads it is always started with, whatever the setting says.
+    threads: Option<usize>,
+}
+
+/// The options that choose servers, the same in every subcommand.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PeerArgs {
+    /// A server of your own: NAME='command with {sock} {port} {threads}'. Also replaced:
+    /// {connections} (how many it must accept) and {dir} (an empty directory). It must speak RESP.
+    /// Repeatable.
+    #[arg(long = "peer", value_name = "NAME=COMMAND", value_parser = parse_custom)]
+    custom: Vec<Peer>,
+
+    /// The program of a ready-made server: NAME=/path/to/program. NAME may be new if the program
+    /// is called as the original, as in redis-7.0=/usr/bin/redis-server. Repeatable.
+    #[arg(long = "peer-path", value_name = "NAME=PATH", value_parser = parse_path)]
+    paths: Vec<Peer>,
+
+    /// Take only these, in this order. Ready-made: petrel, redis, valkey, pogocache, memcached
+    /// (where found beside this program or on PATH), floor-uring, floor-epoll (only when named).
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    servers: Vec<String>,
+}
+
+impl PeerArgs {
+    /// The servers chosen. An error names what cannot be found.
+    pub fn resolve(&self) -> Result<Vec<Peer>, String> {
+        let mut known: Vec<Peer> = Vec::new();
+        for (name, program, kind) in READY_MADE {
+            let program = if program.is_empty() { env::current_exe().ok() } else { find(program) };
+            if let Some(program) = program {
+                known.push(Peer { name: name.to_owned(), kind, program, threads: None });
+            }
+        }
+        for given in self.paths.iter().chain(&self.custom) {
+            match known.iter_mut().find(|peer| peer.name == given.name) {
+                Some(peer) => *peer = given.clone(),
+                None => known.push(given.clone()),
+            }
+        }
+        if self.servers.is_empty() {
+            known.retain(|peer| !peer.is_floor());
+            return if known.is_empty() {
+                Err("no server found: give one with --peer or --peer-path".to_owned())
+            } else {
+                Ok(known)
+            };
+        }
+        let pick = |name: &String| {
+            known.iter().find(|peer| peer.name == *name).cloned().ok_or_else(|| {
+                format!("server '{name}' is not on PATH; give it with --peer-path {name}=/path")
+            })
+        };
+        self.servers.iter().map(pick).collect()
+    }
+}
+
+impl Peer {
+    /// How it is spoken to.
+    pub fn protocol(&self) -> Protocol {
+        if self.kind == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
+    }
+
+    /// Whether it is a bare loop, which stores nothing.
+    pub fn is_floor(&self) -> bool {
+        matches!(self.kind, Kind::FloorUring | Kind::FloorEpoll)
+    }
+
+    /// A variant with one thread, for servers that run commands on one thread and may be slower
+    /// with more I/O threads: they are to be compared with their best.
+    pub fn with_one_thread(&self) -> Option<Peer> {
+        matches!(self.kind, Kind::Redis | Kind::Valkey).then(|| Peer {
+            name: format!("{} (1 thread)", self.name),
+            threads: Some(1),
+            ..self.clone()
+        })
+    }
+
+    /// The program and its arguments.
+    pub fn command(&self, setting: &Setting) -> Result<(PathBuf, Vec<String>), String> {
+        let setting =
+            &Setting { threads: self.threads.unwrap_or(setting.threads), ..setting.clone() };
+        let line = match &self.kind {
+            Kind::Custom(command) => command.clone(),
+            Kind::Petrel => "petrel --port {port} --unixsocket {sock} --threads {threads} \
+                 --maxclients {connections}"
+                .to_owned(),
+            Kind::Redis | Kind::Valkey => "redis --port {port} --unixsocket {sock} \
+                 --io-threads {threads} --save '' --appendonly no --maxclients {connections} \
+                 --dir {dir} --daemonize no"
+                .to_owned(),
+            Kind::Pogocache => "pogocache -p {port} -s {sock} --threads {threads} \
+                 --maxconns {connections}"
+                .to_owned(),
+            Kind::Memcached => memcached(setting),
+            Kind::FloorUring => floor("uring", setting),
+            Kind::FloorEpoll => floor("epoll", setting),
+        };
+        let mut words = shlex::split(&line)
+            .filter(|words| !words.is_empty())
+            .ok_or_else(|| format!("'{line}' is not a command: a quote is left open?"))?;
+        for word in &mut words {
+            *word = fill(word, setting);
+        }
+        let first = words.remove(0);
+        let program = match self.kind {
+            Kind::Custom(_) => PathBuf::from(first),
+            _ => self.program.clone(),
+        };
+        Ok((program, words))
+    }
+}
+
+impl FromStr for Peer {
+    type Err = String;
+
+    /// Parses `NAME=COMMAND`.
+    fn from_str(text: &str) -> Result<Peer, String> {
+        let (name, command) = name_and_rest(text, "NAME='command with {sock} {port} {threads}'")?;
+        if shlex::split(command).is_none_or(|words| words.is_empty()) {
+            return Err(format!("'{command}' is not a command: a quote is left open?"));
+        }
+        if !command.contains("{sock}") && !command.contains("{port}") {
+            return Err(format!("'{command}' contains neither {{sock}} nor {{port}}"));
+        }
+        Ok(Peer {
+            name: name.to_owned(),
+            kind: Kind::Custom(command.to_owned()),
+            program: PathBuf::new(),
+            threads: None,
+        })
+    }
+}
+
+fn parse_custom(text: &str) -> Result<Peer, String> {
+    text.parse()
+}
+
+fn parse_path(text: &str) -> Result<Peer, String> {
+    let (name, path) = name_and_rest(text, "NAME=/path/to/program")?;
+    let file = Path::new(path).file_name().and_then(|file| file.to_str()).unwrap_or(path);
+    let (_, _, kind) = READY_MADE
+        .into_iter()
+        .find(|(known, ..)| *known == name)
+        .or_else(|| READY_MADE.into_iter().find(|(_, program, _)| *program == file))
+        .ok_or_else(|| {
+            format!("neither '{name}' nor '{file}' is a ready-made server; use --peer")
+        })?;
+    if !Path::new(path).is_file() {
+        return Err(format!("there is no file {path}"));
+    }
+    Ok(Peer { name: name.to_owned(), kind, program: PathBuf::from(path), threads: None })
+}
+
+fn name_and_rest<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
+    text.split_once('=')
+        .map(|(name, rest)| (name.trim(), rest.trim()))
+        .filter(|(name, rest)| !name.is_empty() && !rest.is_empty())
+        .ok_or_else(|| format!("'{text}' has not the form {form}"))
+}
+
+/// Memcached listens either on a Unix socket or on a port, has a limit on memory at which it would
+/// evict, and needs larger items allowed explicitly.
+fn memcached(setting: &Setting) -> String {
+    let listen = match setting.transport {
+        Transport::Unix => "-s {sock}",
+        Transport::Tcp => "-l 127.0.0.1 -p {port} -U 0",
+    };
+    let items = if setting.value_max > 1_000_000 { "-I 600m" } else { "" };
+    format!("memcached {listen} -t {{threads}} -c {{connections}} -m 65536 {items} -u root")
+}
+
+fn floor(backend: &str, setting: &Setting) -> String {
+    format!(
+        "floor floor --backend {backend} --threads {{threads}} --unixsocket {{sock}} \
+         --port {{port}} --reply-size {}",
+        setting.reply_size
+    )
+}
+
+fn fill(word: &str, setting: &Setting) -> String {
+    word.replace("{sock}", &setting.socket.to_string_lossy())
+        .replace("{port}", &setting.port.to_string())
+        .replace("{threads}", &setting.threads.to_string())
+        .replace("{connections}", &setting.connections.to_string())
+        .replace("{dir}", &setting.directory.to_string_lossy())
+}
+
+/// Looks for a program beside this one, then on PATH.
+fn find(program: &str) -> Option<PathBuf> {
+    let own = env::current_exe().ok().and_then(|path| Some(path.parent()?.join(program)));
+    let path = env::var_os("PATH").unwrap_or_default();
+    own.into_iter()
+        .chain(env::split_paths(&path).map(|directory| directory.join(program)))
+        .find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting() -> Setting {
+        Setting {
+            threads: 2,
+            transport: Transport::Unix,
+            connections: 100,
+            value_max: 1024,
+            reply_size: 512,
+            socket: PathBuf::from("/tmp/with space/s"),
+            port: 7000,
+            directory: PathBuf::from("/tmp/d"),
+        }
+    }
+
+    #[test]
+    fn custom_peer_fills_its_places() {
+        let peer: Peer = "mine=/opt/x --sock {sock} -p {port} 'a b' -t{threads}".parse().unwrap();
+        assert_eq!(peer.name, "mine");
+        let (program, words) = peer.command(&setting()).unwrap();
+        assert_eq!(program, Path::new("/opt/x"));
+        assert_eq!(words, ["--sock", "/tmp/with space/s", "-p", "7000", "a b", "-t2"]);
+    }
+
+    #[test]
+    fn peers_that_make_no_sense_are_refused() {
+        for text in ["x", "=x {sock}", "x=", "x=server", "x='open {sock}"] {
+            assert!(text.parse::<Peer>().is_err(), "{text}");
+        }
+        assert!(parse_path("new=/bin/sh").unwrap_err().contains("ready-made"));
+        assert!(parse_path("redis=/nowhere/redis-server").unwrap_err().contains("no file"));
+    }
+
+    #[test]
+    fn redis_turns_persistence_off_and_keeps_one_thread_if_asked() {
+        let peer = parse_path("redis=/bin/sh").unwrap();
+        let (_, words) = peer.command(&setting()).unwrap();
+        assert!(words.windows(2).any(|pair| pair == ["--save", ""]));
+        assert!(words.windows(2).any(|pair| pair == ["--io-threads", "2"]));
+        let (_, words) = peer.with_one_thread().unwrap().command(&setting()).unwrap();
+        assert!(words.windows(2).any(|pair| pair == ["--io-threads", "1"]));
+    }
+}

@@ -1,0 +1,248 @@
+//! A running server process.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fmt, thread};
+
+use serde::Serialize;
+
+use super::peer::Peer;
+use super::sweep::{self, TempDir};
+use crate::load::{Endpoint, Protocol};
+use crate::sys;
+
+/// How long a server may take until it answers.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// Longest path of a Unix socket, bytes (`sun_path` without its terminator).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// How clients reach the server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// A Unix-domain socket.
+    Unix,
+    /// TCP on 127.0.0.1.
+    Tcp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Transport::Unix => "Unix socket",
+            Transport::Tcp => "TCP on 127.0.0.1",
+        })
+    }
+}
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Threads.
+    pub threads: usize,
+    /// How the load reaches it.
+    pub transport: Transport,
+    /// Connections that it must accept.
+    pub connections: usize,
+    /// Largest value that will be stored, bytes.
+    pub value_max: u32,
+    /// Size of the value that a bare loop answers to GET, bytes.
+    pub reply_size: u32,
+    /// Filled in at start: path of the Unix socket.
+    pub socket: PathBuf,
+    /// Filled in at start: a free TCP port.
+    pub port: u16,
+    /// Filled in at start: a directory of its own.
+    pub directory: PathBuf,
+}
+
+impl Setting {
+    /// A setting whose paths and port are filled in at start.
+    pub fn new(threads: usize, transport: Transport, connections: usize) -> Setting {
+        Setting {
+            threads,
+            transport,
+            connections,
+            value_max: 0,
+            reply_size: 0,
+            socket: PathBuf::new(),
+            port: 0,
+            directory: PathBuf::new(),
+        }
+    }
+}
+
+/// A server that has answered; killed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    peer: Peer,
+    child: Child,
+    endpoint: Endpoint,
+    /// The command line as it was run.
+    command: String,
+    _directory: TempDir,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers. The error is one line that ends with what the
+    /// server itself said.
+    pub fn start(peer: &Peer, setting: &Setting) -> Result<Server, String> {
+        let failed = |what: String| format!("{} did not start: {what}", peer.name);
+        let directory = TempDir::new().map_err(|error| failed(error.to_string()))?;
+        let mut setting = setting.clone();
+        setting.socket = directory.path().join("s");
+        setting.port = free_port().map_err(|error| failed(error.to_string()))?;
+        setting.directory = directory.path().to_owned();
+        if setting.socket.as_os_str().len() > SOCKET_PATH_MAX {
+            let path = setting.socket.display();
+            return Err(failed(format!("{path} is too long for a Unix socket; set TMPDIR")));
+        }
+        let (program, words) = peer.command(&setting)?;
+        let log = directory.path().join("log");
+        let child = spawn(&program, &words, directory.path(), &log)
+            .map_err(|error| failed(format!("{}: {error}", program.display())))?;
+        sweep::add_process(child.id());
+        let endpoint = match setting.transport {
+            Transport::Unix => Endpoint::Unix(setting.socket.clone()),
+            Transport::Tcp => Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, setting.port)),
+        };
+        let command = format!("{} {}", program.display(), shlex_join(&words));
+        let peer = peer.clone();
+        let mut server = Server { peer, child, endpoint, command, _directory: directory };
+        server.wait_until_ready(&log)?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self, log: &Path) -> Result<(), String> {
+        let begin = Instant::now();
+        loop {
+            if ping(&self.endpoint, self.peer.protocol()).is_ok() {
+                return Ok(());
+            }
+            let status = self.child.try_wait().ok().flatten();
+            if status.is_some() || begin.elapsed() > START_MAX {
+                let why = match status {
+                    Some(status) => status.to_string(),
+                    None => format!("no answer in {} s", START_MAX.as_secs()),
+                };
+                let said = last_words(log);
+                return Err(format!("{} did not start ({why}): {said}", self.peer.name));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The server's entry.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Where it listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The command line it was started with.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Resident memory in bytes, counted page by page (the kernel's running totals may be off by
+    /// some hundred kilobytes).
+    pub fn rss(&self) -> Result<u64, String> {
+        let path = format!("/proc/{}/smaps_rollup", self.pid());
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no line Rss"))
+    }
+
+    /// Stops the process where it is, so that it uses no CPU until [`Server::resume`].
+    pub fn pause(&self) {
+        sys::signal(self.pid(), libc::SIGSTOP);
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self) {
+        sys::signal(self.pid(), libc::SIGCONT);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        sweep::remove_process(self.child.id());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(program: &Path, words: &[String], directory: &Path, log: &Path) -> io::Result<Child> {
+    let out = File::create(log)?;
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stderr(out.try_clone()?)
+        .stdout(out);
+    sys::die_with_parent(&mut command).spawn()
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Sends one request and reads one line of its reply.
+fn ping(endpoint: &Endpoint, protocol: Protocol) -> io::Result<()> {
+    let mut stream = endpoint.connect(None)?;
+    stream.set_read_timeout(Duration::from_secs(2))?;
+    let (request, reply): (&[u8], &[u8]) = match protocol {
+        Protocol::Resp => (b"*1\r\n$4\r\nPING\r\n", b"+PONG"),
+        Protocol::Memcached => (b"version\r\n", b"VERSION"),
+    };
+    stream.write_all(request)?;
+    let mut got = vec![0; reply.len()];
+    stream.read_exact(&mut got)?;
+    if got == reply { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+/// The end of what a server printed, on one line.
+fn last_words(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        return "it printed nothing".to_owned();
+    }
+    lines[lines.len().saturating_sub(3)..].join(" | ")
+}
+
+fn shlex_join(words: &[String]) -> String {
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_fails_says_why_in_one_line() {
+        let peer: Peer = "bad=sh -c 'echo cannot listen on {port} >&2; exit 3'".parse().unwrap();
+        let error = Server::start(&peer, &Setting::new(1, Transport::Unix, 10)).unwrap_err();
+        assert!(error.contains("bad did not start (exit status: 3): cannot listen"), "{error}");
+        assert!(!error.contains('\n'));
+        let peer: Peer = "none=/nowhere/server {port}".parse().unwrap();
+        let error = Server::start(&peer, &Setting::new(1, Transport::Tcp, 10)).unwrap_err();
+        assert!(error.contains("/nowhere/server"), "{error}");
+    }
+}

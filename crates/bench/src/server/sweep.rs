@@ -1,0 +1,85 @@
+//! What must not outlive the benchmark: server processes and temporary directories. Normally each
+//! goes with its owner; on SIGINT and SIGTERM everything still listed here goes at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{io, process, thread};
+
+use crate::sys;
+
+#[derive(Debug)]
+struct Leavings {
+    pids: Vec<u32>,
+    directories: Vec<PathBuf>,
+}
+
+static LEAVINGS: Mutex<Leavings> =
+    Mutex::new(Leavings { pids: Vec::new(), directories: Vec::new() });
+
+/// Ends the process with all that is listed when SIGINT or SIGTERM comes. To be called before any
+/// other thread is started.
+pub fn sweep_on_stop() -> io::Result<()> {
+    sys::block_stop_signals()?;
+    thread::Builder::new().name("signals".to_owned()).spawn(|| {
+        let signal = sys::wait_for_stop();
+        let leavings = leavings();
+        for pid in &leavings.pids {
+            sys::signal(*pid, libc::SIGKILL);
+        }
+        for directory in &leavings.directories {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+        eprintln!("stopped");
+        process::exit(128 + signal);
+    })?;
+    Ok(())
+}
+
+/// Lists a process.
+pub fn add_process(pid: u32) {
+    leavings().pids.push(pid);
+}
+
+/// Takes a process off the list, before it is reaped: its number may be given anew after that.
+pub fn remove_process(pid: u32) {
+    leavings().pids.retain(|listed| *listed != pid);
+}
+
+/// A directory under the system's temporary one, removed with its owner.
+#[derive(Debug)]
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// Makes a directory whose name no other process uses.
+    pub fn new() -> io::Result<TempDir> {
+        let base = std::env::temp_dir();
+        for number in 0.. {
+            let path = base.join(format!("petrel-bench-{}-{number}", process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => {
+                    leavings().directories.push(path.clone());
+                    return Ok(TempDir(path));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        unreachable!("the range of numbers does not end")
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+        leavings().directories.retain(|listed| *listed != self.0);
+    }
+}
+
+fn leavings() -> MutexGuard<'static, Leavings> {
+    LEAVINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
