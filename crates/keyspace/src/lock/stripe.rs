@@ -80,10 +80,11 @@ impl StripeLock {
     /// Sends everyone away who waits for this lock. The intent must be up in every slot before.
     ///
     /// Release: who sees NUDGED sees the intent in its own slot, hence sleeps at the gate instead of coming back.
+    /// It wakes whatever WAITERS says: an unlock clears the bit and wakes one sleeper, which sets it again for the
+    /// others, but not before it runs.
     pub(super) fn nudge(&self) {
-        if self.0.fetch_or(NUDGED, Release) & WAITERS != 0 {
-            self.0.wake_all();
-        }
+        self.0.fetch_or(NUDGED, Release);
+        self.0.wake_all();
     }
 
     /// Undoes [`Self::nudge`], when all others are outside the gate and so nobody waits here.

@@ -1,0 +1,145 @@
+//! The memory orderings of the gate and of the stripe lock: every interleaving and every reordering that the memory
+//! model allows, up to a bound of preemptions. Data that the locks guard sits in cells that report races.
+//!
+//! `cargo test --release -p petrel-keyspace --features loom --test gate_loom`
+
+#![cfg(feature = "loom")]
+
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::thread;
+use petrel_keyspace::lock::{Gate, Pass, StripeLock};
+use std::sync::Arc;
+
+struct World {
+    gate: Arc<Gate>,
+    stripes: [(StripeLock, Cell); 2],
+    /// Written by exclusive owners, read by everyone inside.
+    shape: Cell,
+}
+
+struct Cell(UnsafeCell<u32>);
+
+// SAFETY: that accesses are ordered is what the models verify, and loom stops at the first that is not.
+unsafe impl Sync for Cell {}
+
+impl Cell {
+    fn new() -> Self {
+        Cell(UnsafeCell::new(0))
+    }
+
+    fn increment(&self) {
+        // SAFETY: as above.
+        self.0.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    fn get(&self) -> u32 {
+        // SAFETY: as above.
+        self.0.with(|value| unsafe { *value })
+    }
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(World {
+            gate: Arc::new(Gate::new()),
+            stripes: [(StripeLock::new(), Cell::new()), (StripeLock::new(), Cell::new())],
+            shape: Cell::new(),
+        })
+    }
+
+    fn command(&self, pass: &Pass, stripe: usize) {
+        let (lock, data) = &self.stripes[stripe];
+        pass.enter();
+        pass.lock(lock);
+        self.shape.get();
+        data.increment();
+        lock.unlock();
+        pass.exit();
+    }
+
+    fn exclusive(&self, pass: &Pass) {
+        pass.exclusive();
+        self.touch_everything();
+        pass.release_exclusive();
+    }
+
+    fn script(&self, pass: &Pass) {
+        pass.enter();
+        pass.script_token();
+        pass.lock(&self.stripes[0].0);
+        self.stripes[0].1.increment();
+        pass.exclusive_holding(|index| &self.stripes[index].0, &[0]);
+        self.touch_everything();
+        pass.release_exclusive();
+        self.stripes[0].0.unlock();
+        pass.release_script_token();
+        pass.exit();
+    }
+
+    fn touch_everything(&self) {
+        self.shape.increment();
+        self.stripes.iter().for_each(|(_, data)| data.increment());
+    }
+}
+
+type Body = fn(&World, &Pass);
+
+/// Runs the bodies, the first on the main thread; then checks how often each stripe's data was touched.
+fn explore(preemptions: usize, bodies: &'static [Body], expected: [u32; 2]) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        let world = World::new();
+        let spawn = |&body: &Body| {
+            let (world, pass) = (Arc::clone(&world), world.gate.register());
+            thread::spawn(move || body(&world, &pass))
+        };
+        let pass = world.gate.register();
+        let others: Vec<_> = bodies[1..].iter().map(spawn).collect();
+        bodies[0](&world, &pass);
+        drop(pass);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!([world.stripes[0].1.get(), world.stripes[1].1.get()], expected);
+    });
+}
+
+#[test]
+fn a_command_and_an_exclusive_owner() {
+    const BODIES: &[Body] =
+        &[|world, pass| world.exclusive(pass), |world, pass| world.command(pass, 0)];
+    explore(3, BODIES, [2, 1]);
+}
+
+#[test]
+fn two_commands_before_during_or_after_an_exclusive_owner() {
+    const BODIES: &[Body] = &[
+        |world, pass| world.exclusive(pass),
+        |world, pass| {
+            world.command(pass, 0);
+            world.command(pass, 1);
+        },
+    ];
+    explore(3, BODIES, [2, 2]);
+}
+
+#[test]
+fn two_exclusive_owners() {
+    const BODIES: &[Body] =
+        &[|world, pass| world.exclusive(pass), |world, pass| world.exclusive(pass)];
+    explore(3, BODIES, [2, 2]);
+}
+
+#[test]
+fn two_commands_on_one_stripe() {
+    const BODIES: &[Body] =
+        &[|world, pass| world.command(pass, 0), |world, pass| world.command(pass, 0)];
+    explore(3, BODIES, [2, 0]);
+}
+
+#[test]
+fn a_waiter_and_a_raiser_from_inside() {
+    const BODIES: &[Body] =
+        &[|world, pass| world.script(pass), |world, pass| world.command(pass, 0)];
+    explore(3, BODIES, [3, 1]);
+}

@@ -1,0 +1,294 @@
+//! The lock protocol under a scheduler that tries thousands of interleavings (sequentially consistent; the memory
+//! orderings are `gate_loom.rs`'s part). Waits have no time limit here, so a lost wake-up shows as a deadlock.
+//!
+//! `cargo test -p petrel-keyspace --features shuttle --test lock_model`
+
+#![cfg(all(feature = "shuttle", not(feature = "loom")))]
+
+use petrel_keyspace::lock::{Gate, Pass, StripeLock};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, Runner, thread};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const STRIPES: usize = 3;
+const NOBODY: usize = usize::MAX;
+
+/// What must hold, kept in plain atomics that are no scheduling points.
+struct World {
+    gate: Arc<Gate>,
+    locks: [StripeLock; STRIPES],
+    holders: [AtomicUsize; STRIPES],
+    exclusive: AtomicUsize,
+    /// Commands executed.
+    executed: AtomicUsize,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(World {
+            gate: Arc::new(Gate::new()),
+            locks: std::array::from_fn(|_| StripeLock::new()),
+            holders: std::array::from_fn(|_| AtomicUsize::new(NOBODY)),
+            exclusive: AtomicUsize::new(NOBODY),
+            executed: AtomicUsize::new(0),
+        })
+    }
+
+    /// A command on stripes that `me` has locked: nobody else is on them, from beginning to end.
+    fn execute(&self, me: usize, stripes: &[u32]) {
+        self.claim(me, stripes);
+        thread::yield_now();
+        self.check_held(me, stripes);
+        assert_eq!(self.exclusive.load(Relaxed), NOBODY, "a command beside an exclusive owner");
+        self.disclaim(stripes);
+        self.executed.fetch_add(1, Relaxed);
+    }
+
+    fn claim(&self, me: usize, stripes: &[u32]) {
+        for &stripe in stripes {
+            let holder = self.holders[stripe as usize].swap(me, Relaxed);
+            assert_eq!(holder, NOBODY, "stripe {stripe} has two holders");
+        }
+    }
+
+    fn check_held(&self, me: usize, stripes: &[u32]) {
+        for &stripe in stripes {
+            assert_eq!(self.holders[stripe as usize].load(Relaxed), me);
+            assert!(self.locks[stripe as usize].is_held());
+        }
+    }
+
+    fn disclaim(&self, stripes: &[u32]) {
+        stripes.iter().for_each(|&stripe| self.holders[stripe as usize].store(NOBODY, Relaxed));
+    }
+
+    /// Work on the whole keyspace by its exclusive owner, who may hold `stripes`.
+    fn execute_exclusive(&self, me: usize, stripes: &[u32]) {
+        assert_eq!(self.exclusive.swap(me, Relaxed), NOBODY, "two exclusive owners");
+        for _ in 0..2 {
+            for (stripe, holder) in self.holders.iter().enumerate() {
+                let expected = if stripes.contains(&(stripe as u32)) { me } else { NOBODY };
+                assert_eq!(holder.load(Relaxed), expected, "a command was caught in the middle");
+            }
+            thread::yield_now();
+        }
+        assert_eq!(self.exclusive.swap(NOBODY, Relaxed), me);
+        self.executed.fetch_add(1, Relaxed);
+    }
+
+    fn unlock(&self, stripes: &[u32]) {
+        stripes.iter().for_each(|&stripe| self.locks[stripe as usize].unlock());
+    }
+}
+
+/// One thread of the model.
+struct Worker {
+    world: Arc<World>,
+    pass: Pass,
+    me: usize,
+}
+
+impl Worker {
+    fn new(world: &Arc<World>, me: usize) -> Self {
+        Worker { world: Arc::clone(world), pass: world.gate.register(), me }
+    }
+
+    fn single(&self, stripe: u32) {
+        let lock = &self.world.locks[stripe as usize];
+        self.pass.enter();
+        self.pass.lock(lock);
+        self.world.execute(self.me, &[stripe]);
+        lock.unlock();
+        self.pass.exit();
+    }
+
+    fn try_single(&self, stripe: u32) {
+        let lock = &self.world.locks[stripe as usize];
+        self.pass.enter();
+        if self.pass.try_lock(lock) {
+            self.world.execute(self.me, &[stripe]);
+            lock.unlock();
+        }
+        self.pass.exit();
+    }
+
+    /// A batch of two commands that leaves between them when asked to.
+    fn batch(&self, stripe: u32) {
+        self.pass.enter();
+        for stripe in [stripe, (stripe + 1) % STRIPES as u32] {
+            if self.pass.intent_pending() {
+                self.pass.exit();
+                self.pass.enter();
+            }
+            let lock = &self.world.locks[stripe as usize];
+            self.pass.lock(lock);
+            self.world.execute(self.me, &[stripe]);
+            lock.unlock();
+        }
+        self.pass.exit();
+    }
+
+    fn many(&self, stripes: &[u32]) {
+        self.pass.enter();
+        self.pass.lock_many(|index| &self.world.locks[index], stripes);
+        self.world.execute(self.me, stripes);
+        self.world.unlock(stripes);
+        self.pass.exit();
+    }
+
+    fn exclusive(&self, inside: bool) {
+        if inside {
+            self.pass.enter();
+        }
+        self.pass.exclusive();
+        self.world.execute_exclusive(self.me, &[]);
+        self.pass.release_exclusive();
+        assert_eq!(self.pass.is_inside(), inside);
+        self.pass.exit();
+    }
+
+    /// A transaction with a script in the middle that touches an undeclared key.
+    fn script(&self, stripes: &[u32], raises: bool) {
+        let world = &self.world;
+        self.pass.enter();
+        self.pass.script_token();
+        assert!(self.pass.is_inside());
+        self.pass.lock_many(|index| &world.locks[index], stripes);
+        world.claim(self.me, stripes);
+        if raises {
+            self.pass.exclusive_holding(|index| &world.locks[index], stripes);
+            world.check_held(self.me, stripes);
+            world.execute_exclusive(self.me, stripes);
+            self.pass.release_exclusive();
+        }
+        thread::yield_now();
+        world.check_held(self.me, stripes);
+        world.disclaim(stripes);
+        world.unlock(stripes);
+        self.pass.release_script_token();
+        self.pass.exit();
+    }
+
+    fn any(&self) {
+        let mut rng = thread_rng();
+        let stripe = rng.gen_range(0..STRIPES as u32);
+        let many: &[u32] = [&[0, 1][..], &[0, 2], &[1, 2], &[0, 1, 2]][rng.gen_range(0..4)];
+        match rng.gen_range(0..12) {
+            0 | 1 => self.single(stripe),
+            2 => self.try_single(stripe),
+            3 | 4 => self.batch(stripe),
+            5 | 6 => self.many(many),
+            7 => self.exclusive(false),
+            8 => self.exclusive(true),
+            9 | 10 => self.script(many, true),
+            _ => self.script(&[stripe], false),
+        }
+    }
+}
+
+fn explore(scheduler: impl Scheduler + 'static, model: fn()) {
+    let mut config = Config::new();
+    config.stack_size = 0x20000;
+    Runner::new(scheduler, config).run(model);
+}
+
+/// Runs `model` under both schedulers, so many iterations each.
+fn explore_both(iterations: usize, model: fn()) {
+    explore(RandomScheduler::new(iterations), model);
+    explore(PctScheduler::new(3, iterations), model);
+}
+
+fn run(world: &Arc<World>, threads: Vec<Box<dyn FnOnce(Worker) + Send>>) {
+    let spawn = |(me, body): (usize, Box<dyn FnOnce(Worker) + Send>)| {
+        let worker = Worker::new(world, me);
+        thread::spawn(move || body(worker))
+    };
+    let threads: Vec<_> = threads.into_iter().enumerate().map(spawn).collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(world.locks.iter().all(|lock| !lock.is_held()));
+    // Whoever comes last finds the gate open and every stripe free.
+    let last = Worker::new(world, usize::MAX - 1);
+    last.many(&[0, 1, 2]);
+    last.exclusive(false);
+}
+
+#[test]
+fn any_mix_of_operations() {
+    explore_both(6000, || {
+        let body = |worker: Worker| (0..3).for_each(|_| worker.any());
+        run(&World::new(), (0..4).map(|_| Box::new(body) as Box<_>).collect());
+    });
+}
+
+#[test]
+fn waiters_on_one_stripe_are_all_woken() {
+    explore_both(4000, || {
+        let world = World::new();
+        let body = |worker: Worker| (0..2).for_each(|_| worker.single(0));
+        run(&world, (0..4).map(|_| Box::new(body) as Box<_>).collect());
+        assert_eq!(world.executed.load(Relaxed), 4 * 2 + 2);
+    });
+}
+
+#[test]
+fn waiters_give_way_to_a_raiser_that_holds_their_stripes() {
+    explore_both(4000, || {
+        run(
+            &World::new(),
+            vec![
+                Box::new(|worker| worker.script(&[1, 2], true)),
+                Box::new(|worker| worker.many(&[0, 1])),
+                Box::new(|worker| worker.many(&[0, 2])),
+                Box::new(|worker| worker.single(0)),
+            ],
+        );
+    });
+}
+
+#[test]
+fn raisers_from_inside_and_outside_queue_up() {
+    explore_both(4000, || {
+        run(
+            &World::new(),
+            vec![
+                Box::new(|worker| worker.script(&[0, 1], true)),
+                Box::new(|worker| worker.script(&[0, 1], true)),
+                Box::new(|worker| worker.exclusive(true)),
+                Box::new(|worker| worker.exclusive(false)),
+                Box::new(|worker| worker.many(&[0, 1])),
+            ],
+        );
+    });
+}
+
+#[test]
+fn passes_come_and_go_while_an_intent_is_up() {
+    explore_both(4000, || {
+        let world = World::new();
+        let visitor = |worker: Worker| {
+            let world = Arc::clone(&worker.world);
+            let me = worker.me;
+            worker.single(0);
+            drop(worker);
+            Worker::new(&world, me).many(&[0, 1]);
+            // Dropped in the middle of a batch, as by a thread that unwinds.
+            Worker::new(&world, me).pass.enter();
+        };
+        run(
+            &world,
+            vec![
+                Box::new(|worker| worker.exclusive(false)),
+                Box::new(|worker| {
+                    worker.pass.script_token();
+                    worker.pass.exclusive();
+                }),
+                Box::new(visitor),
+                Box::new(visitor),
+            ],
+        );
+    });
+}

@@ -1,0 +1,167 @@
+//! The lock protocol on real threads and the real futex: counters that only the locks keep exact.
+
+#![cfg(not(any(feature = "loom", feature = "shuttle")))]
+
+use petrel_keyspace::lock::{Gate, Pass, StripeLock};
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const STRIPES: usize = 4;
+const THREADS: u64 = 6;
+
+#[derive(Default)]
+struct Stripe {
+    lock: StripeLock,
+    count: UnsafeCell<u64>,
+}
+
+// SAFETY: the count is touched under the lock or by the exclusive owner only.
+unsafe impl Sync for Stripe {}
+
+impl Stripe {
+    /// A read and a write with room for another thread between them.
+    fn increment(&self) {
+        // SAFETY: the caller holds the lock or owns the keyspace.
+        unsafe {
+            let count = self.count.get().read_volatile();
+            std::hint::spin_loop();
+            self.count.get().write_volatile(count + 1);
+        }
+    }
+}
+
+struct World {
+    stripes: [Stripe; STRIPES],
+    expected: [AtomicU64; STRIPES],
+}
+
+impl World {
+    fn increment(&self, stripe: u32) {
+        self.stripes[stripe as usize].increment();
+        self.expected[stripe as usize].fetch_add(1, Relaxed);
+    }
+
+    fn increment_all(&self) {
+        (0..STRIPES as u32).for_each(|stripe| self.increment(stripe));
+    }
+
+    fn unlock(&self, stripes: &[u32]) {
+        stripes.iter().for_each(|&stripe| self.stripes[stripe as usize].lock.unlock());
+    }
+
+    /// One command of the kind and on the stripes that `dice` says. The pass is inside.
+    fn command(&self, pass: &Pass, dice: u64) {
+        let stripe = (dice >> 32) as u32 % STRIPES as u32;
+        let many: &[u32] =
+            [&[0, 1][..], &[0, 3], &[1, 2, 3], &[0, 1, 2, 3]][(dice >> 40) as usize % 4];
+        let lock_at = |index: usize| &self.stripes[index].lock;
+        match dice % 256 {
+            0 => {
+                pass.exclusive();
+                self.increment_all();
+                pass.release_exclusive();
+            }
+            1 => {
+                pass.script_token();
+                pass.lock_many(lock_at, many);
+                self.increment(many[0]);
+                pass.exclusive_holding(lock_at, many);
+                self.increment_all();
+                pass.release_exclusive();
+                self.increment(many[1]);
+                self.unlock(many);
+                pass.release_script_token();
+            }
+            2..64 => {
+                pass.lock_many(lock_at, many);
+                many.iter().for_each(|&stripe| self.increment(stripe));
+                self.unlock(many);
+            }
+            _ => {
+                pass.lock(lock_at(stripe as usize));
+                self.increment(stripe);
+                if dice % 256 == 64 {
+                    // Long enough that others go to sleep on the stripe.
+                    thread::sleep(Duration::from_micros(50));
+                }
+                self.unlock(&[stripe]);
+            }
+        }
+    }
+}
+
+/// A worker's life: batches of commands until the deadline, a new pass now and then. Returns the commands executed.
+fn work(world: &World, gate: &Arc<Gate>, seed: u64, deadline: Instant) -> u64 {
+    let mut dice = seed;
+    let mut commands = 0;
+    while Instant::now() < deadline {
+        let pass = gate.register();
+        for _ in 0..16 {
+            pass.enter();
+            for _ in 0..16 {
+                dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                world.command(&pass, dice >> 11);
+                commands += 1;
+            }
+            pass.exit();
+        }
+    }
+    commands
+}
+
+#[test]
+fn counts_stay_exact() {
+    let world = World { stripes: Default::default(), expected: Default::default() };
+    let gate = Arc::new(Gate::new());
+    let deadline = Instant::now() + Duration::from_millis(1500);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|seed| {
+                scope.spawn({
+                    let (world, gate) = (&world, &gate);
+                    move || work(world, gate, seed, deadline)
+                })
+            })
+            .collect();
+        for worker in workers {
+            // One thread cannot keep another from working for all that time.
+            assert!(worker.join().unwrap() > 0);
+        }
+    });
+    for (stripe, expected) in world.stripes.into_iter().zip(world.expected) {
+        assert!(!stripe.lock.is_held());
+        assert_eq!(stripe.count.into_inner(), expected.into_inner());
+    }
+}
+
+#[test]
+fn an_exclusive_owner_gets_in_beside_busy_workers() {
+    let gate = Arc::new(Gate::new());
+    let stop = AtomicU64::new(0);
+    let slowest = thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let pass = gate.register();
+                while stop.load(Relaxed) == 0 {
+                    pass.enter();
+                    pass.exit();
+                }
+            });
+        }
+        let pass = gate.register();
+        let raise = |_| {
+            let start = Instant::now();
+            pass.exclusive();
+            let waited = start.elapsed();
+            pass.release_exclusive();
+            waited
+        };
+        let slowest = (0..100).map(raise).max();
+        stop.store(1, Relaxed);
+        slowest
+    });
+    assert!(slowest < Some(Duration::from_secs(1)), "waited {slowest:?}");
+}
