@@ -1,5 +1,6 @@
 //! Which arguments of a call are its keys.
 
+use crate::bitset::bits;
 use crate::spec::{BeginSearch, FindKeys, KeyFlags, KeySpec};
 
 /// A key of a call.
@@ -44,6 +45,22 @@ pub fn key_positions(
         keys.extend(indexes.map(|index| KeyRef { index: index as u32, flags }));
     }
     Ok(())
+}
+
+/// What `SET` does to its key: it overwrites it, unless an option needs the value that was there.
+pub fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
+    const READING: [&[u8]; 5] = [b"GET", b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"];
+    let reads = |arg: &&[u8]| READING.iter().any(|option| arg.eq_ignore_ascii_case(option));
+    if args.iter().skip(3).any(reads) {
+        bits!(KeyFlags: RW, ACCESS, UPDATE)
+    } else {
+        bits!(KeyFlags: OW, UPDATE)
+    }
+}
+
+/// What `DELEX` does to its key: it removes it, unless a condition needs the value.
+pub fn delex_key_flags(args: &[&[u8]]) -> KeyFlags {
+    if args.len() > 2 { bits!(KeyFlags: RW, ACCESS, DELETE) } else { bits!(KeyFlags: RM, DELETE) }
 }
 
 /// Evenly spaced arguments; `last` is below the number of arguments.
@@ -109,4 +126,72 @@ fn parse_count(digits: &[u8]) -> Result<usize, InvalidKeys> {
     let digits = str::from_utf8(digits).map_err(|_| InvalidKeys)?;
     let count: i64 = digits.parse().map_err(|_| InvalidKeys)?;
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RO: KeyFlags = KeyFlags::RO;
+
+    fn positions(spec: KeySpec, call: &str) -> Result<Vec<u32>, InvalidKeys> {
+        let args: Vec<&[u8]> = call.split(' ').map(str::as_bytes).collect();
+        let mut keys = Vec::new();
+        key_positions(&[spec], &args, &mut keys)?;
+        Ok(keys.iter().map(|key| key.index).collect())
+    }
+
+    fn keyword(keyword: &'static str, start: i16, limit: u16) -> KeySpec {
+        let begin = BeginSearch::Keyword { keyword, start };
+        let find = FindKeys::Range { last: -1, step: 1, limit };
+        KeySpec { begin, find, ..KeySpec::unknown(RO) }
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!(positions(KeySpec::at(1, RO), "get a"), Ok(vec![1]));
+        assert_eq!(positions(KeySpec::at(2, RO), "get a"), Ok(vec![]));
+        assert_eq!(positions(KeySpec::range(1, -1, 1, RO), "del a b c"), Ok(vec![1, 2, 3]));
+        assert_eq!(positions(KeySpec::range(1, -1, 2, RO), "mset a 1 b 2"), Ok(vec![1, 3]));
+        assert_eq!(positions(KeySpec::range(1, -2, 1, RO), "blpop a b 0"), Ok(vec![1, 2]));
+        assert_eq!(positions(KeySpec::range(1, -2, 1, RO), "blpop a"), Ok(vec![]));
+        assert_eq!(positions(KeySpec::range(1, 1, 1, RO), "rename a"), Err(InvalidKeys));
+        assert_eq!(positions(KeySpec::unknown(RO), "sort a by b"), Ok(vec![]));
+    }
+
+    #[test]
+    fn counts() {
+        let spec = KeySpec::counted(2, 1, RO);
+        assert_eq!(positions(spec, "eval s 2 a b c"), Ok(vec![3, 4]));
+        assert_eq!(positions(spec, "eval s 0 a"), Ok(vec![]));
+        assert_eq!(positions(spec, "eval s -1 a"), Ok(vec![]));
+        for count in ["3", "x", "9223372036854775807", "9223372036854775808"] {
+            assert_eq!(positions(spec, &format!("eval s {count} a b")), Err(InvalidKeys));
+        }
+        let pairs = KeySpec::counted(1, 2, RO);
+        assert_eq!(positions(pairs, "msetex 2 a 1 b 2 NX"), Ok(vec![2, 4]));
+        assert_eq!(positions(pairs, "msetex 3 a 1 b 2"), Err(InvalidKeys));
+    }
+
+    #[test]
+    fn keywords() {
+        let streams = keyword("STREAMS", 1, 2);
+        assert_eq!(positions(streams, "xread count 2 streams a b 0 0"), Ok(vec![4, 5]));
+        assert_eq!(positions(streams, "xread streams"), Ok(vec![]));
+        assert_eq!(positions(streams, "xread count 2"), Ok(vec![]));
+        let keys = keyword("KEYS", -2, 0);
+        assert_eq!(positions(keys, "migrate h 1 k 0 9 KEYS a b"), Ok(vec![7, 8]));
+        assert_eq!(positions(keys, "migrate h 1 k 0 9 keys"), Ok(vec![]));
+        assert_eq!(positions(keys, "migrate"), Ok(vec![]));
+    }
+
+    #[test]
+    fn flags_follow_the_options() {
+        let set = crate::table::strings::SET.keys;
+        let mut keys = Vec::new();
+        key_positions(set, &[b"set", b"k", b"GET"], &mut keys).unwrap();
+        key_positions(set, &[b"set", b"k", b"v", b"ex", b"9", b"get"], &mut keys).unwrap();
+        let flags: Vec<_> = keys.iter().map(|key| key.flags.names().collect::<Vec<_>>()).collect();
+        assert_eq!(flags, [vec!["OW", "update"], vec!["RW", "access", "update"]]);
+    }
 }

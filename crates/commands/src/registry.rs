@@ -271,10 +271,13 @@ fn place(words: [u64; 2], container: u16, len: usize, shift: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ctx;
+    use crate::ctx::Ctx;
+    use crate::fail::Outcome;
     use crate::spec::{Group, Meta};
 
-    fn run(_: &mut Ctx<'_>) {}
+    fn run(_: &mut Ctx<'_>) -> Outcome {
+        Ok(())
+    }
 
     const GET: Meta = Meta::new("get", 2, Group::String, "1.0.0");
     const LONG: Meta = Meta::new("georadiusbymember_ro", -5, Group::Geo, "3.2.10");

@@ -11,9 +11,10 @@
 //! ];
 //! ```
 
-use crate::Ctx;
 pub use crate::argument::{Arg, ArgFlags, ArgKind};
 use crate::bitset::bitset;
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
 pub use crate::key_spec::{BeginSearch, FindKeys, KeyFlags, KeyRange, KeySpec};
 
 bitset! {
@@ -232,8 +233,9 @@ pub struct Meta {
     pub system: bool,
     /// The arguments after the name, of which the syntax line is made too.
     pub arguments: &'static [Arg],
-    /// Forms that `HELP` lists beside the subcommands of the table, as `(syntax, text)`; lines of the
-    /// text end with `\n`.
+    /// `(syntax, text)` pairs, lines of the text parted by `\n`. Of a subcommand: what `HELP` says
+    /// instead of the syntax made of the arguments, and the summary. Of any other command: what its `HELP` lists
+    /// before the subcommands of the table.
     pub help: &'static [(&'static str, &'static str)],
 }
 
@@ -270,8 +272,19 @@ impl Meta {
     }
 }
 
-/// A command handler. `ctx.args` holds the arguments, `ctx.reply` takes the reply.
-pub type Handler = fn(&mut Ctx<'_>);
+/// A command handler. It reads `ctx.args()` and writes one reply to `ctx.reply`, or returns the error.
+pub type Handler = fn(&mut Ctx<'_>) -> Outcome;
+
+/// What `execute` locks before it calls the handler.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Locks {
+    /// The stripes of the command's keys.
+    Keys,
+    /// The whole keyspace.
+    Everything,
+    /// Nothing: the handler locks stripe by stripe, or needs none.
+    Itself,
+}
 
 /// What `execute` has to do to find the keys of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -310,7 +323,7 @@ impl KeyShape {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct CommandSpec {
-    /// Runs the command: arity is checked, keys are locked, the reply is written exactly once.
+    /// Runs the command: arity is checked, and what `locks` says is locked.
     pub handler: Handler,
     /// [`Meta::flags`].
     pub flags: Flags,
@@ -318,6 +331,8 @@ pub struct CommandSpec {
     pub arity: i16,
     /// How to find the keys.
     pub keys: KeyShape,
+    /// What is locked before the handler runs.
+    pub locks: Locks,
     /// Subcommands. A first argument that names none of them is an error.
     pub subcommands: &'static [CommandSpec],
     /// Everything else.
@@ -348,9 +363,15 @@ impl CommandSpec {
             flags: meta.flags,
             arity: meta.arity,
             keys: KeyShape::of(meta.keys),
+            locks: Locks::Keys,
             subcommands,
             meta,
         }
+    }
+
+    /// The same command with other locks.
+    pub const fn locking(self, locks: Locks) -> Self {
+        Self { locks, ..self }
     }
 
     /// Whether a call of `len` arguments, the name included, meets the arity.
@@ -366,6 +387,6 @@ impl CommandSpec {
 
 /// The handler of a container called alone. The arity check of `execute` answers first; the reply
 /// is the same for a caller that skips it.
-fn subcommand_missing(ctx: &mut Ctx<'_>) {
-    ctx.reply.error(b"ERR wrong number of arguments");
+fn subcommand_missing(_: &mut Ctx<'_>) -> Outcome {
+    Err(Fail::fixed("ERR wrong number of arguments"))
 }

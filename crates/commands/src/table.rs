@@ -1,0 +1,14 @@
+//! What is said of every command, a file per family: see [`crate::spec::Meta`].
+
+pub mod client;
+pub mod command;
+pub mod config;
+pub mod connection;
+pub mod generic;
+pub mod latency;
+pub mod memory;
+pub mod object;
+pub mod server;
+pub mod slowlog;
+pub mod strings;
+pub mod transactions;

@@ -1,0 +1,135 @@
+//! The server, but for its containers.
+
+use crate::bitset::bits;
+use crate::spec::{Arg, Group, Meta};
+
+/// `DBSIZE`.
+pub const DBSIZE: Meta = Meta {
+    flags: bits!(Flags: READONLY, FAST),
+    stated_categories: bits!(Categories: KEYSPACE),
+    tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    summary: "Returns the number of keys in the database.",
+    ..Meta::new("dbsize", 1, Group::Server, "1.0.0")
+};
+
+/// `FLUSHDB`.
+pub const FLUSHDB: Meta = Meta {
+    flags: bits!(Flags: WRITE),
+    stated_categories: bits!(Categories: KEYSPACE, DANGEROUS),
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    summary: "Deletes every key of the database.",
+    complexity: "O(N) where N is the number of keys in the database",
+    history: &[("4.0.0", "Mode `ASYNC`."), ("6.2.0", "Mode `SYNC`.")],
+    arguments: &[FLUSH_MODE],
+    ..Meta::new("flushdb", -1, Group::Server, "1.0.0")
+};
+
+/// `FLUSHALL`.
+pub const FLUSHALL: Meta = Meta {
+    flags: bits!(Flags: WRITE),
+    stated_categories: bits!(Categories: KEYSPACE, DANGEROUS),
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    summary: "Deletes every key of every database.",
+    complexity: "O(N) where N is the number of keys in all databases",
+    history: &[("4.0.0", "Mode `ASYNC`."), ("6.2.0", "Mode `SYNC`.")],
+    arguments: &[FLUSH_MODE],
+    ..Meta::new("flushall", -1, Group::Server, "1.0.0")
+};
+
+/// `SWAPDB`.
+pub const SWAPDB: Meta = Meta {
+    flags: bits!(Flags: WRITE, FAST),
+    stated_categories: bits!(Categories: KEYSPACE, DANGEROUS),
+    summary: "Exchanges two databases, for every client at once.",
+    complexity: "O(N) where N is the number of clients that watch or wait for keys of the two databases",
+    arguments: &[Arg::integer("index1"), Arg::integer("index2")],
+    ..Meta::new("swapdb", 3, Group::Server, "4.0.0")
+};
+
+/// `INFO`.
+pub const INFO: Meta = Meta {
+    flags: bits!(Flags: LOADING, STALE),
+    stated_categories: bits!(Categories: DANGEROUS),
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    summary: "Returns information and statistics about the server.",
+    history: &[("7.0.0", "Several sections.")],
+    arguments: &[Arg::string("section").opt().many()],
+    ..Meta::new("info", -1, Group::Server, "1.0.0")
+};
+
+/// `TIME`.
+pub const TIME: Meta = Meta {
+    flags: bits!(Flags: LOADING, STALE, FAST),
+    tips: &["nondeterministic_output"],
+    summary: "Returns the time of the server, in seconds and microseconds.",
+    ..Meta::new("time", 1, Group::Server, "2.6.0")
+};
+
+/// `DEBUG`.
+pub const DEBUG: Meta = Meta {
+    flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE, PROTECTED),
+    summary: "Serves tests and debugging.",
+    complexity: "Depends on subcommand.",
+    system: true,
+    help: &[
+        ("DIGEST", "Answer a digest of the whole data set, in hexadecimal."),
+        ("DIGEST-VALUE <key> [<key> ...]", "Answer a digest of the value of each key."),
+        ("ERROR <message>", "Answer with this error."),
+        ("HTSTATS <dbid> [FULL]", "Describe the hash tables of a database."),
+        ("HTSTATS-KEY <key> [FULL]", "Describe the hash table of a value."),
+        ("LISTPACK <key>", "Describe the listpack of a value."),
+        ("LOG <message>", "Write the message to the server's log."),
+        ("OBJECT <key>", "Describe the representation of a value."),
+        ("POPULATE <count> [<prefix>] [<size>]", "Create string keys `key:0`, `key:1`, ..."),
+        (
+            "PROTOCOL <type>",
+            "Answer with a value of this type: STRING, INTEGER, DOUBLE, NULL, ARRAY,\nSET, MAP, ATTRIB, PUSH, VERBATIM, BIGNUM, TRUE, FALSE.",
+        ),
+        (
+            "QUICKLIST-PACKED-THRESHOLD <size>",
+            "Set the size from which list elements are stored apart.",
+        ),
+        ("RELOAD [MERGE] [NOFLUSH] [NOSAVE]", "Save the data set and load it again."),
+        (
+            "REPLYBUFFER PEAK-RESET-TIME <NEVER | RESET | milliseconds>",
+            "Set how soon reply buffers shrink.",
+        ),
+        ("REPLYBUFFER RESIZING <0 | 1>", "Turn the resizing of reply buffers off or on."),
+        ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
+        ("SLEEP <seconds>", "Hold the connection's thread for this long; decimals allowed."),
+        ("STRINGMATCH-LEN <length> <pattern>", "Time the pattern matcher."),
+    ],
+    ..Meta::new("debug", -2, Group::Server, "1.0.0")
+};
+
+/// `SHUTDOWN`.
+pub const SHUTDOWN: Meta = Meta {
+    flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE, NO_MULTI, ALLOW_BUSY),
+    summary: "Saves the data as configured and stops the server.",
+    complexity: "O(N) where N is the number of keys, when saving; otherwise O(1)",
+    history: &[("7.0.0", "Options `NOW`, `FORCE` and `ABORT`.")],
+    arguments: &[
+        Arg::one_of("save-selector", &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")])
+            .opt(),
+        Arg::word("now", "NOW").since("7.0.0").opt(),
+        Arg::word("force", "FORCE").since("7.0.0").opt(),
+        Arg::word("abort", "ABORT").since("7.0.0").opt(),
+    ],
+    ..Meta::new("shutdown", -1, Group::Server, "1.0.0")
+};
+
+/// `LOLWUT`.
+pub const LOLWUT: Meta = Meta {
+    flags: bits!(Flags: READONLY, FAST),
+    summary: "Draws a picture and names the version of the server.",
+    complexity: "",
+    arguments: &[Arg::integer("version").token("VERSION").opt()],
+    ..Meta::new("lolwut", -1, Group::Server, "5.0.0")
+};
+
+/// Whether to wait for the memory to be free.
+const FLUSH_MODE: Arg = Arg::one_of(
+    "flush-type",
+    &[Arg::word("async", "ASYNC").since("4.0.0"), Arg::word("sync", "SYNC").since("6.2.0")],
+)
+.opt();
