@@ -188,7 +188,7 @@ impl Handle {
     #[inline]
     pub(crate) fn lock_stripe(&mut self, stripe: u32) {
         debug_assert_eq!(self.held, Held::Nothing);
-        mem::forget(self.pass.lock(&self.ks.stripes[stripe as usize].lock));
+        self.pass.lock(&self.ks.stripes[stripe as usize].lock);
         self.held = Held::One(stripe);
     }
 
@@ -204,7 +204,7 @@ impl Handle {
             [stripe] => self.lock_stripe(stripe),
             _ => {
                 let stripes = &self.ks.stripes;
-                mem::forget(self.pass.lock_many(|i| &stripes[i].lock, &self.held_many));
+                self.pass.lock_many(|i| &stripes[i].lock, &self.held_many);
                 self.held = Held::Many;
             }
         }
@@ -213,7 +213,7 @@ impl Handle {
     /// Waits until every other thread is out and keeps them out. The thread holds nothing.
     pub fn lock_all(&mut self) {
         debug_assert_eq!(self.held, Held::Nothing);
-        mem::forget(self.pass.exclusive());
+        self.pass.exclusive();
         self.held = Held::All;
     }
 
@@ -222,10 +222,10 @@ impl Handle {
     pub fn unlock(&mut self) {
         match self.held {
             Held::Nothing => {}
-            Held::One(stripe) => self.pass.unlock(&self.ks.stripes[stripe as usize].lock),
+            Held::One(stripe) => self.ks.stripes[stripe as usize].lock.unlock(),
             Held::Many => {
                 for &stripe in &self.held_many {
-                    self.pass.unlock(&self.ks.stripes[stripe as usize].lock);
+                    self.ks.stripes[stripe as usize].lock.unlock();
                 }
             }
             Held::All => self.pass.release_exclusive(),

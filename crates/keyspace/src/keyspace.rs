@@ -85,11 +85,8 @@ impl Keyspace {
     }
 
     /// A handle for the calling thread, through which it reads and writes.
-    ///
-    /// # Panics
-    /// If [`crate::lock::PASSES_MAX`] handles are in use.
     pub fn attach(self: &Arc<Self>) -> Handle {
-        let pass = self.gate.register().expect("more threads than a keyspace admits");
+        let pass = self.gate.register();
         let counters = Arc::new(Counters::new(usize::from(self.databases)));
         self.with_roster(|roster| roster.threads.push(counters.clone()));
         Handle::new(self.clone(), pass, counters)
