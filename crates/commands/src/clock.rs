@@ -1,0 +1,69 @@
+//! Durations of commands, from the processor's time-stamp counter where it can be trusted.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// A point in time, in units of [`Clock`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tick(u64);
+
+/// Turns ticks into durations.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Nanoseconds per tick as a 32.32 fixed-point number.
+    scale: u64,
+    counter: bool,
+}
+
+impl Clock {
+    /// The process's clock; the first call takes a few milliseconds to calibrate it.
+    pub fn get() -> Self {
+        static CLOCK: OnceLock<Clock> = OnceLock::new();
+        *CLOCK.get_or_init(Clock::calibrate)
+    }
+
+    /// Now.
+    #[inline]
+    pub fn now(self) -> Tick {
+        #[cfg(target_arch = "x86_64")]
+        if self.counter {
+            // SAFETY: every x86-64 has the counter; reading it has no effect.
+            return Tick(unsafe { std::arch::x86_64::_rdtsc() });
+        }
+        Tick(monotonic_nanos())
+    }
+
+    /// Nanoseconds between two ticks; 0 if the second is not later.
+    #[inline]
+    pub fn nanos(self, from: Tick, to: Tick) -> u64 {
+        let ticks = to.0.saturating_sub(from.0);
+        ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
+    }
+
+    fn calibrate() -> Self {
+        let plain = Clock { scale: 1 << 32, counter: false };
+        if !counter_is_steady() {
+            return plain;
+        }
+        let counting = Clock { counter: true, ..plain };
+        let (start, from) = (Instant::now(), counting.now());
+        std::thread::sleep(Duration::from_millis(5));
+        let (nanos, ticks) = (start.elapsed().as_nanos(), counting.now().0.saturating_sub(from.0));
+        if ticks == 0 {
+            return plain;
+        }
+        Clock { scale: ((nanos << 32) / u128::from(ticks)) as u64, counter: true }
+    }
+}
+
+/// Whether the kernel itself keeps time by the counter: then its rate is constant and the same on every core.
+fn counter_is_steady() -> bool {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = flags.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    ["constant_tsc", "nonstop_tsc"].iter().all(|flag| line.split(' ').any(|word| word == *flag))
+}
+
+fn monotonic_nanos() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}

@@ -1,0 +1,123 @@
+//! What a handler is given.
+
+use crate::execute::{Executor, Request};
+use crate::fail::{Fail, Outcome};
+use crate::registry::Command;
+use crate::session::Session;
+use petrel_keyspace::{BLOB_MIN, Key, Value};
+use petrel_resp::Reply;
+use std::any::Any;
+
+/// One call of a command.
+pub struct Ctx<'a> {
+    /// The arguments and what is known of them.
+    pub request: Request<'a>,
+    /// The command being called.
+    pub command: Command,
+    /// The thread's keyspace handle and statistics.
+    pub exec: &'a mut Executor,
+    /// The connection's state.
+    pub session: &'a mut Session,
+    /// What runs the command: a server, or a program that embeds the commands.
+    pub host: &'a mut dyn Host,
+    /// Takes the reply.
+    pub reply: &'a mut dyn Reply,
+}
+
+/// What `execute` asks of whoever runs it. Session commands reach their server through [`Host::as_any`].
+pub trait Host {
+    /// The host itself.
+    fn as_any(&mut self) -> &mut dyn Any;
+
+    /// Whether a command that is protected by configuration (`DEBUG`) may run on this connection.
+    fn admit_protected(&mut self, command: Command) -> Outcome;
+
+    /// Address and name of the connection, for the slow log.
+    fn client_label(&mut self) -> (String, String);
+
+    /// `proto-max-bulk-len`: bytes that a string may grow to.
+    fn string_len_max(&self) -> usize;
+
+    /// `client-query-buffer-limit`: bytes that one client may have queued.
+    fn query_buffer_limit(&self) -> usize;
+}
+
+impl<'a> Ctx<'a> {
+    /// The arguments, the name included.
+    #[inline]
+    pub fn args(&self) -> &'a [&'a [u8]] {
+        self.request.args
+    }
+
+    /// Argument `i`.
+    #[inline]
+    pub fn arg(&self, i: usize) -> &'a [u8] {
+        self.request.args[i]
+    }
+
+    /// The selected database.
+    #[inline]
+    pub fn db(&self) -> u16 {
+        self.session.db
+    }
+
+    /// Argument `i` as a key.
+    #[inline]
+    pub fn key(&self, i: usize) -> Key<'a> {
+        let bytes = self.arg(i);
+        let hash = match self.request.hash {
+            Some(hash) if i == 1 => hash,
+            _ => self.exec.located(i).unwrap_or_else(|| self.exec.ks.hash(bytes)),
+        };
+        Key { bytes, hash }
+    }
+
+    /// Argument `i` as a string value: an integer where the text is one, a shared blob where it is long.
+    #[inline]
+    pub fn value(&self, i: usize) -> Value<'a> {
+        let bytes = self.arg(i);
+        if bytes.len() < BLOB_MIN {
+            return Value::from_text(bytes);
+        }
+        match self.request.owner {
+            // Keeping the whole receive buffer alive pays only if the value is most of it.
+            Some(owner) if bytes.len() >= owner.len() / 4 * 3 => {
+                Value::Blob(owner.slice_ref(bytes))
+            }
+            _ => Value::Bytes(bytes),
+        }
+    }
+
+    /// Argument `i` as an integer.
+    #[inline]
+    pub fn integer(&self, i: usize) -> Result<i64, Fail> {
+        petrel_keyspace::parse_int(self.arg(i)).ok_or(Fail::NOT_AN_INTEGER)
+    }
+
+    /// Argument `i` as the number of a database.
+    pub fn database(&self, i: usize) -> Result<u16, Fail> {
+        let number = self.integer(i)?;
+        let databases = self.exec.ks.keyspace().databases();
+        u16::try_from(number).ok().filter(|&db| db < databases).ok_or(Fail::DB_OUT_OF_RANGE)
+    }
+
+    /// Whether argument `i` is `word`, in any case.
+    #[inline]
+    pub fn is(&self, i: usize, word: &str) -> bool {
+        self.arg(i).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// Writes `+OK`.
+    #[inline]
+    pub fn ok(&mut self) -> Outcome {
+        self.reply.simple("OK");
+        Ok(())
+    }
+
+    /// Writes an integer.
+    #[inline]
+    pub fn number(&mut self, n: i64) -> Outcome {
+        self.reply.integer(n);
+        Ok(())
+    }
+}

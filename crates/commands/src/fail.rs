@@ -1,0 +1,56 @@
+//! The errors that commands answer, in Redis's words.
+
+use std::borrow::Cow;
+
+/// An error reply: the text with its code (`ERR`, `WRONGTYPE`), without the leading dash.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fail(Cow<'static, [u8]>);
+
+/// What a handler returns. On success it has written its reply; on failure it has written nothing.
+pub type Outcome = Result<(), Fail>;
+
+impl Fail {
+    /// Arguments that do not fit the command's syntax.
+    pub const SYNTAX: Fail = Fail::fixed("ERR syntax error");
+    /// An argument or a value that is no 64-bit integer.
+    pub const NOT_AN_INTEGER: Fail = Fail::fixed("ERR value is not an integer or out of range");
+    /// An argument or a value that is no number.
+    pub const NOT_A_FLOAT: Fail = Fail::fixed("ERR value is not a valid float");
+    /// A sum that does not fit 64 bits.
+    pub const OVERFLOW: Fail = Fail::fixed("ERR increment or decrement would overflow");
+    /// A key of another type than the command works on.
+    pub const WRONG_TYPE: Fail =
+        Fail::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// A key that must exist and does not.
+    pub const NO_SUCH_KEY: Fail = Fail::fixed("ERR no such key");
+    /// A string beyond `proto-max-bulk-len`.
+    pub const STRING_TOO_LONG: Fail =
+        Fail::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    /// A database number out of range.
+    pub const DB_OUT_OF_RANGE: Fail = Fail::fixed("ERR DB index is out of range");
+    /// A write that needs memory when there is none.
+    pub const OUT_OF_MEMORY: Fail =
+        Fail::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+    /// A command of a connection that must authenticate first.
+    pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
+
+    /// An error whose text is known beforehand.
+    pub const fn fixed(text: &'static str) -> Self {
+        Fail(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// An error whose text is made for the occasion.
+    pub fn new(text: impl Into<Vec<u8>>) -> Self {
+        Fail(Cow::Owned(text.into()))
+    }
+
+    /// The text with its code.
+    pub fn text(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The code: the first word, by which `INFO errorstats` counts.
+    pub fn code(&self) -> &[u8] {
+        self.0.split(|&c| c == b' ').next().unwrap_or_default()
+    }
+}

@@ -1,0 +1,103 @@
+//! The latency monitor: events that took longer than `latency-monitor-threshold`, per kind of event.
+
+use crate::registry::Command;
+use crate::spec::Flags;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Samples kept per event, as in Redis.
+const SAMPLES_MAX: usize = 160;
+
+/// One second's worst latency of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Unix time in seconds.
+    pub at: u64,
+    /// Milliseconds.
+    pub millis: u64,
+}
+
+/// What is known of one kind of event.
+#[derive(Clone, Debug, Default)]
+pub struct Event {
+    /// Samples, oldest first.
+    pub samples: VecDeque<Sample>,
+    /// Worst latency ever, in milliseconds.
+    pub max_millis: u64,
+}
+
+/// Events above the threshold.
+#[derive(Default)]
+pub struct LatencyMonitor {
+    /// Milliseconds; 0: off.
+    threshold_millis: AtomicU64,
+    events: Mutex<BTreeMap<&'static str, Event>>,
+}
+
+impl LatencyMonitor {
+    /// Sets the threshold in milliseconds; 0 turns the monitor off.
+    pub fn configure(&self, threshold_millis: u64) {
+        self.threshold_millis.store(threshold_millis, Relaxed);
+    }
+
+    /// The threshold in milliseconds; 0: off.
+    pub fn threshold_millis(&self) -> u64 {
+        self.threshold_millis.load(Relaxed)
+    }
+
+    /// Notes that `event` took so long, if that is above the threshold.
+    pub fn note(&self, event: &'static str, nanos: u64) {
+        if nanos < self.threshold_nanos() {
+            return;
+        }
+        let millis = nanos / 1_000_000;
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut events = self.events();
+        let event = events.entry(event).or_default();
+        event.max_millis = event.max_millis.max(millis);
+        match event.samples.back_mut() {
+            Some(last) if last.at == at => last.millis = last.millis.max(millis),
+            _ => {
+                if event.samples.len() == SAMPLES_MAX {
+                    event.samples.pop_front();
+                }
+                event.samples.push_back(Sample { at, millis });
+            }
+        }
+    }
+
+    /// Every event with a sample.
+    pub fn snapshot(&self) -> BTreeMap<&'static str, Event> {
+        self.events().clone()
+    }
+
+    /// Forgets one event; true if it was known.
+    pub fn reset(&self, event: &[u8]) -> bool {
+        let mut events = self.events();
+        let known = events.keys().find(|name| name.as_bytes().eq_ignore_ascii_case(event)).copied();
+        known.is_some_and(|name| events.remove(name).is_some())
+    }
+
+    /// Forgets every event; returns how many there were.
+    pub fn reset_all(&self) -> usize {
+        std::mem::take(&mut *self.events()).len()
+    }
+
+    pub(crate) fn threshold_nanos(&self) -> u64 {
+        match self.threshold_millis() {
+            0 => u64::MAX,
+            millis => millis.saturating_mul(1_000_000),
+        }
+    }
+
+    pub(crate) fn note_command(&self, command: Command, nanos: u64) {
+        let fast = command.spec.flags.contains(Flags::FAST);
+        self.note(if fast { "fast-command" } else { "command" }, nanos);
+    }
+
+    fn events(&self) -> MutexGuard<'_, BTreeMap<&'static str, Event>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,77 @@
+//! What a connection carries from command to command, as far as commands know.
+
+use crate::registry::Command;
+use petrel_keyspace::WatchedKey;
+use petrel_resp::Protocol;
+
+/// State of a connection that commands read and change. An idle connection keeps one, so it is small: what few
+/// connections need lies behind a box.
+#[derive(Debug)]
+pub struct Session {
+    /// Number of the connection (`CLIENT ID`).
+    pub id: u64,
+    /// Selected database.
+    pub db: u16,
+    /// Protocol that `HELLO` chose.
+    pub protocol: Protocol,
+    /// Whether commands that need authentication are admitted.
+    pub authenticated: bool,
+    /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
+    pub no_touch: bool,
+    /// Set while `EXEC` runs the queued commands.
+    pub in_exec: bool,
+    /// The connection is to be closed once its output is written.
+    pub close: bool,
+    /// An open `MULTI`, or watched keys.
+    pub transaction: Option<Box<Transaction>>,
+}
+
+/// An open transaction, or watched keys waiting for one.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// True after `MULTI`.
+    pub open: bool,
+    /// A command could not be queued: `EXEC` will refuse.
+    pub spoiled: bool,
+    /// Commands in order.
+    pub queued: Vec<Queued>,
+    /// Bytes of the queued arguments.
+    pub bytes: usize,
+    /// Keys of `WATCH`.
+    pub watched: Vec<WatchedKey>,
+}
+
+/// A command waiting for `EXEC`.
+#[derive(Debug)]
+pub struct Queued {
+    /// The command.
+    pub command: Command,
+    /// Its arguments with the name.
+    pub args: Vec<Box<[u8]>>,
+}
+
+impl Session {
+    /// The state of a new connection.
+    pub fn new(id: u64, authenticated: bool) -> Self {
+        Session {
+            id,
+            db: 0,
+            protocol: Protocol::Resp2,
+            authenticated,
+            no_touch: false,
+            in_exec: false,
+            close: false,
+            transaction: None,
+        }
+    }
+
+    /// Whether commands are being queued for `EXEC`.
+    pub fn in_multi(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.open)
+    }
+
+    /// The transaction, made if there is none.
+    pub fn transaction_mut(&mut self) -> &mut Transaction {
+        self.transaction.get_or_insert_default()
+    }
+}

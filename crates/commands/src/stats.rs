@@ -1,0 +1,305 @@
+//! What is counted about commands. Each thread counts for itself; whoever asks sums up.
+
+use crate::clock::Clock;
+use crate::ctx::Host;
+use crate::fail::Fail;
+use crate::latency::LatencyMonitor;
+use crate::registry::{Command, Registry};
+use crate::slowlog::SlowLog;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Distinct error codes counted at most; the rest is counted as one.
+const ERROR_CODES_MAX: usize = 128;
+
+/// What all threads that execute commands share.
+pub struct Shared {
+    /// Every command that exists.
+    pub registry: Registry,
+    /// The slow log.
+    pub slowlog: SlowLog,
+    /// The latency monitor.
+    pub latency: LatencyMonitor,
+    track_latency: AtomicBool,
+    errors: Mutex<BTreeMap<Vec<u8>, u64>>,
+    threads: Mutex<Vec<Arc<ThreadStats>>>,
+}
+
+impl Shared {
+    /// Nothing counted yet.
+    pub fn new(registry: Registry) -> Arc<Self> {
+        Clock::get();
+        Arc::new(Shared {
+            registry,
+            slowlog: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            track_latency: AtomicBool::new(true),
+            errors: Mutex::default(),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Statistics of a new thread.
+    pub fn join(&self) -> Arc<ThreadStats> {
+        let stats = Arc::new(ThreadStats::new(self.registry.len()));
+        stats.track_latency.store(self.track_latency.load(Relaxed), Relaxed);
+        lock(&self.threads).push(stats.clone());
+        stats
+    }
+
+    /// Whether latency distributions are kept (`latency-tracking`).
+    pub fn set_latency_tracking(&self, on: bool) {
+        self.track_latency.store(on, Relaxed);
+        for thread in lock(&self.threads).iter() {
+            thread.track_latency.store(on, Relaxed);
+        }
+    }
+
+    /// Sums of one command over all threads.
+    pub fn command(&self, index: u16) -> CommandStats {
+        let mut sum = CommandStats::default();
+        for thread in lock(&self.threads).iter() {
+            let cell = &thread.cells[usize::from(index)];
+            sum.calls += cell.calls.load(Relaxed);
+            sum.nanos += cell.nanos.load(Relaxed);
+            sum.rejected += cell.rejected.load(Relaxed);
+            sum.failed += cell.failed.load(Relaxed);
+        }
+        sum
+    }
+
+    /// Calls of all commands.
+    pub fn total_calls(&self) -> u64 {
+        let threads = lock(&self.threads);
+        threads.iter().flat_map(|thread| &thread.cells).map(|cell| cell.calls.load(Relaxed)).sum()
+    }
+
+    /// Distribution of one command's durations; empty if it was never called.
+    pub fn durations(&self, index: u16) -> Durations {
+        let mut sum = Durations::default();
+        for thread in lock(&self.threads).iter() {
+            if let Some(counts) = thread.cells[usize::from(index)].durations.get() {
+                for (sum, count) in sum.counts.iter_mut().zip(counts.iter()) {
+                    *sum += u64::from(count.load(Relaxed));
+                }
+            }
+        }
+        sum
+    }
+
+    /// Error codes with their counts.
+    pub fn errors(&self) -> Vec<(Vec<u8>, u64)> {
+        lock(&self.errors).iter().map(|(code, count)| (code.clone(), *count)).collect()
+    }
+
+    /// Error replies of all codes.
+    pub fn total_errors(&self) -> u64 {
+        lock(&self.errors).values().sum()
+    }
+
+    /// Counts from 0 again (`CONFIG RESETSTAT`).
+    pub fn reset(&self) {
+        lock(&self.errors).clear();
+        for index in 0..self.registry.len() {
+            self.reset_command(index as u16);
+        }
+    }
+
+    /// Forgets one command's figures. Calls that another thread counts at this moment may survive.
+    pub fn reset_command(&self, index: u16) {
+        for thread in lock(&self.threads).iter() {
+            let cell = &thread.cells[usize::from(index)];
+            for figure in [&cell.calls, &cell.nanos, &cell.rejected, &cell.failed] {
+                figure.store(0, Relaxed);
+            }
+        }
+        self.reset_durations(index);
+    }
+
+    /// Forgets one command's distribution (`LATENCY RESET` leaves it, `CONFIG RESETSTAT` does not).
+    pub fn reset_durations(&self, index: u16) {
+        for thread in lock(&self.threads).iter() {
+            if let Some(counts) = thread.cells[usize::from(index)].durations.get() {
+                counts.iter().for_each(|count| count.store(0, Relaxed));
+            }
+        }
+    }
+
+    /// Durations from which on a command needs a look by [`Shared::note_slow`].
+    #[inline]
+    pub(crate) fn slow_nanos(&self) -> u64 {
+        self.slowlog.threshold_nanos().min(self.latency.threshold_nanos())
+    }
+
+    #[cold]
+    pub(crate) fn note_slow(
+        &self,
+        command: Command,
+        args: &[&[u8]],
+        nanos: u64,
+        host: &mut dyn Host,
+    ) {
+        self.latency.note_command(command, nanos);
+        self.slowlog.note(command, args, nanos, host);
+    }
+
+    #[cold]
+    pub(crate) fn count_error(&self, fail: &Fail) {
+        let mut errors = lock(&self.errors);
+        let code = fail.code();
+        let known = errors.contains_key(code) || errors.len() < ERROR_CODES_MAX;
+        let code = if known { code } else { b"OTHER" };
+        *errors.entry(code.to_vec()).or_default() += 1;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One thread's figures; only the thread itself adds.
+pub struct ThreadStats {
+    cells: Box<[Cell]>,
+    track_latency: AtomicBool,
+}
+
+#[derive(Default)]
+struct Cell {
+    calls: AtomicU64,
+    nanos: AtomicU64,
+    rejected: AtomicU64,
+    failed: AtomicU64,
+    durations: OnceLock<Box<[AtomicU32; BUCKETS]>>,
+}
+
+impl ThreadStats {
+    fn new(commands: usize) -> Self {
+        ThreadStats {
+            cells: (0..commands).map(|_| Cell::default()).collect(),
+            track_latency: AtomicBool::new(true),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn called(&self, index: u16, nanos: u64, failed: bool) {
+        let cell = &self.cells[usize::from(index)];
+        add(&cell.calls, 1);
+        add(&cell.nanos, nanos);
+        if failed {
+            add(&cell.failed, 1);
+        }
+        if self.track_latency.load(Relaxed) {
+            let counts =
+                cell.durations.get_or_init(|| Box::new([const { AtomicU32::new(0) }; BUCKETS]));
+            let count = &counts[bucket(nanos)];
+            count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+
+    pub(crate) fn rejected(&self, index: u16) {
+        add(&self.cells[usize::from(index)].rejected, 1);
+    }
+}
+
+#[inline]
+fn add(figure: &AtomicU64, n: u64) {
+    figure.store(figure.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+/// Sums of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommandStats {
+    /// Executions, those that failed included.
+    pub calls: u64,
+    /// Time spent executing.
+    pub nanos: u64,
+    /// Calls that were refused before execution.
+    pub rejected: u64,
+    /// Executions that ended in an error.
+    pub failed: u64,
+}
+
+/// Sub-buckets per power of two: a value is known within an eighth.
+const STEPS_LOG2: u32 = 3;
+/// Durations from 2^40 ns (18 minutes) on share the last bucket.
+const BUCKETS: usize = (41 - STEPS_LOG2 as usize) << STEPS_LOG2;
+
+/// A distribution of durations, in log-linear buckets.
+#[derive(Clone, Debug)]
+pub struct Durations {
+    counts: [u64; BUCKETS],
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Durations { counts: [0; BUCKETS] }
+    }
+}
+
+impl Durations {
+    /// Number of durations.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The duration in nanoseconds that `percent` of all do not exceed.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let wanted = (self.total() as f64 * percent / 100.0).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return upper(index);
+            }
+        }
+        0
+    }
+
+    /// How many did not exceed `nanos`, to the resolution of the buckets.
+    pub fn at_most(&self, nanos: u64) -> u64 {
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|&(i, _)| upper(i) <= nanos)
+            .map(|(_, count)| count)
+            .sum()
+    }
+}
+
+#[inline]
+fn bucket(nanos: u64) -> usize {
+    let steps = 1u64 << STEPS_LOG2;
+    if nanos < steps {
+        return nanos as usize;
+    }
+    let exponent = nanos.ilog2() - STEPS_LOG2;
+    let index = (u64::from(exponent) << STEPS_LOG2) + (nanos >> exponent);
+    (index as usize).min(BUCKETS - 1)
+}
+
+/// The largest duration of a bucket.
+fn upper(index: usize) -> u64 {
+    let steps = 1usize << STEPS_LOG2;
+    if index < steps {
+        return index as u64;
+    }
+    let exponent = (index >> STEPS_LOG2) - 1;
+    let mantissa = (index & (steps - 1)) + steps;
+    ((mantissa as u64 + 1) << exponent) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_duration_is_within_an_eighth_of_its_bucket() {
+        for nanos in (0..1 << 12).chain([1 << 20, (1 << 30) + 12_345, 1 << 39]) {
+            let index = bucket(nanos);
+            assert!(nanos <= upper(index), "{nanos} in {index}");
+            assert!(index == 0 || nanos > upper(index - 1), "{nanos} in {index}");
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+}

@@ -1,0 +1,409 @@
+//! Strings: GET, SET and what reads and writes whole values. Parts of values: `string_parts.rs`; numbers:
+//! `counters.rs`.
+
+use crate::ctx::Ctx;
+use crate::expiry::{self, Unit};
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::strings as meta;
+use petrel_keyspace::{Key, StrRef, Value};
+use petrel_resp::Reply;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::GET, get),
+    CommandSpec::new(&meta::SET, set),
+    CommandSpec::new(&meta::SETNX, setnx),
+    CommandSpec::new(&meta::SETEX, setex),
+    CommandSpec::new(&meta::PSETEX, psetex),
+    CommandSpec::new(&meta::GETSET, getset),
+    CommandSpec::new(&meta::GETEX, getex),
+    CommandSpec::new(&meta::GETDEL, getdel),
+    CommandSpec::new(&meta::MGET, mget),
+    CommandSpec::new(&meta::MSET, mset),
+    CommandSpec::new(&meta::MSETNX, msetnx),
+    CommandSpec::new(&meta::MSETEX, msetex),
+    CommandSpec::new(&meta::DELEX, delex),
+    CommandSpec::new(&meta::DELIFEQ, delifeq),
+    CommandSpec::new(&meta::DIGEST, digest),
+];
+
+/// Writes a string value; a large one by reference.
+#[inline]
+pub(crate) fn write_string(reply: &mut dyn Reply, value: StrRef<'_>) {
+    match value {
+        StrRef::Bytes(bytes) => reply.bulk(bytes),
+        StrRef::Int(n) => reply.bulk(itoa::Buffer::new().format(n).as_bytes()),
+        StrRef::Blob(blob) => reply.shared(blob.clone()),
+    }
+}
+
+/// `GET key`
+fn get(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    match ctx.exec.ks.read(ctx.session.db, key) {
+        Some(view) => write_string(ctx.reply, view.value()),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// When `SET` or `DELEX` acts.
+#[derive(Clone, Copy, Debug)]
+enum Condition<'a> {
+    Always,
+    Missing,
+    Present,
+    Equal(&'a [u8]),
+    NotEqual(&'a [u8]),
+    DigestEqual(u64),
+    DigestNotEqual(u64),
+}
+
+impl<'a> Condition<'a> {
+    /// The condition that compares with the argument after it.
+    fn comparing(option: &[u8], with: &'a [u8]) -> Result<Option<Self>, Fail> {
+        let condition = match &option.to_ascii_uppercase()[..] {
+            b"IFEQ" => Condition::Equal(with),
+            b"IFNE" => Condition::NotEqual(with),
+            b"IFDEQ" => Condition::DigestEqual(parse_digest(with)?),
+            b"IFDNE" => Condition::DigestNotEqual(parse_digest(with)?),
+            _ => return Ok(None),
+        };
+        Ok(Some(condition))
+    }
+
+    fn holds(self, old: Option<StrRef<'_>>) -> bool {
+        let equals =
+            |with: &[u8]| old.is_some_and(|old| old.bytes(&mut itoa::Buffer::new()) == with);
+        let digests = |with| old.is_some_and(|old| digest_of(old) == with);
+        match self {
+            Condition::Always => true,
+            Condition::Missing => old.is_none(),
+            Condition::Present => old.is_some(),
+            Condition::Equal(with) => equals(with),
+            Condition::NotEqual(with) => !equals(with),
+            Condition::DigestEqual(with) => digests(with),
+            Condition::DigestNotEqual(with) => !digests(with),
+        }
+    }
+}
+
+/// What becomes of the expiry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Expiry {
+    Clear,
+    Keep,
+    At(i64),
+}
+
+struct SetOptions<'a> {
+    condition: Condition<'a>,
+    get: bool,
+    expiry: Expiry,
+}
+
+impl Default for SetOptions<'_> {
+    fn default() -> Self {
+        SetOptions { condition: Condition::Always, get: false, expiry: Expiry::Clear }
+    }
+}
+
+/// `SET key value [NX | XX | IFEQ v | IFNE v | IFDEQ d | IFDNE d] [GET] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL]`
+fn set(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    if ctx.args().len() == 3 {
+        let value = ctx.value(2);
+        ctx.exec.ks.put(ctx.session.db, key, value, None);
+        return ctx.ok();
+    }
+    let options = set_options(ctx, 3, ctx.args().len())?;
+    set_with(ctx, key, &options)
+}
+
+fn set_options<'a>(ctx: &Ctx<'a>, from: usize, to: usize) -> Result<SetOptions<'a>, Fail> {
+    let mut options = SetOptions::default();
+    let mut conditioned = false;
+    let mut i = from;
+    while i < to {
+        let option = ctx.arg(i);
+        let next = (i + 1 < to).then(|| ctx.arg(i + 1));
+        let condition = match next {
+            Some(with) if !conditioned => Condition::comparing(option, with)?,
+            _ => None,
+        };
+        if let Some(condition) = condition {
+            options.condition = condition;
+            conditioned = true;
+            i += 1;
+        } else if !conditioned && (ctx.is(i, "NX") || ctx.is(i, "XX")) {
+            options.condition =
+                if ctx.is(i, "NX") { Condition::Missing } else { Condition::Present };
+            conditioned = true;
+        } else if ctx.is(i, "GET") {
+            options.get = true;
+        } else if ctx.is(i, "KEEPTTL") && matches!(options.expiry, Expiry::Clear | Expiry::Keep) {
+            options.expiry = Expiry::Keep;
+        } else {
+            match Unit::from_option(option) {
+                Some(unit) if next.is_some() && options.expiry == Expiry::Clear => {
+                    options.expiry = Expiry::At(expiry::positive(ctx, i + 1, unit)?);
+                    i += 1;
+                }
+                _ => return Err(Fail::SYNTAX),
+            }
+        }
+        i += 1;
+    }
+    Ok(options)
+}
+
+fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
+    let value = ctx.value(2);
+    let db = ctx.session.db;
+    let ks = &mut ctx.exec.ks;
+    let old = ks.look(db, key);
+    let holds = options.condition.holds(old.map(|old| old.value()));
+    let kept = old.and_then(|old| old.expiry());
+    let found = old.is_some();
+    if options.get {
+        match old {
+            Some(old) => write_string(ctx.reply, old.value()),
+            None => ctx.reply.null(),
+        }
+        ks.count_read(found);
+    }
+    if holds {
+        let expiry = match options.expiry {
+            Expiry::Clear => None,
+            Expiry::Keep => kept,
+            Expiry::At(at) => Some(at),
+        };
+        store(ctx, key, value, expiry);
+    }
+    match (options.get, holds) {
+        (true, _) => {}
+        (false, true) => ctx.reply.simple("OK"),
+        (false, false) => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// Sets a key; an expiry that has passed already deletes it.
+fn store(ctx: &mut Ctx<'_>, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) {
+    let db = ctx.session.db;
+    if expiry.is_some_and(|at| at <= ctx.exec.ks.now_ms()) {
+        ctx.exec.ks.remove(db, key);
+    } else {
+        ctx.exec.ks.put(db, key, value, expiry);
+    }
+}
+
+/// `SETNX key value`
+fn setnx(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    if ctx.exec.ks.look(db, key).is_some() {
+        return ctx.number(0);
+    }
+    let value = ctx.value(2);
+    ctx.exec.ks.put(db, key, value, None);
+    ctx.number(1)
+}
+
+/// `SETEX key seconds value`
+fn setex(ctx: &mut Ctx<'_>) -> Outcome {
+    set_expiring(ctx, Unit::Seconds)
+}
+
+/// `PSETEX key milliseconds value`
+fn psetex(ctx: &mut Ctx<'_>) -> Outcome {
+    set_expiring(ctx, Unit::Millis)
+}
+
+fn set_expiring(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
+    let expiry = expiry::positive(ctx, 2, unit)?;
+    let (key, value) = (ctx.key(1), ctx.value(3));
+    store(ctx, key, value, Some(expiry));
+    ctx.ok()
+}
+
+/// `GETSET key value`
+fn getset(ctx: &mut Ctx<'_>) -> Outcome {
+    get(ctx)?;
+    let (key, value) = (ctx.key(1), ctx.value(2));
+    ctx.exec.ks.put(ctx.session.db, key, value, None);
+    Ok(())
+}
+
+/// `GETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST]`
+fn getex(ctx: &mut Ctx<'_>) -> Outcome {
+    let change = match ctx.args().len() {
+        2 => None,
+        3 if ctx.is(2, "PERSIST") => Some(None),
+        4 => {
+            let unit = Unit::from_option(ctx.arg(2)).ok_or(Fail::SYNTAX)?;
+            Some(Some(expiry::positive(ctx, 3, unit)?))
+        }
+        _ => return Err(Fail::SYNTAX),
+    };
+    let (key, db) = (ctx.key(1), ctx.db());
+    let Some(view) = ctx.exec.ks.read(db, key) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    write_string(ctx.reply, view.value());
+    let had_expiry = view.expiry().is_some();
+    match change {
+        Some(expiry @ Some(_)) => {
+            ctx.exec.ks.set_expiry(db, key, expiry);
+        }
+        Some(None) if had_expiry => {
+            ctx.exec.ks.set_expiry(db, key, None);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// `GETDEL key`
+fn getdel(ctx: &mut Ctx<'_>) -> Outcome {
+    get(ctx)?;
+    let key = ctx.key(1);
+    ctx.exec.ks.remove(ctx.session.db, key);
+    Ok(())
+}
+
+/// `MGET key [key ...]`
+fn mget(ctx: &mut Ctx<'_>) -> Outcome {
+    let db = ctx.db();
+    ctx.reply.array(ctx.args().len() - 1);
+    for i in 1..ctx.args().len() {
+        let key = ctx.key(i);
+        match ctx.exec.ks.read(db, key) {
+            Some(view) => write_string(ctx.reply, view.value()),
+            None => ctx.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// `MSET key value [key value ...]`
+fn mset(ctx: &mut Ctx<'_>) -> Outcome {
+    check_pairs(ctx)?;
+    set_pairs(ctx, 1, ctx.args().len(), Expiry::Clear);
+    ctx.ok()
+}
+
+/// `MSETNX key value [key value ...]`
+fn msetnx(ctx: &mut Ctx<'_>) -> Outcome {
+    check_pairs(ctx)?;
+    if any_exists(ctx, 1, ctx.args().len()) {
+        return ctx.number(0);
+    }
+    set_pairs(ctx, 1, ctx.args().len(), Expiry::Clear);
+    ctx.number(1)
+}
+
+/// `MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL]`
+fn msetex(ctx: &mut Ctx<'_>) -> Outcome {
+    let invalid = Fail::fixed("ERR invalid numkeys value");
+    let pairs = ctx.integer(1).map_err(|_| invalid.clone())?;
+    let Some(pairs) = usize::try_from(pairs).ok().filter(|&pairs| pairs > 0) else {
+        return Err(invalid);
+    };
+    let end = match pairs.checked_mul(2).map(|args| args.saturating_add(2)) {
+        Some(end) if end <= ctx.args().len() => end,
+        _ => return Err(Fail::fixed("ERR wrong number of key-value pairs")),
+    };
+    let options = set_options(ctx, end, ctx.args().len())?;
+    let acts = match options.condition {
+        _ if options.get => return Err(Fail::SYNTAX),
+        Condition::Always => true,
+        Condition::Missing => !any_exists(ctx, 2, end),
+        Condition::Present => (2..end).step_by(2).all(|i| exists(ctx, i)),
+        _ => return Err(Fail::SYNTAX),
+    };
+    if acts {
+        set_pairs(ctx, 2, end, options.expiry);
+    }
+    ctx.number(i64::from(acts))
+}
+
+fn check_pairs(ctx: &Ctx<'_>) -> Outcome {
+    if ctx.args().len().is_multiple_of(2) {
+        let text =
+            format!("ERR wrong number of arguments for '{}' command", ctx.command.spec.meta.name);
+        return Err(Fail::new(text));
+    }
+    Ok(())
+}
+
+fn exists(ctx: &mut Ctx<'_>, i: usize) -> bool {
+    let key = ctx.key(i);
+    ctx.exec.ks.look(ctx.session.db, key).is_some()
+}
+
+fn any_exists(ctx: &mut Ctx<'_>, from: usize, to: usize) -> bool {
+    (from..to).step_by(2).any(|i| exists(ctx, i))
+}
+
+fn set_pairs(ctx: &mut Ctx<'_>, from: usize, to: usize, expiry: Expiry) {
+    for i in (from..to).step_by(2) {
+        let (key, value) = (ctx.key(i), ctx.value(i + 1));
+        let expiry = match expiry {
+            Expiry::Clear => None,
+            Expiry::At(at) => Some(at),
+            Expiry::Keep => ctx.exec.ks.peek(ctx.session.db, key).and_then(|view| view.expiry()),
+        };
+        store(ctx, key, value, expiry);
+    }
+}
+
+/// `DELEX key [IFEQ v | IFNE v | IFDEQ d | IFDNE d]`
+fn delex(ctx: &mut Ctx<'_>) -> Outcome {
+    let condition = match ctx.args().len() {
+        2 => Condition::Always,
+        4 => Condition::comparing(ctx.arg(2), ctx.arg(3))?.ok_or(Fail::SYNTAX)?,
+        _ => return Err(Fail::SYNTAX),
+    };
+    remove_if(ctx, condition)
+}
+
+/// `DELIFEQ key value`
+fn delifeq(ctx: &mut Ctx<'_>) -> Outcome {
+    let with = ctx.arg(2);
+    remove_if(ctx, Condition::Equal(with))
+}
+
+fn remove_if(ctx: &mut Ctx<'_>, condition: Condition<'_>) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let old = ctx.exec.ks.look(db, key).map(|view| view.value());
+    let acts = old.is_some() && condition.holds(old);
+    if acts {
+        ctx.exec.ks.remove(db, key);
+    }
+    ctx.number(i64::from(acts))
+}
+
+/// `DIGEST key`
+fn digest(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    match ctx.exec.ks.read(ctx.session.db, key) {
+        Some(view) => ctx.reply.bulk(format!("{:016x}", digest_of(view.value())).as_bytes()),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// XXH3-64 of the value, as the `DIGEST` command page defines it.
+fn digest_of(value: StrRef<'_>) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(value.bytes(&mut itoa::Buffer::new()))
+}
+
+fn parse_digest(text: &[u8]) -> Result<u64, Fail> {
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.len() == 16);
+    digits
+        .filter(|text| text.bytes().all(|c| c.is_ascii_hexdigit()))
+        .and_then(|text| u64::from_str_radix(text, 16).ok())
+        .ok_or_else(|| Fail::fixed("ERR digest must be exactly 16 hexadecimal characters"))
+}

@@ -1,0 +1,146 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! `EXEC` locks the stripes of all keys of all queued commands and of all watched keys before it runs the first, so that
+//! nobody sees a transaction half done. A queued command whose keys are not known beforehand makes it take the
+//! whole keyspace.
+
+use crate::ctx::Ctx;
+use crate::execute::{Executor, Request};
+use crate::fail::{Fail, Outcome};
+use crate::session::{Queued, Session, Transaction};
+use crate::spec::{CommandSpec, Flags, Locks};
+use crate::table::transactions as meta;
+use petrel_keyspace::KeyHash;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::MULTI, multi),
+    CommandSpec::new(&meta::EXEC, exec).locking(Locks::Itself),
+    CommandSpec::new(&meta::DISCARD, discard).locking(Locks::Itself),
+    CommandSpec::new(&meta::WATCH, watch),
+    CommandSpec::new(&meta::UNWATCH, unwatch).locking(Locks::Itself),
+];
+
+/// `MULTI`
+fn multi(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.session.in_multi() {
+        return Err(Fail::fixed("ERR MULTI calls can not be nested"));
+    }
+    ctx.session.transaction_mut().open = true;
+    ctx.ok()
+}
+
+/// `DISCARD`
+fn discard(ctx: &mut Ctx<'_>) -> Outcome {
+    if !ctx.session.in_multi() {
+        return Err(Fail::fixed("ERR DISCARD without MULTI"));
+    }
+    abandon(ctx.exec, ctx.session);
+    ctx.ok()
+}
+
+/// `WATCH key [key ...]`
+fn watch(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.session.in_multi() {
+        return Err(Fail::fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    let db = ctx.db();
+    for i in 1..ctx.args().len() {
+        let key = ctx.key(i);
+        let watched = &mut ctx.session.transaction_mut().watched;
+        if watched.iter().all(|known| known.db() != db || known.key() != key.bytes) {
+            watched.push(ctx.exec.ks.watch(db, key));
+        }
+    }
+    ctx.ok()
+}
+
+/// `UNWATCH`
+fn unwatch(ctx: &mut Ctx<'_>) -> Outcome {
+    release_watches(ctx.exec, ctx.session);
+    ctx.ok()
+}
+
+/// `EXEC`
+fn exec(ctx: &mut Ctx<'_>) -> Outcome {
+    if !ctx.session.in_multi() {
+        return Err(Fail::fixed("ERR EXEC without MULTI"));
+    }
+    let Some(transaction) = ctx.session.transaction.take() else { return Ok(()) };
+    if transaction.spoiled {
+        ctx.session.transaction = Some(transaction);
+        abandon(ctx.exec, ctx.session);
+        return Err(Fail::fixed("EXECABORT Transaction discarded because of previous errors."));
+    }
+    let needs_room = |queued: &Queued| queued.command.spec.flags.contains(Flags::DENYOOM);
+    let no_room = transaction.queued.iter().any(needs_room) && !ctx.exec.make_room();
+    lock_transaction(ctx.exec, &transaction);
+    let unchanged = transaction.watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
+    for watched in &transaction.watched {
+        ctx.exec.ks.unwatch(watched);
+    }
+    if no_room {
+        ctx.exec.ks.unlock();
+        return Err(Fail::fixed(
+            "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.",
+        ));
+    }
+    if !unchanged {
+        ctx.exec.ks.unlock();
+        ctx.reply.null_array();
+        return Ok(());
+    }
+    ctx.reply.array(transaction.queued.len());
+    ctx.session.in_exec = true;
+    for queued in &transaction.queued {
+        let args: Vec<&[u8]> = queued.args.iter().map(|arg| &arg[..]).collect();
+        let request =
+            Request { args: &args, command: Some(queued.command), hash: None, owner: None };
+        ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);
+    }
+    ctx.session.in_exec = false;
+    ctx.exec.ks.unlock();
+    Ok(())
+}
+
+/// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection.
+pub fn abandon(exec: &mut Executor, session: &mut Session) {
+    release_watches(exec, session);
+    session.transaction = None;
+}
+
+fn release_watches(exec: &mut Executor, session: &mut Session) {
+    let Some(transaction) = &mut session.transaction else { return };
+    for watched in std::mem::take(&mut transaction.watched) {
+        if exec.ks.holds_any() {
+            exec.ks.unwatch(&watched);
+        } else {
+            exec.ks.lock(exec.ks.hash(watched.key()));
+            exec.ks.unwatch(&watched);
+            exec.ks.unlock();
+        }
+    }
+    if !transaction.open {
+        session.transaction = None;
+    }
+}
+
+fn lock_transaction(exec: &mut Executor, transaction: &Transaction) {
+    let mut hashes: Vec<KeyHash> =
+        transaction.watched.iter().map(|watched| exec.ks.hash(watched.key())).collect();
+    let mut everything = false;
+    for queued in &transaction.queued {
+        let args: Vec<&[u8]> = queued.args.iter().map(|arg| &arg[..]).collect();
+        everything |= match queued.command.spec.locks {
+            Locks::Keys => exec.hash_keys(queued.command, &args, &mut hashes).is_err(),
+            Locks::Everything => true,
+            // Commands that lock for themselves need every stripe, unless they name no arbitrary keys.
+            Locks::Itself => queued.command.spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS),
+        };
+    }
+    if everything {
+        exec.ks.lock_all();
+    } else {
+        exec.ks.lock_many(hashes.into_iter());
+    }
+}
