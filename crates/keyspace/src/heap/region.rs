@@ -79,10 +79,14 @@ pub struct Region {
     units: usize,
     owners: Mapping,
     slabs: Mapping,
-    runs: Mutex<Runs>,
+    runs: RunsLock,
     /// Held for its Drop; `base` points into it.
     _blocks: Mapping,
 }
+
+/// Padded, lest the rest of the heap, which is read on every free, shares its cache line.
+#[repr(align(64))]
+struct RunsLock(Mutex<Runs>);
 
 /// Which units are free. Unit 0 is never handed out: its number means none.
 struct Runs {
@@ -347,14 +351,15 @@ impl Region {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, Runs> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Runs {
-    fn new() -> Mutex<Runs> {
+    fn new() -> RunsLock {
         let none = [NO_UNIT; RUN_UNITS.len()];
-        Mutex::new(Runs { fresh: 1, committed: 0, clean: none, retained: none, retained_units: 0 })
+        let runs = Runs { fresh: 1, committed: 0, clean: none, retained: none, retained_units: 0 };
+        RunsLock(Mutex::new(runs))
     }
 }
 

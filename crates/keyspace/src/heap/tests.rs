@@ -244,8 +244,8 @@ mod slabs {
     fn evacuation_wins_back_the_memory_of_deleted_blocks() {
         let heap = Heap::new();
         let mut cache = heap.cache();
-        let mut blocks = fill(&mut cache, 100_000, |random| 40 + random.below(80));
-        delete_randomly(&mut cache, &mut blocks, 10_000);
+        let mut blocks = fill(&mut cache, 240_000, |random| 33 + random.below(24));
+        delete_randomly(&mut cache, &mut blocks, 24_000);
         cache.trim();
         assert!(heap.stats().slab_bytes > heap.stats().live_bytes * 4, "{:?}", heap.stats());
         assert!(evacuate(&heap, &mut cache, &mut blocks));
