@@ -6,7 +6,7 @@
 //! again. So all reads of a turn come before all its writes, and each connection is read once and
 //! written once per turn.
 //!
-//! Two back-ends implement the trait: `Uring` (multishot receive into a shared ring of buffers,
+//! Two back-ends implement the trait: [`Uring`] (multishot receive into a shared ring of buffers,
 //! one system call per turn) and [`Epoll`] (one `recv` and one `send` per connection and turn).
 //! The caller is generic over the driver, so the hot path has no dynamic dispatch.
 //!
@@ -47,6 +47,7 @@ mod region;
 mod slab;
 mod socket;
 mod sys;
+mod uring;
 mod waker;
 
 use std::io;
@@ -60,6 +61,7 @@ pub use output::Output;
 pub use socket::{
     Endpoint, bind_tcp, bind_unix, local_endpoint, peer_endpoint, set_keepalive, set_nodelay,
 };
+pub use uring::Uring;
 pub use waker::Waker;
 
 /// What a driver is built with.

@@ -22,10 +22,6 @@ impl Listener {
     pub(crate) fn wanted(&self) -> bool {
         !self.paused && self.retry_at.is_none()
     }
-
-    pub(crate) fn back_off(&mut self) {
-        self.retry_at = Some(Instant::now() + BACKOFF);
-    }
 }
 
 /// Listeners by index; an index is never reused, so a late completion cannot name another.
@@ -43,6 +39,11 @@ impl Listeners {
         (self.list.len() - 1) as u32
     }
 
+    /// One more than the highest index.
+    pub(crate) fn len(&self) -> u32 {
+        self.list.len() as u32
+    }
+
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Listener> {
         self.list.get_mut(index as usize)?.as_mut()
     }
@@ -54,7 +55,7 @@ impl Listeners {
     /// The indexes that carry `id`.
     pub(crate) fn named(&self, id: ListenerId) -> Vec<u32> {
         let named = |l: &Option<Listener>| l.as_ref().is_some_and(|l| l.id == id);
-        (0..self.list.len() as u32).filter(|&i| named(&self.list[i as usize])).collect()
+        (0..self.len()).filter(|&i| named(&self.list[i as usize])).collect()
     }
 
     pub(crate) fn set_paused(&mut self, index: u32, paused: bool) {
@@ -65,7 +66,7 @@ impl Listeners {
 
     pub(crate) fn back_off(&mut self, index: u32) {
         if let Some(listener) = self.get_mut(index) {
-            listener.back_off();
+            listener.retry_at = Some(Instant::now() + BACKOFF);
             self.resting = true;
         }
     }

@@ -17,6 +17,15 @@ pub(crate) struct Outbox {
     queue: VecDeque<Output>,
     cursor: Cursor,
     unsent: usize,
+    /// What an operation in the kernel was given, for back-ends that complete later.
+    offered: usize,
+    message: Option<Box<Message>>,
+}
+
+/// Pieces as `sendmsg` takes them, at an address that stays.
+struct Message {
+    header: libc::msghdr,
+    pieces: [libc::iovec; PIECES_MAX],
 }
 
 impl Outbox {
@@ -62,6 +71,33 @@ impl Outbox {
         }
     }
 
+    /// Notes what the next operation is given.
+    #[inline]
+    pub(crate) fn offer(&mut self, bytes: usize) {
+        self.offered = bytes;
+    }
+
+    #[inline]
+    pub(crate) fn offered(&self) -> usize {
+        self.offered
+    }
+
+    /// Offers the next pieces as a message, which is valid until the outbox is changed.
+    pub(crate) fn offer_pieces(&mut self) -> *const libc::msghdr {
+        let mut message = self.message.take().unwrap_or_else(Message::empty);
+        let (mut count, mut offered) = (0, 0);
+        self.pieces(|piece| {
+            message.pieces[count].iov_base = piece.as_ptr().cast_mut().cast();
+            message.pieces[count].iov_len = piece.len();
+            count += 1;
+            offered += piece.len();
+        });
+        message.header.msg_iov = message.pieces.as_mut_ptr();
+        message.header.msg_iovlen = count as _;
+        self.offered = offered;
+        &self.message.insert(message).header
+    }
+
     /// The kernel took `count` bytes: outputs that are through go back to the pool.
     #[inline]
     pub(crate) fn sent(&mut self, count: usize, pool: &mut OutputPool) {
@@ -93,6 +129,15 @@ impl Outbox {
         self.queue.drain(..).for_each(|output| pool.give(output));
         self.cursor = Cursor::default();
         self.unsent = 0;
+    }
+}
+
+impl Message {
+    fn empty() -> Box<Message> {
+        // SAFETY: all-zero is a valid msghdr: no name, no pieces, no control data.
+        let header = unsafe { std::mem::zeroed() };
+        let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        Box::new(Message { header, pieces: [none; PIECES_MAX] })
     }
 }
 

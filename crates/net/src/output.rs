@@ -27,6 +27,16 @@ impl Output {
         }
     }
 
+    /// Sends `value` before the byte of `bytes` at `offset`, without copying it. Offsets ascend from call to call.
+    pub fn splice_at(&mut self, offset: usize, value: Bytes) {
+        debug_assert!(offset <= self.bytes.len());
+        debug_assert!(self.shared.last().is_none_or(|(last, _)| *last <= offset));
+        if !value.is_empty() {
+            self.shared_bytes += value.len();
+            self.shared.push((offset, value));
+        }
+    }
+
     /// The number of bytes that will be sent.
     #[inline]
     pub fn len(&self) -> usize {

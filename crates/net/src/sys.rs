@@ -4,7 +4,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::outbox::{Outbox, PIECES_MAX};
+use crate::outbox::Outbox;
 
 /// The result of a call that returns -1 and sets errno on failure.
 #[inline]
@@ -43,28 +43,17 @@ pub(crate) struct Sent {
 
 /// Sends the front of `outbox` without blocking, in one call.
 #[inline]
-pub(crate) fn send(fd: RawFd, outbox: &Outbox) -> io::Result<Sent> {
+pub(crate) fn send(fd: RawFd, outbox: &mut Outbox) -> io::Result<Sent> {
     const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     if let Some(piece) = outbox.single() {
         // SAFETY: `piece` is readable for its length.
         let sent = unsafe { libc::send(fd, piece.as_ptr().cast(), piece.len(), FLAGS) };
         return check_len(sent).map(|bytes| Sent { bytes, short: bytes < piece.len() });
     }
-    let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES_MAX];
-    let (mut count, mut offered) = (0, 0);
-    outbox.pieces(|piece| {
-        pieces[count].iov_base = piece.as_ptr().cast_mut().cast();
-        pieces[count].iov_len = piece.len();
-        count += 1;
-        offered += piece.len();
-    });
-    // SAFETY: all-zero is a valid msghdr: no name, no pieces, no control data.
-    let mut header: libc::msghdr = unsafe { zeroed() };
-    header.msg_iov = pieces.as_mut_ptr();
-    header.msg_iovlen = count as _;
-    // SAFETY: the header names `count` pieces that borrow from `outbox`, which outlives the call.
-    let sent = unsafe { libc::sendmsg(fd, &header, FLAGS) };
-    check_len(sent).map(|bytes| Sent { bytes, short: bytes < offered })
+    let header = outbox.offer_pieces();
+    // SAFETY: the header and its pieces belong to `outbox`, which outlives the call.
+    let sent = unsafe { libc::sendmsg(fd, header, FLAGS) };
+    check_len(sent).map(|bytes| Sent { bytes, short: bytes < outbox.offered() })
 }
 
 /// Accepts one connection without blocking on it.

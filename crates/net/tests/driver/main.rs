@@ -3,7 +3,7 @@
 mod harness;
 mod suite;
 
-use petrel_net::{Driver, Epoll, Options};
+use petrel_net::{Driver, Epoll, Options, Uring};
 
 macro_rules! suite {
     ($backend:ident, $driver:ty, $options:expr, $($test:ident)*) => {
@@ -43,3 +43,5 @@ macro_rules! suite {
 }
 
 suite!(epoll, Epoll, Options::default());
+suite!(uring, Uring, Options::default());
+suite!(uring_direct, Uring, Options { direct_descriptors: Some(1024) });

@@ -1,0 +1,124 @@
+//! What the io_uring driver keeps per connection.
+
+use std::os::fd::OwnedFd;
+
+use crate::event::Why;
+use crate::outbox::Outbox;
+
+/// Kept small: a node holds tens of thousands of these. Boxes exist only while they are needed.
+#[derive(Default)]
+pub(super) struct Connection {
+    /// `None` for direct descriptors, whose place in the file table is the slot's index.
+    pub(super) socket: Option<OwnedFd>,
+    /// The turn in which this connection last had an event with bytes, and that event's place.
+    pub(super) turn: u32,
+    pub(super) event: u32,
+    /// Receives that wait in the driver's `deferred` list.
+    pub(super) deferred: u32,
+    pub(super) receive: Receive,
+    pub(super) transmit: Transmit,
+    pub(super) closing: Closing,
+    /// The receive operation is being cancelled.
+    pub(super) cancelling: bool,
+    /// On the driver's `unsettled` list.
+    pub(super) unsettled: bool,
+    pub(super) paused: bool,
+    /// The peer is known to have gone while reading was paused.
+    pub(super) hung: bool,
+    /// The peer made output wait; `Drained` is owed.
+    pub(super) parked: bool,
+    /// The receiving side has ended: 0 for end of file, else an errno.
+    pub(super) ended: Option<i32>,
+    pub(super) outbox: Option<Box<Outbox>>,
+    pub(super) fill: Option<Box<Fill>>,
+    /// Bytes that were received before a pause took effect. Boxed, since it hardly ever exists.
+    #[allow(clippy::box_collection)]
+    pub(super) held: Option<Box<Vec<u8>>>,
+}
+
+/// The receive operation in the kernel; at most one.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Receive {
+    #[default]
+    Idle,
+    /// Multishot into the shared buffers.
+    Shared,
+    /// Once, into the caller's buffer.
+    Fill,
+    /// Only watching for the peer to go.
+    Watch,
+}
+
+/// Where the output is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Transmit {
+    #[default]
+    Idle,
+    /// On the driver's `dirty` list.
+    Dirty,
+    /// Submitted so that it completes within the submission, silently if all of it was taken.
+    Tried,
+    /// In the kernel until the peer takes some.
+    Waiting,
+}
+
+/// How far a connection is from its end.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Closing {
+    #[default]
+    Open,
+    /// Closes when the output is through, because the peer ended its side.
+    Eof,
+    /// Closes when the output is through, because the worker asked for it.
+    Flush,
+    /// The slot is stale for the worker; it is freed when the kernel has given everything back.
+    Dead,
+}
+
+impl Closing {
+    pub(super) fn why(self) -> Option<Why> {
+        match self {
+            Closing::Eof => Some(Why::Eof),
+            Closing::Flush => Some(Why::Flushed),
+            Closing::Open | Closing::Dead => None,
+        }
+    }
+}
+
+/// A `read_into` under way.
+pub(super) struct Fill {
+    pub(super) buffer: Vec<u8>,
+    pub(super) missing: usize,
+}
+
+impl Fill {
+    /// Takes what it still needs of `bytes`, and says how much that was.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.missing);
+        self.buffer.extend_from_slice(&bytes[..count]);
+        self.missing -= count;
+        count
+    }
+}
+
+impl Connection {
+    /// What the receive operation should be.
+    #[inline]
+    pub(super) fn wanted(&self) -> Receive {
+        if self.closing != Closing::Open || self.ended.is_some() {
+            Receive::Idle
+        } else if self.paused {
+            if self.hung { Receive::Idle } else { Receive::Watch }
+        } else if self.fill.is_some() {
+            Receive::Fill
+        } else {
+            Receive::Shared
+        }
+    }
+
+    /// Whether bytes that came earlier are still to be reported.
+    #[inline]
+    pub(super) fn has_backlog(&self) -> bool {
+        self.deferred > 0 || self.held.is_some()
+    }
+}
