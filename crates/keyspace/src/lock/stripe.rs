@@ -17,7 +17,8 @@ const WAIT_MAX: Duration = Duration::from_millis(1);
 
 /// The lock of one stripe, taken through a [`Pass`](super::Pass) that is inside the gate.
 ///
-/// It guards no data by type: whoever reaches the stripe's data states why the lock is held. It belongs in the owner's stripe, on the cache line of the data that every command touches first.
+/// It guards no data by type: whoever reaches the stripe's data states why the lock is held. It belongs in the
+/// owner's stripe, on the cache line of the data that every command touches first.
 pub struct StripeLock(Futex);
 
 impl StripeLock {
