@@ -88,6 +88,9 @@ impl Handle {
     /// Moves a value with its expiry to another name or database, over whatever is there. Both stripes are held.
     /// False if `from` does not exist.
     pub fn rename(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
+        if from_db == to_db && from.bytes == to.bytes {
+            return self.find_alive(from_db, from).is_some();
+        }
         if !self.copy(from_db, from, to_db, to) {
             return false;
         }

@@ -185,6 +185,9 @@ fn decimal_len(n: i64) -> usize {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Entry(NonNull<u8>);
 
+// SAFETY: an entry belongs to no thread; the locks of the stripes decide who may use it.
+unsafe impl Send for Entry {}
+
 /// What determines the size and layout of an entry.
 #[derive(Clone, Copy)]
 struct Shape {

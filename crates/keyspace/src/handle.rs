@@ -9,7 +9,9 @@ use crate::keyspace::Keyspace;
 use crate::lock::Pass;
 use crate::policy::AccessClock;
 use crate::prefetch::prefetch;
+use crate::roster::RosterView;
 use crate::stripe::StripeData;
+use crate::sweep::SweepPlace;
 use crate::table::Retired;
 use std::mem;
 use std::sync::Arc;
@@ -40,6 +42,8 @@ pub struct Handle {
     pub(crate) now_ms: i64,
     pub(crate) sink: Option<Box<dyn EffectSink>>,
     pub(crate) touch: bool,
+    pub(crate) roster: RosterView,
+    pub(crate) sweep_place: Option<SweepPlace>,
     pass: Pass,
     held: Held,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
@@ -80,6 +84,8 @@ impl Handle {
             now_ms: 0,
             sink: None,
             touch: true,
+            roster: RosterView::default(),
+            sweep_place: None,
             held: Held::Nothing,
             held_many: Vec::new(),
             graves: Vec::new(),

@@ -1,5 +1,6 @@
 //! The keyspace as a whole: what all threads share.
 
+use crate::compact::Compaction;
 use crate::counters::{Counters, DbStats, Stats};
 use crate::handle::Handle;
 use crate::hash::KeyHasher;
@@ -42,8 +43,9 @@ pub struct Keyspace {
     pub(crate) databases: u16,
     pub(crate) policy: PolicyCell,
     pub(crate) memory_limit: AtomicU64,
-    /// Stripe that the next expiry or compaction step begins with, whichever thread takes it.
+    /// Turn in the ring of stripes that active expiry claims next, whichever thread takes it.
     pub(crate) sweep_at: AtomicUsize,
+    pub(crate) compaction: Compaction,
     roster: Mutex<Roster>,
     roster_version: AtomicU64,
     stats_base: StatsBase,
@@ -78,6 +80,7 @@ impl Keyspace {
             policy: PolicyCell::default(),
             memory_limit: AtomicU64::new(0),
             sweep_at: AtomicUsize::new(0),
+            compaction: Compaction::default(),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
             stats_base: StatsBase::default(),
@@ -179,11 +182,6 @@ impl Keyspace {
         DbStats { keys: keys.max(0) as u64, volatile: volatile.max(0) as u64 }
     }
 
-    /// Whether a database has keys with an expiry.
-    pub(crate) fn db_may_expire(&self, db: u16) -> bool {
-        self.db_stats(db).volatile > 0
-    }
-
     /// Every thread's figures, the departed threads' sum included.
     pub(crate) fn threads(&self) -> Vec<Arc<Counters>> {
         let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,8 +207,8 @@ impl Drop for Keyspace {
             let data = unsafe { stripe.data() };
             for db in 0..self.databases {
                 let mut table = data.take_table(db);
-                // SAFETY: nobody else exists who could peek at the array.
                 if let Some(array) = table.drain(|entry| entry.release(&mut cache)) {
+                    // SAFETY: nobody else exists who could peek at the array.
                     unsafe { array.free() };
                 }
             }

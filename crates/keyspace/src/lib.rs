@@ -16,6 +16,7 @@
 
 mod access;
 mod bucket;
+mod compact;
 mod counters;
 mod database;
 mod effect;
@@ -28,15 +29,18 @@ mod keyspace;
 pub mod lock;
 mod policy;
 mod prefetch;
+mod roster;
 mod scan;
 mod string;
 mod stripe;
 mod sweep;
 mod table;
+mod tick;
 mod transaction;
 mod watch;
 
 pub use access::View;
+pub use compact::Compacted;
 pub use counters::{DbStats, Stats};
 pub use database::Cleared;
 pub use effect::{Effect, EffectSink, Removal};
@@ -48,4 +52,6 @@ pub use keyspace::{Keyspace, Options};
 pub use policy::Policy;
 pub use scan::Cursor;
 pub use string::AddError;
+pub use sweep::Swept;
+pub use tick::Ticked;
 pub use transaction::WatchedKey;

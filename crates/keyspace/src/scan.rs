@@ -126,7 +126,7 @@ impl Handle {
         count: usize,
         each: &mut dyn FnMut(View<'_>),
     ) -> Option<u32> {
-        let Some(table) = self.stripe_at(stripe).table(db) else { return None };
+        let table = self.stripe_at(stripe).table(db)?;
         let buckets = table.buckets();
         if buckets == 0 {
             return None;

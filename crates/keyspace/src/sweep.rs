@@ -1,11 +1,21 @@
-//! Periodic work, in small steps that any thread takes when it has time: removing keys whose time has passed, and
-//! moving entries out of sparse slabs.
+//! Active expiry: removing keys whose time has passed though nobody asks for them, in small steps that every worker
+//! takes now and then.
+//!
+//! The stripes are one ring for all threads; each claims the next one when it has finished its own. Slots say which
+//! entries have an expiry, so keys without one are never read. A step looks at a fixed number of keys, and goes on for
+//! as long as its budget allows while many of them turn out to be expired.
 
 use crate::effect::Removal;
 use crate::handle::Handle;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
-/// Keys removed at most under one hold of a stripe's lock.
+/// Keys with an expiry that every step looks at, if there are as many.
+const QUOTA: usize = 1000;
+/// A step goes on past its quota while one in this many keys of the latest quota was expired.
+const WORTHWHILE_SHARE: usize = 10;
+/// Buckets looked at and keys removed at most under one hold of a stripe's lock: some ten microseconds.
+const BUCKETS_PER_HOLD: usize = 64;
 const EXPIRED_PER_HOLD: usize = 64;
 
 /// Result of a step.
@@ -17,74 +27,107 @@ pub struct Swept {
     pub expired: usize,
 }
 
+/// Where a thread goes on in the stripe that it claimed last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SweepPlace {
+    stripe: u32,
+    db: u16,
+    bucket: usize,
+}
+
 impl Handle {
-    /// Removes expired keys from the next `stripes` stripes in turn; all threads share one round. The thread is in a
-    /// batch and holds nothing.
-    pub fn expire_step(&mut self, stripes: usize) -> Swept {
-        let total = self.ks.stripes.len();
-        let first = self.ks.sweep_at.fetch_add(stripes, Relaxed);
+    /// Removes expired keys for at most about `budget`; returns soon when few are expired. The thread is in a batch
+    /// and holds nothing.
+    pub fn expire_step(&mut self, budget: Duration) -> Swept {
         let mut swept = Swept::default();
-        for i in 0..stripes.min(total) {
-            let stripe = ((first + i) % total) as u32;
-            for db in 0..self.ks.databases {
-                if self.ks.db_may_expire(db) {
-                    self.expire_stripe(db, stripe, &mut swept);
+        if !self.any_volatile() {
+            return swept;
+        }
+        let start = Instant::now();
+        let mut stripes_left = self.ks.stripes.len();
+        let mut quota = Swept::default();
+        loop {
+            let place = match self.sweep_place.take() {
+                Some(place) => place,
+                None if stripes_left == 0 => break,
+                None => {
+                    stripes_left -= 1;
+                    self.claim_stripe()
                 }
-            }
-        }
-        swept
-    }
-
-    fn expire_stripe(&mut self, db: u16, stripe: u32, swept: &mut Swept) {
-        let mut bucket = 0;
-        loop {
-            let next =
-                self.with_stripe(stripe, |handle| handle.expire_buckets(db, stripe, bucket, swept));
-            match next {
-                Some(at) => bucket = at,
-                None => return,
-            }
-        }
-    }
-
-    /// Returns the bucket to go on with after the lock was released once.
-    fn expire_buckets(
-        &mut self,
-        db: u16,
-        stripe: u32,
-        first: usize,
-        swept: &mut Swept,
-    ) -> Option<usize> {
-        let mut removed = 0;
-        let mut at = first;
-        loop {
-            let table = self.stripe_at(stripe).table(db)?;
-            if at >= table.buckets() || table.volatile() == 0 {
-                return None;
-            }
-            let bucket = table.bucket(at);
-            let mut found = None;
-            for slot in bucket.used().map(|i| bucket.slot(i)).filter(|slot| slot.is_volatile()) {
-                swept.looked_at += 1;
-                if self.is_expired(slot.entry()) {
-                    found = Some(slot.entry());
+            };
+            self.sweep_place =
+                self.with_stripe(place.stripe, |handle| handle.expire_buckets(place, &mut quota));
+            if quota.looked_at >= QUOTA {
+                let worthwhile = quota.expired * WORTHWHILE_SHARE >= quota.looked_at;
+                swept.add(&mut quota);
+                if !worthwhile {
                     break;
                 }
             }
-            let Some(entry) = found else {
-                at += 1;
+            if start.elapsed() >= budget || self.should_yield() {
+                break;
+            }
+        }
+        swept.add(&mut quota);
+        swept
+    }
+
+    /// Whether any database has keys with an expiry.
+    fn any_volatile(&mut self) -> bool {
+        let threads = self.roster.threads(&self.ks);
+        (0..usize::from(self.ks.databases))
+            .any(|db| threads.iter().map(|thread| thread.dbs[db].volatile.get()).sum::<i64>() > 0)
+    }
+
+    fn claim_stripe(&self) -> SweepPlace {
+        let turn = self.ks.sweep_at.fetch_add(1, Relaxed);
+        SweepPlace { stripe: (turn % self.ks.stripes.len()) as u32, db: 0, bucket: 0 }
+    }
+
+    /// Works on a claimed stripe, which is held; returns where to go on if the lock should be released before.
+    fn expire_buckets(&mut self, mut place: SweepPlace, swept: &mut Swept) -> Option<SweepPlace> {
+        let (mut looked, mut removed) = (0, 0);
+        while place.db < self.ks.databases {
+            let table = self.stripe_at(place.stripe).table(place.db);
+            let Some(table) =
+                table.filter(|table| table.volatile() > 0 && place.bucket < table.buckets())
+            else {
+                place = SweepPlace { db: place.db + 1, bucket: 0, ..place };
+                continue;
+            };
+            if looked == BUCKETS_PER_HOLD || removed == EXPIRED_PER_HOLD {
+                return Some(place);
+            }
+            let bucket = table.bucket(place.bucket);
+            let volatile = bucket.used().map(|i| bucket.slot(i)).filter(|slot| slot.is_volatile());
+            let mut seen = 0;
+            let expired = volatile
+                .inspect(|_| seen += 1)
+                .map(|slot| slot.entry())
+                .find(|entry| self.is_expired(*entry));
+            swept.looked_at += seen;
+            let Some(entry) = expired else {
+                place.bucket += 1;
+                looked += 1;
                 continue;
             };
             // Removal may move other entries into this bucket, so it is looked at again.
             let key = self.key_of(entry);
-            if let Some((position, entry)) = self.find(db, key) {
-                self.remove_at(db, key, position, entry, Removal::Expired);
+            if let Some((position, entry)) = self.find(place.db, key) {
+                self.remove_at(place.db, key, position, entry, Removal::Expired);
             }
             swept.expired += 1;
             removed += 1;
-            if removed == EXPIRED_PER_HOLD {
-                return Some(at);
-            }
         }
+        None
+    }
+}
+
+impl Swept {
+    /// Takes over the figures of `other`, which begins again.
+    fn add(&mut self, other: &mut Swept) {
+        self.looked_at += other.looked_at;
+        self.expired += other.expired;
+        *other = Swept::default();
     }
 }

@@ -26,7 +26,8 @@ impl WatchedKey {
 impl Handle {
     /// Begins to watch a key, whose stripe is held. Every watch is to be ended by [`Handle::unwatch`].
     pub fn watch(&mut self, db: u16, key: Key<'_>) -> WatchedKey {
-        let existed = self.find(db, key).is_some_and(|(_, entry)| !self.is_expired(entry));
+        // Should its time have passed, it goes now: later, its removal would look like a change.
+        let existed = self.find_alive(db, key).is_some();
         let watched = self.stripe(key.hash).watched.get_or_insert_default();
         let version = watched.add(db, key.bytes);
         WatchedKey { db, key: key.bytes.into(), version, existed }

@@ -1,0 +1,160 @@
+//! Compaction: moving entries out of sparse slabs, so that memory comes back after deletes.
+//!
+//! One thread at a time has the compaction under way, whichever takes the next step. It walks over all tables in the
+//! order of stripes, a few buckets under each hold of a lock, and moves the entries whose block lies in a slab that
+//! the heap wants empty ([`crate::heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
+
+use crate::bucket::SLOTS;
+use crate::handle::Handle;
+use crate::heap::{Evacuation, Stats};
+use crate::prefetch::prefetch;
+use crate::table::Position;
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// Share of the slabs' memory that has to be unused before moving entries pays, in percent.
+pub(crate) const FRAGMENTATION_PCT_MIN: u64 = 20;
+/// Unused memory below which nothing is moved, in bytes.
+const WASTE_MIN: u64 = 4 << 20;
+/// Buckets under one hold of a stripe's lock: at most some 20 microseconds.
+const BUCKETS_PER_HOLD: usize = 16;
+/// How long marked slabs wait for other threads to give back blocks in their caches, at their ticks.
+const LINGER: Duration = Duration::from_millis(300);
+/// A round that won little is repeated after this long at the earliest, unless waste has grown by a tenth.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Result of a step.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Compacted {
+    /// Entries that were moved.
+    pub moved: usize,
+    /// True if the round over all stripes goes on with the next step.
+    pub unfinished: bool,
+}
+
+/// What all threads share of the compaction.
+#[derive(Default)]
+pub(crate) struct Compaction {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    round: Option<Round>,
+    /// When the last round ended, and the unused memory that it left, in bytes.
+    last: Option<(Instant, u64)>,
+}
+
+/// One walk over all tables.
+struct Round {
+    evacuation: Evacuation,
+    began: Instant,
+    stripe: u32,
+    db: u16,
+    bucket: usize,
+}
+
+impl Handle {
+    /// Moves entries out of sparse slabs for at most about `budget`, if another thread is not at it and at least
+    /// `fragmentation_pct_min` percent of the slabs' memory is unused. The thread is in a batch and holds nothing.
+    pub fn compact_step(&mut self, budget: Duration, fragmentation_pct_min: u64) -> Compacted {
+        let keyspace = self.ks.clone();
+        let mut state = match keyspace.compaction.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => PoisonError::into_inner(state),
+            Err(TryLockError::WouldBlock) => return Compacted::default(),
+        };
+        let start = Instant::now();
+        let mut round = match state.round.take() {
+            Some(round) => round,
+            None => match self.begin_round(&state, start, fragmentation_pct_min) {
+                Some(round) => round,
+                None => return Compacted::default(),
+            },
+        };
+        let mut moved = 0;
+        while usize::try_from(round.stripe).is_ok_and(|stripe| stripe < keyspace.stripes.len()) {
+            moved += self.with_stripe(round.stripe, |handle| handle.move_buckets(&mut round));
+            if start.elapsed() >= budget || self.should_yield() {
+                break;
+            }
+        }
+        let walked = round.stripe as usize >= keyspace.stripes.len();
+        let alone = self.roster.threads(&self.ks).len() == 1;
+        let unfinished = !walked || !alone && round.began.elapsed() < LINGER;
+        if unfinished {
+            state.round = Some(round);
+        } else {
+            round.evacuation.end();
+            state.last = Some((Instant::now(), waste(&keyspace.heap.stats())));
+        }
+        Compacted { moved, unfinished }
+    }
+
+    fn begin_round(&mut self, state: &State, now: Instant, pct_min: u64) -> Option<Round> {
+        let stats = self.ks.heap.stats();
+        // A threshold of 0 asks for a round in any case.
+        if pct_min > 0 {
+            let waste = waste(&stats);
+            let repeated = state.last.is_some_and(|(ended, left)| {
+                now.duration_since(ended) < PAUSE && waste < left + left / 10 + WASTE_MIN
+            });
+            if stats.fragmentation_pct() < pct_min || waste < WASTE_MIN || repeated {
+                return None;
+            }
+        }
+        let evacuation = self.ks.heap.begin_evacuation(pct_min)?;
+        self.cache.trim_if_asked();
+        Some(Round { evacuation, began: now, stripe: 0, db: 0, bucket: 0 })
+    }
+
+    /// Works on the round's stripe, which is held, and sets the round to where it goes on.
+    fn move_buckets(&mut self, round: &mut Round) -> usize {
+        let mut moved = 0;
+        for _ in 0..BUCKETS_PER_HOLD {
+            let table = self.stripe_at(round.stripe).table(round.db);
+            if table.is_none_or(|table| round.bucket >= table.buckets()) {
+                round.bucket = 0;
+                round.db += 1;
+                if round.db >= self.ks.databases {
+                    round.db = 0;
+                    round.stripe += 1;
+                    return moved;
+                }
+                continue;
+            }
+            moved += self.move_bucket(round);
+            round.bucket += 1;
+        }
+        moved
+    }
+
+    fn move_bucket(&mut self, round: &Round) -> usize {
+        let Some(table) = self.stripe_at(round.stripe).table(round.db) else { return 0 };
+        let bucket = table.bucket(round.bucket);
+        let mut marked = [None; SLOTS];
+        for slot in bucket.used() {
+            let address = bucket.slot(slot).address();
+            if round.evacuation.contains(std::ptr::without_provenance(address)) {
+                prefetch(address);
+                marked[slot] = Some(bucket.slot(slot).entry());
+            }
+        }
+        let mut moved = 0;
+        for (slot, old) in marked.into_iter().enumerate() {
+            let Some(old) = old else { continue };
+            let new = old.relocate(&mut self.cache);
+            let table = self.stripe_at(round.stripe);
+            let table = table.table_mut(round.db, usize::from(self.ks.databases));
+            table.replace(Position { bucket: round.bucket, slot }, new);
+            self.bury_hollow(old);
+            moved += 1;
+        }
+        moved
+    }
+}
+
+/// Memory of slabs that no block uses, in bytes.
+fn waste(stats: &Stats) -> u64 {
+    stats.slab_bytes.saturating_sub(stats.retained_bytes + stats.live_bytes + stats.cached_bytes)
+}

@@ -1,0 +1,41 @@
+//! What a worker does for the keyspace when it has a moment.
+
+use crate::compact::{Compacted, FRAGMENTATION_PCT_MIN};
+use crate::handle::Handle;
+use crate::sweep::Swept;
+use std::time::Duration;
+
+/// What a tick achieved.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Ticked {
+    /// Of active expiry.
+    pub swept: Swept,
+    /// Of compaction.
+    pub compacted: Compacted,
+}
+
+impl Ticked {
+    /// True if another tick soon would find work to do.
+    pub fn is_busy(&self) -> bool {
+        self.compacted.unfinished && self.compacted.moved > 0
+            || self.swept.expired * 10 > self.swept.looked_at
+    }
+}
+
+impl Handle {
+    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and gives back memory that this thread
+    /// no longer needs; each of the first two takes at most half of `budget` or so. Every worker calls it about ten
+    /// times a second, and may do so more often while it is idle and [`Ticked::is_busy`]. The thread is not in a batch.
+    pub fn tick(&mut self, budget: Duration) -> Ticked {
+        self.refresh_clock();
+        self.cache.trim_if_asked();
+        self.enter();
+        let swept = self.expire_step(budget / 2);
+        self.exit();
+        self.enter();
+        let compacted = self.compact_step(budget / 2, FRAGMENTATION_PCT_MIN);
+        self.exit();
+        self.free_retired();
+        Ticked { swept, compacted }
+    }
+}
