@@ -26,7 +26,7 @@ use std::{fmt, io, thread};
 pub use connection::Stream;
 pub use keys::{KeyOrder, KeySpace, Share, ValueSizes};
 pub use request::{Operation, Protocol};
-pub use tally::{Latency, Outcome};
+pub use tally::{Latency, Outcome, latency_histogram};
 
 use crate::sys;
 use request::{Template, ValueBlock};

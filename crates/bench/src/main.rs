@@ -3,8 +3,11 @@
 //! It knows nothing of a server's inside: it starts processes and speaks RESP (to memcached its
 //! text protocol) over sockets.
 
+mod connections;
+mod floor;
 mod load;
 mod matrix;
+mod memory;
 mod report;
 mod server;
 mod sys;
@@ -18,26 +21,40 @@ use clap::{Parser, Subcommand};
 #[command(version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    command: Task,
+    task: Task,
 }
 
 #[derive(Debug, Subcommand)]
 enum Task {
     Matrix(Box<matrix::MatrixArgs>),
+    Memory(memory::MemoryArgs),
+    Connections(Box<connections::ConnectionsArgs>),
+    Floor(floor::FloorArgs),
+    /// Hold connections for `connections`, told what to do on standard input
+    #[command(name = connections::HOLDER, hide = true)]
+    HoldConnections,
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let done = server::sweep_on_stop().map_err(|error| error.to_string()).and_then(|()| match &cli
-        .command
-    {
-        Task::Matrix(args) => matrix::run(args),
-    });
-    match done {
+    match run(&Cli::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("petrel-bench: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(task: &Task) -> Result<(), String> {
+    sys::raise_open_files().map_err(|error| format!("limit on open files: {error}"))?;
+    if !matches!(task, Task::HoldConnections) {
+        server::sweep_on_stop().map_err(|error| format!("signals: {error}"))?;
+    }
+    match task {
+        Task::Matrix(args) => matrix::run(args),
+        Task::Memory(args) => memory::run(args),
+        Task::Connections(args) => connections::run(args),
+        Task::Floor(args) => floor::run(args),
+        Task::HoldConnections => connections::hold(),
     }
 }

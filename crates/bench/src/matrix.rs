@@ -65,7 +65,10 @@ impl<'a> Bench<'a> {
         let mut servers: Vec<Option<Server>> = Vec::new();
         for peer in &self.peers {
             let server = self.start(peer)?;
-            commands.push(format!("{}: `{}`", peer.name, server.command()));
+            let line = peer.describe(self.options.transport);
+            if !commands.contains(&line) {
+                commands.push(line);
+            }
             servers.push((!self.options.fresh).then_some(server));
         }
         for command in &self.options.commands {

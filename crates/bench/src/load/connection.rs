@@ -115,12 +115,6 @@ impl Outbox {
         }
     }
 
-    /// Whether everything has been handed to the kernel.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
-    }
-
     /// Writes as much as the socket takes; true when nothing is left.
     #[inline]
     pub fn flush(&mut self, stream: &mut Stream, block: &ValueBlock) -> io::Result<bool> {
@@ -256,7 +250,7 @@ mod tests {
             got.extend_from_slice(&buffer[..count]);
         }
         assert!(got == want);
-        assert!(outbox.flush(&mut left, &block).unwrap() && outbox.is_empty());
+        assert!(outbox.flush(&mut left, &block).unwrap() && outbox.buffer.is_empty());
     }
 
     #[test]

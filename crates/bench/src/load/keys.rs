@@ -216,7 +216,6 @@ impl Random {
 
     /// The next 64 bits.
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "an endless stream needs no Option")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

@@ -14,7 +14,7 @@ use super::{Extent, Plan};
 const LATENCY_MAX_NS: u64 = 100_000_000_000;
 
 /// A histogram of nanoseconds with three significant digits, exact to 64 ns below 65 us.
-pub fn histogram() -> Histogram<u64> {
+pub fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(64, LATENCY_MAX_NS, 3).expect("the bounds are valid constants")
 }
 
@@ -139,7 +139,7 @@ pub fn sum(
     parts: Vec<WorkerResult>,
     cpu_whole: Option<u64>,
 ) -> (Outcome, Vec<Stream>) {
-    let mut latency = histogram();
+    let mut latency = latency_histogram();
     let mut replies = Replies::default();
     let mut streams = Vec::new();
     let mut answered = Vec::new();

@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
             unfinished: connections.iter().filter(|c| c.left != Some(0)).count(),
             connections,
             buffer: vec![0; HEADER_MAX + READ_SIZE],
-            latency: tally::histogram(),
+            latency: tally::latency_histogram(),
             latency_ns: 0,
             replies: Replies::default(),
             begin,

@@ -179,11 +179,10 @@ impl Report {
     pub fn new(
         machine: Machine,
         options: Options,
-        mut commands: Vec<String>,
+        commands: Vec<String>,
         mut cells: Vec<Cell>,
     ) -> Report {
         cells.iter_mut().for_each(Cell::settle);
-        commands.dedup();
         Report { machine, options, commands, cells }
     }
 

@@ -65,17 +65,18 @@ pub struct PeerArgs {
 impl PeerArgs {
     /// The servers chosen. An error names what cannot be found.
     pub fn resolve(&self) -> Result<Vec<Peer>, String> {
+        let given: Vec<&Peer> = self.paths.iter().chain(&self.custom).collect();
         let mut known: Vec<Peer> = Vec::new();
         for (name, program, kind) in READY_MADE {
             let program = if program.is_empty() { env::current_exe().ok() } else { find(program) };
-            if let Some(program) = program {
-                known.push(Peer { name: name.to_owned(), kind, program, threads: None });
-            }
+            let found =
+                program.map(|program| Peer { name: name.to_owned(), kind, program, threads: None });
+            let own = given.iter().find(|peer| peer.name == name).map(|peer| (*peer).clone());
+            known.extend(own.or(found));
         }
-        for given in self.paths.iter().chain(&self.custom) {
-            match known.iter_mut().find(|peer| peer.name == given.name) {
-                Some(peer) => *peer = given.clone(),
-                None => known.push(given.clone()),
+        for peer in given {
+            if !known.iter().any(|other| other.name == peer.name) {
+                known.push(peer.clone());
             }
         }
         if self.servers.is_empty() {
@@ -116,11 +117,42 @@ impl Peer {
         })
     }
 
+    /// The name and the command with its places unfilled, for reports.
+    pub fn describe(&self, transport: Transport) -> String {
+        let line = self.line(&Setting::new(0, transport, 0));
+        let program = self.program.file_name().and_then(|name| name.to_str());
+        let line = match (line.split_once(' '), program) {
+            (Some((_, rest)), Some(program)) => format!("{program} {rest}"),
+            _ => line,
+        };
+        let threads = if self.threads == Some(1) { ", {threads} = 1" } else { "" };
+        format!("{}: `{line}`{threads}", self.name)
+    }
+
     /// The program and its arguments.
     pub fn command(&self, setting: &Setting) -> Result<(PathBuf, Vec<String>), String> {
         let setting =
             &Setting { threads: self.threads.unwrap_or(setting.threads), ..setting.clone() };
-        let line = match &self.kind {
+        let line = self.line(setting);
+        let mut words = shlex::split(&line)
+            .filter(|words| !words.is_empty())
+            .ok_or_else(|| format!("'{line}' is not a command: a quote is left open?"))?;
+        for word in &mut words {
+            *word = fill(word, setting);
+        }
+        let first = words.remove(0);
+        let program = match self.kind {
+            Kind::Custom(_) => PathBuf::from(first),
+            _ => self.program.clone(),
+        };
+        Ok((program, words))
+    }
+}
+
+impl Peer {
+    /// The command line; the first word of ready-made ones stands for the program.
+    fn line(&self, setting: &Setting) -> String {
+        match &self.kind {
             Kind::Custom(command) => command.clone(),
             Kind::Petrel => "petrel --port {port} --unixsocket {sock} --threads {threads} \
                  --maxclients {connections}"
@@ -135,19 +167,7 @@ impl Peer {
             Kind::Memcached => memcached(setting),
             Kind::FloorUring => floor("uring", setting),
             Kind::FloorEpoll => floor("epoll", setting),
-        };
-        let mut words = shlex::split(&line)
-            .filter(|words| !words.is_empty())
-            .ok_or_else(|| format!("'{line}' is not a command: a quote is left open?"))?;
-        for word in &mut words {
-            *word = fill(word, setting);
         }
-        let first = words.remove(0);
-        let program = match self.kind {
-            Kind::Custom(_) => PathBuf::from(first),
-            _ => self.program.clone(),
-        };
-        Ok((program, words))
     }
 }
 

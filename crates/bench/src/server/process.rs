@@ -18,6 +18,15 @@ use crate::sys;
 /// How long a server may take until it answers.
 const START_MAX: Duration = Duration::from_secs(20);
 
+/// Resident memory rests when so many readings...
+const READINGS: usize = 8;
+
+/// ...at this distance...
+const READ_EVERY: Duration = Duration::from_millis(250);
+
+/// ...differ by less than this share.
+const REST_TOLERANCE: f64 = 0.002;
+
 /// Longest path of a Unix socket, bytes (`sun_path` without its terminator).
 const SOCKET_PATH_MAX: usize = 107;
 
@@ -83,8 +92,6 @@ pub struct Server {
     peer: Peer,
     child: Child,
     endpoint: Endpoint,
-    /// The command line as it was run.
-    command: String,
     _directory: TempDir,
 }
 
@@ -111,9 +118,8 @@ impl Server {
             Transport::Unix => Endpoint::Unix(setting.socket.clone()),
             Transport::Tcp => Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, setting.port)),
         };
-        let command = format!("{} {}", program.display(), shlex_join(&words));
         let peer = peer.clone();
-        let mut server = Server { peer, child, endpoint, command, _directory: directory };
+        let mut server = Server { peer, child, endpoint, _directory: directory };
         server.wait_until_ready(&log)?;
         Ok(server)
     }
@@ -152,11 +158,6 @@ impl Server {
         self.child.id()
     }
 
-    /// The command line it was started with.
-    pub fn command(&self) -> &str {
-        &self.command
-    }
-
     /// Resident memory in bytes, counted page by page (the kernel's running totals may be off by
     /// some hundred kilobytes).
     pub fn rss(&self) -> Result<u64, String> {
@@ -165,6 +166,25 @@ impl Server {
         let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no line Rss"))
+    }
+
+    /// Resident memory once it has not moved for eight readings (two seconds), waited for at most
+    /// `limit`; and how long it took to come to rest.
+    pub fn rss_at_rest(&self, limit: Duration) -> Result<(u64, Duration), String> {
+        let begin = Instant::now();
+        let mut level = self.rss()?;
+        let mut moved = Duration::ZERO;
+        let mut still = 0;
+        while still < READINGS && begin.elapsed() < limit {
+            thread::sleep(READ_EVERY);
+            let now = self.rss()?;
+            if now.abs_diff(level) as f64 > level as f64 * REST_TOLERANCE {
+                (level, moved, still) = (now, begin.elapsed(), 0);
+            } else {
+                still += 1;
+            }
+        }
+        Ok((self.rss()?, moved))
     }
 
     /// Stops the process where it is, so that it uses no CPU until [`Server::resume`].
@@ -225,10 +245,6 @@ fn last_words(log: &Path) -> String {
         return "it printed nothing".to_owned();
     }
     lines[lines.len().saturating_sub(3)..].join(" | ")
-}
-
-fn shlex_join(words: &[String]) -> String {
-    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
 #[cfg(test)]

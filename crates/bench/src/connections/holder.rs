@@ -1,0 +1,298 @@
+//! A process that holds connections for the benchmark: one process cannot hold as many as a server
+//! with rings of its own can. Parent and holder exchange one JSON line each per step.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::{
+    self, Endpoint, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, Protocol, Share, Stream,
+    ValueSizes,
+};
+use crate::sys;
+
+/// Name of the hidden subcommand.
+pub const HOLDER: &str = "hold-connections";
+
+/// TCP connections that leave from one loopback address; the usual range has 28,000 ports.
+const PER_ADDRESS: usize = 20_000;
+
+/// How long a new connection may take to answer its PING.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// What a holder is to know of the server.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Target {
+    /// Path of the Unix socket, or else:
+    pub socket: Option<PathBuf>,
+    /// Port on 127.0.0.1.
+    pub port: u16,
+    /// Memcached's protocol instead of RESP.
+    pub memcached: bool,
+    /// Process of the server.
+    pub pid: u32,
+    /// Number of keys.
+    pub keys: u64,
+    /// Length of keys, bytes.
+    pub key_size: usize,
+    /// Smallest value, bytes.
+    pub value_min: u32,
+    /// Largest value, bytes.
+    pub value_max: u32,
+    /// Whether GET must find values of the right length.
+    pub check: bool,
+}
+
+/// A step.
+#[derive(Debug, Deserialize, Serialize)]
+enum Order {
+    /// Open so many more connections and send a PING over each; `first` is the number of the first
+    /// among those of all holders.
+    Open { count: usize, first: usize },
+    /// Send GET over the first `active` connections.
+    Run { active: usize, pipeline: usize, warmup_s: f64, seconds: f64, seed: u64 },
+}
+
+/// Its answer.
+#[derive(Debug, Deserialize, Serialize)]
+enum Answer {
+    Opened { count: usize, error: Option<String> },
+    Ran(Box<Part>),
+    Failed(String),
+}
+
+/// What one holder measured.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Part {
+    /// Replies.
+    pub operations: u64,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Latencies: nanoseconds and how often.
+    pub latency: Vec<(u64, u64)>,
+    /// CPU time of the holder, nanoseconds.
+    pub client_cpu_ns: u64,
+    /// CPU time of the server, nanoseconds.
+    pub server_cpu_ns: u64,
+    /// By Little's law; 1.0 is right.
+    pub little: Option<f64>,
+    /// Slowest over fastest connection.
+    pub slowest_to_fastest: f64,
+    /// Errors, misses and values of a wrong length.
+    pub bad_replies: u64,
+}
+
+/// A holder process, seen from the parent; killed when dropped.
+#[derive(Debug)]
+pub struct Holder {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    /// Connections open.
+    pub open: usize,
+}
+
+impl Holder {
+    /// Starts a holder without connections.
+    pub fn start(target: &Target) -> Result<Holder, String> {
+        let failed = |error: io::Error| format!("cannot start a client process: {error}");
+        let program = env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.arg(HOLDER).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = sys::die_with_parent(&mut command).spawn().map_err(failed)?;
+        let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("a client process has no pipes".to_owned());
+        };
+        let mut holder = Holder { child, orders, answers: BufReader::new(answers), open: 0 };
+        holder.tell(target)?;
+        Ok(holder)
+    }
+
+    /// Opens connections. Returns why it stopped early, if it did.
+    pub fn open(&mut self, count: usize, first: usize) -> Result<Option<String>, String> {
+        self.tell(&Order::Open { count, first })?;
+        match self.hear()? {
+            Answer::Opened { count, error } => {
+                self.open += count;
+                Ok(error)
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Begins a load; [`Holder::finish`] waits for its end.
+    pub fn begin(
+        &mut self,
+        active: usize,
+        pipeline: usize,
+        warmup_s: f64,
+        seconds: f64,
+        seed: u64,
+    ) -> Result<(), String> {
+        self.tell(&Order::Run { active, pipeline, warmup_s, seconds, seed })
+    }
+
+    /// What the load measured.
+    pub fn finish(&mut self) -> Result<Part, String> {
+        match self.hear()? {
+            Answer::Ran(part) => Ok(*part),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn tell(&mut self, message: &impl Serialize) -> Result<(), String> {
+        let mut line = serde_json::to_string(message).map_err(|error| error.to_string())?;
+        line.push('\n');
+        let sent = self.orders.write_all(line.as_bytes());
+        sent.map_err(|error| format!("a client process is gone: {error}"))
+    }
+
+    fn hear(&mut self) -> Result<Answer, String> {
+        let mut line = String::new();
+        match self.answers.read_line(&mut line) {
+            Ok(count) if count > 0 => serde_json::from_str(&line).map_err(|e| e.to_string()),
+            Ok(_) => Err("a client process ended".to_owned()),
+            Err(error) => Err(format!("a client process is gone: {error}")),
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn unexpected(answer: Answer) -> String {
+    match answer {
+        Answer::Failed(error) => error,
+        other => format!("a client process gave an unexpected answer: {other:?}"),
+    }
+}
+
+/// The holder's own side: carries out orders until its input ends.
+pub fn hold() -> Result<(), String> {
+    let mut lines = io::stdin().lock().lines();
+    let mut next = || lines.next().transpose().map_err(|error| error.to_string());
+    let Some(line) = next()? else { return Ok(()) };
+    let target: Target = serde_json::from_str(&line).map_err(|error| error.to_string())?;
+    let mut streams = Vec::new();
+    while let Some(line) = next()? {
+        let order: Order = serde_json::from_str(&line).map_err(|error| error.to_string())?;
+        let answer = match order {
+            Order::Open { count, first } => target.open(&mut streams, count, first),
+            Order::Run { active, pipeline, warmup_s, seconds, seed } => {
+                let extent = Extent::Window {
+                    warmup: Duration::from_secs_f64(warmup_s),
+                    length: Duration::from_secs_f64(seconds),
+                };
+                let run = target.load(&mut streams, active, pipeline, extent, seed);
+                run.unwrap_or_else(Answer::Failed)
+            }
+        };
+        let mut line = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
+        line.push('\n');
+        io::stdout().write_all(line.as_bytes()).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+impl Target {
+    fn protocol(&self) -> Protocol {
+        if self.memcached { Protocol::Memcached } else { Protocol::Resp }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        match &self.socket {
+            Some(path) => Endpoint::Unix(path.clone()),
+            None => Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)),
+        }
+    }
+
+    fn open(&self, streams: &mut Vec<Stream>, count: usize, first: usize) -> Answer {
+        for number in 0..count {
+            match self.open_one(first + number) {
+                Ok(stream) => streams.push(stream),
+                Err(error) => {
+                    return Answer::Opened { count: number, error: Some(error.to_string()) };
+                }
+            }
+        }
+        Answer::Opened { count, error: None }
+    }
+
+    fn open_one(&self, number: usize) -> io::Result<Stream> {
+        let source = 2 + number / PER_ADDRESS;
+        let source = Ipv4Addr::new(127, 0, (source >> 8) as u8, source as u8);
+        let mut stream = self.endpoint().connect(Some(source))?;
+        stream.set_read_timeout(ANSWER_MAX)?;
+        let request: &[u8] = if self.memcached { b"version\r\n" } else { b"*1\r\n$4\r\nPING\r\n" };
+        stream.write_all(request)?;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            line.extend(byte);
+            if line.len() > 200 {
+                break;
+            }
+        }
+        if line.starts_with(b"+PONG") || line.starts_with(b"VERSION") {
+            return Ok(stream);
+        }
+        Err(io::Error::other(String::from_utf8_lossy(&line).trim().to_owned()))
+    }
+
+    fn load(
+        &self,
+        streams: &mut Vec<Stream>,
+        active: usize,
+        pipeline: usize,
+        extent: Extent,
+        seed: u64,
+    ) -> Result<Answer, String> {
+        let idle = streams.split_off(active.min(streams.len()));
+        let plan = Plan {
+            endpoint: self.endpoint(),
+            protocol: self.protocol(),
+            operation: Operation::Get,
+            keys: KeySpace::new(self.keys, self.key_size)?,
+            order: KeyOrder::Random,
+            share: Share::All,
+            values: ValueSizes { min: self.value_min, max: self.value_max },
+            lengths: Lengths::ByKey,
+            check_lengths: self.check,
+            connections: streams.len(),
+            threads: 1,
+            pipeline,
+            extent,
+            rate: None,
+            server_pid: Some(self.pid),
+            seed,
+        };
+        let ran = load::run_over(&plan, std::mem::take(streams));
+        let (outcome, back) = ran.map_err(|error| error.to_string())?;
+        streams.extend(back.into_iter().chain(idle));
+        let recorded = outcome.latency.iter_recorded();
+        let replies = &outcome.replies;
+        let strange = if self.check { replies.misses + replies.wrong_lengths } else { 0 };
+        Ok(Answer::Ran(Box::new(Part {
+            operations: outcome.operations,
+            seconds: outcome.elapsed.as_secs_f64(),
+            latency: recorded
+                .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                .collect(),
+            client_cpu_ns: outcome.client_cpu_ns,
+            server_cpu_ns: outcome.server_cpu_ns.unwrap_or(0),
+            little: outcome.little,
+            slowest_to_fastest: outcome.slowest_to_fastest,
+            bad_replies: replies.errors + strange,
+        })))
+    }
+}
