@@ -218,7 +218,7 @@ fn run(world: &Arc<World>, threads: Vec<Box<dyn FnOnce(Worker) + Send>>) {
 
 #[test]
 fn any_mix_of_operations() {
-    explore_both(3000, || {
+    explore_both(2000, || {
         let body = |worker: Worker| (0..3).for_each(|_| worker.any());
         run(&World::new(), (0..4).map(|_| Box::new(body) as Box<_>).collect());
     });
@@ -226,7 +226,7 @@ fn any_mix_of_operations() {
 
 #[test]
 fn waiters_on_one_stripe_are_all_woken() {
-    explore_both(2000, || {
+    explore_both(1200, || {
         let world = World::new();
         let body = |worker: Worker| (0..2).for_each(|_| worker.single(0));
         run(&world, (0..4).map(|_| Box::new(body) as Box<_>).collect());
@@ -236,7 +236,7 @@ fn waiters_on_one_stripe_are_all_woken() {
 
 #[test]
 fn waiters_give_way_to_a_raiser_that_holds_their_stripes() {
-    explore_both(2000, || {
+    explore_both(1200, || {
         run(
             &World::new(),
             vec![
@@ -251,7 +251,7 @@ fn waiters_give_way_to_a_raiser_that_holds_their_stripes() {
 
 #[test]
 fn sleepers_on_one_stripe_all_give_way() {
-    explore_both(2000, || {
+    explore_both(1200, || {
         run(
             &World::new(),
             vec![
@@ -266,7 +266,7 @@ fn sleepers_on_one_stripe_all_give_way() {
 
 #[test]
 fn raisers_from_inside_and_outside_queue_up() {
-    explore_both(2000, || {
+    explore_both(1200, || {
         run(
             &World::new(),
             vec![
@@ -282,7 +282,7 @@ fn raisers_from_inside_and_outside_queue_up() {
 
 #[test]
 fn passes_come_and_go_while_an_intent_is_up() {
-    explore_both(2000, || {
+    explore_both(1200, || {
         let world = World::new();
         let visitor = |worker: Worker| {
             let world = Arc::clone(&worker.world);
