@@ -80,6 +80,9 @@ struct Connection {
     fill: Option<Box<Fill>>,
 }
 
+/// An idle connection takes less than a cache line.
+const _: () = assert!(Slab::<Connection>::ENTRY_BYTES <= 48);
+
 /// Why a connection closes after its output.
 #[derive(Clone, Copy)]
 enum Ending {

@@ -15,6 +15,9 @@ impl Slot {
     /// Generations fit 24 bits, so that a slot and an operation share one 64-bit kernel tag.
     pub(crate) const GENERATION_MASK: u32 = (1 << 24) - 1;
 
+    /// A slot that no connection ever has.
+    pub const NOWHERE: Slot = Slot { index: u32::MAX, generation: Self::GENERATION_MASK };
+
     pub(crate) fn new(index: u32, generation: u32) -> Slot {
         Slot { index, generation }
     }

@@ -146,7 +146,8 @@ pub trait Driver: Sized {
     fn read_into(&mut self, slot: Slot, buffer: Vec<u8>, count: usize);
 
     /// Stops reading from `slot`: backpressure on a peer whose commands cannot run now or who
-    /// does not take its output. At most one receive that was already under way is kept back.
+    /// does not take its output. What had been received already is kept for it, at most the receive
+    /// buffers of the driver (2 MiB).
     /// A peer that goes away meanwhile is reported once as [`Event::HungUp`].
     fn pause_reading(&mut self, slot: Slot);
 

@@ -22,6 +22,9 @@ struct Entry<T> {
 }
 
 impl<T: Default> Slab<T> {
+    /// What a value costs, live or free.
+    pub(crate) const ENTRY_BYTES: usize = size_of::<Entry<T>>();
+
     pub(crate) fn new() -> Slab<T> {
         Slab { chunks: Vec::new(), free: NONE, live: 0 }
     }

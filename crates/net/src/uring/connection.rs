@@ -4,6 +4,11 @@ use std::os::fd::OwnedFd;
 
 use crate::event::Why;
 use crate::outbox::Outbox;
+use crate::slab::Slab;
+
+/// With this many receives put off, a connection is not received from until they are reported:
+/// the buffers are shared.
+pub(super) const DEFERRED_MAX: u32 = 4;
 
 /// Kept small: a node holds tens of thousands of these. Boxes exist only while they are needed.
 #[derive(Default)]
@@ -35,6 +40,9 @@ pub(super) struct Connection {
     #[allow(clippy::box_collection)]
     pub(super) held: Option<Box<Vec<u8>>>,
 }
+
+/// An idle connection takes one cache line.
+const _: () = assert!(Slab::<Connection>::ENTRY_BYTES <= 64);
 
 /// The receive operation in the kernel; at most one.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -105,7 +113,8 @@ impl Connection {
     /// What the receive operation should be.
     #[inline]
     pub(super) fn wanted(&self) -> Receive {
-        if self.closing != Closing::Open || self.ended.is_some() {
+        let greedy = self.deferred >= DEFERRED_MAX;
+        if self.closing != Closing::Open || self.ended.is_some() || greedy {
             Receive::Idle
         } else if self.paused {
             if self.hung { Receive::Idle } else { Receive::Watch }

@@ -7,7 +7,7 @@ use io_uring::squeue::Flags;
 use io_uring::{cqueue, opcode};
 
 use super::buffers::GROUP;
-use super::connection::{Closing, Connection, Receive, Transmit};
+use super::connection::{Closing, Connection, DEFERRED_MAX, Receive, Transmit};
 use super::{TAG_RECEIVE, TAG_SEND, Target, Uring, tag};
 use crate::event::{Chunk, Event, Slot, Why};
 
@@ -93,7 +93,6 @@ impl Uring {
             let held = connection.held.get_or_insert_default();
             held.extend_from_slice(self.buffers.bytes(chunk));
             self.discard(Some(chunk));
-            self.unsettle(slot);
         } else if connection.deferred > 0 {
             self.defer(slot, chunk);
         } else if let Some(fill) = connection.fill.as_mut() {
@@ -141,7 +140,11 @@ impl Uring {
     fn defer(&mut self, slot: Slot, chunk: Chunk) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.deferred += 1;
+            let greedy = connection.deferred == DEFERRED_MAX;
             self.deferred.push((slot, chunk));
+            if greedy {
+                self.unsettle(slot);
+            }
         }
     }
 
@@ -150,15 +153,18 @@ impl Uring {
         if self.deferred.is_empty() {
             return;
         }
-        let deferred = take(&mut self.deferred);
+        let mut deferred = take(&mut self.deferred);
         for (slot, _) in &deferred {
             if let Some(connection) = self.connections.get_mut(*slot) {
                 connection.deferred = 0;
             }
         }
-        for (slot, chunk) in deferred {
+        for (slot, chunk) in deferred.drain(..) {
             self.deliver(slot, chunk, events);
         }
+        // Keeps the allocation, and what was deferred again.
+        deferred.append(&mut self.deferred);
+        self.deferred = deferred;
     }
 
     pub(super) fn settle_all(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
@@ -186,17 +192,16 @@ impl Uring {
             return self.cancel_all(slot);
         }
         let wanted = connection.wanted();
-        if connection.receive == wanted {
-            Ok(())
-        } else if connection.receive != Receive::Idle {
-            self.cancel_receive(slot)
-        } else if connection.has_backlog() && wanted != Receive::Watch {
-            // Earlier bytes first: more are not asked for until those are through.
-            self.unsettle(slot);
-            Ok(())
-        } else {
-            self.arm(slot, wanted)
+        if connection.receive != Receive::Idle {
+            return if connection.receive == wanted { Ok(()) } else { self.cancel_receive(slot) };
         }
+        // Earlier bytes first: more are not asked for until those are through.
+        let backlog = connection.deferred > 0 || connection.held.is_some() && !connection.paused;
+        if backlog && connection.closing == Closing::Open && wanted != Receive::Watch {
+            self.unsettle(slot);
+            return Ok(());
+        }
+        self.arm(slot, wanted)
     }
 
     fn report_held(&mut self, slot: Slot, events: &mut Vec<Event>) {

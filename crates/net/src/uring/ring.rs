@@ -97,10 +97,22 @@ impl Ring {
     }
 
     /// Moves all completions to `batch`, those included that did not fit the queue.
+    ///
+    /// # Errors
+    /// If the kernel had no memory to keep a completion: what the driver knows of its
+    /// connections can then no longer be trusted.
     #[inline]
     pub(super) fn take(&mut self, batch: &mut Vec<cqueue::Entry>) -> io::Result<()> {
         loop {
-            batch.extend(self.ring.completion());
+            let mut completions = self.ring.completion();
+            batch.extend(&mut completions);
+            if completions.overflow() != 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::OutOfMemory,
+                    "io_uring lost completions",
+                ));
+            }
+            drop(completions);
             if !self.ring.submission().cq_overflow() {
                 return Ok(());
             }

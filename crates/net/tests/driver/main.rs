@@ -38,6 +38,7 @@ macro_rules! suite {
             a_peer_that_leaves_while_paused_is_reported
             outputs_keep_their_order
             accept_failures_back_off
+            a_greedy_peer_does_not_starve_others
         );
     };
 }

@@ -495,3 +495,54 @@ pub fn accept_failures_back_off<D: Driver>(driver: D) {
     harness.turn(Duration::ZERO);
     harness.silence(Duration::from_millis(120));
 }
+
+pub fn a_greedy_peer_does_not_starve_others<D: Driver>(driver: D) {
+    const FLOOD: usize = 60_000_000;
+    const PINGS: usize = 100;
+    let mut harness = Harness::new(driver);
+    let greedy: Vec<_> = (0..4).map(|_| harness.connect().0).collect();
+    let (mut client, polite) = harness.connect();
+    let floods: Vec<_> = greedy
+        .into_iter()
+        .map(|mut peer| {
+            thread::spawn(move || {
+                let part = pattern(FLOOD / 60);
+                (0..60).for_each(|_| peer.write_all(&part).unwrap());
+            })
+        })
+        .collect();
+    let pinger = thread::spawn(move || {
+        for _ in 0..PINGS {
+            client.write_all(b"ping").unwrap();
+            client.read_exact(&mut [0; 4]).unwrap();
+        }
+    });
+    // Bytes of the flood between two answers to the polite client, which is ready most of the
+    // time: a starved one would see all of the flood pass.
+    let (mut flood, mut passed, mut pings, mut closed) = (0, 0, 0, 0);
+    let mut waits = Vec::new();
+    harness.until(|driver, event| {
+        match &event {
+            Event::Received { slot, .. } if *slot == polite => {
+                echo(driver, &event);
+                waits.push(passed);
+                passed = 0;
+                pings += 1;
+            }
+            Event::Received { chunk, .. } => {
+                flood += chunk.len();
+                passed += chunk.len();
+                assert!(chunk.len() <= 64 * 1024);
+            }
+            Event::Closed { .. } => closed += 1,
+            other => panic!("{other:?}"),
+        }
+        closed == 5
+    });
+    floods.into_iter().for_each(|thread| thread.join().unwrap());
+    pinger.join().unwrap();
+    assert_eq!((flood, pings), (4 * FLOOD, PINGS));
+    waits.sort_unstable();
+    let median = waits[PINGS / 2];
+    assert!(median < FLOOD / 4, "half of the answers came after {median} bytes of others");
+}
