@@ -88,7 +88,11 @@ impl CommandLine {
         self.load_from(&base, &mut std::io::stdin())
     }
 
-    fn load_from(&self, base: &Path, stdin: &mut dyn Read) -> Result<SharedConfig, ConfigError> {
+    pub(super) fn load_from(
+        &self,
+        base: &Path,
+        stdin: &mut dyn Read,
+    ) -> Result<SharedConfig, ConfigError> {
         let mut loader = Loader::new(base);
         if let Some(file) = &self.file {
             loader.file(file)?;

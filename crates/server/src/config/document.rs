@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::line;
 use super::table::{Group, Mutability, Param};
 use super::value::Rule;
 
@@ -20,8 +21,8 @@ pub fn help() -> String {
          \u{20} petrel /etc/petrel.conf --port 7000 --maxmemory 4gb\n\
          \u{20} petrel --port 0 --unixsocket /run/petrel.sock --threads 4\n\
          \u{20} echo 'maxmemory 128mb' | petrel -\n\n\
-         Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Values in brackets are the\n\
-         defaults; * marks what CONFIG SET can change while the server runs.\n",
+         Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Each parameter\n\
+         stands with its default; * marks what CONFIG SET can change while the server runs.\n",
     );
     for group in Group::ALL {
         let _ = write!(text, "\n{}\n", group.title());
@@ -59,7 +60,7 @@ pub fn markdown() -> String {
     for group in Group::ALL {
         let _ = write!(
             text,
-            "\n## {}\n\n| parameter | default | values | runtime | |\n|---|---|---|---|---|\n",
+            "\n## {}\n\n| parameter | default | values | runtime | meaning |\n|---|---|---|---|---|\n",
             group.title()
         );
         for param in group.params() {
@@ -92,25 +93,17 @@ pub fn default_file() -> String {
 
 fn help_entry(text: &mut String, param: &Param) {
     let mark = if param.mutability == Mutability::AtStart { ' ' } else { '*' };
-    let title = format!("{mark} --{} {}", param.name, placeholder(&param.rule));
-    let mut about = format!("{} [{}]", param.help, shown_default(param));
-    if let Rule::OneOf(words) = param.rule {
-        about = format!("{}: {} [{}]", param.help, words.join(", "), shown_default(param));
-    }
+    let title = format!("{mark} --{} {}", param.name, shown_default(param));
+    let mut about = described(param);
     if let [alias] = param.aliases {
         let _ = write!(about, " (also --{alias})");
     }
     let mut lines = wrap(&about, HELP_WIDTH - HELP_INDENT).into_iter();
-    let padded = title.chars().count() < HELP_INDENT - 1;
-    match padded {
-        true => {
-            let first = lines.next().unwrap_or_default();
-            let _ = writeln!(text, "{title:HELP_INDENT$}{first}");
-        }
-        false => {
-            let _ = writeln!(text, "{title}");
-        }
-    }
+    let beside = if title.len() + 2 > HELP_INDENT { None } else { lines.next() };
+    let _ = match beside {
+        Some(first) => writeln!(text, "{title:HELP_INDENT$}{first}"),
+        None => writeln!(text, "{title}"),
+    };
     for line in lines {
         let _ = writeln!(text, "{:HELP_INDENT$}{line}", "");
     }
@@ -135,39 +128,27 @@ fn markdown_row(text: &mut String, param: &Param) {
 
 fn file_entry(param: &'static Param) -> String {
     let mut entry = String::new();
-    let about = match param.rule {
-        Rule::OneOf(words) => format!("{}: {}.", param.help, words.join(", ")),
-        _ => format!("{}.", param.help),
-    };
-    for line in wrap(&about, 77) {
+    for line in wrap(&format!("{}.", described(param)), 77) {
         let _ = writeln!(entry, "# {line}");
     }
-    let quoted = if param.rule.is_list() && !param.default.is_empty() {
-        param.default.into()
-    } else {
-        String::from_utf8_lossy(&super::line::quote(param.default.as_bytes())).into_owned()
-    };
-    let _ = writeln!(entry, "#\n# {} {quoted}", param.name);
+    let _ = writeln!(entry, "#\n# {} {}", param.name, shown_default(param));
     entry
 }
 
-fn shown_default(param: &Param) -> &'static str {
-    if param.default.is_empty() { "\"\"" } else { param.default }
+/// The default as it would be typed.
+fn shown_default(param: &Param) -> String {
+    match param.rule.is_list() && !param.default.is_empty() {
+        true => param.default.to_owned(),
+        false => String::from_utf8_lossy(&line::quote(param.default.as_bytes())).into_owned(),
+    }
 }
 
-fn placeholder(rule: &Rule) -> &'static str {
-    match rule {
-        Rule::YesNo => "yes|no",
-        Rule::OnlyNo(_) => "no",
-        Rule::Number { .. } | Rule::Clamped { .. } | Rule::PowerOfTwo { .. } => "N",
-        Rule::Octal { .. } => "MODE",
-        Rule::Memory { .. } => "SIZE",
-        Rule::MemoryOrPercent => "SIZE|N%",
-        Rule::OneOf(_) => "WORD",
-        Rule::Path | Rule::SocketPath => "PATH",
-        Rule::Directory => "DIR",
-        Rule::Password | Rule::Template => "TEXT",
-        Rule::List(_) => "...",
+/// The help in plain text, with the words to choose from.
+fn described(param: &Param) -> String {
+    let help = param.help.replace('`', "'");
+    match param.rule {
+        Rule::OneOf(words) => format!("{help} ({})", words.join(", ")),
+        _ => help,
     }
 }
 
@@ -187,4 +168,60 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 const HELP_WIDTH: usize = 100;
-const HELP_INDENT: usize = 38;
+const HELP_INDENT: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, PARAMS};
+
+    /// Compares a generated file with the one in the repository. With `PETREL_REGENERATE` set, it
+    /// writes the file instead.
+    fn assert_checked_in(path: &str, generated: &str) {
+        let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("PETREL_REGENERATE").is_some() {
+            std::fs::write(&path, generated).unwrap();
+        }
+        let present = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            present == generated,
+            "{path} is out of date: PETREL_REGENERATE=1 cargo test -p petrel-server config"
+        );
+    }
+
+    #[test]
+    fn the_reference_is_up_to_date() {
+        assert_checked_in("docs/configuration.md", &markdown());
+    }
+
+    #[test]
+    fn the_default_file_is_up_to_date() {
+        assert_checked_in("petrel.conf", &default_file());
+    }
+
+    #[test]
+    fn the_default_file_holds_every_default_once_uncommented() {
+        let text = default_file();
+        let directives: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# "))
+            .filter_map(|line| line::split(line.as_bytes()).ok())
+            .filter(|args| PARAMS.iter().any(|p| args[0] == p.name.as_bytes()))
+            .collect();
+        assert_eq!(directives.len(), PARAMS.len());
+        let mut config = Config::default();
+        for args in directives {
+            Param::find(&args[0]).unwrap().update(&mut config, &args[1..]).unwrap();
+        }
+        assert!(config == Config::default());
+    }
+
+    #[test]
+    fn every_text_lists_every_parameter_and_fits_the_screen() {
+        for param in PARAMS {
+            assert!(help().contains(&format!(" --{} ", param.name)), "{}", param.name);
+            assert!(markdown().contains(&format!("| `{}`", param.name)), "{}", param.name);
+        }
+        assert!(help().lines().all(|line| line.chars().count() <= HELP_WIDTH));
+    }
+}

@@ -68,19 +68,21 @@ Network {
     tcp_backlog: u32 = "tcp-backlog", Number { min: 0, max: I32_MAX }, "511", AtStart,
         "Length of the queue of connections not yet accepted; the kernel caps it at net.core.somaxconn";
     tcp_keepalive: u32 = "tcp-keepalive", Number { min: 0, max: I32_MAX }, "300", Runtime,
-        "Seconds of silence after which a TCP connection is probed; 0 never probes";
+        "Seconds of silence before a TCP connection is probed; 0 never";
     timeout: u32 = "timeout", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Seconds after which an idle client is closed; 0 keeps it for ever";
+        "Seconds after which an idle client is closed; 0 never closes";
     protected_mode: bool = "protected-mode", YesNo, "yes", Runtime,
-        "Refuse clients from other hosts as long as no password is set";
+        "Refuse clients from other hosts while no password is set";
 }
 Security {
     requirepass: Secret = "requirepass", Password, "", Runtime,
-        "Password that clients must give with AUTH; empty asks for none";
-    enable_protected_configs: Permission = "enable-protected-configs", OneOf(Permission::NAMES), "no", AtStart,
-        "Who may change protected parameters with CONFIG SET: nobody, everybody, or local connections";
-    enable_debug_command: Permission = "enable-debug-command", OneOf(Permission::NAMES), "no", AtStart,
-        "Who may use DEBUG: nobody, everybody, or local connections";
+        "Password that clients give with AUTH; empty asks for none";
+    enable_protected_configs: Permission = "enable-protected-configs",
+        OneOf(Permission::NAMES), "no", AtStart,
+        "Who may change protected parameters with CONFIG SET";
+    enable_debug_command: Permission = "enable-debug-command",
+        OneOf(Permission::NAMES), "no", AtStart,
+        "Who may use DEBUG; local is a Unix socket or the loopback address";
 }
 Threads {
     threads: u32 = "threads" aka "io-threads", Number { min: 0, max: 1024 }, "0", AtStart,
@@ -97,29 +99,34 @@ Clients {
         "Clients connected at once; more are refused";
     maxmemory_clients: ClientMemory = "maxmemory-clients", MemoryOrPercent, "0", Runtime,
         "Memory of all clients together, in bytes or percent of maxmemory, before the largest are closed; 0 is no limit";
-    client_output_buffer_limit: OutputBufferLimits = "client-output-buffer-limit", List("class hard soft seconds"),
+    client_output_buffer_limit: OutputBufferLimits = "client-output-buffer-limit",
+        List("class hard soft seconds"),
         "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", Runtime,
-        "Close a client whose unsent replies pass the hard limit, or the soft one for so many seconds; 0 is no limit";
-    client_query_buffer_limit: u64 = "client-query-buffer-limit", Memory { min: MB, max: i64::MAX as u64 }, "1gb", Runtime,
+        "Per class of clients, unsent bytes that close one: at once, or after so many seconds; 0 is no limit";
+    client_query_buffer_limit: u64 = "client-query-buffer-limit",
+        Memory { min: MB, max: i64::MAX as u64 }, "1gb", Runtime,
         "Largest request of a client still being received";
-    proto_max_bulk_len: u64 = "proto-max-bulk-len", Memory { min: MB, max: i64::MAX as u64 }, "512mb", Runtime,
-        "Largest single argument of a request, and so the largest string";
+    proto_max_bulk_len: u64 = "proto-max-bulk-len",
+        Memory { min: MB, max: i64::MAX as u64 }, "512mb", Runtime,
+        "Largest argument of a request, and so the largest string";
 }
 Keyspace {
     databases: u32 = "databases", Number { min: 1, max: 65536 }, "16", AtStart,
         "Number of databases that SELECT can choose from";
     maxmemory: u64 = "maxmemory", MEMORY, "0", Runtime,
-        "Memory that data may take; at the limit maxmemory-policy applies; 0 is no limit";
-    maxmemory_policy: MaxmemoryPolicy = "maxmemory-policy", OneOf(MaxmemoryPolicy::NAMES), "noeviction", Runtime,
-        "What gives way when maxmemory is reached: all keys, those that expire, or the write itself";
+        "Bytes of data at which maxmemory-policy applies; 0 is no limit";
+    maxmemory_policy: MaxmemoryPolicy = "maxmemory-policy",
+        OneOf(MaxmemoryPolicy::NAMES), "noeviction", Runtime,
+        "What gives way at maxmemory: any key, a key that expires, or the write itself";
     maxmemory_samples: u32 = "maxmemory-samples", Number { min: 1, max: 64 }, "5", Runtime,
         "Keys compared for each eviction by a sampled policy; more is more exact and slower";
-    maxmemory_eviction_tenacity: u32 = "maxmemory-eviction-tenacity", Number { min: 0, max: 100 }, "10", Runtime,
+    maxmemory_eviction_tenacity: u32 = "maxmemory-eviction-tenacity",
+        Number { min: 0, max: 100 }, "10", Runtime,
         "How long a command may be delayed by evictions: 0 least, 10 balanced, 100 until below the limit";
     lfu_log_factor: u32 = "lfu-log-factor", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "How much harder the LFU counter is to raise the higher it stands";
+        "How much harder an LFU counter is to raise as it grows";
     lfu_decay_time: u32 = "lfu-decay-time", Number { min: 0, max: I32_MAX }, "1", Runtime,
-        "Minutes after which an unused key's LFU counter drops by one; 0 never drops it";
+        "Minutes without use after which an LFU counter drops; 0 never";
     active_expire_effort: u32 = "active-expire-effort", Number { min: 1, max: 10 }, "1", Runtime,
         "Work put into finding expired keys that nobody reads: 1 least, 10 most";
     lazyfree_lazy_eviction: bool = "lazyfree-lazy-eviction", YesNo, "yes", Runtime,
@@ -127,93 +134,122 @@ Keyspace {
     lazyfree_lazy_expire: bool = "lazyfree-lazy-expire", YesNo, "yes", Runtime,
         "Free expired values in the background";
     lazyfree_lazy_server_del: bool = "lazyfree-lazy-server-del", YesNo, "yes", Runtime,
-        "Free in the background what a command overwrites, as RENAME does";
+        "Free in the background what a command overwrites";
     lazyfree_lazy_user_del: bool = "lazyfree-lazy-user-del", YesNo, "yes", Runtime,
         "Let DEL free in the background, as UNLINK does";
     lazyfree_lazy_user_flush: bool = "lazyfree-lazy-user-flush", YesNo, "yes", Runtime,
         "Let FLUSHDB and FLUSHALL free in the background unless they say SYNC";
     activedefrag: bool = "activedefrag", YesNo, "yes", Runtime,
         "Move values together so that memory freed inside pages returns to the system";
-    active_defrag_ignore_bytes: u64 = "active-defrag-ignore-bytes", Memory { min: 1, max: i64::MAX as u64 }, "100mb", Runtime,
+    active_defrag_ignore_bytes: u64 = "active-defrag-ignore-bytes",
+        Memory { min: 1, max: i64::MAX as u64 }, "100mb", Runtime,
         "Waste below which nothing is moved";
-    active_defrag_threshold_lower: u32 = "active-defrag-threshold-lower", Number { min: 0, max: 1000 }, "10", Runtime,
+    active_defrag_threshold_lower: u32 = "active-defrag-threshold-lower",
+        Number { min: 0, max: 1000 }, "10", Runtime,
         "Waste in percent of live data at which moving starts";
-    active_defrag_threshold_upper: u32 = "active-defrag-threshold-upper", Number { min: 0, max: 1000 }, "100", Runtime,
-        "Waste in percent of live data at which moving takes its largest share of time";
-    active_defrag_cycle_min: u32 = "active-defrag-cycle-min", Number { min: 1, max: 99 }, "1", Runtime,
-        "Share of a thread's time in percent for moving, at the lower threshold";
-    active_defrag_cycle_max: u32 = "active-defrag-cycle-max", Number { min: 1, max: 99 }, "25", Runtime,
-        "Share of a thread's time in percent for moving, at the upper threshold";
+    active_defrag_threshold_upper: u32 = "active-defrag-threshold-upper",
+        Number { min: 0, max: 1000 }, "100", Runtime,
+        "Waste in percent of live data at which moving is fastest";
+    active_defrag_cycle_min: u32 = "active-defrag-cycle-min",
+        Number { min: 1, max: 99 }, "1", Runtime,
+        "Percent of a thread's time for moving, at the lower threshold";
+    active_defrag_cycle_max: u32 = "active-defrag-cycle-max",
+        Number { min: 1, max: 99 }, "25", Runtime,
+        "Percent of a thread's time for moving, at the upper threshold";
 }
 Encodings {
     hash_max_listpack_entries: u64 = "hash-max-listpack-entries" aka "hash-max-ziplist-entries",
         Number { min: 0, max: i64::MAX }, "512", Runtime,
-        "Fields up to which a hash stays in its compact form";
-    hash_max_listpack_value: u64 = "hash-max-listpack-value" aka "hash-max-ziplist-value", Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
-        "Bytes of a field or value up to which a hash stays in its compact form";
+        "Fields up to which a hash stays compact";
+    hash_max_listpack_value: u64 = "hash-max-listpack-value" aka "hash-max-ziplist-value",
+        Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
+        "Bytes of a field or value up to which a hash stays compact";
     list_max_listpack_size: i32 = "list-max-listpack-size" aka "list-max-ziplist-size",
         Number { min: i32::MIN as i64, max: I32_MAX }, "-2", Runtime,
         "Size of a list node: a count of elements, or -1 to -5 for 4, 8, 16, 32, 64 kB";
     list_compress_depth: u32 = "list-compress-depth", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Nodes at each end of a list that are never compressed; 0 compresses none";
-    set_max_intset_entries: u64 = "set-max-intset-entries", Number { min: 0, max: i64::MAX }, "512", Runtime,
+        "Nodes at each end of a list left plain; 0 compresses none";
+    set_max_intset_entries: u64 = "set-max-intset-entries",
+        Number { min: 0, max: i64::MAX }, "512", Runtime,
         "Members up to which a set of integers stays a sorted array";
-    set_max_listpack_entries: u64 = "set-max-listpack-entries", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Members up to which a set stays in its compact form";
-    set_max_listpack_value: u64 = "set-max-listpack-value", Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
-        "Bytes of a member up to which a set stays in its compact form";
+    set_max_listpack_entries: u64 = "set-max-listpack-entries",
+        Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Members up to which a set stays compact";
+    set_max_listpack_value: u64 = "set-max-listpack-value",
+        Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
+        "Bytes of a member up to which a set stays compact";
     zset_max_listpack_entries: u64 = "zset-max-listpack-entries" aka "zset-max-ziplist-entries",
         Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Members up to which a sorted set stays in its compact form";
-    zset_max_listpack_value: u64 = "zset-max-listpack-value" aka "zset-max-ziplist-value", Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
-        "Bytes of a member up to which a sorted set stays in its compact form";
-    stream_node_max_bytes: u64 = "stream-node-max-bytes", Memory { min: 0, max: i64::MAX as u64 }, "4096", Runtime,
+        "Members up to which a sorted set stays compact";
+    zset_max_listpack_value: u64 = "zset-max-listpack-value" aka "zset-max-ziplist-value",
+        Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
+        "Bytes of a member up to which a sorted set stays compact";
+    stream_node_max_bytes: u64 = "stream-node-max-bytes",
+        Memory { min: 0, max: i64::MAX as u64 }, "4096", Runtime,
         "Bytes of a stream node; 0 is no limit";
-    stream_node_max_entries: u64 = "stream-node-max-entries", Number { min: 0, max: i64::MAX }, "100", Runtime,
+    stream_node_max_entries: u64 = "stream-node-max-entries",
+        Number { min: 0, max: i64::MAX }, "100", Runtime,
         "Entries of a stream node; 0 is no limit";
-    hll_sparse_max_bytes: u64 = "hll-sparse-max-bytes", Memory { min: 0, max: i64::MAX as u64 }, "3000", Runtime,
-        "Bytes up to which a HyperLogLog stays in its sparse form";
+    hll_sparse_max_bytes: u64 = "hll-sparse-max-bytes",
+        Memory { min: 0, max: i64::MAX as u64 }, "3000", Runtime,
+        "Bytes up to which a HyperLogLog stays sparse";
 }
 Observability {
     loglevel: LogLevel = "loglevel", OneOf(LogLevel::NAMES), "notice", Runtime,
         "Least severe message that is logged";
     logfile: Option<PathBuf> = "logfile", Path, "", AtStart,
         "File to log to; empty logs to standard output";
-    slowlog_log_slower_than: i64 = "slowlog-log-slower-than", Number { min: -1, max: i64::MAX }, "10000", Runtime,
+    slowlog_log_slower_than: i64 = "slowlog-log-slower-than",
+        Number { min: -1, max: i64::MAX }, "10000", Runtime,
         "Microseconds from which a command enters the slow log; 0 records all, -1 none";
     slowlog_max_len: u64 = "slowlog-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
         "Entries that the slow log keeps";
-    latency_monitor_threshold: u64 = "latency-monitor-threshold", Number { min: 0, max: i64::MAX }, "0", Runtime,
-        "Milliseconds from which an event is recorded for LATENCY; 0 records none";
+    latency_monitor_threshold: u64 = "latency-monitor-threshold",
+        Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Milliseconds from which LATENCY records an event; 0 records none";
     latency_tracking: bool = "latency-tracking", YesNo, "yes", Runtime,
         "Keep a histogram of the latency of each command";
-    latency_tracking_info_percentiles: Percentiles = "latency-tracking-info-percentiles", List("percentiles"), "50 99 99.9", Runtime,
-        "Percentiles of those histograms that INFO latencystats shows";
+    latency_tracking_info_percentiles: Percentiles = "latency-tracking-info-percentiles",
+        List("percentiles"), "50 99 99.9", Runtime,
+        "Percentiles that INFO latencystats shows for each command";
 }
 Process {
     dir: PathBuf = "dir", Directory, "./", Protected,
-        "Working directory; relative paths of other parameters start here";
+        "Working directory, where relative paths start";
     daemonize: bool = "daemonize", YesNo, "no", AtStart,
         "Leave the terminal and run in the background";
     supervised: Supervised = "supervised", OneOf(Supervised::NAMES), "no", AtStart,
-        "Tell upstart or systemd when the server is ready; auto finds out which from the environment";
+        "Supervisor to tell when the server is ready; auto looks at the environment";
     pidfile: Option<PathBuf> = "pidfile", Path, "", AtStart,
         "File that holds the process id while the server runs";
     set_proc_title: bool = "set-proc-title", YesNo, "yes", AtStart,
         "Show the server's address in process listings";
-    proc_title_template: ProcTitleTemplate = "proc-title-template", Template, "{title} {listen-addr} {server-mode}", Runtime,
-        "That title; {title} {listen-addr} {server-mode} {port} {tls-port} {unixsocket} {config-file} are filled in";
+    proc_title_template: ProcTitleTemplate = "proc-title-template",
+        Template, "{title} {listen-addr} {server-mode}", Runtime,
+        "Title in process listings; also knows {port} {tls-port} {unixsocket} {config-file}";
     hz: u32 = "hz", Clamped { min: 1, max: 500 }, "10", Runtime,
         "Rounds of background work per second";
     dynamic_hz: bool = "dynamic-hz", YesNo, "yes", Runtime,
-        "Make these rounds more frequent while many clients are connected";
+        "Do background work more often while many clients are connected";
 }
 Compatibility {
     save: SavePoints = "save", List("\"\""), "", Runtime,
-        "Snapshots are not in this version: only the empty value is accepted";
-    appendonly: bool = "appendonly", OnlyNo("data is kept in memory only in this version of Petrel, appendonly must be 'no'"), "no", Runtime,
-        "The append-only file is not in this version: only `no` is accepted";
+        "Snapshots are not in this version; it can only be empty";
+    appendonly: bool = "appendonly",
+        OnlyNo("data is kept in memory only in this version of Petrel, appendonly must be 'no'"), "no", Runtime,
+        "An append-only file is not in this version; it can only be no";
     always_show_logo: bool = "always-show-logo", YesNo, "no", AtStart,
-        "Accepted and ignored: Petrel draws no logo";
+        "Accepted and ignored; Petrel draws no logo";
 }
+}
+
+impl Config {
+    /// Worker threads to start: `threads`, or what the process may use of the machine (its CPU
+    /// affinity and cgroup quota considered).
+    pub fn worker_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads as usize,
+        }
+    }
 }

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Problem, Source, reason};
@@ -54,7 +54,10 @@ pub(super) fn rewrite(file: &ConfigFile, config: &Config) -> Result<(), RewriteE
         }
     };
     let new = compose(&old, config, file).map_err(RewriteError::Broken)?;
-    replace(&path, &new).map_err(RewriteError::Io)
+    match new == old {
+        true => Ok(()),
+        false => replace(&path, &new).map_err(RewriteError::Io),
+    }
 }
 
 /// The text of the rewritten file.
@@ -154,12 +157,16 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 fn write_synced(temporary: &Path, original: &Path, text: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
     // It may hold the password: nobody else may read it before it has the original's mode.
     let mut options = File::options();
     let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
-    let mode = fs::metadata(original).map_or(NEW_FILE_MODE, |meta| meta.permissions().mode());
-    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+    let mut mode = NEW_FILE_MODE;
+    if let Ok(metadata) = fs::metadata(original) {
+        mode = metadata.permissions().mode() & 0o777;
+        // Only root can give a file away; for others it stays the server's own.
+        let _ = std::os::unix::fs::fchown(&file, Some(metadata.uid()), Some(metadata.gid()));
+    }
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.write_all(text)?;
     file.sync_all()
 }

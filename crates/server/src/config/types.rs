@@ -6,7 +6,9 @@ use super::value::{Invalid, Rule, Value, memory_text, parse_decimal, parse_memor
 
 /// Defines an enum whose variants are the words an operator writes.
 macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident { $( $(#[$variant_doc:meta])* $variant:ident = $text:literal, )+ }) => {
+    ($(#[$doc:meta])* $name:ident {
+        $( $(#[$variant_doc:meta])* $variant:ident = $text:literal, )+
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         pub enum $name { $( $(#[$variant_doc])* $variant, )+ }
@@ -26,7 +28,8 @@ macro_rules! choice {
         impl Value for $name {
             fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
                 let text = single(args)?;
-                let found = Self::ALL.iter().find(|v| v.name().as_bytes().eq_ignore_ascii_case(text));
+                let spelled = |v: &&Self| v.name().as_bytes().eq_ignore_ascii_case(text);
+                let found = Self::ALL.iter().find(spelled);
                 found.copied().ok_or_else(|| {
                     Invalid::from(format!(
                         "argument(s) must be one of the following: {}",
@@ -61,7 +64,7 @@ choice! {
         AllkeysRandom = "allkeys-random",
         /// Evict nothing; writes that need memory fail.
         Noeviction = "noeviction",
-        /// Evict by SIEVE: a hand passes over the keys and takes those not read since its last pass.
+        /// Evict by SIEVE: a hand passes over the keys and takes those not read since it came by.
         AllkeysSieve = "allkeys-sieve",
         /// Evict by S3-FIFO: a small queue for newcomers, a main queue for keys read again.
         AllkeysS3fifo = "allkeys-s3fifo",
@@ -471,3 +474,94 @@ fn or_empty(words: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
 }
 
 const PROC_TITLE_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: Rule = Rule::List("");
+
+    fn args(line: &str) -> Vec<Vec<u8>> {
+        line.split(' ').filter(|word| !word.is_empty()).map(|word| word.into()).collect()
+    }
+
+    fn shown<T: Value>(value: &T) -> String {
+        String::from_utf8(value.text(&LIST)).unwrap()
+    }
+
+    #[test]
+    fn addresses_may_be_optional() {
+        let bind = BindAddresses::parse(&LIST, &args("127.0.0.1 -::1")).unwrap();
+        let optional: Vec<_> = bind.iter().map(|a| (a.optional, a.address.as_str())).collect();
+        assert_eq!(optional, [(false, "127.0.0.1"), (true, "::1")]);
+        assert_eq!(shown(&bind), "127.0.0.1 -::1");
+        assert!(BindAddresses::parse(&LIST, &[Vec::new()]).unwrap().is_empty());
+        assert!(BindAddresses::parse(&LIST, &args("-")).is_err());
+        assert!(BindAddresses::parse(&LIST, &vec![b"::".to_vec(); 16]).is_ok());
+        assert!(BindAddresses::parse(&LIST, &vec![b"::".to_vec(); 17]).is_err());
+    }
+
+    #[test]
+    fn a_limit_on_client_memory_may_follow_maxmemory() {
+        let parse = |text: &str| ClientMemory::parse(&LIST, &args(text)).unwrap();
+        assert_eq!(parse("10%").limit_bytes(1000), Some(100));
+        assert_eq!(parse("100%").limit_bytes(u64::MAX), Some(u64::MAX));
+        assert_eq!(parse("10%").limit_bytes(0), None);
+        assert_eq!(parse("1kb").limit_bytes(0), Some(1024));
+        assert_eq!(parse("0").limit_bytes(1000), None);
+        assert_eq!((shown(&parse("5%")), shown(&parse("1mb"))), ("5%".into(), "1048576".into()));
+    }
+
+    #[test]
+    fn output_limits_change_only_the_classes_named() {
+        let mut limits = OutputBufferLimits::default();
+        limits.update(&LIST, &args("normal 1mb 2kb 3 Replica 4 5 6")).unwrap();
+        limits.update(&LIST, &args("normal 7 8 9")).unwrap();
+        assert_eq!(shown(&limits), "normal 7 8 9 slave 4 5 6 pubsub 0 0 0");
+        let before = limits;
+        assert!(limits.update(&LIST, &args("normal 0 0 0 pubsub 1 2 x")).is_err());
+        assert_eq!(limits, before);
+    }
+
+    #[test]
+    fn percentiles_show_at_most_six_decimals() {
+        let text = "99.99999 0.0 50.10 12.123456789 1e1 -0";
+        let percentiles = Percentiles::parse(&LIST, &args(text)).unwrap();
+        assert_eq!(shown(&percentiles), "99.99999 0 50.1 12.123457 10 0");
+        for bad in ["101", "-1", "abc", "nan", "inf"] {
+            assert!(Percentiles::parse(&LIST, &args(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_title_knows_its_variables() {
+        let parse = |text: &str| ProcTitleTemplate::parse(&LIST, &[text.into()]);
+        let template = parse("{title} on {port}{unixsocket}").unwrap();
+        let title = template.render(|name| match name {
+            "unixsocket" => String::new(),
+            other => other.to_uppercase(),
+        });
+        assert_eq!(title, "TITLE on PORT");
+        for bad in ["{foo}", "{title", "{}", "a{{title}}"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_no_save_points_are_possible() {
+        let parse = |args: &[Vec<u8>]| SavePoints::parse(&LIST, args).map_err(|e| e.to_string());
+        assert!(parse(&[Vec::new()]).is_ok());
+        assert!(parse(&args("900 1 300 10")).unwrap_err().contains("memory only"));
+        for bad in ["900", "0 1", "900 x"] {
+            assert_eq!(parse(&args(bad)).unwrap_err(), "Invalid save parameters");
+        }
+    }
+
+    #[test]
+    fn permissions() {
+        let allowed = |p: Permission| (p.allows(true), p.allows(false));
+        assert_eq!(allowed(Permission::No), (false, false));
+        assert_eq!(allowed(Permission::Local), (true, false));
+        assert_eq!(allowed(Permission::Yes), (true, true));
+    }
+}
