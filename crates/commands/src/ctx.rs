@@ -4,7 +4,7 @@ use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Session;
-use petrel_keyspace::{BLOB_MIN, Key, Value};
+use petrel_keyspace::{BLOB_MIN, Cleared, Key, Value};
 use petrel_resp::Reply;
 use std::any::Any;
 
@@ -40,6 +40,9 @@ pub trait Host {
 
     /// `client-query-buffer-limit`: bytes that one client may have queued.
     fn query_buffer_limit(&self) -> usize;
+
+    /// Frees what an asynchronous flush removed, on a thread that has time for it.
+    fn discard(&mut self, cleared: Cleared);
 }
 
 impl<'a> Ctx<'a> {

@@ -18,12 +18,26 @@ pub struct Session {
     pub authenticated: bool,
     /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
     pub no_touch: bool,
+    /// What becomes of replies (`CLIENT REPLY`).
+    pub replies: Replies,
     /// Set while `EXEC` runs the queued commands.
     pub in_exec: bool,
     /// The connection is to be closed once its output is written.
     pub close: bool,
     /// An open `MULTI`, or watched keys.
     pub transaction: Option<Box<Transaction>>,
+}
+
+/// What becomes of the replies of a connection.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Replies {
+    /// They are sent.
+    #[default]
+    On,
+    /// They are dropped.
+    Off,
+    /// The next one is dropped: set by the command before it.
+    SkipNext,
 }
 
 /// An open transaction, or watched keys waiting for one.
@@ -59,6 +73,7 @@ impl Session {
             protocol: Protocol::Resp2,
             authenticated,
             no_touch: false,
+            replies: Replies::On,
             in_exec: false,
             close: false,
             transaction: None,

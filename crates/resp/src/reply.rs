@@ -21,6 +21,9 @@ pub enum Protocol {
 pub trait Reply {
     /// The protocol whose shapes the reader expects: a few commands answer differently in each.
     fn protocol(&self) -> Protocol;
+    /// Writes in another protocol from here on (`HELLO` answers in the one it chose). Writers that have no protocol
+    /// of their own ignore it.
+    fn set_protocol(&mut self, protocol: Protocol);
     /// `+text`; `text` holds no CR or LF.
     fn simple(&mut self, text: &str);
     /// `-text`; starts with the code (`ERR`, `WRONGTYPE`); CR and LF are replaced by spaces.

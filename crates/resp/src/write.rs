@@ -29,11 +29,6 @@ impl<'o> RespWriter<'o> {
         Self { bytes, shared, protocol }
     }
 
-    /// Changes the protocol from the next reply on, as `HELLO` does before it answers.
-    pub fn set_protocol(&mut self, protocol: Protocol) {
-        self.protocol = protocol;
-    }
-
     /// Header of an attribute of `len` pairs, which precedes the reply it is about.
     ///
     /// RESP2 has no attributes: returns false there, writes nothing, and the pairs must be left out.
@@ -59,6 +54,10 @@ impl<'o> RespWriter<'o> {
 }
 
 impl Reply for RespWriter<'_> {
+    fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
     #[inline]
     fn protocol(&self) -> Protocol {
         self.protocol

@@ -1,3 +1,15 @@
-//! See the package description.
+//! Petrel's server: workers, connections, configuration, and the commands that need them.
 
+pub mod batch;
+pub mod client;
+pub mod commands;
 pub mod config;
+pub mod conn;
+pub mod host;
+pub mod mailbox;
+pub mod server;
+pub mod start;
+mod timers;
+pub mod worker;
+
+pub use start::{Running, start};

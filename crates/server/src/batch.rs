@@ -1,0 +1,294 @@
+//! Executing what a connection has sent: commands are parsed ahead, their keys hashed and the cache lines they will need
+//! prefetched, then executed strictly in order.
+
+use crate::conn::Conn;
+use crate::host::ServerHost;
+use arrayvec::ArrayVec;
+use bytes::Bytes;
+use petrel_commands::spec::Flags;
+use petrel_commands::{Executor, Replies, Request, Session};
+use petrel_net::Output;
+use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Commands parsed ahead.
+const AHEAD: usize = 64;
+
+/// Commands that one connection may execute in a turn.
+const QUOTA: usize = 4096;
+
+/// Buffers that every batch of a worker uses again.
+#[derive(Default)]
+struct Scratch {
+    args: Vec<&'static [u8]>,
+    /// End of each command: its last argument's index plus one, and its last byte plus one.
+    ends: Vec<(usize, usize)>,
+    shared: Vec<(usize, Bytes)>,
+}
+
+/// How far a batch came.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Bytes whose commands were executed.
+    pub consumed: usize,
+    /// What stopped it.
+    pub stop: Stop,
+}
+
+/// What stopped a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Stop {
+    /// The rest is no whole command: it has at least so many bytes.
+    Incomplete {
+        /// Bytes that the unfinished command has at least.
+        needed: usize,
+        /// Where the parser stopped.
+        resume: Resume,
+    },
+    /// The connection is to be closed once its output is written.
+    Close,
+    /// `CLIENT PAUSE` holds back the next command.
+    Paused,
+    /// Others have waited long enough: go on in the next turn.
+    Quota,
+}
+
+/// What a worker executes commands with.
+pub struct Engine {
+    /// The worker's executor.
+    pub exec: Executor,
+    /// The worker's host.
+    pub host: ServerHost,
+    limits: Limits,
+    scratch: Scratch,
+}
+
+impl Engine {
+    /// An engine around an executor and its host.
+    pub fn new(exec: Executor, host: ServerHost) -> Self {
+        let limits = Limits::new(host.config.proto_max_bulk_len as usize);
+        Engine { exec, host, limits, scratch: Scratch::default() }
+    }
+
+    /// Takes over what the configuration says of the protocol.
+    pub fn reconfigure(&mut self) {
+        self.limits = Limits::new(self.host.config.proto_max_bulk_len as usize);
+    }
+
+    /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes their replies to
+    /// `output`. `owner` is the allocation that `bytes` fill, if a large value may keep it. The executor is in a batch.
+    pub fn run(
+        &mut self,
+        conn: &mut Conn,
+        bytes: &[u8],
+        resume: Resume,
+        owner: Option<&Bytes>,
+        output: &mut Output,
+    ) -> Progress {
+        std::mem::swap(&mut self.host.client, &mut conn.client);
+        let mut batch = Batch {
+            exec: &mut self.exec,
+            host: &mut self.host,
+            scratch: &mut self.scratch,
+            output,
+            limits: self.limits,
+            quota: QUOTA,
+        };
+        let progress = batch.run(conn, bytes, resume, owner);
+        std::mem::swap(&mut self.host.client, &mut conn.client);
+        progress
+    }
+}
+
+struct Batch<'w> {
+    exec: &'w mut Executor,
+    host: &'w mut ServerHost,
+    scratch: &'w mut Scratch,
+    output: &'w mut Output,
+    limits: Limits,
+    /// Commands left in this turn's quota.
+    quota: usize,
+}
+
+impl Batch<'_> {
+    fn run(
+        &mut self,
+        conn: &mut Conn,
+        bytes: &[u8],
+        mut resume: Resume,
+        owner: Option<&Bytes>,
+    ) -> Progress {
+        let mut args = recycle(std::mem::take(&mut self.scratch.args));
+        let mut ends = std::mem::take(&mut self.scratch.ends);
+        let mut consumed = 0;
+        let stop = loop {
+            args.clear();
+            ends.clear();
+            let limits = if conn.session.authenticated {
+                self.limits
+            } else {
+                self.limits.unauthenticated()
+            };
+            let mut parsed = consumed;
+            let end = loop {
+                match parse(&bytes[parsed..], &limits, &mut args, &mut resume) {
+                    Parsed::Command { consumed } => {
+                        parsed += consumed;
+                        ends.push((args.len(), parsed));
+                    }
+                    Parsed::Empty { consumed } => {
+                        parsed += consumed;
+                        ends.push((args.len(), parsed));
+                    }
+                    other => break Some(other),
+                }
+                // Before authentication each command may change the limits of the next.
+                if ends.len() == AHEAD || !conn.session.authenticated {
+                    break None;
+                }
+            };
+            if let Some(stop) = self.execute(conn, &args, &ends, &mut consumed, owner) {
+                break stop;
+            }
+            match end {
+                None => {}
+                Some(Parsed::Inline { consumed: len, args }) => {
+                    if let Some(stop) = self.execute_inline(conn, &args) {
+                        break stop;
+                    }
+                    consumed += len;
+                }
+                Some(Parsed::Error(error)) => {
+                    self.writer(conn).error(&error.text());
+                    break Stop::Close;
+                }
+                Some(Parsed::Incomplete { needed }) => break Stop::Incomplete { needed, resume },
+                Some(Parsed::Command { .. } | Parsed::Empty { .. }) => {}
+            }
+        };
+        self.splice();
+        self.scratch.args = recycle(args);
+        self.scratch.ends = ends;
+        Progress { consumed, stop }
+    }
+
+    fn execute(
+        &mut self,
+        conn: &mut Conn,
+        args: &[&[u8]],
+        ends: &[(usize, usize)],
+        consumed: &mut usize,
+        owner: Option<&Bytes>,
+    ) -> Option<Stop> {
+        let mut requests: ArrayVec<Request<'_>, AHEAD> = ArrayVec::new();
+        let mut first = 0;
+        for &(last, _) in ends {
+            requests.push(self.exec.prepare(conn.session.db, &args[first..last], owner));
+            first = last;
+        }
+        if requests.len() > 1 {
+            for request in &requests {
+                self.exec.prefetch(conn.session.db, request);
+            }
+        }
+        for (request, &(_, end)) in requests.iter().zip(ends) {
+            if !request.args.is_empty()
+                && let Some(stop) = self.execute_one(conn, request)
+            {
+                if matches!(stop, Stop::Close) {
+                    *consumed = end;
+                }
+                return Some(stop);
+            }
+            *consumed = end;
+        }
+        None
+    }
+
+    fn execute_inline(&mut self, conn: &mut Conn, args: &[Vec<u8>]) -> Option<Stop> {
+        let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
+        let request = self.exec.prepare(conn.session.db, &args, None);
+        self.execute_one(conn, &request)
+    }
+
+    /// Executes one command; `Paused` and `Quota` mean that it was not executed.
+    #[inline]
+    fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>) -> Option<Stop> {
+        if self.quota == 0 {
+            return Some(Stop::Quota);
+        }
+        if self.is_held_back(conn, request) {
+            return Some(Stop::Paused);
+        }
+        self.quota -= 1;
+        self.exec.yield_if_asked();
+        let skipped = conn.session.replies == Replies::SkipNext;
+        if skipped {
+            conn.session.replies = Replies::On;
+        }
+        let before = (self.output.bytes.len(), self.scratch.shared.len());
+        let mut writer = RespWriter::new(
+            &mut self.output.bytes,
+            &mut self.scratch.shared,
+            conn.session.protocol,
+        );
+        self.exec.execute(request, &mut conn.session, self.host, &mut writer);
+        if skipped || conn.session.replies != Replies::On {
+            self.output.bytes.truncate(before.0);
+            self.scratch.shared.truncate(before.1);
+        }
+        self.publish(conn, request);
+        (conn.session.close || conn.closing).then_some(Stop::Close)
+    }
+
+    #[inline]
+    fn is_held_back(&self, conn: &Conn, request: &Request<'_>) -> bool {
+        let Some(writes_only) = self.host.server.pause.active(self.exec.ks.now_ms()) else {
+            return false;
+        };
+        let Some(command) = request.command else { return false };
+        let queues = conn.session.in_multi() && command.spec.meta.name != "exec";
+        let writes = command.spec.flags.contains(Flags::WRITE)
+            || command.spec.flags.contains(Flags::MAY_REPLICATE)
+            || command.spec.meta.name == "exec" && has_writes(&conn.session);
+        let exempt = matches!(command.spec.meta.group, petrel_commands::spec::Group::Connection)
+            && command.spec.meta.name == "unpause";
+        !queues && !exempt && (!writes_only || writes)
+    }
+
+    /// Lets others see what the connection did last.
+    #[inline]
+    fn publish(&self, conn: &Conn, request: &Request<'_>) {
+        let client = &self.host.client;
+        if let Some(command) = request.command {
+            client.last_command.store(command.index, Relaxed);
+        }
+        client.commands.store(client.commands.load(Relaxed) + 1, Relaxed);
+        client.db.store(conn.session.db, Relaxed);
+        if let Some(transaction) = &conn.session.transaction {
+            let queued = if transaction.open { transaction.queued.len() as i32 } else { -1 };
+            client.queued.store(queued, Relaxed);
+            client.watching.store(transaction.watched.len() as u32, Relaxed);
+        } else if client.queued.load(Relaxed) != -1 || client.watching.load(Relaxed) != 0 {
+            client.queued.store(-1, Relaxed);
+            client.watching.store(0, Relaxed);
+        }
+    }
+
+    fn writer(&mut self, conn: &Conn) -> RespWriter<'_> {
+        RespWriter::new(&mut self.output.bytes, &mut self.scratch.shared, conn.session.protocol)
+    }
+
+    /// Hands large values to the output, by reference.
+    fn splice(&mut self) {
+        for (offset, value) in self.scratch.shared.drain(..) {
+            self.output.splice_at(offset, value);
+        }
+    }
+}
+
+fn has_writes(session: &Session) -> bool {
+    session.transaction.as_ref().is_some_and(|transaction| {
+        transaction.queued.iter().any(|queued| queued.command.spec.flags.contains(Flags::WRITE))
+    })
+}

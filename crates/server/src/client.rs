@@ -1,0 +1,197 @@
+//! What the rest of the server may know of a connection while its worker is serving it.
+
+use parking_lot::Mutex;
+use petrel_net::{Endpoint, Slot};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// A bit of [`Client::flags`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Flag {
+    /// To be closed; its worker has been told.
+    Killed = 1 << 0,
+    /// Never evicted for its memory (`CLIENT NO-EVICT`).
+    NoEvict = 1 << 1,
+    /// Its reads leave no trace (`CLIENT NO-TOUCH`).
+    NoTouch = 1 << 2,
+    /// Inside `MULTI`.
+    Multi = 1 << 3,
+    /// Watches keys, and one has changed or may have.
+    Watching = 1 << 4,
+    /// Came by a Unix socket.
+    Unix = 1 << 5,
+    /// Speaks RESP3.
+    Resp3 = 1 << 6,
+    /// Authenticated, or no password is set.
+    Authenticated = 1 << 7,
+    /// Held back by `CLIENT PAUSE`.
+    Paused = 1 << 8,
+}
+
+/// Index of a command before the first.
+pub const NO_COMMAND: u16 = u16::MAX;
+
+/// The public side of a connection. Its worker writes the figures, relaxed; anyone reads them.
+pub struct Client {
+    /// Number of the connection, never reused.
+    pub id: u64,
+    /// Its slot in its worker's driver.
+    pub slot: Slot,
+    /// The worker that serves it.
+    pub worker: u16,
+    /// Number of the selected database.
+    pub db: AtomicU16,
+    /// Registry index of the last command, or [`NO_COMMAND`].
+    pub last_command: AtomicU16,
+    /// Bits of [`Flag`].
+    pub flags: AtomicU32,
+    /// Seconds since the server's start at which it connected, and at which it last sent something.
+    pub connected_at: u32,
+    /// See `connected_at`.
+    pub active_at: AtomicU32,
+    /// Commands queued for `EXEC`; -1 outside `MULTI`.
+    pub queued: AtomicI32,
+    /// Keys watched.
+    pub watching: AtomicU32,
+    /// Bytes of input that wait for the rest of their command.
+    pub input_bytes: AtomicU32,
+    /// Bytes of output that the peer has not taken.
+    pub output_bytes: AtomicU64,
+    /// Bytes received.
+    pub received: AtomicU64,
+    /// Bytes sent.
+    pub sent: AtomicU64,
+    /// Commands executed.
+    pub commands: AtomicU64,
+    /// The other end.
+    pub peer: Endpoint,
+    /// This end, for TCP.
+    pub local: Endpoint,
+    labels: Mutex<Option<Box<Labels>>>,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// `CLIENT SETNAME`.
+    pub name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-NAME`.
+    pub lib_name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-VER`.
+    pub lib_version: Vec<u8>,
+}
+
+impl Client {
+    /// A connection that has just been adopted.
+    pub fn new(
+        id: u64,
+        worker: u16,
+        slot: Slot,
+        now: u32,
+        peer: Endpoint,
+        local: Endpoint,
+    ) -> Self {
+        let unix = peer == Endpoint::Unix;
+        Client {
+            id,
+            slot,
+            worker,
+            db: AtomicU16::new(0),
+            last_command: AtomicU16::new(NO_COMMAND),
+            flags: AtomicU32::new(if unix { Flag::Unix as u32 } else { 0 }),
+            connected_at: now,
+            active_at: AtomicU32::new(now),
+            queued: AtomicI32::new(-1),
+            watching: AtomicU32::new(0),
+            input_bytes: AtomicU32::new(0),
+            output_bytes: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            peer,
+            local,
+            labels: Mutex::new(None),
+        }
+    }
+
+    /// Whether a flag is set.
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags.load(Relaxed) & flag as u32 != 0
+    }
+
+    /// Sets or clears a flag.
+    pub fn set(&self, flag: Flag, on: bool) {
+        if on {
+            self.flags.fetch_or(flag as u32, Relaxed);
+        } else {
+            self.flags.fetch_and(!(flag as u32), Relaxed);
+        }
+    }
+
+    /// What it says of itself.
+    pub fn labels(&self) -> Labels {
+        self.labels.lock().as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Changes what it says of itself.
+    pub fn relabel(&self, change: impl FnOnce(&mut Labels)) {
+        change(self.labels.lock().get_or_insert_default());
+    }
+
+    /// Forgets what it said of itself (`RESET`).
+    pub fn unlabel(&self) {
+        *self.labels.lock() = None;
+    }
+
+    /// Address of the peer as `CLIENT LIST` shows it.
+    pub fn address(&self, socket_path: &str) -> String {
+        match &self.peer {
+            Endpoint::Unix => format!("{socket_path}:0"),
+            peer => peer.to_string(),
+        }
+    }
+}
+
+/// Every connection of one worker, for the commands that name connections of any worker.
+#[derive(Default)]
+pub struct Clients {
+    by_id: Mutex<HashMap<u64, Arc<Client>, foldhash::fast::FixedState>>,
+}
+
+impl Clients {
+    /// Adds a connection.
+    pub fn add(&self, client: &Arc<Client>) {
+        self.by_id.lock().insert(client.id, client.clone());
+    }
+
+    /// Removes a connection.
+    pub fn remove(&self, id: u64) {
+        let mut by_id = self.by_id.lock();
+        by_id.remove(&id);
+        if by_id.capacity() > 1024 && by_id.len() < by_id.capacity() / 8 {
+            by_id.shrink_to_fit();
+        }
+    }
+
+    /// The connection of this number.
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.by_id.lock().get(&id).cloned()
+    }
+
+    /// All connections.
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        self.by_id.lock().values().cloned().collect()
+    }
+
+    /// Number of connections.
+    pub fn len(&self) -> usize {
+        self.by_id.lock().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,179 @@
+//! The connection itself: PING, ECHO, HELLO, AUTH, QUIT, RESET, SELECT.
+
+use crate::client::Flag;
+use crate::host::ServerHost;
+use petrel_commands::spec::Locks;
+use petrel_commands::table::connection as meta;
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, Replies, transactions};
+use petrel_resp::Protocol;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::PING, ping),
+    CommandSpec::new(&meta::ECHO, echo),
+    CommandSpec::new(&meta::HELLO, hello),
+    CommandSpec::new(&meta::AUTH, auth),
+    CommandSpec::new(&meta::QUIT, quit),
+    CommandSpec::new(&meta::RESET, reset).locking(Locks::Itself),
+    CommandSpec::new(&meta::SELECT, select),
+];
+
+/// Release of Redis whose commands are implemented: what clients choose their features by.
+pub const REDIS_VERSION: &str = "8.4.0";
+
+/// `PING [message]`
+fn ping(ctx: &mut Ctx<'_>) -> Outcome {
+    match ctx.args().len() {
+        1 => ctx.reply.simple("PONG"),
+        2 => ctx.reply.bulk(ctx.request.args[1]),
+        _ => return Err(Fail::fixed("ERR wrong number of arguments for 'ping' command")),
+    }
+    Ok(())
+}
+
+/// `ECHO message`
+fn echo(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.reply.bulk(ctx.request.args[1]);
+    Ok(())
+}
+
+/// `SELECT index`
+fn select(ctx: &mut Ctx<'_>) -> Outcome {
+    let db = ctx.integer(1).map_err(|_| Fail::fixed("ERR invalid DB index"))?;
+    let databases = ctx.exec.ks.keyspace().databases();
+    let db = u16::try_from(db).ok().filter(|&db| db < databases).ok_or(Fail::DB_OUT_OF_RANGE)?;
+    ctx.session.db = db;
+    ctx.ok()
+}
+
+/// `QUIT`
+fn quit(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.session.close = true;
+    ctx.ok()
+}
+
+/// `RESET`
+fn reset(ctx: &mut Ctx<'_>) -> Outcome {
+    transactions::abandon(ctx.exec, ctx.session);
+    let host = ServerHost::of(ctx);
+    let authenticated = !host.config.requirepass.is_set();
+    let client = host.client.clone();
+    client.unlabel();
+    client.set(Flag::NoEvict, false);
+    client.set(Flag::NoTouch, false);
+    client.set(Flag::Authenticated, authenticated);
+    client.set(Flag::Resp3, false);
+    let session = &mut ctx.session;
+    session.db = 0;
+    session.protocol = Protocol::Resp2;
+    session.authenticated = authenticated;
+    session.no_touch = false;
+    session.replies = Replies::On;
+    ctx.reply.set_protocol(Protocol::Resp2);
+    ctx.reply.simple("RESET");
+    Ok(())
+}
+
+/// `AUTH [username] password`
+fn auth(ctx: &mut Ctx<'_>) -> Outcome {
+    let (user, password) = match *ctx.args() {
+        [_, password] => (&b"default"[..], password),
+        [_, user, password] => (user, password),
+        _ => return Err(Fail::SYNTAX),
+    };
+    if ctx.args().len() == 2 && !ServerHost::of(ctx).config.requirepass.is_set() {
+        return Err(Fail::fixed(
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+             configuration is correct?",
+        ));
+    }
+    authenticate(ctx, user, password)?;
+    ctx.ok()
+}
+
+fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Outcome {
+    let host = ServerHost::of(ctx);
+    let required = &host.config.requirepass;
+    let admitted = user == b"default" && (!required.is_set() || required.matches(password));
+    if !admitted {
+        host.server.figures.auth_failures.fetch_add(1, Relaxed);
+        let address = host.client.address(&host.socket_path());
+        tracing::warn!("authentication failed for a client at {address}");
+        return Err(Fail::fixed("WRONGPASS invalid username-password pair or user is disabled."));
+    }
+    host.client.set(Flag::Authenticated, true);
+    ctx.session.authenticated = true;
+    Ok(())
+}
+
+/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
+fn hello(ctx: &mut Ctx<'_>) -> Outcome {
+    let args = ctx.args();
+    let protocol = match args.get(1) {
+        None => ctx.session.protocol,
+        Some(_) => match ctx.integer(1) {
+            Ok(2) => Protocol::Resp2,
+            Ok(3) => Protocol::Resp3,
+            Ok(_) => return Err(Fail::fixed("NOPROTO unsupported protocol version")),
+            Err(_) => {
+                return Err(Fail::fixed("ERR Protocol version is not an integer or out of range"));
+            }
+        },
+    };
+    let (mut credentials, mut name) = (None, None);
+    let mut i = 2;
+    while i < args.len() {
+        if ctx.is(i, "AUTH") && i + 2 < args.len() {
+            credentials = Some((args[i + 1], args[i + 2]));
+            i += 3;
+        } else if ctx.is(i, "SETNAME") && i + 1 < args.len() {
+            name = Some(args[i + 1]);
+            i += 2;
+        } else {
+            let option = String::from_utf8_lossy(args[i]);
+            return Err(Fail::new(format!("ERR Syntax error in HELLO option '{option}'")));
+        }
+    }
+    if let Some(name) = name {
+        super::client::check_label("Client names", name)?;
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(ctx, user, password)?;
+    }
+    if !ctx.session.authenticated {
+        return Err(Fail::fixed(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time",
+        ));
+    }
+    let client = ServerHost::of(ctx).client.clone();
+    if let Some(name) = name {
+        client.relabel(|labels| labels.name = name.to_vec());
+    }
+    client.set(Flag::Resp3, protocol == Protocol::Resp3);
+    ctx.session.protocol = protocol;
+    ctx.reply.set_protocol(protocol);
+    introduce(ctx, protocol);
+    Ok(())
+}
+
+fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
+    let reply = &mut ctx.reply;
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(ctx.session.id as i64);
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}

@@ -1,0 +1,56 @@
+//! One connection: from received bytes to executed commands and written replies.
+
+use crate::client::Client;
+use petrel_commands::Executor;
+use petrel_commands::{Session, transactions};
+use petrel_net::Slot;
+use petrel_resp::Resume;
+use std::sync::Arc;
+
+/// A connection of a worker. An idle one owns no buffer.
+pub struct Conn {
+    /// Its slot in the driver.
+    pub slot: Slot,
+    /// Its public side.
+    pub client: Arc<Client>,
+    /// What commands know of it.
+    pub session: Session,
+    /// Input that waits: for the rest of its command, or for its turn.
+    pub input: Option<Box<Input>>,
+    /// Since when the output has been above the soft limit, in Unix milliseconds; 0 if it is not.
+    pub soft_since_ms: i64,
+    /// It will be closed once its output is written: nothing more is executed.
+    pub closing: bool,
+    /// It is beyond a limit and to be closed at once.
+    pub doomed: bool,
+    /// In the worker's list of connections that go on by themselves.
+    pub listed: bool,
+}
+
+/// Bytes that could not be executed yet.
+#[derive(Default)]
+pub struct Input {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where the parser stopped.
+    pub resume: Resume,
+}
+
+impl Conn {
+    /// Ends what the connection holds in the keyspace; the executor is in a batch.
+    pub fn release(&mut self, exec: &mut Executor) {
+        transactions::abandon(exec, &mut self.session);
+    }
+
+    /// Adds input that waits.
+    pub fn keep(&mut self, bytes: &[u8], resume: Resume) {
+        let input = self.input.get_or_insert_default();
+        input.bytes.extend_from_slice(bytes);
+        input.resume = resume;
+    }
+
+    /// Bytes of input that wait.
+    pub fn input_len(&self) -> usize {
+        self.input.as_ref().map_or(0, |input| input.bytes.len())
+    }
+}

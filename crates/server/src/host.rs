@@ -1,0 +1,83 @@
+//! The server as session commands see it: the connection in hand and what it belongs to.
+
+use crate::client::Client;
+use crate::config::{Config, ConfigReader};
+use crate::server::Server;
+use petrel_commands::{Command, Ctx, Fail, Host, Outcome};
+use petrel_keyspace::Cleared;
+use petrel_net::Endpoint;
+use std::any::Any;
+use std::sync::Arc;
+
+/// One worker's host: lent to every command that the worker executes.
+pub struct ServerHost {
+    /// The server.
+    pub server: Arc<Server>,
+    /// The configuration, as of the beginning of the turn.
+    pub config: ConfigReader,
+    /// The connection whose command is being executed.
+    pub client: Arc<Client>,
+}
+
+impl ServerHost {
+    /// The host of a session command, which only a server executes.
+    pub fn of<'c>(ctx: &'c mut Ctx<'_>) -> &'c mut ServerHost {
+        let host = ctx.host.as_any().downcast_mut::<ServerHost>();
+        host.expect(
+            "session commands are registered by the server, whose workers execute with this host",
+        )
+    }
+
+    /// Whether the connection comes from this machine.
+    pub fn is_local(&self) -> bool {
+        match &self.client.peer {
+            Endpoint::Unix => true,
+            peer => peer.ip().is_some_and(|ip| ip.is_loopback()),
+        }
+    }
+
+    /// Path of the Unix socket, for addresses.
+    pub fn socket_path(&self) -> String {
+        socket_path(&self.config)
+    }
+}
+
+/// Path of the configured Unix socket, or nothing.
+pub fn socket_path(config: &Config) -> String {
+    config.unixsocket.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+impl Host for ServerHost {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn admit_protected(&mut self, command: Command) -> Outcome {
+        if self.config.enable_debug_command.allows(self.is_local()) {
+            return Ok(());
+        }
+        let name = command.spec.meta.name.to_ascii_uppercase();
+        Err(Fail::new(format!(
+            "ERR {name} command not allowed. If the enable-debug-command option is set to \"local\", you can run it \
+             from a local connection, otherwise you need to set this option in the configuration file, and then \
+             restart the server."
+        )))
+    }
+
+    fn client_label(&mut self) -> (String, String) {
+        let name = String::from_utf8_lossy(&self.client.labels().name).into_owned();
+        (self.client.address(&self.socket_path()), name)
+    }
+
+    fn string_len_max(&self) -> usize {
+        self.config.proto_max_bulk_len as usize
+    }
+
+    fn query_buffer_limit(&self) -> usize {
+        self.config.client_query_buffer_limit as usize
+    }
+
+    fn discard(&mut self, cleared: Cleared) {
+        self.server.reap(cleared);
+    }
+}

@@ -1,0 +1,279 @@
+//! The server as all its workers share it.
+
+use crate::client::{Client, Clients};
+use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
+use crate::mailbox::{Mailbox, Message};
+use petrel_commands::{FAMILIES, Registry, Shared};
+use petrel_keyspace::{Cleared, Keyspace, Options, Policy};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What all workers share.
+pub struct Server {
+    /// The configuration.
+    pub config: Arc<SharedConfig>,
+    /// The data.
+    pub keyspace: Arc<Keyspace>,
+    /// The command table and what is counted about commands.
+    pub commands: Arc<Shared>,
+    /// One entry per worker.
+    pub workers: Box<[WorkerLink]>,
+    /// Figures for `INFO`.
+    pub figures: Figures,
+    /// `CLIENT PAUSE`.
+    pub pause: Pause,
+    /// 40 hexadecimal digits, drawn at start.
+    pub run_id: String,
+    /// When the server started.
+    pub started: Instant,
+    /// The same as Unix time in milliseconds.
+    pub started_unix_ms: i64,
+    /// Connections that can be held: `maxclients`, or fewer where the system allows fewer.
+    pub connections_max: AtomicUsize,
+    next_client_id: AtomicU64,
+    stopping: AtomicBool,
+    reaper: mpsc::SyncSender<Cleared>,
+}
+
+/// What others know of a worker.
+#[derive(Default)]
+pub struct WorkerLink {
+    /// Its connections by number.
+    pub clients: Clients,
+    /// How many connections it has, those on their way to it included: new ones go to the worker that has fewest.
+    pub load: AtomicUsize,
+    mailbox: OnceLock<Mailbox>,
+    backend: OnceLock<&'static str>,
+}
+
+/// Counted by workers, cleared by `CONFIG RESETSTAT`.
+#[derive(Default)]
+pub struct Figures {
+    /// Connections accepted.
+    pub accepted: AtomicU64,
+    /// Connections refused because of `maxclients`.
+    pub refused: AtomicU64,
+    /// Connections closed because of their output.
+    pub output_limit_closed: AtomicU64,
+    /// Connections closed because of their input.
+    pub input_limit_closed: AtomicU64,
+    /// Bytes received.
+    pub received: AtomicU64,
+    /// Bytes sent.
+    pub sent: AtomicU64,
+    /// Failed attempts to authenticate.
+    pub auth_failures: AtomicU64,
+    /// Turns of the workers' loops.
+    pub turns: AtomicU64,
+}
+
+/// Which commands `CLIENT PAUSE` holds back, and until when.
+#[derive(Default)]
+pub struct Pause {
+    until_ms: AtomicI64,
+    writes_only: AtomicU8,
+}
+
+impl Pause {
+    /// Holds back commands until `until_ms` (Unix time), only writes if `writes_only`. A longer or stricter pause
+    /// that is in force stays so.
+    pub fn start(&self, now_ms: i64, until_ms: i64, writes_only: bool) {
+        let active = self.active(now_ms);
+        let strict = active.is_some_and(|writes| !writes) || !writes_only;
+        self.writes_only.store(u8::from(!strict), Relaxed);
+        if active.is_none() || until_ms > self.until_ms.load(Relaxed) {
+            self.until_ms.store(until_ms, Relaxed);
+        }
+    }
+
+    /// Ends the pause.
+    pub fn end(&self) {
+        self.until_ms.store(0, Relaxed);
+    }
+
+    /// Whether commands are held back now, and if so whether only writes are.
+    #[inline]
+    pub fn active(&self, now_ms: i64) -> Option<bool> {
+        (now_ms < self.until_ms.load(Relaxed)).then(|| self.writes_only.load(Relaxed) != 0)
+    }
+
+    /// When the pause ends, in Unix milliseconds.
+    pub fn until_ms(&self) -> i64 {
+        self.until_ms.load(Relaxed)
+    }
+}
+
+impl Server {
+    /// A server without workers running yet.
+    pub fn new(config: Arc<SharedConfig>) -> Arc<Self> {
+        let snapshot = config.snapshot();
+        let (reaper, cleared) = mpsc::sync_channel::<Cleared>(64);
+        let reaping = std::thread::Builder::new().name("petrel-reaper".into());
+        // Frees what asynchronous flushes removed, until the server is dropped.
+        if let Err(error) = reaping.spawn(move || cleared.into_iter().for_each(drop)) {
+            tracing::warn!("no background thread for flushes: {error}");
+        }
+        let registry = Registry::new(&[FAMILIES, crate::commands::FAMILIES].concat());
+        let server = Arc::new(Server {
+            keyspace: Keyspace::new(&keyspace_options(&snapshot)),
+            commands: Shared::new(registry),
+            workers: (0..snapshot.worker_threads()).map(|_| WorkerLink::default()).collect(),
+            figures: Figures::default(),
+            pause: Pause::default(),
+            run_id: run_id(),
+            started: Instant::now(),
+            started_unix_ms: unix_ms(),
+            connections_max: AtomicUsize::new(snapshot.maxclients as usize),
+            next_client_id: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            reaper,
+            config,
+        });
+        server.apply(&snapshot);
+        server
+    }
+
+    /// Takes over the parameters that live elsewhere than in the configuration.
+    pub fn apply(&self, config: &Config) {
+        self.keyspace.set_memory_limit(config.maxmemory, policy(config.maxmemory_policy));
+        self.keyspace.tune_policy(
+            config.maxmemory_samples,
+            config.lfu_log_factor,
+            config.lfu_decay_time,
+        );
+        self.commands.slowlog.configure(config.slowlog_log_slower_than, config.slowlog_max_len);
+        self.commands.latency.configure(config.latency_monitor_threshold);
+        self.commands.set_latency_tracking(config.latency_tracking);
+    }
+
+    /// Number for a new connection.
+    pub fn next_client_id(&self) -> u64 {
+        self.next_client_id.fetch_add(1, Relaxed)
+    }
+
+    /// Seconds since the start.
+    pub fn uptime_seconds(&self) -> u32 {
+        self.started.elapsed().as_secs() as u32
+    }
+
+    /// Connections of all workers.
+    pub fn clients(&self) -> Vec<Arc<Client>> {
+        let mut all: Vec<_> = self.workers.iter().flat_map(|worker| worker.clients.all()).collect();
+        all.sort_unstable_by_key(|client| client.id);
+        all
+    }
+
+    /// The connection of this number.
+    pub fn client(&self, id: u64) -> Option<Arc<Client>> {
+        self.workers.iter().find_map(|worker| worker.clients.find(id))
+    }
+
+    /// Connections, those on their way to a worker included.
+    pub fn connections(&self) -> usize {
+        self.workers.iter().map(|worker| worker.load.load(Relaxed)).sum()
+    }
+
+    /// The worker that has fewest connections.
+    pub fn least_loaded(&self) -> usize {
+        let loads = self.workers.iter().map(|worker| worker.load.load(Relaxed));
+        loads.enumerate().min_by_key(|&(_, load)| load).map_or(0, |(index, _)| index)
+    }
+
+    /// Tells a worker something.
+    pub fn tell(&self, worker: usize, message: Message) {
+        if let Some(mailbox) = self.workers[worker].mailbox.get() {
+            mailbox.send(message);
+        }
+    }
+
+    /// Closes a connection of any worker.
+    pub fn kill(&self, client: &Client) {
+        client.set(crate::client::Flag::Killed, true);
+        self.tell(usize::from(client.worker), Message::Kill { slot: client.slot });
+    }
+
+    /// Ends `CLIENT PAUSE`.
+    pub fn unpause(&self) {
+        self.pause.end();
+        (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Unpause));
+    }
+
+    /// Frees what a flush removed, later and elsewhere; here if the reaper is far behind.
+    pub fn reap(&self, cleared: Cleared) {
+        if let Err(mpsc::TrySendError::Full(cleared) | mpsc::TrySendError::Disconnected(cleared)) =
+            self.reaper.try_send(cleared)
+        {
+            drop(cleared);
+        }
+    }
+
+    /// Stops every worker; connections are closed once their output is written.
+    pub fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+        (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Stop));
+    }
+
+    /// Whether the server is stopping.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
+    /// Name of the back-end that the workers' loops run on.
+    pub fn backend(&self) -> &'static str {
+        self.workers.first().and_then(|worker| worker.backend.get()).copied().unwrap_or("none")
+    }
+}
+
+impl WorkerLink {
+    /// Says how to reach the worker; called once, by the worker, before it serves anyone.
+    pub fn open(&self, mailbox: Mailbox, backend: &'static str) {
+        let _ = self.mailbox.set(mailbox);
+        let _ = self.backend.set(backend);
+    }
+
+    /// The messages that have arrived.
+    pub fn messages(&self) -> Vec<Message> {
+        self.mailbox.get().map(Mailbox::take).unwrap_or_default()
+    }
+}
+
+/// Unix time in milliseconds.
+pub fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+fn policy(policy: MaxmemoryPolicy) -> Policy {
+    match policy {
+        MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
+        MaxmemoryPolicy::AllkeysLfu => Policy::AllKeysLfu,
+        MaxmemoryPolicy::AllkeysRandom => Policy::AllKeysRandom,
+        MaxmemoryPolicy::VolatileLru => Policy::VolatileLru,
+        MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
+        MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
+        MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
+        MaxmemoryPolicy::Noeviction => Policy::NoEviction,
+    }
+}
+
+fn keyspace_options(config: &Config) -> Options {
+    let defaults = Options::default();
+    let stripes = match config.stripes {
+        0 => defaults.stripes.max(64 * config.worker_threads()),
+        stripes => stripes as usize,
+    };
+    // The configuration admits 65,536 databases, whose numbers then still fit 16 bits; the count does not.
+    let databases = u16::try_from(config.databases).unwrap_or(u16::MAX);
+    Options { databases, stripes, ..defaults }
+}
+
+/// 40 hexadecimal digits that no other run has.
+fn run_id() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    (0..3)
+        .map(|_| format!("{:016x}", RandomState::new().build_hasher().finish()))
+        .collect::<String>()[..40]
+        .to_string()
+}

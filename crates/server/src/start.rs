@@ -1,0 +1,199 @@
+//! Starting and stopping: sockets, limits, workers, signals.
+
+use crate::config::{Auto, Config, IoBackend, SharedConfig};
+use crate::server::Server;
+use crate::worker::Worker;
+use petrel_net::{Driver, Epoll, ListenerId, Options, Uring, bind_tcp, bind_unix};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+/// Descriptors that are not connections: listeners, rings, event descriptors, log, standard streams.
+const DESCRIPTORS_RESERVED: u64 = 32;
+
+/// A server whose workers are running.
+pub struct Running {
+    /// The server.
+    pub server: Arc<Server>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    socket: Option<PathBuf>,
+}
+
+/// Binds the listeners and starts the workers.
+///
+/// # Errors
+/// An address in use, an unusable socket path, a back-end that the kernel refuses: one line that says which.
+pub fn start(config: Arc<SharedConfig>) -> io::Result<Running> {
+    let snapshot = config.snapshot();
+    let server = Server::new(config);
+    let listeners = bind(&snapshot)?;
+    let options = driver_options(&server, &snapshot);
+    let threads = match snapshot.io_backend {
+        IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
+        IoBackend::IoUring => spawn::<Uring>(&server, &listeners, &options)?,
+        IoBackend::Auto => match Uring::new(&options) {
+            Ok(probe) => {
+                drop(probe);
+                spawn::<Uring>(&server, &listeners, &options)?
+            }
+            Err(error) => {
+                tracing::info!("io_uring is not available ({error}); using epoll");
+                spawn::<Epoll>(&server, &listeners, &options)?
+            }
+        },
+    };
+    let threads_text = if threads.len() == 1 { "thread" } else { "threads" };
+    tracing::info!("{} worker {threads_text}, {} back-end", threads.len(), server.backend());
+    Ok(Running { server, threads, socket: snapshot.unixsocket.clone() })
+}
+
+impl Running {
+    /// Waits until the server has stopped.
+    ///
+    /// # Errors
+    /// If a worker's event loop failed.
+    pub fn wait(self) -> io::Result<()> {
+        let mut result = Ok(());
+        for thread in self.threads {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => result = Err(error),
+                Err(_) => result = Err(io::Error::other("a worker panicked")),
+            }
+        }
+        if let Some(path) = self.socket {
+            // A socket file that is gone already is as it should be.
+            let _ = std::fs::remove_file(path);
+        }
+        result
+    }
+}
+
+fn bind(config: &Config) -> io::Result<Vec<Arc<OwnedFd>>> {
+    let mut listeners = Vec::new();
+    if config.port != 0 {
+        for address in config.bind.iter() {
+            match bind_tcp(&address.address, config.port, config.tcp_backlog) {
+                Ok(listener) => listeners.push(Arc::new(listener)),
+                Err(error) if address.optional && is_unavailable(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    if let Some(path) = &config.unixsocket {
+        let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
+        listeners.push(Arc::new(bind_unix(path, mode, config.tcp_backlog)?));
+    }
+    if listeners.is_empty() {
+        return Err(io::Error::other("nothing to listen on: set port, bind or unixsocket"));
+    }
+    Ok(listeners)
+}
+
+/// Whether an address is one that this machine does not have, which an optional address may be.
+fn is_unavailable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+}
+
+/// Raises the descriptor limit, decides on direct descriptors and says how many connections will be held.
+fn driver_options(server: &Server, config: &Config) -> Options {
+    let wanted = u64::from(config.maxclients) + DESCRIPTORS_RESERVED;
+    let limit = raise_descriptor_limit(wanted);
+    let workers = server.workers.len() as u64;
+    let direct = match config.direct_descriptors {
+        Auto::Yes => true,
+        Auto::No => false,
+        Auto::Auto => limit < wanted && config.io_backend != IoBackend::Epoll,
+    };
+    let (held, direct_descriptors) = if direct {
+        // Each ring has a table of its own, bounded by the descriptor limit like the process's.
+        let per_ring = (u64::from(config.maxclients).div_ceil(workers) + 64).min(limit);
+        (workers * per_ring, Some(per_ring as u32))
+    } else {
+        (limit.saturating_sub(DESCRIPTORS_RESERVED), None)
+    };
+    let held = held.min(u64::from(config.maxclients));
+    if held < u64::from(config.maxclients) {
+        tracing::warn!(
+            "maxclients is {}, but the limit of {limit} open files allows {held} connections; raise it with \
+             `ulimit -n`, or start more threads with direct-descriptors yes",
+            config.maxclients
+        );
+    }
+    server.connections_max.store(held as usize, std::sync::atomic::Ordering::Relaxed);
+    Options { direct_descriptors }
+}
+
+fn raise_descriptor_limit(wanted: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid rlimit for both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
+            return 1024;
+        }
+        if limit.rlim_cur < wanted {
+            let raised =
+                libc::rlimit { rlim_cur: wanted.min(limit.rlim_max), rlim_max: limit.rlim_max };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                return raised.rlim_cur;
+            }
+        }
+    }
+    limit.rlim_cur
+}
+
+fn spawn<D: Driver>(
+    server: &Arc<Server>,
+    listeners: &[Arc<OwnedFd>],
+    options: &Options,
+) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
+    let (report, reports) = mpsc::channel();
+    let mut threads = Vec::new();
+    for index in 0..server.workers.len() {
+        let (server, options, report) = (server.clone(), options.clone(), report.clone());
+        // The first worker accepts and hands connections to whoever has fewest.
+        let listeners = if index == 0 { listeners.to_vec() } else { Vec::new() };
+        let name = format!("petrel-{index}");
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let mut worker = match build::<D>(server, index, listeners, &options) {
+                Ok(worker) => worker,
+                Err(error) => {
+                    let _ = report.send(Err(error));
+                    return Ok(());
+                }
+            };
+            let _ = report.send(Ok(()));
+            drop(report);
+            let result = worker.run();
+            if let Err(error) = &result {
+                tracing::error!("worker {index} failed: {error}");
+            }
+            result
+        })?;
+        threads.push(thread);
+    }
+    drop(report);
+    for outcome in reports {
+        if let Err(error) = outcome {
+            server.stop();
+            return Err(error);
+        }
+    }
+    Ok(threads)
+}
+
+/// Builds a worker on its own thread, which the ring demands.
+fn build<D: Driver>(
+    server: Arc<Server>,
+    index: usize,
+    listeners: Vec<Arc<OwnedFd>>,
+    options: &Options,
+) -> io::Result<Worker<D>> {
+    let mut worker = Worker::new(server, index, D::new(options)?);
+    for (id, listener) in listeners.into_iter().enumerate() {
+        worker.listen(listener, ListenerId(id as u32))?;
+    }
+    Ok(worker)
+}

@@ -1,0 +1,496 @@
+//! A worker: one thread with its own event loop and its share of the connections.
+//!
+//! A turn: poll (which writes what the last turn queued, and waits) ── read the clock ── for each connection that sent
+//! something: parse, execute, queue its replies ── messages from other workers ── now and then, upkeep.
+
+use crate::batch::{Engine, Progress, Stop};
+use crate::client::{Client, Flag};
+use crate::config::OutputBufferLimit;
+use crate::conn::Conn;
+use crate::host::ServerHost;
+use crate::mailbox::{Mailbox, Message};
+use crate::server::Server;
+use crate::timers::Timers;
+use bytes::Bytes;
+use petrel_commands::{Executor, Session};
+use petrel_net::{
+    Close, Driver, Endpoint, Event, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
+};
+use petrel_resp::Resume;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Milliseconds between two rounds of upkeep.
+const UPKEEP_MS: i64 = 100;
+
+/// Time that one round of upkeep may take.
+const UPKEEP_BUDGET: Duration = Duration::from_millis(2);
+
+/// A connection whose unfinished command needs at least so much more is read into its own allocation.
+const READ_INTO_MIN: usize = 16 * 1024;
+
+/// A worker, on its own thread.
+pub struct Worker<D: Driver> {
+    driver: D,
+    engine: Engine,
+    index: usize,
+    conns: Vec<Option<Box<Conn>>>,
+    /// Connections with input that was not executed because their turn was over.
+    ready: Vec<Slot>,
+    /// Connections that `CLIENT PAUSE` holds back.
+    paused: Vec<Slot>,
+    timers: Timers,
+    upkeep_at: i64,
+}
+
+impl<D: Driver> Worker<D> {
+    /// A worker of `server`; its mailbox is open when this returns.
+    pub fn new(server: Arc<Server>, index: usize, driver: D) -> Self {
+        server.workers[index].open(Mailbox::new(driver.waker()), driver.name());
+        let config = server.config.reader();
+        let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
+        let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, Endpoint::Unix, Endpoint::Unix);
+        Worker {
+            driver,
+            engine: Engine::new(exec, ServerHost { server, config, client: Arc::new(nobody) }),
+            index,
+            conns: Vec::new(),
+            ready: Vec::new(),
+            paused: Vec::new(),
+            timers: Timers::default(),
+            upkeep_at: 0,
+        }
+    }
+
+    /// Accepts on a listener.
+    ///
+    /// # Errors
+    /// If the driver cannot watch it.
+    pub fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()> {
+        self.driver.listen(listener, id)
+    }
+
+    /// Serves until the server stops.
+    ///
+    /// # Errors
+    /// If the event loop itself fails.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Vec::new();
+        while !self.engine.host.server.is_stopping() {
+            let timeout = self.timeout();
+            self.driver.poll(timeout, &mut events)?;
+            self.engine.exec.ks.refresh_clock();
+            if self.engine.host.config.refresh() {
+                self.engine.reconfigure();
+                self.watch_idleness();
+            }
+            self.engine.exec.begin();
+            for event in events.drain(..) {
+                self.handle(event);
+            }
+            self.go_on();
+            self.engine.exec.end();
+            for message in self.engine.host.server.workers[self.index].messages() {
+                self.obey(message);
+            }
+            if self.engine.exec.ks.now_ms() >= self.upkeep_at {
+                self.upkeep();
+            }
+        }
+        self.shut_down();
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.ready.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let now = self.engine.exec.ks.now_ms();
+        let mut next = self.upkeep_at;
+        if !self.paused.is_empty() {
+            next = next.min(self.engine.host.server.pause.until_ms());
+        }
+        Some(Duration::from_millis((next - now).clamp(0, UPKEEP_MS) as u64))
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Received { slot, chunk } => self.received(slot, chunk),
+            Event::Filled { slot, buffer } => self.filled(slot, buffer),
+            Event::Accepted { listener, socket } => self.accepted(listener, socket),
+            Event::Closed { slot, .. } | Event::HungUp { slot } => self.forget(slot),
+            Event::Drained { slot } => self.drained(slot),
+            Event::AcceptFailed { error, .. } => {
+                tracing::warn!("cannot accept connections: {error}")
+            }
+            Event::Woken => {}
+        }
+    }
+
+    fn received(&mut self, slot: Slot, chunk: petrel_net::Chunk) {
+        let Some(mut conn) = self.take(slot) else { return };
+        conn.client
+            .received
+            .store(conn.client.received.load(Relaxed) + chunk.len() as u64, Relaxed);
+        if conn.closing || conn.listed {
+            // Commands that were sent before these wait for their turn.
+            let data = self.driver.data(chunk);
+            let resume = conn.input.as_ref().map_or(Resume::default(), |input| input.resume);
+            conn.keep(data, resume);
+            return self.put(conn);
+        }
+        match conn.input.take() {
+            None => {
+                let mut output = self.driver.output();
+                let data = self.driver.data(chunk);
+                let progress =
+                    self.engine.run(&mut conn, data, Resume::default(), None, &mut output);
+                let rest = &self.driver.data(chunk)[progress.consumed..];
+                Self::hold(&mut conn, rest, progress);
+                self.finish(conn, progress, output);
+            }
+            Some(mut input) => {
+                input.bytes.extend_from_slice(self.driver.data(chunk));
+                self.execute_input(conn, input.bytes, input.resume);
+            }
+        }
+    }
+
+    fn filled(&mut self, slot: Slot, buffer: Vec<u8>) {
+        let Some(mut conn) = self.take(slot) else { return };
+        let resume = conn.input.take().map_or(Resume::default(), |input| input.resume);
+        let received = conn.client.received.load(Relaxed) + buffer.len() as u64;
+        conn.client.received.store(received, Relaxed);
+        self.execute_input(conn, buffer, resume);
+    }
+
+    /// Executes input that the connection owns.
+    fn execute_input(&mut self, mut conn: Box<Conn>, bytes: Vec<u8>, resume: Resume) {
+        let mut output = self.driver.output();
+        if bytes.len() < READ_INTO_MIN {
+            let progress = self.engine.run(&mut conn, &bytes, resume, None, &mut output);
+            Self::hold(&mut conn, &bytes[progress.consumed..], progress);
+            return self.finish(conn, progress, output);
+        }
+        // A large value keeps the buffer it was received into.
+        let bytes = Bytes::from(bytes);
+        let progress = self.engine.run(&mut conn, &bytes, resume, Some(&bytes), &mut output);
+        Self::hold(&mut conn, &bytes[progress.consumed..], progress);
+        self.finish(conn, progress, output);
+    }
+
+    /// Keeps what was not executed.
+    fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
+        match progress.stop {
+            Stop::Close => conn.closing = true,
+            _ if rest.is_empty() => {}
+            Stop::Incomplete { resume, .. } => conn.keep(rest, resume),
+            Stop::Paused | Stop::Quota => conn.keep(rest, Resume::default()),
+        }
+    }
+
+    /// Queues the replies and decides how the connection goes on.
+    fn finish(&mut self, mut conn: Box<Conn>, progress: Progress, output: petrel_net::Output) {
+        let slot = conn.slot;
+        conn.client.active_at.store(self.seconds(), Relaxed);
+        if output.is_empty() {
+            self.driver.recycle(output);
+        } else {
+            let sent = conn.client.sent.load(Relaxed) + output.len() as u64;
+            conn.client.sent.store(sent, Relaxed);
+            self.driver.send(slot, output);
+        }
+        match progress.stop {
+            Stop::Close => self.driver.close(slot, Close::AfterFlush),
+            Stop::Quota => self.list(&mut conn, false),
+            Stop::Paused => self.list(&mut conn, true),
+            Stop::Incomplete { needed, .. } => self.read_on(&mut conn, needed),
+        }
+        self.check_output(&mut conn);
+        self.settle(conn);
+    }
+
+    /// Puts a connection back, or ends it if it was found to be beyond a limit.
+    fn settle(&mut self, mut conn: Box<Conn>) {
+        if conn.doomed {
+            self.driver.close(conn.slot, Close::Now);
+            conn.release(&mut self.engine.exec);
+            return self.discard(&conn);
+        }
+        self.put(conn);
+    }
+
+    /// Receives the rest of a large command straight into the connection's own buffer.
+    fn read_on(&mut self, conn: &mut Conn, needed: usize) {
+        let have = conn.input_len();
+        if have > self.engine.host.config.client_query_buffer_limit as usize {
+            self.engine.host.server.figures.input_limit_closed.fetch_add(1, Relaxed);
+            tracing::warn!("client {} closed: its query buffer exceeds the limit", conn.client.id);
+            conn.doomed = true;
+            return;
+        }
+        conn.client.input_bytes.store(have as u32, Relaxed);
+        if have > 0
+            && needed.saturating_sub(have) >= READ_INTO_MIN
+            && let Some(input) = &mut conn.input
+        {
+            let mut buffer = std::mem::take(&mut input.bytes);
+            buffer.reserve_exact(needed - have);
+            self.driver.read_into(conn.slot, buffer, needed - have);
+        }
+    }
+
+    fn list(&mut self, conn: &mut Conn, paused: bool) {
+        if !conn.listed {
+            conn.listed = true;
+            conn.client.set(Flag::Paused, paused);
+            self.driver.pause_reading(conn.slot);
+            if paused { self.paused.push(conn.slot) } else { self.ready.push(conn.slot) }
+        }
+    }
+
+    /// Goes on with the connections that were left in the middle of their input.
+    fn go_on(&mut self) {
+        if !self.paused.is_empty()
+            && self.engine.host.server.pause.active(self.engine.exec.ks.now_ms()).is_none()
+        {
+            self.ready.append(&mut self.paused);
+        }
+        for slot in std::mem::take(&mut self.ready) {
+            let Some(mut conn) = self.take(slot) else { continue };
+            conn.listed = false;
+            conn.client.set(Flag::Paused, false);
+            self.driver.resume_reading(slot);
+            match conn.input.take() {
+                Some(input) => self.execute_input(conn, input.bytes, input.resume),
+                None => self.put(conn),
+            }
+        }
+    }
+
+    fn accepted(&mut self, listener: ListenerId, socket: OwnedFd) {
+        let server = &self.engine.host.server;
+        server.figures.accepted.fetch_add(1, Relaxed);
+        if server.connections() >= server.connections_max.load(Relaxed) {
+            server.figures.refused.fetch_add(1, Relaxed);
+            return refuse(&socket, b"-ERR max number of clients reached\r\n");
+        }
+        let worker = server.least_loaded();
+        server.workers[worker].load.fetch_add(1, Relaxed);
+        if worker == self.index {
+            self.adopt(socket);
+        } else {
+            server.tell(worker, Message::Adopt { listener, socket });
+        }
+    }
+
+    /// Takes a connection over; it is counted in this worker's load already.
+    fn adopt(&mut self, socket: OwnedFd) {
+        let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
+        let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
+        let server = self.engine.host.server.clone();
+        if self.is_unprotected(&peer) {
+            refuse(&socket, PROTECTED);
+            server.workers[self.index].load.fetch_sub(1, Relaxed);
+            return;
+        }
+        if peer != Endpoint::Unix {
+            // A failure leaves the connection without probes, which is no reason to refuse it.
+            let _ = set_keepalive(socket.as_fd(), self.engine.host.config.tcp_keepalive);
+        }
+        let slot = match self.driver.adopt(socket) {
+            Ok(slot) => slot,
+            Err(error) => {
+                tracing::warn!("cannot take a connection over: {error}");
+                server.workers[self.index].load.fetch_sub(1, Relaxed);
+                return;
+            }
+        };
+        let id = server.next_client_id();
+        let authenticated = !self.engine.host.config.requirepass.is_set();
+        let client =
+            Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), peer, local));
+        client.set(Flag::Authenticated, authenticated);
+        server.workers[self.index].clients.add(&client);
+        self.put(Box::new(Conn {
+            slot,
+            client,
+            session: Session::new(id, authenticated),
+            input: None,
+            soft_since_ms: 0,
+            closing: false,
+            doomed: false,
+            listed: false,
+        }));
+        self.watch_idleness_of(slot);
+    }
+
+    /// Protected mode: without a password only this machine may connect.
+    fn is_unprotected(&self, peer: &Endpoint) -> bool {
+        let config = &self.engine.host.config;
+        config.protected_mode
+            && !config.requirepass.is_set()
+            && peer.ip().is_some_and(|ip| !ip.is_loopback())
+    }
+
+    /// The connection is gone, or is to be.
+    fn forget(&mut self, slot: Slot) {
+        if let Some(mut conn) = self.take(slot) {
+            conn.release(&mut self.engine.exec);
+            self.driver.close(slot, Close::Now);
+            self.discard(&conn);
+        }
+    }
+
+    fn discard(&mut self, conn: &Conn) {
+        let link = &self.engine.host.server.workers[self.index];
+        link.clients.remove(conn.client.id);
+        link.load.fetch_sub(1, Relaxed);
+        let figures = &self.engine.host.server.figures;
+        figures.received.fetch_add(conn.client.received.load(Relaxed), Relaxed);
+        figures.sent.fetch_add(conn.client.sent.load(Relaxed), Relaxed);
+    }
+
+    fn drained(&mut self, slot: Slot) {
+        if let Some(mut conn) = self.take(slot) {
+            conn.soft_since_ms = 0;
+            conn.client.output_bytes.store(0, Relaxed);
+            self.put(conn);
+        }
+    }
+
+    /// Closes a connection whose peer does not read: at once above the hard limit, after a while above the soft one.
+    fn check_output(&mut self, conn: &mut Conn) {
+        let unsent = self.driver.unsent(conn.slot) as u64;
+        if unsent == 0 && conn.soft_since_ms == 0 {
+            return;
+        }
+        conn.client.output_bytes.store(unsent, Relaxed);
+        let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
+            self.engine.host.config.client_output_buffer_limit.normal;
+        let now = self.engine.exec.ks.now_ms();
+        let above_soft = soft_bytes > 0 && unsent >= soft_bytes;
+        if !above_soft {
+            conn.soft_since_ms = 0;
+        } else if conn.soft_since_ms == 0 {
+            conn.soft_since_ms = now;
+            self.timers.set(now + soft_seconds as i64 * 1000, conn.slot);
+        }
+        let too_long = above_soft && now - conn.soft_since_ms >= soft_seconds as i64 * 1000;
+        if hard_bytes > 0 && unsent >= hard_bytes || too_long {
+            self.engine.host.server.figures.output_limit_closed.fetch_add(1, Relaxed);
+            tracing::warn!(
+                "client {} closed: {unsent} bytes of output are waiting",
+                conn.client.id
+            );
+            conn.doomed = true;
+        }
+    }
+
+    fn obey(&mut self, message: Message) {
+        match message {
+            Message::Adopt { socket, .. } => self.adopt(socket),
+            Message::Kill { slot } => {
+                self.engine.exec.begin();
+                self.kill(slot);
+                self.engine.exec.end();
+            }
+            Message::Unpause | Message::Stop => {}
+        }
+    }
+
+    fn kill(&mut self, slot: Slot) {
+        let is_killed = |conn: &Conn| conn.client.has(Flag::Killed);
+        if self.conn(slot).is_some_and(is_killed) {
+            self.forget(slot);
+        }
+    }
+
+    fn upkeep(&mut self) {
+        let now = self.engine.exec.ks.now_ms();
+        self.upkeep_at = now + UPKEEP_MS;
+        self.engine.exec.begin();
+        self.engine.exec.ks.tick(UPKEEP_BUDGET);
+        while let Some(slot) = self.timers.due(now) {
+            self.check_timers(slot, now);
+        }
+        self.engine.exec.end();
+    }
+
+    fn check_timers(&mut self, slot: Slot, now: i64) {
+        let Some(mut conn) = self.take(slot) else { return };
+        self.check_output(&mut conn);
+        let timeout = self.engine.host.config.timeout;
+        let idle = self.seconds().saturating_sub(conn.client.active_at.load(Relaxed));
+        conn.doomed |= timeout > 0 && idle >= timeout;
+        if timeout > 0 && !conn.doomed {
+            self.timers.set(now + i64::from(timeout - idle) * 1000, slot);
+        }
+        self.settle(conn);
+    }
+
+    /// Sets the idle timers of all connections, after `timeout` was changed.
+    fn watch_idleness(&mut self) {
+        for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
+            self.watch_idleness_of(slot);
+        }
+    }
+
+    fn watch_idleness_of(&mut self, slot: Slot) {
+        let timeout = self.engine.host.config.timeout;
+        if timeout > 0 {
+            self.timers.set(self.engine.exec.ks.now_ms() + i64::from(timeout) * 1000, slot);
+        }
+    }
+
+    fn seconds(&self) -> u32 {
+        ((self.engine.exec.ks.now_ms() - self.engine.host.server.started_unix_ms).max(0) / 1000)
+            as u32
+    }
+
+    fn shut_down(&mut self) {
+        let mut events = Vec::new();
+        for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
+            self.driver.close(slot, Close::AfterFlush);
+        }
+        // One turn writes what the kernel takes at once; nobody is waited for.
+        let _ = self.driver.poll(Some(Duration::ZERO), &mut events);
+    }
+
+    fn conn(&self, slot: Slot) -> Option<&Conn> {
+        self.conns.get(slot.index())?.as_deref().filter(|conn| conn.slot == slot)
+    }
+
+    /// Takes a connection out of the table, to work with it beside the rest of the worker.
+    #[inline]
+    fn take(&mut self, slot: Slot) -> Option<Box<Conn>> {
+        let place = self.conns.get_mut(slot.index())?;
+        if place.as_ref().is_some_and(|conn| conn.slot == slot) { place.take() } else { None }
+    }
+
+    /// Puts a connection back; one whose slot the driver has closed meanwhile is discarded.
+    #[inline]
+    fn put(&mut self, conn: Box<Conn>) {
+        let index = conn.slot.index();
+        if index >= self.conns.len() {
+            self.conns.resize_with(index + 1, || None);
+        }
+        self.conns[index] = Some(conn);
+    }
+}
+
+/// What protected mode answers, in Redis's sense: who is refused, why, and what to change.
+const PROTECTED: &[u8] = b"-DENIED Petrel is running in protected mode because protected mode is enabled and no password \
+is set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
+other computers, set a password (requirepass) or turn protected-mode off.\r\n";
+
+/// Says why and closes. The few bytes fit the empty send buffer of a new connection.
+fn refuse(socket: &OwnedFd, text: &[u8]) {
+    use std::io::Write;
+    if let Ok(copy) = socket.try_clone() {
+        let _ = std::fs::File::from(copy).write_all(text);
+    }
+}
