@@ -111,7 +111,7 @@ Clients {
         "Largest argument of a request, and so the largest string";
 }
 Keyspace {
-    databases: u32 = "databases", Number { min: 1, max: 65536 }, "16", AtStart,
+    databases: u32 = "databases", Number { min: 1, max: 65535 }, "16", AtStart,
         "Number of databases that SELECT can choose from";
     maxmemory: u64 = "maxmemory", MEMORY, "0", Runtime,
         "Bytes of data at which maxmemory-policy applies; 0 is no limit";
