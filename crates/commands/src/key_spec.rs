@@ -73,6 +73,9 @@ pub enum FindKeys {
     },
 }
 
+/// Tells the flags of a call from its arguments.
+pub type NarrowFlags = fn(&[&[u8]]) -> KeyFlags;
+
 /// One way in which a command names keys; a command may have several.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
@@ -85,7 +88,7 @@ pub struct KeySpec {
     /// A remark for the reader, or empty.
     pub notes: &'static str,
     /// For [`KeyFlags::VARIABLE_FLAGS`]: the flags of a call, given its arguments.
-    pub narrow: Option<fn(&[&[u8]]) -> KeyFlags>,
+    pub narrow: Option<NarrowFlags>,
 }
 
 impl KeySpec {
@@ -118,7 +121,7 @@ impl KeySpec {
     }
 
     /// The same, with flags that depend on the arguments of the call.
-    pub const fn narrowed_by(self, narrow: fn(&[&[u8]]) -> KeyFlags) -> Self {
+    pub const fn narrowed_by(self, narrow: NarrowFlags) -> Self {
         let flags = self.flags.with(KeyFlags::VARIABLE_FLAGS);
         Self { flags, narrow: Some(narrow), ..self }
     }

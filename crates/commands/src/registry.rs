@@ -1,8 +1,8 @@
 //! From a command's name to its spec. Built once from the families' tables, read by every worker.
 //!
-//! The table is open-addressed and at most a quarter full. A slot holds the first and the last eight
-//! bytes of the lower-cased name as words, so that a lookup is two loads, a few shifts, a multiplication
-//! and one comparison of words: no loop over the name, no allocation, one cache line. Subcommands live
+//! The table is open-addressed and at most a quarter full. A slot holds the lower-cased name as two
+//! words, so that a lookup is two loads, a few shifts, a multiplication and a comparison: no loop over
+//! the name, no allocation, one cache line. Subcommands live
 //! in the same table under the number of their container.
 
 use std::fmt::Write;
@@ -22,7 +22,6 @@ pub struct Command {
 #[derive(Debug)]
 pub struct Registry {
     slots: Box<[Slot]>,
-    shift: u32,
     entries: Box<[Entry]>,
 }
 
@@ -42,10 +41,28 @@ struct Entry {
 struct Slot {
     words: [u64; 2],
     spec: Option<&'static CommandSpec>,
+    scope: Scope,
     index: u16,
-    container: u16,
-    len: u8,
 }
+
+const _: () = assert!(size_of::<Slot>() == 32);
+
+/// The length of a name in the low half, the number of its container in the high one.
+type Scope = u32;
+
+/// A name in a form that is quick to compare.
+#[derive(Clone, Copy)]
+struct Name {
+    /// All of a name of up to 16 bytes, else its first and last eight.
+    words: [u64; 2],
+    scope: Scope,
+}
+
+/// Longer names are compared in full.
+const NAME_IN_WORDS_MAX: usize = 16;
+
+/// The longest name of a command, bytes.
+const NAME_LEN_MAX: usize = 255;
 
 /// Lower bound of slots per command.
 const SLOTS_PER_COMMAND: usize = 4;
@@ -58,8 +75,9 @@ impl Registry {
     ///
     /// # Panics
     ///
-    /// At start, if two commands have one name, a name is not lower case or longer than 255 bytes, or
-    /// there are more than 65,534 commands: mistakes in the tables.
+    /// At start, if two commands have one name (or names of one length over 16 that begin and end with the
+    /// same eight bytes), a name is not lower case or longer than 255 bytes, or there are more than
+    /// 65,534 commands: mistakes in the tables.
     pub fn new(families: &[&'static [CommandSpec]]) -> Self {
         let mut entries = Vec::new();
         for spec in families.iter().copied().flatten() {
@@ -74,9 +92,8 @@ impl Registry {
         assert!(entries.len() < usize::from(u16::MAX), "at most 65,534 commands");
 
         let size = (entries.len() * SLOTS_PER_COMMAND).next_power_of_two().max(2);
-        let shift = u64::BITS - size.trailing_zeros();
         let slots = vec![Slot::default(); size].into();
-        let mut registry = Self { slots, shift, entries: entries.into() };
+        let mut registry = Self { slots, entries: entries.into() };
         for index in 0..registry.entries.len() {
             registry.insert(index);
         }
@@ -86,16 +103,20 @@ impl Registry {
     fn insert(&mut self, index: usize) {
         let Entry { spec, container, .. } = self.entries[index];
         let name = spec.meta.name.as_bytes();
-        let len = u8::try_from(name.len()).expect("a name has at most 255 bytes");
+        assert!(name.len() <= NAME_LEN_MAX, "{} is too long", spec.meta.name);
         assert!(!name.iter().any(u8::is_ascii_uppercase), "{} is not lower case", spec.meta.name);
-        assert!(self.lookup(container, name).is_none(), "{} twice", self.entries[index].full_name);
 
-        let words = words(name);
-        let mut place = place(words, container, name.len(), self.shift);
-        while self.slots[place].spec.is_some() {
-            place = (place + 1) & (self.slots.len() - 1);
+        let Name { words, scope } = Name::new(container, name);
+        let mask = self.slots.len() - 1;
+        let mut place = Name { words, scope }.hash();
+        while let Slot { spec: Some(other), words: others, scope: its, .. } =
+            self.slots[place & mask]
+        {
+            let apart = (words, scope) != (others, its);
+            assert!(apart, "{} is not told from {}", spec.meta.name, other.meta.name);
+            place += 1;
         }
-        self.slots[place] = Slot { words, spec: Some(spec), index: index as u16, container, len };
+        self.slots[place & mask] = Slot { words, spec: Some(spec), scope, index: index as u16 };
     }
 
     /// The command that `args` calls: the subcommand if `args[0]` is a container and there is an
@@ -104,10 +125,10 @@ impl Registry {
     #[inline]
     pub fn resolve(&self, args: &[&[u8]]) -> Option<Command> {
         let command = self.find(args.first()?)?;
-        if command.spec.subcommands.is_empty() || args.len() < 2 {
-            return Some(command);
+        match args.get(1) {
+            Some(name) if !command.spec.subcommands.is_empty() => self.find_sub(command, name),
+            _ => Some(command),
         }
-        self.lookup(command.index + 1, args[1])
     }
 
     /// The command of this name, in any case; never a subcommand.
@@ -122,28 +143,35 @@ impl Registry {
             None => self.find(full_name),
             Some(bar) => {
                 let container = self.find(&full_name[..bar])?;
-                self.lookup(container.index + 1, &full_name[bar + 1..])
+                self.find_sub(container, &full_name[bar + 1..])
             }
         }
     }
 
-    #[inline]
-    fn lookup(&self, container: u16, name: &[u8]) -> Option<Command> {
-        let words = words(name);
+    /// The subcommand of this name; out of line, so that commands without subcommands are found in
+    /// straight code.
+    #[inline(never)]
+    fn find_sub(&self, container: Command, name: &[u8]) -> Option<Command> {
+        self.lookup(container.index + 1, name)
+    }
+
+    #[inline(always)]
+    fn lookup(&self, container: u16, bytes: &[u8]) -> Option<Command> {
+        let name = Name::new(container, bytes);
         let mask = self.slots.len() - 1;
-        let mut place = place(words, container, name.len(), self.shift);
-        loop {
+        let mut place = name.hash();
+        let (spec, index) = loop {
             let slot = &self.slots[place & mask];
             let spec = slot.spec?;
-            if slot.words == words
-                && slot.container == container
-                && usize::from(slot.len) == name.len()
-                && (name.len() <= 16 || spec.meta.name.as_bytes().eq_ignore_ascii_case(name))
-            {
-                return Some(Command { spec, index: slot.index });
+            if slot.words == name.words && slot.scope == name.scope {
+                break (spec, slot.index);
             }
             place += 1;
+        };
+        if bytes.len() > NAME_IN_WORDS_MAX && !is_named(spec, bytes) {
+            return None;
         }
+        Some(Command { spec, index })
     }
 
     /// How many commands and subcommands there are.
@@ -223,20 +251,41 @@ fn quoted(name: &[u8]) -> &[u8] {
     &name[..name.len().min(QUOTED_BYTES_MAX)]
 }
 
-/// The name as two lower-cased words: all of it up to 16 bytes, else its first and last eight. Names of
-/// different lengths may share words.
-#[inline(always)]
-fn words(name: &[u8]) -> [u64; 2] {
-    let [first, last] = match name.len() {
-        8.. => [word::<8>(name, 0), word::<8>(name, name.len() - 8)],
-        4..8 => [word::<4>(name, 0) | word::<4>(name, name.len() - 4) << 32, 0],
-        0 => [0, 0],
-        len => {
-            let [first, middle, last] = [name[0], name[len / 2], name[len - 1]].map(u64::from);
-            [first | middle << 8 | last << 16, 0]
-        }
-    };
-    [lowercase(first), lowercase(last)]
+/// Compares a name that two words cannot hold.
+#[cold]
+#[inline(never)]
+fn is_named(spec: &CommandSpec, name: &[u8]) -> bool {
+    spec.meta.name.as_bytes().eq_ignore_ascii_case(name)
+}
+
+impl Name {
+    /// A name in any case. Its length is cut to 16 bits: longer ones equal no command's, since they are
+    /// compared in full.
+    #[inline(always)]
+    fn new(container: u16, name: &[u8]) -> Self {
+        let words = match name.len() {
+            9.. => [word::<8>(name, 0), word::<8>(name, name.len() - 8)].map(lowercase),
+            4..=8 => {
+                let halves = word::<4>(name, 0) | word::<4>(name, name.len() - 4) << 32;
+                [lowercase(halves), 0]
+            }
+            0 => [0, 0],
+            len => {
+                let [first, middle, last] = [name[0], name[len / 2], name[len - 1]].map(u64::from);
+                [lowercase(first | middle << 8 | last << 16), 0]
+            }
+        };
+        Self { words, scope: u32::from(name.len() as u16) | u32::from(container) << 16 }
+    }
+
+    /// Where in the table the search for the name begins, if cut to the size of the table.
+    #[inline(always)]
+    fn hash(self) -> usize {
+        const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+        let scope = u64::from(self.scope).wrapping_mul(MULTIPLIER);
+        let mixed = self.words[0] ^ self.words[1].rotate_left(29) ^ scope;
+        (mixed.wrapping_mul(MULTIPLIER) >> 32) as usize
+    }
 }
 
 /// `N` bytes from `at`, little-endian.
@@ -257,15 +306,6 @@ fn lowercase(word: u64) -> u64 {
     let above_z = low + ONES * (0x7f - b'Z' as u64);
     let letters = from_a & !above_z & !word & (ONES * 0x80);
     word | letters >> 2
-}
-
-/// Where the search for a name begins.
-#[inline(always)]
-fn place(words: [u64; 2], container: u16, len: usize, shift: u32) -> usize {
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let rest = (len as u64) << 16 | u64::from(container);
-    let mixed = words[0] ^ words[1].rotate_left(29) ^ rest.wrapping_mul(MULTIPLIER);
-    (mixed.wrapping_mul(MULTIPLIER) >> shift) as usize
 }
 
 #[cfg(test)]

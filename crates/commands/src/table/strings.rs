@@ -18,7 +18,9 @@ pub const GET: Meta = Meta {
 pub const SET: Meta = Meta {
     flags: bits!(Flags: WRITE, DENYOOM),
     stated_categories: bits!(Categories: STRING),
-    keys: &[KeySpec::at(1, bits!(KeyFlags: RW, ACCESS, UPDATE)).narrowed_by(set_key_flags)],
+    keys: &[KeySpec::at(1, bits!(KeyFlags: RW, ACCESS, UPDATE))
+        .narrowed_by(set_key_flags)
+        .notes("RW and ACCESS with `GET` or a comparison; else OW")],
     summary: "Stores a string at a key, whatever the key held before.",
     history: &[
         ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
@@ -96,7 +98,8 @@ pub const PSETEX: Meta = Meta {
 pub const GETEX: Meta = Meta {
     flags: bits!(Flags: WRITE, FAST),
     stated_categories: bits!(Categories: STRING),
-    keys: &[KeySpec::at(1, bits!(KeyFlags: RW, ACCESS, UPDATE))],
+    keys: &[KeySpec::at(1, bits!(KeyFlags: RW, ACCESS, UPDATE))
+        .notes("RW because the expiry may change")],
     summary: "Returns the string stored at a key and changes the key's expiry.",
     arguments: &[
         Arg::key("key"),

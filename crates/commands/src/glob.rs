@@ -1,0 +1,135 @@
+//! Glob patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and backslash.
+
+/// How letters compare.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Case {
+    /// `A` is not `a`.
+    Sensitive,
+    /// ASCII letters match in either case.
+    Insensitive,
+}
+
+/// Whether the whole of `text` matches. Takes time in the product of both lengths at most.
+pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Where to go on when what follows the last star does not match: one byte further in text.
+    let mut retry = None;
+    loop {
+        if p < pattern.len() && pattern[p] == b'*' {
+            p += 1;
+            retry = Some((p, t));
+            continue;
+        }
+        let step = match text.get(t) {
+            Some(&byte) => match_one(&pattern[p..], byte, case),
+            None if p == pattern.len() => return true,
+            None => return false,
+        };
+        match (step, retry) {
+            (Some(length), _) => {
+                p += length;
+                t += 1;
+            }
+            (None, Some((after_star, from))) => {
+                retry = Some((after_star, from + 1));
+                (p, t) = (after_star, from + 1);
+            }
+            (None, None) => return false,
+        }
+    }
+}
+
+/// Whether `text` holds a character that a pattern gives a meaning.
+pub fn is_pattern(text: &[u8]) -> bool {
+    text.iter().any(|b| matches!(b, b'*' | b'?' | b'['))
+}
+
+/// The length of the first element of `pattern`, if it matches `byte`.
+fn match_one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
+    match pattern {
+        [] => None,
+        [b'?', ..] => Some(1),
+        [b'[', class @ ..] => match_class(class, byte, case).map(|length| length + 1),
+        [b'\\', escaped, ..] => equal(*escaped, byte, case).then_some(2),
+        [literal, ..] => equal(*literal, byte, case).then_some(1),
+    }
+}
+
+/// Reads a class up to its bracket (or the end of the pattern, as Redis does).
+fn match_class(class: &[u8], byte: u8, case: Case) -> Option<usize> {
+    let negated = class.first() == Some(&b'^');
+    let mut at = usize::from(negated);
+    let mut found = false;
+    loop {
+        match class[at..] {
+            [] => break,
+            [b']', ..] => {
+                at += 1;
+                break;
+            }
+            [b'\\', literal, ..] => {
+                found |= equal(literal, byte, case);
+                at += 2;
+            }
+            [low, b'-', high, ..] => {
+                let (low, high) = (fold(low.min(high), case), fold(low.max(high), case));
+                found |= (low..=high).contains(&fold(byte, case));
+                at += 3;
+            }
+            [literal, ..] => {
+                found |= equal(literal, byte, case);
+                at += 1;
+            }
+        }
+    }
+    (found != negated).then_some(at)
+}
+
+fn equal(a: u8, b: u8, case: Case) -> bool {
+    fold(a, case) == fold(b, case)
+}
+
+fn fold(byte: u8, case: Case) -> u8 {
+    match case {
+        Case::Sensitive => byte,
+        Case::Insensitive => byte.to_ascii_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insensitive(pattern: &str, text: &str) -> bool {
+        matches(pattern.as_bytes(), text.as_bytes(), Case::Insensitive)
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, text) in [
+            ("*", ""),
+            ("*", "maxmemory"),
+            ("MAX*", "maxmemory"),
+            ("*mem*y", "maxmemory"),
+            ("p?rt", "port"),
+            ("[a-m]*[^x]", "maxmemory"),
+            ("[z-a]z", "mz"),
+            (r"\*", "*"),
+            (r"[\]]", "]"),
+            ("[abc", "b"),
+        ] {
+            assert!(insensitive(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in
+            [("", "a"), ("a", ""), ("?", ""), ("*a", "ab"), ("[^a]", "a"), ("p?rt", "prt")]
+        {
+            assert!(!insensitive(pattern, text), "{pattern} {text}");
+        }
+        assert!(!matches(b"A*", b"ab", Case::Sensitive));
+    }
+
+    #[test]
+    fn many_stars_take_no_exponential_time() {
+        assert!(!insensitive(&"*a".repeat(200), &"b".repeat(5000)));
+    }
+}

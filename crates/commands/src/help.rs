@@ -1,0 +1,46 @@
+//! The HELP subcommand of every container, made from the table.
+
+use crate::argument::Syntax;
+use crate::ctx::Ctx;
+use crate::fail::Outcome;
+use crate::spec::Meta;
+
+/// `<container> HELP`. Serves any command with subcommands, and those that tell their subcommands apart
+/// themselves, such as `DEBUG`, by [`Meta::help`].
+pub fn help(ctx: &mut Ctx<'_>) -> Outcome {
+    let Some(container) = ctx.exec.registry().find(ctx.arg(0)) else { return Ok(()) };
+    let container = container.spec;
+    let mut lines = vec![format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        container.meta.name.to_ascii_uppercase()
+    )];
+    entries(container.meta.help, &mut lines);
+    let subcommands = container.subcommands.iter().map(|sub| sub.meta);
+    for subcommand in subcommands.filter(|meta| meta.name != "help") {
+        entry(subcommand, &mut lines);
+    }
+    entries(&[("HELP", "Print this help.")], &mut lines);
+
+    ctx.reply.array(lines.len());
+    for line in lines {
+        ctx.reply.simple(&line);
+    }
+    Ok(())
+}
+
+/// A subcommand: its syntax, and indented under it what it does.
+fn entry(meta: &Meta, lines: &mut Vec<String>) {
+    if !meta.help.is_empty() {
+        return entries(meta.help, lines);
+    }
+    let line = format!("{} {}", meta.name.to_ascii_uppercase(), Syntax(meta.arguments));
+    lines.push(line.trim_end().to_owned());
+    lines.push(format!("    {}", meta.summary));
+}
+
+fn entries(entries: &[(&str, &str)], lines: &mut Vec<String>) {
+    for (syntax, text) in entries {
+        lines.push((*syntax).to_owned());
+        lines.extend(text.split('\n').map(|line| format!("    {line}")));
+    }
+}
