@@ -179,8 +179,14 @@ pub fn run(args: &ConnectionsArgs) -> Result<(), String> {
         rows: Vec::new(),
     };
     let bench = Bench { args, transport, keys: KeySpace::new(args.keys, 16)?, open_files };
-    for peer in args.peers.resolve()? {
-        report.commands.push(peer.describe(transport));
+    // Servers that run commands on one thread are also measured with one I/O thread.
+    let many = args.server_threads > 1;
+    let variants = |peer: Peer| {
+        let one = peer.with_one_thread().filter(|_| many);
+        std::iter::once(peer).chain(one)
+    };
+    for peer in args.peers.resolve()?.into_iter().flat_map(variants) {
+        report.commands.push(peer.describe(&bench.setting(bench.most())));
         if args.idle > 0 {
             report.idle.push(bench.idle(&peer)?);
         }
@@ -216,8 +222,7 @@ impl Bench<'_> {
 
     /// Opens more and more connections and measures at each number.
     fn curve(&self, peer: &Peer, rows: &mut Vec<Row>) -> Result<(), String> {
-        let most = self.args.counts.iter().max().copied().unwrap_or(1);
-        let server = self.start(peer, most)?;
+        let server = self.start(peer, self.most())?;
         self.fill(&server)?;
         let mut crowd = Crowd::new(self.target(&server), self.capacity());
         for count in &self.args.counts {
@@ -228,14 +233,21 @@ impl Bench<'_> {
             }
             let active = if self.args.active == 0 { held } else { held.min(self.args.active) };
             let mut rounds = Vec::new();
+            let mut broken = None;
             for round in 0..self.args.rounds {
-                let parts = crowd.run(active, self.args, round)?;
-                rounds.push(Round::of(&parts));
+                match crowd.run(active, self.args, round) {
+                    Ok(parts) => rounds.push(Round::of(&parts)),
+                    Err(error) => broken = broken.or(Some(error)),
+                }
+                if broken.is_some() {
+                    break;
+                }
             }
             let rss = server.rss()?;
-            let row = row(&peer.name, *count, held, active, rss, stopped_by, &rounds);
+            let mut row = row(&peer.name, *count, held, active, rss, stopped_by, &rounds);
+            let stop = row.stopped_by.is_some() || broken.is_some();
+            row.problems.extend(broken);
             eprintln!("{}", row.line());
-            let stop = row.stopped_by.is_some();
             rows.push(row);
             if stop {
                 break;
@@ -250,11 +262,20 @@ impl Bench<'_> {
     }
 
     fn start(&self, peer: &Peer, connections: usize) -> Result<Server, String> {
+        Server::start(peer, &self.setting(connections))
+    }
+
+    fn setting(&self, connections: usize) -> Setting {
         let threads = self.args.server_threads as usize;
         let mut setting = Setting::new(threads, self.transport, connections + CONNECTIONS_SPARE);
         setting.value_max = self.args.values.max;
         setting.reply_size = self.args.values.mean() as u32;
-        Server::start(peer, &setting)
+        setting
+    }
+
+    /// The largest number of connections asked for.
+    fn most(&self) -> usize {
+        self.args.counts.iter().max().copied().unwrap_or(1)
     }
 
     fn fill(&self, server: &Server) -> Result<(), String> {
@@ -444,14 +465,15 @@ impl Row {
         let stopped = self.stopped_by.as_ref();
         let stopped = stopped.map_or_else(String::new, |error| format!(" (stopped by: {error})"));
         format!(
-            "{}: {} open{stopped}, {} active: {:.0}/s, p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us",
+            "{}: {} open{stopped}, {} active: {:.0}/s, p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us {}",
             self.server,
             self.held,
             self.active,
             self.throughput,
             self.latency.p50_us,
             self.latency.p99_us,
-            self.latency.p999_us
+            self.latency.p999_us,
+            self.problems.join("; ")
         )
     }
 }

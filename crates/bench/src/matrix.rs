@@ -22,6 +22,9 @@ use result::{Cell, CellKey, Measurement, Report};
 /// Bytes in flight per connection while a server is filled.
 const FILL_BYTES: f64 = 256.0 * 1024.0;
 
+/// Connections opened beyond those of the load.
+const CONNECTIONS_SPARE: usize = 64;
+
 /// Runs the matrix and writes its report.
 pub fn run(args: &MatrixArgs) -> Result<(), String> {
     let options = args.resolve()?;
@@ -65,7 +68,7 @@ impl<'a> Bench<'a> {
         let mut servers: Vec<Option<Server>> = Vec::new();
         for peer in &self.peers {
             let server = self.start(peer)?;
-            let line = peer.describe(self.options.transport);
+            let line = peer.describe(&self.setting());
             if !commands.contains(&line) {
                 commands.push(line);
             }
@@ -218,13 +221,17 @@ impl<'a> Bench<'a> {
     }
 
     fn start(&self, peer: &Peer) -> Result<Server, String> {
-        let connections = self.options.connections + 64;
-        let mut setting = Setting::new(self.threads, self.options.transport, connections.max(1024));
-        setting.value_max = self.values.max;
-        setting.reply_size = self.values.mean() as u32;
-        let server = Server::start(peer, &setting)?;
+        let server = Server::start(peer, &self.setting())?;
         server.pause();
         Ok(server)
+    }
+
+    fn setting(&self) -> Setting {
+        let connections = (self.options.connections + CONNECTIONS_SPARE).max(1024);
+        let mut setting = Setting::new(self.threads, self.options.transport, connections);
+        setting.value_max = self.values.max;
+        setting.reply_size = self.values.mean() as u32;
+        setting
     }
 
     fn key(&self, command: Command, pipeline: usize) -> CellKey {

@@ -180,7 +180,7 @@ impl Bench<'_> {
             deleted,
             problems,
         };
-        Ok((row, peer.describe(Transport::Unix)))
+        Ok((row, peer.describe(&self.setting(values))))
     }
 
     /// Deletes a share of the keys of a loaded server and lets it settle.
@@ -215,9 +215,12 @@ impl Bench<'_> {
     }
 
     fn start(&self, peer: &Peer, values: ValueSizes) -> Result<Server, String> {
-        let mut setting = Setting::new(self.args.server_threads as usize, Transport::Unix, 1024);
-        setting.value_max = values.max;
-        Server::start(peer, &setting)
+        Server::start(peer, &self.setting(values))
+    }
+
+    fn setting(&self, values: ValueSizes) -> Setting {
+        let threads = self.args.server_threads as usize;
+        Setting { value_max: values.max, ..Setting::new(threads, Transport::Unix, 1024) }
     }
 
     fn store(

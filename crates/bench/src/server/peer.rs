@@ -20,6 +20,13 @@ enum Kind {
     Custom(String),
 }
 
+/// Up to so many connections a bare loop holds as plain descriptors.
+const DESCRIPTORS_PLAIN: usize = 15_000;
+
+/// Largest file table asked of one ring: the kernel bounds it by the limit on open files, which is
+/// often 20,000.
+const DIRECT_DESCRIPTORS_MAX: usize = 19_000;
+
 /// The ready-made entries: name, program, kind. Floors are this program itself.
 const READY_MADE: [(&str, &str, Kind); 7] = [
     ("petrel", "petrel", Kind::Petrel),
@@ -118,8 +125,8 @@ impl Peer {
     }
 
     /// The name and the command with its places unfilled, for reports.
-    pub fn describe(&self, transport: Transport) -> String {
-        let line = self.line(&Setting::new(0, transport, 0));
+    pub fn describe(&self, setting: &Setting) -> String {
+        let line = self.line(setting);
         let program = self.program.file_name().and_then(|name| name.to_str());
         let line = match (line.split_once(' '), program) {
             (Some((_, rest)), Some(program)) => format!("{program} {rest}"),
@@ -226,15 +233,22 @@ fn memcached(setting: &Setting) -> String {
         Transport::Unix => "-s {sock}",
         Transport::Tcp => "-l 127.0.0.1 -p {port} -U 0",
     };
-    let items = if setting.value_max > 1_000_000 { "-I 600m" } else { "" };
-    format!("memcached {listen} -t {{threads}} -c {{connections}} -m 65536 {items} -u root")
+    let items = if setting.value_max > 1_000_000 { " -I 600m" } else { "" };
+    format!("memcached {listen} -t {{threads}} -c {{connections}} -m 65536{items} -u root")
 }
 
+/// Many connections need file tables of the rings' own.
 fn floor(backend: &str, setting: &Setting) -> String {
+    let slots = match backend {
+        "uring" if setting.connections > DESCRIPTORS_PLAIN => {
+            let share = setting.connections.div_ceil(setting.threads.max(1)) + 256;
+            format!(" --direct-descriptors {}", share.min(DIRECT_DESCRIPTORS_MAX))
+        }
+        _ => String::new(),
+    };
     format!(
         "floor floor --backend {backend} --threads {{threads}} --unixsocket {{sock}} \
-         --port {{port}} --reply-size {}",
-        setting.reply_size
+         --port {{port}} --reply-size {{value}}{slots}"
     )
 }
 
@@ -243,6 +257,7 @@ fn fill(word: &str, setting: &Setting) -> String {
         .replace("{port}", &setting.port.to_string())
         .replace("{threads}", &setting.threads.to_string())
         .replace("{connections}", &setting.connections.to_string())
+        .replace("{value}", &setting.reply_size.to_string())
         .replace("{dir}", &setting.directory.to_string_lossy())
 }
 
