@@ -129,7 +129,8 @@ impl Region {
         Region::empty()
     }
 
-    fn reserve(units: usize) -> Option<Region> {
+    /// Reserves address space for so many units; `None` if the system refuses.
+    pub fn reserve(units: usize) -> Option<Region> {
         let owners = Mapping::new(units, libc::PROT_READ | libc::PROT_WRITE)?;
         let slabs = Mapping::new(units * size_of::<Slab>(), libc::PROT_READ | libc::PROT_WRITE)?;
         // One unit more than used, so that the first one can be aligned.
@@ -139,7 +140,7 @@ impl Region {
         let skip = blocks.start.as_ptr().align_offset(UNIT_BYTES);
         // SAFETY: `skip` is less than a unit, and the mapping has a unit to spare.
         let base = unsafe { blocks.start.add(skip) };
-        Some(Region { base, units, owners, slabs, runs: Runs::new(), _blocks: blocks })
+        Some(Region { base, units, owners, slabs, runs: RunsLock::new(), _blocks: blocks })
     }
 
     /// A region of no units: every request is refused.
@@ -149,7 +150,7 @@ impl Region {
             units: 0,
             owners: Mapping::EMPTY,
             slabs: Mapping::EMPTY,
-            runs: Runs::new(),
+            runs: RunsLock::new(),
             _blocks: Mapping::EMPTY,
         }
     }
@@ -355,7 +356,7 @@ impl Region {
     }
 }
 
-impl Runs {
+impl RunsLock {
     fn new() -> RunsLock {
         let none = [NO_UNIT; RUN_UNITS.len()];
         let runs = Runs { fresh: 1, committed: 0, clean: none, retained: none, retained_units: 0 };

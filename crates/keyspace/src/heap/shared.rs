@@ -7,6 +7,7 @@ use super::Stats;
 use super::cache::{Bins, Cache};
 use super::classes::CLASS;
 use super::evacuation::Evacuation;
+use super::region::Region;
 use super::slabs::Slabs;
 
 /// A heap, shared by all threads of a keyspace; a clone is the same heap.
@@ -33,7 +34,7 @@ impl Heap {
     pub fn new() -> Heap {
         Heap {
             shared: Arc::new(Shared {
-                slabs: Slabs::new(),
+                slabs: Slabs::new(Region::new()),
                 caches: Mutex::default(),
                 huge_bytes_of_dropped: AtomicI64::new(0),
             }),

@@ -82,10 +82,10 @@ impl Taken {
 }
 
 impl Slabs {
-    /// No slabs, and next to no memory.
-    pub fn new() -> Slabs {
+    /// No slabs yet, and next to no memory.
+    pub fn new(region: Region) -> Slabs {
         Slabs {
-            region: Region::new(),
+            region,
             evacuating: AtomicBool::new(false),
             trim_epoch: AtomicU64::new(0),
             classes: (0..CLASSES).map(|_| ClassSlabs(Mutex::default())).collect(),
@@ -231,8 +231,7 @@ impl Slabs {
 
     /// Puts a slab into the list of its occupancy, or into none when it is full.
     fn move_to_bin(&self, lists: &mut Lists, unit: u32, slab: &Slab, links: &mut Links, class: u8) {
-        // A power of two above the capacity would do for a divisor, but the quotient must reach BINS
-        // exactly at a full slab, and only then.
+        // Reaches BINS, which is NO_BIN, at a full slab and only there.
         let live = slab.live.load(Ordering::Relaxed) as usize;
         let bin = (live * BINS / CLASS[class as usize].capacity as usize) as u32;
         if bin != links.bin {
@@ -333,4 +332,60 @@ fn foreign_block(class: u8) -> *mut u8 {
 pub fn corrupted(what: &str) -> ! {
     eprintln!("heap corrupted: {what}");
     std::process::abort();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::classes::class_of;
+    use super::*;
+
+    /// Takes blocks one by one and writes all of each.
+    fn take_ones(slabs: &Slabs, class: u8, count: usize) -> Vec<*mut u8> {
+        let take_one = |_| match slabs.take(class, 1).chains().next() {
+            Some(Chain::Linked { head, count: 1 } | Chain::Adjacent { head, count: 1 }) => {
+                // SAFETY: the block was handed out and has the size of its class.
+                unsafe { head.write_bytes(1, CLASS[class as usize].size as usize) };
+                head
+            }
+            _ => panic!("one block was asked for"),
+        };
+        (0..count).map(take_one).collect()
+    }
+
+    #[test]
+    fn the_global_allocator_stands_in_for_an_exhausted_region() {
+        let class = class_of(1024);
+        let slabs = Slabs::new(Region::reserve(3).expect("3 units can be reserved"));
+        // Unit 0 is not used, two slabs of 64 blocks fit.
+        let blocks = take_ones(&slabs, class, 200);
+        let inside = blocks.iter().filter(|block| slabs.region.slab_of(**block).is_some());
+        assert_eq!(inside.count(), 128);
+        let Tally { slabs: count, carved, live } = slabs.tally(class);
+        assert_eq!((count, carved, live), (2, 200, 200));
+        // SAFETY: all were taken just now.
+        unsafe { slabs.put(class, &blocks) };
+        let Tally { slabs: count, carved, live } = slabs.tally(class);
+        assert_eq!((count, carved, live), (0, 0, 0));
+    }
+
+    #[test]
+    fn blocks_are_taken_from_the_fullest_slab() {
+        let class = class_of(1024);
+        let slabs = Slabs::new(Region::reserve(16).expect("1 MiB can be reserved"));
+        let blocks = take_ones(&slabs, class, 3 * 64);
+        // Leaves 4, 24 and 60 of 64 blocks in the three slabs.
+        for (slab, left) in [4, 24, 60].into_iter().enumerate() {
+            // SAFETY: all were taken just now, and none is put back twice.
+            unsafe { slabs.put(class, &blocks[slab * 64 + left..(slab + 1) * 64]) };
+        }
+        let order: Vec<_> = take_ones(&slabs, class, 4 + 40 + 60)
+            .into_iter()
+            .map(|block| slabs.region.slab_of(block))
+            .collect();
+        let [sparse, half, full] = [0, 64, 128].map(|at| slabs.region.slab_of(blocks[at]));
+        assert!(order[..4].iter().all(|unit| *unit == full));
+        assert!(order[4..44].iter().all(|unit| *unit == half));
+        assert!(order[44..].iter().all(|unit| *unit == sparse));
+        assert_eq!(slabs.tally(class).slabs, 3);
+    }
 }

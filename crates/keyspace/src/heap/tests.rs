@@ -31,7 +31,8 @@ impl Filled {
     fn check(&self) {
         // SAFETY: `new` wrote that many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(self.block.as_ptr(), usable(self.size)) };
-        assert!(bytes.iter().all(|byte| *byte == self.seed), "{} bytes overwritten", self.size);
+        let intact = bytes[0] == self.seed && bytes[1..] == bytes[..bytes.len() - 1];
+        assert!(intact, "{} bytes overwritten", self.size);
     }
 
     fn free(self, cache: &mut Cache) {
@@ -154,8 +155,8 @@ fn threads_churn_while_slabs_are_evacuated() {
                 let mut cache = heap.cache();
                 let mut random = Random(seed << 32 | 0x9E37_79B9);
                 let mut blocks: VecDeque<Filled> = VecDeque::new();
-                for round in 0..12 {
-                    for _ in 0..4000 {
+                for round in 0..8 {
+                    for _ in 0..2000 {
                         blocks.push_back(Filled::new(
                             &mut cache,
                             any_size(&mut random),
@@ -291,15 +292,10 @@ mod slabs {
 
     #[test]
     fn resident_memory_follows_use() {
-        // The one test that looks at the process, so it is run in a process of its own.
-        if std::env::var_os("PETREL_HEAP_RSS").is_none() {
-            let own = std::env::current_exe().expect("tests are a file");
-            let run = std::process::Command::new(own)
-                .args(["resident_memory_follows_use", "--nocapture", "--test-threads=1"])
-                .env("PETREL_HEAP_RSS", "1")
-                .output()
-                .expect("the tests can be run again");
-            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        if let Some(run) = in_own_process("resident_memory_follows_use") {
+            let output = String::from_utf8_lossy(&run.stdout);
+            let error = String::from_utf8_lossy(&run.stderr);
+            assert!(run.status.success() && output.contains("1 passed"), "{output}{error}");
             return;
         }
         let start = resident_kib();
@@ -315,6 +311,39 @@ mod slabs {
         assert!(resident_kib() - start - vec_kib < 2048 + 1024);
         heap.purge();
         assert!(resident_kib() - start - vec_kib < 1024);
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_write_to_a_freed_block_ends_the_process() {
+        if let Some(run) = in_own_process("a_write_to_a_freed_block_ends_the_process") {
+            let error = String::from_utf8_lossy(&run.stderr);
+            assert!(!run.status.success() && error.contains("heap corrupted"), "{error}");
+            return;
+        }
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let block = cache.alloc(100);
+        // SAFETY: freed once. The write is the misuse that is to be caught; the memory is the heap's.
+        unsafe {
+            cache.free(block, 100);
+            block.as_ptr().add(99).write(1);
+        }
+        cache.alloc(100);
+    }
+
+    /// Runs a test in a process of its own and yields how it ended; `None` in that process.
+    fn in_own_process(test: &str) -> Option<std::process::Output> {
+        const OWN: &str = "PETREL_TEST_IN_OWN_PROCESS";
+        if std::env::var_os(OWN).is_some() {
+            return None;
+        }
+        let program = std::env::current_exe().expect("tests are a file");
+        let run = std::process::Command::new(program)
+            .args([test, "--nocapture", "--test-threads=1"])
+            .env(OWN, "1")
+            .output();
+        Some(run.expect("the tests can be run again"))
     }
 
     fn resident_kib() -> i64 {
