@@ -70,7 +70,8 @@ pub struct Options {
     /// io_uring only: keep connections in the ring's own file table of this many entries instead
     /// of the process's descriptors, so that one process can hold more connections than
     /// RLIMIT_NOFILE. The kernel bounds one table, not the sum of the tables, by that limit.
-    /// Adopting a connection beyond the table fails with `ENFILE`.
+    /// Adopting a connection beyond the table fails with `ENFILE`. Connections are accepted as
+    /// plain descriptors and move into the table when adopted, so workers can still hand them out.
     pub direct_descriptors: Option<u32>,
 }
 
