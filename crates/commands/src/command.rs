@@ -13,6 +13,8 @@ use crate::table::command as meta;
 
 mod docs;
 mod info;
+#[cfg(test)]
+mod tests;
 
 use info::names;
 
