@@ -1,10 +1,11 @@
 //! Numbers in strings: INCR, DECR and their like.
 
 use crate::ctx::Ctx;
+use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::strings as meta;
-use petrel_keyspace::AddError;
+use petrel_keyspace::{AddError, StrRef, Value};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -12,6 +13,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::DECR, decr),
     CommandSpec::new(&meta::INCRBY, incrby),
     CommandSpec::new(&meta::DECRBY, decrby),
+    CommandSpec::new(&meta::INCRBYFLOAT, incrbyfloat),
 ];
 
 /// `INCR key`
@@ -34,6 +36,26 @@ fn incrby(ctx: &mut Ctx<'_>) -> Outcome {
 fn decrby(ctx: &mut Ctx<'_>) -> Outcome {
     let delta = ctx.integer(2)?.checked_neg().ok_or(Fail::fixed("ERR decrement would overflow"))?;
     add(ctx, delta)
+}
+
+/// `INCRBYFLOAT key increment`
+fn incrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let old = ctx.exec.ks.look(db, key);
+    let expiry = old.and_then(|old| old.expiry());
+    let number = match old.map(|old| old.value()) {
+        None => Some(Extended::from(0)),
+        Some(StrRef::Int(n)) => Some(Extended::from(n)),
+        Some(StrRef::Bytes(text)) => Extended::parse(text),
+        Some(StrRef::Blob(text)) => Extended::parse(text),
+    };
+    let number = number.ok_or(Fail::NOT_A_FLOAT)?;
+    let increment = Extended::parse(ctx.arg(2)).ok_or(Fail::NOT_A_FLOAT)?;
+    let sum = number.add(increment).and_then(Extended::print);
+    let text = sum.ok_or(Fail::fixed("ERR increment would produce NaN or Infinity"))?;
+    ctx.exec.ks.put(db, key, Value::Bytes(&text), expiry);
+    ctx.reply.bulk(&text);
+    Ok(())
 }
 
 fn add(ctx: &mut Ctx<'_>, delta: i64) -> Outcome {

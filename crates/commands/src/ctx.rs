@@ -100,6 +100,11 @@ impl<'a> Ctx<'a> {
     /// Argument `i` as the number of a database.
     pub fn database(&self, i: usize) -> Result<u16, Fail> {
         let number = self.integer(i)?;
+        if i32::try_from(number).is_err() {
+            return Err(Fail::fixed(
+                "ERR value is out of range, value must between -2147483648 and 2147483647",
+            ));
+        }
         let databases = self.exec.ks.keyspace().databases();
         u16::try_from(number).ok().filter(|&db| db < databases).ok_or(Fail::DB_OUT_OF_RANGE)
     }

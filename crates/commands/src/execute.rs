@@ -15,12 +15,13 @@ use crate::clock::{Clock, Tick};
 use crate::ctx::{Ctx, Host};
 use crate::fail::{Fail, Outcome};
 use crate::keys::{InvalidKeys, KeyRef, key_positions};
+use crate::random::Random;
 use crate::registry::{Command, Registry};
 use crate::session::{Queued, Session};
 use crate::spec::{Flags, KeyShape, Locks};
 use crate::stats::{Shared, ThreadStats};
 use bytes::Bytes;
-use petrel_keyspace::{Handle, KeyHash};
+use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
 use std::sync::Arc;
 
@@ -38,7 +39,9 @@ pub struct Executor {
     /// Keys of the command in hand, by argument.
     located: Vec<(u32, KeyHash)>,
     key_refs: Vec<KeyRef>,
-    random: u64,
+    /// What flushes removed, to be freed once nothing is locked; true: in the background.
+    cleared: Vec<(Cleared, bool)>,
+    pub(crate) random: Random,
 }
 
 /// A command as it was read, with what [`Executor::prepare`] found out about it.
@@ -68,7 +71,8 @@ impl Executor {
             tick: clock.now(),
             located: Vec::new(),
             key_refs: Vec::new(),
-            random: seed | 1,
+            cleared: Vec::new(),
+            random: Random::new(seed),
         }
     }
 
@@ -161,10 +165,21 @@ impl Executor {
 
     /// A number drawn at random; good enough to choose keys, not for secrets.
     pub fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.random.next()
+    }
+
+    /// Lets a thread that waits for the whole keyspace go first, amid a command that holds nothing at this moment.
+    /// The wait is part of the command's time.
+    pub(crate) fn yield_within(&mut self) {
+        if !self.ks.holds_any() && self.ks.should_yield() {
+            self.ks.exit();
+            self.ks.enter();
+        }
+    }
+
+    /// Frees what a flush removed once the command has unlocked: on the spot, or by the host in the background.
+    pub(crate) fn discard_later(&mut self, cleared: Cleared, in_background: bool) {
+        self.cleared.push((cleared, in_background));
     }
 
     /// Makes room if the memory limit is reached; false if there is none to be had. No stripe is held.
@@ -240,25 +255,34 @@ impl Executor {
         let outcome = (command.spec.handler)(&mut ctx);
         if !nested {
             self.ks.unlock();
+            if command.spec.locks != Locks::Keys {
+                self.discard_cleared(host);
+            }
         }
         outcome
+    }
+
+    fn discard_cleared(&mut self, host: &mut dyn Host) {
+        for (cleared, in_background) in self.cleared.drain(..) {
+            if in_background {
+                host.discard(cleared);
+            }
+        }
     }
 
     /// Locks what the command needs; it has executed nothing yet.
     #[inline]
     fn lock(&mut self, command: Command, request: &Request<'_>) -> Outcome {
         match (command.spec.locks, request.hash) {
-            (Locks::Keys, Some(hash)) => {
-                self.ks.lock(hash);
-                Ok(())
-            }
-            (Locks::Keys, None) => self.lock_keys(command, request.args),
+            (Locks::Keys, Some(hash)) => self.ks.lock(hash),
+            (Locks::Keys, None) => return self.lock_keys(command, request.args),
             (Locks::Everything, _) => {
+                self.located.clear();
                 self.ks.lock_all();
-                Ok(())
             }
-            (Locks::Itself, _) => Ok(()),
+            (Locks::Itself, _) => self.located.clear(),
         }
+        Ok(())
     }
 
     fn lock_keys(&mut self, command: Command, args: &[&[u8]]) -> Outcome {

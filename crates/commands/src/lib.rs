@@ -5,33 +5,55 @@
 //! join the same [`Registry`].
 
 pub mod argument;
+mod big_uint;
 mod bitset;
 pub mod clock;
+mod command;
 mod counters;
 mod ctx;
+mod databases;
 mod execute;
+mod expire;
 mod expiry;
+mod extended;
 mod fail;
+mod generic;
+pub mod glob;
+pub mod help;
 pub mod key_spec;
 pub mod keys;
 pub mod latency;
+mod lcs;
+mod random;
 pub mod registry;
 mod session;
 pub mod slowlog;
 pub mod spec;
 pub mod stats;
+mod string_parts;
 mod strings;
 pub mod table;
 pub mod transactions;
+mod walk;
 
 pub use ctx::{Ctx, Host};
 pub use execute::{Executor, Request};
 pub use fail::{Fail, Outcome};
 pub use registry::{Command, Registry};
-pub use session::{Queued, Session, Transaction};
+pub use session::{Queued, Replies, Session, Transaction};
 pub use spec::CommandSpec;
 pub use stats::Shared;
 
 /// The families of commands that need nothing but a keyspace.
-pub static FAMILIES: &[&[CommandSpec]] =
-    &[strings::COMMANDS, counters::COMMANDS, transactions::COMMANDS];
+pub static FAMILIES: &[&[CommandSpec]] = &[
+    strings::COMMANDS,
+    string_parts::COMMANDS,
+    lcs::COMMANDS,
+    counters::COMMANDS,
+    generic::COMMANDS,
+    expire::COMMANDS,
+    walk::COMMANDS,
+    databases::COMMANDS,
+    transactions::COMMANDS,
+    command::COMMANDS,
+];

@@ -1,0 +1,57 @@
+//! Whole databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::{CommandSpec, Locks};
+use crate::table::server as meta;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::DBSIZE, dbsize).locking(Locks::Itself),
+    CommandSpec::new(&meta::FLUSHDB, flushdb).locking(Locks::Everything),
+    CommandSpec::new(&meta::FLUSHALL, flushall).locking(Locks::Everything),
+    CommandSpec::new(&meta::SWAPDB, swapdb).locking(Locks::Everything),
+];
+
+/// `DBSIZE`
+fn dbsize(ctx: &mut Ctx<'_>) -> Outcome {
+    let stats = ctx.exec.ks.keyspace().db_stats(ctx.session.db);
+    ctx.number(stats.keys as i64)
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`
+fn flushdb(ctx: &mut Ctx<'_>) -> Outcome {
+    let db = ctx.db();
+    flush(ctx, Some(db))
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+fn flushall(ctx: &mut Ctx<'_>) -> Outcome {
+    flush(ctx, None)
+}
+
+fn flush(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
+    let in_background = match ctx.args().len() {
+        1 => false,
+        2 if ctx.is(1, "SYNC") => false,
+        2 if ctx.is(1, "ASYNC") => true,
+        _ => return Err(Fail::SYNTAX),
+    };
+    let cleared = ctx.exec.ks.clear(db);
+    ctx.exec.discard_later(cleared, in_background);
+    ctx.ok()
+}
+
+/// `SWAPDB index1 index2`
+fn swapdb(ctx: &mut Ctx<'_>) -> Outcome {
+    let is_number = |i| ctx.integer(i).is_ok_and(|number| i32::try_from(number).is_ok());
+    if !is_number(1) {
+        return Err(Fail::fixed("ERR invalid first DB index"));
+    }
+    if !is_number(2) {
+        return Err(Fail::fixed("ERR invalid second DB index"));
+    }
+    let (a, b) = (ctx.database(1)?, ctx.database(2)?);
+    ctx.exec.ks.swap(a, b);
+    ctx.ok()
+}

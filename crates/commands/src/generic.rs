@@ -1,0 +1,133 @@
+//! Keys of any type, named one by one: DEL, EXISTS, TYPE, RENAME, COPY, MOVE. Their expiry: `expire.rs`; all of them
+//! together: `walk.rs` and `databases.rs`.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::generic as meta;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::DEL, del),
+    CommandSpec::new(&meta::UNLINK, del),
+    CommandSpec::new(&meta::EXISTS, exists),
+    CommandSpec::new(&meta::TOUCH, touch),
+    CommandSpec::new(&meta::TYPE, type_of),
+    CommandSpec::new(&meta::RENAME, rename),
+    CommandSpec::new(&meta::RENAMENX, renamenx),
+    CommandSpec::new(&meta::COPY, copy),
+    CommandSpec::new(&meta::MOVE, move_to),
+];
+
+const SAME_KEY: Fail = Fail::fixed("ERR source and destination objects are the same");
+
+/// `DEL key [key ...]`, and `UNLINK`: memory is freed after unlocking either way
+fn del(ctx: &mut Ctx<'_>) -> Outcome {
+    let db = ctx.db();
+    let mut removed = 0;
+    for i in 1..ctx.args().len() {
+        let key = ctx.key(i);
+        removed += i64::from(ctx.exec.ks.remove(db, key));
+    }
+    ctx.number(removed)
+}
+
+/// `EXISTS key [key ...]`
+fn exists(ctx: &mut Ctx<'_>) -> Outcome {
+    let mut existing = 0;
+    for i in 1..ctx.args().len() {
+        let found = is_there(ctx, ctx.db(), i);
+        ctx.exec.ks.count_read(found);
+        existing += i64::from(found);
+    }
+    ctx.number(existing)
+}
+
+/// `TOUCH key [key ...]`
+fn touch(ctx: &mut Ctx<'_>) -> Outcome {
+    let db = ctx.db();
+    let mut existing = 0;
+    for i in 1..ctx.args().len() {
+        let key = ctx.key(i);
+        existing += i64::from(ctx.exec.ks.read(db, key).is_some());
+    }
+    ctx.number(existing)
+}
+
+/// `TYPE key`
+fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    let name = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.type_name());
+    ctx.exec.ks.count_read(name.is_some());
+    ctx.reply.simple(name.unwrap_or("none"));
+    Ok(())
+}
+
+/// `RENAME key newkey`
+fn rename(ctx: &mut Ctx<'_>) -> Outcome {
+    let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.db());
+    if !ctx.exec.ks.rename(db, from, db, to) {
+        return Err(Fail::NO_SUCH_KEY);
+    }
+    ctx.ok()
+}
+
+/// `RENAMENX key newkey`
+fn renamenx(ctx: &mut Ctx<'_>) -> Outcome {
+    let db = ctx.db();
+    if !is_there(ctx, db, 1) {
+        return Err(Fail::NO_SUCH_KEY);
+    }
+    if is_there(ctx, db, 2) {
+        return ctx.number(0);
+    }
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    ctx.exec.ks.rename(db, from, db, to);
+    ctx.number(1)
+}
+
+/// `COPY source destination [DB destination-db] [REPLACE]`
+fn copy(ctx: &mut Ctx<'_>) -> Outcome {
+    let (mut to_db, mut replace) = (ctx.db(), false);
+    let mut i = 3;
+    while i < ctx.args().len() {
+        if ctx.is(i, "REPLACE") {
+            replace = true;
+        } else if ctx.is(i, "DB") && i + 1 < ctx.args().len() {
+            i += 1;
+            to_db = ctx.database(i)?;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+        i += 1;
+    }
+    if to_db == ctx.db() && ctx.arg(1) == ctx.arg(2) {
+        return Err(SAME_KEY);
+    }
+    let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.db());
+    if ctx.exec.ks.read(db, from).is_none() || !replace && is_there(ctx, to_db, 2) {
+        return ctx.number(0);
+    }
+    ctx.exec.ks.copy(db, from, to_db, to);
+    ctx.number(1)
+}
+
+/// `MOVE key db`
+fn move_to(ctx: &mut Ctx<'_>) -> Outcome {
+    let to_db = ctx.database(2)?;
+    if to_db == ctx.db() {
+        return Err(SAME_KEY);
+    }
+    let (key, db) = (ctx.key(1), ctx.db());
+    if is_there(ctx, to_db, 1) {
+        return ctx.number(0);
+    }
+    let moved = ctx.exec.ks.rename(db, key, to_db, key);
+    ctx.number(i64::from(moved))
+}
+
+/// Whether argument `i` is a key in `db`.
+fn is_there(ctx: &mut Ctx<'_>, db: u16, i: usize) -> bool {
+    let key = ctx.key(i);
+    ctx.exec.ks.peek(db, key).is_some()
+}

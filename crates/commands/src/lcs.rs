@@ -1,0 +1,174 @@
+//! LCS: the longest common subsequence of two strings.
+//!
+//! The comparison takes time in the product of both lengths, so it is made on copies while no stripe is held (large
+//! values are shared, not copied).
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::{CommandSpec, Locks};
+use crate::table::strings as meta;
+use bytes::Bytes;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::LCS, lcs).locking(Locks::Itself)];
+
+#[derive(Default)]
+struct Options {
+    len: bool,
+    idx: bool,
+    with_match_len: bool,
+    min_match_len: usize,
+}
+
+/// A run of equal bytes: where it begins in each string.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Match {
+    a: usize,
+    b: usize,
+    len: usize,
+}
+
+/// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]`
+fn lcs(ctx: &mut Ctx<'_>) -> Outcome {
+    let options = options(ctx)?;
+    let [a, b] = strings(ctx);
+    let row = b.len() as u128 + 1;
+    let bytes = (a.len() as u128 + 1) * row * size_of::<u32>() as u128;
+    if a.len().max(b.len()) >= u32::MAX as usize - 1 {
+        return Err(Fail::fixed("ERR String too long for LCS"));
+    }
+    if bytes > ctx.host.string_len_max() as u128 {
+        return Err(Fail::fixed(
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+        ));
+    }
+    if options.len {
+        return ctx.number(i64::from(length(&a, &b)));
+    }
+    let matches = matches(&a, &b)?;
+    if options.idx {
+        write_matches(ctx, &matches, &options);
+    } else {
+        let common: Vec<u8> =
+            matches.iter().rev().flat_map(|m| &a[m.a..m.a + m.len]).copied().collect();
+        ctx.reply.bulk(&common);
+    }
+    Ok(())
+}
+
+fn options(ctx: &Ctx<'_>) -> Result<Options, Fail> {
+    let mut options = Options::default();
+    let mut i = 3;
+    while i < ctx.args().len() {
+        if ctx.is(i, "IDX") {
+            options.idx = true;
+        } else if ctx.is(i, "LEN") {
+            options.len = true;
+        } else if ctx.is(i, "WITHMATCHLEN") {
+            options.with_match_len = true;
+        } else if ctx.is(i, "MINMATCHLEN") && i + 1 < ctx.args().len() {
+            i += 1;
+            options.min_match_len = ctx.integer(i)?.max(0) as usize;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+        i += 1;
+    }
+    if options.idx && options.len {
+        return Err(Fail::fixed(
+            "ERR If you want both the length and indexes, please just use IDX.",
+        ));
+    }
+    Ok(options)
+}
+
+/// Copies of both strings, taken at one moment.
+fn strings(ctx: &mut Ctx<'_>) -> [Bytes; 2] {
+    let (keys, db) = ([ctx.key(1), ctx.key(2)], ctx.db());
+    let ks = &mut ctx.exec.ks;
+    let nested = ks.holds_any();
+    if !nested {
+        ks.lock_many(keys.iter().map(|key| key.hash));
+    }
+    let copies =
+        keys.map(|key| ks.read(db, key).map(|view| view.value().to_bytes()).unwrap_or_default());
+    if !nested {
+        ks.unlock();
+    }
+    copies
+}
+
+/// The length alone, which needs no more than two rows of the table.
+fn length(a: &[u8], b: &[u8]) -> u32 {
+    let mut above = vec![0; b.len() + 1];
+    let mut row = above.clone();
+    for &byte in a {
+        fill_row(&above, &mut row, byte, b);
+        std::mem::swap(&mut above, &mut row);
+    }
+    above[b.len()]
+}
+
+/// One row of the table: lengths for every prefix of `b`, given those of the row above.
+fn fill_row(above: &[u32], row: &mut [u32], byte: u8, b: &[u8]) {
+    let mut left = 0;
+    for j in 0..b.len() {
+        left = if b[j] == byte { above[j] + 1 } else { above[j + 1].max(left) };
+        row[j + 1] = left;
+    }
+}
+
+/// The runs of which the subsequence is made, last first. Where several subsequences are equally long, the one is
+/// taken that steps back in `b` first, as Redis does.
+fn matches(a: &[u8], b: &[u8]) -> Result<Vec<Match>, Fail> {
+    let row = b.len() + 1;
+    let mut table: Vec<u32> = Vec::new();
+    table.try_reserve_exact((a.len() + 1) * row).map_err(|_| {
+        Fail::fixed("ERR Insufficient memory, failed allocating transient memory for LCS")
+    })?;
+    table.resize((a.len() + 1) * row, 0);
+    for (i, &byte) in a.iter().enumerate() {
+        let (above, below) = table.split_at_mut((i + 1) * row);
+        fill_row(&above[i * row..], &mut below[..row], byte, b);
+    }
+
+    let mut matches: Vec<Match> = Vec::new();
+    let (mut i, mut j) = (a.len(), b.len());
+    while i > 0 && j > 0 {
+        if a[i - 1] == b[j - 1] {
+            match matches.last_mut() {
+                Some(run) if run.a == i && run.b == j => {
+                    *run = Match { a: i - 1, b: j - 1, len: run.len + 1 };
+                }
+                _ => matches.push(Match { a: i - 1, b: j - 1, len: 1 }),
+            }
+            i -= 1;
+            j -= 1;
+        } else if table[(i - 1) * row + j] > table[i * row + j - 1] {
+            i -= 1;
+        } else {
+            j -= 1;
+        }
+    }
+    Ok(matches)
+}
+
+fn write_matches(ctx: &mut Ctx<'_>, matches: &[Match], options: &Options) {
+    let long: Vec<&Match> = matches.iter().filter(|m| m.len >= options.min_match_len).collect();
+    ctx.reply.map(2);
+    ctx.reply.bulk(b"matches");
+    ctx.reply.array(long.len());
+    for run in long {
+        ctx.reply.array(if options.with_match_len { 3 } else { 2 });
+        for begin in [run.a, run.b] {
+            ctx.reply.array(2);
+            ctx.reply.integer(begin as i64);
+            ctx.reply.integer((begin + run.len - 1) as i64);
+        }
+        if options.with_match_len {
+            ctx.reply.integer(run.len as i64);
+        }
+    }
+    ctx.reply.bulk(b"len");
+    ctx.reply.integer(matches.iter().map(|run| run.len as i64).sum());
+}

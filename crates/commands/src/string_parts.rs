@@ -1,0 +1,85 @@
+//! Parts of strings: APPEND, GETRANGE, SETRANGE and STRLEN.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::strings as meta;
+use petrel_keyspace::StrRef;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::APPEND, append),
+    CommandSpec::new(&meta::STRLEN, strlen),
+    CommandSpec::new(&meta::GETRANGE, getrange),
+    CommandSpec::new(&meta::SUBSTR, getrange),
+    CommandSpec::new(&meta::SETRANGE, setrange),
+];
+
+/// `APPEND key value`
+fn append(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, bytes) = (ctx.key(1), ctx.db(), ctx.arg(2));
+    let Some(offset) = ctx.exec.ks.look(db, key).map(|view| view.value().len()) else {
+        let value = ctx.value(2);
+        ctx.exec.ks.put(db, key, value, None);
+        return ctx.number(bytes.len() as i64);
+    };
+    check_len(ctx, offset, bytes.len())?;
+    let len = ctx.exec.ks.write_range(db, key, offset, bytes);
+    ctx.number(len as i64)
+}
+
+/// `STRLEN key`
+fn strlen(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    let len = ctx.exec.ks.read(ctx.session.db, key).map_or(0, |view| view.value().len());
+    ctx.number(len as i64)
+}
+
+/// `GETRANGE key start end`, and `SUBSTR`, its older name
+fn getrange(ctx: &mut Ctx<'_>) -> Outcome {
+    let (start, end) = (ctx.integer(2)?, ctx.integer(3)?);
+    let key = ctx.key(1);
+    let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
+        ctx.reply.bulk(b"");
+        return Ok(());
+    };
+    let value = view.value();
+    let Some((from, to)) = span(start, end, value.len()) else {
+        ctx.reply.bulk(b"");
+        return Ok(());
+    };
+    match value {
+        StrRef::Blob(blob) => ctx.reply.shared(blob.slice(from..to)),
+        value => ctx.reply.bulk(&value.bytes(&mut itoa::Buffer::new())[from..to]),
+    }
+    Ok(())
+}
+
+/// The bytes from `start` to `end`, both counted from the end if negative, as a half-open range; none if it is empty.
+fn span(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
+    let len = len as i64;
+    let from_front = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
+    let (first, last) = (from_front(start).max(0), from_front(end).min(len - 1));
+    (first <= last).then_some((first as usize, last as usize + 1))
+}
+
+/// `SETRANGE key offset value`
+fn setrange(ctx: &mut Ctx<'_>) -> Outcome {
+    let offset = ctx.integer(2)?;
+    let offset = usize::try_from(offset).map_err(|_| Fail::fixed("ERR offset is out of range"))?;
+    let (key, db, bytes) = (ctx.key(1), ctx.db(), ctx.arg(3));
+    let len = ctx.exec.ks.look(db, key).map_or(0, |view| view.value().len());
+    if bytes.is_empty() {
+        return ctx.number(len as i64);
+    }
+    check_len(ctx, offset, bytes.len())?;
+    let len = ctx.exec.ks.write_range(db, key, offset, bytes);
+    ctx.number(len as i64)
+}
+
+fn check_len(ctx: &Ctx<'_>, offset: usize, added: usize) -> Outcome {
+    match offset.checked_add(added) {
+        Some(len) if len <= ctx.host.string_len_max() => Ok(()),
+        _ => Err(Fail::STRING_TOO_LONG),
+    }
+}
