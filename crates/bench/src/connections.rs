@@ -145,7 +145,8 @@ struct Row {
     latency: Latency,
     server_cpu_us: f64,
     client_cpu_us: f64,
-    rss: u64,
+    /// `None` when the server is gone.
+    rss: Option<u64>,
     slowest_to_fastest: f64,
     stopped_by: Option<String>,
     problems: Vec<String>,
@@ -229,7 +230,8 @@ impl Bench<'_> {
             let stopped_by = crowd.grow(*count)?;
             let held = crowd.open();
             if held == 0 {
-                return Err(format!("{}: no connection: {stopped_by:?}", peer.name));
+                let why = stopped_by.unwrap_or_default();
+                return Err(format!("{}: cannot connect: {why}", peer.name));
             }
             let active = if self.args.active == 0 { held } else { held.min(self.args.active) };
             let mut rounds = Vec::new();
@@ -243,7 +245,7 @@ impl Bench<'_> {
                     break;
                 }
             }
-            let rss = server.rss()?;
+            let rss = server.rss().ok();
             let mut row = row(&peer.name, *count, held, active, rss, stopped_by, &rounds);
             let stop = row.stopped_by.is_some() || broken.is_some();
             row.problems.extend(broken);
@@ -433,7 +435,7 @@ fn row(
     count: usize,
     held: usize,
     active: usize,
-    rss: u64,
+    rss: Option<u64>,
     stopped_by: Option<String>,
     rounds: &[Round],
 ) -> Row {
@@ -461,6 +463,11 @@ fn row(
 }
 
 impl Row {
+    /// Whether any round was completed.
+    fn measured(&self) -> bool {
+        self.throughput > 0.0
+    }
+
     fn line(&self) -> String {
         let stopped = self.stopped_by.as_ref();
         let stopped = stopped.map_or_else(String::new, |error| format!(" (stopped by: {error})"));

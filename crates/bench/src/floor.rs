@@ -10,8 +10,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use bytes::Bytes;
 use petrel_net::{
-    Close, Driver, Epoll, Event, ListenerId, Options, Slot, Uring, Waker, bind_tcp, bind_unix,
+    Close, Driver, Epoll, Event, ListenerId, Options, Output, Slot, Uring, Waker, bind_tcp,
+    bind_unix,
 };
 
 use counter::{Counter, Kind};
@@ -19,8 +21,11 @@ use counter::{Counter, Kind};
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
-/// Largest value answered to GET: it is copied for each reply.
+/// Largest value answered to GET.
 const REPLY_SIZE_MAX: u32 = 64 * 1024 * 1024;
+
+/// Values from this size on are sent by reference, as the server sends them.
+const SHARED_MIN: usize = 16 * 1024;
 
 /// A back-end.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -134,7 +139,7 @@ fn serve<D: Driver>(args: &FloorArgs, listeners: Vec<OwnedFd>) -> io::Result<()>
 /// The answers, made once.
 #[derive(Clone, Debug)]
 struct Replies {
-    value: Vec<u8>,
+    value: Bytes,
 }
 
 impl Replies {
@@ -142,15 +147,18 @@ impl Replies {
         let mut value = format!("${size}\r\n").into_bytes();
         value.resize(value.len() + size, b'x');
         value.extend_from_slice(b"\r\n");
-        Replies { value }
+        Replies { value: Bytes::from(value) }
     }
 
     #[inline]
-    fn to(&self, kind: Kind) -> &[u8] {
+    fn put(&self, kind: Kind, output: &mut Output) {
         match kind {
-            Kind::Write => b"+OK\r\n",
-            Kind::Get => &self.value,
-            Kind::Ping => b"+PONG\r\n",
+            Kind::Write => output.bytes.extend_from_slice(b"+OK\r\n"),
+            Kind::Get if self.value.len() < SHARED_MIN => {
+                output.bytes.extend_from_slice(&self.value);
+            }
+            Kind::Get => output.splice(self.value.clone()),
+            Kind::Ping => output.bytes.extend_from_slice(b"+PONG\r\n"),
         }
     }
 }
@@ -176,7 +184,7 @@ impl<D: Driver> Worker<D> {
                         let mut output = self.driver.output();
                         let counter = &mut self.counters[slot.index()];
                         let fed = counter.feed(self.driver.data(chunk), |kind| {
-                            output.bytes.extend_from_slice(self.replies.to(kind));
+                            self.replies.put(kind, &mut output);
                         });
                         self.driver.send(slot, output);
                         if fed.is_err() {

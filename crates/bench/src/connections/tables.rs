@@ -1,7 +1,7 @@
 //! The connections report as Markdown and plots.
 
 use super::{Report, Row};
-use crate::report::{Document, LineChart, Series, Table, ratio};
+use crate::report::{Document, LineChart, Series, Table, ratio, rounded};
 
 /// The report as a document.
 pub fn document(report: &Report) -> Document {
@@ -86,19 +86,20 @@ fn curve(report: &Report, document: &mut Document) {
             "stopped by",
         ]);
         for row in report.rows.iter().filter(|row| row.server == server) {
-            let ms = |us: f64| format!("{:.3}", us / 1000.0);
+            let figure = |value: f64, decimals| rounded(row.measured().then_some(value), decimals);
+            let ms = |us: f64| figure(us / 1000.0, 3);
             table.row([
                 row.held.to_string(),
                 row.active.to_string(),
-                format!("{:.0}", row.throughput),
+                figure(row.throughput, 0),
                 ms(row.latency.p50_us),
                 ms(row.latency.p99_us),
                 ms(row.latency.p999_us),
                 ms(row.latency.max_us),
-                format!("{:.2}", row.server_cpu_us),
-                format!("{:.2}", row.client_cpu_us),
-                format!("{:.2}", row.slowest_to_fastest),
-                format!("{:.1}", row.rss as f64 / 1e6),
+                figure(row.server_cpu_us, 2),
+                figure(row.client_cpu_us, 2),
+                figure(row.slowest_to_fastest, 2),
+                rounded(row.rss.map(|rss| rss as f64 / 1e6), 1),
                 row.stopped_by.clone().unwrap_or_default(),
             ]);
         }
@@ -114,7 +115,7 @@ fn alone(report: &Report, document: &mut Document) {
     let mut table = Table::new(["System", "open", "ops/s alone", "ops/s among all", "ratio"]);
     let mut any = false;
     for server in servers(report) {
-        let rows = || report.rows.iter().filter(|row| row.server == server);
+        let rows = || report.rows.iter().filter(|row| row.server == server && row.measured());
         let Some(alone) = rows().find(|row| row.held == report.active) else { continue };
         let Some(all) = rows().rfind(|row| row.held > report.active) else { continue };
         any = true;
@@ -171,4 +172,55 @@ fn servers(report: &Report) -> Vec<String> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Latency;
+    use crate::report::Machine;
+    use crate::server::Transport;
+
+    fn row(held: usize, throughput: f64) -> Row {
+        Row {
+            server: "a".to_owned(),
+            count: held,
+            held,
+            active: held.min(10),
+            throughput,
+            latency: Latency { p50_us: 15.0, p99_us: 42.0, ..Latency::default() },
+            server_cpu_us: 1.5,
+            client_cpu_us: 1.0,
+            rss: Some(8_000_000),
+            slowest_to_fastest: 0.9,
+            stopped_by: None,
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_row_that_broke_shows_dashes_and_does_not_count_as_all() {
+        let report = Report {
+            machine: Machine::here(),
+            transport: Transport::Unix,
+            open_files: 20_000,
+            counts: vec![10, 100, 1000],
+            active: 10,
+            pipeline: 1,
+            keys: 1,
+            values: "1".to_owned(),
+            server_threads: 1,
+            rounds: 1,
+            seconds: 1.0,
+            commands: Vec::new(),
+            idle: Vec::new(),
+            rows: vec![row(10, 1000.0), row(100, 900.0), row(1000, 0.0)],
+        };
+        let document = document(&report);
+        let text = document.text();
+        assert!(text.contains("| 100 | 10 | 900 | 0.015 | 0.042 | 0.000 |"), "{text}");
+        assert!(text.contains("| 1000 | 10 | – | – | – |"), "{text}");
+        assert!(text.contains("| a | 100 | 1000 | 900 | 0.90x |"), "{text}");
+        assert!(plots(&report)[0].1.matches("<circle").count() == 2);
+    }
 }

@@ -50,6 +50,7 @@ fn plot(
     let chart = BarChart {
         title: format!("{title}: {command}, values of {values} B, {threads} server threads"),
         y_label: (*unit).to_owned(),
+        may_be_log: *file != "throughput",
         x_label: "pipeline (requests in flight per connection)".to_owned(),
         categories: pipelines.iter().map(usize::to_string).collect(),
         series: series.collect(),

@@ -298,3 +298,60 @@ fn checks(report: &Report, document: &mut Document) {
         document.table(&table);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::options::MatrixArgs;
+    use crate::matrix::result::{Cell, Measurement};
+    use crate::report::Machine;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: MatrixArgs,
+    }
+
+    fn cell(server: &str, command: Command, throughputs: [f64; 3]) -> Cell {
+        let key =
+            CellKey { values: "1-1024".to_owned(), keys: 10, threads: 2, command, pipeline: 1 };
+        let mut cell = Cell::new(key, server);
+        for throughput in throughputs {
+            cell.rounds.push(Measurement {
+                throughput,
+                server_cpu_us: Some(100_000.0 / throughput),
+                complete: true,
+                ..Measurement::default()
+            });
+        }
+        cell.rounds.push(Measurement::failed("it broke".to_owned()));
+        cell
+    }
+
+    #[test]
+    fn tables_have_the_form_of_the_reference() {
+        let words = "x --peer petrel=p{port} --peer pogocache=q{port} --servers petrel,pogocache \
+                     --pipelines 1 --server-threads 2";
+        let line =
+            <Line as clap::Parser>::try_parse_from(words.split(' ').filter(|w| !w.is_empty()));
+        let options = line.unwrap().args.resolve().unwrap();
+        let cells = vec![
+            cell("petrel", Command::Set, [100_000.0, 50_000.0, 200_000.0]),
+            cell("pogocache", Command::Set, [80_000.0; 3]),
+            cell("petrel", Command::Get, [120_000.0; 3]),
+            cell("pogocache", Command::Get, [126_000.0; 3]),
+        ];
+        let report = Report::new(Machine::here(), options, Vec::new(), cells);
+        let document = document(&report);
+        let text = document.text();
+        let want = "### Pipeline 1\n\n#### 2 Threads\n\n\
+            | System | Sets | vs petrel (Sets) | Gets | vs petrel (Gets) |\n\
+            | --- | --- | --- | --- | --- |\n\
+            | petrel | 100000 | +0.0% | 120000 | +0.0% |\n\
+            | pogocache | 80000 | -20.0% | 126000 | +5.0% |\n";
+        assert!(text.contains(want), "{text}");
+        assert!(text.contains("| SET P1 | 1.25x | – | 0.80x | 0.80x |"), "{text}");
+        assert!(text.contains("4 of 16 measurements are doubtful"), "{text}");
+        assert!(text.contains("| SET P1, 2 threads, values 1-1024 | petrel | 4 | it broke |"));
+    }
+}

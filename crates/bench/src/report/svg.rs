@@ -10,6 +10,9 @@ const TOP: f64 = 50.0;
 const BOTTOM: f64 = 60.0;
 const PLOT_WIDTH: f64 = WIDTH - LEFT - RIGHT;
 
+/// A bar chart becomes logarithmic when its largest value is so many times its smallest.
+const LOG_FROM: f64 = 50.0;
+
 /// Colours that stay apart for colour-blind readers (after Okabe and Ito).
 const COLOURS: [&str; 8] =
     ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f5f5f", "#b8a800"];
@@ -32,6 +35,8 @@ pub struct BarChart {
     pub y_label: String,
     /// Under the horizontal axis.
     pub x_label: String,
+    /// Whether the vertical axis may be logarithmic, which it is when bars would be too small to see.
+    pub may_be_log: bool,
     /// Names of the groups.
     pub categories: Vec<String>,
     /// One value per category; `None` leaves a gap.
@@ -56,8 +61,7 @@ pub struct LineChart {
 impl BarChart {
     /// The chart as an SVG document.
     pub fn render(&self) -> String {
-        let top = self.series.iter().flat_map(|series| &series.values).flatten();
-        let y = Axis::linear(top.copied().fold(0.0, f64::max));
+        let y = self.axis();
         let mut svg = Canvas::new(&self.title, &self.x_label, &self.y_label);
         svg.y_axis(&y);
         let group = PLOT_WIDTH / self.categories.len().max(1) as f64;
@@ -78,6 +82,20 @@ impl BarChart {
             }
         }
         svg.finish(self.series.iter().map(|series| series.name.as_str()))
+    }
+}
+
+impl BarChart {
+    fn axis(&self) -> Axis {
+        let values = self.series.iter().flat_map(|series| &series.values).flatten();
+        let values = values.copied().filter(|value| *value > 0.0);
+        let (low, high) =
+            values.fold((f64::MAX, 0.0), |(l, h): (f64, f64), v| (l.min(v), h.max(v)));
+        if self.may_be_log && high > low * LOG_FROM {
+            Axis::log(low * 0.999, high)
+        } else {
+            Axis::linear(high)
+        }
     }
 }
 
@@ -151,7 +169,7 @@ impl Axis {
 
     fn place(&self, value: f64) -> f64 {
         let share = if self.log {
-            (value / self.low).log10() / (self.high / self.low).log10()
+            ((value / self.low).log10() / (self.high / self.low).log10()).max(0.0)
         } else {
             (value - self.low) / (self.high - self.low)
         };
@@ -268,7 +286,8 @@ mod tests {
 
     #[test]
     fn bars_grow_with_values_and_gaps_stay_empty() {
-        let chart = BarChart {
+        let mut chart = BarChart {
+            may_be_log: true,
             title: "a < b".to_owned(),
             y_label: "y".to_owned(),
             x_label: "x".to_owned(),
@@ -279,6 +298,8 @@ mod tests {
         assert!(svg.contains("a &lt; b") && svg.contains(">P10<"));
         assert_eq!(svg.matches("<title>").count(), 1);
         assert!(svg.contains("height=\"350.0\""), "the largest value reaches the top: {svg}");
+        chart.series[0].values[1] = Some(0.5);
+        assert!(chart.render().contains(">0.1<"), "a logarithmic axis begins below the smallest");
     }
 
     #[test]

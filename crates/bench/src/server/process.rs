@@ -261,4 +261,21 @@ mod tests {
         let error = Server::start(&peer, &Setting::new(1, Transport::Tcp, 10)).unwrap_err();
         assert!(error.contains("/nowhere/server"), "{error}");
     }
+    #[test]
+    fn a_peer_starts_answers_and_is_gone_afterwards() {
+        let peer = "redis=redis-server --port {port} --unixsocket {sock} --save '' --dir {dir}";
+        let peer: Peer = peer.parse().unwrap();
+        if Command::new("redis-server").arg("--version").output().is_err() {
+            eprintln!("skipped: no redis-server on PATH");
+            return;
+        }
+        for transport in [Transport::Unix, Transport::Tcp] {
+            let server = Server::start(&peer, &Setting::new(1, transport, 10)).unwrap();
+            let endpoint = server.endpoint().clone();
+            assert!(server.rss().unwrap() > 1_000_000);
+            assert!(sys::process_cpu_ns(server.pid()).unwrap() > 0);
+            drop(server);
+            assert!(ping(&endpoint, Protocol::Resp).is_err());
+        }
+    }
 }
