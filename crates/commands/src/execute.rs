@@ -2,8 +2,8 @@
 //! [`Executor::execute`], which alone checks, locks, runs and accounts.
 //!
 //! ```text
-//!  prepare      look the name up, hash the first key, prefetch its bucket
-//!  prefetch     prefetch the entries that the lookup will compare
+//!  prepare      look the name up, hash the first key, prefetch its stripe
+//!  prefetch     prefetch the bucket, then the entries that the lookup will compare
 //!  execute      admit: known? arity? authenticated? memory? ── or queue for EXEC
 //!               lock every stripe of the command's keys
 //!               handler: reads, changes through mutators, writes the reply
@@ -16,6 +16,7 @@ use crate::ctx::{Ctx, Host};
 use crate::fail::{Fail, Outcome};
 use crate::keys::{InvalidKeys, KeyRef, key_positions};
 use crate::random::Random;
+use crate::recent::Recent;
 use crate::registry::{Command, Registry};
 use crate::session::{Queued, Session};
 use crate::spec::{Flags, KeyShape, Locks};
@@ -42,6 +43,7 @@ pub struct Executor {
     /// What flushes removed, to be freed once nothing is locked; true: in the background.
     cleared: Vec<(Cleared, bool)>,
     pub(crate) random: Random,
+    recent: Option<Recent>,
 }
 
 /// A command as it was read, with what [`Executor::prepare`] found out about it.
@@ -73,6 +75,7 @@ impl Executor {
             key_refs: Vec::new(),
             cleared: Vec::new(),
             random: Random::new(seed),
+            recent: None,
         }
     }
 
@@ -103,19 +106,15 @@ impl Executor {
         }
     }
 
-    /// Looks the command up and hashes its first key, whose bucket is on its way into the cache afterwards.
+    /// Looks the command up and hashes its first key, whose stripe is on its way into the cache afterwards.
     #[inline]
-    pub fn prepare<'a>(
-        &self,
-        db: u16,
-        args: &'a [&'a [u8]],
-        owner: Option<&'a Bytes>,
-    ) -> Request<'a> {
-        let command = self.registry().resolve(args);
+    pub fn prepare<'a>(&mut self, args: &'a [&'a [u8]], owner: Option<&'a Bytes>) -> Request<'a> {
+        let recent = self.recent.and_then(|recent| recent.command(args.first()?));
+        let command = recent.or_else(|| self.resolve(args));
         let hash = match command {
             Some(command) if command.spec.keys == KeyShape::First && args.len() > 1 => {
                 let hash = self.ks.hash(args[1]);
-                self.ks.prefetch_bucket(db, hash);
+                self.ks.prefetch_stripe(hash);
                 Some(hash)
             }
             _ => None,
@@ -123,10 +122,14 @@ impl Executor {
         Request { args, command, hash, owner }
     }
 
-    /// Prefetches the entry of a prepared command.
+    /// Prefetches, for all commands of a pipeline, first the buckets and then the entries that their lookups will
+    /// compare: each line is asked for long before it is used.
     #[inline]
-    pub fn prefetch(&self, db: u16, request: &Request<'_>) {
-        if let Some(hash) = request.hash {
+    pub fn prefetch(&self, db: u16, requests: &[Request<'_>]) {
+        for hash in requests.iter().filter_map(|request| request.hash) {
+            self.ks.prefetch_bucket(db, hash);
+        }
+        for hash in requests.iter().filter_map(|request| request.hash) {
             self.ks.prefetch_entry(db, hash);
         }
     }
@@ -161,6 +164,15 @@ impl Executor {
             reply.error(fail.text());
         }
         self.account(command, request.args, failed, host);
+    }
+
+    fn resolve(&mut self, args: &[&[u8]]) -> Option<Command> {
+        let command = self.registry().resolve(args)?;
+        // A subcommand is found by two words, which is not worth remembering.
+        if !self.registry().is_subcommand(command) {
+            self.recent = Recent::new(command, args[0]);
+        }
+        Some(command)
     }
 
     /// A number drawn at random; good enough to choose keys, not for secrets.

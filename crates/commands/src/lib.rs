@@ -24,7 +24,11 @@ pub mod key_spec;
 pub mod keys;
 pub mod latency;
 mod lcs;
+mod lolwut;
+pub mod memory;
+mod object;
 mod random;
+mod recent;
 pub mod registry;
 mod session;
 pub mod slowlog;
@@ -33,6 +37,7 @@ pub mod stats;
 mod string_parts;
 mod strings;
 pub mod table;
+mod time;
 pub mod transactions;
 mod walk;
 
@@ -55,5 +60,10 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     walk::COMMANDS,
     databases::COMMANDS,
     transactions::COMMANDS,
+    object::COMMANDS,
     command::COMMANDS,
+    slowlog::COMMANDS,
+    latency::COMMANDS,
+    time::COMMANDS,
+    lolwut::COMMANDS,
 ];

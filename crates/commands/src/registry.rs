@@ -131,6 +131,11 @@ impl Registry {
         }
     }
 
+    /// Whether a command belongs to a container.
+    pub fn is_subcommand(&self, command: Command) -> bool {
+        self.entries[usize::from(command.index)].container != 0
+    }
+
     /// The command of this name, in any case; never a subcommand.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<Command> {

@@ -3,6 +3,7 @@
 use crate::counters::Counters;
 use crate::effect::EffectSink;
 use crate::entry::Entry;
+use crate::evict::Evictor;
 use crate::hash::KeyHash;
 use crate::heap::Cache;
 use crate::keyspace::Keyspace;
@@ -43,6 +44,7 @@ pub struct Handle {
     pub(crate) sink: Option<Box<dyn EffectSink>>,
     pub(crate) touch: bool,
     pub(crate) roster: RosterView,
+    pub(crate) evictor: Evictor,
     pub(crate) sweep_place: Option<SweepPlace>,
     pass: Pass,
     held: Held,
@@ -85,6 +87,7 @@ impl Handle {
             sink: None,
             touch: true,
             roster: RosterView::default(),
+            evictor: Evictor::new(Arc::as_ptr(&counters) as usize as u64),
             sweep_place: None,
             held: Held::Nothing,
             held_many: Vec::new(),
@@ -140,6 +143,7 @@ impl Handle {
     pub fn set_clock(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.clock.update(&self.ks.policy, now_ms);
+        self.refresh_byte_clock();
     }
 
     /// Begins a batch: waits while another thread owns the keyspace exclusively.
@@ -240,6 +244,12 @@ impl Handle {
         if !self.graves.is_empty() {
             self.free_graves();
         }
+    }
+
+    /// Asks for the cache line of the stripe of `hash`.
+    #[inline]
+    pub fn prefetch_stripe(&self, hash: KeyHash) {
+        prefetch((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
     }
 
     /// Asks for the cache line in which a lookup of `hash` will begin.

@@ -93,8 +93,11 @@ impl Engine {
             output,
             limits: self.limits,
             quota: QUOTA,
+            executed: 0,
         };
         let progress = batch.run(conn, bytes, resume, owner);
+        let executed = batch.executed;
+        self.host.publish(&conn.session, executed);
         std::mem::swap(&mut self.host.client, &mut conn.client);
         progress
     }
@@ -108,6 +111,8 @@ struct Batch<'w> {
     limits: Limits,
     /// Commands left in this turn's quota.
     quota: usize,
+    /// Commands executed so far.
+    executed: u64,
 }
 
 impl Batch<'_> {
@@ -183,13 +188,11 @@ impl Batch<'_> {
         let mut requests: ArrayVec<Request<'_>, AHEAD> = ArrayVec::new();
         let mut first = 0;
         for &(last, _) in ends {
-            requests.push(self.exec.prepare(conn.session.db, &args[first..last], owner));
+            requests.push(self.exec.prepare(&args[first..last], owner));
             first = last;
         }
         if requests.len() > 1 {
-            for request in &requests {
-                self.exec.prefetch(conn.session.db, request);
-            }
+            self.exec.prefetch(conn.session.db, &requests);
         }
         for (request, &(_, end)) in requests.iter().zip(ends) {
             if !request.args.is_empty()
@@ -207,7 +210,7 @@ impl Batch<'_> {
 
     fn execute_inline(&mut self, conn: &mut Conn, args: &[Vec<u8>]) -> Option<Stop> {
         let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
-        let request = self.exec.prepare(conn.session.db, &args, None);
+        let request = self.exec.prepare(&args, None);
         self.execute_one(conn, &request)
     }
 
@@ -226,6 +229,9 @@ impl Batch<'_> {
         if skipped {
             conn.session.replies = Replies::On;
         }
+        if let Some(command) = request.command {
+            self.host.client.last_command.store(command.index, Relaxed);
+        }
         let before = (self.output.bytes.len(), self.scratch.shared.len());
         let mut writer = RespWriter::new(
             &mut self.output.bytes,
@@ -237,7 +243,7 @@ impl Batch<'_> {
             self.output.bytes.truncate(before.0);
             self.scratch.shared.truncate(before.1);
         }
-        self.publish(conn, request);
+        self.executed += 1;
         (conn.session.close || conn.closing).then_some(Stop::Close)
     }
 
@@ -254,25 +260,6 @@ impl Batch<'_> {
         let exempt = matches!(command.spec.meta.group, petrel_commands::spec::Group::Connection)
             && command.spec.meta.name == "unpause";
         !queues && !exempt && (!writes_only || writes)
-    }
-
-    /// Lets others see what the connection did last.
-    #[inline]
-    fn publish(&self, conn: &Conn, request: &Request<'_>) {
-        let client = &self.host.client;
-        if let Some(command) = request.command {
-            client.last_command.store(command.index, Relaxed);
-        }
-        client.commands.store(client.commands.load(Relaxed) + 1, Relaxed);
-        client.db.store(conn.session.db, Relaxed);
-        if let Some(transaction) = &conn.session.transaction {
-            let queued = if transaction.open { transaction.queued.len() as i32 } else { -1 };
-            client.queued.store(queued, Relaxed);
-            client.watching.store(transaction.watched.len() as u32, Relaxed);
-        } else if client.queued.load(Relaxed) != -1 || client.watching.load(Relaxed) != 0 {
-            client.queued.store(-1, Relaxed);
-            client.watching.store(0, Relaxed);
-        }
     }
 
     fn writer(&mut self, conn: &Conn) -> RespWriter<'_> {

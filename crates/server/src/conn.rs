@@ -37,6 +37,20 @@ pub struct Input {
 }
 
 impl Conn {
+    /// A connection that has sent nothing yet.
+    pub fn new(slot: Slot, client: Arc<Client>, session: Session) -> Self {
+        Conn {
+            slot,
+            client,
+            session,
+            input: None,
+            soft_since_ms: 0,
+            closing: false,
+            doomed: false,
+            listed: false,
+        }
+    }
+
     /// Ends what the connection holds in the keyspace; the executor is in a batch.
     pub fn release(&mut self, exec: &mut Executor) {
         transactions::abandon(exec, &mut self.session);

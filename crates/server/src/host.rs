@@ -3,11 +3,12 @@
 use crate::client::Client;
 use crate::config::{Config, ConfigReader};
 use crate::server::Server;
-use petrel_commands::{Command, Ctx, Fail, Host, Outcome};
+use petrel_commands::{Command, Ctx, Fail, Host, Outcome, Session};
 use petrel_keyspace::Cleared;
 use petrel_net::Endpoint;
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// One worker's host: lent to every command that the worker executes.
 pub struct ServerHost {
@@ -34,6 +35,23 @@ impl ServerHost {
             Endpoint::Unix => true,
             peer => peer.ip().is_some_and(|ip| ip.is_loopback()),
         }
+    }
+
+    /// Lets others see the state of the connection in hand, which has executed so many commands more. Done after each
+    /// batch, and by commands that show the connection itself.
+    pub fn publish(&self, session: &Session, executed: u64) {
+        let client = &self.client;
+        client.commands.store(client.commands.load(Relaxed) + executed, Relaxed);
+        client.db.store(session.db, Relaxed);
+        let (queued, watching) = match &session.transaction {
+            Some(transaction) if transaction.open => {
+                (transaction.queued.len() as i32, transaction.watched.len() as u32)
+            }
+            Some(transaction) => (-1, transaction.watched.len() as u32),
+            None => (-1, 0),
+        };
+        client.queued.store(queued, Relaxed);
+        client.watching.store(watching, Relaxed);
     }
 
     /// Path of the Unix socket, for addresses.

@@ -1,8 +1,11 @@
 //! The server as all its workers share it.
 
-use crate::client::{Client, Clients};
+use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::mailbox::{Mailbox, Message};
+use crate::process::Process;
+use crate::traffic::{Rates, Totals, Traffic};
+use parking_lot::Mutex;
 use petrel_commands::{FAMILIES, Registry, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy};
 use std::sync::atomic::{
@@ -23,10 +26,18 @@ pub struct Server {
     pub workers: Box<[WorkerLink]>,
     /// Figures for `INFO`.
     pub figures: Figures,
+    /// Recent rates for `INFO`.
+    pub rates: Rates,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
+    /// The process that the server runs in.
+    pub process: Box<dyn Process>,
     /// 40 hexadecimal digits, drawn at start.
     pub run_id: String,
+    /// Names the history of the data set, in 40 hexadecimal digits.
+    pub replication_id: Mutex<String>,
+    /// Whether workers look for expired keys that nobody reads (`DEBUG SET-ACTIVE-EXPIRE`).
+    pub active_expire: AtomicBool,
     /// When the server started.
     pub started: Instant,
     /// The same as Unix time in milliseconds.
@@ -45,6 +56,8 @@ pub struct WorkerLink {
     pub clients: Clients,
     /// How many connections it has, those on their way to it included: new ones go to the worker that has fewest.
     pub load: AtomicUsize,
+    /// Its traffic.
+    pub traffic: Traffic,
     mailbox: OnceLock<Mailbox>,
     backend: OnceLock<&'static str>,
 }
@@ -60,14 +73,16 @@ pub struct Figures {
     pub output_limit_closed: AtomicU64,
     /// Connections closed because of their input.
     pub input_limit_closed: AtomicU64,
-    /// Bytes received.
-    pub received: AtomicU64,
-    /// Bytes sent.
-    pub sent: AtomicU64,
+    /// Connections closed because all clients together held too much memory.
+    pub evicted_clients: AtomicU64,
     /// Failed attempts to authenticate.
     pub auth_failures: AtomicU64,
-    /// Turns of the workers' loops.
-    pub turns: AtomicU64,
+    /// Most bytes that the keyspace used, as far as it was looked at; not cleared.
+    pub memory_peak: AtomicU64,
+    /// Bytes received when the figures were last cleared.
+    received_before: AtomicU64,
+    /// Bytes sent when the figures were last cleared.
+    sent_before: AtomicU64,
 }
 
 /// Which commands `CLIENT PAUSE` holds back, and until when.
@@ -108,7 +123,7 @@ impl Pause {
 
 impl Server {
     /// A server without workers running yet.
-    pub fn new(config: Arc<SharedConfig>) -> Arc<Self> {
+    pub fn new(config: Arc<SharedConfig>, process: Box<dyn Process>) -> Arc<Self> {
         let snapshot = config.snapshot();
         let (reaper, cleared) = mpsc::sync_channel::<Cleared>(64);
         let reaping = std::thread::Builder::new().name("petrel-reaper".into());
@@ -122,8 +137,12 @@ impl Server {
             commands: Shared::new(registry),
             workers: (0..snapshot.worker_threads()).map(|_| WorkerLink::default()).collect(),
             figures: Figures::default(),
+            rates: Rates::default(),
             pause: Pause::default(),
+            process,
             run_id: run_id(),
+            replication_id: Mutex::new(run_id()),
+            active_expire: AtomicBool::new(true),
             started: Instant::now(),
             started_unix_ms: unix_ms(),
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),
@@ -176,6 +195,86 @@ impl Server {
         self.workers.iter().map(|worker| worker.load.load(Relaxed)).sum()
     }
 
+    /// Commands, bytes and turns of all workers since the statistics were last cleared.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals { commands: self.commands.total_calls(), ..Totals::default() };
+        for Traffic { received, sent, turns, .. } in self.traffic() {
+            totals.received += received.load(Relaxed);
+            totals.sent += sent.load(Relaxed);
+            totals.turns += turns.load(Relaxed);
+        }
+        totals.received -= self.figures.received_before.load(Relaxed).min(totals.received);
+        totals.sent -= self.figures.sent_before.load(Relaxed).min(totals.sent);
+        totals
+    }
+
+    /// Every worker's traffic.
+    pub fn traffic(&self) -> impl Iterator<Item = &Traffic> {
+        self.workers.iter().map(|worker| &worker.traffic)
+    }
+
+    /// Bytes that all connections hold: each one's own state, and its buffers.
+    pub fn client_bytes(&self) -> u64 {
+        let buffered: i64 = self.traffic().map(|traffic| traffic.buffered.load(Relaxed)).sum();
+        (self.connections() * CONNECTION_BYTES) as u64 + buffered.max(0) as u64
+    }
+
+    /// Counts from 0 again (`CONFIG RESETSTAT`).
+    pub fn reset_statistics(&self) {
+        let figures = &self.figures;
+        let totals = self.totals();
+        figures.received_before.fetch_add(totals.received, Relaxed);
+        figures.sent_before.fetch_add(totals.sent, Relaxed);
+        for figure in [
+            &figures.accepted,
+            &figures.refused,
+            &figures.output_limit_closed,
+            &figures.input_limit_closed,
+            &figures.evicted_clients,
+            &figures.auth_failures,
+        ] {
+            figure.store(0, Relaxed);
+        }
+        self.commands.reset();
+        self.keyspace.reset_stats();
+        self.rates.reset();
+    }
+
+    /// Names the history of the data set anew.
+    pub fn renew_replication_id(&self) {
+        *self.replication_id.lock() = run_id();
+    }
+
+    /// What one worker does about ten times a second for all: samples the rates, notes the peak of memory, and
+    /// closes the clients that hold most if all together hold too much.
+    pub fn supervise(&self, config: &Config, now_ms: i64) {
+        self.rates.sample(now_ms, self.totals());
+        self.figures.memory_peak.fetch_max(self.keyspace.stats().used, Relaxed);
+        if let Some(limit) = config.maxmemory_clients.limit_bytes(config.maxmemory)
+            && self.client_bytes() > limit
+        {
+            self.evict_clients(limit);
+        }
+    }
+
+    fn evict_clients(&self, limit: u64) {
+        let mut held = self.client_bytes();
+        let mut clients = self.clients();
+        clients.sort_by_key(|client| std::cmp::Reverse(client.buffered.load(Relaxed)));
+        for client in clients {
+            if held <= limit {
+                break;
+            }
+            if client.has(Flag::NoEvict) || client.has(Flag::Killed) {
+                continue;
+            }
+            held = held.saturating_sub(client.memory());
+            tracing::info!("client {} closed: all clients together hold too much", client.id);
+            self.figures.evicted_clients.fetch_add(1, Relaxed);
+            self.kill(&client);
+        }
+    }
+
     /// The worker that has fewest connections.
     pub fn least_loaded(&self) -> usize {
         let loads = self.workers.iter().map(|worker| worker.load.load(Relaxed));
@@ -191,7 +290,7 @@ impl Server {
 
     /// Closes a connection of any worker.
     pub fn kill(&self, client: &Client) {
-        client.set(crate::client::Flag::Killed, true);
+        client.set(Flag::Killed, true);
         self.tell(usize::from(client.worker), Message::Kill { slot: client.slot });
     }
 
@@ -254,7 +353,7 @@ fn policy(policy: MaxmemoryPolicy) -> Policy {
         MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
         MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
         MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
-        MaxmemoryPolicy::Noeviction => Policy::NoEviction,
+        _ => Policy::NoEviction,
     }
 }
 

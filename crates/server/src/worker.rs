@@ -315,16 +315,7 @@ impl<D: Driver> Worker<D> {
             Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), peer, local));
         client.set(Flag::Authenticated, authenticated);
         server.workers[self.index].clients.add(&client);
-        self.put(Box::new(Conn {
-            slot,
-            client,
-            session: Session::new(id, authenticated),
-            input: None,
-            soft_since_ms: 0,
-            closing: false,
-            doomed: false,
-            listed: false,
-        }));
+        self.put(Box::new(Conn::new(slot, client, Session::new(id, authenticated))));
         self.watch_idleness_of(slot);
     }
 

@@ -1,0 +1,56 @@
+//! The command that a thread looked up last: pipelines repeat themselves, and mostly spell a name alike each time.
+
+use crate::registry::Command;
+
+/// A command with its name as it was spelled, at most eight bytes as one word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recent {
+    command: Command,
+    word: u64,
+    len: usize,
+}
+
+impl Recent {
+    /// Remembers a command, unless its name is longer than a word.
+    pub fn new(command: Command, name: &[u8]) -> Option<Self> {
+        Some(Recent { command, word: load(name)?, len: name.len() })
+    }
+
+    /// The command, if `name` is its name as it was spelled.
+    #[inline]
+    pub fn command(self, name: &[u8]) -> Option<Command> {
+        (name.len() == self.len && load(name) == Some(self.word)).then_some(self.command)
+    }
+}
+
+/// One to eight bytes as a word in which each of them shows.
+#[inline]
+fn load(bytes: &[u8]) -> Option<u64> {
+    let pair = |at: usize| u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+    let quad = |at: usize| {
+        u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+    };
+    match bytes.len() {
+        1 => Some(u64::from(bytes[0])),
+        2 | 3 => Some(pair(0) | pair(bytes.len() - 2) << 16),
+        4..=8 => Some(quad(0) | quad(bytes.len() - 4) << 32),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::load;
+
+    #[test]
+    fn names_of_one_length_differ_in_their_words() {
+        let names = [&b"GET"[..], b"SET", b"get", b"TTL", b"MGET", b"MSET", b"APPEND", b"STRLEN"];
+        for a in names {
+            for b in names {
+                assert_eq!(load(a) == load(b) && a.len() == b.len(), a == b);
+            }
+        }
+        assert_eq!(load(b""), None);
+        assert_eq!(load(b"INCRBYFLOAT"), None);
+    }
+}
