@@ -189,12 +189,16 @@ fn open_loop_keeps_its_rate_and_charges_from_the_due_time() {
     let outcome = run(&open).unwrap();
     assert!((900..=1100).contains(&outcome.operations), "{}", outcome.operations);
     assert_eq!(outcome.little, None);
+    // A request sent a whole turn of the connections late would show here: a turn is 2 ms.
+    assert!(Latency::of(&outcome.latency).p50_us < 1_500.0);
 
     // More than the server can do: what waits for the pipeline is charged for waiting.
     open.rate = Some(50_000_000.0);
     open.pipeline = 1;
     let outcome = run(&open).unwrap();
-    assert!(Latency::of(&outcome.latency).p50_us > 50_000.0);
+    let p50_us = Latency::of(&outcome.latency).p50_us;
+    assert!(p50_us > 50_000.0, "{p50_us}");
+    assert!(outcome.slowest_to_fastest > 0.2, "{}", outcome.slowest_to_fastest);
 }
 
 #[test]

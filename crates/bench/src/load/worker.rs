@@ -71,8 +71,7 @@ struct Connection {
     left: Option<u64>,
     answered: u64,
     last_reply: Instant,
-    /// Open loop: requests that are due and unsent, and the number of those sent.
-    owed: u64,
+    /// Open loop: requests sent.
     sent: u64,
 }
 
@@ -114,9 +113,16 @@ struct Pace {
 }
 
 impl Pace {
+    /// When request `round` of connection `index` is due.
     fn due(&self, begin: Instant, round: u64, index: usize) -> Instant {
         let place = round as f64 * self.total as f64 + index as f64;
         begin + Duration::from_nanos((place * self.interval_ns) as u64)
+    }
+
+    /// How many requests of connection `index` have been due until now.
+    fn due_count(&self, elapsed: Duration, index: usize) -> u64 {
+        let places = elapsed.as_nanos() as f64 / self.interval_ns - index as f64;
+        if places < 0.0 { 0 } else { (places / self.total as f64) as u64 + 1 }
     }
 }
 
@@ -252,7 +258,7 @@ impl<'a> Worker<'a> {
         if ready.readable {
             let answered = self.receive(ready.token)?;
             if self.pace.is_some() {
-                self.send_owed(ready.token)?;
+                self.send_owed(ready.token, Instant::now())?;
             } else if answered > 0 && self.sending {
                 self.send(ready.token, answered)?;
             }
@@ -326,44 +332,48 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Open loop: notes what has fallen due, writes what there is room for, and returns how long
-    /// to wait for sockets.
+    /// Open loop: visits the connections with requests that have fallen due, each at most once,
+    /// and returns how long to wait for sockets.
     fn send_due(&mut self, now: Instant) -> Result<Duration, LoadError> {
         let Some(mut pace) = self.pace else { return Ok(WAIT_MAX) };
         if !self.sending || self.unfinished == 0 {
             return Ok(WAIT_MAX);
         }
-        let wait = loop {
+        let mut wait = Duration::ZERO;
+        for _ in 0..self.connections.len() {
             let position = pace.next_position;
             let due = pace.due(self.begin, pace.next_round, self.connections[position].index);
             if due > now {
-                break due - now;
+                wait = due - now;
+                break;
             }
-            self.connections[position].owed += 1;
+            self.send_owed(position, now)?;
             pace.next_position += 1;
             if pace.next_position == self.connections.len() {
                 pace.next_position = 0;
-                pace.next_round += 1;
+                // Rounds that were missed as a whole have been counted by these visits, too.
+                let whole = pace.due_count(now - self.begin, 0).saturating_sub(1);
+                pace.next_round = whole.max(pace.next_round + 1);
             }
-            self.send_owed(position)?;
-        };
+        }
         self.pace = Some(pace);
         Ok(wait.min(WAIT_MAX))
     }
 
     /// Open loop: writes the requests that are due, as far as the pipeline has room.
-    fn send_owed(&mut self, position: usize) -> Result<(), LoadError> {
+    fn send_owed(&mut self, position: usize, now: Instant) -> Result<(), LoadError> {
         let Some(pace) = self.pace else { return Ok(()) };
+        let index = self.connections[position].index;
+        let due = pace.due_count(now - self.begin, index);
         let mut made = 0;
         while self.sending
-            && self.connections[position].owed > 0
+            && self.connections[position].sent < due
             && self.connections[position].outstanding.total() < self.plan.pipeline
             && self.put_request(position)
         {
             let connection = &mut self.connections[position];
-            let due = pace.due(self.begin, connection.sent, connection.index);
-            connection.outstanding.push(due, 1);
-            connection.owed -= 1;
+            let since = pace.due(self.begin, connection.sent, index);
+            connection.outstanding.push(since, 1);
             connection.sent += 1;
             made += 1;
         }
@@ -436,7 +446,6 @@ impl Connection {
             left,
             answered: 0,
             last_reply: begin,
-            owed: 0,
             sent: 0,
         }
     }
