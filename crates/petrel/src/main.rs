@@ -30,7 +30,7 @@ fn serve(config: Arc<SharedConfig>) -> std::io::Result<()> {
     let snapshot = config.snapshot();
     start_log(&snapshot)?;
     let signals = signals::block();
-    let running = petrel_server::start(config)?;
+    let running = petrel_server::start(config, Box::new(petrel_server::process::Indifferent))?;
     if let Some(path) = &snapshot.pidfile {
         writeln!(std::fs::File::create(path)?, "{}", std::process::id())?;
     }

@@ -1,5 +1,6 @@
 //! What the rest of the server may know of a connection while its worker is serving it.
 
+use crate::conn::Conn;
 use parking_lot::Mutex;
 use petrel_net::{Endpoint, Slot};
 use std::collections::HashMap;
@@ -28,7 +29,12 @@ pub enum Flag {
     Authenticated = 1 << 7,
     /// Held back by `CLIENT PAUSE`.
     Paused = 1 << 8,
+    /// To be closed once its output is written.
+    Closing = 1 << 9,
 }
+
+/// Bytes of an idle connection: what its worker and what the others know of it.
+pub const CONNECTION_BYTES: usize = size_of::<Conn>() + size_of::<Client>();
 
 /// Index of a command before the first.
 pub const NO_COMMAND: u16 = u16::MAX;
@@ -59,6 +65,12 @@ pub struct Client {
     pub input_bytes: AtomicU32,
     /// Bytes of output that the peer has not taken.
     pub output_bytes: AtomicU64,
+    /// Bytes of the arguments queued for `EXEC`.
+    pub queued_bytes: AtomicU32,
+    /// Descriptor of the socket; -1 if it is in a ring's own table.
+    pub fd: i32,
+    /// Bytes held in buffers, as counted in [`crate::traffic::Traffic::buffered`].
+    pub buffered: AtomicU64,
     /// Bytes received.
     pub received: AtomicU64,
     /// Bytes sent.
@@ -90,6 +102,7 @@ impl Client {
         worker: u16,
         slot: Slot,
         now: u32,
+        fd: i32,
         peer: Endpoint,
         local: Endpoint,
     ) -> Self {
@@ -107,6 +120,9 @@ impl Client {
             watching: AtomicU32::new(0),
             input_bytes: AtomicU32::new(0),
             output_bytes: AtomicU64::new(0),
+            queued_bytes: AtomicU32::new(0),
+            fd,
+            buffered: AtomicU64::new(0),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             commands: AtomicU64::new(0),
@@ -143,6 +159,17 @@ impl Client {
     /// Forgets what it said of itself (`RESET`).
     pub fn unlabel(&self) {
         *self.labels.lock() = None;
+    }
+
+    /// Bytes that it takes: its own state, what it says of itself, and its buffers.
+    pub fn memory(&self) -> u64 {
+        let labels = self.labels.lock().as_deref().map_or(0, |labels| {
+            size_of::<Labels>()
+                + labels.name.capacity()
+                + labels.lib_name.capacity()
+                + labels.lib_version.capacity()
+        });
+        (CONNECTION_BYTES + labels) as u64 + self.buffered.load(Relaxed)
     }
 
     /// Address of the peer as `CLIENT LIST` shows it.

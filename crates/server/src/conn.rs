@@ -34,6 +34,10 @@ pub struct Input {
     pub bytes: Vec<u8>,
     /// Where the parser stopped.
     pub resume: Resume,
+    /// While the driver receives the rest of a command into the buffer: the bytes that were there before.
+    pub lent: usize,
+    /// Then also the bytes that the buffer will hold.
+    pub awaited: usize,
 }
 
 impl Conn {
@@ -61,6 +65,11 @@ impl Conn {
         let input = self.input.get_or_insert_default();
         input.bytes.extend_from_slice(bytes);
         input.resume = resume;
+    }
+
+    /// Bytes of input that the connection has room for: what waits, or what is being received into its own buffer.
+    pub fn input_held(&self) -> usize {
+        self.input.as_ref().map_or(0, |input| input.bytes.len().max(input.awaited))
     }
 
     /// Bytes of input that wait.

@@ -51,6 +51,8 @@ impl ServerHost {
             None => (-1, 0),
         };
         client.queued.store(queued, Relaxed);
+        let bytes = session.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
+        client.queued_bytes.store(bytes.min(u32::MAX as usize) as u32, Relaxed);
         client.watching.store(watching, Relaxed);
     }
 

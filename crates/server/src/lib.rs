@@ -7,9 +7,11 @@ pub mod config;
 pub mod conn;
 pub mod host;
 pub mod mailbox;
+pub mod process;
 pub mod server;
 pub mod start;
 mod timers;
+pub mod traffic;
 pub mod worker;
 
 pub use start::{Running, start};

@@ -44,6 +44,10 @@ pub struct Server {
     pub started_unix_ms: i64,
     /// Connections that can be held: `maxclients`, or fewer where the system allows fewer.
     pub connections_max: AtomicUsize,
+    /// Connections that the system is known to allow.
+    pub connections_possible: AtomicUsize,
+    /// Whether connections are kept in the rings' own tables.
+    pub direct_descriptors: AtomicBool,
     next_client_id: AtomicU64,
     stopping: AtomicBool,
     reaper: mpsc::SyncSender<Cleared>,
@@ -146,6 +150,8 @@ impl Server {
             started: Instant::now(),
             started_unix_ms: unix_ms(),
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),
+            connections_possible: AtomicUsize::new(snapshot.maxclients as usize),
+            direct_descriptors: AtomicBool::new(false),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             reaper,

@@ -1,12 +1,14 @@
 //! Starting and stopping: sockets, limits, workers, signals.
 
 use crate::config::{Auto, Config, IoBackend, SharedConfig};
+use crate::process::Process;
 use crate::server::Server;
 use crate::worker::Worker;
 use petrel_net::{Driver, Epoll, ListenerId, Options, Uring, bind_tcp, bind_unix};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -25,9 +27,9 @@ pub struct Running {
 ///
 /// # Errors
 /// An address in use, an unusable socket path, a back-end that the kernel refuses: one line that says which.
-pub fn start(config: Arc<SharedConfig>) -> io::Result<Running> {
+pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
     let snapshot = config.snapshot();
-    let server = Server::new(config);
+    let server = Server::new(config, process);
     let listeners = bind(&snapshot)?;
     let options = driver_options(&server, &snapshot);
     let threads = match snapshot.io_backend {
@@ -114,6 +116,8 @@ fn driver_options(server: &Server, config: &Config) -> Options {
     } else {
         (limit.saturating_sub(DESCRIPTORS_RESERVED), None)
     };
+    server.direct_descriptors.store(direct, Relaxed);
+    server.connections_possible.store(held as usize, Relaxed);
     let held = held.min(u64::from(config.maxclients));
     if held < u64::from(config.maxclients) {
         tracing::warn!(
@@ -122,8 +126,27 @@ fn driver_options(server: &Server, config: &Config) -> Options {
             config.maxclients
         );
     }
-    server.connections_max.store(held as usize, std::sync::atomic::Ordering::Relaxed);
+    server.connections_max.store(held as usize, Relaxed);
     Options { direct_descriptors }
+}
+
+/// Admits so many connections from now on, raising the descriptor limit where that helps.
+///
+/// # Errors
+/// The number that can be held, if it is less; nothing has changed then.
+pub(crate) fn admit_connections(server: &Server, wanted: usize) -> Result<(), usize> {
+    let mut possible = server.connections_possible.load(Relaxed);
+    // Tables of rings have the size that they were made with.
+    if wanted > possible && !server.direct_descriptors.load(Relaxed) {
+        let limit = raise_descriptor_limit(wanted as u64 + DESCRIPTORS_RESERVED);
+        possible = limit.saturating_sub(DESCRIPTORS_RESERVED) as usize;
+        server.connections_possible.store(possible, Relaxed);
+    }
+    if wanted > possible {
+        return Err(possible);
+    }
+    server.connections_max.store(wanted, Relaxed);
+    Ok(())
 }
 
 fn raise_descriptor_limit(wanted: u64) -> u64 {

@@ -11,6 +11,7 @@ use crate::host::ServerHost;
 use crate::mailbox::{Mailbox, Message};
 use crate::server::Server;
 use crate::timers::Timers;
+use crate::traffic::{self, Traffic};
 use bytes::Bytes;
 use petrel_commands::{Executor, Session};
 use petrel_net::{
@@ -18,7 +19,7 @@ use petrel_net::{
 };
 use petrel_resp::Resume;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -52,7 +53,8 @@ impl<D: Driver> Worker<D> {
         server.workers[index].open(Mailbox::new(driver.waker()), driver.name());
         let config = server.config.reader();
         let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
-        let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, Endpoint::Unix, Endpoint::Unix);
+        let here = Endpoint::Unix;
+        let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         Worker {
             driver,
             engine: Engine::new(exec, ServerHost { server, config, client: Arc::new(nobody) }),
@@ -84,8 +86,7 @@ impl<D: Driver> Worker<D> {
             self.driver.poll(timeout, &mut events)?;
             self.engine.exec.ks.refresh_clock();
             if self.engine.host.config.refresh() {
-                self.engine.reconfigure();
-                self.watch_idleness();
+                self.reconfigure();
             }
             self.engine.exec.begin();
             for event in events.drain(..) {
@@ -96,6 +97,7 @@ impl<D: Driver> Worker<D> {
             for message in self.engine.host.server.workers[self.index].messages() {
                 self.obey(message);
             }
+            traffic::add(&self.traffic().turns, 1);
             if self.engine.exec.ks.now_ms() >= self.upkeep_at {
                 self.upkeep();
             }
@@ -132,9 +134,7 @@ impl<D: Driver> Worker<D> {
 
     fn received(&mut self, slot: Slot, chunk: petrel_net::Chunk) {
         let Some(mut conn) = self.take(slot) else { return };
-        conn.client
-            .received
-            .store(conn.client.received.load(Relaxed) + chunk.len() as u64, Relaxed);
+        self.count_received(&conn, chunk.len());
         if conn.closing || conn.listed {
             // Commands that were sent before these wait for their turn.
             let data = self.driver.data(chunk);
@@ -161,10 +161,9 @@ impl<D: Driver> Worker<D> {
 
     fn filled(&mut self, slot: Slot, buffer: Vec<u8>) {
         let Some(mut conn) = self.take(slot) else { return };
-        let resume = conn.input.take().map_or(Resume::default(), |input| input.resume);
-        let received = conn.client.received.load(Relaxed) + buffer.len() as u64;
-        conn.client.received.store(received, Relaxed);
-        self.execute_input(conn, buffer, resume);
+        let input = conn.input.take().unwrap_or_default();
+        self.count_received(&conn, buffer.len().saturating_sub(input.lent));
+        self.execute_input(conn, buffer, input.resume);
     }
 
     /// Executes input that the connection owns.
@@ -185,11 +184,43 @@ impl<D: Driver> Worker<D> {
     /// Keeps what was not executed.
     fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
         match progress.stop {
-            Stop::Close => conn.closing = true,
+            Stop::Close => {
+                conn.closing = true;
+                conn.client.set(Flag::Closing, true);
+            }
             _ if rest.is_empty() => {}
             Stop::Incomplete { resume, .. } => conn.keep(rest, resume),
             Stop::Paused | Stop::Quota => conn.keep(rest, Resume::default()),
         }
+    }
+
+    fn count_received(&self, conn: &Conn, bytes: usize) {
+        traffic::add(&conn.client.received, bytes as u64);
+        traffic::add(&self.traffic().received, bytes as u64);
+        traffic::add(&self.traffic().reads, 1);
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.engine.host.server.workers[self.index].traffic
+    }
+
+    /// Counts anew what the connection holds in buffers; most hold nothing, before and after.
+    #[inline]
+    fn count_buffers(&self, conn: &Conn) {
+        let client = &conn.client;
+        let input = conn.input_held() as u64;
+        let output = client.output_bytes.load(Relaxed);
+        let queued = u64::from(client.queued_bytes.load(Relaxed));
+        let (before, now) = (client.buffered.load(Relaxed), input + output + queued);
+        if before == now {
+            return;
+        }
+        client.buffered.store(now, Relaxed);
+        client.input_bytes.store(input as u32, Relaxed);
+        let traffic = self.traffic();
+        traffic.buffered.fetch_add(now as i64 - before as i64, Relaxed);
+        traffic::raise(&traffic.input_peak, input);
+        traffic::raise(&traffic.output_peak, output);
     }
 
     /// Queues the replies and decides how the connection goes on.
@@ -199,8 +230,9 @@ impl<D: Driver> Worker<D> {
         if output.is_empty() {
             self.driver.recycle(output);
         } else {
-            let sent = conn.client.sent.load(Relaxed) + output.len() as u64;
-            conn.client.sent.store(sent, Relaxed);
+            traffic::add(&conn.client.sent, output.len() as u64);
+            traffic::add(&self.traffic().sent, output.len() as u64);
+            traffic::add(&self.traffic().writes, 1);
             self.driver.send(slot, output);
         }
         match progress.stop {
@@ -232,13 +264,13 @@ impl<D: Driver> Worker<D> {
             conn.doomed = true;
             return;
         }
-        conn.client.input_bytes.store(have as u32, Relaxed);
         if have > 0
             && needed.saturating_sub(have) >= READ_INTO_MIN
             && let Some(input) = &mut conn.input
         {
             let mut buffer = std::mem::take(&mut input.bytes);
             buffer.reserve_exact(needed - have);
+            (input.lent, input.awaited) = (have, needed);
             self.driver.read_into(conn.slot, buffer, needed - have);
         }
     }
@@ -301,6 +333,8 @@ impl<D: Driver> Worker<D> {
             // A failure leaves the connection without probes, which is no reason to refuse it.
             let _ = set_keepalive(socket.as_fd(), self.engine.host.config.tcp_keepalive);
         }
+        let direct = self.engine.host.server.direct_descriptors.load(Relaxed);
+        let fd = if direct { -1 } else { socket.as_raw_fd() };
         let slot = match self.driver.adopt(socket) {
             Ok(slot) => slot,
             Err(error) => {
@@ -312,7 +346,7 @@ impl<D: Driver> Worker<D> {
         let id = server.next_client_id();
         let authenticated = !self.engine.host.config.requirepass.is_set();
         let client =
-            Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), peer, local));
+            Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
         client.set(Flag::Authenticated, authenticated);
         server.workers[self.index].clients.add(&client);
         self.put(Box::new(Conn::new(slot, client, Session::new(id, authenticated))));
@@ -340,9 +374,8 @@ impl<D: Driver> Worker<D> {
         let link = &self.engine.host.server.workers[self.index];
         link.clients.remove(conn.client.id);
         link.load.fetch_sub(1, Relaxed);
-        let figures = &self.engine.host.server.figures;
-        figures.received.fetch_add(conn.client.received.load(Relaxed), Relaxed);
-        figures.sent.fetch_add(conn.client.sent.load(Relaxed), Relaxed);
+        let buffered = conn.client.buffered.swap(0, Relaxed);
+        link.traffic.buffered.fetch_sub(buffered as i64, Relaxed);
     }
 
     fn drained(&mut self, slot: Slot) {
@@ -403,8 +436,14 @@ impl<D: Driver> Worker<D> {
     fn upkeep(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         self.upkeep_at = now + UPKEEP_MS;
+        let server = &self.engine.host.server;
+        if self.index == 0 {
+            server.supervise(&self.engine.host.config, now);
+        }
+        if server.active_expire.load(Relaxed) {
+            self.engine.exec.ks.tick(UPKEEP_BUDGET);
+        }
         self.engine.exec.begin();
-        self.engine.exec.ks.tick(UPKEEP_BUDGET);
         while let Some(slot) = self.timers.due(now) {
             self.check_timers(slot, now);
         }
@@ -423,8 +462,15 @@ impl<D: Driver> Worker<D> {
         self.settle(conn);
     }
 
-    /// Sets the idle timers of all connections, after `timeout` was changed.
-    fn watch_idleness(&mut self) {
+    /// Takes over what was changed by `CONFIG SET`.
+    fn reconfigure(&mut self) {
+        self.engine.reconfigure();
+        if !self.engine.host.config.requirepass.is_set() {
+            for conn in self.conns.iter_mut().flatten() {
+                conn.session.authenticated = true;
+                conn.client.set(Flag::Authenticated, true);
+            }
+        }
         for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.watch_idleness_of(slot);
         }
@@ -465,6 +511,7 @@ impl<D: Driver> Worker<D> {
     /// Puts a connection back; one whose slot the driver has closed meanwhile is discarded.
     #[inline]
     fn put(&mut self, conn: Box<Conn>) {
+        self.count_buffers(&conn);
         let index = conn.slot.index();
         if index >= self.conns.len() {
             self.conns.resize_with(index + 1, || None);

@@ -1,0 +1,111 @@
+//! What the server asks of the process it runs in: the binary answers, a test or an embedding program need not.
+
+use crate::config::{Config, LogLevel};
+
+/// The process around a server.
+pub trait Process: Send + Sync {
+    /// Logs from this level on.
+    fn set_log_level(&self, _level: LogLevel) {}
+
+    /// Shows the title that `config` asks for in process listings.
+    fn set_title(&self, _config: &Config) {}
+
+    /// Ends the process: called once the server is to stop, from one of its workers.
+    fn leave(&self) {}
+
+    /// Name of the allocator that everything but the keyspace's entries comes from.
+    fn allocator(&self) -> &'static str {
+        "libc"
+    }
+
+    /// The allocator's own statistics, as text.
+    fn allocator_report(&self) -> String {
+        "No statistics: the allocator keeps none.".into()
+    }
+
+    /// Gives memory that the allocator holds back to the system.
+    fn purge_allocator(&self) {}
+
+    /// The supervisor that was told of the start, as `INFO` names it.
+    fn supervisor(&self) -> &'static str {
+        "no"
+    }
+}
+
+/// A process that wants to hear of nothing.
+pub struct Indifferent;
+
+impl Process for Indifferent {}
+
+/// Bytes of physical memory in use by this process; 0 where the system does not say.
+pub fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|line| line.split(' ').nth(1)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * page_bytes()
+}
+
+/// Bytes of physical memory of this machine; 0 where the system does not say.
+pub fn system_bytes() -> u64 {
+    // SAFETY: reads a system constant.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    u64::try_from(pages).unwrap_or(0) * page_bytes()
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: reads a system constant.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Processor time in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTime {
+    /// In the kernel.
+    pub system: f64,
+    /// Outside.
+    pub user: f64,
+}
+
+/// Whose processor time.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose {
+    /// All threads of this process.
+    Process,
+    /// Its terminated children.
+    Children,
+    /// The calling thread.
+    Thread,
+}
+
+/// Processor time used so far.
+pub fn cpu_time(whose: Whose) -> CpuTime {
+    let who = match whose {
+        Whose::Process => libc::RUSAGE_SELF,
+        Whose::Children => libc::RUSAGE_CHILDREN,
+        Whose::Thread => libc::RUSAGE_THREAD,
+    };
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is a valid rusage for the call, and all zeroes is one too should it fail.
+    let usage = unsafe {
+        libc::getrusage(who, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    CpuTime { system: seconds(usage.ru_stime), user: seconds(usage.ru_utime) }
+}
+
+/// Kernel and machine, as `uname` names them.
+pub fn system_name() -> String {
+    let mut names = std::mem::MaybeUninit::<libc::utsname>::zeroed();
+    // SAFETY: `names` is a valid utsname for the call, and all zeroes is one too should it fail.
+    let names = unsafe {
+        libc::uname(names.as_mut_ptr());
+        names.assume_init()
+    };
+    [&names.sysname[..], &names.release, &names.machine].map(text).join(" ")
+}
+
+/// Text up to its terminating zero.
+fn text(chars: &[libc::c_char]) -> String {
+    let bytes: Vec<u8> = chars.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
