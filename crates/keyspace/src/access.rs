@@ -99,19 +99,19 @@ impl Handle {
         let existed = found.is_some_and(|(_, entry)| !self.is_expired(entry));
         let entry = match found {
             Some((_, entry))
-                if entry.overwrite(&value, expiry, self.clock.kept(entry.access())) =>
+                if entry.overwrite(&value, expiry, self.clock.used(entry.access())) =>
             {
                 entry
             }
             Some((at, old)) => {
-                let access = self.clock.kept(old.access());
+                let access = self.clock.used(old.access());
                 let entry = Entry::new(&mut self.cache, key.bytes, value, expiry, access);
                 self.replace_entry(db, key, at, old, entry);
                 self.bury(old);
                 entry
             }
             None => {
-                let access = self.clock.initial();
+                let access = self.initial_access(key.hash);
                 let entry = Entry::new(&mut self.cache, key.bytes, value, expiry, access);
                 self.insert_entry(db, key, entry);
                 entry
@@ -260,7 +260,9 @@ impl Handle {
         let db_counters = &self.counters.dbs[usize::from(db)];
         db_counters.keys.add(1);
         db_counters.volatile.add(i64::from(entry.has_expiry()));
-        self.count_bytes(table_delta, entry.footprint() as i64);
+        let bytes = entry.footprint() as i64;
+        self.count_bytes(table_delta, bytes);
+        self.counters.inserted.add(bytes);
         if let Some(array) = retired {
             self.retire(array);
         }

@@ -63,12 +63,6 @@ impl Slot {
 #[derive(Clone, Copy)]
 pub(crate) struct SlotSet(u32);
 
-impl SlotSet {
-    pub fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-}
-
 impl Iterator for SlotSet {
     type Item = usize;
 

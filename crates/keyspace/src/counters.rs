@@ -35,6 +35,8 @@ pub(crate) struct Counters {
     pub batch: AtomicU64,
     pub used: Cell,
     pub table_bytes: Cell,
+    /// Bytes of all entries ever inserted: the byte clock of S3-FIFO.
+    pub inserted: Cell,
     pub hits: Cell,
     pub misses: Cell,
     pub expired: Cell,
@@ -48,6 +50,7 @@ impl Counters {
             batch: AtomicU64::new(0),
             used: Cell::default(),
             table_bytes: Cell::default(),
+            inserted: Cell::default(),
             hits: Cell::default(),
             misses: Cell::default(),
             expired: Cell::default(),

@@ -45,6 +45,8 @@ impl Handle {
             let (mut entries, mut bytes) = (0i64, 0i64);
             for stripe in 0..self.ks.stripes.len() as u32 {
                 self.touch_database(stripe, db, None);
+                let ghost = self.stripe_at(stripe).ghost.take();
+                bytes += ghost.map_or(0, |ghost| ghost.footprint() as i64);
                 let table = self.stripe_at(stripe).take_table(db);
                 bytes += table.footprint() as i64;
                 entries += table_bytes(&table);

@@ -103,6 +103,7 @@ impl Keyspace {
                 roster.departed.get_or_insert_with(|| Arc::new(Counters::new(databases)));
             departed.used.add(counters.used.get());
             departed.table_bytes.add(counters.table_bytes.get());
+            departed.inserted.add(counters.inserted.get());
             departed.hits.add(counters.hits.get());
             departed.misses.add(counters.misses.get());
             departed.expired.add(counters.expired.get());

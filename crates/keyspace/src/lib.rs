@@ -22,6 +22,8 @@ mod database;
 mod effect;
 mod embed;
 mod entry;
+mod evict;
+mod ghost;
 mod handle;
 mod hash;
 pub mod heap;

@@ -3,14 +3,28 @@
 //! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24.
 //! * LFU: 16 bits of minutes when the counter was last decayed, 8 bits of logarithmic counter (Morris), as Redis
 //!   documents under `lfu-log-factor` and `lfu-decay-time`.
+//! * S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): 21 bits of time when the
+//!   entry joined its queue, 1 bit for the main queue, 2 bits of uses since. Time is counted in bytes inserted, in
+//!   units of 1/4096 of the memory limit or so: an entry's age says how much has come after it.
+//!
+//! A field written under one policy is misread for a while after a change to another, as it is in Redis.
 
 use crate::entry::Entry;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// Counter of an entry that was just made: high enough not to be evicted before it had a chance.
-const LFU_INITIAL: u32 = 5;
 const ACCESS_MASK: u32 = 0x00ff_ffff;
+
+/// LFU counter of an entry that was just made: high enough not to be evicted before it had a chance.
+const LFU_INITIAL: u32 = 5;
+
+/// S3-FIFO: uses counted at most, the bit of the main queue, and where the time begins.
+const USES_MASK: u32 = 0b011;
+const MAIN_BIT: u32 = 0b100;
+const JOINED_SHIFT: u32 = 3;
+const JOINED_MASK: u32 = ACCESS_MASK >> JOINED_SHIFT;
+/// Units of the byte clock per memory limit, as a power of two.
+const UNITS_PER_LIMIT_LOG2: u32 = 12;
 
 /// What is removed when the memory limit is reached.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -33,20 +47,39 @@ pub enum Policy {
     VolatileRandom,
     /// Of the keys with an expiry, approximately the one that expires first.
     VolatileTtl,
+    /// Any key, approximately in the order of S3-FIFO: new keys must be used soon or go first, and keys that went so
+    /// but are set again are given a longer stay.
+    AllKeysS3Fifo,
 }
 
-const POLICIES: [Policy; 8] = [
-    Policy::NoEviction,
-    Policy::AllKeysLru,
-    Policy::AllKeysLfu,
-    Policy::AllKeysRandom,
-    Policy::VolatileLru,
-    Policy::VolatileLfu,
-    Policy::VolatileRandom,
-    Policy::VolatileTtl,
+const POLICIES: [(Policy, &str); 9] = [
+    (Policy::NoEviction, "noeviction"),
+    (Policy::AllKeysLru, "allkeys-lru"),
+    (Policy::AllKeysLfu, "allkeys-lfu"),
+    (Policy::AllKeysRandom, "allkeys-random"),
+    (Policy::VolatileLru, "volatile-lru"),
+    (Policy::VolatileLfu, "volatile-lfu"),
+    (Policy::VolatileRandom, "volatile-random"),
+    (Policy::VolatileTtl, "volatile-ttl"),
+    (Policy::AllKeysS3Fifo, "allkeys-s3fifo"),
 ];
 
 impl Policy {
+    /// All policies.
+    pub fn all() -> impl Iterator<Item = Policy> {
+        POLICIES.iter().map(|(policy, _)| *policy)
+    }
+
+    /// The name that `maxmemory-policy` knows it by.
+    pub fn name(self) -> &'static str {
+        POLICIES[self as usize].1
+    }
+
+    /// The policy of a name, in lower case.
+    pub fn from_name(name: &str) -> Option<Policy> {
+        POLICIES.iter().find(|(_, known)| *known == name).map(|(policy, _)| *policy)
+    }
+
     /// True if only keys with an expiry are candidates.
     pub fn is_volatile(self) -> bool {
         matches!(
@@ -58,9 +91,14 @@ impl Policy {
         )
     }
 
-    /// True if the access field counts frequency.
+    /// True if the access field counts frequency: `OBJECT FREQ` has an answer.
     pub fn is_lfu(self) -> bool {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
+    }
+
+    /// True if the access field holds the time of the last use: `OBJECT IDLETIME` has an answer.
+    pub fn knows_idle_time(self) -> bool {
+        !self.is_lfu() && self != Policy::AllKeysS3Fifo
     }
 }
 
@@ -86,7 +124,8 @@ impl Default for PolicyCell {
 
 impl PolicyCell {
     pub fn get(&self) -> Policy {
-        POLICIES.get(usize::from(self.policy.load(Relaxed))).copied().unwrap_or_default()
+        let known = POLICIES.get(usize::from(self.policy.load(Relaxed)));
+        known.map(|(policy, _)| *policy).unwrap_or_default()
     }
 
     pub fn set(&self, policy: Policy) {
@@ -104,12 +143,23 @@ impl PolicyCell {
     }
 }
 
+/// What a field holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Field {
+    #[default]
+    LastUse,
+    Frequency,
+    Queue,
+}
+
 /// What a thread writes into the access field, refreshed with its clock.
 #[derive(Debug, Default)]
 pub(crate) struct AccessClock {
-    lfu: bool,
+    field: Field,
     seconds: u32,
     minutes: u32,
+    /// The byte clock, in units.
+    inserted: u32,
     log_factor: u32,
     decay_minutes: u32,
     random: Cell<u64>,
@@ -120,27 +170,62 @@ impl AccessClock {
         let seconds = now_ms / 1000;
         self.seconds = seconds as u32 & ACCESS_MASK;
         self.minutes = (seconds / 60) as u32 & 0xffff;
-        self.lfu = policy.get().is_lfu();
+        self.field = match policy.get() {
+            Policy::AllKeysLfu | Policy::VolatileLfu => Field::Frequency,
+            Policy::AllKeysS3Fifo => Field::Queue,
+            _ => Field::LastUse,
+        };
         self.log_factor = policy.lfu_log_factor.load(Relaxed);
         self.decay_minutes = policy.lfu_decay_minutes.load(Relaxed);
     }
 
-    /// Field of a new entry.
-    pub fn initial(&self) -> u32 {
-        if self.lfu { self.minutes << 8 | LFU_INITIAL } else { self.seconds }
+    /// Sets the byte clock: bytes ever inserted by all threads, under a memory limit.
+    pub fn set_inserted(&mut self, bytes: u64, limit: u64) {
+        let shift = (limit.max(1).ilog2()).saturating_sub(UNITS_PER_LIMIT_LOG2);
+        self.inserted = (bytes >> shift) as u32 & JOINED_MASK;
     }
 
-    /// Field of an entry that takes the place of one with the field `old`.
+    /// True if the field says which queue an entry is in.
     #[inline]
-    pub fn kept(&self, old: u32) -> u32 {
-        if self.lfu { self.used(old) } else { self.seconds }
+    pub fn has_queues(&self) -> bool {
+        self.field == Field::Queue
+    }
+
+    /// Field of a new entry.
+    #[inline]
+    pub fn initial(&self) -> u32 {
+        match self.field {
+            Field::LastUse => self.seconds,
+            Field::Frequency => self.minutes << 8 | LFU_INITIAL,
+            Field::Queue => self.inserted << JOINED_SHIFT,
+        }
+    }
+
+    /// Field of an entry that joins the main queue now.
+    pub fn in_main(&self) -> u32 {
+        self.inserted << JOINED_SHIFT | MAIN_BIT
+    }
+
+    /// Field of an entry that was used and had the field `old`, or that takes the place of one.
+    #[inline]
+    pub fn used(&self, old: u32) -> u32 {
+        match self.field {
+            Field::LastUse => self.seconds,
+            Field::Frequency => {
+                let counter = u32::from(self.frequency(old));
+                let rises = counter < 255 && self.chance(counter);
+                (self.minutes << 8) | (counter + u32::from(rises))
+            }
+            Field::Queue if old & USES_MASK == USES_MASK => old,
+            Field::Queue => old + 1,
+        }
     }
 
     /// Notes a use. The entry's line is written only if the field changes.
     #[inline]
     pub fn touch(&self, entry: Entry) {
         let old = entry.access();
-        let new = if self.lfu { self.used(old) } else { self.seconds };
+        let new = self.used(old);
         if new != old {
             entry.set_access(new);
         }
@@ -159,26 +244,94 @@ impl AccessClock {
         counter.saturating_sub(periods) as u8
     }
 
-    fn used(&self, old: u32) -> u32 {
-        let counter = u32::from(self.frequency(old));
-        let counter = if counter < 255 && self.chance(counter) { counter + 1 } else { counter };
-        self.minutes << 8 | counter
+    /// Units of the byte clock since the entry joined its queue.
+    pub fn queue_age(&self, access: u32) -> u32 {
+        self.inserted.wrapping_sub(access >> JOINED_SHIFT) & JOINED_MASK
+    }
+
+    /// Field of an entry whose turn has come at the end of its queue, if it stays: in the main queue, for as often as
+    /// it was used since it joined. `None` if it goes.
+    pub fn second_chance(&self, access: u32) -> Option<u32> {
+        let uses = access & USES_MASK;
+        match (is_main(access), uses) {
+            (_, 0) => None,
+            (true, _) => Some(self.in_main() | (uses - 1)),
+            (false, _) => Some(self.in_main()),
+        }
     }
 
     /// True with probability `1 / ((counter - initial) * log_factor + 1)`.
     fn chance(&self, counter: u32) -> bool {
         let base = u64::from(counter.saturating_sub(LFU_INITIAL));
         let bound = base * u64::from(self.log_factor) + 1;
-        (self.draw() >> 32) * bound >> 32 == 0
+        ((draw(&self.random) >> 32) * bound) >> 32 == 0
+    }
+}
+
+/// Whether an S3-FIFO field is that of an entry in the main queue.
+pub(crate) fn is_main(access: u32) -> bool {
+    access & MAIN_BIT != 0
+}
+
+/// SplitMix64 (Steele et al., OOPSLA 2014): sampling needs cheap chance, not secrecy.
+pub(crate) fn draw(state: &Cell<u64>) -> u64 {
+    let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    state.set(next);
+    let mut x = next;
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(policy: Policy, now_ms: i64) -> AccessClock {
+        let cell = PolicyCell::default();
+        cell.set(policy);
+        let mut clock = AccessClock::default();
+        clock.update(&cell, now_ms);
+        clock
     }
 
-    /// Xorshift: the counter needs cheap chance, not secrecy.
-    fn draw(&self) -> u64 {
-        let mut x = self.random.get() | 1;
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.random.set(x);
-        x
+    #[test]
+    fn names_lead_back_to_their_policies() {
+        for policy in Policy::all() {
+            assert_eq!(Policy::from_name(policy.name()), Some(policy));
+            let cell = PolicyCell::default();
+            cell.set(policy);
+            assert_eq!(cell.get(), policy);
+        }
+        assert_eq!(Policy::from_name("allkeys"), None);
+    }
+
+    #[test]
+    fn idle_time_survives_the_wrap_of_the_field() {
+        let before = clock(Policy::AllKeysLru, ((1 << 24) - 5) * 1000).initial();
+        assert_eq!(clock(Policy::AllKeysLru, ((1 << 24) + 5) * 1000).idle_seconds(before), 10);
+    }
+
+    #[test]
+    fn frequency_rises_slowly_and_decays_by_the_minute() {
+        let now = clock(Policy::AllKeysLfu, 0);
+        let once = now.used(now.initial());
+        assert_eq!(now.frequency(once), 6);
+        let many = (0..1000).fold(once, |field, _| now.used(field));
+        assert!((10..40).contains(&now.frequency(many)), "{}", now.frequency(many));
+        assert_eq!(clock(Policy::AllKeysLfu, 4 * 60_000).frequency(once), 2);
+    }
+
+    #[test]
+    fn a_used_entry_is_promoted_once_and_then_lives_by_its_uses() {
+        let clock = clock(Policy::AllKeysS3Fifo, 0);
+        let new = clock.initial();
+        assert_eq!(clock.second_chance(new), None);
+        let main = clock.second_chance(clock.used(new)).unwrap();
+        assert!(is_main(main) && !is_main(new));
+        assert_eq!(clock.second_chance(main), None);
+        let thrice = (0..9).fold(main, |field, _| clock.used(field));
+        let rounds = std::iter::successors(Some(thrice), |field| clock.second_chance(*field));
+        assert_eq!(rounds.count(), 4);
     }
 }

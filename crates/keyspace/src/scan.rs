@@ -100,7 +100,7 @@ impl Handle {
 
     /// True if the stripe has no key in database 0: told without its lock, so that an almost empty keyspace is walked
     /// in one call.
-    fn is_vacant(&self, stripe: u32) -> bool {
+    pub(crate) fn is_vacant(&self, stripe: u32) -> bool {
         let table = self.ks.stripes[stripe as usize].first_table();
         // SAFETY: only the table's atomic word is read.
         unsafe { (*table).peek_buckets() == 0 }
@@ -132,7 +132,7 @@ impl Handle {
             return None;
         }
         let mut seen = 0;
-        let first = (u64::from(position) * buckets as u64 >> 32) as usize;
+        let first = ((u64::from(position) * buckets as u64) >> 32) as usize;
         for home in first..buckets {
             for entry in homed(table, home, &|entry| self.hash(entry.key()).position()) {
                 let hash = self.hash(entry.key());
@@ -163,7 +163,7 @@ impl Handle {
             for _ in 0..RANDOM_TRIES {
                 let draw = random();
                 let bucket =
-                    table.bucket((draw as u32 as u64 * table.buckets() as u64 >> 32) as usize);
+                    table.bucket(((draw as u32 as u64 * table.buckets() as u64) >> 32) as usize);
                 let slot = (draw >> 32) as usize % SLOTS;
                 if bucket.tag(slot) != 0 {
                     let entry = bucket.slot(slot).entry();
@@ -202,7 +202,7 @@ fn homed(table: &Table, home: usize, position: &dyn Fn(Entry) -> u32) -> Vec<Ent
                 slot.displacement() as usize == displacement
             } else {
                 displacement >= DISPLACEMENT_MAX as usize
-                    && (u64::from(position(slot.entry())) * buckets as u64 >> 32) as usize == home
+                    && ((u64::from(position(slot.entry())) * buckets as u64) >> 32) as usize == home
             };
             if is_homed {
                 found.push(slot.entry());

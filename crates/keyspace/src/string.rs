@@ -18,13 +18,8 @@ impl Handle {
     /// Adds to an integer; a missing key counts as 0. Expiry is kept. Returns the sum.
     pub fn add(&mut self, db: u16, key: Key<'_>, delta: i64) -> Result<i64, AddError> {
         let Some((at, entry)) = self.find_alive(db, key) else {
-            let entry = Entry::new(
-                &mut self.cache,
-                key.bytes,
-                Value::Int(delta),
-                None,
-                self.clock.initial(),
-            );
+            let access = self.initial_access(key.hash);
+            let entry = Entry::new(&mut self.cache, key.bytes, Value::Int(delta), None, access);
             self.insert_entry(db, key, entry);
             self.record(db, key, &Effect::Add { key: key.bytes, delta });
             return Ok(delta);
@@ -75,13 +70,8 @@ impl Handle {
         let Some((at, entry)) = self.find_alive(db, key) else {
             let mut text = vec![0; end];
             text[offset..].copy_from_slice(bytes);
-            let entry = Entry::new(
-                &mut self.cache,
-                key.bytes,
-                Value::Raw(text.into()),
-                None,
-                self.clock.initial(),
-            );
+            let (value, access) = (Value::Raw(text.into()), self.initial_access(key.hash));
+            let entry = Entry::new(&mut self.cache, key.bytes, value, None, access);
             self.insert_entry(db, key, entry);
             self.record(db, key, &Effect::Write { key: key.bytes, offset, bytes });
             return end;

@@ -1,6 +1,7 @@
 //! A stripe: one lock, and what it guards, on one cache line.
 
 use crate::lock::StripeLock;
+use crate::ghost::Ghost;
 use crate::table::Table;
 use crate::watch::Watched;
 use std::cell::UnsafeCell;
@@ -29,6 +30,8 @@ pub(crate) struct StripeData {
     more: Option<Box<[Table]>>,
     /// There only while some client watches a key of the stripe.
     pub watched: Option<Box<Watched>>,
+    /// There only after evictions by S3-FIFO.
+    pub ghost: Option<Box<Ghost>>,
 }
 
 impl Stripe {

@@ -83,11 +83,6 @@ impl Table {
         &self.array().as_slice()[i]
     }
 
-    /// Home bucket of a hash.
-    pub fn home(&self, hash: KeyHash) -> usize {
-        self.array().home(hash)
-    }
-
     /// Finds the entry of `key`.
     #[inline]
     pub fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(Position, Entry)> {
@@ -104,6 +99,25 @@ impl Table {
                 if entry.key() == key {
                     return Some((Position { bucket: at, slot }, entry));
                 }
+            }
+            if !bucket.is_full() {
+                return None;
+            }
+            at = array.next(at);
+        }
+        None
+    }
+
+    /// Finds the entry at `address`, whose hash is `hash`, without reading any entry.
+    pub fn find_address(&self, hash: KeyHash, address: usize) -> Option<Position> {
+        let array = self.array();
+        let buckets = array.as_slice();
+        let mut at = if buckets.is_empty() { 0 } else { array.home(hash) };
+        for _ in 0..buckets.len() {
+            let bucket = &buckets[at];
+            let mut slots = bucket.matches(hash.tag());
+            if let Some(slot) = slots.find(|slot| bucket.slot(*slot).address() == address) {
+                return Some(Position { bucket: at, slot });
             }
             if !bucket.is_full() {
                 return None;
@@ -290,7 +304,7 @@ impl Buckets {
 
     #[inline]
     fn home(self, hash: KeyHash) -> usize {
-        (u64::from(hash.position()) * self.len() as u64 >> 32) as usize
+        ((u64::from(hash.position()) * self.len() as u64) >> 32) as usize
     }
 
     #[inline]

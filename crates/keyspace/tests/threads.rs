@@ -92,7 +92,7 @@ fn run_worker(handle: &mut Handle, thread: u64) {
     let mut turn = 0u64;
     while start.elapsed() < RUN {
         handle.refresh_clock();
-        let growing = start.elapsed().as_millis() / 60 % 2 == 0;
+        let growing = (start.elapsed().as_millis() / 60).is_multiple_of(2);
         batch(handle, &mut draws, 30_000, growing);
         turn += 1;
         if turn % 50 == thread {

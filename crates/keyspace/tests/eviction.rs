@@ -1,0 +1,230 @@
+//! The memory limit under every policy: how well it holds, and who goes.
+
+use petrel_keyspace::{Effect, Handle, Keyspace, Options, Policy, Removal, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const LIMIT: u64 = 4 << 20;
+
+fn keyspace(stripes: usize) -> Arc<Keyspace> {
+    Keyspace::new(&Options { databases: 4, stripes, seed: 3 })
+}
+
+/// Sets a key as a command would; false if it was refused.
+fn set(handle: &mut Handle, db: u16, key: &str, len: usize, expiry: Option<i64>) -> bool {
+    let text = vec![b'v'; len];
+    handle.enter();
+    let fits = handle.make_room(key.len() + len + 32);
+    if fits {
+        let key = handle.key(key.as_bytes());
+        handle.lock(key.hash);
+        handle.put(db, key, Value::Bytes(&text), expiry);
+        handle.unlock();
+    }
+    handle.exit();
+    fits
+}
+
+fn get(handle: &mut Handle, key: &str) -> bool {
+    let key = handle.key(key.as_bytes());
+    handle.enter();
+    handle.lock(key.hash);
+    let found = handle.read(0, key).is_some();
+    handle.unlock();
+    handle.exit();
+    found
+}
+
+#[test]
+fn every_policy_holds_the_limit() {
+    for policy in Policy::all().filter(|policy| *policy != Policy::NoEviction) {
+        let keyspace = keyspace(64);
+        keyspace.set_memory_limit(LIMIT, policy);
+        let mut handle = keyspace.attach();
+        handle.set_clock(1_000_000);
+        for i in 0..60_000usize {
+            handle.set_clock(1_000_000 + i as i64);
+            let db = if i % 5 == 0 { 2 } else { 0 };
+            let fits = set(&mut handle, db, &format!("key:{i}"), i * 7 % 900, Some(9_000_000));
+            assert!(fits, "{policy:?}");
+            let used = keyspace.stats().used;
+            assert!(used <= LIMIT + LIMIT / 100, "{policy:?}: {used} bytes");
+        }
+        let stats = keyspace.stats();
+        assert!(stats.used > LIMIT * 95 / 100, "{policy:?}: only {} bytes", stats.used);
+        assert!(stats.evicted > 40_000);
+    }
+}
+
+#[test]
+fn threads_hold_the_limit_together() {
+    let keyspace = keyspace(64);
+    keyspace.set_memory_limit(LIMIT, Policy::AllKeysS3Fifo);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let keyspace = &keyspace;
+            scope.spawn(move || {
+                let mut handle = keyspace.attach();
+                for i in 0..20_000 {
+                    assert!(set(&mut handle, 0, &format!("key:{thread}:{i}"), 300, None));
+                    if i % 64 == 0 {
+                        let used = keyspace.stats().used;
+                        assert!(used <= LIMIT + LIMIT / 100, "{used} bytes");
+                    }
+                }
+            });
+        }
+    });
+    assert!(keyspace.stats().used > LIMIT * 95 / 100);
+}
+
+#[test]
+fn without_candidates_a_write_is_refused() {
+    for policy in [Policy::NoEviction, Policy::VolatileLru, Policy::VolatileTtl] {
+        let keyspace = keyspace(4096);
+        keyspace.set_memory_limit(LIMIT, policy);
+        let mut handle = keyspace.attach();
+        let refused = (0..100_000).find(|i| !set(&mut handle, 0, &format!("key:{i}"), 100, None));
+        let stored = refused.expect("a write beyond the limit") as u64;
+        assert_eq!(keyspace.db_stats(0).keys, stored);
+        let used = keyspace.stats().used;
+        assert!(used <= LIMIT + LIMIT / 500 && used > LIMIT * 97 / 100, "{policy:?}: {used} bytes");
+        // One more candidate, and a limit of its size less.
+        keyspace.set_memory_limit(0, policy);
+        assert!(set(&mut handle, 3, "goes", 100, Some(i64::MAX)));
+        keyspace.set_memory_limit(keyspace.stats().used - 1, policy);
+        let evicts = policy != Policy::NoEviction;
+        // The search for a single candidate may take several commands, which are let through.
+        for _ in 0..if evicts { 1_000 } else { 1 } {
+            let fits = set(&mut handle, 0, "key:0", 0, None);
+            assert!(fits == evicts || keyspace.db_stats(3).keys == 0);
+        }
+        assert_eq!(keyspace.db_stats(3).keys, u64::from(!evicts));
+        keyspace.set_memory_limit(0, policy);
+        assert!(set(&mut handle, 0, "more", 100, None));
+    }
+}
+
+#[test]
+fn volatile_policies_spare_keys_without_expiry() {
+    for policy in Policy::all().filter(|policy| policy.is_volatile()) {
+        let keyspace = keyspace(16);
+        keyspace.set_memory_limit(LIMIT, policy);
+        let mut handle = keyspace.attach();
+        for i in 0..2_000 {
+            assert!(set(&mut handle, 0, &format!("stays:{i}"), 500, None));
+        }
+        for i in 0..20_000 {
+            assert!(set(&mut handle, 0, &format!("goes:{i}"), 500, Some(i64::MAX - i)));
+        }
+        assert!((0..2_000).all(|i| get(&mut handle, &format!("stays:{i}"))), "{policy:?}");
+    }
+}
+
+/// Of `groups` of 1000 keys, how many of each are left after a memory limit that has room for half.
+fn survivors(policy: Policy, use_keys: impl Fn(&mut Handle, usize)) -> (usize, usize) {
+    let keyspace = keyspace(16);
+    keyspace.set_memory_limit(64 << 20, policy);
+    let mut handle = keyspace.attach();
+    handle.set_clock(0);
+    for i in 0..2_000i64 {
+        // The second half expires sooner.
+        assert!(set(&mut handle, 0, &format!("{i}"), 400, Some((1 << 40) - i)));
+    }
+    for i in 0..1_000 {
+        use_keys(&mut handle, i);
+    }
+    let limit = keyspace.stats().used / 2;
+    keyspace.set_memory_limit(limit, policy);
+    while keyspace.stats().used > limit {
+        assert!(set(&mut handle, 1, "x", 1, None));
+    }
+    let mut count =
+        |range: std::ops::Range<usize>| range.filter(|i| get(&mut handle, &i.to_string())).count();
+    (count(0..1_000), count(1_000..2_000))
+}
+
+#[test]
+fn the_better_half_stays() {
+    let lru = survivors(Policy::AllKeysLru, |handle, i| {
+        handle.set_clock(60_000);
+        get(handle, &i.to_string());
+    });
+    let lfu = survivors(Policy::AllKeysLfu, |handle, i| {
+        assert!((0..50).all(|_| get(handle, &i.to_string())));
+    });
+    let ttl = survivors(Policy::VolatileTtl, |_, _| {});
+    let fifo = survivors(Policy::AllKeysS3Fifo, |handle, i| {
+        get(handle, &i.to_string());
+    });
+    for (kept, lost) in [lru, lfu, ttl, fifo] {
+        assert!(kept > 850 && lost < 150, "{lru:?} {lfu:?} {ttl:?} {fifo:?}");
+    }
+    let (first, second) = survivors(Policy::AllKeysRandom, |_, _| {});
+    assert!(first.abs_diff(second) < 200, "{first} {second}");
+}
+
+#[test]
+fn evictions_are_recorded_as_such() {
+    let keyspace = keyspace(16);
+    keyspace.set_memory_limit(LIMIT, Policy::AllKeysLru);
+    let mut handle = keyspace.attach();
+    let evicted = Arc::new(AtomicUsize::new(0));
+    let count = evicted.clone();
+    handle.set_sink(Some(Box::new(move |_: u16, effect: &Effect<'_>| {
+        if matches!(effect, Effect::Remove { why: Removal::Evicted, .. }) {
+            count.fetch_add(1, Relaxed);
+        }
+    })));
+    for i in 0..20_000 {
+        assert!(set(&mut handle, 0, &format!("key:{i}"), 400, None));
+    }
+    assert_eq!(evicted.load(Relaxed) as u64, keyspace.stats().evicted);
+    assert_eq!(evicted.load(Relaxed) as u64, 20_000 - keyspace.db_stats(0).keys);
+}
+
+#[test]
+fn a_ghost_costs_what_it_says_and_goes_with_the_keys() {
+    let keyspace = keyspace(16);
+    keyspace.set_memory_limit(LIMIT, Policy::AllKeysS3Fifo);
+    let mut handle = keyspace.attach();
+    for i in 0..30_000 {
+        assert!(set(&mut handle, 0, &format!("key:{i}"), 200, None));
+    }
+    let mut bytes = 0;
+    handle.enter();
+    handle.scan(0, Default::default(), usize::MAX, |view| bytes += view.footprint() as u64);
+    handle.exit();
+    let stats = keyspace.stats();
+    assert_eq!(stats.used, stats.tables + bytes);
+    handle.enter();
+    handle.lock_all();
+    drop(handle.clear(None));
+    handle.unlock();
+    handle.exit();
+    let stats = keyspace.stats();
+    assert_eq!((stats.used, stats.tables), (0, 0));
+}
+
+#[test]
+fn idle_time_and_frequency_belong_to_their_policies() {
+    let keyspace = keyspace(4);
+    let mut handle = keyspace.attach();
+    let mut answers = |policy: Policy| {
+        keyspace.set_memory_limit(0, policy);
+        handle.set_clock(10_000);
+        assert!(set(&mut handle, 0, policy.name(), 1, None));
+        handle.set_clock(75_000);
+        let key = handle.key(policy.name().as_bytes());
+        handle.enter();
+        handle.lock(key.hash);
+        let found = (handle.idle_seconds(0, key), handle.frequency(0, key));
+        handle.unlock();
+        handle.exit();
+        found
+    };
+    assert_eq!(answers(Policy::NoEviction), (Some(65), None));
+    assert_eq!(answers(Policy::VolatileTtl), (Some(65), None));
+    assert_eq!(answers(Policy::AllKeysLfu), (None, Some(4)));
+    assert_eq!(answers(Policy::AllKeysS3Fifo), (None, None));
+}
