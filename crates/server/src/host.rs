@@ -18,6 +18,7 @@ pub struct ServerHost {
     pub config: ConfigReader,
     /// The connection whose command is being executed.
     pub client: Arc<Client>,
+    reconfigured: bool,
 }
 
 impl ServerHost {
@@ -27,6 +28,23 @@ impl ServerHost {
         host.expect(
             "session commands are registered by the server, whose workers execute with this host",
         )
+    }
+
+    /// The host of a worker that serves nobody yet.
+    pub fn new(server: Arc<Server>, client: Client) -> Self {
+        let config = server.config.reader();
+        ServerHost { server, config, client: Arc::new(client), reconfigured: false }
+    }
+
+    /// Goes by the new values at once, amid a batch; other workers do from their next turn on.
+    pub fn refresh_config(&mut self) {
+        self.reconfigured |= self.config.refresh();
+    }
+
+    /// Takes over what was changed since the last turn; says whether anything was.
+    #[inline]
+    pub fn begin_turn(&mut self) -> bool {
+        self.config.refresh() | std::mem::take(&mut self.reconfigured)
     }
 
     /// Whether the connection comes from this machine.
@@ -53,7 +71,11 @@ impl ServerHost {
         client.queued.store(queued, Relaxed);
         let bytes = session.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
         client.queued_bytes.store(bytes.min(u32::MAX as usize) as u32, Relaxed);
-        client.watching.store(watching, Relaxed);
+        let before = client.watching.load(Relaxed);
+        if watching != before {
+            client.watching.store(watching, Relaxed);
+            self.server.workers[usize::from(client.worker)].traffic.watch(before, watching);
+        }
     }
 
     /// Path of the Unix socket, for addresses.

@@ -50,6 +50,8 @@ pub struct Server {
     pub direct_descriptors: AtomicBool,
     next_client_id: AtomicU64,
     stopping: AtomicBool,
+    /// What the reaper has to do, and has done.
+    pub reaped: Arc<Reaped>,
     reaper: mpsc::SyncSender<Cleared>,
 }
 
@@ -87,6 +89,24 @@ pub struct Figures {
     received_before: AtomicU64,
     /// Bytes sent when the figures were last cleared.
     sent_before: AtomicU64,
+}
+
+/// Keys that asynchronous flushes removed.
+#[derive(Default)]
+pub struct Reaped {
+    /// Not yet freed.
+    pub pending: AtomicUsize,
+    /// Freed.
+    pub freed: AtomicUsize,
+}
+
+impl Reaped {
+    fn free(&self, cleared: Cleared) {
+        let keys = cleared.keys();
+        drop(cleared);
+        self.freed.fetch_add(keys, Relaxed);
+        self.pending.fetch_sub(keys, Relaxed);
+    }
 }
 
 /// Which commands `CLIENT PAUSE` holds back, and until when.
@@ -131,8 +151,11 @@ impl Server {
         let snapshot = config.snapshot();
         let (reaper, cleared) = mpsc::sync_channel::<Cleared>(64);
         let reaping = std::thread::Builder::new().name("petrel-reaper".into());
+        let reaped = Arc::new(Reaped::default());
+        let done = reaped.clone();
         // Frees what asynchronous flushes removed, until the server is dropped.
-        if let Err(error) = reaping.spawn(move || cleared.into_iter().for_each(drop)) {
+        let reap = move || cleared.into_iter().for_each(|cleared| done.free(cleared));
+        if let Err(error) = reaping.spawn(reap) {
             tracing::warn!("no background thread for flushes: {error}");
         }
         let registry = Registry::new(&[FAMILIES, crate::commands::FAMILIES].concat());
@@ -154,6 +177,7 @@ impl Server {
             direct_descriptors: AtomicBool::new(false),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
+            reaped,
             reaper,
             config,
         });
@@ -308,10 +332,11 @@ impl Server {
 
     /// Frees what a flush removed, later and elsewhere; here if the reaper is far behind.
     pub fn reap(&self, cleared: Cleared) {
+        self.reaped.pending.fetch_add(cleared.keys(), Relaxed);
         if let Err(mpsc::TrySendError::Full(cleared) | mpsc::TrySendError::Disconnected(cleared)) =
             self.reaper.try_send(cleared)
         {
-            drop(cleared);
+            self.reaped.free(cleared);
         }
     }
 

@@ -19,10 +19,29 @@ pub struct Traffic {
     pub writes: AtomicU64,
     /// Bytes that its connections hold in buffers: unfinished input, queued commands, unsent output.
     pub buffered: AtomicI64,
-    /// Most input that a connection held since the figure was last taken.
+    /// Connections that watch keys.
+    pub watchers: AtomicI64,
+    /// Keys watched, once for each connection that watches them.
+    pub watched: AtomicI64,
+    /// Most input that a connection held lately.
     pub input_peak: AtomicU64,
-    /// Most output.
+    /// Most output that a connection held lately.
     pub output_peak: AtomicU64,
+}
+
+impl Traffic {
+    /// A connection watches so many keys instead of so many.
+    pub fn watch(&self, before: u32, now: u32) {
+        self.watched.fetch_add(i64::from(now) - i64::from(before), Relaxed);
+        self.watchers.fetch_add(i64::from(now > 0) - i64::from(before > 0), Relaxed);
+    }
+
+    /// Halves the peaks, so that they tell of the last seconds.
+    pub fn forget_peaks(&self) {
+        for peak in [&self.input_peak, &self.output_peak] {
+            peak.store(peak.load(Relaxed) / 2, Relaxed);
+        }
+    }
 }
 
 /// Adds to a figure with one writer.

@@ -27,6 +27,12 @@ use std::time::Duration;
 /// Milliseconds between two rounds of upkeep.
 const UPKEEP_MS: i64 = 100;
 
+/// Milliseconds after which the peaks of the connections' buffers are halved.
+const PEAKS_MS: i64 = 4000;
+
+/// Less output than this is taken for written by the next poll.
+const TAKEN_AT_ONCE: u64 = 16 * 1024;
+
 /// Time that one round of upkeep may take.
 const UPKEEP_BUDGET: Duration = Duration::from_millis(2);
 
@@ -43,6 +49,8 @@ pub struct Worker<D: Driver> {
     ready: Vec<Slot>,
     /// Connections that `CLIENT PAUSE` holds back.
     paused: Vec<Slot>,
+    /// Connections whose output may have been too much for one write.
+    unsettled: Vec<Slot>,
     timers: Timers,
     upkeep_at: i64,
 }
@@ -51,17 +59,17 @@ impl<D: Driver> Worker<D> {
     /// A worker of `server`; its mailbox is open when this returns.
     pub fn new(server: Arc<Server>, index: usize, driver: D) -> Self {
         server.workers[index].open(Mailbox::new(driver.waker()), driver.name());
-        let config = server.config.reader();
         let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
         let here = Endpoint::Unix;
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         Worker {
             driver,
-            engine: Engine::new(exec, ServerHost { server, config, client: Arc::new(nobody) }),
+            engine: Engine::new(exec, ServerHost::new(server, nobody)),
             index,
             conns: Vec::new(),
             ready: Vec::new(),
             paused: Vec::new(),
+            unsettled: Vec::new(),
             timers: Timers::default(),
             upkeep_at: 0,
         }
@@ -84,8 +92,11 @@ impl<D: Driver> Worker<D> {
         while !self.engine.host.server.is_stopping() {
             let timeout = self.timeout();
             self.driver.poll(timeout, &mut events)?;
+            if !self.unsettled.is_empty() {
+                self.settle_outputs();
+            }
             self.engine.exec.ks.refresh_clock();
-            if self.engine.host.config.refresh() {
+            if self.engine.host.begin_turn() {
                 self.reconfigure();
             }
             self.engine.exec.begin();
@@ -130,97 +141,6 @@ impl<D: Driver> Worker<D> {
             }
             Event::Woken => {}
         }
-    }
-
-    fn received(&mut self, slot: Slot, chunk: petrel_net::Chunk) {
-        let Some(mut conn) = self.take(slot) else { return };
-        self.count_received(&conn, chunk.len());
-        if conn.closing || conn.listed {
-            // Commands that were sent before these wait for their turn.
-            let data = self.driver.data(chunk);
-            let resume = conn.input.as_ref().map_or(Resume::default(), |input| input.resume);
-            conn.keep(data, resume);
-            return self.put(conn);
-        }
-        match conn.input.take() {
-            None => {
-                let mut output = self.driver.output();
-                let data = self.driver.data(chunk);
-                let progress =
-                    self.engine.run(&mut conn, data, Resume::default(), None, &mut output);
-                let rest = &self.driver.data(chunk)[progress.consumed..];
-                Self::hold(&mut conn, rest, progress);
-                self.finish(conn, progress, output);
-            }
-            Some(mut input) => {
-                input.bytes.extend_from_slice(self.driver.data(chunk));
-                self.execute_input(conn, input.bytes, input.resume);
-            }
-        }
-    }
-
-    fn filled(&mut self, slot: Slot, buffer: Vec<u8>) {
-        let Some(mut conn) = self.take(slot) else { return };
-        let input = conn.input.take().unwrap_or_default();
-        self.count_received(&conn, buffer.len().saturating_sub(input.lent));
-        self.execute_input(conn, buffer, input.resume);
-    }
-
-    /// Executes input that the connection owns.
-    fn execute_input(&mut self, mut conn: Box<Conn>, bytes: Vec<u8>, resume: Resume) {
-        let mut output = self.driver.output();
-        if bytes.len() < READ_INTO_MIN {
-            let progress = self.engine.run(&mut conn, &bytes, resume, None, &mut output);
-            Self::hold(&mut conn, &bytes[progress.consumed..], progress);
-            return self.finish(conn, progress, output);
-        }
-        // A large value keeps the buffer it was received into.
-        let bytes = Bytes::from(bytes);
-        let progress = self.engine.run(&mut conn, &bytes, resume, Some(&bytes), &mut output);
-        Self::hold(&mut conn, &bytes[progress.consumed..], progress);
-        self.finish(conn, progress, output);
-    }
-
-    /// Keeps what was not executed.
-    fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
-        match progress.stop {
-            Stop::Close => {
-                conn.closing = true;
-                conn.client.set(Flag::Closing, true);
-            }
-            _ if rest.is_empty() => {}
-            Stop::Incomplete { resume, .. } => conn.keep(rest, resume),
-            Stop::Paused | Stop::Quota => conn.keep(rest, Resume::default()),
-        }
-    }
-
-    fn count_received(&self, conn: &Conn, bytes: usize) {
-        traffic::add(&conn.client.received, bytes as u64);
-        traffic::add(&self.traffic().received, bytes as u64);
-        traffic::add(&self.traffic().reads, 1);
-    }
-
-    fn traffic(&self) -> &Traffic {
-        &self.engine.host.server.workers[self.index].traffic
-    }
-
-    /// Counts anew what the connection holds in buffers; most hold nothing, before and after.
-    #[inline]
-    fn count_buffers(&self, conn: &Conn) {
-        let client = &conn.client;
-        let input = conn.input_held() as u64;
-        let output = client.output_bytes.load(Relaxed);
-        let queued = u64::from(client.queued_bytes.load(Relaxed));
-        let (before, now) = (client.buffered.load(Relaxed), input + output + queued);
-        if before == now {
-            return;
-        }
-        client.buffered.store(now, Relaxed);
-        client.input_bytes.store(input as u32, Relaxed);
-        let traffic = self.traffic();
-        traffic.buffered.fetch_add(now as i64 - before as i64, Relaxed);
-        traffic::raise(&traffic.input_peak, input);
-        traffic::raise(&traffic.output_peak, output);
     }
 
     /// Queues the replies and decides how the connection goes on.
@@ -376,6 +296,17 @@ impl<D: Driver> Worker<D> {
         link.load.fetch_sub(1, Relaxed);
         let buffered = conn.client.buffered.swap(0, Relaxed);
         link.traffic.buffered.fetch_sub(buffered as i64, Relaxed);
+        link.traffic.watch(conn.client.watching.swap(0, Relaxed), 0);
+    }
+
+    /// Looks how much of the large outputs was taken by the poll.
+    fn settle_outputs(&mut self) {
+        for slot in std::mem::take(&mut self.unsettled) {
+            if let Some(conn) = self.take(slot) {
+                conn.client.output_bytes.store(self.driver.unsent(slot) as u64, Relaxed);
+                self.put(conn);
+            }
+        }
     }
 
     fn drained(&mut self, slot: Slot) {
@@ -389,14 +320,17 @@ impl<D: Driver> Worker<D> {
     /// Closes a connection whose peer does not read: at once above the hard limit, after a while above the soft one.
     fn check_output(&mut self, conn: &mut Conn) {
         let unsent = self.driver.unsent(conn.slot) as u64;
-        if unsent == 0 && conn.soft_since_ms == 0 {
+        let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
+            self.engine.host.config.client_output_buffer_limit.normal;
+        let above_soft = soft_bytes > 0 && unsent >= soft_bytes;
+        let above_hard = hard_bytes > 0 && unsent >= hard_bytes;
+        let known = conn.client.output_bytes.load(Relaxed) + conn.soft_since_ms as u64;
+        if unsent < TAKEN_AT_ONCE && known == 0 && !above_soft && !above_hard {
             return;
         }
         conn.client.output_bytes.store(unsent, Relaxed);
-        let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
-            self.engine.host.config.client_output_buffer_limit.normal;
+        self.unsettled.push(conn.slot);
         let now = self.engine.exec.ks.now_ms();
-        let above_soft = soft_bytes > 0 && unsent >= soft_bytes;
         if !above_soft {
             conn.soft_since_ms = 0;
         } else if conn.soft_since_ms == 0 {
@@ -404,7 +338,7 @@ impl<D: Driver> Worker<D> {
             self.timers.set(now + soft_seconds as i64 * 1000, conn.slot);
         }
         let too_long = above_soft && now - conn.soft_since_ms >= soft_seconds as i64 * 1000;
-        if hard_bytes > 0 && unsent >= hard_bytes || too_long {
+        if above_hard || too_long {
             self.engine.host.server.figures.output_limit_closed.fetch_add(1, Relaxed);
             tracing::warn!(
                 "client {} closed: {unsent} bytes of output are waiting",
@@ -439,6 +373,9 @@ impl<D: Driver> Worker<D> {
         let server = &self.engine.host.server;
         if self.index == 0 {
             server.supervise(&self.engine.host.config, now);
+        }
+        if now / PEAKS_MS != (now - UPKEEP_MS) / PEAKS_MS {
+            self.traffic().forget_peaks();
         }
         if server.active_expire.load(Relaxed) {
             self.engine.exec.ks.tick(UPKEEP_BUDGET);

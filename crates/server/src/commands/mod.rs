@@ -1,9 +1,15 @@
 //! Commands that need the server: connections, configuration, figures.
 
 mod client;
+mod config;
 mod connection;
+mod footprint;
+mod info;
+mod memory;
 
 use petrel_commands::CommandSpec;
 
 /// The families of session commands.
-pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS];
+pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, SERVER];
+
+static SERVER: &[CommandSpec] = &[config::CONFIG, info::INFO, memory::MEMORY];

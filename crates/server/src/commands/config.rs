@@ -1,0 +1,95 @@
+//! CONFIG.
+
+use crate::config::{Change, Refusal};
+use crate::host::ServerHost;
+use crate::server::Server;
+use crate::start::admit_connections;
+use petrel_commands::help::help;
+use petrel_commands::table::config as meta;
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+
+/// `CONFIG`.
+pub const CONFIG: CommandSpec = CommandSpec::container(&meta::CONFIG, SUBCOMMANDS);
+
+static SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::GET, get),
+    CommandSpec::new(&meta::SET, set),
+    CommandSpec::new(&meta::REWRITE, rewrite),
+    CommandSpec::new(&meta::RESETSTAT, resetstat),
+    CommandSpec::new(&meta::HELP, help),
+];
+
+/// `CONFIG GET parameter [parameter ...]`
+fn get(ctx: &mut Ctx<'_>) -> Outcome {
+    let patterns = &ctx.args()[2..];
+    let found = ServerHost::of(ctx).server.config.get(patterns);
+    ctx.reply.map(found.len());
+    for (name, value) in found {
+        ctx.reply.bulk(&name);
+        ctx.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+/// `CONFIG SET parameter value [parameter value ...]`
+fn set(ctx: &mut Ctx<'_>) -> Outcome {
+    let (pairs, rest) = ctx.args()[2..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(Fail::SYNTAX);
+    }
+    let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
+    let host = ServerHost::of(ctx);
+    let (server, is_local) = (host.server.clone(), host.is_local());
+    let changed = server.config.set(&pairs, is_local, |change| apply(&server, change));
+    changed.map_err(|error| Fail::new(error.to_string()))?;
+    host.refresh_config();
+    ctx.ok()
+}
+
+/// `CONFIG REWRITE`
+fn rewrite(ctx: &mut Ctx<'_>) -> Outcome {
+    let server = ServerHost::of(ctx).server.clone();
+    if let Err(error) = server.config.rewrite() {
+        tracing::warn!("the configuration file was not rewritten: {error}");
+        return Err(Fail::new(error.to_string()));
+    }
+    tracing::info!("the configuration file was rewritten");
+    ctx.ok()
+}
+
+/// `CONFIG RESETSTAT`
+fn resetstat(ctx: &mut Ctx<'_>) -> Outcome {
+    ServerHost::of(ctx).server.reset_statistics();
+    ctx.ok()
+}
+
+/// Makes the server act on a change. What can be refused comes first, so that nothing is to be undone.
+fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
+    let changes = |name: &str| change.params.iter().any(|param| param.name == name);
+    if changes("dir") {
+        std::env::set_current_dir(&change.new.dir)
+            .map_err(|error| Refusal { name: "dir", reason: error.to_string() })?;
+    }
+    if changes("maxclients")
+        && let Err(possible) = admit_connections(server, change.new.maxclients as usize)
+    {
+        if changes("dir") {
+            // It was the working directory a moment ago; if it is gone since, the new one is no worse.
+            let _ = std::env::set_current_dir(&change.old.dir);
+        }
+        return Err(Refusal {
+            name: "maxclients",
+            reason: format!(
+                "The operating system is not able to handle the specified number of clients, try with {possible}"
+            ),
+        });
+    }
+    if changes("loglevel") {
+        server.process.set_log_level(change.new.loglevel);
+    }
+    if changes("proc-title-template") {
+        server.process.set_title(change.new);
+    }
+    server.apply(change.new);
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! INFO: sections of `name:value` lines, under the names that Redis gives them.
+//!
+//! A section is a row of [`SECTIONS`] and a function that writes its fields; the functions are grouped in `info/`.
+//! What Redis counts and this server has no counterpart of is left out; what it could only ever count as nothing
+//! (replicas, snapshots) is there, as zero.
+
+mod data;
+mod machine;
+mod statistics;
+
+use crate::config::Config;
+use crate::host::ServerHost;
+use crate::server::Server;
+use petrel_commands::table::server as meta;
+use petrel_commands::{CommandSpec, Ctx, Executor, Outcome};
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+
+/// `INFO`.
+pub const INFO: CommandSpec = CommandSpec::new(&meta::INFO, info);
+
+/// A section of the report.
+struct Section {
+    /// The name by which it is asked for; capitalised, its heading.
+    name: &'static str,
+    heading: &'static str,
+    /// Whether it is part of the report that nothing was asked of in particular.
+    is_default: bool,
+    write: fn(&mut Report<'_>),
+}
+
+const fn usual(name: &'static str, heading: &'static str, write: fn(&mut Report<'_>)) -> Section {
+    Section { name, heading, is_default: true, write }
+}
+
+const fn extra(name: &'static str, heading: &'static str, write: fn(&mut Report<'_>)) -> Section {
+    Section { name, heading, is_default: false, write }
+}
+
+/// Every section, in the order of the report.
+static SECTIONS: &[Section] = &[
+    usual("server", "Server", machine::server),
+    usual("clients", "Clients", machine::clients),
+    usual("memory", "Memory", data::memory),
+    usual("persistence", "Persistence", data::persistence),
+    usual("threads", "Threads", machine::threads),
+    usual("stats", "Stats", statistics::stats),
+    usual("replication", "Replication", data::replication),
+    usual("cpu", "CPU", machine::cpu),
+    usual("modules", "Modules", |_| {}),
+    extra("commandstats", "Commandstats", statistics::commands),
+    usual("errorstats", "Errorstats", statistics::errors),
+    extra("latencystats", "Latencystats", statistics::latencies),
+    usual("cluster", "Cluster", |report| report.field("cluster_enabled", 0)),
+    usual("keyspace", "Keyspace", data::keyspace),
+];
+
+/// `INFO [section [section ...]]`
+fn info(ctx: &mut Ctx<'_>) -> Outcome {
+    let server = ServerHost::of(ctx).server.clone();
+    let config = server.config.snapshot();
+    let wanted = &ctx.args()[1..];
+    let mut report = Report { text: String::new(), server, config, exec: &mut *ctx.exec };
+    for section in SECTIONS.iter().filter(|section| is_wanted(section, wanted)) {
+        report.heading(section.heading);
+        (section.write)(&mut report);
+    }
+    let text = report.text;
+    ctx.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn is_wanted(section: &Section, wanted: &[&[u8]]) -> bool {
+    let asks = |word: &&[u8]| {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        is(section.name) || is("all") || is("everything") || section.is_default && is("default")
+    };
+    wanted.iter().any(asks) || wanted.is_empty() && section.is_default
+}
+
+/// The text being written, and where its figures come from.
+struct Report<'a> {
+    text: String,
+    server: Arc<Server>,
+    config: Arc<Config>,
+    exec: &'a mut Executor,
+}
+
+impl Report<'_> {
+    fn heading(&mut self, heading: &str) {
+        let gap = if self.text.is_empty() { "" } else { "\r\n" };
+        self.put(format_args!("{gap}# {heading}\r\n"));
+    }
+
+    fn field(&mut self, name: &str, value: impl Display) {
+        self.put(format_args!("{name}:{value}\r\n"));
+    }
+
+    /// A field in bytes, and again in a unit that people read.
+    fn bytes(&mut self, name: &str, bytes: u64) {
+        self.field(name, bytes);
+        self.human(name, bytes);
+    }
+
+    fn human(&mut self, name: &str, bytes: u64) {
+        self.put(format_args!("{name}_human:{}\r\n", human(bytes)));
+    }
+
+    /// Fields that are always zero here.
+    fn zeros(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.field(name, 0));
+    }
+
+    fn put(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.text.write_fmt(line);
+    }
+}
+
+/// Bytes in the largest unit of which there is one, with two decimals.
+pub(super) fn human(bytes: u64) -> String {
+    const UNITS: [(u32, char); 4] = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+    match UNITS.iter().find(|(shift, _)| bytes >> shift > 0) {
+        Some((shift, unit)) => format!("{:.2}{unit}", bytes as f64 / (1u64 << shift) as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(words: &[&[u8]]) -> Vec<&'static str> {
+        SECTIONS.iter().filter(|s| is_wanted(s, words)).map(|s| s.name).collect()
+    }
+
+    #[test]
+    fn sections_are_chosen_by_name_or_by_group() {
+        assert_eq!(chosen(&[b"MEMORY", b"server", b"nosuch"]), ["server", "memory"]);
+        assert_eq!(chosen(&[]), chosen(&[b"default"]));
+        assert!(!chosen(&[]).contains(&"commandstats"));
+        assert_eq!(chosen(&[b"all"]).len(), SECTIONS.len());
+        assert_eq!(chosen(&[b"everything", b"cpu"]).len(), SECTIONS.len());
+        assert!(chosen(&[b"default", b"commandstats"]).contains(&"commandstats"));
+        assert!(chosen(&[b"nosuch"]).is_empty());
+    }
+
+    #[test]
+    fn bytes_are_read_by_people() {
+        let shown = [0, 1023, 1024, 1536, 1 << 20, (1 << 30) * 5 / 2, 1 << 40].map(human);
+        assert_eq!(shown, ["0B", "1023B", "1.00K", "1.50K", "1.00M", "2.50G", "1.00T"]);
+    }
+}

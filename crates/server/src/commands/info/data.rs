@@ -1,0 +1,162 @@
+//! The data, where it is kept and copied: `memory`, `persistence`, `replication`, `keyspace`.
+
+use super::{Report, human};
+use crate::commands::footprint::Footprint;
+use petrel_keyspace::Cursor;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Keys that the mean time to live of a database is estimated from.
+const TTL_SAMPLE: usize = 64;
+
+/// `# Memory`
+pub fn memory(report: &mut Report<'_>) {
+    let memory = Footprint::of(&report.server);
+    report.bytes("used_memory", memory.used);
+    report.bytes("used_memory_rss", memory.resident);
+    report.bytes("used_memory_peak", memory.peak);
+    report.field("used_memory_peak_perc", format_args!("{:.2}%", memory.peak_percent()));
+    report.field("used_memory_overhead", memory.overhead());
+    report.field("used_memory_startup", 0);
+    report.field("used_memory_dataset", memory.dataset());
+    report.field("used_memory_dataset_perc", format_args!("{:.2}%", memory.dataset_percent()));
+    report.field("allocator_allocated", memory.allocated);
+    report.field("allocator_active", memory.active);
+    report.field("allocator_resident", memory.active);
+    report.field("allocator_muzzy", 0);
+    report.bytes("total_system_memory", memory.system);
+    scripts(report);
+    report.bytes("maxmemory", report.config.maxmemory);
+    report.field("maxmemory_policy", report.config.maxmemory_policy.name());
+    report.field("allocator_frag_ratio", format_args!("{:.2}", memory.fragmentation()));
+    report.field("allocator_frag_bytes", memory.active as i64 - memory.allocated as i64);
+    report.field("allocator_rss_ratio", "1.00");
+    report.field("allocator_rss_bytes", 0);
+    report.field("rss_overhead_ratio", format_args!("{:.2}", memory.resident_overhead()));
+    report.field("rss_overhead_bytes", memory.resident as i64 - memory.active as i64);
+    report.field("mem_fragmentation_ratio", format_args!("{:.2}", memory.resident_ratio()));
+    report.field("mem_fragmentation_bytes", memory.resident as i64 - memory.used as i64);
+    report.zeros(&[
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+    ]);
+    report.field("mem_clients_normal", memory.clients);
+    report.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    report.field("mem_allocator", report.server.process.allocator());
+    report.field("active_defrag_running", 0);
+    let reaped = report.server.reaped.clone();
+    report.field("lazyfree_pending_objects", reaped.pending.load(Relaxed));
+    report.field("lazyfreed_objects", reaped.freed.load(Relaxed));
+}
+
+/// Scripts and functions: there are none.
+fn scripts(report: &mut Report<'_>) {
+    report.zeros(&["used_memory_lua", "used_memory_vm_eval"]);
+    report.field("used_memory_lua_human", human(0));
+    report.zeros(&[
+        "used_memory_scripts_eval",
+        "number_of_cached_scripts",
+        "number_of_functions",
+        "number_of_libraries",
+        "used_memory_vm_functions",
+        "used_memory_vm_total",
+    ]);
+    report.field("used_memory_vm_total_human", human(0));
+    report.zeros(&["used_memory_functions", "used_memory_scripts"]);
+    report.field("used_memory_scripts_human", human(0));
+}
+
+/// `# Persistence`: there is none.
+pub fn persistence(report: &mut Report<'_>) {
+    report.zeros(&[
+        "loading",
+        "async_loading",
+        "current_cow_peak",
+        "current_cow_size",
+        "current_cow_size_age",
+    ]);
+    report.field("current_fork_perc", "0.00");
+    report.zeros(&[
+        "current_save_keys_processed",
+        "current_save_keys_total",
+        "rdb_changes_since_last_save",
+        "rdb_bgsave_in_progress",
+    ]);
+    report.field("rdb_last_save_time", report.server.started_unix_ms / 1000);
+    report.field("rdb_last_bgsave_status", "ok");
+    report.field("rdb_last_bgsave_time_sec", -1);
+    report.field("rdb_current_bgsave_time_sec", -1);
+    report.zeros(&[
+        "rdb_saves",
+        "rdb_last_cow_size",
+        "rdb_last_load_keys_expired",
+        "rdb_last_load_keys_loaded",
+        "aof_enabled",
+        "aof_rewrite_in_progress",
+        "aof_rewrite_scheduled",
+    ]);
+    report.field("aof_last_rewrite_time_sec", -1);
+    report.field("aof_current_rewrite_time_sec", -1);
+    report.field("aof_last_bgrewrite_status", "ok");
+    report.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    report.field("aof_last_write_status", "ok");
+    report.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+}
+
+/// `# Replication`: a master without replicas.
+pub fn replication(report: &mut Report<'_>) {
+    report.field("role", "master");
+    report.field("connected_slaves", 0);
+    report.field("master_failover_state", "no-failover");
+    let id = report.server.replication_id.lock().clone();
+    report.field("master_replid", id);
+    report.field("master_replid2", "0".repeat(40));
+    report.field("master_repl_offset", 0);
+    report.field("second_repl_offset", -1);
+    report.zeros(&[
+        "repl_backlog_active",
+        "repl_backlog_size",
+        "repl_backlog_first_byte_offset",
+        "repl_backlog_histlen",
+    ]);
+}
+
+/// `# Keyspace`: a line per database that has keys.
+pub fn keyspace(report: &mut Report<'_>) {
+    let keyspace = report.server.keyspace.clone();
+    for db in 0..keyspace.databases() {
+        let stats = keyspace.db_stats(db);
+        if stats.keys == 0 {
+            continue;
+        }
+        let (keys, volatile) = (stats.keys, stats.volatile);
+        let ttl = if volatile > 0 { mean_ttl(report, db) } else { 0 };
+        report.put(format_args!(
+            "db{db}:keys={keys},expires={volatile},avg_ttl={ttl},subexpiry=0\r\n"
+        ));
+    }
+}
+
+/// Mean time to live in milliseconds of some of the keys that have one; 0 if none is come across, or inside `EXEC`,
+/// which holds other stripes than these.
+fn mean_ttl(report: &mut Report<'_>, db: u16) -> i64 {
+    if report.exec.ks.holds_any() {
+        return 0;
+    }
+    let now = report.exec.ks.now_ms();
+    let start = Cursor::from_number(report.exec.random() >> 53 << 32);
+    let (mut sum, mut count) = (0i64, 0i64);
+    for cursor in [start, Cursor::default()] {
+        report.exec.ks.scan(db, cursor, TTL_SAMPLE, |view| {
+            if let Some(expiry) = view.expiry() {
+                sum = sum.saturating_add(expiry - now);
+                count += 1;
+            }
+        });
+        if count > 0 {
+            break;
+        }
+    }
+    sum.checked_div(count).unwrap_or(0)
+}

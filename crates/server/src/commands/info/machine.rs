@@ -1,0 +1,105 @@
+//! The server as a process on a machine: `server`, `clients`, `threads`, `cpu`.
+
+use super::Report;
+use crate::commands::connection::REDIS_VERSION;
+use crate::config::Config;
+use crate::process::{Whose, cpu_time, system_name};
+use crate::server::unix_ms;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Seconds of a day.
+const DAY: u32 = 24 * 60 * 60;
+
+/// Bits of the clock by which the policies measure the time since a key was used.
+const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
+
+/// `# Server`
+pub fn server(report: &mut Report<'_>) {
+    let (server, config) = (report.server.clone(), report.config.clone());
+    report.field("redis_version", REDIS_VERSION);
+    report.field("petrel_version", env!("CARGO_PKG_VERSION"));
+    report.field("redis_git_sha1", "00000000");
+    report.field("redis_git_dirty", 0);
+    report.field("redis_build_id", 0);
+    report.field("redis_mode", "standalone");
+    report.field("os", system_name());
+    report.field("arch_bits", usize::BITS);
+    report.field("multiplexing_api", server.backend());
+    report.field("io_backend", server.backend());
+    report.field("process_id", std::process::id());
+    report.field("process_supervised", server.process.supervisor());
+    report.field("run_id", &server.run_id);
+    report.field("tcp_port", config.port);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    report.field("server_time_usec", now.as_micros());
+    report.field("uptime_in_seconds", server.uptime_seconds());
+    report.field("uptime_in_days", server.uptime_seconds() / DAY);
+    report.field("hz", config.hz);
+    report.field("configured_hz", config.hz);
+    report.field("lru_clock", unix_ms() / 1000 & ACCESS_CLOCK_MASK);
+    let executable = std::env::current_exe().unwrap_or_default();
+    report.field("executable", executable.display());
+    let file = server.config.file().map(|path| path.display().to_string());
+    report.field("config_file", file.unwrap_or_default());
+    report.field("io_threads_active", u8::from(server.workers.len() > 1));
+    listeners(report, &config);
+}
+
+fn listeners(report: &mut Report<'_>, config: &Config) {
+    let mut index = 0;
+    if config.port != 0 {
+        let binds: String = config.bind.iter().map(|bind| format!("bind={bind},")).collect();
+        report.field("listener0", format_args!("name=tcp,{binds}port={}", config.port));
+        index += 1;
+    }
+    if let Some(path) = &config.unixsocket {
+        let name = format!("listener{index}");
+        report.field(&name, format_args!("name=unix,bind={}", path.display()));
+    }
+}
+
+/// `# Clients`
+pub fn clients(report: &mut Report<'_>) {
+    let server = report.server.clone();
+    let sum =
+        |figure: fn(&crate::traffic::Traffic) -> i64| server.traffic().map(figure).sum::<i64>();
+    let most = |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).max();
+    report.field("connected_clients", server.connections());
+    report.field("cluster_connections", 0);
+    report.field("maxclients", server.connections_max.load(Relaxed));
+    let input = most(|traffic| traffic.input_peak.load(Relaxed));
+    report.field("client_recent_max_input_buffer", input.unwrap_or(0));
+    let output = most(|traffic| traffic.output_peak.load(Relaxed));
+    report.field("client_recent_max_output_buffer", output.unwrap_or(0));
+    report.zeros(&["blocked_clients", "tracking_clients", "pubsub_clients"]);
+    report.field("watching_clients", sum(|traffic| traffic.watchers.load(Relaxed)));
+    report.field("clients_in_timeout_table", 0);
+    report.field("total_watched_keys", sum(|traffic| traffic.watched.load(Relaxed)));
+    report.zeros(&["total_blocking_keys", "total_blocking_keys_on_nokey"]);
+}
+
+/// `# Threads`
+pub fn threads(report: &mut Report<'_>) {
+    let server = report.server.clone();
+    for (index, worker) in server.workers.iter().enumerate() {
+        let clients = worker.load.load(Relaxed);
+        let reads = worker.traffic.reads.load(Relaxed);
+        let writes = worker.traffic.writes.load(Relaxed);
+        let name = format!("io_thread_{index}");
+        report.field(&name, format_args!("clients={clients},reads={reads},writes={writes}"));
+    }
+}
+
+/// `# CPU`
+pub fn cpu(report: &mut Report<'_>) {
+    let (own, children) = (cpu_time(Whose::Process), cpu_time(Whose::Children));
+    for (name, seconds) in [
+        ("used_cpu_sys", own.system),
+        ("used_cpu_user", own.user),
+        ("used_cpu_sys_children", children.system),
+        ("used_cpu_user_children", children.user),
+    ] {
+        report.field(name, format_args!("{seconds:.6}"));
+    }
+}

@@ -1,0 +1,106 @@
+//! What was counted since the start or the last `CONFIG RESETSTAT`: `stats`, `commandstats`, `errorstats`,
+//! `latencystats`.
+
+use super::Report;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// `# Stats`
+pub fn stats(report: &mut Report<'_>) {
+    let server = report.server.clone();
+    let (figures, totals, rate) = (&server.figures, server.totals(), server.rates.mean());
+    report.field("total_connections_received", figures.accepted.load(Relaxed));
+    report.field("total_commands_processed", totals.commands);
+    report.field("instantaneous_ops_per_sec", rate.commands as u64);
+    report.field("total_net_input_bytes", totals.received);
+    report.field("total_net_output_bytes", totals.sent);
+    report.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.received / 1024.0));
+    report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.sent / 1024.0));
+    report.field("instantaneous_input_repl_kbps", "0.00");
+    report.field("instantaneous_output_repl_kbps", "0.00");
+    report.field("rejected_connections", figures.refused.load(Relaxed));
+    report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err", "expired_subkeys"]);
+    let data = server.keyspace.stats();
+    report.field("expired_keys", data.expired);
+    report.field("evicted_keys", data.evicted);
+    report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
+    report.field("evicted_scripts", 0);
+    report.field("keyspace_hits", data.hits);
+    report.field("keyspace_misses", data.misses);
+    report.zeros(&[
+        "pubsub_channels",
+        "pubsub_patterns",
+        "pubsubshard_channels",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+    ]);
+    report.field("total_error_replies", server.commands.total_errors());
+    report.field("dump_payload_sanitizations", 0);
+    let sum =
+        |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).sum::<u64>();
+    report.field("total_reads_processed", sum(|traffic| traffic.reads.load(Relaxed)));
+    report.field("total_writes_processed", sum(|traffic| traffic.writes.load(Relaxed)));
+    let closed = (&figures.input_limit_closed, &figures.output_limit_closed);
+    report.field("client_query_buffer_limit_disconnections", closed.0.load(Relaxed));
+    report.field("client_output_buffer_limit_disconnections", closed.1.load(Relaxed));
+    report.field("eventloop_cycles", totals.turns);
+    report.field("instantaneous_eventloop_cycles_per_sec", rate.turns as u64);
+    report.field("acl_access_denied_auth", figures.auth_failures.load(Relaxed));
+    report.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
+}
+
+/// `# Commandstats`: a line per command that was called or refused.
+pub fn commands(report: &mut Report<'_>) {
+    let commands = report.server.commands.clone();
+    for index in 0..commands.registry.len() as u16 {
+        let stats = commands.command(index);
+        if stats.calls + stats.rejected + stats.failed == 0 {
+            continue;
+        }
+        let micros = stats.nanos / 1000;
+        let per_call = stats.nanos as f64 / 1000.0 / stats.calls.max(1) as f64;
+        report.put(format_args!(
+            "cmdstat_{}:calls={},usec={micros},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}\r\n",
+            commands.registry.full_name(index),
+            stats.calls,
+            stats.rejected,
+            stats.failed,
+        ));
+    }
+}
+
+/// `# Errorstats`: a line per error code.
+pub fn errors(report: &mut Report<'_>) {
+    let commands = report.server.commands.clone();
+    for (code, count) in commands.errors() {
+        let code = String::from_utf8_lossy(&code).into_owned();
+        report.put(format_args!("errorstat_{code}:count={count}\r\n"));
+    }
+}
+
+/// `# Latencystats`: the configured percentiles of every command that was called, in microseconds.
+pub fn latencies(report: &mut Report<'_>) {
+    let (commands, config) = (report.server.commands.clone(), report.config.clone());
+    for index in 0..commands.registry.len() as u16 {
+        let durations = commands.durations(index);
+        if durations.total() == 0 {
+            continue;
+        }
+        let mut line = String::new();
+        for percentile in config.latency_tracking_info_percentiles.iter() {
+            let micros = durations.percentile(*percentile) as f64 / 1000.0;
+            let comma = if line.is_empty() { "" } else { "," };
+            // Writing to a string cannot fail.
+            let _ = write!(line, "{comma}p{percentile}={micros:.3}");
+        }
+        let name = commands.registry.full_name(index);
+        report.put(format_args!("latency_percentiles_usec_{name}:{line}\r\n"));
+    }
+}
