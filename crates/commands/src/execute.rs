@@ -168,8 +168,8 @@ impl Executor {
 
     fn resolve(&mut self, args: &[&[u8]]) -> Option<Command> {
         let command = self.registry().resolve(args)?;
-        // A subcommand is found by two words, which is not worth remembering.
-        if !self.registry().is_subcommand(command) {
+        // A subcommand is found by two words, which is not worth remembering; nor does a container's name say enough.
+        if command.spec.subcommands.is_empty() && !self.registry().is_subcommand(command) {
             self.recent = Recent::new(command, args[0]);
         }
         Some(command)
