@@ -237,30 +237,24 @@ fn getset(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `GETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST]`
 fn getex(ctx: &mut Ctx<'_>) -> Outcome {
-    let change = match ctx.args().len() {
+    let unit = match ctx.args().len() {
         2 => None,
-        3 if ctx.is(2, "PERSIST") => Some(None),
-        4 => {
-            let unit = Unit::from_option(ctx.arg(2)).ok_or(Fail::SYNTAX)?;
-            Some(Some(expiry::positive(ctx, 3, unit)?))
-        }
+        3 if ctx.is(2, "PERSIST") => None,
+        4 => Some(Unit::from_option(ctx.arg(2)).ok_or(Fail::SYNTAX)?),
         _ => return Err(Fail::SYNTAX),
     };
+    let expiry = unit.map(|unit| expiry::positive(ctx, 3, unit));
     let (key, db) = (ctx.key(1), ctx.db());
     let Some(view) = ctx.exec.ks.read(db, key) else {
         ctx.reply.null();
         return Ok(());
     };
-    write_string(ctx.reply, view.value());
+    // Of a key that does not exist, Redis does not look at the expiry.
+    let expiry = expiry.transpose()?;
     let had_expiry = view.expiry().is_some();
-    match change {
-        Some(expiry @ Some(_)) => {
-            ctx.exec.ks.set_expiry(db, key, expiry);
-        }
-        Some(None) if had_expiry => {
-            ctx.exec.ks.set_expiry(db, key, None);
-        }
-        _ => {}
+    write_string(ctx.reply, view.value());
+    if expiry.is_some() || had_expiry && ctx.args().len() == 3 {
+        ctx.exec.ks.set_expiry(db, key, expiry);
     }
     Ok(())
 }
