@@ -131,12 +131,10 @@ fn lock_transaction(exec: &mut Executor, transaction: &Transaction) {
     let mut everything = false;
     for queued in &transaction.queued {
         let args: Vec<&[u8]> = queued.args.iter().map(|arg| &arg[..]).collect();
-        everything |= match queued.command.spec.locks {
-            Locks::Keys => exec.hash_keys(queued.command, &args, &mut hashes).is_err(),
-            Locks::Everything => true,
-            // Commands that lock for themselves need every stripe, unless they name no arbitrary keys.
-            Locks::Itself => queued.command.spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS),
-        };
+        let spec = queued.command.spec;
+        everything |= spec.locks == Locks::Everything
+            || spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
+            || exec.hash_keys(queued.command, &args, &mut hashes).is_err();
     }
     if everything {
         exec.ks.lock_all();
