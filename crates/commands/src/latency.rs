@@ -1,17 +1,24 @@
 //! The latency monitor: events that took longer than `latency-monitor-threshold`, per kind of event.
 
 use crate::registry::Command;
-use crate::spec::Flags;
+use crate::spec::{CommandSpec, Flags};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+mod commands;
+mod graph;
+mod report;
+
+/// `LATENCY` and its subcommands.
+pub(crate) static COMMANDS: &[CommandSpec] = commands::COMMANDS;
+
 /// Samples kept per event, as in Redis.
 const SAMPLES_MAX: usize = 160;
 
 /// One second's worst latency of an event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// Unix time in seconds.
     pub at: u64,
@@ -53,7 +60,7 @@ impl LatencyMonitor {
             return;
         }
         let millis = nanos / 1_000_000;
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let at = now();
         let mut events = self.events();
         let event = events.entry(event).or_default();
         event.max_millis = event.max_millis.max(millis);
@@ -100,4 +107,9 @@ impl LatencyMonitor {
     fn events(&self) -> MutexGuard<'_, BTreeMap<&'static str, Event>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Unix time in seconds.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -2,11 +2,16 @@
 
 use crate::ctx::Host;
 use crate::registry::Command;
-use crate::spec::Flags;
+use crate::spec::{CommandSpec, Flags};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+mod commands;
+
+/// `SLOWLOG` and its subcommands.
+pub(crate) static COMMANDS: &[CommandSpec] = commands::COMMANDS;
 
 /// Arguments kept of an entry, and bytes kept of an argument; what is left out is said in the last.
 const ARGS_MAX: usize = 32;

@@ -60,7 +60,7 @@ fn span(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
     let len = len as i64;
     let from_front = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
     let (first, last) = (from_front(start).max(0), from_front(end).min(len - 1));
-    (first <= last).then_some((first as usize, last as usize + 1))
+    (first <= last).then(|| (first as usize, last as usize + 1))
 }
 
 /// `SETRANGE key offset value`

@@ -1,0 +1,29 @@
+//! MEMORY USAGE. The other subcommands of MEMORY need a server, whose table of commands joins them with this one.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+
+/// Bytes of the table that a key takes on average: slots have eight bytes, and a table that grows by half when it is
+/// seven eighths full is 73 % full on average.
+const SLOT_SHARE: usize = 11;
+
+/// `MEMORY USAGE key [SAMPLES count]`: bytes of key, value and their share of the table. Strings need no samples.
+pub fn usage(ctx: &mut Ctx<'_>) -> Outcome {
+    let options = &ctx.args()[3..];
+    if options.len() % 2 == 1 {
+        return Err(Fail::SYNTAX);
+    }
+    for i in (3..ctx.args().len()).step_by(2) {
+        if !ctx.is(i, "SAMPLES") || ctx.integer(i + 1)? < 0 {
+            return Err(Fail::SYNTAX);
+        }
+    }
+    let key = ctx.key(2);
+    let bytes = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.footprint() + SLOT_SHARE);
+    ctx.exec.ks.count_read(bytes.is_some());
+    match bytes {
+        Some(bytes) => ctx.reply.integer(bytes as i64),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! OBJECT: how a value is held, and how it was used.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::help::help;
+use crate::spec::CommandSpec;
+use crate::table::object as meta;
+use petrel_keyspace::Key;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
+    &meta::OBJECT,
+    &[
+        CommandSpec::new(&meta::ENCODING, encoding),
+        CommandSpec::new(&meta::FREQ, freq),
+        CommandSpec::new(&meta::HELP, help),
+        CommandSpec::new(&meta::IDLETIME, idletime),
+        CommandSpec::new(&meta::REFCOUNT, refcount),
+    ],
+)];
+
+/// `OBJECT ENCODING key`
+fn encoding(ctx: &mut Ctx<'_>) -> Outcome {
+    let Some(key) = existing(ctx) else { return Ok(()) };
+    if let Some(view) = ctx.exec.ks.peek(ctx.session.db, key) {
+        ctx.reply.bulk(view.encoding().as_bytes());
+    }
+    Ok(())
+}
+
+/// `OBJECT FREQ key`
+fn freq(ctx: &mut Ctx<'_>) -> Outcome {
+    let Some(key) = existing(ctx) else { return Ok(()) };
+    let frequency = ctx.exec.ks.frequency(ctx.session.db, key).ok_or(Fail::fixed(
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+    ))?;
+    ctx.number(frequency.into())
+}
+
+/// `OBJECT IDLETIME key`
+fn idletime(ctx: &mut Ctx<'_>) -> Outcome {
+    let Some(key) = existing(ctx) else { return Ok(()) };
+    let is_lfu = ctx.exec.ks.keyspace().policy().is_lfu();
+    let untracked = if is_lfu {
+        "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+    } else {
+        "ERR The maxmemory policy in force keeps no idle time."
+    };
+    let seconds = ctx.exec.ks.idle_seconds(ctx.session.db, key).ok_or(Fail::fixed(untracked))?;
+    ctx.number(seconds.into())
+}
+
+/// `OBJECT REFCOUNT key`: values are not shared between keys
+fn refcount(ctx: &mut Ctx<'_>) -> Outcome {
+    match existing(ctx) {
+        Some(_) => ctx.number(1),
+        None => Ok(()),
+    }
+}
+
+/// The key at argument 2; if it does not exist, replies with null.
+fn existing<'a>(ctx: &mut Ctx<'a>) -> Option<Key<'a>> {
+    let key = ctx.key(2);
+    let found = ctx.exec.ks.peek(ctx.session.db, key).is_some();
+    ctx.exec.ks.count_read(found);
+    if !found {
+        ctx.reply.null();
+    }
+    found.then_some(key)
+}
