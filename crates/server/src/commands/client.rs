@@ -1,6 +1,36 @@
 //! CLIENT.
 
-use petrel_commands::{Fail, Outcome};
+mod filter;
+mod line;
+
+use crate::client::Flag;
+use crate::host::ServerHost;
+use filter::{Filter, Verb};
+use petrel_commands::help::help;
+use petrel_commands::spec::Group;
+use petrel_commands::table::client as meta;
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, Replies};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// `CLIENT`.
+pub const CLIENT: CommandSpec = CommandSpec::container(&meta::CLIENT, SUBCOMMANDS);
+
+static SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::GETNAME, getname),
+    CommandSpec::new(&meta::HELP, help),
+    CommandSpec::new(&meta::ID, id),
+    CommandSpec::new(&meta::INFO, info),
+    CommandSpec::new(&meta::KILL, kill),
+    CommandSpec::new(&meta::LIST, list),
+    CommandSpec::new(&meta::NO_EVICT, no_evict),
+    CommandSpec::new(&meta::NO_TOUCH, no_touch),
+    CommandSpec::new(&meta::PAUSE, pause),
+    CommandSpec::new(&meta::REPLY, reply),
+    CommandSpec::new(&meta::SETINFO, setinfo),
+    CommandSpec::new(&meta::SETNAME, setname),
+    CommandSpec::new(&meta::UNBLOCK, unblock),
+    CommandSpec::new(&meta::UNPAUSE, unpause),
+];
 
 /// Checks a name that a client gives itself: printable ASCII without spaces.
 pub fn check_label(what: &str, label: &[u8]) -> Outcome {
@@ -8,4 +38,194 @@ pub fn check_label(what: &str, label: &[u8]) -> Outcome {
         return Ok(());
     }
     Err(Fail::new(format!("ERR {what} cannot contain spaces, newlines or special characters.")))
+}
+
+/// `CLIENT ID`
+fn id(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.number(ctx.session.id as i64)
+}
+
+/// `CLIENT GETNAME`
+fn getname(ctx: &mut Ctx<'_>) -> Outcome {
+    let name = ServerHost::of(ctx).client.labels().name;
+    if name.is_empty() {
+        ctx.reply.null();
+    } else {
+        ctx.reply.bulk(&name);
+    }
+    Ok(())
+}
+
+/// `CLIENT SETNAME connection-name`
+fn setname(ctx: &mut Ctx<'_>) -> Outcome {
+    let name = ctx.arg(2);
+    check_label("Client names", name)?;
+    ServerHost::of(ctx).client.relabel(|labels| labels.name = name.to_vec());
+    ctx.ok()
+}
+
+/// `CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>`
+fn setinfo(ctx: &mut Ctx<'_>) -> Outcome {
+    let value = ctx.arg(3);
+    if ctx.is(2, "LIB-NAME") {
+        check_label("lib-name", value)?;
+        ServerHost::of(ctx).client.relabel(|labels| labels.lib_name = value.to_vec());
+    } else if ctx.is(2, "LIB-VER") {
+        check_label("lib-ver", value)?;
+        ServerHost::of(ctx).client.relabel(|labels| labels.lib_version = value.to_vec());
+    } else {
+        let mut text = b"ERR Unrecognized option '".to_vec();
+        text.extend_from_slice(ctx.arg(2));
+        text.push(b'\'');
+        return Err(Fail::new(text));
+    }
+    ctx.ok()
+}
+
+/// `CLIENT INFO`
+fn info(ctx: &mut Ctx<'_>) -> Outcome {
+    show_self(ctx);
+    let host = ServerHost::of(ctx);
+    let mut text = Vec::new();
+    line::describe(&host.client, &host.server, &host.socket_path(), &mut text);
+    ctx.reply.verbatim(b"txt", &text);
+    Ok(())
+}
+
+/// `CLIENT LIST [filter value ...]`
+fn list(ctx: &mut Ctx<'_>) -> Outcome {
+    show_self(ctx);
+    let filter = Filter::parse(ctx, 2, Verb::List)?;
+    let host = ServerHost::of(ctx);
+    let path = host.socket_path();
+    let mut text = Vec::new();
+    for client in filter.candidates(&host.server) {
+        if filter.admits(&client, &host.server, &host.client, &path) {
+            line::describe(&client, &host.server, &path, &mut text);
+        }
+    }
+    ctx.reply.verbatim(b"txt", &text);
+    Ok(())
+}
+
+/// `CLIENT KILL <ip:port | filter value [filter value ...]>`
+fn kill(ctx: &mut Ctx<'_>) -> Outcome {
+    let filter = match *ctx.args() {
+        [_, _, address] => Filter::address(address),
+        _ => Filter::parse(ctx, 2, Verb::Kill)?,
+    };
+    let is_old = ctx.args().len() == 3;
+    let host = ServerHost::of(ctx);
+    let path = host.socket_path();
+    let (mut killed, mut suicide) = (0, false);
+    for client in filter.candidates(&host.server) {
+        if client.has(Flag::Killed) || !filter.admits(&client, &host.server, &host.client, &path) {
+            continue;
+        }
+        killed += 1;
+        if client.id == host.client.id {
+            suicide = true;
+        } else {
+            host.server.kill(&client);
+        }
+        if is_old {
+            break;
+        }
+    }
+    ctx.session.close |= suicide;
+    match (is_old, killed) {
+        (true, 0) => Err(Fail::fixed("ERR No such client")),
+        (true, _) => ctx.ok(),
+        (false, _) => ctx.number(killed),
+    }
+}
+
+/// `CLIENT PAUSE timeout [WRITE | ALL]`
+fn pause(ctx: &mut Ctx<'_>) -> Outcome {
+    let writes_only = match ctx.args().len() {
+        3 => false,
+        4 if ctx.is(3, "WRITE") => true,
+        4 if ctx.is(3, "ALL") => false,
+        4 => return Err(Fail::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => {
+            return Err(Fail::fixed(
+                "ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.",
+            ));
+        }
+    };
+    let millis =
+        ctx.integer(2).map_err(|_| Fail::fixed("ERR timeout is not an integer or out of range"))?;
+    if millis < 0 {
+        return Err(Fail::fixed("ERR timeout is negative"));
+    }
+    let now = ctx.exec.ks.now_ms();
+    let until = now.checked_add(millis).ok_or(Fail::fixed("ERR timeout is out of range"))?;
+    ServerHost::of(ctx).server.pause.start(now, until, writes_only);
+    ctx.ok()
+}
+
+/// `CLIENT UNPAUSE`
+fn unpause(ctx: &mut Ctx<'_>) -> Outcome {
+    ServerHost::of(ctx).server.unpause();
+    ctx.ok()
+}
+
+/// `CLIENT REPLY <ON | OFF | SKIP>`: the batch drops the replies of a connection that wants none.
+fn reply(ctx: &mut Ctx<'_>) -> Outcome {
+    let replies = if ctx.is(2, "ON") {
+        Replies::On
+    } else if ctx.is(2, "OFF") {
+        Replies::Off
+    } else if ctx.is(2, "SKIP") {
+        // Where nothing is answered there is nothing to skip.
+        if ctx.session.replies == Replies::Off { Replies::Off } else { Replies::SkipNext }
+    } else {
+        return Err(Fail::SYNTAX);
+    };
+    ctx.session.replies = replies;
+    ctx.ok()
+}
+
+/// `CLIENT NO-EVICT <ON | OFF>`
+fn no_evict(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = on_or_off(ctx)?;
+    ServerHost::of(ctx).client.set(Flag::NoEvict, on);
+    ctx.ok()
+}
+
+/// `CLIENT NO-TOUCH <ON | OFF>`
+fn no_touch(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = on_or_off(ctx)?;
+    ServerHost::of(ctx).client.set(Flag::NoTouch, on);
+    ctx.session.no_touch = on;
+    ctx.ok()
+}
+
+fn on_or_off(ctx: &Ctx<'_>) -> Result<bool, Fail> {
+    match ctx.is(2, "ON") {
+        true => Ok(true),
+        false if ctx.is(2, "OFF") => Ok(false),
+        false => Err(Fail::SYNTAX),
+    }
+}
+
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`: no command blocks, so nobody is ever unblocked.
+fn unblock(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.args().len() > 3 && !ctx.is(3, "TIMEOUT") && !ctx.is(3, "ERROR") {
+        return Err(Fail::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+    }
+    ctx.integer(2)?;
+    ctx.number(0)
+}
+
+/// Makes the caller's connection look as it is at this moment, amid a batch.
+fn show_self(ctx: &mut Ctx<'_>) {
+    debug_assert_eq!(ctx.command.spec.meta.group, Group::Connection);
+    let index = ctx.command.index;
+    let ServerHost { client, server, .. } = ServerHost::of(ctx);
+    client.last_command.store(index, Relaxed);
+    client.active_at.store(server.uptime_seconds(), Relaxed);
+    if let Some(host) = ctx.host.as_any().downcast_ref::<ServerHost>() {
+        host.publish(ctx.session, 0);
+    }
 }

@@ -6,6 +6,7 @@ use crate::client::CONNECTION_BYTES;
 use crate::host::ServerHost;
 use crate::server::Server;
 use petrel_commands::help::help;
+use petrel_commands::memory::usage;
 use petrel_commands::table::memory as meta;
 use petrel_commands::{CommandSpec, Ctx, Outcome};
 use petrel_resp::Reply;
@@ -20,6 +21,7 @@ static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::MALLOC_STATS, malloc_stats),
     CommandSpec::new(&meta::PURGE, purge),
     CommandSpec::new(&meta::STATS, stats),
+    CommandSpec::new(&meta::USAGE, usage),
 ];
 
 /// `MEMORY STATS`

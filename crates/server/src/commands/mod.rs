@@ -12,4 +12,4 @@ use petrel_commands::CommandSpec;
 /// The families of session commands.
 pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, SERVER];
 
-static SERVER: &[CommandSpec] = &[config::CONFIG, info::INFO, memory::MEMORY];
+static SERVER: &[CommandSpec] = &[client::CLIENT, config::CONFIG, info::INFO, memory::MEMORY];

@@ -1,0 +1,207 @@
+//! Which connections `CLIENT LIST` and `CLIENT KILL` are about: those that meet every condition.
+//!
+//! Conditions are those of Valkey 9: what one asks for, and with `NOT-` before it what one does not want.
+
+use super::line;
+use crate::client::Client;
+use crate::server::Server;
+use petrel_commands::{Ctx, Fail};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Who asks: the defaults and one error text differ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verb {
+    /// `CLIENT LIST`.
+    List,
+    /// `CLIENT KILL`.
+    Kill,
+}
+
+/// Conditions, and whether the caller is left out.
+pub struct Filter {
+    conditions: Vec<Condition>,
+    skip_self: bool,
+}
+
+struct Condition {
+    test: Test,
+    /// Whether it must not hold.
+    negated: bool,
+}
+
+enum Test {
+    Ids(Vec<u64>),
+    /// Of a class that has members here: ordinary clients.
+    Ordinary(bool),
+    /// The only user is `default`, so everybody is.
+    User,
+    Address(Vec<u8>),
+    LocalAddress(Vec<u8>),
+    Ip(Vec<u8>),
+    AgeSeconds(i64),
+    IdleSeconds(i64),
+    Name(Vec<u8>),
+    LibraryName(Vec<u8>),
+    LibraryVersion(Vec<u8>),
+    Flags(Vec<u8>),
+    Database(u16),
+}
+
+impl Filter {
+    /// The connection from one address, the caller's not excepted.
+    pub fn address(address: &[u8]) -> Self {
+        let test = Test::Address(address.to_vec());
+        Filter { conditions: vec![Condition { test, negated: false }], skip_self: false }
+    }
+
+    /// Reads the conditions from argument `at` on.
+    ///
+    /// # Errors
+    /// In Redis's words.
+    pub fn parse(ctx: &Ctx<'_>, mut at: usize, verb: Verb) -> Result<Self, Fail> {
+        let mut filter = Filter { conditions: Vec::new(), skip_self: verb == Verb::Kill };
+        while at < ctx.args().len() {
+            // Every condition has a value.
+            if at + 1 == ctx.args().len() {
+                return Err(Fail::SYNTAX);
+            }
+            if ctx.is(at, "SKIPME") {
+                filter.skip_self = yes_or_no(ctx, at + 1)?;
+                at += 2;
+                continue;
+            }
+            let name = ctx.arg(at).to_ascii_uppercase();
+            let (name, negated) = match name.strip_prefix(b"NOT-") {
+                Some(name) => (name, true),
+                None => (&name[..], false),
+            };
+            let (test, next) = match name {
+                b"ID" => ids(ctx, at + 1, verb)?,
+                _ => (test(ctx, name, negated, at + 1)?, at + 2),
+            };
+            filter.conditions.push(Condition { test, negated });
+            at = next;
+        }
+        Ok(filter)
+    }
+
+    /// The connections that may meet the conditions.
+    pub fn candidates(&self, server: &Server) -> Vec<Arc<Client>> {
+        let ids = self.conditions.iter().find_map(|condition| match &condition.test {
+            Test::Ids(ids) if !condition.negated => Some(ids),
+            _ => None,
+        });
+        match ids {
+            Some(ids) => ids.iter().filter_map(|&id| server.client(id)).collect(),
+            None => server.clients(),
+        }
+    }
+
+    /// Whether a connection meets every condition.
+    pub fn admits(&self, client: &Client, server: &Server, caller: &Client, path: &str) -> bool {
+        if self.skip_self && client.id == caller.id {
+            return false;
+        }
+        let meets = |test: &Test| test.holds(client, server, path);
+        self.conditions.iter().all(|condition| meets(&condition.test) != condition.negated)
+    }
+}
+
+impl Test {
+    fn holds(&self, client: &Client, server: &Server, path: &str) -> bool {
+        match self {
+            Test::Ids(ids) => ids.contains(&client.id),
+            Test::Ordinary(ordinary) => *ordinary,
+            Test::User => true,
+            Test::Address(address) => client.address(path).as_bytes() == address,
+            Test::LocalAddress(address) => line::local_address(client, path).as_bytes() == address,
+            Test::Ip(ip) => client.peer.ip().is_some_and(|own| own.to_string().as_bytes() == ip),
+            Test::AgeSeconds(least) => {
+                i64::from(server.uptime_seconds().saturating_sub(client.connected_at)) >= *least
+            }
+            Test::IdleSeconds(least) => i64::from(line::idle_seconds(client, server)) >= *least,
+            Test::Name(name) => client.labels().name == *name,
+            Test::LibraryName(name) => client.labels().lib_name == *name,
+            Test::LibraryVersion(version) => client.labels().lib_version == *version,
+            Test::Flags(wanted) => {
+                let own = line::flags(client);
+                wanted.iter().all(|letter| own.contains(letter))
+            }
+            Test::Database(db) => client.db.load(Relaxed) == *db,
+        }
+    }
+}
+
+/// One condition but `ID`, by its name in upper case; its value is argument `at`.
+fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fail> {
+    let value = ctx.arg(at);
+    Ok(match name {
+        b"TYPE" => Test::Ordinary(is_ordinary(value)?),
+        b"USER" if value == b"default" => Test::User,
+        b"USER" => return Err(quoting("ERR No such user '", value)),
+        b"ADDR" => Test::Address(value.to_vec()),
+        b"LADDR" => Test::LocalAddress(value.to_vec()),
+        b"IP" => Test::Ip(value.to_vec()),
+        b"NAME" => Test::Name(value.to_vec()),
+        b"LIB-NAME" => Test::LibraryName(value.to_vec()),
+        b"LIB-VER" => Test::LibraryVersion(value.to_vec()),
+        b"FLAGS" if value.iter().all(|letter| line::KNOWN_FLAGS.contains(letter)) => {
+            Test::Flags(value.to_vec())
+        }
+        b"FLAGS" => {
+            return Err(quoting("ERR Unknown flags found in the provided filter: '", value));
+        }
+        b"DB" => Test::Database(ctx.database(at)?),
+        // Age and idleness are bounds; the opposite of one is the other, which nobody offers.
+        b"MAXAGE" if !negated => Test::AgeSeconds(seconds(ctx, at, "maxage")?),
+        b"IDLE" if !negated => Test::IdleSeconds(seconds(ctx, at, "idle")?),
+        _ => return Err(Fail::SYNTAX),
+    })
+}
+
+/// Connection ids from argument `at` on, as many as there are, and where they end.
+fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb) -> Result<(Test, usize), Fail> {
+    let mut ids = Vec::new();
+    while at < ctx.args().len() {
+        match ctx.integer(at) {
+            Ok(id) if id > 0 || verb == Verb::List => ids.push(u64::try_from(id).unwrap_or(0)),
+            Err(_) if !ids.is_empty() => break,
+            _ if verb == Verb::List => return Err(Fail::fixed("ERR Invalid client ID")),
+            _ => return Err(Fail::fixed("ERR client-id should be greater than 0")),
+        }
+        at += 1;
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    Ok((Test::Ids(ids), at))
+}
+
+/// Whether a type of clients is the one that there is: neither replicas nor subscribers exist.
+fn is_ordinary(name: &[u8]) -> Result<bool, Fail> {
+    match &name.to_ascii_lowercase()[..] {
+        b"normal" => Ok(true),
+        b"master" | b"primary" | b"slave" | b"replica" | b"pubsub" => Ok(false),
+        _ => Err(quoting("ERR Unknown client type '", name)),
+    }
+}
+
+fn seconds(ctx: &Ctx<'_>, at: usize, name: &str) -> Result<i64, Fail> {
+    match ctx.integer(at) {
+        Ok(seconds) if seconds > 0 => Ok(seconds),
+        Ok(_) => Err(Fail::new(format!("ERR {name} should be greater than 0"))),
+        Err(_) => Err(Fail::new(format!("ERR {name} is not an integer or out of range"))),
+    }
+}
+
+fn yes_or_no(ctx: &Ctx<'_>, at: usize) -> Result<bool, Fail> {
+    match ctx.is(at, "YES") {
+        true => Ok(true),
+        false if ctx.is(at, "NO") => Ok(false),
+        false => Err(Fail::SYNTAX),
+    }
+}
+
+fn quoting(before: &str, value: &[u8]) -> Fail {
+    Fail::new([before.as_bytes(), value, b"'"].concat())
+}

@@ -1,0 +1,119 @@
+//! One connection as a line of `CLIENT LIST`: <https://redis.io/docs/latest/commands/client-list/>.
+
+use crate::client::{Client, Flag, NO_COMMAND};
+use crate::server::Server;
+use petrel_net::Endpoint;
+use std::io::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Letters of [`flags`] and what they stand for.
+const LETTERS: [(Flag, u8); 6] = [
+    (Flag::Paused, b'b'),
+    (Flag::Closing, b'c'),
+    (Flag::Killed, b'A'),
+    (Flag::Unix, b'U'),
+    (Flag::NoEvict, b'e'),
+    (Flag::NoTouch, b'T'),
+];
+
+/// Every letter that a connection can have: [`LETTERS`], inside `MULTI`, and none of them.
+pub const KNOWN_FLAGS: &[u8] = b"bcAUeTxN";
+
+/// Appends the line of `client`. Connections own no buffer unless input or output waits, so the sizes of fixed
+/// buffers, which Redis has, are zero.
+pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut Vec<u8>) {
+    let labels = client.labels();
+    let now = server.uptime_seconds();
+    let (input, output) = (client.input_bytes.load(Relaxed), client.output_bytes.load(Relaxed));
+    let command = match client.last_command.load(Relaxed) {
+        NO_COMMAND => "NULL",
+        index => server.commands.registry.full_name(index),
+    };
+    let mut put = |line: std::fmt::Arguments<'_>| {
+        // Writing to a vector cannot fail.
+        let _ = out.write_fmt(line);
+    };
+    put(format_args!(
+        "id={} addr={} laddr={} fd={} name=",
+        client.id,
+        client.address(socket_path),
+        local_address(client, socket_path),
+        client.fd
+    ));
+    put(format_args!("{}", Ascii(&labels.name)));
+    put(format_args!(
+        " age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} watch={}",
+        now.saturating_sub(client.connected_at),
+        idle_seconds(client, server),
+        Ascii(&flags(client)),
+        client.db.load(Relaxed),
+        client.queued.load(Relaxed),
+        client.watching.load(Relaxed),
+    ));
+    put(format_args!(
+        " qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={}",
+        client.queued_bytes.load(Relaxed),
+        u8::from(output > 0),
+        client.memory(),
+    ));
+    put(format_args!(
+        " events={} cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        events(client, output),
+        if client.has(Flag::Resp3) { 3 } else { 2 },
+        Ascii(&labels.lib_name),
+        Ascii(&labels.lib_version),
+    ));
+    put(format_args!(
+        " io-thread={} tot-net-in={} tot-net-out={} tot-cmds={}\n",
+        client.worker,
+        client.received.load(Relaxed),
+        client.sent.load(Relaxed),
+        client.commands.load(Relaxed),
+    ));
+}
+
+/// This end's address.
+pub fn local_address(client: &Client, socket_path: &str) -> String {
+    match &client.local {
+        Endpoint::Unix => format!("{socket_path}:0"),
+        local => local.to_string(),
+    }
+}
+
+/// Seconds since the connection last sent something.
+pub fn idle_seconds(client: &Client, server: &Server) -> u32 {
+    server.uptime_seconds().saturating_sub(client.active_at.load(Relaxed))
+}
+
+/// The letters of its flags; `N` if there are none.
+pub fn flags(client: &Client) -> Vec<u8> {
+    let mut letters = Vec::new();
+    if client.queued.load(Relaxed) >= 0 {
+        letters.push(b'x');
+    }
+    letters.extend(LETTERS.iter().filter(|(flag, _)| client.has(*flag)).map(|(_, letter)| letter));
+    if letters.is_empty() {
+        letters.push(b'N');
+    }
+    letters
+}
+
+/// What its worker waits for: input, and room for output.
+fn events(client: &Client, output: u64) -> &'static str {
+    let reads = !client.has(Flag::Paused) && !client.has(Flag::Closing);
+    match (reads, output > 0) {
+        (true, false) => "r",
+        (true, true) => "rw",
+        (false, true) => "w",
+        (false, false) => "",
+    }
+}
+
+/// Labels, which were checked to be printable ASCII when they were set.
+struct Ascii<'a>(&'a [u8]);
+
+impl std::fmt::Display for Ascii<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(std::str::from_utf8(self.0).unwrap_or_default())
+    }
+}
