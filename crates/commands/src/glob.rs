@@ -99,6 +99,7 @@ fn fold(byte: u8, case: Case) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn insensitive(pattern: &str, text: &str) -> bool {
         matches(pattern.as_bytes(), text.as_bytes(), Case::Insensitive)
@@ -131,5 +132,34 @@ mod tests {
     #[test]
     fn many_stars_take_no_exponential_time() {
         assert!(!insensitive(&"*a".repeat(200), &"b".repeat(5000)));
+    }
+
+    /// Tries everything: the meaning of a pattern, in the time that it takes.
+    fn model(pattern: &[u8], text: &[u8]) -> bool {
+        match (pattern, text) {
+            ([], _) => text.is_empty(),
+            ([b'*', rest @ ..], _) => (0..=text.len()).any(|skip| model(rest, &text[skip..])),
+            (_, []) => false,
+            (_, [byte, rest @ ..]) => match_one(pattern, *byte, Case::Sensitive)
+                .is_some_and(|length| model(&pattern[length..], rest)),
+        }
+    }
+
+    #[test]
+    fn going_back_to_the_last_star_is_enough() {
+        let mut random = Random::new(7);
+        let mut draw = |alphabet: &[u8], len_max: u64| -> Vec<u8> {
+            let len = random.below(len_max + 1);
+            (0..len).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect()
+        };
+        let mut matched = 0;
+        for _ in 0..100_000 {
+            let (pattern, text) = (draw(br"aab*?[]^-\", 9), draw(b"aab*-", 8));
+            let expected = model(&pattern, &text);
+            matched += usize::from(expected);
+            let context = (pattern.escape_ascii(), text.escape_ascii());
+            assert_eq!(matches(&pattern, &text, Case::Sensitive), expected, "{context:?}");
+        }
+        assert!(matched > 1000, "{matched} matches");
     }
 }

@@ -1,0 +1,222 @@
+//! A client of the commands: no socket, one thread.
+
+use petrel_commands::table::memory as meta;
+use petrel_commands::{
+    Command, CommandSpec, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
+    memory, transactions,
+};
+use petrel_keyspace::{Cleared, Keyspace, Options};
+use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value, decode};
+use std::any::Any;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// The moment at which every client's clock starts, in Unix milliseconds.
+pub const START_MS: i64 = 1_700_000_000_000;
+
+/// The part of `MEMORY` that needs no server.
+static MEMORY: &[CommandSpec] =
+    &[CommandSpec::container(&meta::MEMORY, &[CommandSpec::new(&meta::USAGE, memory::usage)])];
+
+/// A connection with an executor of its own, as if on a thread of its own.
+pub struct Client {
+    pub exec: Executor,
+    pub session: Session,
+    pub host: FakeHost,
+}
+
+/// What the commands ask of a server.
+pub struct FakeHost {
+    pub string_len_max: usize,
+    /// Keys that were handed over to be freed in the background.
+    pub discarded: usize,
+}
+
+impl Host for FakeHost {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn admit_protected(&mut self, _: Command) -> Outcome {
+        Err(Fail::fixed("ERR not here"))
+    }
+
+    fn client_label(&mut self) -> (String, String) {
+        ("127.0.0.1:5".to_owned(), "tester".to_owned())
+    }
+
+    fn string_len_max(&self) -> usize {
+        self.string_len_max
+    }
+
+    fn query_buffer_limit(&self) -> usize {
+        1 << 20
+    }
+
+    fn discard(&mut self, cleared: Cleared) {
+        self.discarded += cleared.keys();
+    }
+}
+
+impl Client {
+    /// The only client of a new keyspace.
+    pub fn new() -> Self {
+        let keyspace = Keyspace::new(&Options { stripes: 16, ..Options::default() });
+        let families = [FAMILIES, &[MEMORY]].concat();
+        Self::of(&keyspace, Shared::new(Registry::new(&families)))
+    }
+
+    /// Another client of the same keyspace.
+    pub fn another(&self) -> Self {
+        Self::of(self.exec.ks.keyspace(), self.exec.shared.clone())
+    }
+
+    fn of(keyspace: &Arc<Keyspace>, shared: Arc<Shared>) -> Self {
+        let mut ks = keyspace.attach();
+        ks.set_clock(START_MS);
+        Client {
+            exec: Executor::new(ks, shared),
+            session: Session::new(1, true),
+            host: FakeHost { string_len_max: 512 << 20, discarded: 0 },
+        }
+    }
+
+    /// Moves the client's clock.
+    pub fn wait(&mut self, millis: i64) {
+        let now = self.exec.ks.now_ms();
+        self.exec.ks.set_clock(now + millis);
+    }
+
+    /// Runs one command; there must be one reply, well formed.
+    pub fn call(&mut self, args: &[&[u8]]) -> Value {
+        let bytes = self.call_raw(args);
+        let decoded = decode(&bytes, &DecodeLimits::default());
+        match decoded {
+            Ok(Some((value, len))) if len == bytes.len() => value,
+            _ => panic!("{} after {}", bytes.escape_ascii(), show_args(args)),
+        }
+    }
+
+    fn call_raw(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        let (mut bytes, mut shared) = (Vec::new(), Vec::new());
+        let mut reply = RespWriter::new(&mut bytes, &mut shared, self.session.protocol);
+        self.exec.begin();
+        let request = self.exec.prepare(args, None);
+        self.exec.prefetch(self.session.db, std::slice::from_ref(&request));
+        self.exec.execute(&request, &mut self.session, &mut self.host, &mut reply);
+        assert!(!self.exec.ks.holds_any(), "locks kept by {}", show_args(args));
+        self.exec.end();
+        let mut whole = Vec::with_capacity(bytes.len());
+        let mut from = 0;
+        for (at, blob) in shared {
+            whole.extend_from_slice(&bytes[from..at]);
+            whole.extend_from_slice(&blob);
+            from = at;
+        }
+        whole.extend_from_slice(&bytes[from..]);
+        whole
+    }
+
+    /// Runs a command written as on a command line, and returns its reply as [`show`] writes it.
+    pub fn run(&mut self, line: &str) -> String {
+        let args = split(line);
+        let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
+        show(&self.call(&args))
+    }
+
+    /// Runs `command ⇒ reply` lines in order; a reply may be longer than its line shows where it ends in `...`.
+    pub fn follow(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (command, expected) = line.split_once(" => ").expect("a line has an arrow");
+            let reply = self.run(command.trim());
+            match expected.trim().strip_suffix("...") {
+                Some(beginning) => assert!(reply.starts_with(beginning), "{line}\nbut: {reply}"),
+                None => assert_eq!(reply.trim_end(), expected.trim(), "{line}"),
+            }
+        }
+    }
+
+    /// Speaks RESP3 from now on.
+    pub fn resp3(mut self) -> Self {
+        self.session.protocol = Protocol::Resp3;
+        self
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.exec.begin();
+        transactions::abandon(&mut self.exec, &mut self.session);
+        self.exec.end();
+    }
+}
+
+/// Words parted by spaces; in double quotes also with spaces, `\n` and `\xHH`.
+fn split(line: &str) -> Vec<Vec<u8>> {
+    let mut words: Vec<Vec<u8>> = Vec::new();
+    let mut rest = line.trim().bytes().peekable();
+    while let Some(first) = rest.next() {
+        let mut word = Vec::new();
+        if first == b'"' {
+            while let Some(byte) = rest.next().filter(|&byte| byte != b'"') {
+                word.push(if byte == b'\\' { unescape(&mut rest) } else { byte });
+            }
+        } else {
+            word.push(first);
+            while let Some(byte) = rest.next_if(|&byte| byte != b' ') {
+                word.push(byte);
+            }
+        }
+        words.push(word);
+        while rest.next_if_eq(&b' ').is_some() {}
+    }
+    words
+}
+
+fn unescape(rest: &mut impl Iterator<Item = u8>) -> u8 {
+    match rest.next() {
+        Some(b'n') => b'\n',
+        Some(b'x') => {
+            let digits = [rest.next(), rest.next()].map(|digit| digit.map_or('0', char::from));
+            u8::from_str_radix(&String::from_iter(digits), 16).expect("two hexadecimal digits")
+        }
+        other => other.expect("something after a backslash"),
+    }
+}
+
+/// A reply on one line: `OK`, `ERR ...`, `7`, `"text"`, `nil`, `[1 2]`, `{"a": 1}`.
+pub fn show(value: &Value) -> String {
+    let list = |items: &[Value]| items.iter().map(show).collect::<Vec<_>>().join(" ");
+    let mut text = String::new();
+    match value {
+        Value::Simple(line) | Value::Error(line) => {
+            write!(text, "{}", String::from_utf8_lossy(line))
+        }
+        Value::Integer(n) => write!(text, "{n}"),
+        Value::Bulk(bytes) => write!(text, "\"{}\"", bytes.escape_ascii()),
+        Value::Verbatim { text: bytes, .. } => write!(text, "\"{}\"", bytes.escape_ascii()),
+        Value::Null => write!(text, "nil"),
+        Value::NullArray => write!(text, "nil-array"),
+        Value::Array(items) => write!(text, "[{}]", list(items)),
+        Value::Set(items) => write!(text, "<{}>", list(items)),
+        Value::Map(pairs) => {
+            let pairs = pairs.iter().map(|(key, value)| format!("{}: {}", show(key), show(value)));
+            write!(text, "{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        other => write!(text, "{other:?}"),
+    }
+    .expect("strings take everything");
+    text
+}
+
+/// Arguments, readably.
+pub fn show_args(args: &[&[u8]]) -> String {
+    let shown = args.iter().map(|arg| {
+        let text = arg.escape_ascii().to_string();
+        if text.len() > 100 { format!("{}... ({} bytes)", &text[..100], arg.len()) } else { text }
+    });
+    shown.map(|arg| format!("{arg:?}")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,19 @@
+//! Commands through [`petrel_commands::Executor::execute`], as a connection would run them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `client` | runs one command and reads its reply |
+//! | `strings`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `transactions` | `MULTI` and `WATCH` between two clients |
+//! | `anything` | every command with arguments of all kinds: one reply each, no panic |
+//! | `random` | draws calls of commands from a seed |
+//! | `redis` | the same random calls here and in a Redis server, if there is one |
+
+mod anything;
+mod client;
+mod keys;
+mod random;
+mod redis;
+mod server;
+mod strings;
+mod transactions;

@@ -1,0 +1,281 @@
+//! The same random calls of strings and keys here and in a Redis server found on the PATH: the replies are equal.
+//! `PETREL_TEST_SECONDS` makes it longer, `PETREL_TEST_SEED` repeats a run.
+
+use crate::client::{Client, show, show_args};
+use crate::random::{Random, duration};
+use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A Redis server of our own, stopped when dropped.
+struct Redis {
+    server: Child,
+    directory: PathBuf,
+    socket: UnixStream,
+    received: Vec<u8>,
+}
+
+impl Redis {
+    /// None if there is no `redis-server`.
+    fn start() -> Option<Self> {
+        let directory = std::env::temp_dir().join(format!("petrel-redis-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).ok()?;
+        let path = directory.join("socket");
+        let server = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--unixsocket"])
+            .arg(&path)
+            .arg("--dir")
+            .arg(&directory)
+            .stdout(Stdio::null())
+            .spawn()
+            .ok()?;
+        let begin = Instant::now();
+        let socket = loop {
+            match UnixStream::connect(&path) {
+                Ok(socket) => break socket,
+                Err(_) if begin.elapsed() < Duration::from_secs(10) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => panic!("redis-server does not answer: {error}"),
+            }
+        };
+        Some(Redis { server, directory, socket, received: Vec::new() })
+    }
+
+    fn call(&mut self, args: &[&[u8]]) -> Value {
+        let mut request = Vec::new();
+        encode_command(args, &mut request);
+        self.socket.write_all(&request).unwrap();
+        let mut decoder = Decoder::new(DecodeLimits::default());
+        loop {
+            let (consumed, value) = decoder.decode(&self.received).unwrap();
+            self.received.drain(..consumed);
+            if let Some(value) = value {
+                return value;
+            }
+            let mut chunk = [0; 65536];
+            let len = self.socket.read(&mut chunk).unwrap();
+            assert!(len > 0, "redis-server closed the connection");
+            self.received.extend_from_slice(&chunk[..len]);
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.server.kill().ok();
+        self.server.wait().ok();
+        std::fs::remove_dir_all(&self.directory).ok();
+    }
+}
+
+const KEYS: [&[u8]; 6] = [b"a", b"b", b"c", b"d", b"long key with spaces", b"\0\xff"];
+const VALUES: [&[u8]; 12] = [
+    b"",
+    b"0",
+    b"1",
+    b"-17",
+    b"9223372036854775807",
+    b"3.25",
+    b"hello",
+    b"hello world",
+    b"1e10",
+    b"\0\x01\xff",
+    b"a somewhat longer value that no longer fits an embedded string",
+    b"007",
+];
+const NUMBERS: [&[u8]; 14] = [
+    b"0",
+    b"1",
+    b"-1",
+    b"2",
+    b"5",
+    b"-5",
+    b"12",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"x",
+    b"",
+    b"1.5",
+    b"+1",
+];
+const FLOATS: [&[u8]; 10] =
+    [b"0.1", b"-3", b"1e300", b"1e-20", b"0x10", b"inf", b"nan", b"5.", b"1e17", b"x"];
+/// Far enough in the future or past for the clocks to be of no matter.
+const SECONDS: [&[u8]; 8] =
+    [b"1000", b"5000", b"100000", b"-1", b"0", b"9223372036854775807", b"x", b"9999999999"];
+/// For `SET`, none that has passed: Redis counts setting an absent key in the past as a change of a watched key.
+const UNIX_TIMES: [&[u8]; 5] = [b"9999999999999", b"-1", b"0", b"9223372036854775807", b"x"];
+const PATTERNS: [&[u8]; 9] =
+    [b"*", b"?", b"[a-c]", b"[^a]*", b"l*s", b"\\a", b"*[", b"[b-a", b"*\\"];
+const DATABASES: [&[u8]; 6] = [b"0", b"1", b"2", b"15", b"16", b"x"];
+
+/// DBSIZE is not among them: Redis counts keys whose time had passed when they were set, until it finds them.
+///
+/// A call: its name, then one letter per argument. Lower-case words in brackets are alternatives.
+const CALLS: &[&str] = &[
+    "GET K",
+    "SET K V",
+    "SET K V [NX|XX]",
+    "SET K V [NX|XX] GET",
+    "SET K V [EX|PX] S",
+    "SET K V [EXAT|PXAT] U GET",
+    "SET K V KEEPTTL [GET|NX|EX]",
+    "SETNX K V",
+    "SETEX K S V",
+    "PSETEX K S V",
+    "GETSET K V",
+    "GETDEL K",
+    "GETEX K",
+    "GETEX K PERSIST",
+    "GETEX K [EX|PX|EXAT|PXAT] S",
+    "MGET K K K",
+    "MSET K V K V",
+    "MSETNX K V K V",
+    "MSET K V K",
+    "APPEND K V",
+    "STRLEN K",
+    "GETRANGE K R R",
+    "SUBSTR K R R",
+    "SETRANGE K R V",
+    "LCS K K",
+    "LCS K K [LEN|IDX]",
+    "LCS K K IDX [MINMATCHLEN|WITHMATCHLEN] N",
+    "LCS K K IDX WITHMATCHLEN",
+    "LCS K K MINMATCHLEN N IDX",
+    "INCR K",
+    "DECR K",
+    "INCRBY K N",
+    "DECRBY K N",
+    "INCRBYFLOAT K F",
+    "INCRBYFLOAT K N",
+    "DEL K",
+    "DEL K K",
+    "UNLINK K K",
+    "EXISTS K K",
+    "TOUCH K K",
+    "TYPE K",
+    "TTL K",
+    "PTTL K",
+    "EXPIRETIME K",
+    "EXPIRE K S",
+    "PEXPIRE K S",
+    "EXPIREAT K S",
+    "PEXPIREAT K S",
+    "EXPIRE K S [NX|XX|GT|LT]",
+    "EXPIRE K S [NX|XX|GT|LT] [NX|XX|GT|LT]",
+    "PERSIST K",
+    "RENAME K K",
+    "RENAMENX K K",
+    "COPY K K",
+    "COPY K K REPLACE",
+    "COPY K K DB D",
+    "COPY K K REPLACE DB D",
+    "MOVE K D",
+    "SWAPDB D D",
+    "KEYS P",
+    "SCAN 0 COUNT 100000 MATCH P",
+    "SCAN 0 COUNT 100000 TYPE [string|hash]",
+    "OBJECT ENCODING K",
+    "OBJECT FREQ K",
+    "FLUSHDB",
+    "MULTI",
+    "EXEC",
+    "EXEC",
+    "DISCARD",
+    "WATCH K",
+    "UNWATCH",
+    "RANDOMKEY K",
+    "GET",
+    "NOSUCH N N",
+];
+
+fn arguments(random: &mut Random) -> Vec<&'static [u8]> {
+    let call: &'static str = CALLS[random.below(CALLS.len())];
+    call.split(' ')
+        .map(|word| match word {
+            "K" => random.pick(&KEYS),
+            "V" => random.pick(&VALUES),
+            "N" => random.pick(&NUMBERS),
+            "R" => random.pick(&NUMBERS[..6]),
+            "F" => random.pick(&FLOATS),
+            "S" => random.pick(&SECONDS),
+            "U" => random.pick(&UNIX_TIMES),
+            "P" => random.pick(&PATTERNS),
+            "D" => random.pick(&DATABASES),
+            word => match word.strip_prefix('[').and_then(|word| word.strip_suffix(']')) {
+                Some(words) => {
+                    let words: Vec<&str> = words.split('|').collect();
+                    random.pick(&words).as_bytes()
+                }
+                None => word.as_bytes(),
+            },
+        })
+        .collect()
+}
+
+/// A reply in a form in which both servers' are equal: keys in order, and what may be a time left without its last
+/// digits, since the two clocks are not read at the same moment.
+fn comparable(args: &[&[u8]], mut reply: Value) -> String {
+    match args[0] {
+        b"KEYS" | b"SCAN" => sort(&mut reply),
+        b"TTL" | b"PTTL" => blur(&mut reply),
+        b"EXEC" => {
+            sort(&mut reply);
+            blur(&mut reply);
+        }
+        _ => {}
+    }
+    show(&reply)
+}
+
+/// Makes equal what is up to two seconds below one of the expiries that are set.
+fn blur(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(blur),
+        Value::Integer(n) if *n >= 900 => *n = n.saturating_add(2000) / 5000,
+        _ => {}
+    }
+}
+
+fn sort(value: &mut Value) {
+    if let Value::Array(items) = value {
+        items.iter_mut().for_each(sort);
+        if items.iter().all(|item| matches!(item, Value::Bulk(_))) {
+            items.sort_by_key(show);
+        }
+    }
+}
+
+/// Calls that the two answer differently on purpose: Redis changed the answer after 7.0.
+fn is_known_to_differ(args: &[&[u8]]) -> bool {
+    matches!(args[0], b"GETRANGE" | b"SUBSTR") && args[3] == b"-5"
+}
+
+#[test]
+fn replies_are_those_of_redis() {
+    let Some(mut redis) = Redis::start() else {
+        eprintln!("skipped: no redis-server on the PATH");
+        return;
+    };
+    let mut random = Random::seeded();
+    let mut petrel = Client::new();
+    let (begin, mut last) = (Instant::now(), Vec::new());
+    while begin.elapsed() < duration() {
+        let args = arguments(&mut random);
+        if is_known_to_differ(&args) {
+            continue;
+        }
+        petrel.exec.ks.refresh_clock();
+        let ours = comparable(&args, petrel.call(&args));
+        let theirs = comparable(&args, redis.call(&args));
+        last.push(show_args(&args));
+        let before = &last[last.len().saturating_sub(60)..];
+        assert_eq!(ours, theirs, "left: Petrel, right: Redis, after\n{}", before.join("\n"));
+    }
+    eprintln!("{} calls", last.len());
+}

@@ -1,0 +1,133 @@
+//! Commands about the server: the slow log, latencies, the clock.
+
+use crate::client::{Client, show};
+use petrel_resp::Value;
+
+#[test]
+fn slow_log() {
+    let mut client = Client::new();
+    client.follow(
+        r#"
+        SLOWLOG LEN => 0
+        SLOWLOG GET => []
+        SLOWLOG GET x => ERR count should be greater than or equal to -1
+        SLOWLOG GET -2 => ERR count should be greater than or equal to -1
+        SLOWLOG GET -1 => []
+        SLOWLOG GET 1 2 => ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.
+        SLOWLOG RESET x => ERR wrong number of arguments for 'slowlog|reset' command
+        SLOWLOG => ERR wrong number of arguments for 'slowlog' command
+        SLOWLOG FOO => ERR unknown subcommand 'FOO'. Try SLOWLOG HELP.
+        "#,
+    );
+    client.exec.shared.slowlog.configure(0, 3);
+    for i in 0..5 {
+        client.run(&format!("SET a {i}"));
+    }
+    client.exec.shared.slowlog.configure(-1, 3);
+    let Value::Array(entries) = client.call(&[b"SLOWLOG", b"GET"]) else { panic!("no array") };
+    assert_eq!(entries.len(), 3);
+    let Value::Array(newest) = &entries[0] else { panic!("no array") };
+    assert_eq!(newest[0], Value::Integer(4));
+    assert!(matches!(newest[1], Value::Integer(at) if at > 1_000_000_000));
+    assert!(matches!(newest[2], Value::Integer(_)));
+    assert_eq!(show(&newest[3]), r#"["SET" "a" "4"]"#);
+    assert_eq!(show(&newest[4]), r#""127.0.0.1:5""#);
+    assert_eq!(show(&newest[5]), r#""tester""#);
+    client.follow(
+        r#"
+        SLOWLOG LEN => 3
+        SLOWLOG RESET => OK
+        SLOWLOG LEN => 0
+        SLOWLOG HELP => [SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are: GET...
+        "#,
+    );
+}
+
+#[test]
+fn long_arguments_are_shortened_in_the_slow_log() {
+    let mut client = Client::new();
+    client.exec.shared.slowlog.configure(0, 3);
+    let long = [b'x'; 200];
+    let mut args: Vec<&[u8]> = vec![b"MGET", &long];
+    args.extend([&b"k"[..]; 38]);
+    client.call(&args);
+    client.exec.shared.slowlog.configure(-1, 3);
+    let reply = client.run("SLOWLOG GET 1");
+    assert!(reply.contains(&format!("\"{}... (72 more bytes)\"", "x".repeat(128))), "{reply}");
+    assert!(reply.contains("\"... (9 more arguments)\""), "{reply}");
+}
+
+#[test]
+fn latencies() {
+    let mut client = Client::new();
+    client.follow(
+        r#"
+        LATENCY LATEST => []
+        LATENCY HISTORY command => []
+        LATENCY GRAPH command => ERR No samples available for event 'command'
+        LATENCY RESET => 0
+        LATENCY RESET command foo => 0
+        LATENCY HISTOGRAM foo => []
+        LATENCY FOO => ERR unknown subcommand 'FOO'. Try LATENCY HELP.
+        LATENCY HISTORY => ERR wrong number of arguments for 'latency|history' command
+        LATENCY DOCTOR => "The latency monitor is off...
+        "#,
+    );
+    let monitor = &client.exec.shared.latency;
+    monitor.configure(10);
+    monitor.note("command", 9_000_000);
+    monitor.note("command", 30_000_000);
+    monitor.note("command", 20_000_000);
+    monitor.note("expire-cycle", 11_000_000);
+    let Value::Array(latest) = client.call(&[b"LATENCY", b"LATEST"]) else { panic!("no array") };
+    let Value::Array(event) = &latest[0] else { panic!("no array") };
+    assert_eq!(show(&event[0]), "\"command\"");
+    assert!(matches!(event[1], Value::Integer(at) if at > 1_000_000_000));
+    assert_eq!(event[3], Value::Integer(30));
+    let history = client.run("LATENCY HISTORY COMMAND");
+    assert!(history.starts_with("[[1") && history.ends_with("]]"), "{history}");
+    client.follow(
+        r#"
+        LATENCY GRAPH command => "command - high 30 ms, low ...
+        LATENCY DOCTOR => "Events above the latency threshold were observed:\n\n1. command: ...
+        LATENCY RESET Command nope => 1
+        LATENCY RESET => 1
+        LATENCY LATEST => []
+        "#,
+    );
+}
+
+#[test]
+fn histograms() {
+    let mut client = Client::new().resp3();
+    client.follow("SET a 1 => OK\nSET a 1 => OK\nOBJECT HELP => [...\nGET => ERR wrong...");
+    let Value::Map(commands) = client.call(&[b"LATENCY", b"HISTOGRAM", b"SET", b"get", b"object"])
+    else {
+        panic!("no map")
+    };
+    let names: Vec<String> = commands.iter().map(|(name, _)| show(name)).collect();
+    assert_eq!(names, ["\"set\"", "\"object|help\""]);
+    let Value::Map(fields) = &commands[0].1 else { panic!("no map") };
+    assert_eq!(show(&fields[0].0), "\"calls\"");
+    assert_eq!(fields[0].1, Value::Integer(2));
+    assert_eq!(show(&fields[1].0), "\"histogram_usec\"");
+    let Value::Map(steps) = &fields[1].1 else { panic!("no map") };
+    assert_eq!(steps.last().unwrap().1, Value::Integer(2), "the last step counts all calls");
+    let all = client.run("LATENCY HISTOGRAM");
+    assert!(all.contains("\"set\"") && all.contains("\"latency|histogram\""), "{all}");
+}
+
+#[test]
+fn clock_and_picture() {
+    let mut client = Client::new();
+    let Value::Array(time) = client.call(&[b"TIME"]) else { panic!("no array") };
+    let part = |i: usize| str::from_utf8(time[i].as_bytes().unwrap()).unwrap().parse::<u64>();
+    assert!(part(0).unwrap() > 1_000_000_000 && part(1).unwrap() < 1_000_000);
+    let version = concat!("Petrel ver. ", env!("CARGO_PKG_VERSION"), "\\n\"");
+    for line in ["LOLWUT", "LOLWUT VERSION 5", "LOLWUT VERSION -1 6 7 8", "LOLWUT 9999999999 -5"] {
+        let picture = client.run(line);
+        assert!(picture.ends_with(version), "{picture}");
+    }
+    assert_eq!(client.run("LOLWUT VERSION 5"), client.run("lolwut version 5"));
+    client.follow("LOLWUT VERSION x => ERR value is not an integer or out of range");
+}
