@@ -194,10 +194,11 @@ impl Executor {
         self.cleared.push((cleared, in_background));
     }
 
-    /// Makes room if the memory limit is reached; false if there is none to be had. No stripe is held.
+    /// Makes room for about `needed` bytes if the memory limit is reached; false if there is none to be had. No stripe
+    /// is held.
     #[inline]
-    pub fn make_room(&mut self) -> bool {
-        true // self.ks.make_room()
+    pub fn make_room(&mut self, needed: usize) -> bool {
+        self.ks.make_room(needed)
     }
 
     /// The hash of the key at argument `index`, if it is known from locking.
@@ -241,8 +242,11 @@ impl Executor {
         if spec.flags.contains(Flags::NO_MULTI) && session.in_multi() {
             return Err(Fail::fixed("ERR Command not allowed inside a transaction"));
         }
-        if spec.flags.contains(Flags::DENYOOM) && !self.ks.holds_any() && !self.make_room() {
-            return Err(Fail::OUT_OF_MEMORY);
+        if spec.flags.contains(Flags::DENYOOM) && !self.ks.holds_any() {
+            let needed = args.iter().map(|arg| arg.len()).sum();
+            if !self.make_room(needed) {
+                return Err(Fail::OUT_OF_MEMORY);
+            }
         }
         Ok(())
     }

@@ -73,7 +73,8 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
     let needs_room = |queued: &Queued| queued.command.spec.flags.contains(Flags::DENYOOM);
-    let no_room = transaction.queued.iter().any(needs_room) && !ctx.exec.make_room();
+    let no_room =
+        transaction.queued.iter().any(needs_room) && !ctx.exec.make_room(transaction.bytes);
     lock_transaction(ctx.exec, &transaction);
     let unchanged = transaction.watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
     for watched in &transaction.watched {
@@ -103,7 +104,8 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection.
+/// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection. The thread is in a
+/// batch ([`Executor::begin`]).
 pub fn abandon(exec: &mut Executor, session: &mut Session) {
     release_watches(exec, session);
     session.transaction = None;

@@ -1,6 +1,7 @@
 //! Commands about the server: the slow log, latencies, the clock.
 
 use crate::client::{Client, show};
+use petrel_keyspace::Policy;
 use petrel_resp::Value;
 
 #[test]
@@ -130,4 +131,46 @@ fn clock_and_picture() {
     }
     assert_eq!(client.run("LOLWUT VERSION 5"), client.run("lolwut version 5"));
     client.follow("LOLWUT VERSION x => ERR value is not an integer or out of range");
+}
+
+#[test]
+fn writes_that_need_memory_are_refused_when_there_is_none() {
+    let mut client = Client::new();
+    let keyspace = client.exec.ks.keyspace().clone();
+    client.follow("MSET a 1 b 2 => OK\nMULTI => OK\nSET c 3 => QUEUED");
+    keyspace.set_memory_limit(1, Policy::NoEviction);
+    client.follow(
+        r#"
+        EXEC => EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.
+        SET c 1 => OOM command not allowed when used memory > 'maxmemory'.
+        GET a => "1"
+        GETEX a EX 100 => "1"
+        MULTI => OK
+        INCR a => OOM command not allowed when used memory > 'maxmemory'.
+        EXEC => EXECABORT Transaction discarded because of previous errors.
+        DEL a => 1
+        MULTI => OK
+        DEL b => QUEUED
+        EXEC => [1]
+        "#,
+    );
+    keyspace.set_memory_limit(0, Policy::NoEviction);
+    client.follow("SET c 1 => OK");
+}
+
+#[test]
+fn keys_are_evicted_for_new_ones() {
+    let mut client = Client::new();
+    let keyspace = client.exec.ks.keyspace().clone();
+    let limit = keyspace.stats().used + (1 << 20);
+    keyspace.set_memory_limit(limit, Policy::AllKeysLru);
+    let value = [b'x'; 1000];
+    for i in 0..5000 {
+        let key = format!("key:{i}");
+        let reply = client.call(&[b"SET", key.as_bytes(), &value]);
+        assert_eq!(show(&reply), "OK");
+    }
+    assert!(keyspace.stats().used <= limit + limit / 20, "{} used", keyspace.stats().used);
+    assert!(keyspace.stats().evicted > 3000);
+    client.follow("EXISTS key:4999 => 1");
 }
