@@ -84,7 +84,10 @@ pub const KILL: Meta = Meta {
         ("7.4.0", "Filter `MAXAGE`."),
         ("8.0.0", "Type `primary`, another name of `master`."),
         ("8.1.0", "Several ids."),
-        ("9.0.0", "Filters `NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA` and `IP`."),
+        (
+            "9.0.0",
+            "Filters `NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB` and `IP`, and those with `NOT-`.",
+        ),
     ],
     arguments: &[Arg::one_of(
         "filter",
@@ -119,8 +122,18 @@ pub const KILL: Meta = Meta {
                     Arg::string("lib-name").token("LIB-NAME").since("9.0.0").opt(),
                     Arg::string("lib-ver").token("LIB-VER").since("9.0.0").opt(),
                     Arg::integer("db").token("DB").since("9.0.0").opt(),
-                    Arg::string("capa").token("CAPA").since("9.0.0").opt(),
                     Arg::string("ip").token("IP").since("9.0.0").opt(),
+                    NOT_ID,
+                    NOT_TYPE,
+                    NOT_USER,
+                    NOT_ADDR,
+                    NOT_LADDR,
+                    NOT_NAME,
+                    NOT_FLAGS,
+                    NOT_LIB_NAME,
+                    NOT_LIB_VER,
+                    NOT_DB,
+                    NOT_IP,
                 ],
             )
             .many(),
@@ -130,7 +143,7 @@ pub const KILL: Meta = Meta {
         ("KILL <ip:port>", "Close the connection from this address."),
         (
             "KILL <filter> <value> [<filter> <value> ...]",
-            "Close the connections that meet every filter: ID, TYPE, USER, ADDR,\nLADDR, SKIPME (YES unless said), MAXAGE, NAME, IDLE, FLAGS, LIB-NAME,\nLIB-VER, DB, CAPA, IP.",
+            "Close the connections that meet every filter: ID, TYPE, USER, ADDR,\nLADDR, SKIPME (YES unless said), MAXAGE, NAME, IDLE, FLAGS, LIB-NAME,\nLIB-VER, DB, IP. All but SKIPME, MAXAGE and IDLE can begin with NOT-.",
         ),
     ],
     ..Meta::new("kill", -3, Group::Connection, "2.4.0")
@@ -151,7 +164,10 @@ pub const LIST: Meta = Meta {
         ("7.0.0", "Fields `resp`, `multi-mem`, `rbs` and `rbp`."),
         ("7.0.3", "Field `ssub`."),
         ("8.1.0", "Filters `USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`."),
-        ("9.0.0", "Filters `NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA` and `IP`."),
+        (
+            "9.0.0",
+            "Filters `NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB` and `IP`, and those with `NOT-`.",
+        ),
     ],
     arguments: &[
         Arg::one_of(
@@ -180,8 +196,18 @@ pub const LIST: Meta = Meta {
         Arg::string("lib-name").token("LIB-NAME").since("9.0.0").opt(),
         Arg::string("lib-ver").token("LIB-VER").since("9.0.0").opt(),
         Arg::integer("db").token("DB").since("9.0.0").opt(),
-        Arg::string("capa").token("CAPA").since("9.0.0").opt(),
         Arg::string("ip").token("IP").since("9.0.0").opt(),
+        NOT_ID,
+        NOT_TYPE,
+        NOT_USER,
+        NOT_ADDR,
+        NOT_LADDR,
+        NOT_NAME,
+        NOT_FLAGS,
+        NOT_LIB_NAME,
+        NOT_LIB_VER,
+        NOT_DB,
+        NOT_IP,
     ],
     help: &[(
         "LIST [<filter> <value> ...]",
@@ -321,3 +347,27 @@ pub const HELP: Meta = Meta {
 /// Whether the caller's own connection is left out.
 const SKIPME: Arg =
     Arg::one_of("skipme", &[Arg::word("yes", "YES"), Arg::word("no", "NO")]).token("SKIPME").opt();
+
+/// The types by which clients are told apart.
+const TYPES: &[Arg] = &[
+    Arg::word("normal", "NORMAL"),
+    Arg::word("master", "MASTER"),
+    Arg::word("primary", "PRIMARY").since("8.0.0"),
+    Arg::word("slave", "SLAVE"),
+    Arg::word("replica", "REPLICA"),
+    Arg::word("pubsub", "PUBSUB"),
+];
+
+const NOT_ID: Arg = Arg::integer("not-client-id").token("NOT-ID").since("9.0.0").opt().many();
+const NOT_TYPE: Arg = Arg::one_of("not-client-type", TYPES).token("NOT-TYPE").since("9.0.0").opt();
+const NOT_USER: Arg = Arg::string("not-username").token("NOT-USER").since("9.0.0").opt();
+const NOT_ADDR: Arg =
+    Arg::string("not-addr").token("NOT-ADDR").shown("ip:port").since("9.0.0").opt();
+const NOT_LADDR: Arg =
+    Arg::string("not-laddr").token("NOT-LADDR").shown("ip:port").since("9.0.0").opt();
+const NOT_NAME: Arg = Arg::string("not-name").token("NOT-NAME").since("9.0.0").opt();
+const NOT_FLAGS: Arg = Arg::string("not-flags").token("NOT-FLAGS").since("9.0.0").opt();
+const NOT_LIB_NAME: Arg = Arg::string("not-lib-name").token("NOT-LIB-NAME").since("9.0.0").opt();
+const NOT_LIB_VER: Arg = Arg::string("not-lib-ver").token("NOT-LIB-VER").since("9.0.0").opt();
+const NOT_DB: Arg = Arg::integer("not-db").token("NOT-DB").since("9.0.0").opt();
+const NOT_IP: Arg = Arg::string("not-ip").token("NOT-IP").since("9.0.0").opt();

@@ -67,37 +67,27 @@ pub const TIME: Meta = Meta {
 
 /// `DEBUG`.
 pub const DEBUG: Meta = Meta {
-    flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE, PROTECTED),
+    flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE, PROTECTED, TOUCHES_ARBITRARY_KEYS),
     summary: "Serves tests and debugging.",
     complexity: "Depends on subcommand.",
     system: true,
     help: &[
+        ("CHANGE-REPL-ID", "Name the history of the data set anew."),
         ("DIGEST", "Answer a digest of the whole data set, in hexadecimal."),
         ("DIGEST-VALUE <key> [<key> ...]", "Answer a digest of the value of each key."),
         ("ERROR <message>", "Answer with this error."),
-        ("HTSTATS <dbid> [FULL]", "Describe the hash tables of a database."),
-        ("HTSTATS-KEY <key> [FULL]", "Describe the hash table of a value."),
-        ("LISTPACK <key>", "Describe the listpack of a value."),
         ("LOG <message>", "Write the message to the server's log."),
         ("OBJECT <key>", "Describe the representation of a value."),
-        ("POPULATE <count> [<prefix>] [<size>]", "Create string keys `key:0`, `key:1`, ..."),
+        (
+            "POPULATE <count> [<prefix>] [<size>]",
+            "Create string keys `key:0`, `key:1`, ..., unless they exist.",
+        ),
         (
             "PROTOCOL <type>",
-            "Answer with a value of this type: STRING, INTEGER, DOUBLE, NULL, ARRAY,\nSET, MAP, ATTRIB, PUSH, VERBATIM, BIGNUM, TRUE, FALSE.",
+            "Answer with a value of this type: STRING, INTEGER, DOUBLE, NULL, ARRAY,\nSET, MAP, PUSH, VERBATIM, BIGNUM, TRUE, FALSE.",
         ),
-        (
-            "QUICKLIST-PACKED-THRESHOLD <size>",
-            "Set the size from which list elements are stored apart.",
-        ),
-        ("RELOAD [MERGE] [NOFLUSH] [NOSAVE]", "Save the data set and load it again."),
-        (
-            "REPLYBUFFER PEAK-RESET-TIME <NEVER | RESET | milliseconds>",
-            "Set how soon reply buffers shrink.",
-        ),
-        ("REPLYBUFFER RESIZING <0 | 1>", "Turn the resizing of reply buffers off or on."),
         ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
         ("SLEEP <seconds>", "Hold the connection's thread for this long; decimals allowed."),
-        ("STRINGMATCH-LEN <length> <pattern>", "Time the pattern matcher."),
     ],
     ..Meta::new("debug", -2, Group::Server, "1.0.0")
 };

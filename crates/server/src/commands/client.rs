@@ -148,9 +148,10 @@ fn pause(ctx: &mut Ctx<'_>) -> Outcome {
         4 if ctx.is(3, "ALL") => false,
         4 => return Err(Fail::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
         _ => {
-            return Err(Fail::fixed(
-                "ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.",
-            ));
+            let name = String::from_utf8_lossy(ctx.arg(1));
+            return Err(Fail::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
+            )));
         }
     };
     let millis =
@@ -221,9 +222,7 @@ fn unblock(ctx: &mut Ctx<'_>) -> Outcome {
 /// Makes the caller's connection look as it is at this moment, amid a batch.
 fn show_self(ctx: &mut Ctx<'_>) {
     debug_assert_eq!(ctx.command.spec.meta.group, Group::Connection);
-    let index = ctx.command.index;
     let ServerHost { client, server, .. } = ServerHost::of(ctx);
-    client.last_command.store(index, Relaxed);
     client.active_at.store(server.uptime_seconds(), Relaxed);
     if let Some(host) = ctx.host.as_any().downcast_ref::<ServerHost>() {
         host.publish(ctx.session, 0);

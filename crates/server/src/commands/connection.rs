@@ -40,10 +40,7 @@ fn echo(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SELECT index`
 fn select(ctx: &mut Ctx<'_>) -> Outcome {
-    let db = ctx.integer(1).map_err(|_| Fail::fixed("ERR invalid DB index"))?;
-    let databases = ctx.exec.ks.keyspace().databases();
-    let db = u16::try_from(db).ok().filter(|&db| db < databases).ok_or(Fail::DB_OUT_OF_RANGE)?;
-    ctx.session.db = db;
+    ctx.session.db = ctx.database(1)?;
     ctx.ok()
 }
 

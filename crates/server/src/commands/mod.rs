@@ -3,13 +3,16 @@
 mod client;
 mod config;
 mod connection;
+mod debug;
 mod footprint;
 mod info;
 mod memory;
+mod shutdown;
 
 use petrel_commands::CommandSpec;
 
 /// The families of session commands.
 pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, SERVER];
 
-static SERVER: &[CommandSpec] = &[client::CLIENT, config::CONFIG, info::INFO, memory::MEMORY];
+static SERVER: &[CommandSpec] =
+    &[client::CLIENT, config::CONFIG, debug::DEBUG, info::INFO, memory::MEMORY, shutdown::SHUTDOWN];

@@ -1,0 +1,247 @@
+//! DEBUG: what test suites need to look inside and to provoke.
+
+mod digest;
+
+use crate::host::ServerHost;
+use petrel_commands::help::help;
+use petrel_commands::spec::Locks;
+use petrel_commands::table::server as meta;
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_keyspace::{StrRef, Value};
+use petrel_resp::Protocol;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// `DEBUG`.
+pub const DEBUG: CommandSpec = CommandSpec::new(&meta::DEBUG, debug).locking(Locks::Itself);
+
+/// Subcommands with the number of arguments that follow them, least and most.
+const SUBCOMMANDS: &[(&str, usize, usize, fn(&mut Ctx<'_>) -> Outcome)] = &[
+    ("CHANGE-REPL-ID", 0, 0, change_repl_id),
+    ("DIGEST", 0, 0, digest::dataset),
+    ("DIGEST-VALUE", 1, usize::MAX, digest::values),
+    ("ERROR", 1, 1, error),
+    ("HELP", 0, 0, help),
+    ("LOG", 1, 1, log),
+    ("OBJECT", 1, 1, object),
+    ("POPULATE", 1, 3, populate),
+    ("PROTOCOL", 1, 1, protocol),
+    ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
+    ("SLEEP", 1, 1, sleep),
+];
+
+/// Longest sleep.
+const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// `DEBUG subcommand [argument ...]`
+fn debug(ctx: &mut Ctx<'_>) -> Outcome {
+    let arguments = ctx.args().len() - 2;
+    let called = SUBCOMMANDS
+        .iter()
+        .find(|(name, least, most, _)| ctx.is(1, name) && (*least..=*most).contains(&arguments));
+    match called {
+        Some((_, _, _, run)) => run(ctx),
+        None => {
+            let name = String::from_utf8_lossy(ctx.arg(1));
+            Err(Fail::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."
+            )))
+        }
+    }
+}
+
+/// `DEBUG CHANGE-REPL-ID`
+fn change_repl_id(ctx: &mut Ctx<'_>) -> Outcome {
+    ServerHost::of(ctx).server.renew_replication_id();
+    ctx.ok()
+}
+
+/// `DEBUG ERROR message`
+fn error(ctx: &mut Ctx<'_>) -> Outcome {
+    Err(Fail::new(ctx.arg(2)))
+}
+
+/// `DEBUG LOG message`
+fn log(ctx: &mut Ctx<'_>) -> Outcome {
+    tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(ctx.arg(2)));
+    ctx.ok()
+}
+
+/// `DEBUG SLEEP seconds`: outside of every lock, so that only this thread's connections wait. What is no number
+/// counts as 0.
+fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
+    let seconds = str::from_utf8(ctx.arg(2)).ok().and_then(|text| text.parse::<f64>().ok());
+    let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
+    let ks = &mut ctx.exec.ks;
+    // Inside EXEC the whole keyspace is held, and stays so.
+    let leaves = !ks.holds_any();
+    if leaves {
+        ks.exit();
+    }
+    std::thread::sleep(pause.min(SLEEP_MAX));
+    if leaves {
+        ks.enter();
+    }
+    ks.refresh_clock();
+    ctx.ok()
+}
+
+/// `DEBUG SET-ACTIVE-EXPIRE <0 | 1>`
+fn set_active_expire(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = ctx.integer(2).unwrap_or(0) != 0;
+    ServerHost::of(ctx).server.active_expire.store(on, Relaxed);
+    ctx.ok()
+}
+
+/// `DEBUG OBJECT key`
+fn object(ctx: &mut Ctx<'_>) -> Outcome {
+    let (db, key) = (ctx.session.db, ctx.exec.ks.key(ctx.arg(2)));
+    let locks = !ctx.exec.ks.holds_any();
+    if locks {
+        ctx.exec.ks.lock(key.hash);
+    }
+    let ks = &mut ctx.exec.ks;
+    let idle = ks.idle_seconds(db, key).unwrap_or(0);
+    let frequency = ks.frequency(db, key);
+    let seconds = ks.now_ms() / 1000;
+    let text = ks.peek(db, key).map(|view| {
+        let lru = (seconds - i64::from(idle)) & ACCESS_CLOCK_MASK;
+        let frequency = frequency.map(|n| format!(" lfu_freq:{n}")).unwrap_or_default();
+        format!(
+            "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{lru} lru_seconds_idle:{idle}{frequency}",
+            view.key().as_ptr(),
+            view.encoding(),
+            serialized_len(view.value()),
+        )
+    });
+    if locks {
+        ctx.exec.ks.unlock();
+    }
+    ctx.reply.simple(&text.ok_or(Fail::NO_SUCH_KEY)?);
+    Ok(())
+}
+
+/// Bits of the clock by which the policies measure the time since a key was used.
+const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
+
+/// Bytes of a string in an RDB file without compression: small integers are binary, a length precedes the rest.
+fn serialized_len(value: StrRef<'_>) -> usize {
+    if let StrRef::Int(n) = value {
+        match n {
+            -0x80..=0x7f => return 2,
+            -0x8000..=0x7fff => return 3,
+            -0x8000_0000..=0x7fff_ffff => return 5,
+            _ => {}
+        }
+    }
+    let len = value.len();
+    len + match len {
+        0..=0x3f => 1,
+        0x40..=0x3fff => 2,
+        0x4000..=0xffff_ffff => 5,
+        _ => 9,
+    }
+}
+
+/// `DEBUG POPULATE count [prefix] [size]`: strings `prefix:0`, `prefix:1`, ...; those that exist stay as they are.
+fn populate(ctx: &mut Ctx<'_>) -> Outcome {
+    let number = |ctx: &Ctx<'_>, i: usize| {
+        let n = ctx.integer(i).ok().filter(|&n| n >= 0);
+        n.ok_or(Fail::fixed("ERR value is out of range, must be positive"))
+    };
+    let count = number(ctx, 2)?;
+    let prefix = if ctx.args().len() > 3 { ctx.arg(3) } else { b"key" };
+    let size = if ctx.args().len() > 4 { number(ctx, 4)? as usize } else { 0 };
+    if size > ServerHost::of(ctx).config.proto_max_bulk_len as usize {
+        return Err(Fail::STRING_TOO_LONG);
+    }
+    let db = ctx.session.db;
+    for i in 0..count {
+        let name = [prefix, format!(":{i}").as_bytes()].concat();
+        let mut value = format!("value:{i}").into_bytes();
+        if size > 0 {
+            value.resize(size, 0);
+        }
+        if ctx.exec.ks.should_yield() && !ctx.exec.ks.holds_any() {
+            ctx.exec.ks.exit();
+            ctx.exec.ks.enter();
+        }
+        let key = ctx.exec.ks.key(&name);
+        let locks = !ctx.exec.ks.holds_any();
+        if locks {
+            ctx.exec.ks.lock(key.hash);
+        }
+        if ctx.exec.ks.peek(db, key).is_none() {
+            ctx.exec.ks.put(db, key, Value::from_text(&value), None);
+        }
+        if locks {
+            ctx.exec.ks.unlock();
+        }
+    }
+    ctx.ok()
+}
+
+/// `DEBUG PROTOCOL type`: a reply of each type, the same that Redis answers.
+fn protocol(ctx: &mut Ctx<'_>) -> Outcome {
+    let resp3 = ctx.reply.protocol() == Protocol::Resp3;
+    let reply = &mut *ctx.reply;
+    match &ctx.request.args[2].to_ascii_lowercase()[..] {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.integer(12345),
+        b"double" => reply.double(3.141),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|n| reply.integer(n));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|n| reply.integer(n));
+        }
+        b"map" => {
+            reply.map(3);
+            for n in 0..3 {
+                reply.integer(n);
+                reply.boolean(n == 1);
+            }
+        }
+        b"push" if !resp3 => {
+            return Err(Fail::fixed("ERR RESP2 is not supported by this command"));
+        }
+        b"push" => {
+            // A push comes between replies, so one of these is the reply to the command.
+            reply.bulk(b"Some real reply following the push reply");
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.integer(42);
+        }
+        b"verbatim" => reply.verbatim(b"txt", b"This is a verbatim\nstring"),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        _ => {
+            return Err(Fail::fixed(
+                "ERR Wrong protocol type name. Please use one of the following: \
+                 string|integer|double|bignum|null|array|set|map|push|verbatim|true|false",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serialized_lengths() {
+        let ints = [(0, 2), (127, 2), (128, 3), (-32768, 3), (32768, 5), (i64::MAX, 20)];
+        for (n, expected) in ints {
+            assert_eq!(serialized_len(StrRef::Int(n)), expected, "{n}");
+        }
+        for (len, expected) in [(0, 1), (3, 4), (63, 64), (64, 66), (16383, 16385), (16384, 16389)]
+        {
+            assert_eq!(serialized_len(StrRef::Bytes(&vec![b'x'; len])), expected, "{len}");
+        }
+    }
+}
