@@ -108,13 +108,16 @@ const FLOATS: [&[u8]; 10] =
 /// Far enough in the future or past for the clocks to be of no matter.
 const SECONDS: [&[u8]; 8] =
     [b"1000", b"5000", b"100000", b"-1", b"0", b"9223372036854775807", b"x", b"9999999999"];
+const MILLIS: [&[u8]; 7] =
+    [b"1000000", b"5000000", b"9999999999", b"-1", b"0", b"9223372036854775807", b"x"];
 /// For `SET`, none that has passed: Redis counts setting an absent key in the past as a change of a watched key.
 const UNIX_TIMES: [&[u8]; 5] = [b"9999999999999", b"-1", b"0", b"9223372036854775807", b"x"];
 const PATTERNS: [&[u8]; 9] =
     [b"*", b"?", b"[a-c]", b"[^a]*", b"l*s", b"\\a", b"*[", b"[b-a", b"*\\"];
 const DATABASES: [&[u8]; 6] = [b"0", b"1", b"2", b"15", b"16", b"x"];
 
-/// DBSIZE is not among them: Redis counts keys whose time had passed when they were set, until it finds them.
+/// DBSIZE is not among them: Redis counts keys whose time had passed when they were set, until it finds them. GT and LT
+/// go with absolute times only, since the two servers read their clocks at different moments.
 ///
 /// A call: its name, then one letter per argument. Lower-case words in brackets are alternatives.
 const CALLS: &[&str] = &[
@@ -122,17 +125,19 @@ const CALLS: &[&str] = &[
     "SET K V",
     "SET K V [NX|XX]",
     "SET K V [NX|XX] GET",
-    "SET K V [EX|PX] S",
+    "SET K V EX S",
+    "SET K V PX M",
     "SET K V [EXAT|PXAT] U GET",
     "SET K V KEEPTTL [GET|NX|EX]",
     "SETNX K V",
     "SETEX K S V",
-    "PSETEX K S V",
+    "PSETEX K M V",
     "GETSET K V",
     "GETDEL K",
     "GETEX K",
     "GETEX K PERSIST",
-    "GETEX K [EX|PX|EXAT|PXAT] S",
+    "GETEX K [EX|EXAT|PXAT] S",
+    "GETEX K PX M",
     "MGET K K K",
     "MSET K V K V",
     "MSETNX K V K V",
@@ -163,11 +168,12 @@ const CALLS: &[&str] = &[
     "PTTL K",
     "EXPIRETIME K",
     "EXPIRE K S",
-    "PEXPIRE K S",
+    "PEXPIRE K M",
     "EXPIREAT K S",
     "PEXPIREAT K S",
-    "EXPIRE K S [NX|XX|GT|LT]",
-    "EXPIRE K S [NX|XX|GT|LT] [NX|XX|GT|LT]",
+    "EXPIRE K S [NX|XX]",
+    "EXPIREAT K S [NX|XX|GT|LT]",
+    "EXPIREAT K S [NX|XX|GT|LT] [NX|XX|GT|LT]",
     "PERSIST K",
     "RENAME K K",
     "RENAMENX K K",
@@ -204,6 +210,7 @@ fn arguments(random: &mut Random) -> Vec<&'static [u8]> {
             "R" => random.pick(&NUMBERS[..6]),
             "F" => random.pick(&FLOATS),
             "S" => random.pick(&SECONDS),
+            "M" => random.pick(&MILLIS),
             "U" => random.pick(&UNIX_TIMES),
             "P" => random.pick(&PATTERNS),
             "D" => random.pick(&DATABASES),
