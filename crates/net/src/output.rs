@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 /// Retained buffers are at most this large; larger ones are freed.
-const RETAIN_BYTES_MAX: usize = 32 * 1024;
+const RETAIN_BYTES_MAX: usize = 128 * 1024;
 /// The sum of what a pool retains.
-const POOL_BYTES_MAX: usize = 1024 * 1024;
+const POOL_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Bytes to send. Write replies to the end of `bytes`; a large value goes in between with
 /// [`Output::splice`], by reference.

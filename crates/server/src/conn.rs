@@ -34,6 +34,8 @@ pub struct Input {
     pub bytes: Vec<u8>,
     /// Where the parser stopped.
     pub resume: Resume,
+    /// Bytes that the command at the beginning has at least, as far as is known.
+    pub needed: usize,
     /// While the driver receives the rest of a command into the buffer: the bytes that were there before.
     pub lent: usize,
     /// Then also the bytes that the buffer will hold.
@@ -60,11 +62,15 @@ impl Conn {
         transactions::abandon(exec, &mut self.session);
     }
 
-    /// Adds input that waits.
-    pub fn keep(&mut self, bytes: &[u8], resume: Resume) {
+    /// Adds input that waits: for its turn, or for the rest of a command of which so much is `known` (the bytes that it
+    /// has at least, and where the parser stopped).
+    pub fn keep(&mut self, bytes: &[u8], known: Option<(usize, Resume)>) {
         let input = self.input.get_or_insert_default();
         input.bytes.extend_from_slice(bytes);
-        input.resume = resume;
+        if let Some((needed, resume)) = known {
+            input.needed = needed;
+            input.resume = resume;
+        }
     }
 
     /// Bytes of input that the connection has room for: what waits, or what is being received into its own buffer.

@@ -6,6 +6,7 @@ pub mod commands;
 pub mod config;
 pub mod conn;
 pub mod host;
+mod intake;
 pub mod mailbox;
 pub mod process;
 pub mod server;

@@ -12,12 +12,10 @@ use crate::mailbox::{Mailbox, Message};
 use crate::server::Server;
 use crate::timers::Timers;
 use crate::traffic::{self, Traffic};
-use bytes::Bytes;
 use petrel_commands::{Executor, Session};
 use petrel_net::{
     Close, Driver, Endpoint, Event, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
 };
-use petrel_resp::Resume;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -37,12 +35,12 @@ const TAKEN_AT_ONCE: u64 = 16 * 1024;
 const UPKEEP_BUDGET: Duration = Duration::from_millis(2);
 
 /// A connection whose unfinished command needs at least so much more is read into its own allocation.
-const READ_INTO_MIN: usize = 16 * 1024;
+pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
-    driver: D,
-    engine: Engine,
+    pub(crate) driver: D,
+    pub(crate) engine: Engine,
     index: usize,
     conns: Vec<Option<Box<Conn>>>,
     /// Connections with input that was not executed because their turn was over.
@@ -143,8 +141,42 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    pub(crate) fn count_received(&self, conn: &Conn, bytes: usize) {
+        traffic::add(&conn.client.received, bytes as u64);
+        traffic::add(&self.traffic().received, bytes as u64);
+        traffic::add(&self.traffic().reads, 1);
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.engine.host.server.workers[self.index].traffic
+    }
+
+    /// Counts anew what the connection holds in buffers; most hold nothing, before and after.
+    #[inline]
+    fn count_buffers(&self, conn: &Conn) {
+        let client = &conn.client;
+        let input = conn.input_held() as u64;
+        let output = client.output_bytes.load(Relaxed);
+        let queued = u64::from(client.queued_bytes.load(Relaxed));
+        let (before, now) = (client.buffered.load(Relaxed), input + output + queued);
+        if before == now {
+            return;
+        }
+        client.buffered.store(now, Relaxed);
+        client.input_bytes.store(input as u32, Relaxed);
+        let traffic = self.traffic();
+        traffic.buffered.fetch_add(now as i64 - before as i64, Relaxed);
+        traffic::raise(&traffic.input_peak, input);
+        traffic::raise(&traffic.output_peak, output);
+    }
+
     /// Queues the replies and decides how the connection goes on.
-    fn finish(&mut self, mut conn: Box<Conn>, progress: Progress, output: petrel_net::Output) {
+    pub(crate) fn finish(
+        &mut self,
+        mut conn: Box<Conn>,
+        progress: Progress,
+        output: petrel_net::Output,
+    ) {
         let slot = conn.slot;
         conn.client.active_at.store(self.seconds(), Relaxed);
         if output.is_empty() {
@@ -217,7 +249,7 @@ impl<D: Driver> Worker<D> {
             conn.client.set(Flag::Paused, false);
             self.driver.resume_reading(slot);
             match conn.input.take() {
-                Some(input) => self.execute_input(conn, input.bytes, input.resume),
+                Some(input) => self.execute_input(conn, *input),
                 None => self.put(conn),
             }
         }
@@ -440,14 +472,14 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a connection out of the table, to work with it beside the rest of the worker.
     #[inline]
-    fn take(&mut self, slot: Slot) -> Option<Box<Conn>> {
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Box<Conn>> {
         let place = self.conns.get_mut(slot.index())?;
         if place.as_ref().is_some_and(|conn| conn.slot == slot) { place.take() } else { None }
     }
 
     /// Puts a connection back; one whose slot the driver has closed meanwhile is discarded.
     #[inline]
-    fn put(&mut self, conn: Box<Conn>) {
+    pub(crate) fn put(&mut self, conn: Box<Conn>) {
         self.count_buffers(&conn);
         let index = conn.slot.index();
         if index >= self.conns.len() {

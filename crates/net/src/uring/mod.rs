@@ -38,8 +38,8 @@ use connection::{Closing, Connection, Fill, Receive, Transmit};
 use ring::Ring;
 
 /// The receive buffers of a driver; memory becomes resident as they are used.
-const BUFFERS: u16 = 64;
-const BUFFER_BYTES: u32 = 32 * 1024;
+const BUFFERS: u16 = 8;
+const BUFFER_BYTES: u32 = 128 * 1024;
 
 /// The operation, in the upper eight bits of a tag; the lower 56 are a slot or a listener's index.
 const TAG_RECEIVE: u64 = 0;

@@ -1,0 +1,126 @@
+//! What a worker does with received bytes: execute them where they lie, and keep only the unfinished end.
+
+use crate::batch::{Progress, Stop};
+use crate::client::Flag;
+use crate::conn::{Conn, Input};
+use crate::worker::{READ_INTO_MIN, Worker};
+use bytes::Bytes;
+use petrel_net::{Chunk, Driver, Output, Slot};
+use petrel_resp::Resume;
+
+impl<D: Driver> Worker<D> {
+    /// Executes what has arrived in the driver's memory.
+    pub(crate) fn received(&mut self, slot: Slot, chunk: Chunk) {
+        let Some(mut conn) = self.take(slot) else { return };
+        self.count_received(&conn, chunk.len());
+        if conn.closing || conn.listed {
+            // Commands that were sent before these wait for their turn.
+            if conn.listed {
+                conn.keep(self.driver.data(chunk), None);
+            }
+            return self.put(conn);
+        }
+        let mut output = self.driver.output();
+        let progress = match conn.input.take() {
+            None => self.execute_chunk(&mut conn, chunk, 0, &mut output),
+            Some(input) => self.execute_joined(&mut conn, *input, chunk, &mut output),
+        };
+        self.finish(conn, progress, output);
+    }
+
+    /// Executes what was received into a buffer of the connection's own.
+    pub(crate) fn filled(&mut self, slot: Slot, buffer: Vec<u8>) {
+        let Some(mut conn) = self.take(slot) else { return };
+        let input = conn.input.take().unwrap_or_default();
+        self.count_received(&conn, buffer.len().saturating_sub(input.lent));
+        self.execute_input(conn, Input { bytes: buffer, ..*input });
+    }
+
+    /// Executes input that the connection kept.
+    pub(crate) fn execute_input(&mut self, mut conn: Box<Conn>, input: Input) {
+        let mut output = self.driver.output();
+        let progress = self.execute_owned(&mut conn, input, &mut output);
+        self.finish(conn, progress, output);
+    }
+
+    fn execute_chunk(
+        &mut self,
+        conn: &mut Conn,
+        chunk: Chunk,
+        from: usize,
+        output: &mut Output,
+    ) -> Progress {
+        let data = &self.driver.data(chunk)[from..];
+        let progress = self.engine.run(conn, data, Resume::default(), None, output);
+        hold(conn, &data[progress.consumed..], progress);
+        progress
+    }
+
+    /// Completes the command that was left unfinished, with no more of the chunk than it needs, and executes the rest of
+    /// the chunk where it lies.
+    fn execute_joined(
+        &mut self,
+        conn: &mut Conn,
+        mut input: Input,
+        chunk: Chunk,
+        output: &mut Output,
+    ) -> Progress {
+        let mut taken = 0;
+        loop {
+            let data = &self.driver.data(chunk)[taken..];
+            let missing = input.needed.saturating_sub(input.bytes.len()).max(1);
+            let joined = missing.min(data.len());
+            input.bytes.reserve_exact(missing);
+            input.bytes.extend_from_slice(&data[..joined]);
+            taken += joined;
+            if joined < missing {
+                let stop = Stop::Incomplete { needed: input.needed, resume: input.resume };
+                conn.input = Some(Box::new(input));
+                return Progress { consumed: 0, stop };
+            }
+            let progress = self.execute_owned(conn, input, output);
+            let goes_on = matches!(progress.stop, Stop::Incomplete { .. });
+            match conn.input.take() {
+                // It needs more than could be known before.
+                Some(more) if goes_on && taken < chunk.len() => input = *more,
+                None if goes_on && taken < chunk.len() => {
+                    return self.execute_chunk(conn, chunk, taken, output);
+                }
+                kept => {
+                    conn.input = kept;
+                    if taken < chunk.len() {
+                        conn.keep(&self.driver.data(chunk)[taken..], None);
+                    }
+                    return progress;
+                }
+            }
+        }
+    }
+
+    /// Executes input that the connection owns; a large value keeps the buffer it was received into.
+    fn execute_owned(&mut self, conn: &mut Conn, input: Input, output: &mut Output) -> Progress {
+        let Input { bytes, resume, .. } = input;
+        if bytes.len() < READ_INTO_MIN {
+            let progress = self.engine.run(conn, &bytes, resume, None, output);
+            hold(conn, &bytes[progress.consumed..], progress);
+            return progress;
+        }
+        let bytes = Bytes::from(bytes);
+        let progress = self.engine.run(conn, &bytes, resume, Some(&bytes), output);
+        hold(conn, &bytes[progress.consumed..], progress);
+        progress
+    }
+}
+
+/// Keeps what was not executed.
+fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
+    match progress.stop {
+        Stop::Close => {
+            conn.closing = true;
+            conn.client.set(Flag::Closing, true);
+        }
+        _ if rest.is_empty() => {}
+        Stop::Incomplete { needed, resume } => conn.keep(rest, Some((needed, resume))),
+        Stop::Paused | Stop::Quota => conn.keep(rest, None),
+    }
+}
