@@ -1,10 +1,18 @@
 //! `petrel [petrel.conf] [--parameter value ...]`: a Redis-compatible in-memory data server that uses every core.
 
-use petrel_server::config::{Config, Invocation, LogLevel, SharedConfig, help};
-use std::io::{IsTerminal, Write};
+mod allocator;
+mod background;
+mod log;
+mod pid_file;
+mod process;
+mod signals;
+mod supervisor;
+mod title;
+
+use petrel_server::config::{Config, Invocation, SharedConfig, help};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tracing::level_filters::LevelFilter;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -20,30 +28,51 @@ fn main() -> ExitCode {
         Ok(config) => Arc::new(config),
         Err(error) => return fail(&error),
     };
-    match serve(config) {
+    match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
 }
 
-fn serve(config: Arc<SharedConfig>) -> std::io::Result<()> {
+fn run(config: Arc<SharedConfig>) -> std::io::Result<()> {
     let snapshot = config.snapshot();
-    start_log(&snapshot)?;
-    let signals = signals::block();
-    let running = petrel_server::start(config, Box::new(petrel_server::process::Indifferent))?;
-    if let Some(path) = &snapshot.pidfile {
-        writeln!(std::fs::File::create(path)?, "{}", std::process::id())?;
+    let parent = if snapshot.daemonize { background::fork()? } else { background::Parent::None };
+    let result = serve(config, &snapshot, parent);
+    if let Err(error) = &result {
+        tracing::error!("{error}");
     }
-    announce(&snapshot);
+    result
+}
+
+fn serve(
+    config: Arc<SharedConfig>,
+    snapshot: &Config,
+    parent: background::Parent,
+) -> std::io::Result<()> {
+    // Every relative path from here on starts there.
+    std::env::set_current_dir(&snapshot.dir).map_err(|error| {
+        let dir = snapshot.dir.display();
+        std::io::Error::new(error.kind(), format!("cannot enter the directory {dir}: {error}"))
+    })?;
+    let log = log::start(snapshot)?;
+    let signals = signals::block();
+    let supervisor = supervisor::Supervisor::find(snapshot.supervised);
+    let process = process::Binary::new(log, &config, supervisor);
+    let running = petrel_server::start(config, Box::new(process))?;
+    let pid_file = snapshot.pidfile.as_deref().and_then(pid_file::PidFile::write);
+    announce(snapshot);
+    supervisor.ready();
+    parent.release()?;
     let server = running.server.clone();
-    signals::wait(signals);
-    tracing::info!("stopping");
+    let signal = signals::wait(&signals);
+    if !server.is_stopping() {
+        tracing::info!("stopping: {signal}");
+    }
+    supervisor.stopping();
     server.stop();
     let result = running.wait();
-    if let Some(path) = &snapshot.pidfile {
-        // A pid file that is gone already is as it should be.
-        let _ = std::fs::remove_file(path);
-    }
+    drop(pid_file);
+    tracing::info!("stopped");
     result
 }
 
@@ -56,31 +85,6 @@ fn announce(config: &Config) {
         tracing::info!("listening on {}", path.display());
     }
     tracing::info!("ready to accept connections");
-}
-
-fn start_log(config: &Config) -> std::io::Result<()> {
-    let level = match config.loglevel {
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Verbose | LogLevel::Notice => LevelFilter::INFO,
-        LogLevel::Warning => LevelFilter::WARN,
-        LogLevel::Nothing => LevelFilter::OFF,
-    };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_target(false);
-    match &config.logfile {
-        Some(path) => {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(
-                |error| {
-                    std::io::Error::new(
-                        error.kind(),
-                        format!("cannot open the log file {}: {error}", path.display()),
-                    )
-                },
-            )?;
-            log.with_ansi(false).with_writer(std::sync::Mutex::new(file)).init();
-        }
-        None => log.with_ansi(std::io::stdout().is_terminal()).init(),
-    }
-    Ok(())
 }
 
 fn version() -> String {
@@ -96,30 +100,4 @@ fn print(text: &str) -> ExitCode {
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("petrel: {error}");
     ExitCode::FAILURE
-}
-
-/// SIGTERM and SIGINT, taken by the main thread only.
-mod signals {
-    use std::mem::MaybeUninit;
-
-    /// Blocks the signals in this thread and all that it will start.
-    pub fn block() -> libc::sigset_t {
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: `sigemptyset` initialises the set that the other calls use.
-        unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-            set.assume_init()
-        }
-    }
-
-    /// Waits for one of them.
-    pub fn wait(set: libc::sigset_t) {
-        let mut signal = 0;
-        // SAFETY: both arguments are valid; an interrupted wait is repeated.
-        while unsafe { libc::sigwait(&set, &mut signal) } != 0 {}
-    }
 }

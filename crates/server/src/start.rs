@@ -20,7 +20,17 @@ pub struct Running {
     /// The server.
     pub server: Arc<Server>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    socket: Option<PathBuf>,
+    _socket: Option<SocketFile>,
+}
+
+/// The file of a Unix socket; removed when dropped.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // A file that is gone already is as it should be.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Binds the listeners and starts the workers.
@@ -30,7 +40,7 @@ pub struct Running {
 pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
     let snapshot = config.snapshot();
     let server = Server::new(config, process);
-    let listeners = bind(&snapshot)?;
+    let (listeners, socket) = bind(&snapshot)?;
     let options = driver_options(&server, &snapshot);
     let threads = match snapshot.io_backend {
         IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
@@ -48,7 +58,7 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     };
     let threads_text = if threads.len() == 1 { "thread" } else { "threads" };
     tracing::info!("{} worker {threads_text}, {} back-end", threads.len(), server.backend());
-    Ok(Running { server, threads, socket: snapshot.unixsocket.clone() })
+    Ok(Running { server, threads, _socket: socket })
 }
 
 impl Running {
@@ -65,16 +75,12 @@ impl Running {
                 Err(_) => result = Err(io::Error::other("a worker panicked")),
             }
         }
-        if let Some(path) = self.socket {
-            // A socket file that is gone already is as it should be.
-            let _ = std::fs::remove_file(path);
-        }
         result
     }
 }
 
-fn bind(config: &Config) -> io::Result<Vec<Arc<OwnedFd>>> {
-    let mut listeners = Vec::new();
+fn bind(config: &Config) -> io::Result<(Vec<Arc<OwnedFd>>, Option<SocketFile>)> {
+    let (mut listeners, mut socket) = (Vec::new(), None);
     if config.port != 0 {
         for address in config.bind.iter() {
             match bind_tcp(&address.address, config.port, config.tcp_backlog) {
@@ -87,11 +93,13 @@ fn bind(config: &Config) -> io::Result<Vec<Arc<OwnedFd>>> {
     if let Some(path) = &config.unixsocket {
         let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
         listeners.push(Arc::new(bind_unix(path, mode, config.tcp_backlog)?));
+        // Absolute, since the working directory may change.
+        socket = Some(SocketFile(std::path::absolute(path)?));
     }
     if listeners.is_empty() {
         return Err(io::Error::other("nothing to listen on: set port, bind or unixsocket"));
     }
-    Ok(listeners)
+    Ok((listeners, socket))
 }
 
 /// Whether an address is one that this machine does not have, which an optional address may be.
@@ -176,6 +184,7 @@ fn spawn<D: Driver>(
     let mut threads = Vec::new();
     for index in 0..server.workers.len() {
         let (server, options, report) = (server.clone(), options.clone(), report.clone());
+        let worker_server = server.clone();
         // The first worker accepts and hands connections to whoever has fewest.
         let listeners = if index == 0 { listeners.to_vec() } else { Vec::new() };
         let name = format!("petrel-{index}");
@@ -189,6 +198,7 @@ fn spawn<D: Driver>(
             };
             let _ = report.send(Ok(()));
             drop(report);
+            let _guard = Guard(worker_server);
             let result = worker.run();
             if let Err(error) = &result {
                 tracing::error!("worker {index} failed: {error}");
@@ -205,6 +215,19 @@ fn spawn<D: Driver>(
         }
     }
     Ok(threads)
+}
+
+/// Ends the process with the first worker that ends for another reason than that the server is stopping: an
+/// error of its event loop, or a panic. What is left could not serve every connection.
+struct Guard(Arc<Server>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.0.is_stopping() {
+            self.0.stop();
+            self.0.process.leave();
+        }
+    }
 }
 
 /// Builds a worker on its own thread, which the ring demands.

@@ -1,0 +1,82 @@
+//! This process as the server sees it.
+
+use crate::supervisor::Supervisor;
+use crate::{allocator, log, signals, title};
+use petrel_server::config::{Config, LogLevel, SharedConfig};
+use petrel_server::process::Process;
+
+/// The process of this binary.
+pub struct Binary {
+    log: log::Level,
+    title: Option<title::Title>,
+    config_file: String,
+    supervisor: Supervisor,
+}
+
+impl Binary {
+    /// The process with its log started; shows its title. The calling thread is the only one.
+    pub fn new(log: log::Level, config: &SharedConfig, supervisor: Supervisor) -> Self {
+        let config_file = config.file().map(|path| path.display().to_string());
+        let config = config.snapshot();
+        let binary = Binary {
+            log,
+            title: if config.set_proc_title { title::Title::claim() } else { None },
+            config_file: config_file.unwrap_or_default(),
+            supervisor,
+        };
+        binary.set_title(&config);
+        binary
+    }
+
+    fn variable(&self, name: &str, config: &Config) -> String {
+        let port = |port: u16| if port == 0 { String::new() } else { port.to_string() };
+        let socket = config.unixsocket.as_ref().map(|path| path.display().to_string());
+        match name {
+            "title" => std::env::args().next().unwrap_or_else(|| "petrel".into()),
+            "listen-addr" if config.port == 0 => socket.unwrap_or_default(),
+            "listen-addr" => {
+                let first = config.bind.iter().next();
+                let address = first.map_or("*", |bind| bind.address.as_str());
+                format!("{address}:{}", config.port)
+            }
+            "port" => port(config.port),
+            "unixsocket" => socket.unwrap_or_default(),
+            "config-file" => self.config_file.clone(),
+            // Neither clusters nor TLS: the rest of the variables say nothing.
+            _ => String::new(),
+        }
+    }
+}
+
+impl Process for Binary {
+    fn set_log_level(&self, level: LogLevel) {
+        // It fails only once the log is gone, with the process.
+        let _ = self.log.reload(log::filter(level));
+    }
+
+    fn set_title(&self, config: &Config) {
+        if let Some(title) = &self.title {
+            title.show(&config.proc_title_template.render(|name| self.variable(name, config)));
+        }
+    }
+
+    fn leave(&self) {
+        signals::send();
+    }
+
+    fn allocator(&self) -> &'static str {
+        allocator::name()
+    }
+
+    fn allocator_report(&self) -> String {
+        allocator::report()
+    }
+
+    fn purge_allocator(&self) {
+        allocator::purge();
+    }
+
+    fn supervisor(&self) -> &'static str {
+        self.supervisor.name()
+    }
+}
