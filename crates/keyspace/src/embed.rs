@@ -17,10 +17,32 @@ pub enum Update<'a> {
     Remove,
 }
 
+/// The memory limit is reached, and the policy allows nothing to be evicted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OutOfMemory;
+
+impl std::fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the memory limit is reached and nothing can be evicted")
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
 impl Handle {
-    /// Sets a key; `expiry` in Unix milliseconds. True if it existed.
-    pub fn store(&mut self, db: u16, key: &[u8], value: Value<'_>, expiry: Option<i64>) -> bool {
-        self.with_key(key, |handle, key| handle.put(db, key, value, expiry))
+    /// Sets a key; `expiry` in Unix milliseconds. True if it existed. Keys are evicted to make room.
+    ///
+    /// # Errors
+    /// If it does not fit under the memory limit and nothing can be evicted.
+    pub fn store(
+        &mut self,
+        db: u16,
+        key: &[u8],
+        value: Value<'_>,
+        expiry: Option<i64>,
+    ) -> Result<bool, OutOfMemory> {
+        self.need_room(key.len() + value.len())?;
+        Ok(self.with_key(key, |handle, key| handle.put(db, key, value, expiry)))
     }
 
     /// Reads a key.
@@ -43,13 +65,18 @@ impl Handle {
         self.with_key(key, |handle, key| handle.remove(db, key))
     }
 
-    /// Reads a key and decides what becomes of it, as one step that no other thread sees half done.
+    /// Reads a key and decides what becomes of it, as one step that no other thread sees half done. Keys are evicted to
+    /// make room before it.
+    ///
+    /// # Errors
+    /// If the memory limit is reached and nothing can be evicted; `decide` is not called then.
     pub fn update<'v>(
         &mut self,
         db: u16,
         key: &[u8],
         decide: impl FnOnce(Option<View<'_>>) -> Update<'v>,
-    ) {
+    ) -> Result<(), OutOfMemory> {
+        self.need_room(key.len())?;
         self.with_key(key, |handle, key| match decide(handle.look(db, key)) {
             Update::Keep => {}
             Update::Put(value, expiry) => {
@@ -59,6 +86,7 @@ impl Handle {
                 handle.remove(db, key);
             }
         });
+        Ok(())
     }
 
     /// Sets (Unix milliseconds) or clears the expiry of a key; true if it existed.
@@ -89,6 +117,13 @@ impl Handle {
         self.unlock();
         self.exit();
         cleared.keys()
+    }
+
+    fn need_room(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        self.enter();
+        let fits = self.make_room(bytes);
+        self.exit();
+        if fits { Ok(()) } else { Err(OutOfMemory) }
     }
 
     fn with_key<T>(&mut self, key: &[u8], work: impl FnOnce(&mut Self, Key<'_>) -> T) -> T {

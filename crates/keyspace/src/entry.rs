@@ -92,6 +92,15 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
+    /// Length in bytes; of an integer, those of its memory.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Value::Bytes(b) => b.len(),
+            Value::Int(n) => size_of_val(n),
+            Value::Blob(b) | Value::Raw(b) => b.len(),
+        }
+    }
+
     /// The value of a string command's argument: an integer where the text is one in canonical form.
     pub fn from_text(text: &'a [u8]) -> Self {
         match parse_int(text) {

@@ -9,9 +9,10 @@
 //!
 //! let keyspace = Keyspace::new(&Options::default());
 //! let mut handle = keyspace.attach(); // one per thread
-//! handle.store(0, b"greeting", Value::Bytes(b"hello"), None);
+//! handle.store(0, b"greeting", Value::Bytes(b"hello"), None)?;
 //! assert_eq!(handle.load(0, b"greeting").as_deref(), Some(&b"hello"[..]));
 //! assert!(handle.delete(0, b"greeting"));
+//! # Ok::<(), petrel_keyspace::OutOfMemory>(())
 //! ```
 
 mod access;
@@ -46,7 +47,7 @@ pub use compact::Compacted;
 pub use counters::{DbStats, Stats};
 pub use database::Cleared;
 pub use effect::{Effect, EffectSink, Removal};
-pub use embed::Update;
+pub use embed::{OutOfMemory, Update};
 pub use entry::{BLOB_MIN, Kind, StrRef, Value, parse_int};
 pub use handle::{Handle, Key};
 pub use hash::{KeyHash, KeyHasher};

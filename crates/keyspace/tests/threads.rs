@@ -135,7 +135,7 @@ fn a_walk_sees_each_lasting_key_once_while_others_come_and_go() {
         let keyspace = keyspace(stripes);
         let mut handle = keyspace.attach();
         for i in 0..LASTING {
-            handle.store(0, format!("lasting:{i}").as_bytes(), Value::Int(1), None);
+            handle.store(0, format!("lasting:{i}").as_bytes(), Value::Int(1), None).unwrap();
         }
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -154,7 +154,7 @@ fn a_walk_sees_each_lasting_key_once_while_others_come_and_go() {
 fn come_and_go(handle: &mut Handle, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
         for i in 0..20_000 {
-            handle.store(0, format!("passing:{i}").as_bytes(), Value::Int(1), None);
+            handle.store(0, format!("passing:{i}").as_bytes(), Value::Int(1), None).unwrap();
         }
         for i in 0..20_000 {
             handle.delete(0, format!("passing:{i}").as_bytes());

@@ -1,0 +1,94 @@
+//! Memory comes back after deletes, and keys whose time has passed go by themselves.
+#![cfg(not(feature = "system-heap"))]
+
+use petrel_keyspace::{Handle, Keyspace, Options, Value};
+use std::time::{Duration, Instant};
+
+const KEYS: usize = 300_000;
+
+fn fill(handle: &mut Handle, expiry: impl Fn(usize) -> Option<i64>) {
+    for i in 0..KEYS {
+        let key = format!("key:{i:012}");
+        handle.store(0, key.as_bytes(), Value::Bytes(&[b'v'; 100]), expiry(i)).unwrap();
+    }
+}
+
+/// Ticks until `done`, or for some seconds in vain.
+fn tick_until(handle: &mut Handle, done: impl Fn(&Handle) -> bool) {
+    let start = Instant::now();
+    while !done(handle) {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            handle.keyspace().heap().stats()
+        );
+        handle.tick(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn memory_comes_back_after_most_keys_were_deleted() {
+    let keyspace = Keyspace::new(&Options { databases: 2, stripes: 1024, seed: 9 });
+    let mut handle = keyspace.attach();
+    fill(&mut handle, |_| None);
+    let tables = keyspace.stats().tables;
+    for i in (0..KEYS).filter(|i| i % 10 != 0) {
+        assert!(handle.delete(0, format!("key:{i:012}").as_bytes()));
+    }
+    assert!(keyspace.stats().tables < tables / 5, "tables shrink with their keys");
+    tick_until(&mut handle, |handle| {
+        let heap = handle.keyspace().heap().stats();
+        (heap.slab_bytes - heap.retained_bytes) * 10 <= heap.live_bytes * 13
+    });
+    for i in (0..KEYS).filter(|i| i % 10 == 0) {
+        let value = handle.load(0, format!("key:{i:012}").as_bytes());
+        assert_eq!(value.as_deref(), Some(&[b'v'; 100][..]));
+    }
+}
+
+#[test]
+fn another_thread_gives_back_what_it_caches() {
+    let keyspace = Keyspace::new(&Options { databases: 1, stripes: 1024, seed: 9 });
+    let mut handle = keyspace.attach();
+    let mut other = keyspace.attach();
+    fill(&mut handle, |_| None);
+    for i in (0..KEYS).filter(|i| i % 10 != 0) {
+        assert!(other.delete(0, format!("key:{i:012}").as_bytes()));
+    }
+    tick_until(&mut handle, |handle| {
+        let heap = handle.keyspace().heap().stats();
+        heap.slab_bytes - heap.retained_bytes < heap.live_bytes * 3 / 2
+    });
+    other.tick(Duration::from_millis(1));
+    assert!(keyspace.heap().stats().cached_bytes < 64 << 10);
+}
+
+#[test]
+fn expired_keys_go_without_being_asked_for() {
+    let keyspace = Keyspace::new(&Options { databases: 2, stripes: 256, seed: 9 });
+    let mut handle = keyspace.attach();
+    let soon = handle.now_ms() + 1;
+    fill(&mut handle, |i| match i % 3 {
+        0 => None,
+        1 => Some(soon),
+        _ => Some(i64::MAX),
+    });
+    std::thread::sleep(Duration::from_millis(2));
+    tick_until(&mut handle, |handle| handle.keyspace().db_stats(0).keys == KEYS as u64 * 2 / 3);
+    let stats = keyspace.db_stats(0);
+    assert_eq!((stats.keys, stats.volatile), (KEYS as u64 * 2 / 3, KEYS as u64 / 3));
+}
+
+#[test]
+fn a_step_ends_when_its_time_is_up() {
+    let keyspace = Keyspace::new(&Options { databases: 1, stripes: 16, seed: 9 });
+    let mut handle = keyspace.attach();
+    handle.set_clock(1);
+    let soon = handle.now_ms() + 1;
+    fill(&mut handle, |_| Some(soon + 3_600_000_000_000));
+    handle.set_clock(i64::MAX);
+    handle.enter();
+    let swept = handle.expire_step(Duration::from_micros(200));
+    handle.exit();
+    assert!(swept.expired > 0 && swept.expired < KEYS / 2, "{swept:?}");
+}
