@@ -41,6 +41,11 @@ pub trait Host {
     /// `client-query-buffer-limit`: bytes that one client may have queued.
     fn query_buffer_limit(&self) -> usize;
 
+    /// `lazyfree-lazy-user-flush`: whether a flush that does not say how frees in the background.
+    fn flushes_in_background(&self) -> bool {
+        false
+    }
+
     /// Frees what an asynchronous flush removed, on a thread that has time for it.
     fn discard(&mut self, cleared: Cleared);
 }

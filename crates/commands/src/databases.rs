@@ -32,7 +32,7 @@ fn flushall(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn flush(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
     let in_background = match ctx.args().len() {
-        1 => false,
+        1 => ctx.host.flushes_in_background(),
         2 if ctx.is(1, "SYNC") => false,
         2 if ctx.is(1, "ASYNC") => true,
         _ => return Err(Fail::SYNTAX),

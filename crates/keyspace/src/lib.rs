@@ -56,5 +56,5 @@ pub use policy::Policy;
 pub use scan::Cursor;
 pub use string::AddError;
 pub use sweep::Swept;
-pub use tick::Ticked;
+pub use tick::{Pace, Ticked};
 pub use transaction::WatchedKey;

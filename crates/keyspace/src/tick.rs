@@ -22,20 +22,39 @@ impl Ticked {
     }
 }
 
+/// How long each part of a tick may take, about; zero leaves it out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pace {
+    /// Removing expired keys.
+    pub expire: Duration,
+    /// Moving entries out of sparse slabs.
+    pub compact: Duration,
+}
+
 impl Handle {
     /// Periodic work: removes expired keys, moves entries out of sparse slabs, and gives back memory that this thread
     /// no longer needs; each of the first two takes at most half of `budget` or so. Every worker calls it about ten
     /// times a second, and may do so more often while it is idle and [`Ticked::is_busy`]. The thread is not in a batch.
     pub fn tick(&mut self, budget: Duration) -> Ticked {
+        self.tick_at(Pace { expire: budget / 2, compact: budget / 2 })
+    }
+
+    /// The same at a pace of the caller's.
+    pub fn tick_at(&mut self, pace: Pace) -> Ticked {
+        let mut ticked = Ticked::default();
         self.refresh_clock();
         self.cache.trim_if_asked();
-        self.enter();
-        let swept = self.expire_step(budget / 2);
-        self.exit();
-        self.enter();
-        let compacted = self.compact_step(budget / 2, FRAGMENTATION_PCT_MIN);
-        self.exit();
+        if !pace.expire.is_zero() {
+            self.enter();
+            ticked.swept = self.expire_step(pace.expire);
+            self.exit();
+        }
+        if !pace.compact.is_zero() {
+            self.enter();
+            ticked.compacted = self.compact_step(pace.compact, FRAGMENTATION_PCT_MIN);
+            self.exit();
+        }
         self.free_retired();
-        Ticked { swept, compacted }
+        ticked
     }
 }

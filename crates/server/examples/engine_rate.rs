@@ -25,12 +25,10 @@ fn main() {
     let rounds: u64 = args.next().unwrap_or(100_000);
 
     let config = Arc::new(SharedConfig::new(Config::default(), None));
-    let server = Server::new(config);
-    let client = Arc::new(Client::new(1, 0, Slot::NOWHERE, 0, Endpoint::Unix, Endpoint::Unix));
+    let server = Server::new(config, Box::new(petrel_server::process::Indifferent));
+    let client = Arc::new(Client::new(1, 0, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix));
     let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
-    let reader = server.config.reader();
-    let mut engine =
-        Engine::new(exec, ServerHost { server, config: reader, client: client.clone() });
+    let mut engine = Engine::new(exec, ServerHost::new(server, client.clone()));
     let mut conn = Conn::new(Slot::NOWHERE, client, Session::new(1, true));
 
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;

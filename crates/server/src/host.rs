@@ -31,9 +31,9 @@ impl ServerHost {
     }
 
     /// The host of a worker that serves nobody yet.
-    pub fn new(server: Arc<Server>, client: Client) -> Self {
+    pub fn new(server: Arc<Server>, client: Arc<Client>) -> Self {
         let config = server.config.reader();
-        ServerHost { server, config, client: Arc::new(client), reconfigured: false }
+        ServerHost { server, config, client, reconfigured: false }
     }
 
     /// Goes by the new values at once, amid a batch; other workers do from their next turn on.
@@ -117,6 +117,10 @@ impl Host for ServerHost {
 
     fn query_buffer_limit(&self) -> usize {
         self.config.client_query_buffer_limit as usize
+    }
+
+    fn flushes_in_background(&self) -> bool {
+        self.config.lazyfree_lazy_user_flush
     }
 
     fn discard(&mut self, cleared: Cleared) {

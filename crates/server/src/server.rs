@@ -384,7 +384,8 @@ fn policy(policy: MaxmemoryPolicy) -> Policy {
         MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
         MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
         MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
-        _ => Policy::NoEviction,
+        MaxmemoryPolicy::AllkeysS3fifo => Policy::AllKeysS3Fifo,
+        MaxmemoryPolicy::Noeviction => Policy::NoEviction,
     }
 }
 

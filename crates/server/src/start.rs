@@ -6,6 +6,7 @@ use crate::server::Server;
 use crate::worker::Worker;
 use petrel_net::{Driver, Epoll, ListenerId, Options, Uring, bind_tcp, bind_unix};
 use std::io;
+use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -83,10 +84,12 @@ fn bind(config: &Config) -> io::Result<(Vec<Arc<OwnedFd>>, Option<SocketFile>)> 
     let (mut listeners, mut socket) = (Vec::new(), None);
     if config.port != 0 {
         for address in config.bind.iter() {
-            match bind_tcp(&address.address, config.port, config.tcp_backlog) {
-                Ok(listener) => listeners.push(Arc::new(listener)),
-                Err(error) if address.optional && is_unavailable(&error) => {}
-                Err(error) => return Err(error),
+            for ip in resolve(&address.address, config.port)? {
+                match bind_tcp(&ip, config.port, config.tcp_backlog) {
+                    Ok(listener) => listeners.push(Arc::new(listener)),
+                    Err(error) if address.optional && is_unavailable(&error) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
@@ -100,6 +103,26 @@ fn bind(config: &Config) -> io::Result<(Vec<Arc<OwnedFd>>, Option<SocketFile>)> 
         return Err(io::Error::other("nothing to listen on: set port, bind or unixsocket"));
     }
     Ok((listeners, socket))
+}
+
+/// The IP addresses of an address as it was configured: one itself, `*`, `::*`, or the name of a host.
+fn resolve(address: &str, port: u16) -> io::Result<Vec<String>> {
+    match address {
+        "*" => return Ok(vec!["0.0.0.0".into()]),
+        "::*" => return Ok(vec!["::".into()]),
+        _ => {}
+    }
+    let bare = address.trim_matches(['[', ']']);
+    if bare.parse::<std::net::IpAddr>().is_ok() {
+        return Ok(vec![bare.into()]);
+    }
+    let found = (bare, port).to_socket_addrs().map_err(|error| {
+        let text = format!("cannot listen on {address}, port {port}: {error}");
+        io::Error::new(error.kind(), text)
+    })?;
+    let mut ips: Vec<String> = found.map(|found| found.ip().to_string()).collect();
+    ips.dedup();
+    Ok(ips)
 }
 
 /// Whether an address is one that this machine does not have, which an optional address may be.

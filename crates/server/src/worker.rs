@@ -13,6 +13,7 @@ use crate::server::Server;
 use crate::timers::Timers;
 use crate::traffic::{self, Traffic};
 use petrel_commands::{Executor, Session};
+use petrel_keyspace::Pace;
 use petrel_net::{
     Close, Driver, Endpoint, Event, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
 };
@@ -22,8 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Milliseconds between two rounds of upkeep.
-const UPKEEP_MS: i64 = 100;
+/// Milliseconds between two samples of the rates, and two looks at what all clients hold.
+const SUPERVISION_MS: i64 = 100;
 
 /// Milliseconds after which the peaks of the connections' buffers are halved.
 const PEAKS_MS: i64 = 4000;
@@ -31,8 +32,8 @@ const PEAKS_MS: i64 = 4000;
 /// Less output than this is taken for written by the next poll.
 const TAKEN_AT_ONCE: u64 = 16 * 1024;
 
-/// Time that one round of upkeep may take.
-const UPKEEP_BUDGET: Duration = Duration::from_millis(2);
+/// The share of its time that a worker spends on each part of the keyspace's upkeep, at most: one in so many.
+const UPKEEP_SHARE: u32 = 100;
 
 /// A connection whose unfinished command needs at least so much more is read into its own allocation.
 pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
@@ -51,6 +52,7 @@ pub struct Worker<D: Driver> {
     unsettled: Vec<Slot>,
     timers: Timers,
     upkeep_at: i64,
+    supervision_at: i64,
 }
 
 impl<D: Driver> Worker<D> {
@@ -62,7 +64,7 @@ impl<D: Driver> Worker<D> {
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         Worker {
             driver,
-            engine: Engine::new(exec, ServerHost::new(server, nobody)),
+            engine: Engine::new(exec, ServerHost::new(server, Arc::new(nobody))),
             index,
             conns: Vec::new(),
             ready: Vec::new(),
@@ -70,6 +72,7 @@ impl<D: Driver> Worker<D> {
             unsettled: Vec::new(),
             timers: Timers::default(),
             upkeep_at: 0,
+            supervision_at: 0,
         }
     }
 
@@ -124,7 +127,7 @@ impl<D: Driver> Worker<D> {
         if !self.paused.is_empty() {
             next = next.min(self.engine.host.server.pause.until_ms());
         }
-        Some(Duration::from_millis((next - now).clamp(0, UPKEEP_MS) as u64))
+        Some(Duration::from_millis((next - now).clamp(0, 1000) as u64))
     }
 
     fn handle(&mut self, event: Event) {
@@ -401,22 +404,32 @@ impl<D: Driver> Worker<D> {
 
     fn upkeep(&mut self) {
         let now = self.engine.exec.ks.now_ms();
-        self.upkeep_at = now + UPKEEP_MS;
-        let server = &self.engine.host.server;
-        if self.index == 0 {
-            server.supervise(&self.engine.host.config, now);
-        }
-        if now / PEAKS_MS != (now - UPKEEP_MS) / PEAKS_MS {
+        let interval = 1000 / i64::from(self.engine.host.config.hz);
+        let pace = self.pace(Duration::from_millis(interval as u64));
+        self.engine.exec.ks.tick_at(pace);
+        if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();
         }
-        if server.active_expire.load(Relaxed) {
-            self.engine.exec.ks.tick(UPKEEP_BUDGET);
+        self.upkeep_at = now + interval;
+        if self.index == 0 && now >= self.supervision_at {
+            self.supervision_at = now + SUPERVISION_MS;
+            self.engine.host.server.supervise(&self.engine.host.config, now);
         }
         self.engine.exec.begin();
         while let Some(slot) = self.timers.due(now) {
             self.check_timers(slot, now);
         }
         self.engine.exec.end();
+    }
+
+    /// How much of the time between two rounds of upkeep the keyspace gets.
+    fn pace(&self, interval: Duration) -> Pace {
+        let (host, share) = (&self.engine.host, interval / UPKEEP_SHARE);
+        let expires = host.server.active_expire.load(Relaxed);
+        Pace {
+            expire: if expires { share * host.config.active_expire_effort } else { Duration::ZERO },
+            compact: if host.config.activedefrag { share } else { Duration::ZERO },
+        }
     }
 
     fn check_timers(&mut self, slot: Slot, now: i64) {

@@ -120,79 +120,16 @@ Keyspace {
         "What gives way at maxmemory: any key, a key that expires, or the write itself";
     maxmemory_samples: u32 = "maxmemory-samples", Number { min: 1, max: 64 }, "5", Runtime,
         "Keys compared for each eviction by a sampled policy; more is more exact and slower";
-    maxmemory_eviction_tenacity: u32 = "maxmemory-eviction-tenacity",
-        Number { min: 0, max: 100 }, "10", Runtime,
-        "How long a command may be delayed by evictions: 0 least, 10 balanced, 100 until below the limit";
     lfu_log_factor: u32 = "lfu-log-factor", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "How much harder an LFU counter is to raise as it grows";
     lfu_decay_time: u32 = "lfu-decay-time", Number { min: 0, max: I32_MAX }, "1", Runtime,
         "Minutes without use after which an LFU counter drops; 0 never";
     active_expire_effort: u32 = "active-expire-effort", Number { min: 1, max: 10 }, "1", Runtime,
         "Work put into finding expired keys that nobody reads: 1 least, 10 most";
-    lazyfree_lazy_eviction: bool = "lazyfree-lazy-eviction", YesNo, "yes", Runtime,
-        "Free evicted values in the background";
-    lazyfree_lazy_expire: bool = "lazyfree-lazy-expire", YesNo, "yes", Runtime,
-        "Free expired values in the background";
-    lazyfree_lazy_server_del: bool = "lazyfree-lazy-server-del", YesNo, "yes", Runtime,
-        "Free in the background what a command overwrites";
-    lazyfree_lazy_user_del: bool = "lazyfree-lazy-user-del", YesNo, "yes", Runtime,
-        "Let DEL free in the background, as UNLINK does";
     lazyfree_lazy_user_flush: bool = "lazyfree-lazy-user-flush", YesNo, "yes", Runtime,
         "Let FLUSHDB and FLUSHALL free in the background unless they say SYNC";
     activedefrag: bool = "activedefrag", YesNo, "yes", Runtime,
         "Move values together so that memory freed inside pages returns to the system";
-    active_defrag_ignore_bytes: u64 = "active-defrag-ignore-bytes",
-        Memory { min: 1, max: i64::MAX as u64 }, "100mb", Runtime,
-        "Waste below which nothing is moved";
-    active_defrag_threshold_lower: u32 = "active-defrag-threshold-lower",
-        Number { min: 0, max: 1000 }, "10", Runtime,
-        "Waste in percent of live data at which moving starts";
-    active_defrag_threshold_upper: u32 = "active-defrag-threshold-upper",
-        Number { min: 0, max: 1000 }, "100", Runtime,
-        "Waste in percent of live data at which moving is fastest";
-    active_defrag_cycle_min: u32 = "active-defrag-cycle-min",
-        Number { min: 1, max: 99 }, "1", Runtime,
-        "Percent of a thread's time for moving, at the lower threshold";
-    active_defrag_cycle_max: u32 = "active-defrag-cycle-max",
-        Number { min: 1, max: 99 }, "25", Runtime,
-        "Percent of a thread's time for moving, at the upper threshold";
-}
-Encodings {
-    hash_max_listpack_entries: u64 = "hash-max-listpack-entries" aka "hash-max-ziplist-entries",
-        Number { min: 0, max: i64::MAX }, "512", Runtime,
-        "Fields up to which a hash stays compact";
-    hash_max_listpack_value: u64 = "hash-max-listpack-value" aka "hash-max-ziplist-value",
-        Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
-        "Bytes of a field or value up to which a hash stays compact";
-    list_max_listpack_size: i32 = "list-max-listpack-size" aka "list-max-ziplist-size",
-        Number { min: i32::MIN as i64, max: I32_MAX }, "-2", Runtime,
-        "Size of a list node: a count of elements, or -1 to -5 for 4, 8, 16, 32, 64 kB";
-    list_compress_depth: u32 = "list-compress-depth", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Nodes at each end of a list left plain; 0 compresses none";
-    set_max_intset_entries: u64 = "set-max-intset-entries",
-        Number { min: 0, max: i64::MAX }, "512", Runtime,
-        "Members up to which a set of integers stays a sorted array";
-    set_max_listpack_entries: u64 = "set-max-listpack-entries",
-        Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Members up to which a set stays compact";
-    set_max_listpack_value: u64 = "set-max-listpack-value",
-        Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
-        "Bytes of a member up to which a set stays compact";
-    zset_max_listpack_entries: u64 = "zset-max-listpack-entries" aka "zset-max-ziplist-entries",
-        Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Members up to which a sorted set stays compact";
-    zset_max_listpack_value: u64 = "zset-max-listpack-value" aka "zset-max-ziplist-value",
-        Memory { min: 0, max: i64::MAX as u64 }, "64", Runtime,
-        "Bytes of a member up to which a sorted set stays compact";
-    stream_node_max_bytes: u64 = "stream-node-max-bytes",
-        Memory { min: 0, max: i64::MAX as u64 }, "4096", Runtime,
-        "Bytes of a stream node; 0 is no limit";
-    stream_node_max_entries: u64 = "stream-node-max-entries",
-        Number { min: 0, max: i64::MAX }, "100", Runtime,
-        "Entries of a stream node; 0 is no limit";
-    hll_sparse_max_bytes: u64 = "hll-sparse-max-bytes",
-        Memory { min: 0, max: i64::MAX as u64 }, "3000", Runtime,
-        "Bytes up to which a HyperLogLog stays sparse";
 }
 Observability {
     loglevel: LogLevel = "loglevel", OneOf(LogLevel::NAMES), "notice", Runtime,
@@ -228,9 +165,7 @@ Process {
         Template, "{title} {listen-addr} {server-mode}", Runtime,
         "Title in process listings; also knows {port} {tls-port} {unixsocket} {config-file}";
     hz: u32 = "hz", Clamped { min: 1, max: 500 }, "10", Runtime,
-        "Rounds of background work per second";
-    dynamic_hz: bool = "dynamic-hz", YesNo, "yes", Runtime,
-        "Do background work more often while many clients are connected";
+        "Rounds of background work per second; each takes at most a fiftieth of the time between two";
 }
 Compatibility {
     save: SavePoints = "save", List("\"\""), "", Runtime,
@@ -238,8 +173,6 @@ Compatibility {
     appendonly: bool = "appendonly",
         OnlyNo("data is kept in memory only in this version of Petrel, appendonly must be 'no'"), "no", Runtime,
         "An append-only file is not in this version; it can only be no";
-    always_show_logo: bool = "always-show-logo", YesNo, "no", AtStart,
-        "Accepted and ignored; Petrel draws no logo";
 }
 }
 

@@ -49,8 +49,6 @@ pub enum Group {
     Clients,
     /// Memory, eviction, expiry, freeing.
     Keyspace,
-    /// When small collections change their form.
-    Encodings,
     /// Log, slow log, latency.
     Observability,
     /// The process and its background work.
@@ -61,13 +59,12 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Network,
         Self::Security,
         Self::Threads,
         Self::Clients,
         Self::Keyspace,
-        Self::Encodings,
         Self::Observability,
         Self::Process,
         Self::Compatibility,
@@ -81,7 +78,6 @@ impl Group {
             Self::Threads => "Threads and event loops",
             Self::Clients => "Clients",
             Self::Keyspace => "Memory and keys",
-            Self::Encodings => "Encodings of collections",
             Self::Observability => "Log and latency",
             Self::Process => "Process",
             Self::Compatibility => "Compatibility with Redis",

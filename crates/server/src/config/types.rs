@@ -64,8 +64,6 @@ choice! {
         AllkeysRandom = "allkeys-random",
         /// Evict nothing; writes that need memory fail.
         Noeviction = "noeviction",
-        /// Evict by SIEVE: a hand passes over the keys and takes those not read since it came by.
-        AllkeysSieve = "allkeys-sieve",
         /// Evict by S3-FIFO: a small queue for newcomers, a main queue for keys read again.
         AllkeysS3fifo = "allkeys-s3fifo",
     }
