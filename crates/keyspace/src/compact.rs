@@ -86,6 +86,7 @@ impl Handle {
             state.round = Some(round);
         } else {
             round.evacuation.end();
+            keyspace.heap.purge();
             state.last = Some((Instant::now(), waste(&keyspace.heap.stats())));
         }
         Compacted { moved, unfinished }

@@ -474,11 +474,12 @@ impl Entry {
 
     /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind it.
     pub fn footprint(self) -> usize {
-        let blob = match self.value() {
-            StrRef::Blob(b) => b.len(),
-            _ => 0,
-        };
-        usable(self.size()) + blob
+        let block = usable(self.size());
+        match self.kind() {
+            // SAFETY: a blob entry holds an initialised, aligned `Bytes`.
+            Kind::Blob => block + unsafe { (*self.blob_ptr()).len() },
+            _ => block,
+        }
     }
 
     fn size(self) -> usize {

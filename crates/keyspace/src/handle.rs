@@ -352,7 +352,7 @@ impl Handle {
 
     #[inline]
     fn free_graves(&mut self) {
-        for grave in self.graves.drain(..) {
+        while let Some(grave) = self.graves.pop() {
             match grave {
                 Grave::Whole(entry) => entry.release(&mut self.cache),
                 Grave::Hollow(entry) => entry.release_hollow(&mut self.cache),

@@ -96,8 +96,8 @@ fn without_candidates_a_write_is_refused() {
         let evicts = policy != Policy::NoEviction;
         // The search for a single candidate may take several commands, which are let through.
         for _ in 0..if evicts { 1_000 } else { 1 } {
-            let fits = set(&mut handle, 0, "key:0", 0, None);
-            assert!(fits == evicts || keyspace.db_stats(3).keys == 0);
+            let fits = set(&mut handle, 0, "key:0", 100, None);
+            assert!(fits == evicts || keyspace.db_stats(3).keys == 0, "{policy:?}");
         }
         assert_eq!(keyspace.db_stats(3).keys, u64::from(!evicts));
         keyspace.set_memory_limit(0, policy);
