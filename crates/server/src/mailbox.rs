@@ -14,6 +14,8 @@ pub enum Message {
         listener: ListenerId,
         /// The connection.
         socket: OwnedFd,
+        /// Its number.
+        id: u64,
     },
     /// Close this connection.
     Kill {

@@ -1,7 +1,7 @@
 //! What workers count of their traffic, and the rates that follow from it.
 
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// One worker's figures, on cache lines of their own: it alone writes them, once per turn.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub struct Traffic {
     pub writes: AtomicU64,
     /// Bytes that its connections hold in buffers: unfinished input, queued commands, unsent output.
     pub buffered: AtomicI64,
+    /// Connections that `CLIENT PAUSE` holds back.
+    pub paused: AtomicUsize,
     /// Connections that watch keys.
     pub watchers: AtomicI64,
     /// Keys watched, once for each connection that watches them.

@@ -216,7 +216,7 @@ impl<D: Driver> Worker<D> {
     /// Receives the rest of a large command straight into the connection's own buffer.
     fn read_on(&mut self, conn: &mut Conn, needed: usize) {
         let have = conn.input_len();
-        if have > self.engine.host.config.client_query_buffer_limit as usize {
+        if have.max(needed) > self.engine.host.config.client_query_buffer_limit as usize {
             self.engine.host.server.figures.input_limit_closed.fetch_add(1, Relaxed);
             tracing::warn!("client {} closed: its query buffer exceeds the limit", conn.client.id);
             conn.doomed = true;
@@ -238,7 +238,12 @@ impl<D: Driver> Worker<D> {
             conn.listed = true;
             conn.client.set(Flag::Paused, paused);
             self.driver.pause_reading(conn.slot);
-            if paused { self.paused.push(conn.slot) } else { self.ready.push(conn.slot) }
+            if paused {
+                self.paused.push(conn.slot)
+            } else {
+                self.ready.push(conn.slot)
+            }
+            self.traffic().paused.store(self.paused.len(), Relaxed);
         }
     }
 
@@ -248,6 +253,7 @@ impl<D: Driver> Worker<D> {
             && self.engine.host.server.pause.active(self.engine.exec.ks.now_ms()).is_none()
         {
             self.ready.append(&mut self.paused);
+            self.traffic().paused.store(0, Relaxed);
         }
         for slot in std::mem::take(&mut self.ready) {
             let Some(mut conn) = self.take(slot) else { continue };
@@ -268,17 +274,19 @@ impl<D: Driver> Worker<D> {
             server.figures.refused.fetch_add(1, Relaxed);
             return refuse(&socket, b"-ERR max number of clients reached\r\n");
         }
+        // In the order of the connections, whoever serves them.
+        let id = server.next_client_id();
         let worker = server.least_loaded();
         server.workers[worker].load.fetch_add(1, Relaxed);
         if worker == self.index {
-            self.adopt(socket);
+            self.adopt(socket, id);
         } else {
-            server.tell(worker, Message::Adopt { listener, socket });
+            server.tell(worker, Message::Adopt { listener, socket, id });
         }
     }
 
     /// Takes a connection over; it is counted in this worker's load already.
-    fn adopt(&mut self, socket: OwnedFd) {
+    fn adopt(&mut self, socket: OwnedFd, id: u64) {
         let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
         let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
         let server = self.engine.host.server.clone();
@@ -301,7 +309,6 @@ impl<D: Driver> Worker<D> {
                 return;
             }
         };
-        let id = server.next_client_id();
         let authenticated = !self.engine.host.config.requirepass.is_set();
         let client =
             Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
@@ -388,7 +395,7 @@ impl<D: Driver> Worker<D> {
 
     fn obey(&mut self, message: Message) {
         match message {
-            Message::Adopt { socket, .. } => self.adopt(socket),
+            Message::Adopt { socket, id, .. } => self.adopt(socket, id),
             Message::Kill { slot } => {
                 self.engine.exec.begin();
                 self.kill(slot);
@@ -441,9 +448,10 @@ impl<D: Driver> Worker<D> {
         self.check_output(&mut conn);
         let timeout = self.engine.host.config.timeout;
         let idle = self.seconds().saturating_sub(conn.client.active_at.load(Relaxed));
-        conn.doomed |= timeout > 0 && idle >= timeout;
+        // Both times are rounded down to seconds, so one more has to pass.
+        conn.doomed |= timeout > 0 && idle > timeout;
         if timeout > 0 && !conn.doomed {
-            self.timers.set(now + i64::from(timeout - idle) * 1000, slot);
+            self.timers.set(now + i64::from(timeout - idle + 1) * 1000, slot);
         }
         self.settle(conn);
     }

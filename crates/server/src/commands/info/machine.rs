@@ -72,7 +72,8 @@ pub fn clients(report: &mut Report<'_>) {
     report.field("client_recent_max_input_buffer", input.unwrap_or(0));
     let output = most(|traffic| traffic.output_peak.load(Relaxed));
     report.field("client_recent_max_output_buffer", output.unwrap_or(0));
-    report.zeros(&["blocked_clients", "tracking_clients", "pubsub_clients"]);
+    report.field("blocked_clients", sum(|traffic| traffic.paused.load(Relaxed) as i64));
+    report.zeros(&["tracking_clients", "pubsub_clients"]);
     report.field("watching_clients", sum(|traffic| traffic.watchers.load(Relaxed)));
     report.field("clients_in_timeout_table", 0);
     report.field("total_watched_keys", sum(|traffic| traffic.watched.load(Relaxed)));

@@ -1,0 +1,161 @@
+//! CLIENT, AUTH, and the other commands about connections.
+
+use crate::harness::*;
+use std::time::{Duration, Instant};
+
+with_each_backend!(
+    list_shows_and_filters,
+    kill_closes_connections_of_any_worker,
+    pause_holds_commands_back,
+    reply_mutes_a_connection,
+    auth_admits,
+    tcp_connections_have_addresses,
+);
+
+/// The value of a field in a line of `CLIENT LIST`.
+fn field<'a>(line: &'a str, name: &str) -> &'a str {
+    let found = line.split(' ').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    found.unwrap_or_else(|| panic!("{name} in {line}"))
+}
+
+fn list_shows_and_filters(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut one = server.connect();
+    let mut two = server.connect();
+    one.text(&["CLIENT", "SETNAME", "one"]);
+    one.text(&["CLIENT", "SETINFO", "LIB-NAME", "lib"]);
+    one.text(&["CLIENT", "NO-EVICT", "on"]);
+    two.text(&["SELECT", "3"]);
+    two.text(&["MULTI"]);
+    two.text(&["SET", "a", "b"]);
+    let list = one.text(&["CLIENT", "LIST"]);
+    let lines: Vec<&str> = list.lines().filter(|line| field(line, "cmd") != "NULL").collect();
+    assert_eq!(lines.len(), 2, "{list}");
+    let expected = [
+        ("name", "one"),
+        ("flags", "Ue"),
+        ("db", "0"),
+        ("multi", "-1"),
+        ("cmd", "client|list"),
+        ("lib-name", "lib"),
+        ("user", "default"),
+        ("resp", "2"),
+        ("tot-cmds", "3"),
+        ("idle", "0"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(field(lines[0], name), value, "{name} in {}", lines[0]);
+    }
+    for (name, value) in [("flags", "xU"), ("db", "3"), ("multi", "1"), ("cmd", "set")] {
+        assert_eq!(field(lines[1], name), value, "{name} in {}", lines[1]);
+    }
+    let workers: Vec<&str> = lines.iter().map(|line| field(line, "io-thread")).collect();
+    assert_ne!(workers[0], workers[1], "connections are shared out");
+    let id = field(lines[1], "id");
+    let mut count = |filter: &[&str]| {
+        let args = [&["CLIENT", "LIST"], filter].concat();
+        one.text(&args).lines().filter(|line| field(line, "cmd") != "NULL").count()
+    };
+    for (filter, expected) in [
+        (&["ID", id][..], 1),
+        (&["ID", id, id, "999"], 1),
+        (&["NOT-ID", id], 1),
+        (&["NAME", "one"], 1),
+        (&["NOT-NAME", "one"], 1),
+        (&["DB", "3"], 1),
+        (&["FLAGS", "x"], 1),
+        (&["FLAGS", "U"], 2),
+        (&["TYPE", "normal"], 2),
+        (&["TYPE", "replica"], 0),
+        (&["USER", "default"], 2),
+        (&["SKIPME", "yes"], 1),
+        (&["LIB-NAME", "lib", "FLAGS", "e"], 1),
+        (&["MAXAGE", "1000"], 0),
+    ] {
+        assert_eq!(count(filter), expected, "{filter:?}");
+    }
+}
+
+fn kill_closes_connections_of_any_worker(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut killer = server.connect();
+    let mut others: Vec<Client> = (0..6).map(|_| server.connect()).collect();
+    let ids: Vec<String> = others.iter_mut().map(|client| client.text(&["CLIENT", "ID"])).collect();
+    assert_eq!(killer.text(&["CLIENT", "KILL", "ID", &ids[0], &ids[1]]), "2");
+    assert!(others[0].receive().is_none() && others[1].receive().is_none());
+    assert_eq!(others[2].text(&["PING"]), "PONG");
+    assert_eq!(killer.text(&["CLIENT", "KILL", "ID", &ids[0]]), "0");
+    assert_eq!(killer.text(&["CLIENT", "KILL", "1.2.3.4:5"]), "ERR No such client");
+    assert_eq!(killer.text(&["CLIENT", "KILL", "TYPE", "normal"]), "4");
+    assert!(others[2..].iter_mut().all(|client| client.receive().is_none()));
+    killer.send_bytes(b"CLIENT KILL TYPE normal SKIPME no\r\nPING\r\n");
+    assert_eq!(killer.read_to_end(), ":1\r\n", "it kills itself once it has answered");
+    eventually("all are gone", || server.info("connected_clients") == 1);
+}
+
+fn pause_holds_commands_back(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut pauser = server.connect();
+    let mut others: Vec<Client> = (0..2).map(|_| server.connect()).collect();
+    assert_eq!(pauser.text(&["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
+    for other in &mut others {
+        assert_eq!(other.text(&["GET", "k"]), "nil");
+        other.send(&["INCR", "k"]);
+        assert!(other.is_silent(Duration::from_millis(30)));
+    }
+    eventually("both wait", || server.info("blocked_clients") == 2);
+    assert_eq!(pauser.text(&["CLIENT", "UNPAUSE"]), "OK");
+    let sums: Vec<_> = others.iter_mut().map(|other| show(&other.receive().unwrap())).collect();
+    assert!(sums.contains(&"1".into()) && sums.contains(&"2".into()));
+    assert_eq!(server.info("blocked_clients"), 0);
+
+    assert_eq!(pauser.text(&["CLIENT", "PAUSE", "150"]), "OK");
+    let start = Instant::now();
+    assert_eq!(others[0].text(&["GET", "k"]), "2");
+    assert!(start.elapsed() >= Duration::from_millis(100), "reads wait too");
+}
+
+fn reply_mutes_a_connection(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    client.send_bytes(
+        b"CLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY SKIP\r\nNOSUCH\r\nCLIENT REPLY ON\r\nPING\r\n\
+          CLIENT REPLY SKIP\r\nECHO no\r\nECHO yes\r\nQUIT\r\n",
+    );
+    assert_eq!(client.read_to_end(), "+OK\r\n+PONG\r\n$3\r\nyes\r\n+OK\r\n");
+}
+
+fn auth_admits(backend: &str) {
+    let server = Server::start(backend, &["--requirepass", "secret"]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["GET", "k"]), "NOAUTH Authentication required.");
+    assert!(client.text(&["HELLO", "3"]).starts_with("NOAUTH HELLO must be called"));
+    assert!(client.text(&["AUTH", "wrong"]).starts_with("WRONGPASS"));
+    assert!(client.text(&["AUTH", "someone", "secret"]).starts_with("WRONGPASS"));
+    assert_eq!(client.text(&["AUTH", "secret"]), "OK");
+    assert_eq!(client.text(&["GET", "k"]), "nil");
+    assert_eq!(client.text(&["RESET"]), "RESET");
+    assert!(client.text(&["GET", "k"]).starts_with("NOAUTH"));
+    assert!(client.text(&["HELLO", "3", "AUTH", "default", "secret"]).contains("proto:3"));
+    assert!(client.text(&["INFO", "stats"]).contains("acl_access_denied_auth:2\r\n"));
+    // A pipeline that begins with its password needs no second round.
+    let mut quick = server.connect();
+    quick.send_bytes(b"AUTH secret\r\nPING\r\nQUIT\r\n");
+    assert_eq!(quick.read_to_end(), "+OK\r\n+PONG\r\n+OK\r\n");
+}
+
+fn tcp_connections_have_addresses(backend: &str) {
+    let port = free_port();
+    let server = Server::start(backend, &["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    let mut client = Client::tcp(port);
+    let line = client.text(&["CLIENT", "INFO"]);
+    assert_eq!(field(&line, "laddr"), format!("127.0.0.1:{port}"));
+    assert!(field(&line, "addr").starts_with("127.0.0.1:"));
+    assert_eq!(field(&line, "flags"), "N");
+    let address = field(&line, "addr").to_string();
+    let mut other = server.connect();
+    assert_eq!(field(&other.text(&["CLIENT", "INFO"]), "addr"), "s:0");
+    assert_eq!(other.text(&["CLIENT", "LIST", "IP", "127.0.0.1"]).lines().count(), 1);
+    assert_eq!(other.text(&["CLIENT", "KILL", &address]), "OK");
+    assert!(client.receive().is_none());
+}

@@ -1,0 +1,108 @@
+//! Configuration files, CONFIG, and what changes at run time.
+
+use crate::harness::*;
+
+#[test]
+fn a_file_is_read_rewritten_and_read_again() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("petrel.conf"), "# mine\nmaxmemory 10mb\nslowlog-max-len 5\n")
+        .unwrap();
+    let mut server = Server::start_in(scratch, "epoll", &["petrel.conf", "--hz", "20"]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["CONFIG", "GET", "maxmemory", "hz"]), "[maxmemory 10485760 hz 20]");
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory", "20mb", "timeout", "7"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "REWRITE"]), "OK");
+    let text = std::fs::read_to_string(server.scratch.path("petrel.conf")).unwrap();
+    assert!(text.starts_with("# mine\nmaxmemory 20mb\nslowlog-max-len 5\n"), "{text}");
+    assert!(text.contains("\ntimeout 7\n") && text.contains("\nhz 20\n"), "{text}");
+    client.send(&["SHUTDOWN"]);
+    assert_eq!(server.exit_code(), Some(0));
+
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("petrel.conf"), text).unwrap();
+    let server = Server::start_in(scratch, "epoll", &["petrel.conf"]);
+    let shown = server.connect().text(&["CONFIG", "GET", "timeout", "maxmemory"]);
+    assert_eq!(shown, "[timeout 7 maxmemory 20971520]");
+}
+
+#[test]
+fn get_answers_a_map_in_resp3() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    client.call(&["HELLO", "3"]);
+    assert_eq!(client.text(&["CONFIG", "GET", "maxclients", "nosuch"]), "{maxclients:10000}");
+    assert_eq!(client.text(&["CONFIG", "GET", "nosuch"]), "{}");
+}
+
+#[test]
+fn set_changes_all_or_nothing() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    let refused = client.text(&["CONFIG", "SET", "timeout", "9", "port", "1"]);
+    assert!(refused.contains("can't set immutable config"), "{refused}");
+    assert!(client.text(&["CONFIG", "SET", "dir", "/"]).contains("can't set protected config"));
+    assert_eq!(client.text(&["CONFIG", "SET", "timeout", "9", "hz"]), "ERR syntax error");
+    assert_eq!(client.text(&["CONFIG", "GET", "timeout"]), "[timeout 0]");
+    let refused = client.text(&["CONFIG", "SET", "timeout", "9", "maxclients", "4000000000"]);
+    assert!(refused.contains("The operating system is not able"), "{refused}");
+    assert_eq!(
+        client.text(&["CONFIG", "GET", "timeout", "maxclients"]),
+        "[timeout 0 maxclients 10000]"
+    );
+    assert_eq!(
+        client.text(&["CONFIG", "REWRITE"]),
+        "ERR The server is running without a config file"
+    );
+}
+
+#[test]
+fn the_log_level_changes_at_run_time() {
+    let server = Server::start("epoll", &["--logfile", "log", "--enable-debug-command", "local"]);
+    let mut client = server.connect();
+    let log = || std::fs::read_to_string(server.scratch.path("log")).unwrap_or_default();
+    assert_eq!(client.text(&["DEBUG", "LOG", "first"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "SET", "loglevel", "nothing"]), "OK");
+    assert_eq!(client.text(&["DEBUG", "LOG", "second"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "SET", "loglevel", "notice"]), "OK");
+    // A log that was moved away is begun anew.
+    std::fs::rename(server.scratch.path("log"), server.scratch.path("old")).unwrap();
+    assert_eq!(client.text(&["DEBUG", "LOG", "third"]), "OK");
+    let old = std::fs::read_to_string(server.scratch.path("old")).unwrap();
+    assert!(old.contains("first") && !old.contains("second"), "{old}");
+    assert!(log().contains("third"), "{}", log());
+}
+
+#[test]
+fn a_new_password_holds_for_new_connections() {
+    let server = Server::start("epoll", &[]);
+    let mut old = server.connect();
+    old.send_bytes(
+        &[encode(&[b"CONFIG", b"SET", b"requirepass", b"pw"]), encode(&[b"AUTH", b"x"])].concat(),
+    );
+    assert_eq!(show(&old.receive().unwrap()), "OK");
+    assert!(show(&old.receive().unwrap()).starts_with("WRONGPASS"));
+    assert_eq!(old.text(&["PING"]), "PONG");
+    let mut new = server.connect();
+    eventually("the other worker knows", || {
+        new = server.connect();
+        new.text(&["PING"]).starts_with("NOAUTH")
+    });
+    assert_eq!(old.text(&["CONFIG", "SET", "requirepass", ""]), "OK");
+    eventually("the password is gone", || new.text(&["PING"]) == "PONG");
+}
+
+#[test]
+fn statistics_are_reset() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    client.text(&["GET", "nosuch"]);
+    client.text(&["NOSUCH"]);
+    assert!(server.info("keyspace_misses") == 1 && server.info("total_error_replies") == 1);
+    assert!(server.info("total_net_input_bytes") > 20);
+    assert_eq!(client.text(&["CONFIG", "RESETSTAT"]), "OK");
+    for field in ["keyspace_misses", "total_error_replies", "rejected_connections"] {
+        assert_eq!(server.info(field), 0, "{field}");
+    }
+    assert!(server.info("total_commands_processed") < 6);
+    assert!(!client.text(&["INFO", "commandstats"]).contains("cmdstat_get"));
+}

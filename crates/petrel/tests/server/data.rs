@@ -1,0 +1,91 @@
+//! Keys over sockets: transactions, expiry, several databases, what INFO says of them.
+
+use crate::harness::*;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+with_each_backend!(
+    transactions_are_whole,
+    keys_expire_to_the_millisecond,
+    watches_of_closed_connections_are_forgotten,
+);
+
+fn transactions_are_whole(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut one = server.connect();
+    let mut two = server.connect();
+    one.send_bytes(b"MULTI\r\nSET a 1\r\nINCR a\r\nINCR b\r\nEXEC\r\n");
+    let replies: Vec<String> = (0..5).map(|_| show(&one.receive().unwrap())).collect();
+    assert_eq!(replies, ["OK", "QUEUED", "QUEUED", "QUEUED", "[OK 2 1]"]);
+
+    one.text(&["WATCH", "a"]);
+    one.text(&["MULTI"]);
+    one.text(&["INCR", "b"]);
+    assert_eq!(two.text(&["SET", "a", "3"]), "OK");
+    assert_eq!(one.text(&["EXEC"]), "nil");
+    assert_eq!(two.text(&["GET", "b"]), "1");
+
+    one.text(&["MULTI"]);
+    one.text(&["NOSUCH"]);
+    assert!(one.text(&["EXEC"]).starts_with("EXECABORT"));
+    one.send_bytes(b"MULTI\r\nINCR a\r\n");
+    drop(one);
+    assert_eq!(two.text(&["GET", "a"]), "3");
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
+}
+
+fn keys_expire_to_the_millisecond(backend: &str) {
+    let server = Server::start(backend, &["--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    assert_eq!(client.text(&["SET", "k", "v", "PX", "120"]), "OK");
+    let expiry: i64 = client.text(&["PEXPIRETIME", "k"]).parse().unwrap();
+    loop {
+        let before = now_ms();
+        let reply = client.text(&["GET", "k"]);
+        let after = now_ms();
+        if reply == "nil" {
+            assert!(after >= expiry, "gone {} ms early", expiry - after);
+            break;
+        }
+        assert!(before < expiry, "alive {} ms late", before - expiry);
+    }
+    client.text(&["SET", "unread", "v", "PX", "20"]);
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(client.text(&["DBSIZE"]), "1", "nobody looks for it");
+    client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
+    eventually("it is found", || client.text(&["DBSIZE"]) == "0");
+    assert_eq!(server.info("expired_keys"), 2);
+}
+
+fn watches_of_closed_connections_are_forgotten(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    client.text(&["WATCH", "a", "b"]);
+    assert_eq!((server.info("watching_clients"), server.info("total_watched_keys")), (1, 2));
+    drop(client);
+    eventually("nobody watches", || server.info("watching_clients") == 0);
+    assert_eq!(server.info("total_watched_keys"), 0);
+}
+
+#[test]
+fn info_describes_the_databases() {
+    let server = Server::start("epoll", &["--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.text(&["SELECT", "2"]);
+    assert_eq!(client.text(&["DEBUG", "POPULATE", "1000", "p", "50"]), "OK");
+    client.text(&["SET", "v", "1", "EX", "1000"]);
+    let text = client.text(&["INFO", "keyspace"]);
+    let line = text.lines().find(|line| line.starts_with("db2:")).unwrap();
+    assert!(line.starts_with("db2:keys=1001,expires=1,avg_ttl="), "{line}");
+    assert!(!text.contains("db0:"), "{text}");
+    assert!(server.info("used_memory") > 50_000);
+    let digest = client.text(&["DEBUG", "DIGEST"]);
+    client.text(&["SET", "p:0", "other"]);
+    assert_ne!(client.text(&["DEBUG", "DIGEST"]), digest);
+    assert_eq!(client.text(&["MEMORY", "PURGE"]), "OK");
+    assert_eq!(client.text(&["FLUSHALL"]), "OK");
+    eventually("all is freed", || server.info("used_memory") == 0);
+}

@@ -1,0 +1,306 @@
+//! Starts servers, talks to them, and cleans up behind them.
+
+use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What nothing here should take longer than.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes each function that takes a back-end a test per back-end.
+macro_rules! with_each_backend {
+    ($($name:ident),* $(,)?) => { $(
+        mod $name {
+            #[test]
+            fn epoll() {
+                super::$name("epoll");
+            }
+
+            #[test]
+            fn io_uring() {
+                if crate::harness::has_io_uring() {
+                    super::$name("io_uring");
+                }
+            }
+        }
+    )* };
+}
+pub(crate) use with_each_backend;
+
+/// Whether this kernel lets the io_uring back-end run; says so if not.
+pub fn has_io_uring() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let has = Server::try_start(Scratch::new(), "io_uring", &[]).is_ok();
+        if !has {
+            println!("skipped: io_uring is refused here");
+        }
+        has
+    })
+}
+
+/// A directory that goes when the test ends.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("petrel-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The command that starts a server in a directory.
+pub fn petrel(scratch: &Scratch) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_petrel"));
+    command.current_dir(&scratch.0).stdin(Stdio::null());
+    command
+}
+
+/// Runs a server that is not expected to start.
+pub fn run_to_end(scratch: &Scratch, args: &[&str]) -> Output {
+    petrel(scratch).args(args).output().unwrap()
+}
+
+/// A running server; killed when dropped.
+pub struct Server {
+    child: Child,
+    pub scratch: Scratch,
+}
+
+impl Server {
+    /// Two threads, a Unix socket, no TCP unless the arguments say otherwise.
+    pub fn start(backend: &str, args: &[&str]) -> Self {
+        Self::start_in(Scratch::new(), backend, args)
+    }
+
+    pub fn start_in(scratch: Scratch, backend: &str, args: &[&str]) -> Self {
+        Self::try_start(scratch, backend, args).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_start(scratch: Scratch, backend: &str, args: &[&str]) -> Result<Self, String> {
+        let log = std::fs::File::create(scratch.path("stdout")).unwrap();
+        let usual = ["--port", "0", "--unixsocket", "s", "--threads", "2", "--io-backend", backend];
+        let file = args.first().filter(|first| !first.starts_with("--"));
+        let child = petrel(&scratch)
+            .args(file)
+            .args(usual)
+            .args(&args[usize::from(file.is_some())..])
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut server = Server { child, scratch };
+        let deadline = Instant::now() + PATIENCE;
+        while UnixStream::connect(server.socket()).is_err() {
+            if server.child.try_wait().unwrap().is_some() || Instant::now() > deadline {
+                return Err(server.output());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.scratch.path("s")
+    }
+
+    /// What it wrote to its standard streams.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(self.scratch.path("stdout")).unwrap_or_default()
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::new(Stream::Unix(UnixStream::connect(self.socket()).unwrap()))
+    }
+
+    pub fn signal(&self, signal: libc::c_int) {
+        // SAFETY: a signal to a child that has not been waited for.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+    }
+
+    /// Waits for the end; the exit code.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "the server does not end: {}", self.output());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A field of `INFO`, as a number.
+    pub fn info(&self, field: &str) -> i64 {
+        let text = self.connect().text(&["INFO", "everything"]);
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{field} in {text}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// A connection.
+pub struct Client {
+    stream: Stream,
+    received: Vec<u8>,
+}
+
+impl Client {
+    fn new(stream: Stream) -> Self {
+        match &stream {
+            Stream::Unix(unix) => unix.set_read_timeout(Some(PATIENCE)),
+            Stream::Tcp(tcp) => tcp.set_read_timeout(Some(PATIENCE)),
+        }
+        .unwrap();
+        Client { stream, received: Vec::new() }
+    }
+
+    pub fn tcp(port: u16) -> Self {
+        Self::new(Stream::Tcp(TcpStream::connect(("127.0.0.1", port)).unwrap()))
+    }
+
+    /// Sends bytes; false if the connection is closed.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.stream {
+            Stream::Unix(unix) => unix.write_all(bytes).is_ok(),
+            Stream::Tcp(tcp) => tcp.write_all(bytes).is_ok(),
+        }
+    }
+
+    pub fn send(&mut self, args: &[&str]) {
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+        self.send_bytes(&encode(&args));
+    }
+
+    /// The next reply; none if the connection was closed.
+    pub fn receive(&mut self) -> Option<Value> {
+        let mut decoder = Decoder::new(DecodeLimits::default());
+        loop {
+            let (consumed, value) = decoder.decode(&self.received).unwrap();
+            self.received.drain(..consumed);
+            if value.is_some() {
+                return value;
+            }
+            if !self.read_some() {
+                return None;
+            }
+        }
+    }
+
+    fn read_some(&mut self) -> bool {
+        let mut chunk = vec![0; 1 << 16];
+        let count = match &mut self.stream {
+            Stream::Unix(unix) => unix.read(&mut chunk),
+            Stream::Tcp(tcp) => tcp.read(&mut chunk),
+        };
+        match count {
+            Ok(0) => false,
+            Ok(count) => {
+                self.received.extend_from_slice(&chunk[..count]);
+                true
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(error) => panic!("no reply: {error}"),
+        }
+    }
+
+    /// Whether nothing arrives for a moment.
+    pub fn is_silent(&mut self, moment: Duration) -> bool {
+        let Stream::Unix(unix) = &self.stream else { panic!("for Unix sockets") };
+        unix.set_read_timeout(Some(moment)).unwrap();
+        let mut byte = [0; 1];
+        let silent = (&*unix).read(&mut byte).is_err();
+        unix.set_read_timeout(Some(PATIENCE)).unwrap();
+        silent
+    }
+
+    pub fn call(&mut self, args: &[&str]) -> Value {
+        self.send(args);
+        self.receive().unwrap_or_else(|| panic!("closed instead of answering {args:?}"))
+    }
+
+    /// The text of a reply.
+    pub fn text(&mut self, args: &[&str]) -> String {
+        show(&self.call(args))
+    }
+
+    /// Everything up to the end of the connection.
+    pub fn read_to_end(&mut self) -> String {
+        while self.read_some() {}
+        String::from_utf8_lossy(&std::mem::take(&mut self.received)).into_owned()
+    }
+}
+
+/// A reply as text: strings as they are, aggregates in brackets.
+pub fn show(value: &Value) -> String {
+    match value {
+        Value::Integer(n) => n.to_string(),
+        Value::Null | Value::NullArray => "nil".into(),
+        Value::Array(items) | Value::Set(items) | Value::Push(items) => {
+            format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(" "))
+        }
+        Value::Map(pairs) => {
+            let pairs = pairs.iter().map(|(key, value)| format!("{}:{}", show(key), show(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(" "))
+        }
+        other => match other.as_bytes() {
+            Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            None => format!("{other:?}"),
+        },
+    }
+}
+
+pub fn encode(args: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_command(args, &mut bytes);
+    bytes
+}
+
+/// Waits until something is so.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not so after a while: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A TCP port that is free at this moment.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}

@@ -1,0 +1,176 @@
+//! Starting, failing to start, and stopping.
+
+use crate::harness::*;
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
+
+with_each_backend!(signals_stop_the_server_cleanly, shutdown_stops_the_server_cleanly);
+
+fn signals_stop_the_server_cleanly(backend: &str) {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let mut server = Server::start(backend, &["--pidfile", "pid"]);
+        let mut client = server.connect();
+        assert_eq!(client.text(&["PING"]), "PONG");
+        let pid = server.scratch.path("pid");
+        eventually("a pid file", || exists(&pid));
+        server.signal(signal);
+        assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+        assert_eq!(client.receive(), None);
+        assert!(!exists(&pid) && !exists(&server.socket()), "files are left");
+    }
+}
+
+fn shutdown_stops_the_server_cleanly(backend: &str) {
+    let mut server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    assert!(client.text(&["SHUTDOWN", "SAVE"]).starts_with("ERR Errors trying to SHUTDOWN"));
+    assert_eq!(client.text(&["SHUTDOWN", "ABORT"]), "ERR No shutdown in progress.");
+    client.send_bytes(
+        &[encode(&[b"PING"]), encode(&[b"SHUTDOWN", b"NOSAVE"]), encode(&[b"PING"])].concat(),
+    );
+    assert_eq!(client.read_to_end(), "+PONG\r\n");
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+    assert!(!exists(&server.socket()));
+}
+
+/// Starts a server that cannot start; returns its one line.
+fn failure(scratch: &Scratch, args: &[&str]) -> String {
+    let output = run_to_end(scratch, args);
+    assert_eq!(output.status.code(), Some(1));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.starts_with("petrel: "), "{line}");
+    line
+}
+
+#[test]
+fn a_port_in_use_is_said() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let line = failure(&Scratch::new(), &["--port", &port, "--bind", "127.0.0.1"]);
+    assert!(line.contains(&port) && line.contains("in use"), "{line}");
+}
+
+#[test]
+fn a_socket_path_that_cannot_be_used_is_said() {
+    let scratch = Scratch::new();
+    let line = failure(&scratch, &["--port", "0", "--unixsocket", "missing/s"]);
+    assert!(line.contains("missing/s"), "{line}");
+    std::fs::write(scratch.path("file"), "precious").unwrap();
+    let line = failure(&scratch, &["--port", "0", "--unixsocket", "file"]);
+    assert!(line.contains("a file is in the way"), "{line}");
+    assert_eq!(std::fs::read_to_string(scratch.path("file")).unwrap(), "precious");
+    let line = failure(&scratch, &["--port", "0"]);
+    assert!(line.contains("nothing to listen on"), "{line}");
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    let first = Server::start("epoll", &[]);
+    let socket = first.socket().display().to_string();
+    let line = failure(&Scratch::new(), &["--port", "0", "--unixsocket", &socket]);
+    assert!(line.contains("another server listens on it"), "{line}");
+    assert_eq!(first.connect().text(&["PING"]), "PONG");
+
+    let scratch = Scratch::new();
+    drop(std::os::unix::net::UnixListener::bind(scratch.path("s")).unwrap());
+    assert!(exists(&scratch.path("s")));
+    let server = Server::start_in(scratch, "epoll", &[]);
+    assert_eq!(server.connect().text(&["PING"]), "PONG");
+}
+
+#[test]
+fn mistakes_in_parameters_are_said() {
+    let scratch = Scratch::new();
+    for (args, expected) in [
+        (&["--maxmemmory", "1gb"][..], "did you mean '--maxmemory'?"),
+        (&["--maxmemory", "1q"], "argument must be a memory value"),
+        (&["--maxclients", "0"], "argument must be between 1 and"),
+        (&["--dir", "missing"], "No such file or directory"),
+        (&["--appendonly", "yes"], "appendonly must be 'no'"),
+        (&["missing.conf"], "missing.conf"),
+        (&["--logfile", "missing/log", "--port", "0"], "cannot open the log file"),
+    ] {
+        let line = failure(&scratch, args);
+        assert!(line.contains(expected), "{line}");
+    }
+    std::fs::write(scratch.path("bad.conf"), "port 0\n\nmaxmemroy 1\n").unwrap();
+    let line = failure(&scratch, &["bad.conf"]);
+    assert!(line.contains("bad.conf:3:") && line.contains("'maxmemory'"), "{line}");
+}
+
+#[test]
+fn help_and_version_are_printed() {
+    let scratch = Scratch::new();
+    let help = run_to_end(&scratch, &["--help"]);
+    assert!(help.status.success());
+    assert!(String::from_utf8(help.stdout).unwrap().contains("--maxmemory"));
+    let version = run_to_end(&scratch, &["--version"]);
+    assert!(String::from_utf8(version.stdout).unwrap().starts_with("Petrel server v="));
+}
+
+#[test]
+fn a_daemon_is_ready_when_its_parent_ends() {
+    let scratch = Scratch::new();
+    let args = [
+        "--port",
+        "0",
+        "--unixsocket",
+        "s",
+        "--daemonize",
+        "yes",
+        "--pidfile",
+        "pid",
+        "--logfile",
+        "log",
+    ];
+    assert!(run_to_end(&scratch, &args).status.success());
+    let pid: i32 = std::fs::read_to_string(scratch.path("pid")).unwrap().trim().parse().unwrap();
+    let output = run_to_end(&scratch, &["--port", "0", "--unixsocket", "s", "--daemonize", "yes"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("another server listens on it"));
+    // SAFETY: a signal to the server whose id the pid file holds.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    eventually("the pid file goes", || !exists(&scratch.path("pid")));
+    eventually("the log tells of the end", || {
+        std::fs::read_to_string(scratch.path("log")).unwrap().contains("stopped")
+    });
+}
+
+#[test]
+fn systemd_is_told() {
+    let scratch = Scratch::new();
+    let notified = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    notified.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut child = petrel(&scratch)
+        .args(["--port", "0", "--unixsocket", "s", "--supervised", "systemd"])
+        .args(["--logfile", "log"])
+        .env("NOTIFY_SOCKET", scratch.path("notify"))
+        .spawn()
+        .unwrap();
+    let mut message = [0; 256];
+    let mut next = || {
+        let len = notified.recv(&mut message).unwrap();
+        String::from_utf8(message[..len].to_vec()).unwrap()
+    };
+    assert!(next().starts_with("READY=1\n"));
+    // SAFETY: a signal to a child that has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    assert_eq!(next(), "STOPPING=1\n");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn the_title_shows_the_server() {
+    let server = Server::start("epoll", &["--proc-title-template", "title of {unixsocket}"]);
+    let mut client = server.connect();
+    let title = |client: &mut Client| {
+        let info = client.text(&["INFO", "server"]);
+        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap();
+        let shown = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+        shown.trim_end_matches('\0').to_string()
+    };
+    assert_eq!(title(&mut client), "title of s");
+    assert_eq!(client.text(&["CONFIG", "SET", "proc-title-template", "petrel"]), "OK");
+    assert_eq!(title(&mut client), "petrel");
+}

@@ -1,0 +1,137 @@
+//! What one client, or all of them, may take.
+
+use crate::harness::*;
+use std::time::{Duration, Instant};
+
+with_each_backend!(
+    more_clients_than_allowed_are_refused,
+    a_reader_that_does_not_read_is_closed,
+    a_reader_that_reads_too_slowly_is_closed_after_a_while,
+    unfinished_requests_are_bounded,
+    strangers_may_send_little,
+    idle_clients_are_closed,
+    all_clients_together_are_bounded,
+);
+
+fn more_clients_than_allowed_are_refused(backend: &str) {
+    let server = Server::start(backend, &["--maxclients", "3"]);
+    eventually("the harness's own connection is gone", || server.info("connected_clients") == 1);
+    let mut clients: Vec<Client> = Vec::new();
+    eventually("three are in", || {
+        clients.clear();
+        clients = (0..3).map(|_| server.connect()).collect();
+        clients.iter_mut().all(|client| {
+            client.send(&["PING"]);
+            client.receive().is_some_and(|reply| show(&reply) == "PONG")
+        })
+    });
+    let mut refused = server.connect();
+    assert_eq!(refused.read_to_end(), "-ERR max number of clients reached\r\n");
+    assert_eq!(clients[0].text(&["CONFIG", "SET", "maxclients", "4"]), "OK");
+    let mut fourth = server.connect();
+    assert_eq!(fourth.text(&["PING"]), "PONG");
+    let text = fourth.text(&["INFO", "stats"]);
+    let line = text.lines().find(|line| line.starts_with("rejected_connections:")).unwrap();
+    assert_ne!(line, "rejected_connections:0");
+}
+
+/// Asks for much more than the socket holds.
+fn ask_for_much(server: &Server, times: usize) -> Client {
+    let mut client = server.connect();
+    let value = "x".repeat(100_000);
+    assert_eq!(client.text(&["SET", "k", &value]), "OK");
+    client.send_bytes(&encode(&[b"GET", b"k"]).repeat(times));
+    client
+}
+
+fn a_reader_that_does_not_read_is_closed(backend: &str) {
+    let server = Server::start(backend, &["--client-output-buffer-limit", "normal 2mb 0 0"]);
+    let mut client = ask_for_much(&server, 400);
+    eventually("it is closed", || server.info("client_output_buffer_limit_disconnections") == 1);
+    let received = client.read_to_end().len();
+    assert!(received < 30_000_000, "{received} of 40 MB arrived");
+    eventually("it is forgotten", || server.info("mem_clients_normal") < 10_000);
+    assert_eq!(ask_for_much(&server, 10).text(&["PING"]).len(), 100_000);
+}
+
+fn a_reader_that_reads_too_slowly_is_closed_after_a_while(backend: &str) {
+    let server = Server::start(backend, &["--client-output-buffer-limit", "normal 0 1mb 1"]);
+    let start = Instant::now();
+    let client = ask_for_much(&server, 100);
+    eventually("its output waits", || server.info("mem_clients_normal") > 1 << 20);
+    eventually("it is closed", || server.info("client_output_buffer_limit_disconnections") == 1);
+    assert!(start.elapsed() >= Duration::from_millis(900));
+    drop(client);
+}
+
+fn unfinished_requests_are_bounded(backend: &str) {
+    let server = Server::start(backend, &["--client-query-buffer-limit", "1mb"]);
+    // Announced as one value, and as endless arguments.
+    let mut one = server.connect();
+    one.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3000000\r\n");
+    one.send_bytes(&vec![b'x'; 1_500_000]);
+    assert_eq!(one.read_to_end(), "");
+    let mut many = server.connect();
+    many.send_bytes(b"*1000000\r\n$4\r\nMGET\r\n");
+    let argument = b"$10\r\n0123456789\r\n".repeat(10_000);
+    for _ in 0..20 {
+        many.send_bytes(&argument);
+    }
+    assert_eq!(many.read_to_end(), "");
+    assert_eq!(server.info("client_query_buffer_limit_disconnections"), 2);
+
+    let mut inline = server.connect();
+    inline.send_bytes(&vec![b'x'; 70_000]);
+    assert_eq!(inline.read_to_end(), "-ERR Protocol error: too big inline request\r\n");
+    let mut bulk = server.connect();
+    bulk.send_bytes(b"*1\r\n$600000000\r\n");
+    assert_eq!(bulk.read_to_end(), "-ERR Protocol error: invalid bulk length\r\n");
+}
+
+fn strangers_may_send_little(backend: &str) {
+    let server = Server::start(backend, &["--requirepass", "pw"]);
+    for (request, expected) in [
+        ("*11\r\n", "-ERR Protocol error: unauthenticated multibulk length\r\n"),
+        ("*2\r\n$4\r\nAUTH\r\n$16385\r\n", "-ERR Protocol error: unauthenticated bulk length\r\n"),
+    ] {
+        let mut client = server.connect();
+        client.send_bytes(request.as_bytes());
+        assert_eq!(client.read_to_end(), expected);
+    }
+    let mut client = server.connect();
+    assert_eq!(client.text(&["AUTH", "pw"]), "OK");
+    assert_eq!(client.text(&["ECHO", &"x".repeat(20_000)]).len(), 20_000);
+}
+
+fn idle_clients_are_closed(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut idle = server.connect();
+    let mut busy = server.connect();
+    assert_eq!(busy.text(&["CONFIG", "SET", "timeout", "1"]), "OK");
+    let (sender, closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(idle.receive().is_none()));
+    eventually("the idle one is closed", || {
+        assert_eq!(busy.text(&["PING"]), "PONG", "the busy one is not");
+        closed.try_recv() == Ok(true)
+    });
+}
+
+fn all_clients_together_are_bounded(backend: &str) {
+    let server = Server::start(backend, &["--maxmemory-clients", "3mb"]);
+    let partial = |name: &str, bytes: usize| {
+        let mut client = server.connect();
+        client.text(&["CLIENT", "SETNAME", name]);
+        client.send_bytes(format!("*2\r\n$4\r\nECHO\r\n${bytes}\r\nx").as_bytes());
+        client
+    };
+    let mut precious = server.connect();
+    precious.text(&["CLIENT", "NO-EVICT", "on"]);
+    precious.send_bytes(b"*2\r\n$4\r\nECHO\r\n$2000000\r\nx");
+    let mut small = partial("small", 100_000);
+    let mut large = partial("large", 1_500_000);
+    assert!(large.receive().is_none(), "the largest of those that may be closed goes");
+    assert_eq!(server.info("evicted_clients"), 1);
+    small.send_bytes(&vec![b'x'; 99_999]);
+    small.send_bytes(b"\r\n");
+    assert_eq!(show(&small.receive().unwrap()).len(), 100_000);
+}

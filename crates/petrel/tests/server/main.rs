@@ -1,0 +1,9 @@
+//! Black-box tests: the real binary, on sockets of a directory of its own, with each back-end.
+
+mod clients;
+mod configuration;
+mod data;
+mod harness;
+mod lifecycle;
+mod limits;
+mod protocol;
