@@ -204,15 +204,16 @@ fn spawn<D: Driver>(
     options: &Options,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let (report, reports) = mpsc::channel();
-    let mut threads = Vec::new();
+    let (mut threads, mut starts) = (Vec::new(), Vec::new());
     for index in 0..server.workers.len() {
         let (server, options, report) = (server.clone(), options.clone(), report.clone());
-        let worker_server = server.clone();
         // The first worker accepts and hands connections to whoever has fewest.
         let listeners = if index == 0 { listeners.to_vec() } else { Vec::new() };
+        let (start, started) = mpsc::sync_channel(1);
+        starts.push(start);
         let name = format!("petrel-{index}");
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let mut worker = match build::<D>(server, index, listeners, &options) {
+            let mut worker = match build::<D>(server.clone(), index, listeners, &options) {
                 Ok(worker) => worker,
                 Err(error) => {
                     let _ = report.send(Err(error));
@@ -221,7 +222,11 @@ fn spawn<D: Driver>(
             };
             let _ = report.send(Ok(()));
             drop(report);
-            let _guard = Guard(worker_server);
+            // Nobody accepts before everybody can be handed a connection; nobody starts if one cannot.
+            if started.recv().is_err() {
+                return Ok(());
+            }
+            let _guard = Guard(server);
             let result = worker.run();
             if let Err(error) = &result {
                 tracing::error!("worker {index} failed: {error}");
@@ -231,11 +236,10 @@ fn spawn<D: Driver>(
         threads.push(thread);
     }
     drop(report);
-    for outcome in reports {
-        if let Err(error) = outcome {
-            server.stop();
-            return Err(error);
-        }
+    reports.into_iter().collect::<io::Result<()>>()?;
+    for start in starts {
+        // A worker waits at the other end of each.
+        let _ = start.send(());
     }
     Ok(threads)
 }
