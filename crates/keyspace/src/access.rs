@@ -231,14 +231,19 @@ impl Handle {
         why: Removal,
     ) {
         let hasher = &self.ks.hasher;
-        let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
+        debug_assert!(self.holds(key.hash));
+        // SAFETY: the stripe is held.
+        let stripe = unsafe { self.ks.stripes[key.hash.stripe() as usize].data() };
+        let table = stripe.table_mut(db, usize::from(self.ks.databases));
         let before = table.footprint();
-        let retired = table.remove(at, |key| hasher.hash(key));
+        let retired = table.remove(at, &mut self.cache, |key| hasher.hash(key));
         let table_delta = table.footprint() as i64 - before as i64;
+        let bytes = entry.footprint() as i64;
+        table.weigh(-bytes);
         let db_counters = &self.counters.dbs[usize::from(db)];
         db_counters.keys.add(-1);
         db_counters.volatile.add(-i64::from(entry.has_expiry()));
-        self.count_bytes(table_delta, -(entry.footprint() as i64));
+        self.count_bytes(table_delta, -bytes);
         match why {
             Removal::Deleted => {}
             Removal::Expired => self.counters.expired.add(1),
@@ -253,14 +258,18 @@ impl Handle {
 
     pub(crate) fn insert_entry(&mut self, db: u16, key: Key<'_>, entry: Entry) {
         let hasher = &self.ks.hasher;
-        let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
+        debug_assert!(self.holds(key.hash));
+        // SAFETY: the stripe is held.
+        let stripe = unsafe { self.ks.stripes[key.hash.stripe() as usize].data() };
+        let table = stripe.table_mut(db, usize::from(self.ks.databases));
         let before = table.footprint();
-        let retired = table.insert(key.hash, entry, |key| hasher.hash(key));
+        let retired = table.insert(key.hash, entry, &mut self.cache, |key| hasher.hash(key));
         let table_delta = table.footprint() as i64 - before as i64;
+        let bytes = entry.footprint() as i64;
+        table.weigh(bytes);
         let db_counters = &self.counters.dbs[usize::from(db)];
         db_counters.keys.add(1);
         db_counters.volatile.add(i64::from(entry.has_expiry()));
-        let bytes = entry.footprint() as i64;
         self.count_bytes(table_delta, bytes);
         self.counters.inserted.add(bytes);
         if let Some(array) = retired {
@@ -277,12 +286,21 @@ impl Handle {
         old: Entry,
         entry: Entry,
     ) {
-        self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
+        let bytes = entry.footprint() as i64 - old.footprint() as i64;
+        let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
+        table.replace(at, entry);
+        table.weigh(bytes);
         let volatile = i64::from(entry.has_expiry()) - i64::from(old.has_expiry());
         if volatile != 0 {
             self.counters.dbs[usize::from(db)].volatile.add(volatile);
         }
-        self.count_bytes(0, entry.footprint() as i64 - old.footprint() as i64);
+        self.count_bytes(0, bytes);
+    }
+
+    /// An entry grew where it lies, by what is behind its block.
+    pub(crate) fn reweigh(&self, db: u16, key: Key<'_>, bytes: i64) {
+        self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).weigh(bytes);
+        self.count_bytes(0, bytes);
     }
 
     #[inline]

@@ -113,6 +113,9 @@ impl Handle {
     fn move_buckets(&mut self, round: &mut Round) -> usize {
         let mut moved = 0;
         for _ in 0..BUCKETS_PER_HOLD {
+            if round.bucket == 0 {
+                self.move_array(round);
+            }
             let table = self.stripe_at(round.stripe).table(round.db);
             if table.is_none_or(|table| round.bucket >= table.buckets()) {
                 round.bucket = 0;
@@ -128,6 +131,20 @@ impl Handle {
             round.bucket += 1;
         }
         moved
+    }
+
+    /// Moves the bucket array of the round's table, if it lies in a slab that is to be emptied.
+    fn move_array(&mut self, round: &Round) {
+        let Some(table) = self.stripe_at(round.stripe).table(round.db) else { return };
+        if table.array_address().is_some_and(|address| round.evacuation.contains(address)) {
+            let databases = usize::from(self.ks.databases);
+            // SAFETY: the stripe is held.
+            let stripe = unsafe { self.ks.stripes[round.stripe as usize].data() };
+            let table = stripe.table_mut(round.db, databases);
+            if let Some(array) = table.relocate_array(&mut self.cache) {
+                self.retire(array);
+            }
+        }
     }
 
     fn move_bucket(&mut self, round: &Round) -> usize {

@@ -27,7 +27,7 @@ impl Drop for Cleared {
             if let Some(array) = table.drain(|entry| entry.release(&mut self.cache)) {
                 // SAFETY: the table was taken out under the exclusive intent, so no thread was in a batch then, and
                 // none has seen the array since.
-                unsafe { array.free() };
+                unsafe { array.free(&mut self.cache) };
             }
         }
     }
@@ -49,7 +49,7 @@ impl Handle {
                 bytes += ghost.map_or(0, |ghost| ghost.footprint() as i64);
                 let table = self.stripe_at(stripe).take_table(db);
                 bytes += table.footprint() as i64;
-                entries += table_bytes(&table);
+                entries += table.weight() as i64;
                 if table.buckets() > 0 {
                     cleared.tables.push(table);
                 }
@@ -153,11 +153,4 @@ fn duplicate(source: Entry, cache: &mut Cache, key: &[u8]) -> Entry {
         StrRef::Bytes(text) => Value::Bytes(text),
     };
     Entry::new(cache, key, value, source.expiry(), source.access())
-}
-
-fn table_bytes(table: &Table) -> i64 {
-    (0..table.buckets())
-        .map(|i| table.bucket(i))
-        .flat_map(|bucket| bucket.used().map(|slot| bucket.slot(slot).entry().footprint() as i64))
-        .sum()
 }

@@ -343,7 +343,7 @@ impl Handle {
             if retirement.batches.is_empty() {
                 // SAFETY: whoever was in a batch when the array was replaced has ended it, and who began one since
                 // finds the new array.
-                unsafe { retirement.array.free() };
+                unsafe { retirement.array.free(&mut self.cache) };
             } else {
                 self.retired.push(retirement);
             }

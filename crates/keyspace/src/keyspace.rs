@@ -210,7 +210,7 @@ impl Drop for Keyspace {
                 let mut table = data.take_table(db);
                 if let Some(array) = table.drain(|entry| entry.release(&mut cache)) {
                     // SAFETY: nobody else exists who could peek at the array.
-                    unsafe { array.free() };
+                    unsafe { array.free(&mut cache) };
                 }
             }
         }

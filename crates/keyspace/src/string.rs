@@ -81,7 +81,7 @@ impl Handle {
         let before = entry.footprint();
         if entry.kind() == Kind::Blob {
             write_blob(entry, offset, bytes);
-            self.count_bytes(0, entry.footprint() as i64 - before as i64);
+            self.reweigh(db, key, entry.footprint() as i64 - before as i64);
         } else if entry.resize_inline(len) {
             if let Some(inline) = entry.inline_mut() {
                 inline[offset..end].copy_from_slice(bytes);

@@ -11,9 +11,11 @@
 use crate::bucket::{Bucket, DISPLACEMENT_MAX, SLOTS, Slot};
 use crate::entry::Entry;
 use crate::hash::KeyHash;
+use crate::heap::{BLOCK_BYTES_MAX, Cache};
 use crate::prefetch::prefetch;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
 /// The table grows beyond seven eighths.
 const fn capacity(buckets: usize) -> usize {
@@ -42,9 +44,9 @@ impl Retired {
     ///
     /// # Safety
     /// No thread reads the array any more.
-    pub unsafe fn free(self) {
+    pub unsafe fn free(self, cache: &mut Cache) {
         // SAFETY: by the contract; the array was allocated by `Buckets::new`.
-        unsafe { self.0.free() };
+        unsafe { self.0.free(cache) };
     }
 }
 
@@ -55,6 +57,8 @@ pub(crate) struct Table {
     buckets: AtomicU64,
     len: u32,
     volatile: u32,
+    /// What the entries occupy, so that a flush need not read them.
+    bytes: u64,
 }
 
 impl Table {
@@ -66,6 +70,17 @@ impl Table {
     /// Keys that have a TTL.
     pub fn volatile(&self) -> usize {
         self.volatile as usize
+    }
+
+    /// Bytes that the entries occupy.
+    pub fn weight(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The entries occupy so many bytes more.
+    #[inline]
+    pub fn weigh(&mut self, bytes: i64) {
+        self.bytes = self.bytes.wrapping_add_signed(bytes);
     }
 
     /// Bytes of the bucket array.
@@ -132,12 +147,13 @@ impl Table {
         &mut self,
         hash: KeyHash,
         entry: Entry,
+        cache: &mut Cache,
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
         let mut retired = None;
         if self.len() >= capacity(self.buckets()) {
             let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
-            retired = self.rebuild(grown, rehash);
+            retired = self.rebuild(grown, cache, rehash);
         }
         let volatile = entry.has_expiry();
         self.array().place(hash, |displacement| Slot::new(entry, displacement, volatile));
@@ -156,7 +172,12 @@ impl Table {
     }
 
     /// Takes the slot out; the entry is the caller's. Returns the array that shrinking replaced.
-    pub fn remove(&mut self, at: Position, rehash: impl Fn(&[u8]) -> KeyHash) -> Option<Retired> {
+    pub fn remove(
+        &mut self,
+        at: Position,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
         let array = self.array();
         let bucket = &array.as_slice()[at.bucket];
         let volatile = bucket.slot(at.slot).is_volatile();
@@ -170,7 +191,7 @@ impl Table {
         let buckets = self.buckets();
         if self.len == 0 || (buckets > 4 && self.len() < capacity(buckets) * 2 / 5) {
             let wanted = self.len().div_ceil(SLOTS - 2);
-            return self.rebuild(wanted, rehash);
+            return self.rebuild(wanted, cache, rehash);
         }
         None
     }
@@ -185,7 +206,8 @@ impl Table {
         }
         self.len = 0;
         self.volatile = 0;
-        self.buckets.store(0, Relaxed);
+        self.bytes = 0;
+        self.publish(Buckets { word: 0 });
         (array.len() > 0).then_some(Retired(array))
     }
 
@@ -217,12 +239,41 @@ impl Table {
     }
 
     fn array(&self) -> Buckets {
-        Buckets { word: self.buckets.load(Relaxed) }
+        Buckets { word: self.buckets.load(Acquire) }
     }
 
-    fn rebuild(&mut self, buckets: usize, rehash: impl Fn(&[u8]) -> KeyHash) -> Option<Retired> {
+    /// Address of the bucket array, if there is one.
+    pub fn array_address(&self) -> Option<*const u8> {
+        let array = self.array();
+        (array.len() > 0).then(|| array.base().cast_const().cast())
+    }
+
+    /// Moves the bucket array to a fresh block (to leave a sparse slab). Returns the old one.
+    pub fn relocate_array(&mut self, cache: &mut Cache) -> Option<Retired> {
         let old = self.array();
-        let new = Buckets::new(buckets.min(BUCKETS_MAX));
+        let new = Buckets::new(old.len(), cache);
+        for (from, to) in old.as_slice().iter().zip(new.as_slice()) {
+            for slot in from.used() {
+                to.set(slot, from.tag(slot), from.slot(slot));
+            }
+        }
+        self.publish(new);
+        (old.len() > 0).then_some(Retired(old))
+    }
+
+    /// Lets peekers see an array with all that was written to it.
+    fn publish(&self, array: Buckets) {
+        self.buckets.store(array.word, Release);
+    }
+
+    fn rebuild(
+        &mut self,
+        buckets: usize,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let old = self.array();
+        let new = Buckets::new(buckets.min(BUCKETS_MAX), cache);
         let mut pending = Vec::with_capacity(self.len());
         for bucket in old.as_slice() {
             pending.extend(bucket.used().map(|slot| bucket.slot(slot)));
@@ -236,16 +287,25 @@ impl Table {
                 Slot::new(entry, displacement, slot.is_volatile())
             });
         }
-        self.buckets.store(new.word, Relaxed);
+        self.publish(new);
         (old.len() > 0).then_some(Retired(old))
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: whoever drops a table owns it alone.
-        unsafe { self.array().free() };
+        debug_assert!(self.array().len() == 0, "a table is drained before it is dropped");
     }
+}
+
+/// Whether an array of this layout lies in a block of the heap.
+fn is_block(layout: Layout) -> bool {
+    block_size(layout) <= BLOCK_BYTES_MAX
+}
+
+/// Bytes of the block that holds an array of this layout.
+fn block_size(layout: Layout) -> usize {
+    layout.size() + layout.align()
 }
 
 /// Address (64-byte aligned) and length of a bucket array in one word.
@@ -255,16 +315,32 @@ struct Buckets {
 }
 
 impl Buckets {
-    fn new(len: usize) -> Self {
+    /// An array of empty buckets, from the heap where its classes reach, so that it can be moved when its slab is
+    /// sparse. The heap aligns to 8 bytes only: the array begins at the first line that leaves a word before it, and
+    /// that word says where the block begins.
+    fn new(len: usize, cache: &mut Cache) -> Self {
         if len == 0 {
             return Buckets { word: 0 };
         }
         let layout = Self::layout(len);
-        // SAFETY: the layout has a size above zero; zeroed memory is a valid array of empty buckets.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            handle_alloc_error(layout);
-        }
+        // SAFETY: a block of the heap has room for a word, the padding to a line, and the array behind it; an
+        // allocation of its own is aligned as it is. Zeroed memory is a valid array of empty buckets.
+        let base = unsafe {
+            let base = if is_block(layout) {
+                let block = cache.alloc(block_size(layout)).as_ptr();
+                let skip = size_of::<usize>();
+                let base = block.add(skip + block.add(skip).align_offset(layout.align()));
+                base.cast::<usize>().sub(1).write(base.offset_from_unsigned(block));
+                base
+            } else {
+                alloc(layout)
+            };
+            if base.is_null() {
+                handle_alloc_error(layout);
+            }
+            base.write_bytes(0, layout.size());
+            base
+        };
         let address = base.expose_provenance() as u64;
         assert!(address >> 48 == 0, "addresses are expected below 2^48");
         Buckets { word: address >> 6 << COUNT_BITS | len as u64 }
@@ -272,10 +348,19 @@ impl Buckets {
 
     /// # Safety
     /// Nobody uses the array any more.
-    unsafe fn free(self) {
-        if self.len() > 0 {
-            // SAFETY: allocated by `new` with the same layout.
-            unsafe { dealloc(self.base().cast(), Self::layout(self.len())) };
+    unsafe fn free(self, cache: &mut Cache) {
+        let (base, layout) = (self.base().cast::<u8>(), Self::layout(self.len()));
+        if self.len() == 0 {
+            return;
+        }
+        // SAFETY: allocated by `new` with the same layout; the word before the array says where its block begins.
+        unsafe {
+            if is_block(layout) {
+                let block = base.sub(base.cast::<usize>().sub(1).read());
+                cache.free(NonNull::new_unchecked(block), block_size(layout));
+            } else {
+                dealloc(base, layout);
+            }
         }
     }
 
