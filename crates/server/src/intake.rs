@@ -68,9 +68,14 @@ impl<D: Driver> Worker<D> {
         let mut taken = 0;
         loop {
             let data = &self.driver.data(chunk)[taken..];
-            let missing = input.needed.saturating_sub(input.bytes.len()).max(1);
+            let mut missing = input.needed.saturating_sub(input.bytes.len()).max(1);
+            if taken == 0 {
+                input.bytes.reserve_exact(missing);
+            } else {
+                // It needs more than could be known before, and may go on to: it gets all there is.
+                missing = missing.max(data.len());
+            }
             let joined = missing.min(data.len());
-            input.bytes.reserve_exact(missing);
             input.bytes.extend_from_slice(&data[..joined]);
             taken += joined;
             if joined < missing {
@@ -102,13 +107,28 @@ impl<D: Driver> Worker<D> {
         let Input { bytes, resume, .. } = input;
         if bytes.len() < READ_INTO_MIN {
             let progress = self.engine.run(conn, &bytes, resume, None, output);
-            hold(conn, &bytes[progress.consumed..], progress);
+            hold_owned(conn, bytes, progress);
             return progress;
         }
         let bytes = Bytes::from(bytes);
         let progress = self.engine.run(conn, &bytes, resume, Some(&bytes), output);
-        hold(conn, &bytes[progress.consumed..], progress);
+        match progress.consumed {
+            // Nothing refers to a command that was not executed: this takes the allocation back.
+            0 => hold_owned(conn, Vec::from(bytes), progress),
+            consumed => hold(conn, &bytes[consumed..], progress),
+        }
         progress
+    }
+}
+
+/// Keeps what was not executed; input of which nothing was, as it is: a command of many arguments may come in
+/// thousands of pieces.
+fn hold_owned(conn: &mut Conn, bytes: Vec<u8>, progress: Progress) {
+    match progress.stop {
+        Stop::Incomplete { needed, resume } if progress.consumed == 0 && conn.input.is_none() => {
+            conn.input = Some(Box::new(Input { bytes, resume, needed, ..Input::default() }));
+        }
+        _ => hold(conn, &bytes[progress.consumed..], progress),
     }
 }
 
