@@ -4,7 +4,7 @@ mod digest;
 
 use crate::host::ServerHost;
 use petrel_commands::help::help;
-use petrel_commands::spec::Locks;
+use petrel_commands::spec::{Handler, Locks};
 use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_keyspace::{StrRef, Value};
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub const DEBUG: CommandSpec = CommandSpec::new(&meta::DEBUG, debug).locking(Locks::Itself);
 
 /// Subcommands with the number of arguments that follow them, least and most.
-const SUBCOMMANDS: &[(&str, usize, usize, fn(&mut Ctx<'_>) -> Outcome)] = &[
+const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("CHANGE-REPL-ID", 0, 0, change_repl_id),
     ("DIGEST", 0, 0, digest::dataset),
     ("DIGEST-VALUE", 1, usize::MAX, digest::values),
@@ -181,6 +181,10 @@ fn populate(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
+/// Of the replies of `DEBUG PROTOCOL`, the double. It is not meant to be pi.
+#[allow(clippy::approx_constant)]
+const PROTOCOL_DOUBLE: f64 = 3.141;
+
 /// `DEBUG PROTOCOL type`: a reply of each type, the same that Redis answers.
 fn protocol(ctx: &mut Ctx<'_>) -> Outcome {
     let resp3 = ctx.reply.protocol() == Protocol::Resp3;
@@ -188,7 +192,7 @@ fn protocol(ctx: &mut Ctx<'_>) -> Outcome {
     match &ctx.request.args[2].to_ascii_lowercase()[..] {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.integer(12345),
-        b"double" => reply.double(3.141),
+        b"double" => reply.double(PROTOCOL_DOUBLE),
         b"null" => reply.null(),
         b"array" => {
             reply.array(3);

@@ -37,7 +37,7 @@ pub fn server(report: &mut Report<'_>) {
     report.field("uptime_in_days", server.uptime_seconds() / DAY);
     report.field("hz", config.hz);
     report.field("configured_hz", config.hz);
-    report.field("lru_clock", unix_ms() / 1000 & ACCESS_CLOCK_MASK);
+    report.field("lru_clock", (unix_ms() / 1000) & ACCESS_CLOCK_MASK);
     let executable = std::env::current_exe().unwrap_or_default();
     report.field("executable", executable.display());
     let file = server.config.file().map(|path| path.display().to_string());
