@@ -96,7 +96,7 @@ fn values_of_every_size_come_back(backend: &str) {
         sizes.push(512 << 20);
     }
     for size in sizes {
-        let value: Vec<u8> = (0..size).map(|i| (i * 7 + i / 251) as u8).collect();
+        let value: Vec<u8> = (0..size).map(|i: usize| (i * 7 + i / 251) as u8).collect();
         client.send_bytes(&encode(&[b"SET", b"k", &value]));
         assert_eq!(show(&client.receive().unwrap()), "OK", "{size}");
         client.send(&["GET", "k"]);
