@@ -8,8 +8,6 @@ use petrel_resp::Protocol;
 /// connections need lies behind a box.
 #[derive(Debug)]
 pub struct Session {
-    /// Number of the connection (`CLIENT ID`).
-    pub id: u64,
     /// Selected database.
     pub db: u16,
     /// Protocol that `HELLO` chose.
@@ -66,9 +64,8 @@ pub struct Queued {
 
 impl Session {
     /// The state of a new connection.
-    pub fn new(id: u64, authenticated: bool) -> Self {
+    pub fn new(authenticated: bool) -> Self {
         Session {
-            id,
             db: 0,
             protocol: Protocol::Resp2,
             authenticated,

@@ -5,6 +5,9 @@ use crate::handle::Handle;
 use crate::sweep::Swept;
 use std::time::Duration;
 
+/// Milliseconds after which a thread returns the free blocks in its cache.
+const TRIM_EVERY_MS: i64 = 1000;
+
 /// What a tick achieved.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Ticked {
@@ -43,7 +46,13 @@ impl Handle {
     pub fn tick_at(&mut self, pace: Pace) -> Ticked {
         let mut ticked = Ticked::default();
         self.refresh_clock();
-        self.cache.trim_if_asked();
+        // Blocks in a thread's cache keep their slabs from being given back: a few each, but in every class.
+        if self.now_ms.wrapping_sub(self.trimmed_at) >= TRIM_EVERY_MS {
+            self.trimmed_at = self.now_ms;
+            self.cache.trim();
+        } else {
+            self.cache.trim_if_asked();
+        }
         if !pace.expire.is_zero() {
             self.enter();
             ticked.swept = self.expire_step(pace.expire);

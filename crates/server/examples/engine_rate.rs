@@ -29,7 +29,7 @@ fn main() {
     let client = Arc::new(Client::new(1, 0, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix));
     let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
     let mut engine = Engine::new(exec, ServerHost::new(server, client.clone()));
-    let mut conn = Conn::new(Slot::NOWHERE, client, Session::new(1, true));
+    let mut conn = Conn::new(Slot::NOWHERE, client, Session::new(true));
 
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let value = vec![b'v'; 1024];

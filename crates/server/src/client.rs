@@ -3,7 +3,6 @@
 use crate::conn::Conn;
 use parking_lot::Mutex;
 use petrel_net::{Endpoint, Slot};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -63,26 +62,33 @@ pub struct Client {
     pub watching: AtomicU32,
     /// Bytes of input that wait for the rest of their command.
     pub input_bytes: AtomicU32,
-    /// Bytes of output that the peer has not taken.
-    pub output_bytes: AtomicU64,
+    /// Bytes of output that the peer has not taken; what does not fit is shown as the most that does.
+    pub output_bytes: AtomicU32,
     /// Bytes of the arguments queued for `EXEC`.
     pub queued_bytes: AtomicU32,
     /// Descriptor of the socket; -1 if it is in a ring's own table.
     pub fd: i32,
     /// Bytes held in buffers, as counted in [`crate::traffic::Traffic::buffered`].
-    pub buffered: AtomicU64,
+    pub buffered: AtomicU32,
     /// Bytes received.
     pub received: AtomicU64,
     /// Bytes sent.
     pub sent: AtomicU64,
     /// Commands executed.
     pub commands: AtomicU64,
-    /// The other end.
-    pub peer: Endpoint,
-    /// This end, for TCP.
-    pub local: Endpoint,
+    /// Both ends of a TCP connection; those of a Unix socket have no address.
+    ends: Option<Box<Ends>>,
     labels: Mutex<Option<Box<Labels>>>,
 }
+
+/// The other end and this one.
+struct Ends {
+    peer: Endpoint,
+    local: Endpoint,
+}
+
+/// With its two counts a client fills two cache lines.
+const _: () = assert!(size_of::<Client>() <= 112);
 
 /// What a client says of itself.
 #[derive(Clone, Debug, Default)]
@@ -119,15 +125,14 @@ impl Client {
             queued: AtomicI32::new(-1),
             watching: AtomicU32::new(0),
             input_bytes: AtomicU32::new(0),
-            output_bytes: AtomicU64::new(0),
+            output_bytes: AtomicU32::new(0),
             queued_bytes: AtomicU32::new(0),
             fd,
-            buffered: AtomicU64::new(0),
+            buffered: AtomicU32::new(0),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             commands: AtomicU64::new(0),
-            peer,
-            local,
+            ends: (!unix).then(|| Box::new(Ends { peer, local })),
             labels: Mutex::new(None),
         }
     }
@@ -169,56 +174,68 @@ impl Client {
                 + labels.lib_name.capacity()
                 + labels.lib_version.capacity()
         });
-        (CONNECTION_BYTES + labels) as u64 + self.buffered.load(Relaxed)
+        (CONNECTION_BYTES + labels) as u64 + u64::from(self.buffered.load(Relaxed))
+    }
+
+    /// Says how much output the peer has not taken.
+    pub fn show_output(&self, bytes: usize) {
+        self.output_bytes.store(u32::try_from(bytes).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> &Endpoint {
+        self.ends.as_ref().map_or(&Endpoint::Unix, |ends| &ends.peer)
+    }
+
+    /// This end.
+    pub fn local(&self) -> &Endpoint {
+        self.ends.as_ref().map_or(&Endpoint::Unix, |ends| &ends.local)
     }
 
     /// Address of the peer as `CLIENT LIST` shows it.
     pub fn address(&self, socket_path: &str) -> String {
-        match &self.peer {
+        match self.peer() {
             Endpoint::Unix => format!("{socket_path}:0"),
             peer => peer.to_string(),
         }
     }
 }
 
-/// Every connection of one worker, for the commands that name connections of any worker.
+/// Every connection of one worker by its slot, for the commands that name connections of any worker. A list and no map,
+/// since tens of thousands of idle connections pay for it and few commands look into it.
 #[derive(Default)]
 pub struct Clients {
-    by_id: Mutex<HashMap<u64, Arc<Client>, foldhash::fast::FixedState>>,
+    by_slot: Mutex<Vec<Option<Arc<Client>>>>,
 }
 
 impl Clients {
     /// Adds a connection.
     pub fn add(&self, client: &Arc<Client>) {
-        self.by_id.lock().insert(client.id, client.clone());
+        let mut by_slot = self.by_slot.lock();
+        let index = client.slot.index();
+        if index >= by_slot.len() {
+            by_slot.resize(index + 1, None);
+        }
+        by_slot[index] = Some(client.clone());
     }
 
     /// Removes a connection.
-    pub fn remove(&self, id: u64) {
-        let mut by_id = self.by_id.lock();
-        by_id.remove(&id);
-        if by_id.capacity() > 1024 && by_id.len() < by_id.capacity() / 8 {
-            by_id.shrink_to_fit();
+    pub fn remove(&self, client: &Client) {
+        let mut by_slot = self.by_slot.lock();
+        if let Some(place) = by_slot.get_mut(client.slot.index())
+            && place.as_ref().is_some_and(|held| held.id == client.id)
+        {
+            *place = None;
         }
     }
 
     /// The connection of this number.
     pub fn find(&self, id: u64) -> Option<Arc<Client>> {
-        self.by_id.lock().get(&id).cloned()
+        self.by_slot.lock().iter().flatten().find(|client| client.id == id).cloned()
     }
 
     /// All connections.
     pub fn all(&self) -> Vec<Arc<Client>> {
-        self.by_id.lock().values().cloned().collect()
-    }
-
-    /// Number of connections.
-    pub fn len(&self) -> usize {
-        self.by_id.lock().len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.by_slot.lock().iter().flatten().cloned().collect()
     }
 }

@@ -17,8 +17,8 @@ pub struct Conn {
     pub session: Session,
     /// Input that waits: for the rest of its command, or for its turn.
     pub input: Option<Box<Input>>,
-    /// Since when the output has been above the soft limit, in Unix milliseconds; 0 if it is not.
-    pub soft_since_ms: i64,
+    /// Since when the output has been above the soft limit, in seconds since the server's start plus one; 0 if it is not.
+    pub soft_since: u32,
     /// It will be closed once its output is written: nothing more is executed.
     pub closing: bool,
     /// It is beyond a limit and to be closed at once.
@@ -42,6 +42,9 @@ pub struct Input {
     pub awaited: usize,
 }
 
+/// An idle connection pays for it.
+const _: () = assert!(size_of::<Conn>() <= 48);
+
 impl Conn {
     /// A connection that has sent nothing yet.
     pub fn new(slot: Slot, client: Arc<Client>, session: Session) -> Self {
@@ -50,7 +53,7 @@ impl Conn {
             client,
             session,
             input: None,
-            soft_since_ms: 0,
+            soft_since: 0,
             closing: false,
             doomed: false,
             listed: false,

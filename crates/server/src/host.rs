@@ -49,7 +49,7 @@ impl ServerHost {
 
     /// Whether the connection comes from this machine.
     pub fn is_local(&self) -> bool {
-        match &self.client.peer {
+        match self.client.peer() {
             Endpoint::Unix => true,
             peer => peer.ip().is_some_and(|ip| ip.is_loopback()),
         }

@@ -26,17 +26,18 @@ use std::time::Duration;
 /// Milliseconds between two samples of the rates, and two looks at what all clients hold.
 const SUPERVISION_MS: i64 = 100;
 
-/// How many times as often upkeep is done while it finds much to do.
-const BUSY_RATE: i64 = 10;
+/// Milliseconds between two rounds of upkeep while there is much to do: short steps, so that nobody waits for one.
+const BUSY_UPKEEP_MS: i64 = 2;
+
+/// Time that one round of upkeep gives to each part of the keyspace's upkeep, and while there is much to do.
+const UPKEEP_BUDGET: Duration = Duration::from_millis(1);
+const BUSY_UPKEEP_BUDGET: Duration = Duration::from_micros(400);
 
 /// Milliseconds after which the peaks of the connections' buffers are halved.
 const PEAKS_MS: i64 = 4000;
 
 /// Less output than this is taken for written by the next poll.
 const TAKEN_AT_ONCE: u64 = 16 * 1024;
-
-/// The share of its time that a worker spends on each part of the keyspace's upkeep, at most: one in so many.
-const UPKEEP_SHARE: u32 = 100;
 
 /// A connection whose unfinished command needs at least so much more is read into its own allocation.
 pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
@@ -55,6 +56,8 @@ pub struct Worker<D: Driver> {
     unsettled: Vec<Slot>,
     timers: Timers,
     upkeep_at: i64,
+    /// The last round of upkeep left much to do.
+    upkeep_busy: bool,
     supervision_at: i64,
 }
 
@@ -75,6 +78,7 @@ impl<D: Driver> Worker<D> {
             unsettled: Vec::new(),
             timers: Timers::default(),
             upkeep_at: 0,
+            upkeep_busy: false,
             supervision_at: 0,
         }
     }
@@ -162,13 +166,14 @@ impl<D: Driver> Worker<D> {
     fn count_buffers(&self, conn: &Conn) {
         let client = &conn.client;
         let input = conn.input_held() as u64;
-        let output = client.output_bytes.load(Relaxed);
+        let output = u64::from(client.output_bytes.load(Relaxed));
         let queued = u64::from(client.queued_bytes.load(Relaxed));
-        let (before, now) = (client.buffered.load(Relaxed), input + output + queued);
+        let (before, now) = (u64::from(client.buffered.load(Relaxed)), input + output + queued);
+        let now = now.min(u64::from(u32::MAX));
         if before == now {
             return;
         }
-        client.buffered.store(now, Relaxed);
+        client.buffered.store(now as u32, Relaxed);
         client.input_bytes.store(input as u32, Relaxed);
         let traffic = self.traffic();
         traffic.buffered.fetch_add(now as i64 - before as i64, Relaxed);
@@ -314,7 +319,7 @@ impl<D: Driver> Worker<D> {
             Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
         client.set(Flag::Authenticated, authenticated);
         server.workers[self.index].clients.add(&client);
-        self.put(Box::new(Conn::new(slot, client, Session::new(id, authenticated))));
+        self.put(Box::new(Conn::new(slot, client, Session::new(authenticated))));
         self.watch_idleness_of(slot);
     }
 
@@ -337,7 +342,7 @@ impl<D: Driver> Worker<D> {
 
     fn discard(&mut self, conn: &Conn) {
         let link = &self.engine.host.server.workers[self.index];
-        link.clients.remove(conn.client.id);
+        link.clients.remove(&conn.client);
         link.load.fetch_sub(1, Relaxed);
         let buffered = conn.client.buffered.swap(0, Relaxed);
         link.traffic.buffered.fetch_sub(buffered as i64, Relaxed);
@@ -348,7 +353,7 @@ impl<D: Driver> Worker<D> {
     fn settle_outputs(&mut self) {
         for slot in std::mem::take(&mut self.unsettled) {
             if let Some(conn) = self.take(slot) {
-                conn.client.output_bytes.store(self.driver.unsent(slot) as u64, Relaxed);
+                conn.client.show_output(self.driver.unsent(slot));
                 self.put(conn);
             }
         }
@@ -356,7 +361,7 @@ impl<D: Driver> Worker<D> {
 
     fn drained(&mut self, slot: Slot) {
         if let Some(mut conn) = self.take(slot) {
-            conn.soft_since_ms = 0;
+            conn.soft_since = 0;
             conn.client.output_bytes.store(0, Relaxed);
             self.put(conn);
         }
@@ -369,20 +374,21 @@ impl<D: Driver> Worker<D> {
             self.engine.host.config.client_output_buffer_limit.normal;
         let above_soft = soft_bytes > 0 && unsent >= soft_bytes;
         let above_hard = hard_bytes > 0 && unsent >= hard_bytes;
-        let known = conn.client.output_bytes.load(Relaxed) + conn.soft_since_ms as u64;
-        if unsent < TAKEN_AT_ONCE && known == 0 && !above_soft && !above_hard {
+        let known = conn.client.output_bytes.load(Relaxed) != 0 || conn.soft_since != 0;
+        if unsent < TAKEN_AT_ONCE && !known && !above_soft && !above_hard {
             return;
         }
-        conn.client.output_bytes.store(unsent, Relaxed);
+        conn.client.show_output(unsent as usize);
         self.unsettled.push(conn.slot);
-        let now = self.engine.exec.ks.now_ms();
+        let now = self.seconds() + 1;
         if !above_soft {
-            conn.soft_since_ms = 0;
-        } else if conn.soft_since_ms == 0 {
-            conn.soft_since_ms = now;
-            self.timers.set(now + soft_seconds as i64 * 1000, conn.slot);
+            conn.soft_since = 0;
+        } else if conn.soft_since == 0 {
+            conn.soft_since = now;
+            let due = self.engine.exec.ks.now_ms() + (soft_seconds as i64 + 1) * 1000;
+            self.timers.set(due, conn.slot);
         }
-        let too_long = above_soft && now - conn.soft_since_ms >= soft_seconds as i64 * 1000;
+        let too_long = above_soft && u64::from(now - conn.soft_since) >= soft_seconds;
         if above_hard || too_long {
             self.engine.host.server.figures.output_limit_closed.fetch_add(1, Relaxed);
             tracing::warn!(
@@ -415,13 +421,14 @@ impl<D: Driver> Worker<D> {
     fn upkeep(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         let interval = 1000 / i64::from(self.engine.host.config.hz);
-        let pace = self.pace(Duration::from_millis(interval as u64));
+        let pace = self.pace();
         let busy = self.engine.exec.ks.tick_at(pace).is_busy();
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();
         }
         // Work that is in hand goes on sooner, so that memory comes back within seconds of a mass delete.
-        self.upkeep_at = now + if busy { (interval / BUSY_RATE).max(1) } else { interval };
+        self.upkeep_busy = busy;
+        self.upkeep_at = now + if busy { BUSY_UPKEEP_MS.min(interval) } else { interval };
         if self.index == 0 && now >= self.supervision_at {
             self.supervision_at = now + SUPERVISION_MS;
             self.engine.host.server.supervise(&self.engine.host.config, now);
@@ -433,13 +440,18 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.end();
     }
 
-    /// How much of the time between two rounds of upkeep the keyspace gets.
-    fn pace(&self, interval: Duration) -> Pace {
-        let (host, share) = (&self.engine.host, interval / UPKEEP_SHARE);
+    /// How long the next round of upkeep may work on the keyspace.
+    fn pace(&self) -> Pace {
+        let host = &self.engine.host;
+        let budget = if self.upkeep_busy { BUSY_UPKEEP_BUDGET } else { UPKEEP_BUDGET };
         let expires = host.server.active_expire.load(Relaxed);
         Pace {
-            expire: if expires { share * host.config.active_expire_effort } else { Duration::ZERO },
-            compact: if host.config.activedefrag { share } else { Duration::ZERO },
+            expire: if expires {
+                budget * host.config.active_expire_effort
+            } else {
+                Duration::ZERO
+            },
+            compact: if host.config.activedefrag { budget } else { Duration::ZERO },
         }
     }
 

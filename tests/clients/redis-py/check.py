@@ -276,7 +276,7 @@ def many_connections(protocol):
 
 
 def errors(protocol):
-    client = connect(protocol)
+    client = connect(protocol, **ONCE)
     client.set("word", "not a number")
     raises("unknown command 'NOSUCH', with args beginning with: 'a' 'b'",
            lambda: client.execute_command("NOSUCH", "a", "b"))

@@ -76,7 +76,7 @@ impl Client {
         ks.set_clock(START_MS);
         Client {
             exec: Executor::new(ks, shared),
-            session: Session::new(1, true),
+            session: Session::new(true),
             host: FakeHost { string_len_max: 512 << 20, discarded: 0 },
         }
     }

@@ -42,7 +42,8 @@ pub fn check_label(what: &str, label: &[u8]) -> Outcome {
 
 /// `CLIENT ID`
 fn id(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.number(ctx.session.id as i64)
+    let id = ServerHost::of(ctx).client.id;
+    ctx.number(id as i64)
 }
 
 /// `CLIENT GETNAME`

@@ -157,6 +157,7 @@ fn hello(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
+    let id = ServerHost::of(ctx).client.id;
     let reply = &mut ctx.reply;
     reply.map(7);
     for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
@@ -166,7 +167,7 @@ fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
     reply.bulk(b"proto");
     reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
-    reply.integer(ctx.session.id as i64);
+    reply.integer(id as i64);
     for (field, value) in [("mode", "standalone"), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());

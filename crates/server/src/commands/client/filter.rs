@@ -116,7 +116,7 @@ impl Test {
             Test::User => true,
             Test::Address(address) => client.address(path).as_bytes() == address,
             Test::LocalAddress(address) => line::local_address(client, path).as_bytes() == address,
-            Test::Ip(ip) => client.peer.ip().is_some_and(|own| own.to_string().as_bytes() == ip),
+            Test::Ip(ip) => client.peer().ip().is_some_and(|own| own.to_string().as_bytes() == ip),
             Test::AgeSeconds(least) => {
                 i64::from(server.uptime_seconds().saturating_sub(client.connected_at)) >= *least
             }

@@ -58,7 +58,7 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
     ));
     put(format_args!(
         " events={} cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
-        events(client, output),
+        events(client, u64::from(output)),
         if client.has(Flag::Resp3) { 3 } else { 2 },
         Ascii(&labels.lib_name),
         Ascii(&labels.lib_version),
@@ -74,7 +74,7 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
 
 /// This end's address.
 pub fn local_address(client: &Client, socket_path: &str) -> String {
-    match &client.local {
+    match client.local() {
         Endpoint::Unix => format!("{socket_path}:0"),
         local => local.to_string(),
     }
