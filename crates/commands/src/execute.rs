@@ -21,6 +21,7 @@ use crate::registry::{Command, Registry};
 use crate::session::{Queued, Session};
 use crate::spec::{Flags, KeyShape, Locks};
 use crate::stats::{Shared, ThreadStats};
+use crate::transactions::spoil;
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
@@ -148,10 +149,8 @@ impl Executor {
         };
         if let Err(fail) = self.admit(command, request.args, session, host) {
             self.stats.rejected(command.index);
+            let fail = spoil(self, session, command, fail);
             self.shared.count_error(&fail);
-            if let Some(transaction) = session.transaction.as_mut().filter(|open| open.open) {
-                transaction.spoiled = true;
-            }
             return reply.error(fail.text());
         }
         if session.in_multi() && !session.in_exec && !runs_in_multi(command) {

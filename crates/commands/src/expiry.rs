@@ -44,6 +44,28 @@ impl Unit {
     }
 }
 
+/// The expiry that an option states, its number unread: bad syntax is reported before a bad number, and of an option that
+/// is repeated the last one counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stated {
+    unit: Unit,
+    argument: usize,
+}
+
+impl Stated {
+    /// Argument `i` as an option with its number after it, both before `to`; none where `before` states another unit.
+    pub fn option(ctx: &Ctx<'_>, i: usize, to: usize, before: Option<Stated>) -> Option<Self> {
+        let unit = Unit::from_option(ctx.arg(i))?;
+        let fits = i + 1 < to && before.is_none_or(|before| before.unit == unit);
+        fits.then_some(Stated { unit, argument: i + 1 })
+    }
+
+    /// The moment in Unix milliseconds.
+    pub fn moment(self, ctx: &Ctx<'_>) -> Result<i64, Fail> {
+        positive(ctx, self.argument, self.unit)
+    }
+}
+
 /// Argument `i` as the expiry that `SET` and its like demand: above 0.
 pub(crate) fn positive(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
     match ctx.integer(i)? {

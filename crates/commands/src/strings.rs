@@ -2,7 +2,7 @@
 //! `counters.rs`.
 
 use crate::ctx::Ctx;
-use crate::expiry::{self, Unit};
+use crate::expiry::{self, Stated, Unit};
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::strings as meta;
@@ -63,14 +63,32 @@ enum Condition<'a> {
 impl<'a> Condition<'a> {
     /// The condition that compares with the argument after it.
     fn comparing(option: &[u8], with: &'a [u8]) -> Result<Option<Self>, Fail> {
-        let condition = match &option.to_ascii_uppercase()[..] {
-            b"IFEQ" => Condition::Equal(with),
-            b"IFNE" => Condition::NotEqual(with),
-            b"IFDEQ" => Condition::DigestEqual(parse_digest(with)?),
-            b"IFDNE" => Condition::DigestNotEqual(parse_digest(with)?),
-            _ => return Ok(None),
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        let condition = if is(b"IFEQ") {
+            Condition::Equal(with)
+        } else if is(b"IFNE") {
+            Condition::NotEqual(with)
+        } else if is(b"IFDEQ") {
+            Condition::DigestEqual(parse_digest(with)?)
+        } else if is(b"IFDNE") {
+            Condition::DigestNotEqual(parse_digest(with)?)
+        } else {
+            return Ok(None);
         };
         Ok(Some(condition))
+    }
+
+    /// The condition that `NX` or `XX` makes of this one; either may be repeated, but nothing else said beside it.
+    fn presence(self, option: &[u8]) -> Option<Self> {
+        match self {
+            Condition::Always | Condition::Missing if option.eq_ignore_ascii_case(b"NX") => {
+                Some(Condition::Missing)
+            }
+            Condition::Always | Condition::Present if option.eq_ignore_ascii_case(b"XX") => {
+                Some(Condition::Present)
+            }
+            _ => None,
+        }
     }
 
     fn holds(self, old: Option<StrRef<'_>>) -> bool {
@@ -123,37 +141,35 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn set_options<'a>(ctx: &Ctx<'a>, from: usize, to: usize) -> Result<SetOptions<'a>, Fail> {
     let mut options = SetOptions::default();
-    let mut conditioned = false;
+    let mut stated = None;
     let mut i = from;
     while i < to {
         let option = ctx.arg(i);
-        let next = (i + 1 < to).then(|| ctx.arg(i + 1));
-        let condition = match next {
-            Some(with) if !conditioned => Condition::comparing(option, with)?,
+        let comparison = match options.condition {
+            Condition::Always if i + 1 < to => Condition::comparing(option, ctx.arg(i + 1))?,
             _ => None,
         };
-        if let Some(condition) = condition {
+        if let Some(condition) = comparison {
             options.condition = condition;
-            conditioned = true;
             i += 1;
-        } else if !conditioned && (ctx.is(i, "NX") || ctx.is(i, "XX")) {
-            options.condition =
-                if ctx.is(i, "NX") { Condition::Missing } else { Condition::Present };
-            conditioned = true;
+        } else if let Some(condition) = options.condition.presence(option) {
+            options.condition = condition;
         } else if ctx.is(i, "GET") {
             options.get = true;
-        } else if ctx.is(i, "KEEPTTL") && matches!(options.expiry, Expiry::Clear | Expiry::Keep) {
+        } else if ctx.is(i, "KEEPTTL") && stated.is_none() {
             options.expiry = Expiry::Keep;
         } else {
-            match Unit::from_option(option) {
-                Some(unit) if next.is_some() && options.expiry == Expiry::Clear => {
-                    options.expiry = Expiry::At(expiry::positive(ctx, i + 1, unit)?);
-                    i += 1;
-                }
-                _ => return Err(Fail::SYNTAX),
+            let expiry = Stated::option(ctx, i, to, stated).ok_or(Fail::SYNTAX)?;
+            if options.expiry == Expiry::Keep {
+                return Err(Fail::SYNTAX);
             }
+            stated = Some(expiry);
+            i += 1;
         }
         i += 1;
+    }
+    if let Some(stated) = stated {
+        options.expiry = Expiry::At(stated.moment(ctx)?);
     }
     Ok(options)
 }
@@ -237,13 +253,8 @@ fn getset(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `GETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST]`
 fn getex(ctx: &mut Ctx<'_>) -> Outcome {
-    let unit = match ctx.args().len() {
-        2 => None,
-        3 if ctx.is(2, "PERSIST") => None,
-        4 => Some(Unit::from_option(ctx.arg(2)).ok_or(Fail::SYNTAX)?),
-        _ => return Err(Fail::SYNTAX),
-    };
-    let expiry = unit.map(|unit| expiry::positive(ctx, 3, unit));
+    let (stated, persist) = getex_options(ctx)?;
+    let expiry = stated.map(|stated| stated.moment(ctx));
     let (key, db) = (ctx.key(1), ctx.db());
     let Some(view) = ctx.exec.ks.read(db, key) else {
         ctx.reply.null();
@@ -253,10 +264,29 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
     let expiry = expiry.transpose()?;
     let had_expiry = view.expiry().is_some();
     write_string(ctx.reply, view.value());
-    if expiry.is_some() || had_expiry && ctx.args().len() == 3 {
+    if expiry.is_some() || had_expiry && persist {
         ctx.exec.ks.set_expiry(db, key, expiry);
     }
     Ok(())
+}
+
+/// The expiry that is asked for, and whether `PERSIST` is.
+fn getex_options(ctx: &Ctx<'_>) -> Result<(Option<Stated>, bool), Fail> {
+    let to = ctx.args().len();
+    let (mut stated, mut persist) = (None, false);
+    let mut i = 2;
+    while i < to {
+        if ctx.is(i, "PERSIST") && stated.is_none() {
+            persist = true;
+            i += 1;
+        } else if persist {
+            return Err(Fail::SYNTAX);
+        } else {
+            stated = Some(Stated::option(ctx, i, to, stated).ok_or(Fail::SYNTAX)?);
+            i += 2;
+        }
+    }
+    Ok((stated, persist))
 }
 
 /// `GETDEL key`

@@ -7,6 +7,7 @@
 use crate::ctx::Ctx;
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
+use crate::registry::Command;
 use crate::session::{Queued, Session, Transaction};
 use crate::spec::{CommandSpec, Flags, Locks};
 use crate::table::transactions as meta;
@@ -102,6 +103,28 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.session.in_exec = false;
     ctx.exec.ks.unlock();
     Ok(())
+}
+
+/// What a refused command does to an open transaction: it can no longer be executed, and if the command is `EXEC` itself
+/// it ends. Gives back the error to reply.
+pub(crate) fn spoil(
+    exec: &mut Executor,
+    session: &mut Session,
+    command: Command,
+    fail: Fail,
+) -> Fail {
+    let Some(transaction) = session.transaction.as_mut().filter(|transaction| transaction.open)
+    else {
+        return fail;
+    };
+    if command.spec.meta.name != meta::EXEC.name {
+        transaction.spoiled = true;
+        return fail;
+    }
+    abandon(exec, session);
+    let reason = fail.text();
+    let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
+    Fail::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
 }
 
 /// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection. The thread is in a

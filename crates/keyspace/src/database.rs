@@ -120,7 +120,8 @@ impl Handle {
         true
     }
 
-    /// Marks watched keys of `db` as changed that exist in it, or in `other`, which takes its place.
+    /// Marks watched keys of `db` as changed that exist in it, or in `other`, which takes its place. What has expired in
+    /// `other` brings nothing that was not there.
     fn touch_database(&mut self, stripe: u32, db: u16, other: Option<u16>) {
         if self.stripe_at(stripe).watched.is_none() {
             return;
@@ -129,7 +130,9 @@ impl Handle {
         watched.touch_database(db, |bytes| {
             let key = self.key(bytes);
             self.find(db, key).is_some()
-                || other.is_some_and(|other| self.find(other, key).is_some())
+                || other
+                    .and_then(|other| self.find(other, key))
+                    .is_some_and(|(_, entry)| !self.is_expired(entry))
         });
         self.stripe_at(stripe).watched = Some(watched);
     }

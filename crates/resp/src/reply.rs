@@ -46,6 +46,11 @@ pub trait Reply {
     fn set(&mut self, len: usize);
     /// Header of an out-of-band push of `len` replies (an array in RESP2).
     fn push(&mut self, len: usize);
+    /// Header of an attribute of `len` pairs, which precedes the reply it is about.
+    ///
+    /// RESP2 has no attributes: returns false there, writes nothing, and the pairs must be left out.
+    #[must_use]
+    fn attribute(&mut self, len: usize) -> bool;
     /// A double, printed with the shortest digits that read back the same.
     fn double(&mut self, value: f64);
     /// A boolean (`:1` or `:0` in RESP2).

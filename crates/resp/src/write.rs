@@ -29,18 +29,6 @@ impl<'o> RespWriter<'o> {
         Self { bytes, shared, protocol }
     }
 
-    /// Header of an attribute of `len` pairs, which precedes the reply it is about.
-    ///
-    /// RESP2 has no attributes: returns false there, writes nothing, and the pairs must be left out.
-    #[must_use]
-    pub fn attribute(&mut self, len: usize) -> bool {
-        let resp3 = self.resp3();
-        if resp3 {
-            header(self.bytes, b'|', len);
-        }
-        resp3
-    }
-
     /// Appends what is RESP already, such as a message that was encoded once for many connections.
     #[inline]
     pub fn raw(&mut self, encoded: &[u8]) {
@@ -141,6 +129,14 @@ impl Reply for RespWriter<'_> {
 
     fn push(&mut self, len: usize) {
         header(self.bytes, if self.resp3() { b'>' } else { b'*' }, len);
+    }
+
+    fn attribute(&mut self, len: usize) -> bool {
+        let resp3 = self.resp3();
+        if resp3 {
+            header(self.bytes, b'|', len);
+        }
+        resp3
     }
 
     fn double(&mut self, value: f64) {

@@ -21,6 +21,12 @@ fn whole_values() {
         SET a x EX abc => ERR value is not an integer or out of range
         SET a x EX 9223372036854775807 => ERR invalid expire time in 'set' command
         SET a x px 9223372036854775807 => ERR invalid expire time in 'set' command
+        SET a x EX 0 NOPE => ERR syntax error
+        SET a x EX abc PX 1 => ERR syntax error
+        SET a x EX abc EX 0 => ERR invalid expire time in 'set' command
+        SET b x XX EX 0 EX 10 XX GET GET => "2"
+        TTL b => 10
+        SET b 2 => OK
         GET a => "2"
         GETSET a 3 => "2"
         GETDEL a => "3"
@@ -41,6 +47,12 @@ fn whole_values() {
         GETEX a EX 5 => "v"
         TTL a => 5
         GETEX a PERSIST EX 5 => ERR syntax error
+        GETEX a EX 0 EX 7 => "v"
+        TTL a => 7
+        GETEX a EX 5 PX 5 => ERR syntax error
+        GETEX a EX 5 NOPE => ERR syntax error
+        GETEX a EX => ERR syntax error
+        GETEX none EX abc => nil
         GETEX a EX 0 => ERR invalid expire time in 'getex' command
         GETEX a PXAT 1 => "v"
         EXISTS a => 0

@@ -31,6 +31,11 @@ fn transactions() {
         MULTI => OK
         NOPE => ERR unknown command 'NOPE', with args beginning with: 
         EXEC => EXECABORT Transaction discarded because of previous errors.
+        MULTI => OK
+        SET a 5 => QUEUED
+        EXEC x => EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command
+        EXEC => ERR EXEC without MULTI
+        EXEC x => ERR wrong number of arguments for 'exec' command
         GET a => "2"
         MULTI => OK
         KEYS * => QUEUED
@@ -109,6 +114,7 @@ fn other_changes_do_not() {
         ("WATCH a", &["FLUSHALL", "SWAPDB 0 1", "SWAPDB 1 0"]),
         ("SET a 1; WATCH a", &["SWAPDB 1 2", "SWAPDB 0 0"]),
         ("SET a 1 PX 100; WATCH a", &["wait 99"]),
+        ("WATCH a", &["SET b 1 PX 10", "COPY b a DB 1", "wait 10", "SWAPDB 0 1"]),
         ("SET a 1; WATCH a; UNWATCH", &["SET a 2"]),
         ("SET a 1; WATCH a; MULTI; DISCARD", &["SET a 2"]),
         ("SET a 1; WATCH a; MULTI; EXEC", &["SET a 2"]),

@@ -69,10 +69,10 @@ fn setname(ctx: &mut Ctx<'_>) -> Outcome {
 fn setinfo(ctx: &mut Ctx<'_>) -> Outcome {
     let value = ctx.arg(3);
     if ctx.is(2, "LIB-NAME") {
-        check_label("lib-name", value)?;
+        check_label(&String::from_utf8_lossy(ctx.arg(2)), value)?;
         ServerHost::of(ctx).client.relabel(|labels| labels.lib_name = value.to_vec());
     } else if ctx.is(2, "LIB-VER") {
-        check_label("lib-ver", value)?;
+        check_label(&String::from_utf8_lossy(ctx.arg(2)), value)?;
         ServerHost::of(ctx).client.relabel(|labels| labels.lib_version = value.to_vec());
     } else {
         let mut text = b"ERR Unrecognized option '".to_vec();
@@ -148,12 +148,7 @@ fn pause(ctx: &mut Ctx<'_>) -> Outcome {
         4 if ctx.is(3, "WRITE") => true,
         4 if ctx.is(3, "ALL") => false,
         4 => return Err(Fail::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
-        _ => {
-            let name = String::from_utf8_lossy(ctx.arg(1));
-            return Err(Fail::new(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
-            )));
-        }
+        _ => return Err(malformed(ctx)),
     };
     let millis =
         ctx.integer(2).map_err(|_| Fail::fixed("ERR timeout is not an integer or out of range"))?;
@@ -213,11 +208,22 @@ fn on_or_off(ctx: &Ctx<'_>) -> Result<bool, Fail> {
 
 /// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`: no command blocks, so nobody is ever unblocked.
 fn unblock(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.args().len() > 4 {
+        return Err(malformed(ctx));
+    }
     if ctx.args().len() > 3 && !ctx.is(3, "TIMEOUT") && !ctx.is(3, "ERROR") {
         return Err(Fail::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
     }
     ctx.integer(2)?;
     ctx.number(0)
+}
+
+/// The error of more arguments than a subcommand takes.
+fn malformed(ctx: &Ctx<'_>) -> Fail {
+    let name = String::from_utf8_lossy(ctx.arg(1));
+    Fail::new(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
+    ))
 }
 
 /// Makes the caller's connection look as it is at this moment, amid a batch.

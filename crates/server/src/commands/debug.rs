@@ -219,6 +219,15 @@ fn protocol(ctx: &mut Ctx<'_>) -> Outcome {
             reply.bulk(b"server-cpu-usage");
             reply.integer(42);
         }
+        b"attrib" => {
+            if reply.attribute(1) {
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.integer(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
         b"verbatim" => reply.verbatim(b"txt", b"This is a verbatim\nstring"),
         b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
         b"true" => reply.boolean(true),
@@ -226,7 +235,7 @@ fn protocol(ctx: &mut Ctx<'_>) -> Outcome {
         _ => {
             return Err(Fail::fixed(
                 "ERR Wrong protocol type name. Please use one of the following: \
-                 string|integer|double|bignum|null|array|set|map|push|verbatim|true|false",
+                 string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
             ));
         }
     }
