@@ -20,8 +20,10 @@ const WASTE_MIN: u64 = 4 << 20;
 const BUCKETS_PER_HOLD: usize = 16;
 /// How long marked slabs wait for other threads to give back blocks in their caches, at their ticks.
 const LINGER: Duration = Duration::from_millis(300);
-/// A round that won little is repeated after this long at the earliest, unless waste has grown by a tenth.
-const PAUSE: Duration = Duration::from_secs(60);
+/// Rounds follow each other after this long at the earliest, or after that long if the last one found nothing to move,
+/// unless waste has grown by a tenth.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_IN_VAIN: Duration = Duration::from_secs(60);
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -41,12 +43,21 @@ pub(crate) struct Compaction {
 #[derive(Default)]
 struct State {
     round: Option<Round>,
-    /// When the last round ended, and the unused memory that it left, in bytes.
-    last: Option<(Instant, u64)>,
+    last: Option<Ended>,
+}
+
+/// What the last round left.
+struct Ended {
+    at: Instant,
+    /// Unused memory, in bytes.
+    waste: u64,
+    /// Entries that it moved.
+    moved: usize,
 }
 
 /// One walk over all tables.
 struct Round {
+    moved: usize,
     evacuation: Evacuation,
     began: Instant,
     stripe: u32,
@@ -79,6 +90,7 @@ impl Handle {
                 break;
             }
         }
+        round.moved += moved;
         let walked = round.stripe as usize >= keyspace.stripes.len();
         let alone = self.roster.threads(&self.ks).len() == 1;
         let unfinished = !walked || !alone && round.began.elapsed() < LINGER;
@@ -87,7 +99,8 @@ impl Handle {
         } else {
             round.evacuation.end();
             keyspace.heap.purge();
-            state.last = Some((Instant::now(), waste(&keyspace.heap.stats())));
+            let waste = waste(&keyspace.heap.stats());
+            state.last = Some(Ended { at: Instant::now(), waste, moved: round.moved });
         }
         Compacted { moved, unfinished }
     }
@@ -97,8 +110,10 @@ impl Handle {
         // A threshold of 0 asks for a round in any case.
         if pct_min > 0 {
             let waste = waste(&stats);
-            let repeated = state.last.is_some_and(|(ended, left)| {
-                now.duration_since(ended) < PAUSE && waste < left + left / 10 + WASTE_MIN
+            // A round that moved something may have begun amid deletes: what they left since is worth another.
+            let repeated = state.last.as_ref().is_some_and(|last| {
+                let pause = if last.moved > 0 { PAUSE } else { PAUSE_IN_VAIN };
+                now.duration_since(last.at) < pause && waste < last.waste + last.waste / 10 + WASTE_MIN
             });
             if stats.fragmentation_pct() < pct_min || waste < WASTE_MIN || repeated {
                 return None;
@@ -106,7 +121,7 @@ impl Handle {
         }
         let evacuation = self.ks.heap.begin_evacuation(pct_min)?;
         self.cache.trim_if_asked();
-        Some(Round { evacuation, began: now, stripe: 0, db: 0, bucket: 0 })
+        Some(Round { evacuation, began: now, stripe: 0, db: 0, bucket: 0, moved: 0 })
     }
 
     /// Works on the round's stripe, which is held, and sets the round to where it goes on.
