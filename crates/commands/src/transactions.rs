@@ -105,20 +105,18 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What a refused command does to an open transaction: it can no longer be executed, and if the command is `EXEC` itself
-/// it ends. Gives back the error to reply.
+/// What a refused command does to the client's transaction: one that is open can no longer be executed, and a refused
+/// `EXEC` ends it with every watch, be it open or not. Gives back the error to reply.
 pub(crate) fn spoil(
     exec: &mut Executor,
     session: &mut Session,
     command: Command,
     fail: Fail,
 ) -> Fail {
-    let Some(transaction) = session.transaction.as_mut().filter(|transaction| transaction.open)
-    else {
-        return fail;
-    };
     if command.spec.meta.name != meta::EXEC.name {
-        transaction.spoiled = true;
+        if let Some(transaction) = session.transaction.as_mut().filter(|open| open.open) {
+            transaction.spoiled = true;
+        }
         return fail;
     }
     abandon(exec, session);

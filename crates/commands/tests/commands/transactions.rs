@@ -35,7 +35,7 @@ fn transactions() {
         SET a 5 => QUEUED
         EXEC x => EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command
         EXEC => ERR EXEC without MULTI
-        EXEC x => ERR wrong number of arguments for 'exec' command
+        EXEC x => EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command
         GET a => "2"
         MULTI => OK
         KEYS * => QUEUED
