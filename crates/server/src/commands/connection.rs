@@ -125,15 +125,13 @@ fn hello(ctx: &mut Ctx<'_>) -> Outcome {
             credentials = Some((args[i + 1], args[i + 2]));
             i += 3;
         } else if ctx.is(i, "SETNAME") && i + 1 < args.len() {
+            super::client::check_label("Client names", args[i + 1])?;
             name = Some(args[i + 1]);
             i += 2;
         } else {
             let option = String::from_utf8_lossy(args[i]);
             return Err(Fail::new(format!("ERR Syntax error in HELLO option '{option}'")));
         }
-    }
-    if let Some(name) = name {
-        super::client::check_label("Client names", name)?;
     }
     if let Some((user, password)) = credentials {
         authenticate(ctx, user, password)?;
