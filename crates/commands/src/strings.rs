@@ -421,7 +421,7 @@ fn digest(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// XXH3-64 of the value, as the `DIGEST` command page defines it.
 fn digest_of(value: StrRef<'_>) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(value.bytes(&mut itoa::Buffer::new()))
+    twox_hash::XxHash3_64::oneshot(value.bytes(&mut itoa::Buffer::new()))
 }
 
 fn parse_digest(text: &[u8]) -> Result<u64, Fail> {
