@@ -34,8 +34,10 @@ pub enum Replies {
     On,
     /// They are dropped.
     Off,
-    /// The next one is dropped: set by the command before it.
+    /// This one and the next are dropped: set by the command that asks for it.
     SkipNext,
+    /// This one is dropped, unless the command turns replies on.
+    Skip,
 }
 
 /// An open transaction, or watched keys waiting for one.

@@ -225,9 +225,8 @@ impl Batch<'_> {
         }
         self.quota -= 1;
         self.exec.yield_if_asked();
-        let skipped = conn.session.replies == Replies::SkipNext;
-        if skipped {
-            conn.session.replies = Replies::On;
+        if conn.session.replies == Replies::SkipNext {
+            conn.session.replies = Replies::Skip;
         }
         if let Some(command) = request.command {
             self.host.client.last_command.store(command.index, Relaxed);
@@ -239,7 +238,10 @@ impl Batch<'_> {
             conn.session.protocol,
         );
         self.exec.execute(request, &mut conn.session, self.host, &mut writer);
-        if skipped || conn.session.replies != Replies::On {
+        if conn.session.replies != Replies::On {
+            if conn.session.replies == Replies::Skip {
+                conn.session.replies = Replies::On;
+            }
             self.output.bytes.truncate(before.0);
             self.scratch.shared.truncate(before.1);
         }

@@ -120,9 +120,9 @@ fn reply_mutes_a_connection(backend: &str) {
     let mut client = server.connect();
     client.send_bytes(
         b"CLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY SKIP\r\nNOSUCH\r\nCLIENT REPLY ON\r\nPING\r\n\
-          CLIENT REPLY SKIP\r\nECHO no\r\nECHO yes\r\nQUIT\r\n",
+          CLIENT REPLY SKIP\r\nECHO no\r\nECHO yes\r\nCLIENT REPLY SKIP\r\nCLIENT REPLY ON\r\nQUIT\r\n",
     );
-    assert_eq!(client.read_to_end(), "+OK\r\n+PONG\r\n$3\r\nyes\r\n+OK\r\n");
+    assert_eq!(client.read_to_end(), "+OK\r\n+PONG\r\n$3\r\nyes\r\n+OK\r\n+OK\r\n");
 }
 
 fn auth_admits(backend: &str) {
