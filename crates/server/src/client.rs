@@ -161,9 +161,11 @@ impl Client {
         change(self.labels.lock().get_or_insert_default());
     }
 
-    /// Forgets what it said of itself (`RESET`).
-    pub fn unlabel(&self) {
-        *self.labels.lock() = None;
+    /// Forgets its name (`RESET`); the library that it said it uses is the same still.
+    pub fn unname(&self) {
+        if let Some(labels) = &mut *self.labels.lock() {
+            labels.name = Vec::new();
+        }
     }
 
     /// Bytes that it takes: its own state, what it says of itself, and its buffers.

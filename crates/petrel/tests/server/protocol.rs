@@ -112,12 +112,18 @@ fn hello_switches_protocols(backend: &str) {
     assert!(two.starts_with("[server redis version ") && two.contains(" proto 2 id "), "{two}");
     let three = client.text(&["HELLO", "3", "SETNAME", "me"]);
     assert!(three.contains("proto:3") && three.contains("modules:[]"), "{three}");
+    assert_eq!(client.text(&["CLIENT", "SETINFO", "LIB-NAME", "library"]), "OK");
+    assert_eq!(
+        client.text(&["CLIENT", "SETINFO", "LIB-Ver", "1 2"]),
+        "ERR LIB-Ver cannot contain spaces, newlines or special characters."
+    );
     assert!(client.text(&["CLIENT", "INFO"]).contains(" name=me "));
     client.send(&["GET", "nosuch"]);
     assert!(client.receive().unwrap().is_null());
     assert_eq!(client.text(&["HELLO", "4"]), "NOPROTO unsupported protocol version");
     assert_eq!(client.text(&["RESET"]), "RESET");
-    assert!(client.text(&["CLIENT", "INFO"]).contains(" name= "));
+    let reset = client.text(&["CLIENT", "INFO"]);
+    assert!(reset.contains(" name= ") && reset.contains(" lib-name=library "), "{reset}");
     client.send_bytes(b"GET nosuch\r\nQUIT\r\n");
     assert_eq!(client.read_to_end(), "$-1\r\n+OK\r\n");
 }

@@ -56,7 +56,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     let host = ServerHost::of(ctx);
     let authenticated = !host.config.requirepass.is_set();
     let client = host.client.clone();
-    client.unlabel();
+    client.unname();
     client.set(Flag::NoEvict, false);
     client.set(Flag::NoTouch, false);
     client.set(Flag::Authenticated, authenticated);
