@@ -46,6 +46,8 @@ fn exists(ctx: &mut Ctx<'_>) -> Outcome {
 /// `TOUCH key [key ...]`
 fn touch(ctx: &mut Ctx<'_>) -> Outcome {
     let db = ctx.db();
+    // It is what `CLIENT NO-TOUCH` is left for.
+    ctx.exec.ks.set_touch(true);
     let mut existing = 0;
     for i in 1..ctx.args().len() {
         let key = ctx.key(i);

@@ -298,6 +298,9 @@ fn objects() {
         OBJECT IDLETIME a => 0
         "#,
     );
+    client.session.no_touch = true;
+    client.wait(3000);
+    client.follow("GET a => \"5\"\nOBJECT IDLETIME a => 3\nTOUCH a => 1\nOBJECT IDLETIME a => 0");
 }
 
 #[test]
