@@ -261,7 +261,10 @@ impl Batch<'_> {
             || command.spec.meta.name == "exec" && has_writes(&conn.session);
         let exempt = matches!(command.spec.meta.group, petrel_commands::spec::Group::Connection)
             && command.spec.meta.name == "unpause";
-        !queues && !exempt && (!writes_only || writes)
+        // What will be refused is refused at once.
+        let admissible = command.spec.accepts(request.args.len())
+            && (conn.session.authenticated || command.spec.flags.contains(Flags::NO_AUTH));
+        admissible && !queues && !exempt && (!writes_only || writes)
     }
 
     fn writer(&mut self, conn: &Conn) -> RespWriter<'_> {

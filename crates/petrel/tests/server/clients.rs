@@ -100,6 +100,7 @@ fn pause_holds_commands_back(backend: &str) {
     assert_eq!(pauser.text(&["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
     for other in &mut others {
         assert_eq!(other.text(&["GET", "k"]), "nil");
+        assert!(other.text(&["INCR"]).starts_with("ERR wrong number of arguments"));
         other.send(&["INCR", "k"]);
         assert!(other.is_silent(Duration::from_millis(30)));
     }
