@@ -113,7 +113,8 @@ impl Handle {
             // A round that moved something may have begun amid deletes: what they left since is worth another.
             let repeated = state.last.as_ref().is_some_and(|last| {
                 let pause = if last.moved > 0 { PAUSE } else { PAUSE_IN_VAIN };
-                now.duration_since(last.at) < pause && waste < last.waste + last.waste / 10 + WASTE_MIN
+                now.duration_since(last.at) < pause
+                    && waste < last.waste + last.waste / 10 + WASTE_MIN
             });
             if stats.fragmentation_pct() < pct_min || waste < WASTE_MIN || repeated {
                 return None;

@@ -11,7 +11,7 @@
 use crate::bucket::{Bucket, DISPLACEMENT_MAX, SLOTS, Slot};
 use crate::entry::Entry;
 use crate::hash::KeyHash;
-use crate::heap::{BLOCK_BYTES_MAX, Cache};
+use crate::heap::{BLOCK_BYTES_MAX, Cache, usable};
 use crate::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -83,9 +83,12 @@ impl Table {
         self.bytes = self.bytes.wrapping_add_signed(bytes);
     }
 
-    /// Bytes of the bucket array.
+    /// Bytes that the bucket array takes of the heap.
     pub fn footprint(&self) -> usize {
-        self.array().len() * size_of::<Bucket>()
+        match self.buckets() {
+            0 => 0,
+            buckets => block_bytes(Buckets::layout(buckets)),
+        }
     }
 
     /// Number of buckets.
@@ -301,6 +304,11 @@ impl Drop for Table {
 /// Whether an array of this layout lies in a block of the heap.
 fn is_block(layout: Layout) -> bool {
     block_size(layout) <= BLOCK_BYTES_MAX
+}
+
+/// Bytes that an array of this layout takes: its block, rounded as the heap rounds, or an allocation of its own.
+fn block_bytes(layout: Layout) -> usize {
+    if is_block(layout) { usable(block_size(layout)) } else { layout.size() }
 }
 
 /// Bytes of the block that holds an array of this layout.
