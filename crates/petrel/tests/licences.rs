@@ -20,9 +20,7 @@ const PERMITTED: [&str; 9] = [
 fn is_permitted(expression: &str) -> bool {
     let alternatives = expression.replace('/', " OR ").replace(['(', ')'], "");
     alternatives.split(" OR ").any(|alternative| {
-        alternative.split(" AND ").all(|licence| {
-            PERMITTED.contains(&licence.trim())
-        })
+        alternative.split(" AND ").all(|licence| PERMITTED.contains(&licence.trim()))
     })
 }
 
@@ -33,13 +31,16 @@ fn dependencies_are_permissive() {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs, since it runs this test");
-    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("cargo metadata prints JSON");
+    let metadata: Value =
+        serde_json::from_slice(&metadata.stdout).expect("cargo metadata prints JSON");
     let packages = metadata["packages"].as_array().expect("a list of packages");
     assert!(packages.len() > 20, "only {} packages", packages.len());
     let refused: Vec<String> = packages
         .iter()
         .filter(|package| !package["license"].as_str().is_some_and(is_permitted))
-        .map(|package| format!("{} {}: {}", package["name"], package["version"], package["license"]))
+        .map(|package| {
+            format!("{} {}: {}", package["name"], package["version"], package["license"])
+        })
         .collect();
     assert!(refused.is_empty(), "licences to be looked at:\n{}", refused.join("\n"));
 }

@@ -1,11 +1,11 @@
 //! Reading configuration files, standard input and options into a [`Config`].
 
+use petrel_commands::glob::{self, Case};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Location, Problem, Source, reason};
-use super::glob::{self, Case};
 use super::params::Config;
 use super::table::Param;
 use super::value::{Invalid, Rule};

@@ -12,7 +12,6 @@
 mod command_line;
 mod document;
 mod error;
-mod glob;
 mod line;
 mod load;
 mod names;

@@ -1,5 +1,6 @@
 //! The configuration of a running server: CONFIG GET, CONFIG SET, and how threads see changes.
 
+use petrel_commands::glob::{self, Case};
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use super::error::reason;
-use super::glob::{self, Case};
 use super::load::resolve_dir;
 use super::params::{Config, PARAMS};
 use super::rewrite::{self, RewriteError};
