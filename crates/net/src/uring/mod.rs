@@ -37,10 +37,10 @@ use buffers::Buffers;
 use connection::{Closing, Connection, Fill, Receive, Transmit};
 use ring::Ring;
 
-/// The receive buffers of a driver; memory becomes resident as they are used. One receive fills one buffer at most, and may
-/// not bring more than a connection may have per turn.
-const BUFFERS: u16 = 16;
-const BUFFER_BYTES: u32 = 64 * 1024;
+/// The receive buffers of a driver; memory becomes resident as they are used. The larger they are, the fewer pipelines are
+/// split between two of them.
+const BUFFERS: u16 = 8;
+const BUFFER_BYTES: u32 = 128 * 1024;
 
 /// The operation, in the upper eight bits of a tag; the lower 56 are a slot or a listener's index.
 const TAG_RECEIVE: u64 = 0;

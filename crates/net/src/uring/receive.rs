@@ -110,6 +110,11 @@ impl Uring {
             } else {
                 self.defer(slot, chunk);
             }
+        } else if chunk.len > CHUNK_BYTES_MAX {
+            // The buffer is given back with its tail, in a later turn.
+            let (start, len) = (chunk.start, CHUNK_BYTES_MAX);
+            self.report(slot, Event::Received { slot, chunk: Chunk { start, len } }, events);
+            self.defer(slot, Chunk { start: start + len, len: chunk.len - len });
         } else {
             self.lent.push(self.buffers.id_of(chunk));
             self.report(slot, Event::Received { slot, chunk }, events);
