@@ -5,6 +5,7 @@ use crate::counters::{Counters, DbStats, Stats};
 use crate::handle::Handle;
 use crate::hash::KeyHasher;
 use crate::heap::Heap;
+use crate::limits::TypeLimits;
 use crate::lock::Gate;
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
@@ -46,6 +47,7 @@ pub struct Keyspace {
     /// Turn in the ring of stripes that active expiry claims next, whichever thread takes it.
     pub(crate) sweep_at: AtomicUsize,
     pub(crate) compaction: Compaction,
+    pub(crate) limits: TypeLimits,
     roster: Mutex<Roster>,
     roster_version: AtomicU64,
     stats_base: StatsBase,
@@ -81,6 +83,7 @@ impl Keyspace {
             memory_limit: AtomicU64::new(0),
             sweep_at: AtomicUsize::new(0),
             compaction: Compaction::default(),
+            limits: TypeLimits::default(),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
             stats_base: StatsBase::default(),
@@ -118,6 +121,11 @@ impl Keyspace {
     /// Number of databases.
     pub fn databases(&self) -> u16 {
         self.databases
+    }
+
+    /// Thresholds of the collections' encodings.
+    pub fn limits(&self) -> &TypeLimits {
+        &self.limits
     }
 
     /// The heap that entries live in, for its statistics.

@@ -1,0 +1,366 @@
+//! Items of a small collection, one behind the other in plain bytes.
+//!
+//! | first byte | then | item |
+//! |---|---|---|
+//! | `0lllllll` | the bytes | string of up to 127 bytes |
+//! | `10vvvvvv` | | integer 0 ..= 63 |
+//! | `110vvvvv` | 1 byte | integer -4,096 ..= 4,095, high bits first |
+//! | `1110llll` | 1 byte of length, the bytes | string of up to 4,095 bytes, high bits first |
+//! | `11110000` | 4 bytes of length, the bytes | string |
+//! | `11110001` .. `11110100` | 2, 3, 4, 8 bytes | integer |
+//! | `11110101` | 8 bytes | double |
+//!
+//! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is always held as
+//! one, so equal strings have equal bytes. There is no length behind an item: items are walked forwards.
+
+use crate::entry::parse_int;
+
+const STRING_12: u8 = 0b1110_0000;
+const STRING_32: u8 = 0b1111_0000;
+const INT_16: u8 = 0b1111_0001;
+const INT_24: u8 = 0b1111_0010;
+const INT_32: u8 = 0b1111_0011;
+const INT_64: u8 = 0b1111_0100;
+const DOUBLE: u8 = 0b1111_0101;
+const INT_6: u8 = 0b1000_0000;
+const INT_13: u8 = 0b1100_0000;
+
+/// One item of a small collection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Item<'a> {
+    /// A string that is not the canonical text of an integer.
+    Text(&'a [u8]),
+    /// A string that is.
+    Int(i64),
+    /// A score.
+    Double(f64),
+}
+
+impl<'a> Item<'a> {
+    /// The item that holds a string.
+    #[inline]
+    pub fn from_text(text: &'a [u8]) -> Self {
+        match parse_int(text) {
+            Some(n) => Item::Int(n),
+            None => Item::Text(text),
+        }
+    }
+
+    /// The item that holds a score; whole numbers are held as integers.
+    #[inline]
+    pub fn from_score(score: f64) -> Self {
+        let whole = score as i64;
+        // The sign of -0 must survive, and integers beyond 2^53 are not told apart from their neighbours.
+        if whole as f64 == score && whole.unsigned_abs() <= 1 << 53 && score.to_bits() != 1 << 63 {
+            Item::Int(whole)
+        } else {
+            Item::Double(score)
+        }
+    }
+
+    /// The score that an item holds; a string is none.
+    #[inline]
+    pub fn score(&self) -> Option<f64> {
+        match *self {
+            Item::Int(n) => Some(n as f64),
+            Item::Double(score) => Some(score),
+            Item::Text(_) => None,
+        }
+    }
+
+    /// The string; an integer is printed into `scratch`. A score has no text here, and gives an empty one.
+    #[inline]
+    pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
+        match self {
+            Item::Text(text) => text,
+            Item::Int(n) => scratch.format(*n).as_bytes(),
+            Item::Double(_) => &[],
+        }
+    }
+
+    /// Length of the string in bytes.
+    pub fn text_len(&self) -> usize {
+        match self {
+            Item::Text(text) => text.len(),
+            Item::Int(n) => itoa::Buffer::new().format(*n).len(),
+            Item::Double(_) => 0,
+        }
+    }
+
+    /// Bytes of the item's packed form.
+    pub fn packed_len(&self) -> usize {
+        match *self {
+            Item::Text(text) => match text.len() {
+                len @ 0..128 => 1 + len,
+                len @ 128..4096 => 2 + len,
+                len => 5 + len,
+            },
+            Item::Int(n) => match n {
+                0..64 => 1,
+                -4096..4096 => 2,
+                -0x8000..0x8000 => 3,
+                -0x80_0000..0x80_0000 => 4,
+                -0x8000_0000..0x8000_0000 => 5,
+                _ => 9,
+            },
+            Item::Double(_) => 9,
+        }
+    }
+
+    /// Appends the packed form to `out`.
+    pub fn pack(&self, out: &mut Vec<u8>) {
+        match *self {
+            Item::Text(text) => {
+                match text.len() {
+                    len @ 0..128 => out.push(len as u8),
+                    len @ 128..4096 => {
+                        out.extend_from_slice(&[STRING_12 | (len >> 8) as u8, len as u8]);
+                    }
+                    len => {
+                        out.push(STRING_32);
+                        out.extend_from_slice(&(len as u32).to_le_bytes());
+                    }
+                }
+                out.extend_from_slice(text);
+            }
+            Item::Int(n) => match n {
+                0..64 => out.push(INT_6 | n as u8),
+                -4096..4096 => {
+                    out.extend_from_slice(&[INT_13 | (n >> 8) as u8 & 0x1f, n as u8]);
+                }
+                -0x8000..0x8000 => pack_int(out, INT_16, n, 2),
+                -0x80_0000..0x80_0000 => pack_int(out, INT_24, n, 3),
+                -0x8000_0000..0x8000_0000 => pack_int(out, INT_32, n, 4),
+                _ => pack_int(out, INT_64, n, 8),
+            },
+            Item::Double(score) => {
+                out.push(DOUBLE);
+                out.extend_from_slice(&score.to_le_bytes());
+            }
+        }
+    }
+}
+
+fn pack_int(out: &mut Vec<u8>, header: u8, n: i64, len: usize) {
+    out.push(header);
+    out.extend_from_slice(&n.to_le_bytes()[..len]);
+}
+
+/// Reads the item at the front of `bytes`, and what follows it.
+///
+/// `bytes` was made by [`Item::pack`], and is not empty.
+#[inline]
+pub fn unpack(bytes: &[u8]) -> (Item<'_>, &[u8]) {
+    let first = bytes[0];
+    match first {
+        0..=0x7f => text(bytes, 1, first.into()),
+        INT_6..=0xbf => (Item::Int((first & 0x3f).into()), &bytes[1..]),
+        INT_13..=0xdf => {
+            let n = i64::from(first & 0x1f) << 8 | i64::from(bytes[1]);
+            (Item::Int(n << 51 >> 51), &bytes[2..])
+        }
+        STRING_12..=0xef => text(bytes, 2, usize::from(first & 0x0f) << 8 | usize::from(bytes[1])),
+        STRING_32 => text(bytes, 5, word(&bytes[1..5]) as usize),
+        INT_16 => int(bytes, 2),
+        INT_24 => int(bytes, 3),
+        INT_32 => int(bytes, 4),
+        INT_64 => int(bytes, 8),
+        _ => (Item::Double(f64::from_bits(word(&bytes[1..9]))), &bytes[9..]),
+    }
+}
+
+/// Length of the packed item at the front of `bytes`, without its being read.
+#[inline]
+pub fn packed_len(bytes: &[u8]) -> usize {
+    let first = bytes[0];
+    match first {
+        0..=0x7f => 1 + usize::from(first),
+        INT_6..=0xbf => 1,
+        INT_13..=0xdf => 2,
+        STRING_12..=0xef => 2 + (usize::from(first & 0x0f) << 8 | usize::from(bytes[1])),
+        STRING_32 => 5 + word(&bytes[1..5]) as usize,
+        INT_16 => 3,
+        INT_24 => 4,
+        INT_32 => 5,
+        _ => 9,
+    }
+}
+
+fn text(bytes: &[u8], header: usize, len: usize) -> (Item<'_>, &[u8]) {
+    let (text, rest) = bytes[header..].split_at(len);
+    (Item::Text(text), rest)
+}
+
+fn int(bytes: &[u8], len: usize) -> (Item<'_>, &[u8]) {
+    let shift = 64 - 8 * len as u32;
+    (Item::Int((word(&bytes[1..1 + len]) << shift) as i64 >> shift), &bytes[1 + len..])
+}
+
+/// Up to eight bytes, little-endian.
+fn word(bytes: &[u8]) -> u64 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(wide)
+}
+
+/// Walks packed items forwards.
+#[derive(Clone, Copy, Debug)]
+pub struct Items<'a> {
+    all: &'a [u8],
+    rest: &'a [u8],
+}
+
+impl<'a> Items<'a> {
+    /// The items of `bytes`, which [`Item::pack`] made.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Items { all: bytes, rest: bytes }
+    }
+
+    /// Offset of the item that comes next.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.all.len() - self.rest.len()
+    }
+
+    /// Passes over `n` items, or all that are left.
+    #[inline]
+    pub fn skip_items(&mut self, n: usize) {
+        for _ in 0..n {
+            if self.rest.is_empty() {
+                return;
+            }
+            self.rest = &self.rest[packed_len(self.rest)..];
+        }
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (item, rest) = unpack(self.rest);
+        self.rest = rest;
+        Some(item)
+    }
+}
+
+/// Offset of the first item, every `stride`-th from the first on being looked at, whose packed form is `packed`: of the
+/// fields of a hash with a stride of 2.
+///
+/// Equal strings have equal packed forms, so nothing is decoded.
+#[inline]
+pub fn find(bytes: &[u8], packed: &[u8], stride: usize) -> Option<usize> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let here = &bytes[at..];
+        if here.starts_with(packed) {
+            return Some(at);
+        }
+        at += packed_len(here);
+        for _ in 1..stride {
+            at += packed_len(&bytes[at..]);
+        }
+    }
+    None
+}
+
+/// Number of items in `bytes`.
+pub fn count(bytes: &[u8]) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() {
+        at += packed_len(&bytes[at..]);
+        count += 1;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pack(item: Item<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        item.pack(&mut out);
+        assert_eq!(out.len(), item.packed_len(), "{item:?}");
+        assert_eq!(out.len(), packed_len(&out), "{item:?}");
+        out
+    }
+
+    #[test]
+    fn integers_take_few_bytes() {
+        for (n, len) in [
+            (0, 1),
+            (63, 1),
+            (64, 2),
+            (-1, 2),
+            (4095, 2),
+            (-4096, 2),
+            (4096, 3),
+            (-32768, 3),
+            (32768, 4),
+            (-8_388_608, 4),
+            (8_388_608, 5),
+            (i64::from(i32::MIN), 5),
+            (1 << 31, 9),
+            (i64::MAX, 9),
+            (i64::MIN, 9),
+        ] {
+            let packed = pack(Item::Int(n));
+            assert_eq!(packed.len(), len, "{n}");
+            assert_eq!(unpack(&packed), (Item::Int(n), &[][..]));
+        }
+    }
+
+    #[test]
+    fn strings_of_every_class() {
+        for len in [0, 1, 127, 128, 4095, 4096, 70_000] {
+            let text = vec![b'x'; len];
+            assert_eq!(unpack(&pack(Item::Text(&text))), (Item::Text(&text), &[][..]));
+        }
+    }
+
+    #[test]
+    fn scores_keep_every_bit() {
+        for score in [0.0, -0.0, 1.0, -7.0, 0.5, f64::INFINITY, -f64::INFINITY, 1e300, 9.1e15, 2e18]
+        {
+            let packed = pack(Item::from_score(score));
+            let read = unpack(&packed).0.score().map(f64::to_bits);
+            assert_eq!(read, Some(score.to_bits()), "{score}");
+        }
+        assert_eq!(Item::from_score(3.0), Item::Int(3));
+    }
+
+    proptest! {
+        #[test]
+        fn a_walk_gives_back_what_was_packed(texts in prop::collection::vec(prop_oneof![
+            any::<i64>().prop_map(|n| n.to_string().into_bytes()),
+            (-5000i64..5000).prop_map(|n| n.to_string().into_bytes()),
+            prop::collection::vec(any::<u8>(), 0..300),
+        ], 0..40)) {
+            let mut bytes = Vec::new();
+            let mut offsets = Vec::new();
+            for text in &texts {
+                offsets.push(bytes.len());
+                Item::from_text(text).pack(&mut bytes);
+            }
+            prop_assert_eq!(count(&bytes), texts.len());
+            let read: Vec<Vec<u8>> = Items::new(&bytes)
+                .map(|item| item.bytes(&mut itoa::Buffer::new()).to_vec())
+                .collect();
+            prop_assert_eq!(&read, &texts);
+            for text in &texts {
+                let first = texts.iter().position(|other| other == text).unwrap_or(0);
+                let found = find(&bytes, &pack(Item::from_text(text)), 1);
+                prop_assert_eq!(found, Some(offsets[first]));
+            }
+            let mut items = Items::new(&bytes);
+            items.skip_items(texts.len() / 2);
+            prop_assert_eq!(items.count(), texts.len() - texts.len() / 2);
+        }
+    }
+}
