@@ -42,6 +42,7 @@ mod sweep;
 mod table;
 mod tick;
 mod transaction;
+pub mod types;
 mod watch;
 
 pub use access::View;

@@ -1,0 +1,3 @@
+//! The collections.
+
+pub mod intset;
