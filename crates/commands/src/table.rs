@@ -8,6 +8,7 @@ pub mod generic;
 pub mod geo;
 pub mod hashes;
 pub mod latency;
+pub mod lists;
 pub mod memory;
 pub mod object;
 pub mod server;
