@@ -63,6 +63,21 @@ pub fn delex_key_flags(args: &[&[u8]]) -> KeyFlags {
     if args.len() > 2 { bits!(KeyFlags: RW, ACCESS, DELETE) } else { bits!(KeyFlags: RM, DELETE) }
 }
 
+/// What `BITFIELD` does to its key: it reads it if every operation is a `GET`.
+pub fn bitfield_key_flags(args: &[&[u8]]) -> KeyFlags {
+    const WRITING: KeyFlags = bits!(KeyFlags: RW, ACCESS, UPDATE);
+    let mut at = 2;
+    while at < args.len() {
+        let (word, left) = (args[at], args.len() - at - 1);
+        at += match left {
+            2.. if word.eq_ignore_ascii_case(b"GET") => 3,
+            1.. if word.eq_ignore_ascii_case(b"OVERFLOW") => 2,
+            _ => return WRITING,
+        };
+    }
+    bits!(KeyFlags: RO, ACCESS)
+}
+
 /// Evenly spaced arguments; `last` is below the number of arguments.
 struct Run {
     first: usize,
@@ -193,5 +208,19 @@ mod tests {
         key_positions(set, &[b"set", b"k", b"v", b"ex", b"9", b"get"], &mut keys).unwrap();
         let flags: Vec<_> = keys.iter().map(|key| key.flags.names().collect::<Vec<_>>()).collect();
         assert_eq!(flags, [vec!["OW", "update"], vec!["RW", "access", "update"]]);
+    }
+
+    #[test]
+    fn bitfield_reads_if_it_only_gets() {
+        let flags = |call: &str| {
+            let args: Vec<&[u8]> = call.split(' ').map(str::as_bytes).collect();
+            bitfield_key_flags(&args)
+        };
+        for reading in ["bitfield k", "bitfield k get u8 0", "bitfield k OVERFLOW sat GET i5 #1"] {
+            assert!(flags(reading).contains(KeyFlags::RO), "{reading}");
+        }
+        for writing in ["bitfield k get u8 0 set u8 0 1", "bitfield k get u8", "bitfield k nope"] {
+            assert!(flags(writing).contains(KeyFlags::RW), "{writing}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod argument;
 mod big_uint;
+mod bitmaps;
 mod bitset;
 pub mod clock;
 mod command;
@@ -55,6 +56,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     string_parts::COMMANDS,
     lcs::COMMANDS,
     counters::COMMANDS,
+    bitmaps::COMMANDS,
     generic::COMMANDS,
     expire::COMMANDS,
     walk::COMMANDS,

@@ -87,6 +87,13 @@ impl Handle {
         Some(View::new(entry))
     }
 
+    /// A key as it is, without a trace of the look; views of several keys can be held at once. One that has expired is
+    /// not seen.
+    pub fn view(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
+        let (_, entry) = self.find(db, key)?;
+        (!self.is_expired(entry)).then(|| View::new(entry))
+    }
+
     /// Counts a read that found its key, or did not, for commands that look without reading.
     pub fn count_read(&mut self, found: bool) {
         let counters = &self.counters;

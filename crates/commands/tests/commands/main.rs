@@ -3,17 +3,19 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
-//! | `strings`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `strings`, `bitmaps`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
 //! | `random` | draws calls of commands from a seed |
-//! | `redis` | the same random calls here and in a Redis server, if there is one |
+//! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
 mod anything;
+mod bitmaps;
 mod client;
 mod keys;
 mod random;
 mod redis;
+mod redis_bits;
 mod server;
 mod strings;
 mod transactions;

@@ -8,10 +8,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A Redis server of our own, stopped when dropped.
-struct Redis {
+pub struct Redis {
     server: Child,
     directory: PathBuf,
     socket: UnixStream,
@@ -20,8 +21,11 @@ struct Redis {
 
 impl Redis {
     /// None if there is no `redis-server`.
-    fn start() -> Option<Self> {
-        let directory = std::env::temp_dir().join(format!("petrel-redis-{}", std::process::id()));
+    pub fn start() -> Option<Self> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Relaxed);
+        let name = format!("petrel-redis-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).ok()?;
         let path = directory.join("socket");
         let server = Command::new("redis-server")
@@ -45,7 +49,7 @@ impl Redis {
         Some(Redis { server, directory, socket, received: Vec::new() })
     }
 
-    fn call(&mut self, args: &[&[u8]]) -> Value {
+    pub fn call(&mut self, args: &[&[u8]]) -> Value {
         let mut request = Vec::new();
         encode_command(args, &mut request);
         self.socket.write_all(&request).unwrap();

@@ -1,0 +1,327 @@
+//! BITFIELD: integers of 1 to 64 bits at any bit of a string.
+
+use super::{BAD_OFFSET, RAW};
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+
+const BAD_TYPE: Fail = Fail::fixed(
+    "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
+);
+
+/// A field lies in at most this many bytes.
+const WINDOW: usize = 9;
+
+/// Where a field is and what it holds.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    signed: bool,
+    /// 1 to 64; of an unsigned one to 63.
+    width: u32,
+    /// Its first bit.
+    offset: usize,
+}
+
+/// What a number becomes that does not fit its field.
+#[derive(Clone, Copy, Debug)]
+enum Overflow {
+    /// Its lowest bits.
+    Wrap,
+    /// The nearest number that fits.
+    Saturate,
+    /// Nothing is written.
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Get,
+    Set(i64),
+    Add(i64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    field: Field,
+    action: Action,
+    overflow: Overflow,
+}
+
+/// `BITFIELD key [GET type offset | [OVERFLOW WRAP | SAT | FAIL] SET type offset value | INCRBY type offset increment] ...`
+pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
+    let checked = check(ctx)?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    let Some(len) = checked.written_bytes else {
+        ctx.exec.ks.read(db, key);
+        return run(ctx, checked.count);
+    };
+    // The string has its full length before the first operation, whatever comes of them.
+    let view = ctx.exec.ks.look(db, key);
+    let is_raw = view.is_some_and(|view| view.encoding() == RAW);
+    let value = view.map(|view| view.value());
+    let last = value
+        .as_ref()
+        .and_then(|value| value.bytes(&mut itoa::Buffer::new()).get(len - 1).copied());
+    if last.is_none() || !is_raw {
+        ctx.exec.ks.write_range(db, key, len - 1, &[last.unwrap_or(0)]);
+    }
+    run(ctx, checked.count)
+}
+
+/// `BITFIELD_RO key [GET type offset ...]`
+pub(super) fn bitfield_ro(ctx: &mut Ctx<'_>) -> Outcome {
+    let checked = check(ctx)?;
+    if checked.written_bytes.is_some() {
+        return Err(Fail::fixed("ERR BITFIELD_RO only supports the GET subcommand"));
+    }
+    let key = ctx.key(1);
+    ctx.exec.ks.read(ctx.session.db, key);
+    run(ctx, checked.count)
+}
+
+/// What is known of all operations before the first is executed.
+struct Checked {
+    count: usize,
+    /// Bytes that the string has at least afterwards; none if nothing is written.
+    written_bytes: Option<usize>,
+}
+
+fn check(ctx: &Ctx<'_>) -> Result<Checked, Fail> {
+    let mut checked = Checked { count: 0, written_bytes: None };
+    for operation in operations(ctx) {
+        let Operation { field, action, .. } = operation?;
+        checked.count += 1;
+        if !matches!(action, Action::Get) {
+            let bytes = (field.offset + field.width as usize).div_ceil(8);
+            checked.written_bytes = checked.written_bytes.max(Some(bytes));
+        }
+    }
+    Ok(checked)
+}
+
+/// The operations of the call, up to the first that is wrong. They are read twice, so that none has to be remembered.
+fn operations<'c>(ctx: &'c Ctx<'_>) -> impl Iterator<Item = Result<Operation, Fail>> + 'c {
+    let (mut at, mut overflow) = (2, Overflow::Wrap);
+    std::iter::from_fn(move || {
+        while at < ctx.args().len() {
+            let parsed = next(ctx, &mut at, &mut overflow);
+            if parsed.is_err() {
+                at = ctx.args().len();
+            }
+            if let Some(operation) = parsed.transpose() {
+                return Some(operation);
+            }
+        }
+        None
+    })
+}
+
+/// Reads what begins at argument `at`: an operation, or how the following ones overflow.
+fn next(ctx: &Ctx<'_>, at: &mut usize, overflow: &mut Overflow) -> Result<Option<Operation>, Fail> {
+    let (i, left) = (*at, ctx.args().len() - *at - 1);
+    if ctx.is(i, "OVERFLOW") && left >= 1 {
+        *overflow = Overflow::parse(ctx.arg(i + 1))?;
+        *at += 2;
+        return Ok(None);
+    }
+    let (set, add) = (ctx.is(i, "SET"), ctx.is(i, "INCRBY"));
+    let arguments = match () {
+        () if ctx.is(i, "GET") => 2,
+        () if set || add => 3,
+        () => return Err(Fail::SYNTAX),
+    };
+    if left < arguments {
+        return Err(Fail::SYNTAX);
+    }
+    let field = Field::parse(ctx, i + 1)?;
+    let action = match () {
+        () if set => Action::Set(ctx.integer(i + 3)?),
+        () if add => Action::Add(ctx.integer(i + 3)?),
+        () => Action::Get,
+    };
+    *at += arguments + 1;
+    Ok(Some(Operation { field, action, overflow: *overflow }))
+}
+
+/// Executes the operations, which have been checked, and replies.
+fn run(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
+    ctx.reply.array(count);
+    let (key, db) = (ctx.key(1), ctx.db());
+    let (mut at, mut overflow) = (2, Overflow::Wrap);
+    while at < ctx.args().len() {
+        let Some(Operation { field, action, overflow }) = next(ctx, &mut at, &mut overflow)? else {
+            continue;
+        };
+        let mut window = Window::default();
+        if let Some(view) = ctx.exec.ks.peek(db, key) {
+            let (value, mut digits) = (view.value(), itoa::Buffer::new());
+            window = Window::read(value.bytes(&mut digits), field);
+        }
+        let old = window.get(field);
+        let new = match action {
+            Action::Get => Some(old),
+            Action::Set(number) => field.fit(field.as_written(number), overflow),
+            Action::Add(increment) => field.fit(i128::from(old) + i128::from(increment), overflow),
+        };
+        match (new, action) {
+            (None, _) => ctx.reply.null(),
+            (Some(new), Action::Add(_)) => ctx.reply.integer(new),
+            (Some(_), _) => ctx.reply.integer(old),
+        }
+        if let Some(new) = new.filter(|new| *new != old) {
+            window.set(field, new);
+            ctx.exec.ks.write_range(db, key, field.offset / 8, window.bytes(field));
+        }
+    }
+    Ok(())
+}
+
+impl Overflow {
+    fn parse(text: &[u8]) -> Result<Self, Fail> {
+        let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
+        match () {
+            () if is("WRAP") => Ok(Overflow::Wrap),
+            () if is("SAT") => Ok(Overflow::Saturate),
+            () if is("FAIL") => Ok(Overflow::Fail),
+            () => Err(Fail::fixed("ERR Invalid OVERFLOW type specified")),
+        }
+    }
+}
+
+impl Field {
+    /// Reads a type and an offset, which stand at arguments `i` and `i + 1`.
+    fn parse(ctx: &Ctx<'_>, i: usize) -> Result<Self, Fail> {
+        let (signed, digits) = match ctx.arg(i) {
+            [b'i', digits @ ..] => (true, digits),
+            [b'u', digits @ ..] => (false, digits),
+            _ => return Err(BAD_TYPE),
+        };
+        let widest = if signed { 64 } else { 63 };
+        let width = petrel_keyspace::parse_int(digits).filter(|width| (1..=widest).contains(width));
+        let width = width.ok_or(BAD_TYPE)? as u32;
+        let offset = match ctx.arg(i + 1) {
+            [b'#', number @ ..] => petrel_keyspace::parse_int(number)
+                .and_then(|number| number.checked_mul(i64::from(width))),
+            number => petrel_keyspace::parse_int(number),
+        };
+        let offset = offset
+            .and_then(|offset| usize::try_from(offset).ok())
+            .filter(|offset| offset / 8 < ctx.host.string_len_max());
+        Ok(Field { signed, width, offset: offset.ok_or(BAD_OFFSET)? })
+    }
+
+    fn min(self) -> i128 {
+        if self.signed { -(1 << (self.width - 1)) } else { 0 }
+    }
+
+    fn max(self) -> i128 {
+        if self.signed { (1 << (self.width - 1)) - 1 } else { (1 << self.width) - 1 }
+    }
+
+    /// The number that `SET` is taken to mean: for an unsigned field a negative one is large.
+    fn as_written(self, number: i64) -> i128 {
+        if self.signed { number.into() } else { (number as u64).into() }
+    }
+
+    /// What is to be written for `number`, if anything.
+    fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
+        let (min, max) = (self.min(), self.max());
+        let fitting = match overflow {
+            _ if (min..=max).contains(&number) => number,
+            Overflow::Fail => return None,
+            Overflow::Saturate => number.clamp(min, max),
+            Overflow::Wrap => (number - min).rem_euclid(max - min + 1) + min,
+        };
+        Some(fitting as i64)
+    }
+}
+
+/// The bytes that a field lies in, as one number; what is beyond the string is 0.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    bytes: [u8; WINDOW],
+}
+
+impl Window {
+    fn read(string: &[u8], field: Field) -> Self {
+        let mut window = Window::default();
+        let from = (field.offset / 8).min(string.len());
+        let there = &string[from..(from + window.bytes(field).len()).min(string.len())];
+        window.bytes[..there.len()].copy_from_slice(there);
+        window
+    }
+
+    fn bytes(&self, field: Field) -> &[u8] {
+        &self.bytes[..(field.offset % 8 + field.width as usize).div_ceil(8)]
+    }
+
+    fn get(&self, field: Field) -> i64 {
+        let bits = (self.number() >> Self::below(field)) & Self::mask(field);
+        // The field's sign bit is moved to the top and back.
+        let spare = 64 - field.width;
+        let top = (bits as u64) << spare;
+        if field.signed { (top as i64) >> spare } else { (top >> spare) as i64 }
+    }
+
+    fn set(&mut self, field: Field, value: i64) {
+        let below = Self::below(field);
+        let mask = Self::mask(field);
+        let number = self.number() & !(mask << below) | (value as u128 & mask) << below;
+        self.bytes.copy_from_slice(&number.to_be_bytes()[16 - WINDOW..]);
+    }
+
+    fn number(&self) -> u128 {
+        let mut number = [0; 16];
+        number[16 - WINDOW..].copy_from_slice(&self.bytes);
+        u128::from_be_bytes(number)
+    }
+
+    fn mask(field: Field) -> u128 {
+        (1 << field.width) - 1
+    }
+
+    /// Bits of the window behind the field.
+    fn below(field: Field) -> usize {
+        WINDOW * 8 - field.offset % 8 - field.width as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_written_and_read_at_every_bit() {
+        for offset in 0..24 {
+            for width in 1..=64 {
+                let field = Field { signed: true, width, offset };
+                for value in [field.min(), -1, 0, field.max()] {
+                    for background in [0x00, 0xff, 0xa5] {
+                        let mut string = vec![background; 12];
+                        let mut window = Window::read(&string, field);
+                        window.set(field, value as i64);
+                        let bytes = window.bytes(field);
+                        string[offset / 8..offset / 8 + bytes.len()].copy_from_slice(bytes);
+                        assert_eq!(Window::read(&string, field).get(field), value as i64);
+                        let outside = (0..96)
+                            .filter(|bit| !(offset..offset + width as usize).contains(bit))
+                            .all(|bit| (string[bit / 8] ^ background) >> (7 - bit % 8) & 1 == 0);
+                        assert!(outside, "{field:?} {value} {background}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_wrapped_moved_or_refused() {
+        let signed = Field { signed: true, width: 8, offset: 0 };
+        let unsigned = Field { signed: false, width: 63, offset: 0 };
+        assert_eq!(signed.fit(128, Overflow::Wrap), Some(-128));
+        assert_eq!(signed.fit(-129, Overflow::Wrap), Some(127));
+        assert_eq!(signed.fit(-129, Overflow::Saturate), Some(-128));
+        assert_eq!(signed.fit(128, Overflow::Fail), None);
+        assert_eq!(unsigned.fit(unsigned.as_written(-1), Overflow::Saturate), Some(i64::MAX));
+        assert_eq!(unsigned.fit(-1, Overflow::Wrap), Some(i64::MAX));
+        assert_eq!(unsigned.fit(-1, Overflow::Saturate), Some(0));
+    }
+}
