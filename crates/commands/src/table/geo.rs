@@ -99,7 +99,7 @@ pub const GEORADIUS_RO: Meta = Meta {
     keys: &[KeySpec::at(1, bits!(KeyFlags: RO, ACCESS))],
     summary: "Finds the members of a geographic index within a distance of a place.",
     complexity: SEARCH_COMPLEXITY,
-    history: &[("6.2.0", "Option `ANY`.")],
+    history: &[("6.2.0", "Option `ANY`."), ("7.0.0", "Units in upper case.")],
     deprecated: Some(("6.2.0", "`GEOSEARCH` with `BYRADIUS`")),
     arguments: &[
         Arg::key("key"),
@@ -154,6 +154,7 @@ pub const GEORADIUSBYMEMBER_RO: Meta = Meta {
     keys: &[KeySpec::at(1, bits!(KeyFlags: RO, ACCESS))],
     summary: "Finds the members of a geographic index within a distance of one of them.",
     complexity: SEARCH_COMPLEXITY,
+    history: &[("6.2.0", "Option `ANY`."), ("7.0.0", "Units in upper case.")],
     deprecated: Some(("6.2.0", "`GEOSEARCH` with `BYRADIUS` and `FROMMEMBER`")),
     arguments: &[
         Arg::key("key"),

@@ -210,11 +210,13 @@ pub const ZSCAN: Meta = Meta {
     tips: &["nondeterministic_output"],
     summary: "Walks the members of a sorted set and their scores, a part at a time.",
     complexity: "O(1) for each call; O(N) for a complete walk over N members",
+    history: &[("8.0.0", "Option `NOSCORES`.")],
     arguments: &[
         Arg::key("key"),
         Arg::integer("cursor"),
         Arg::pattern("pattern").token("MATCH").opt(),
         Arg::integer("count").token("COUNT").opt(),
+        Arg::word("noscores", "NOSCORES").opt(),
     ],
     ..Meta::new("zscan", -3, Group::SortedSet, "2.8.0")
 };

@@ -1,3 +1,5 @@
 //! The collections.
 
 pub mod intset;
+#[allow(dead_code)]
+pub(crate) mod rank_tree;

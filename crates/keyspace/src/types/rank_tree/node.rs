@@ -1,0 +1,241 @@
+//! Nodes of the rank tree: blocks of the heap, and the arrays in them.
+
+use crate::heap::Cache;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+/// Items of a leaf at most.
+pub const LEAF_MAX: usize = 64;
+/// Children of an inner node at most.
+pub const INNER_MAX: usize = 32;
+
+/// What a tree holds: eight bytes that lead to a score, and to whatever else decides the order.
+pub trait Scored: Copy {
+    /// The score; never NaN, and unchanged while the item is in a tree.
+    fn score(self) -> f64;
+}
+
+/// A short array of items that are dropped by nobody.
+pub struct Slots<S, const MAX: usize> {
+    len: u32,
+    slots: [MaybeUninit<S>; MAX],
+}
+
+/// The items of a leaf, in order.
+pub type Leaf<T> = Slots<T, LEAF_MAX>;
+/// The children of an inner node, in order.
+pub type Inner<T> = Slots<Child<T>, INNER_MAX>;
+
+/// What an inner node knows of a child without reading it.
+pub struct Child<T> {
+    /// Score of the first item.
+    pub score: f64,
+    /// First item below.
+    pub first: T,
+    /// Number of items below.
+    pub count: usize,
+    pub node: Node<T>,
+}
+
+/// The only pointer to a node: the low bit of the address tells a leaf from an inner node. Forgetting it leaks.
+pub struct Node<T> {
+    tagged: NonNull<u8>,
+    _owns: PhantomData<Leaf<T>>,
+}
+
+/// A node, to be read.
+pub enum Kind<'a, T> {
+    Leaf(&'a Leaf<T>),
+    Inner(&'a Inner<T>),
+}
+
+/// A node, to be changed.
+pub enum KindMut<'a, T> {
+    Leaf(&'a mut Leaf<T>),
+    Inner(&'a mut Inner<T>),
+}
+
+const INNER: usize = 1;
+
+// SAFETY: a node is owned by its tree, and blocks are bound to no thread.
+unsafe impl<T: Send> Send for Node<T> {}
+// SAFETY: a shared node is only read.
+unsafe impl<T: Sync> Sync for Node<T> {}
+
+impl<T> Node<T> {
+    pub fn leaf(cache: &mut Cache) -> Self {
+        const { assert!(align_of::<Leaf<T>>() <= 8) };
+        let block = cache.alloc(size_of::<Leaf<T>>());
+        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has nothing initialised.
+        unsafe { (&raw mut (*block.cast::<Leaf<T>>().as_ptr()).len).write(0) };
+        Node { tagged: block, _owns: PhantomData }
+    }
+
+    pub fn inner(cache: &mut Cache) -> Self {
+        const { assert!(align_of::<Inner<T>>() <= 8) };
+        let block = cache.alloc(size_of::<Inner<T>>());
+        // SAFETY: as above.
+        unsafe { (&raw mut (*block.cast::<Inner<T>>().as_ptr()).len).write(0) };
+        Node { tagged: block.map_addr(|address| address | INNER), _owns: PhantomData }
+    }
+
+    #[inline]
+    pub fn kind(&self) -> Kind<'_, T> {
+        let block = self.block();
+        // SAFETY: the tag tells what `leaf` or `inner` made there; the block lives until `free` takes the node.
+        unsafe {
+            if self.is_inner() {
+                Kind::Inner(block.cast().as_ref())
+            } else {
+                Kind::Leaf(block.cast().as_ref())
+            }
+        }
+    }
+
+    #[inline]
+    pub fn kind_mut(&mut self) -> KindMut<'_, T> {
+        let block = self.block();
+        // SAFETY: as above, and `self` is the only pointer.
+        unsafe {
+            if self.is_inner() {
+                KindMut::Inner(block.cast().as_mut())
+            } else {
+                KindMut::Leaf(block.cast().as_mut())
+            }
+        }
+    }
+
+    /// Bytes of the node's block.
+    pub fn size(&self) -> usize {
+        if self.is_inner() { size_of::<Inner<T>>() } else { size_of::<Leaf<T>>() }
+    }
+
+    /// Address of the node's block.
+    pub fn address(&self) -> usize {
+        self.block().addr().get()
+    }
+
+    /// Moves the node to a fresh block.
+    pub fn relocate(&mut self, cache: &mut Cache) {
+        let size = self.size();
+        let (old, new) = (self.block(), cache.alloc(size));
+        // SAFETY: two distinct blocks of `size` bytes; the old one is freed once, and not used any more.
+        unsafe {
+            ptr::copy_nonoverlapping(old.as_ptr(), new.as_ptr(), size);
+            cache.free(old, size);
+        }
+        let tag = self.tagged.addr().get() & INNER;
+        self.tagged = new.map_addr(|address| address | tag);
+    }
+
+    /// Frees the block; what its slots hold must have been taken out, or be of no further use.
+    pub fn free(self, cache: &mut Cache) {
+        // SAFETY: the block came from this heap with this size, and its only pointer is given up.
+        unsafe { cache.free(self.block(), self.size()) };
+    }
+
+    #[inline]
+    fn is_inner(&self) -> bool {
+        self.tagged.addr().get() & INNER != 0
+    }
+
+    #[inline]
+    fn block(&self) -> NonNull<u8> {
+        let block = self.tagged.as_ptr().map_addr(|address| address & !INNER);
+        // SAFETY: without its tag the pointer is that of a block, so not null.
+        unsafe { NonNull::new_unchecked(block) }
+    }
+}
+
+impl<S, const MAX: usize> Slots<S, MAX> {
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() == MAX
+    }
+
+    #[inline]
+    pub fn as_slice(&self) -> &[S] {
+        // SAFETY: the first `len` slots are initialised.
+        unsafe { std::slice::from_raw_parts(self.slots.as_ptr().cast(), self.len()) }
+    }
+
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [S] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().cast(), self.len()) }
+    }
+
+    /// Puts `slot` before the one at `at`. There is room.
+    #[inline]
+    pub fn insert(&mut self, at: usize, slot: S) {
+        let len = self.len();
+        assert!(at <= len && len < MAX);
+        let base = self.slots.as_mut_ptr();
+        // SAFETY: `at ..= len` lies inside the array by the assertion.
+        unsafe { ptr::copy(base.add(at), base.add(at + 1), len - at) };
+        self.slots[at].write(slot);
+        self.len += 1;
+    }
+
+    pub fn push(&mut self, slot: S) {
+        self.insert(self.len(), slot);
+    }
+
+    #[inline]
+    pub fn remove(&mut self, at: usize) -> S {
+        let len = self.len();
+        assert!(at < len);
+        let base = self.slots.as_mut_ptr();
+        // SAFETY: `at` is initialised, and its bytes are overwritten or beyond the length afterwards.
+        unsafe {
+            let slot = base.add(at).read().assume_init();
+            ptr::copy(base.add(at + 1), base.add(at), len - at - 1);
+            self.len -= 1;
+            slot
+        }
+    }
+
+    /// Drops `n` slots from `at` on; they are of no further use.
+    pub fn discard(&mut self, at: usize, n: usize) {
+        let len = self.len();
+        assert!(n <= len && at <= len - n);
+        let base = self.slots.as_mut_ptr();
+        // SAFETY: `at + n <= len <= MAX` by the assertion.
+        unsafe { ptr::copy(base.add(at + n), base.add(at), len - at - n) };
+        self.len -= n as u32;
+    }
+
+    /// Moves the last `n` slots to the front of `right`. There is room.
+    pub fn shift_right(&mut self, n: usize, right: &mut Self) {
+        let (len, there) = (self.len(), right.len());
+        assert!(n <= len && n <= MAX - there);
+        let to = right.slots.as_mut_ptr();
+        // SAFETY: both ranges lie inside their arrays by the assertion, and the arrays are distinct.
+        unsafe {
+            ptr::copy(to, to.add(n), there);
+            ptr::copy_nonoverlapping(self.slots.as_ptr().add(len - n), to, n);
+        }
+        self.len -= n as u32;
+        right.len += n as u32;
+    }
+
+    /// Moves the first `n` slots of `right` to the end. There is room.
+    pub fn shift_left(&mut self, n: usize, right: &mut Self) {
+        let (len, there) = (self.len(), right.len());
+        assert!(n <= there && n <= MAX - len);
+        let from = right.slots.as_mut_ptr();
+        // SAFETY: as above.
+        unsafe {
+            ptr::copy_nonoverlapping(from, self.slots.as_mut_ptr().add(len), n);
+            ptr::copy(from.add(n), from, there - n);
+        }
+        self.len += n as u32;
+        right.len -= n as u32;
+    }
+}
