@@ -3,3 +3,4 @@
 pub mod intset;
 #[allow(dead_code)]
 pub(crate) mod rank_tree;
+pub mod stream;

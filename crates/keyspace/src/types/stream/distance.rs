@@ -1,0 +1,75 @@
+//! How many entries a consumer group has read, and how many are ahead of it, as far as that can be known: entries that
+//! were deleted are not counted anywhere, so a figure is good only where none of them is in the way.
+
+use super::Stream;
+use super::group::Group;
+use super::id::StreamId;
+
+impl Stream {
+    /// Number of entries ever added up to and including `id`; none if it cannot be known.
+    pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
+        if self.added == 0 {
+            return Some(0);
+        }
+        if self.is_empty() && id <= self.last_id {
+            return Some(self.added);
+        }
+        if id != StreamId::MIN && id < self.max_deleted {
+            return None;
+        }
+        let first = self.first_id();
+        match id.cmp(&self.last_id) {
+            std::cmp::Ordering::Equal => return Some(self.added),
+            std::cmp::Ordering::Greater => return None,
+            std::cmp::Ordering::Less => {}
+        }
+        // Nothing was deleted behind the first entry.
+        if self.max_deleted == StreamId::MIN || self.max_deleted < first {
+            match id.cmp(&first) {
+                std::cmp::Ordering::Less => return self.added.checked_sub(self.len),
+                std::cmp::Ordering::Equal => {
+                    return self.added.checked_sub(self.len).map(|before| before + 1);
+                }
+                std::cmp::Ordering::Greater => {}
+            }
+        }
+        None
+    }
+
+    /// Whether an entry above `id` may have been deleted from amid the others.
+    pub fn deleted_after(&self, id: StreamId) -> bool {
+        if self.is_empty() || self.max_deleted == StreamId::MIN {
+            return false;
+        }
+        if self.first_id() > self.max_deleted {
+            // The latest deletion was in front of all entries.
+            return false;
+        }
+        id <= self.max_deleted
+    }
+
+    /// Number of entries that a group has still to be given; none if it cannot be known.
+    pub fn lag(&self, group: &Group) -> Option<u64> {
+        if self.added == 0 {
+            return Some(0);
+        }
+        let read = match group.entries_read() {
+            Some(read) if !self.deleted_after(group.last_delivered()) => Some(read),
+            _ => self.entries_up_to(group.last_delivered()),
+        };
+        read.map(|read| self.added.saturating_sub(read))
+    }
+
+    /// What a group's counter of entries read becomes when the entry `id`, which is above what the group was given
+    /// before, is delivered.
+    pub fn read_up_to(&self, group: &Group, id: StreamId) -> Option<u64> {
+        match group.entries_read() {
+            Some(read) if group.last_delivered() >= self.first_id() && !self.deleted_after(id) => {
+                Some(read + 1)
+            }
+            // A counter once known is not forgotten while the stream never had an entry.
+            known if self.added == 0 => known,
+            _ => self.entries_up_to(id),
+        }
+    }
+}
