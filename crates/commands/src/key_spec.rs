@@ -2,6 +2,7 @@
 //! those of <https://redis.io/docs/latest/develop/reference/key-specs/>.
 
 use crate::bitset::bitset;
+use std::ops::Range;
 
 bitset! {
     /// What a command does to the keys of one key spec.
@@ -76,6 +77,9 @@ pub enum FindKeys {
 /// Tells the flags of a call from its arguments.
 pub type NarrowFlags = fn(&[&[u8]]) -> KeyFlags;
 
+/// Tells which arguments of a call are its keys, one beside the other.
+pub type LocateKeys = fn(&[&[u8]]) -> Range<usize>;
+
 /// One way in which a command names keys; a command may have several.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
@@ -89,13 +93,16 @@ pub struct KeySpec {
     pub notes: &'static str,
     /// For [`KeyFlags::VARIABLE_FLAGS`]: the flags of a call, given its arguments.
     pub narrow: Option<NarrowFlags>,
+    /// Where the search in the terms of the spec may be led astray: what finds the keys instead, by reading the
+    /// arguments as the command does.
+    pub locate: Option<LocateKeys>,
 }
 
 impl KeySpec {
     /// The keys `first ..= first + last` (or up to the end, `last` negative) in steps of `step`.
     pub const fn range(first: u16, last: i16, step: u16, flags: KeyFlags) -> Self {
         let find = FindKeys::Range { last, step, limit: 0 };
-        Self { begin: BeginSearch::Index(first), find, flags, notes: "", narrow: None }
+        Self::new(BeginSearch::Index(first), find, flags)
     }
 
     /// The one key at argument `index`.
@@ -106,13 +113,27 @@ impl KeySpec {
     /// A count at argument `index`, followed by that many keys, `step` apart.
     pub const fn counted(index: u16, step: u16, flags: KeyFlags) -> Self {
         let find = FindKeys::KeyNum { count: 0, first: 1, step };
-        Self { begin: BeginSearch::Index(index), find, flags, notes: "", narrow: None }
+        Self::new(BeginSearch::Index(index), find, flags)
     }
 
     /// Keys that no spec can describe.
     pub const fn unknown(flags: KeyFlags) -> Self {
-        let (begin, find) = (BeginSearch::Unknown, FindKeys::Unknown);
-        Self { begin, find, flags, notes: "", narrow: None }
+        Self::new(BeginSearch::Unknown, FindKeys::Unknown, flags)
+    }
+
+    /// The first 1/`limit` of the arguments behind a keyword, which is looked for from argument `start` on.
+    pub const fn after_keyword(
+        keyword: &'static str,
+        start: i16,
+        limit: u16,
+        flags: KeyFlags,
+    ) -> Self {
+        let find = FindKeys::Range { last: -1, step: 1, limit };
+        Self::new(BeginSearch::Keyword { keyword, start }, find, flags)
+    }
+
+    const fn new(begin: BeginSearch, find: FindKeys, flags: KeyFlags) -> Self {
+        Self { begin, find, flags, notes: "", narrow: None, locate: None }
     }
 
     /// The same, with a remark.
@@ -124,6 +145,11 @@ impl KeySpec {
     pub const fn narrowed_by(self, narrow: NarrowFlags) -> Self {
         let flags = self.flags.with(KeyFlags::VARIABLE_FLAGS);
         Self { flags, narrow: Some(narrow), ..self }
+    }
+
+    /// The same, with keys that are found by code.
+    pub const fn located_by(self, locate: LocateKeys) -> Self {
+        Self { locate: Some(locate), ..self }
     }
 
     /// Whether this is argument 1 and nothing else.

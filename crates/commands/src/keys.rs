@@ -2,6 +2,7 @@
 
 use crate::bitset::bits;
 use crate::spec::{BeginSearch, FindKeys, KeyFlags, KeySpec};
+use std::ops::Range;
 
 /// A key of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,6 +37,12 @@ pub fn key_positions(
 ) -> Result<(), InvalidKeys> {
     for spec in specs {
         if spec.flags.contains(KeyFlags::NOT_KEY) {
+            continue;
+        }
+        if let Some(locate) = spec.locate {
+            keys.extend(
+                locate(args).map(|index| KeyRef { index: index as u32, flags: spec.flags }),
+            );
             continue;
         }
         let Some(begin) = begin(spec.begin, args) else { continue };
@@ -76,6 +83,26 @@ pub fn bitfield_key_flags(args: &[&[u8]]) -> KeyFlags {
         };
     }
     bits!(KeyFlags: RO, ACCESS)
+}
+
+/// The keys of `XREAD` and `XREADGROUP`: the first half of what stands behind `STREAMS`, or none where there is no such
+/// word or the halves are not alike. The words before it are read as the commands read them, since a group may well be
+/// called `streams`.
+pub fn stream_keys(args: &[&[u8]]) -> Range<usize> {
+    const OPTIONS: [(&[u8], usize); 5] =
+        [(b"BLOCK", 2), (b"CLAIM", 2), (b"COUNT", 2), (b"GROUP", 3), (b"NOACK", 1)];
+    let mut at = 1;
+    while let Some(word) = args.get(at) {
+        if word.eq_ignore_ascii_case(b"STREAMS") {
+            let behind = args.len() - (at + 1);
+            return at + 1..at + 1 + if behind.is_multiple_of(2) { behind / 2 } else { 0 };
+        }
+        match OPTIONS.iter().find(|(option, _)| word.eq_ignore_ascii_case(option)) {
+            Some((_, words)) => at += words,
+            None => break,
+        }
+    }
+    0..0
 }
 
 /// Evenly spaced arguments; `last` is below the number of arguments.
@@ -198,6 +225,22 @@ mod tests {
         assert_eq!(positions(keys, "migrate h 1 k 0 9 KEYS a b"), Ok(vec![7, 8]));
         assert_eq!(positions(keys, "migrate h 1 k 0 9 keys"), Ok(vec![]));
         assert_eq!(positions(keys, "migrate"), Ok(vec![]));
+    }
+
+    #[test]
+    fn streams_are_found_behind_the_options() {
+        let keys = |call: &str| {
+            let args: Vec<&[u8]> = call.split(' ').map(str::as_bytes).collect();
+            stream_keys(&args)
+        };
+        assert_eq!(keys("xread streams a b 0 0"), 2..4);
+        assert_eq!(keys("xread count 1 block 0 streams a 0"), 6..7);
+        assert_eq!(keys("xreadgroup group streams streams noack streams a >"), 6..7);
+        for call in
+            ["xread", "xread streams", "xread streams a b 0", "xread count", "xread x streams a 0"]
+        {
+            assert!(keys(call).is_empty(), "{call}");
+        }
     }
 
     #[test]

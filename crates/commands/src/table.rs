@@ -18,5 +18,6 @@ pub mod slowlog;
 pub mod sorted_set_algebra;
 pub mod sorted_set_ranges;
 pub mod sorted_sets;
+pub mod streams;
 pub mod strings;
 pub mod transactions;
