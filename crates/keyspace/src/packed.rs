@@ -107,43 +107,67 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Appends the packed form to `out`.
-    pub fn pack(&self, out: &mut Vec<u8>) {
+    /// The packed form in two parts, to be written without a buffer between.
+    #[inline]
+    pub fn parts(&self) -> Parts<'a> {
         match *self {
-            Item::Text(text) => {
-                match text.len() {
-                    len @ 0..128 => out.push(len as u8),
-                    len @ 128..4096 => {
-                        out.extend_from_slice(&[STRING_12 | (len >> 8) as u8, len as u8]);
-                    }
-                    len => {
-                        out.push(STRING_32);
-                        out.extend_from_slice(&(len as u32).to_le_bytes());
-                    }
-                }
-                out.extend_from_slice(text);
-            }
-            Item::Int(n) => match n {
-                0..64 => out.push(INT_6 | n as u8),
-                -4096..4096 => {
-                    out.extend_from_slice(&[INT_13 | (n >> 8) as u8 & 0x1f, n as u8]);
-                }
-                -0x8000..0x8000 => pack_int(out, INT_16, n, 2),
-                -0x80_0000..0x80_0000 => pack_int(out, INT_24, n, 3),
-                -0x8000_0000..0x8000_0000 => pack_int(out, INT_32, n, 4),
-                _ => pack_int(out, INT_64, n, 8),
+            Item::Text(text) => match text.len() {
+                len @ 0..128 => Parts::new(len as u8, &[], text),
+                len @ 128..4096 => Parts::new(STRING_12 | (len >> 8) as u8, &[len as u8], text),
+                len => Parts::new(STRING_32, &(len as u32).to_le_bytes(), text),
             },
-            Item::Double(score) => {
-                out.push(DOUBLE);
-                out.extend_from_slice(&score.to_le_bytes());
+            Item::Int(n) => {
+                let bytes = n.to_le_bytes();
+                match n {
+                    0..64 => Parts::new(INT_6 | n as u8, &[], &[]),
+                    -4096..4096 => Parts::new(INT_13 | (n >> 8) as u8 & 0x1f, &bytes[..1], &[]),
+                    -0x8000..0x8000 => Parts::new(INT_16, &bytes[..2], &[]),
+                    -0x80_0000..0x80_0000 => Parts::new(INT_24, &bytes[..3], &[]),
+                    -0x8000_0000..0x8000_0000 => Parts::new(INT_32, &bytes[..4], &[]),
+                    _ => Parts::new(INT_64, &bytes, &[]),
+                }
             }
+            Item::Double(score) => Parts::new(DOUBLE, &score.to_le_bytes(), &[]),
         }
+    }
+
+    /// Appends the packed form to `out`.
+    #[inline]
+    pub fn pack(&self, out: &mut Vec<u8>) {
+        let parts = self.parts();
+        out.extend_from_slice(parts.head());
+        out.extend_from_slice(parts.tail);
     }
 }
 
-fn pack_int(out: &mut Vec<u8>, header: u8, n: i64, len: usize) {
-    out.push(header);
-    out.extend_from_slice(&n.to_le_bytes()[..len]);
+/// An item's packed form in two parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    head: [u8; 9],
+    head_len: usize,
+    /// What follows [`Parts::head`].
+    pub tail: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    #[inline(always)]
+    fn new(first: u8, more: &[u8], tail: &'a [u8]) -> Self {
+        let mut head = [first, 0, 0, 0, 0, 0, 0, 0, 0];
+        head[1..=more.len()].copy_from_slice(more);
+        Parts { head, head_len: 1 + more.len(), tail }
+    }
+
+    /// What comes first: 1 to 9 bytes.
+    #[inline]
+    pub fn head(&self) -> &[u8] {
+        &self.head[..self.head_len]
+    }
+
+    /// Bytes of both parts.
+    #[inline]
+    pub fn packed_len(&self) -> usize {
+        self.head_len + self.tail.len()
+    }
 }
 
 /// Reads the item at the front of `bytes`, and what follows it.
@@ -266,6 +290,28 @@ pub fn find(bytes: &[u8], packed: &[u8], stride: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// Offset of the last item in `bytes`, of which the item at `from` is known to begin there, and the offset of one that
+/// is a little before it: the next search after the last one is gone begins there.
+///
+/// `bytes` is not empty, and an item begins at `from`.
+#[inline]
+pub fn last_item(bytes: &[u8], from: usize) -> (usize, usize) {
+    const STRIDE: usize = 8;
+    let (mut at, mut steps) = (from, 0);
+    let (mut trail, mut hint) = (from, from);
+    loop {
+        let next = at + packed_len(&bytes[at..]);
+        if next >= bytes.len() {
+            return (at, hint);
+        }
+        at = next;
+        steps += 1;
+        if steps % STRIDE == 0 {
+            (hint, trail) = (trail, at);
+        }
+    }
 }
 
 /// Number of items in `bytes`.
