@@ -1,0 +1,445 @@
+//! A run of a list's items in one block of the heap.
+//!
+//! ```text
+//!  0       2       4       6         start        end        size
+//! +-------+-------+-------+---------+------------+----------+
+//! | start | end   | hint  | free    | items      | free     |     an ordinary chunk, of at most 1,024 bytes
+//! +-------+-------+-------+---------+------------+----------+
+//! | len           | 0     | one item of len bytes           |     a chunk of one long item
+//! +---------------+-------+---------------------------------+
+//! ```
+//!
+//! Items are packed as [`crate::packed`] draws it. Both ends have room, so pushing at either moves nothing. `hint` is
+//! where some item begins, a little before the last one, or 0: from there the last item is found in a few steps.
+
+use super::End;
+use crate::heap::{Cache, usable};
+use crate::packed::{Item, Items, Parts, last_item, packed_len, unpack};
+use std::mem;
+use std::ptr::{self, NonNull};
+
+/// Most bytes of items in an ordinary chunk; a longer item has a chunk of its own.
+pub const CHUNK_ROOM: usize = CHUNK_BYTES - HEADER;
+
+const CHUNK_BYTES: usize = 1024;
+const HEADER: usize = 6;
+const COUNT_BITS: u32 = 11;
+const SIZE_BITS: u32 = 8;
+
+/// Owner of a chunk's block. To be given up with [`Chunk::release`]: there is no `Drop`, since freeing needs a cache.
+///
+/// All that a walk over many chunks needs is in the word, so that their blocks are left alone:
+///
+/// | 45 bits | 8 bits | 11 bits |
+/// |---|---|---|
+/// | address / 8 | bytes of the block / 8, 0 for a long item | number of items |
+#[derive(Debug, Default)]
+pub struct Chunk(u64);
+
+/// What an ordinary chunk's block begins with: offsets from the block's beginning.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Head {
+    start: u16,
+    end: u16,
+    hint: u16,
+}
+
+impl Chunk {
+    /// A chunk with one item and room for `room` bytes of items, what is left of it on the side of `end`. A long item
+    /// takes what it needs and leaves no room.
+    pub fn with_item(cache: &mut Cache, end: End, room: usize, item: &Parts<'_>) -> Self {
+        let len = item.packed_len();
+        if len > CHUNK_ROOM {
+            return Self::long(cache, item);
+        }
+        let mut chunk = Self::empty(cache, room.clamp(len, CHUNK_ROOM), end);
+        let pushed = chunk.push_in_place(end, item);
+        debug_assert!(pushed, "there is room for the item");
+        chunk
+    }
+
+    /// An empty ordinary chunk with room for `room` bytes of items on the side of `end`.
+    fn empty(cache: &mut Cache, room: usize, end: End) -> Self {
+        let size = usable(HEADER + room);
+        debug_assert!(size <= CHUNK_BYTES && size.is_multiple_of(8));
+        let chunk = Self::of_block(cache.alloc(size), size / 8, 0);
+        let at = match end {
+            End::Back => HEADER,
+            End::Front => size,
+        } as u16;
+        chunk.set_head(Head { start: at, end: at, hint: 0 });
+        chunk
+    }
+
+    fn long(cache: &mut Cache, item: &Parts<'_>) -> Self {
+        let len = item.packed_len();
+        let chunk = Self::of_block(cache.alloc(HEADER + len), 0, 1);
+        // SAFETY: the block is fresh, 8-byte aligned and HEADER + len bytes long.
+        unsafe {
+            chunk.base().cast::<u32>().write(len as u32);
+            write_item(chunk.base().add(HEADER), item);
+        }
+        chunk
+    }
+
+    fn of_block(block: NonNull<u8>, size_words: usize, count: usize) -> Self {
+        let address = block.as_ptr().expose_provenance() as u64;
+        debug_assert!(address >> 48 == 0 && address.is_multiple_of(8));
+        Chunk(address >> 3 << (COUNT_BITS + SIZE_BITS) | (size_words << COUNT_BITS | count) as u64)
+    }
+
+    /// Number of items.
+    #[inline]
+    pub fn count(&self) -> usize {
+        (self.0 & ((1 << COUNT_BITS) - 1)) as usize
+    }
+
+    /// The items, packed.
+    #[inline]
+    pub fn items(&self) -> &[u8] {
+        let (start, end) = self.span();
+        // SAFETY: the block's bytes from start to end are initialised.
+        unsafe { std::slice::from_raw_parts(self.base().add(start), end - start) }
+    }
+
+    /// Bytes of the block, as the heap rounds them.
+    #[inline]
+    pub fn footprint(&self) -> usize {
+        if self.is_long() { usable(self.span().1) } else { self.size() }
+    }
+
+    /// Address of the block, to ask whether it lies in a slab that is to be emptied.
+    pub fn address(&self) -> *const u8 {
+        self.base()
+    }
+
+    /// Pushes an item, moving to a larger block where that makes room for it; false if the chunk is full.
+    #[inline]
+    pub fn push(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) -> bool {
+        self.push_in_place(end, item) || self.push_after_all(cache, end, item)
+    }
+
+    fn push_after_all(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) -> bool {
+        let len = self.items().len() + item.packed_len();
+        if self.is_long() || len > CHUNK_ROOM {
+            return false;
+        }
+        if HEADER + len > self.size() {
+            self.move_to(cache, grown(len), end);
+        } else {
+            self.shift(end);
+        }
+        self.push_in_place(end, item)
+    }
+
+    #[inline]
+    fn push_in_place(&mut self, end: End, item: &Parts<'_>) -> bool {
+        let len = item.packed_len();
+        let mut head = self.head();
+        // A long item's chunk has a size of 0 here, and its length where others have start and end.
+        let at = match end {
+            End::Back if usize::from(head.end) + len <= self.size() => {
+                let at = head.end;
+                head.end += len as u16;
+                at
+            }
+            End::Front if usize::from(head.start) >= HEADER + len && !self.is_long() => {
+                head.start -= len as u16;
+                head.start
+            }
+            _ => return false,
+        };
+        // SAFETY: by the comparisons above, the item's bytes from `at` on lie in the block and belong to no item.
+        unsafe { write_item(self.base().add(at.into()), item) };
+        self.set_head(head);
+        self.0 += 1;
+        true
+    }
+
+    /// The first item. The chunk is not empty.
+    #[inline]
+    pub fn first(&self) -> Item<'_> {
+        unpack(self.items()).0
+    }
+
+    /// The last item. The chunk is not empty.
+    #[inline]
+    pub fn last(&self) -> Item<'_> {
+        let (at, _) = self.last_at();
+        unpack(&self.items()[at..]).0
+    }
+
+    /// Where the last item begins among the items, and where one a little before it does.
+    #[inline]
+    fn last_at(&self) -> (usize, usize) {
+        let known = if self.is_long() {
+            0
+        } else {
+            let head = self.head();
+            head.hint.saturating_sub(head.start).into()
+        };
+        last_item(self.items(), known)
+    }
+
+    /// Shows the item at an end to `take` and drops it. The chunk is not empty; left empty, it is to be released.
+    #[inline]
+    pub fn pop<T>(&mut self, end: End, take: impl FnOnce(Item<'_>) -> T) -> T {
+        let items = self.items();
+        let (from, len, hint) = match end {
+            End::Front => (0, packed_len(items), None),
+            End::Back => {
+                let (at, hint) = self.last_at();
+                (at, items.len() - at, Some(hint))
+            }
+        };
+        let taken = take(unpack(&items[from..]).0);
+        self.0 -= 1;
+        if !self.is_long() {
+            let mut head = self.head();
+            match hint {
+                None => head.start += len as u16,
+                Some(hint) => {
+                    head.end -= len as u16;
+                    head.hint = head.start + hint as u16;
+                }
+            }
+            self.set_head(head.with_sound_hint());
+        }
+        taken
+    }
+
+    /// Drops `n` items from an end, fewer than there are.
+    pub fn drop_items(&mut self, end: End, n: usize) {
+        debug_assert!(n < self.count());
+        let mut items = Items::new(self.items());
+        let mut head = self.head();
+        match end {
+            End::Front => {
+                items.skip_items(n);
+                head.start += items.offset() as u16;
+            }
+            End::Back => {
+                items.skip_items(self.count() - n);
+                head.end = head.start + items.offset() as u16;
+            }
+        }
+        self.set_head(head.with_sound_hint());
+        self.0 -= n as u64;
+    }
+
+    /// Replaces `remove` bytes of items from `at` on, `removed` items, with `insert`, which is `inserted` items in packed
+    /// form. False, and nothing is changed, if the chunk would be too long.
+    pub fn splice(
+        &mut self,
+        cache: &mut Cache,
+        at: usize,
+        (remove, removed): (usize, usize),
+        (insert, inserted): (&[u8], usize),
+    ) -> bool {
+        let held = self.items().len();
+        let len = held - remove + insert.len();
+        if self.is_long() || len > CHUNK_ROOM {
+            return false;
+        }
+        if HEADER + len > self.size() {
+            self.move_to(cache, grown(len), End::Back);
+        }
+        let head = self.head();
+        let (start, end) = (usize::from(head.start), usize::from(head.end));
+        let (before, behind) = (at, held - at - remove);
+        // The shorter side moves, if it has where to; else both do, and the items end with the block.
+        let start_if_end_stays = end.checked_sub(len).filter(|&start| start >= HEADER);
+        let new_start = match start_if_end_stays {
+            Some(start) if before < behind => start,
+            _ if start + len <= self.size() => start,
+            _ => self.size() - len,
+        };
+        let new_end = new_start + len;
+        // SAFETY: HEADER <= new_start and new_end <= size, as was ensured above, and both outer parts are moved in the
+        // order in which neither overwrites the other.
+        unsafe {
+            let base = self.base();
+            let front = || ptr::copy(base.add(start), base.add(new_start), before);
+            let back = || ptr::copy(base.add(end - behind), base.add(new_end - behind), behind);
+            if new_start <= start {
+                front();
+                back();
+            } else {
+                back();
+                front();
+            }
+            ptr::copy_nonoverlapping(insert.as_ptr(), base.add(new_start + before), insert.len());
+        }
+        self.set_head(Head { start: new_start as u16, end: new_end as u16, hint: 0 });
+        self.0 = self.0 + inserted as u64 - removed as u64;
+        true
+    }
+
+    /// Cuts off the items from `at` on, all but `before` of them, into a chunk of their own.
+    pub fn split(&mut self, cache: &mut Cache, at: usize, before: usize) -> Self {
+        let tail = &self.items()[at..];
+        let rest = Self::copy_of(cache, tail, self.count() - before, tail.len(), End::Back);
+        let mut head = self.head();
+        head.end = head.start + at as u16;
+        self.set_head(head.with_sound_hint());
+        self.0 -= (self.count() - before) as u64;
+        rest
+    }
+
+    /// Appends the items of the chunk behind it, if they fit; that one is to be released then.
+    pub fn absorb(&mut self, cache: &mut Cache, behind: &Self) -> bool {
+        let at = self.items().len();
+        !behind.is_long() && self.splice(cache, at, (0, 0), (behind.items(), behind.count()))
+    }
+
+    /// Moves to a block without room to spare, if that saves a sixteenth.
+    pub fn fit(&mut self, cache: &mut Cache) {
+        let len = self.items().len();
+        if !self.is_long() && usable(HEADER + len) + self.size() / 16 <= self.size() {
+            self.move_to(cache, len, End::Back);
+        }
+    }
+
+    /// The same items in a fresh block.
+    pub fn duplicate(&self, cache: &mut Cache) -> Self {
+        if !self.is_long() {
+            let items = self.items();
+            return Self::copy_of(cache, items, self.count(), items.len(), End::Back);
+        }
+        let len = self.span().1;
+        let chunk = Self::of_block(cache.alloc(len), 0, 1);
+        // SAFETY: two distinct blocks of at least len bytes.
+        unsafe { ptr::copy_nonoverlapping(self.base(), chunk.base(), len) };
+        chunk
+    }
+
+    /// Moves to a fresh block of the same size (to leave a sparse slab).
+    pub fn relocate(&mut self, cache: &mut Cache) {
+        let size = self.footprint();
+        let moved = Self::of_block(cache.alloc(size), self.size() / 8, self.count());
+        // SAFETY: two distinct blocks; what is not initialised is copied as raw memory and never read.
+        unsafe { ptr::copy_nonoverlapping(self.base(), moved.base(), size) };
+        mem::replace(self, moved).release(cache);
+    }
+
+    /// Takes the chunk, leaving one without items or block, which need not be released.
+    pub fn take(&mut self) -> Self {
+        mem::take(self)
+    }
+
+    /// Frees the block.
+    pub fn release(self, cache: &mut Cache) {
+        let size = self.footprint();
+        if let Some(block) = NonNull::new(self.base()) {
+            // SAFETY: the block came from this heap with this usable size, and its only owner is gone after this.
+            unsafe { cache.free(block, size) };
+        }
+    }
+
+    fn copy_of(cache: &mut Cache, items: &[u8], count: usize, room: usize, end: End) -> Self {
+        let mut chunk = Self::empty(cache, room.max(items.len()), end);
+        let mut head = chunk.head();
+        match end {
+            End::Back => head.end += items.len() as u16,
+            End::Front => head.start -= items.len() as u16,
+        }
+        // SAFETY: the block is fresh, and has room for the items from `start` on.
+        unsafe {
+            let to = chunk.base().add(head.start.into());
+            ptr::copy_nonoverlapping(items.as_ptr(), to, items.len());
+        }
+        chunk.set_head(head);
+        chunk.0 += count as u64;
+        chunk
+    }
+
+    /// Moves to a block with room for `room` bytes of items, what is free of it on the side of `end`.
+    fn move_to(&mut self, cache: &mut Cache, room: usize, end: End) {
+        let moved = Self::copy_of(cache, self.items(), self.count(), room, end);
+        mem::replace(self, moved).release(cache);
+    }
+
+    /// Moves the items within the block, so that all free room is on the side of `end`.
+    fn shift(&mut self, end: End) {
+        let head = self.head();
+        let len = head.end - head.start;
+        let start = match end {
+            End::Back => HEADER as u16,
+            End::Front => self.size() as u16 - len,
+        };
+        // SAFETY: source and destination lie in the block, and `copy` lets them overlap.
+        unsafe {
+            let base = self.base();
+            ptr::copy(base.add(head.start.into()), base.add(start.into()), len.into());
+        }
+        self.set_head(Head { start, end: start + len, hint: 0 });
+    }
+
+    #[inline]
+    fn is_long(&self) -> bool {
+        self.size() == 0
+    }
+
+    /// Bytes of an ordinary chunk's block; 0 of a long item's.
+    #[inline]
+    fn size(&self) -> usize {
+        (self.0 >> COUNT_BITS & ((1 << SIZE_BITS) - 1)) as usize * 8
+    }
+
+    /// Where the items begin and end in the block.
+    #[inline]
+    fn span(&self) -> (usize, usize) {
+        if self.is_long() {
+            // SAFETY: the block of a long item begins with its length.
+            return (HEADER, HEADER + unsafe { self.base().cast::<u32>().read() } as usize);
+        }
+        let head = self.head();
+        (head.start.into(), head.end.into())
+    }
+
+    #[inline]
+    fn head(&self) -> Head {
+        // SAFETY: an ordinary chunk's block begins with an initialised head; that of a long item with its length, and
+        // the first bytes of the item.
+        unsafe { self.base().cast::<Head>().read() }
+    }
+
+    #[inline]
+    fn set_head(&self, head: Head) {
+        debug_assert!(!self.is_long());
+        // SAFETY: as above; the block is this chunk's alone.
+        unsafe { self.base().cast::<Head>().write(head) };
+    }
+
+    #[inline]
+    fn base(&self) -> *mut u8 {
+        ptr::with_exposed_provenance_mut((self.0 >> (COUNT_BITS + SIZE_BITS) << 3) as usize)
+    }
+}
+
+impl Head {
+    /// Without the hint if it is no longer within the items.
+    #[inline]
+    fn with_sound_hint(self) -> Self {
+        let is_sound = self.start <= self.hint && self.hint < self.end;
+        Head { hint: if is_sound { self.hint } else { 0 }, ..self }
+    }
+}
+
+/// # Safety
+/// From `to` on, as many bytes as the item has may be written.
+#[inline]
+unsafe fn write_item(to: *mut u8, item: &Parts<'_>) {
+    let head = item.head();
+    // SAFETY: by the contract; the item lies elsewhere.
+    unsafe {
+        ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
+        ptr::copy_nonoverlapping(item.tail.as_ptr(), to.add(head.len()), item.tail.len());
+    }
+}
+
+/// Room for a chunk that has to hold `len` bytes and goes on growing.
+fn grown(len: usize) -> usize {
+    (len + len / 4 + 16).min(CHUNK_ROOM)
+}

@@ -1,0 +1,678 @@
+//! A list of any length: a ring of chunks.
+
+use super::chunk::{CHUNK_ROOM, Chunk};
+use super::{End, listpack_entry_len, listpack_len};
+use crate::heap::Cache;
+use crate::packed::{Item, Items, Parts, packed_len, unpack};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// A list that has at least this many chunks gets whole ones at its ends, which need not move to grow.
+const WHOLE_CHUNKS_FROM: usize = 8;
+/// Neighbouring chunks are merged when both together are filled to this much, bytes.
+const MERGE_BELOW: usize = CHUNK_ROOM / 2;
+
+/// A list of any length, in chunks of packed items.
+///
+/// To be given up with [`List::release`]: blocks are freed into a cache.
+#[derive(Debug, Default)]
+pub struct List {
+    chunks: VecDeque<Chunk>,
+    len: usize,
+    /// Bytes of all chunks' blocks.
+    blocks: usize,
+    /// The length of the listpack that Redis would hold the items in, while it is wanted.
+    listpack: Option<usize>,
+    /// Whether `OBJECT ENCODING` answers `quicklist`.
+    pub is_quicklist: bool,
+}
+
+/// A place in a list: the chunk's number and the item's in it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Place {
+    chunk: usize,
+    item: usize,
+}
+
+impl List {
+    /// An empty list.
+    pub fn new() -> Self {
+        let mut list = List::default();
+        list.listpack = Some(listpack_len(&[]));
+        list
+    }
+
+    /// The list of packed items.
+    pub fn from_items(cache: &mut Cache, items: &[u8]) -> Self {
+        let mut list = List::new();
+        for item in Items::new(items) {
+            list.push(cache, End::Back, &item);
+        }
+        list
+    }
+
+    /// Number of items.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes behind the list's own fields: of blocks as the heap rounds them, and of the ring.
+    #[inline]
+    pub fn footprint(&self) -> usize {
+        self.blocks + self.chunks.capacity() * size_of::<Chunk>()
+    }
+
+    /// Appends an item at an end.
+    #[inline]
+    pub fn push(&mut self, cache: &mut Cache, end: End, item: &Item<'_>) {
+        if let Some(listpack) = &mut self.listpack {
+            *listpack += listpack_entry_len(item);
+        }
+        self.push_parts(cache, end, &item.parts());
+    }
+
+    #[inline]
+    fn push_parts(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) {
+        self.len += 1;
+        let chunk = match end {
+            End::Front => self.chunks.front_mut(),
+            End::Back => self.chunks.back_mut(),
+        };
+        if let Some(chunk) = chunk {
+            let before = chunk.footprint();
+            let pushed = chunk.push(cache, end, item);
+            if !pushed {
+                chunk.fit(cache);
+            }
+            self.blocks = self.blocks - before + chunk.footprint();
+            if pushed {
+                return;
+            }
+        }
+        self.push_chunk(cache, end, item);
+    }
+
+    #[inline(never)]
+    fn push_chunk(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) {
+        let len = item.packed_len();
+        let is_small = len <= CHUNK_ROOM / 8;
+        let room = match self.chunks.len() {
+            WHOLE_CHUNKS_FROM.. if is_small => CHUNK_ROOM,
+            1.. if is_small => CHUNK_ROOM / 8,
+            _ => len,
+        };
+        let chunk = Chunk::with_item(cache, end, room, item);
+        self.blocks += chunk.footprint();
+        match end {
+            End::Front => self.chunks.push_front(chunk),
+            End::Back => self.chunks.push_back(chunk),
+        }
+    }
+
+    /// The item at an end.
+    pub fn end(&self, end: End) -> Option<Item<'_>> {
+        match end {
+            End::Front => self.chunks.front().map(Chunk::first),
+            End::Back => self.chunks.back().map(Chunk::last),
+        }
+    }
+
+    /// Shows the item at an end to `take` and removes it.
+    #[inline]
+    pub fn pop<T>(
+        &mut self,
+        cache: &mut Cache,
+        end: End,
+        take: impl FnOnce(Item<'_>) -> T,
+    ) -> Option<T> {
+        let chunk = match end {
+            End::Front => self.chunks.front_mut()?,
+            End::Back => self.chunks.back_mut()?,
+        };
+        let listpack = &mut self.listpack;
+        let taken = chunk.pop(end, |item| {
+            if let Some(listpack) = listpack {
+                *listpack -= listpack_entry_len(&item);
+            }
+            take(item)
+        });
+        self.len -= 1;
+        if chunk.count() == 0 {
+            self.blocks -= chunk.footprint();
+            let emptied = match end {
+                End::Front => self.chunks.pop_front(),
+                End::Back => self.chunks.pop_back(),
+            };
+            if let Some(chunk) = emptied {
+                chunk.release(cache);
+            }
+            self.shrink_ring();
+        }
+        Some(taken)
+    }
+
+    /// The item at `index`.
+    pub fn get(&self, index: usize) -> Option<Item<'_>> {
+        self.iter_from(index).next()
+    }
+
+    /// Walks forwards from `index` on.
+    pub fn iter_from(&self, index: usize) -> Iter<'_> {
+        if index >= self.len {
+            return Iter { list: self, next_chunk: self.chunks.len(), items: Items::new(&[]) };
+        }
+        let place = self.place(index);
+        let mut items = Items::new(self.chunks[place.chunk].items());
+        items.skip_items(place.item);
+        Iter { list: self, next_chunk: place.chunk + 1, items }
+    }
+
+    /// Walks backwards from `index` on; the first item is the last one.
+    pub fn iter_back_from(&self, index: usize) -> BackIter<'_> {
+        let mut walk = BackIter { list: self, chunks: 0, items: &[], offsets: Vec::new() };
+        if let Some(last) = self.len.checked_sub(1) {
+            let place = self.place(index.min(last));
+            walk.chunks = place.chunk;
+            walk.enter(place.item + 1);
+        }
+        walk
+    }
+
+    /// Replaces the item at `index`, which exists.
+    pub fn set(&mut self, cache: &mut Cache, index: usize, item: &Item<'_>) {
+        let place = self.place(index);
+        let chunk = &mut self.chunks[place.chunk];
+        let at = offset(chunk, place.item);
+        let old = packed_len(&chunk.items()[at..]);
+        if let Some(listpack) = &mut self.listpack {
+            *listpack -= listpack_entry_len(&unpack(&chunk.items()[at..]).0);
+            *listpack += listpack_entry_len(item);
+        }
+        let mut packed = Vec::with_capacity(item.packed_len());
+        item.pack(&mut packed);
+        let before = chunk.footprint();
+        let fits = chunk.splice(cache, at, (old, 1), (&packed, 1));
+        self.blocks = self.blocks - before + chunk.footprint();
+        if !fits {
+            self.detach(cache, place.chunk, place.item..place.item + 1);
+            self.len -= 1;
+            self.insert_parts(cache, index, &item.parts(), &packed);
+        }
+    }
+
+    /// Inserts an item before the one at `index`, or at the end.
+    pub fn insert(&mut self, cache: &mut Cache, index: usize, item: &Item<'_>) {
+        if let Some(listpack) = &mut self.listpack {
+            *listpack += listpack_entry_len(item);
+        }
+        let mut packed = Vec::with_capacity(item.packed_len());
+        item.pack(&mut packed);
+        self.insert_parts(cache, index, &item.parts(), &packed);
+    }
+
+    fn insert_parts(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>, packed: &[u8]) {
+        if index == 0 || index >= self.len {
+            let end = if index == 0 { End::Front } else { End::Back };
+            return self.push_parts(cache, end, item);
+        }
+        let place = self.place(index);
+        self.len += 1;
+        if place.item == 0 && self.try_push(cache, place.chunk - 1, End::Back, item) {
+            return;
+        }
+        let chunk = &mut self.chunks[place.chunk];
+        let at = offset(chunk, place.item);
+        let before = chunk.footprint();
+        let fits = chunk.splice(cache, at, (0, 0), (packed, 1));
+        self.blocks = self.blocks - before + chunk.footprint();
+        if fits {
+            return;
+        }
+        let behind = if place.item == 0 {
+            place.chunk
+        } else {
+            self.split(cache, place);
+            place.chunk + 1
+        };
+        let pushed = self.try_push(cache, behind - 1, End::Back, item)
+            || self.try_push(cache, behind, End::Front, item);
+        if !pushed {
+            let chunk = Chunk::with_item(cache, End::Back, 0, item);
+            self.blocks += chunk.footprint();
+            self.chunks.insert(behind, chunk);
+        }
+    }
+
+    /// Pushes at an end of a chunk, if it has room.
+    fn try_push(&mut self, cache: &mut Cache, chunk: usize, end: End, item: &Parts<'_>) -> bool {
+        let chunk = &mut self.chunks[chunk];
+        let before = chunk.footprint();
+        let pushed = chunk.push(cache, end, item);
+        self.blocks = self.blocks - before + chunk.footprint();
+        pushed
+    }
+
+    /// Parts a chunk in two before an item that is not its first.
+    fn split(&mut self, cache: &mut Cache, place: Place) {
+        let chunk = &mut self.chunks[place.chunk];
+        let at = offset(chunk, place.item);
+        self.blocks -= chunk.footprint();
+        let behind = chunk.split(cache, at, place.item);
+        chunk.fit(cache);
+        self.blocks += chunk.footprint() + behind.footprint();
+        self.chunks.insert(place.chunk + 1, behind);
+    }
+
+    /// Removes the items of `range`, which exist. Whole chunks are not freed but returned as a list, so that the caller
+    /// can do it where nobody waits.
+    pub fn remove_range(&mut self, cache: &mut Cache, range: Range<usize>) -> List {
+        let mut removed = List::default();
+        if range.is_empty() {
+            return removed;
+        }
+        if self.listpack.is_some() {
+            let items = self.iter_from(range.start).take(range.len());
+            let bytes: usize = items.map(|item| listpack_entry_len(&item)).sum();
+            self.listpack = self.listpack.map(|listpack| listpack - bytes);
+        }
+        let first = self.place(range.start);
+        self.len -= range.len();
+        let mut left = range.len();
+        let mut at = first.chunk;
+        if first.item > 0 {
+            let held = self.chunks[at].count();
+            let upto = held.min(first.item + left);
+            self.detach(cache, at, first.item..upto);
+            left -= upto - first.item;
+            at += 1;
+        }
+        let mut whole = at;
+        while whole < self.chunks.len() && left >= self.chunks[whole].count() {
+            left -= self.chunks[whole].count();
+            whole += 1;
+        }
+        for chunk in self.chunks.drain(at..whole) {
+            self.blocks -= chunk.footprint();
+            removed.blocks += chunk.footprint();
+            removed.len += chunk.count();
+            removed.chunks.push_back(chunk);
+        }
+        if left > 0 {
+            self.detach(cache, at, 0..left);
+        }
+        self.tidy(cache, at.saturating_sub(1)..at + 2);
+        removed
+    }
+
+    /// Removes items of one chunk, the chunk too if they are all; the list's length is the caller's affair.
+    fn detach(&mut self, cache: &mut Cache, number: usize, items: Range<usize>) {
+        if items.len() < self.chunks[number].count() {
+            return cut(cache, &mut self.chunks[number], items);
+        }
+        if let Some(chunk) = self.chunks.remove(number) {
+            self.blocks -= chunk.footprint();
+            chunk.release(cache);
+        }
+    }
+
+    /// Removes the items that equal the one whose packed form is given, at most `limit` of them, from the first on or from
+    /// the last on; returns how many. `removed` learns the index that each has at the moment it goes.
+    pub fn remove_equal(
+        &mut self,
+        cache: &mut Cache,
+        packed: &[u8],
+        from: End,
+        limit: usize,
+        mut removed: impl FnMut(usize),
+    ) -> usize {
+        let chunks = self.chunks.len();
+        let (mut count, mut matches) = (0, Vec::new());
+        // Items before the chunk in hand, and the chunks from the first that lost an item to the last.
+        let mut before = if from == End::Front { 0 } else { self.len };
+        let mut touched = chunks..0;
+        for step in 0..chunks {
+            if count == limit {
+                break;
+            }
+            let number = if from == End::Front { step } else { chunks - 1 - step };
+            let held = self.chunks[number].count();
+            matches.clear();
+            matching(self.chunks[number].items(), packed, &mut matches);
+            match from {
+                End::Front => matches.truncate(limit - count),
+                End::Back => {
+                    before -= held;
+                    matches.drain(..matches.len().saturating_sub(limit - count));
+                }
+            }
+            if !matches.is_empty() {
+                touched = touched.start.min(number)..touched.end.max(number + 1);
+                match from {
+                    // Those that went before it no longer count.
+                    End::Front => {
+                        (matches.iter().enumerate())
+                            .for_each(|(gone, at)| removed(before + at - gone));
+                    }
+                    End::Back => matches.iter().rev().for_each(|at| removed(before + at)),
+                }
+                count += matches.len();
+                self.forget(cache, number, &matches);
+            }
+            if from == End::Front {
+                before += held - matches.len();
+            }
+        }
+        self.tidy(cache, touched.start.saturating_sub(1)..touched.end + 1);
+        count
+    }
+
+    /// Removes the items with these numbers, in ascending order, from a chunk. One left empty stays until [`List::tidy`].
+    fn forget(&mut self, cache: &mut Cache, number: usize, items: &[usize]) {
+        let chunk = &mut self.chunks[number];
+        if let (Some(listpack), Some(&item)) = (&mut self.listpack, items.first()) {
+            let item = unpack(&chunk.items()[offset(chunk, item)..]).0;
+            *listpack -= listpack_entry_len(&item) * items.len();
+        }
+        self.len -= items.len();
+        if items.len() == chunk.count() {
+            self.blocks -= chunk.footprint();
+            return chunk.take().release(cache);
+        }
+        for &item in items.iter().rev() {
+            cut(cache, chunk, item..item + 1);
+        }
+    }
+
+    /// Takes emptied chunks out of the ring, merges those that are nearly empty and shrinks those half-empty, all in one
+    /// pass over `range`, which may reach beyond the ring.
+    fn tidy(&mut self, cache: &mut Cache, range: Range<usize>) {
+        let end = range.end.min(self.chunks.len());
+        let mut kept = range.start;
+        for number in range.start..end {
+            let mut chunk = self.chunks[number].take();
+            if chunk.count() == 0 {
+                continue;
+            }
+            self.blocks -= chunk.footprint();
+            if chunk.items().len() <= MERGE_BELOW {
+                chunk.fit(cache);
+            }
+            if let Some(before) = kept.checked_sub(1).filter(|_| kept > range.start) {
+                let before = &mut self.chunks[before];
+                let footprint = before.footprint();
+                if before.items().len() + chunk.items().len() <= MERGE_BELOW
+                    && before.absorb(cache, &chunk)
+                {
+                    self.blocks = self.blocks - footprint + before.footprint();
+                    chunk.release(cache);
+                    continue;
+                }
+            }
+            self.blocks += chunk.footprint();
+            self.chunks[kept] = chunk;
+            kept += 1;
+        }
+        if kept < end {
+            self.chunks.drain(kept..end);
+            self.shrink_ring();
+        }
+    }
+
+    /// The length in bytes of the listpack that Redis would hold the items in; counted once when it is wanted, and kept up
+    /// to date from then on.
+    pub fn listpack(&mut self) -> usize {
+        if let Some(listpack) = self.listpack {
+            return listpack;
+        }
+        let entries: usize = self.iter_from(0).map(|item| listpack_entry_len(&item)).sum();
+        let listpack = entries + listpack_len(&[]);
+        self.listpack = Some(listpack);
+        listpack
+    }
+
+    /// Leaves off counting what [`List::listpack`] returns.
+    pub fn forget_listpack(&mut self) {
+        self.listpack = None;
+    }
+
+    /// If the items take at most `most` bytes and are in one chunk: their packed form.
+    pub fn small(&self, most: usize) -> Option<&[u8]> {
+        if self.chunks.len() != 1 {
+            return None;
+        }
+        let items = self.chunks[0].items();
+        (items.len() <= most).then_some(items)
+    }
+
+    /// The same list in blocks of its own.
+    pub fn duplicate(&self, cache: &mut Cache) -> Self {
+        let chunks: VecDeque<Chunk> =
+            self.chunks.iter().map(|chunk| chunk.duplicate(cache)).collect();
+        let blocks = chunks.iter().map(Chunk::footprint).sum();
+        List { chunks, blocks, ..*self }
+    }
+
+    /// Frees the list.
+    pub fn release(mut self, cache: &mut Cache) {
+        for chunk in self.chunks.drain(..) {
+            chunk.release(cache);
+        }
+    }
+
+    /// Number of chunks.
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Moves those of the chunks in `range` to fresh blocks whose block is to be left; returns how many.
+    pub fn relocate(
+        &mut self,
+        cache: &mut Cache,
+        range: Range<usize>,
+        mut leaves: impl FnMut(*const u8) -> bool,
+    ) -> usize {
+        let mut moved = 0;
+        let end = range.end.min(self.chunks.len());
+        for number in range.start.min(end)..end {
+            if leaves(self.chunks[number].address()) {
+                self.chunks[number].relocate(cache);
+                moved += 1;
+            }
+        }
+        moved
+    }
+
+    /// Where the item at `index`, which exists, is; looked for from the nearer end.
+    fn place(&self, index: usize) -> Place {
+        let (front, back) = self.chunks.as_slices();
+        if index <= self.len / 2 {
+            let (chunk, item) = match forwards(front, index) {
+                Ok(found) => found,
+                Err(left) => {
+                    let (chunk, item) = forwards(back, left).unwrap_or_default();
+                    (front.len() + chunk, item)
+                }
+            };
+            return Place { chunk, item };
+        }
+        // The item is the first of so many at the end.
+        let behind = self.len - index;
+        let (chunk, item) = match backwards(back, behind) {
+            Ok((chunk, item)) => (front.len() + chunk, item),
+            Err(left) => backwards(front, left).unwrap_or_default(),
+        };
+        Place { chunk, item }
+    }
+
+    /// Gives back room of the ring that is long in excess.
+    fn shrink_ring(&mut self) {
+        let capacity = self.chunks.capacity();
+        if capacity > 16 && capacity > self.chunks.len() * 4 {
+            self.chunks.shrink_to(capacity / 2);
+        }
+    }
+}
+
+#[cfg(test)]
+impl List {
+    /// Bytes of all chunks' blocks.
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// That the chunks are what the list says of them.
+    pub fn check(&self) {
+        assert_eq!(self.len, self.chunks.iter().map(Chunk::count).sum::<usize>());
+        assert_eq!(self.blocks, self.chunks.iter().map(Chunk::footprint).sum::<usize>());
+        for chunk in &self.chunks {
+            assert_eq!(chunk.count(), crate::packed::count(chunk.items()));
+            assert!(chunk.count() > 0);
+        }
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        let is_released = self.chunks.is_empty() || std::thread::panicking();
+        debug_assert!(is_released, "a list is released, not dropped");
+    }
+}
+
+/// How many chunks' counts are summed at a time.
+const STEP: usize = 32;
+
+/// The chunk of the item that `index` others precede, and the item's number in it; else the rest of `index`.
+fn forwards(chunks: &[Chunk], mut index: usize) -> Result<(usize, usize), usize> {
+    for (step, group) in chunks.chunks(STEP).enumerate() {
+        let count: usize = group.iter().map(Chunk::count).sum();
+        if index >= count {
+            index -= count;
+            continue;
+        }
+        for (at, chunk) in group.iter().enumerate() {
+            if index < chunk.count() {
+                return Ok((step * STEP + at, index));
+            }
+            index -= chunk.count();
+        }
+    }
+    Err(index)
+}
+
+/// The chunk of the first of the last `behind` items, and the item's number in it; else how many are left.
+fn backwards(chunks: &[Chunk], mut behind: usize) -> Result<(usize, usize), usize> {
+    let mut end = chunks.len();
+    for group in chunks.rchunks(STEP) {
+        let count: usize = group.iter().map(Chunk::count).sum();
+        if behind <= count {
+            for chunk in group.iter().rev() {
+                end -= 1;
+                if behind <= chunk.count() {
+                    return Ok((end, chunk.count() - behind));
+                }
+                behind -= chunk.count();
+            }
+        }
+        behind -= count;
+        end -= group.len();
+    }
+    Err(behind)
+}
+
+/// Where an item of a chunk begins.
+fn offset(chunk: &Chunk, item: usize) -> usize {
+    let mut items = Items::new(chunk.items());
+    items.skip_items(item);
+    items.offset()
+}
+
+/// Removes items of a chunk, but not all.
+fn cut(cache: &mut Cache, chunk: &mut Chunk, items: Range<usize>) {
+    if items.start == 0 {
+        return chunk.drop_items(End::Front, items.len());
+    }
+    if items.end == chunk.count() {
+        return chunk.drop_items(End::Back, items.len());
+    }
+    let (from, upto) = (offset(chunk, items.start), offset(chunk, items.end));
+    let spliced = chunk.splice(cache, from, (upto - from, items.len()), (&[], 0));
+    debug_assert!(spliced, "what becomes shorter fits");
+}
+
+/// Appends the numbers of the items whose packed form is `packed`.
+fn matching(items: &[u8], packed: &[u8], numbers: &mut Vec<usize>) {
+    let (mut rest, mut number) = (items, 0);
+    while !rest.is_empty() {
+        if rest.starts_with(packed) {
+            numbers.push(number);
+        }
+        rest = &rest[packed_len(rest)..];
+        number += 1;
+    }
+}
+
+/// Walks a list forwards.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    list: &'a List,
+    next_chunk: usize,
+    items: Items<'a>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Some(item);
+            }
+            self.items = Items::new(self.list.chunks.get(self.next_chunk)?.items());
+            self.next_chunk += 1;
+        }
+    }
+}
+
+/// Walks a list backwards.
+#[derive(Clone, Debug)]
+pub struct BackIter<'a> {
+    list: &'a List,
+    /// Chunks before the one that is walked through.
+    chunks: usize,
+    items: &'a [u8],
+    /// Where the items begin that are still to come.
+    offsets: Vec<u32>,
+}
+
+impl BackIter<'_> {
+    /// Enters the chunk behind the first `self.chunks`, of which the first `count` items are to come.
+    fn enter(&mut self, count: usize) {
+        self.items = self.list.chunks[self.chunks].items();
+        let mut items = Items::new(self.items);
+        for _ in 0..count {
+            self.offsets.push(items.offset() as u32);
+            items.skip_items(1);
+        }
+    }
+}
+
+impl<'a> Iterator for BackIter<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        if self.offsets.is_empty() {
+            self.chunks = self.chunks.checked_sub(1)?;
+            self.enter(self.list.chunks[self.chunks].count());
+        }
+        let at = self.offsets.pop()?;
+        Some(unpack(&self.items[at as usize..]).0)
+    }
+}
