@@ -19,6 +19,7 @@ mod expiry;
 mod extended;
 mod fail;
 mod generic;
+mod geo;
 pub mod glob;
 pub mod help;
 pub mod key_spec;

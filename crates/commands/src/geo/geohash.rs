@@ -1,0 +1,275 @@
+//! Geohashes: places on the globe as bits, of which longitude and latitude take turns, each bit halving the cell.
+//!
+//! The score of a member is a cell of 26 halvings each way, so 52 bits, which a double holds exactly. Latitudes end where
+//! the square map of Web Mercator does (EPSG:3857); the geohash text, which others read, spans all latitudes
+//! (<https://en.wikipedia.org/wiki/Geohash>).
+
+use std::ops::Range;
+
+/// Halvings each way of a score.
+pub const PRECISION_MAX: u32 = 26;
+/// The largest latitude that can be stored, in degrees.
+pub const LATITUDE_MAX: f64 = 85.05112878;
+/// The largest longitude, in degrees.
+pub const LONGITUDE_MAX: f64 = 180.0;
+/// Radius of the Earth, in meters.
+pub const EARTH_RADIUS_M: f64 = 6_372_797.560856;
+
+/// Characters of a geohash text; the last one has no bits left and is always 0.
+const TEXT_LEN: usize = 11;
+const TEXT_ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
+
+/// A place on the globe, in degrees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// East of Greenwich.
+    pub longitude: f64,
+    /// North of the equator.
+    pub latitude: f64,
+}
+
+/// A rectangle of the map, in degrees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// Least longitude.
+    pub west: f64,
+    /// Greatest longitude.
+    pub east: f64,
+    /// Least latitude.
+    pub south: f64,
+    /// Greatest latitude.
+    pub north: f64,
+}
+
+/// A cell of the grid that comes of halving the map `precision` times each way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Cell {
+    /// Column, from the west.
+    x: u32,
+    /// Row, from the south.
+    y: u32,
+    precision: u32,
+}
+
+impl Place {
+    /// Whether it is on the map.
+    pub fn is_valid(&self) -> bool {
+        self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
+    }
+
+    /// Distance in meters on a sphere (haversine formula).
+    pub fn distance_m(&self, other: &Self) -> f64 {
+        let v = ((other.longitude.to_radians() - self.longitude.to_radians()) / 2.0).sin();
+        if v == 0.0 {
+            return self.latitude_distance_m(other);
+        }
+        let (from, to) = (self.latitude.to_radians(), other.latitude.to_radians());
+        let u = ((to - from) / 2.0).sin();
+        let a = u * u + from.cos() * to.cos() * v * v;
+        2.0 * EARTH_RADIUS_M * a.sqrt().asin()
+    }
+
+    /// Distance in meters along a meridian.
+    pub fn latitude_distance_m(&self, other: &Self) -> f64 {
+        EARTH_RADIUS_M * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
+    }
+
+    /// The score of a member at this place, which is valid.
+    pub fn score(&self) -> u64 {
+        Cell::of(self, PRECISION_MAX).bits()
+    }
+
+    /// The middle of the cell that a score is.
+    pub fn of_score(score: u64) -> Self {
+        Cell::of_bits(score).middle()
+    }
+
+    /// The geohash text.
+    pub fn text(&self) -> [u8; TEXT_LEN] {
+        let cell = Cell {
+            x: index(self.longitude, LONGITUDE_MAX, PRECISION_MAX),
+            y: index(self.latitude, 90.0, PRECISION_MAX),
+            precision: PRECISION_MAX,
+        };
+        let bits = cell.bits();
+        let mut text = [b'0'; TEXT_LEN];
+        for (i, character) in text[..TEXT_LEN - 1].iter_mut().enumerate() {
+            *character = TEXT_ALPHABET[(bits >> (47 - 5 * i) & 31) as usize];
+        }
+        text
+    }
+}
+
+impl Cell {
+    /// The cell in which a valid place lies.
+    pub fn of(place: &Place, precision: u32) -> Self {
+        Cell {
+            x: index(place.longitude, LONGITUDE_MAX, precision),
+            y: index(place.latitude, LATITUDE_MAX, precision),
+            precision,
+        }
+    }
+
+    fn of_bits(bits: u64) -> Self {
+        Cell { x: gathered(bits >> 1), y: gathered(bits), precision: PRECISION_MAX }
+    }
+
+    /// Bits of latitude and longitude in turns, that of longitude the higher.
+    fn bits(self) -> u64 {
+        spread(self.x) << 1 | spread(self.y)
+    }
+
+    /// The cell so many columns to the east and rows to the north; around the edges of the map.
+    pub fn neighbor(self, east: i32, north: i32) -> Self {
+        let mask = (1 << self.precision) - 1;
+        Cell {
+            x: self.x.wrapping_add_signed(east) & mask,
+            y: self.y.wrapping_add_signed(north) & mask,
+            precision: self.precision,
+        }
+    }
+
+    /// The edges.
+    pub fn bounds(self) -> Bounds {
+        let cells = f64::from(1 << self.precision);
+        let edge = |index: u32, max: f64| -max + f64::from(index) / cells * (max - -max);
+        Bounds {
+            west: edge(self.x, LONGITUDE_MAX),
+            east: edge(self.x + 1, LONGITUDE_MAX),
+            south: edge(self.y, LATITUDE_MAX),
+            north: edge(self.y + 1, LATITUDE_MAX),
+        }
+    }
+
+    fn middle(self) -> Place {
+        let Bounds { west, east, south, north } = self.bounds();
+        Place {
+            longitude: ((west + east) / 2.0).clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
+            latitude: ((south + north) / 2.0).clamp(-LATITUDE_MAX, LATITUDE_MAX),
+        }
+    }
+
+    /// The scores of all places in the cell.
+    pub fn scores(self) -> Range<u64> {
+        let shift = 2 * (PRECISION_MAX - self.precision);
+        self.bits() << shift..(self.bits() + 1) << shift
+    }
+}
+
+/// Which of the `2^precision` parts of `-max ..= max` a coordinate lies in. The upper end lies in one that is beyond the
+/// last.
+fn index(coordinate: f64, max: f64, precision: u32) -> u32 {
+    let share = (coordinate - -max) / (max - -max);
+    (share * f64::from(1 << precision)) as u32
+}
+
+/// Puts a zero above each bit.
+fn spread(bits: u32) -> u64 {
+    let mut wide = u64::from(bits);
+    for (shift, mask) in SPREAD {
+        wide = (wide | wide << shift) & mask;
+    }
+    wide
+}
+
+/// The even bits, put together.
+fn gathered(bits: u64) -> u32 {
+    let mut packed = bits & SPREAD[4].1;
+    for i in (0..4).rev() {
+        packed = (packed | packed >> SPREAD[i + 1].0) & SPREAD[i].1;
+    }
+    (packed | packed >> SPREAD[0].0) as u32
+}
+
+/// Steps that leave runs of 16, 8, 4, 2 bits and single ones apart by their own length.
+const SPREAD: [(u32, u64); 5] = [
+    (16, 0x0000_ffff_0000_ffff),
+    (8, 0x00ff_00ff_00ff_00ff),
+    (4, 0x0f0f_0f0f_0f0f_0f0f),
+    (2, 0x3333_3333_3333_3333),
+    (1, 0x5555_5555_5555_5555),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(longitude: f64, latitude: f64) -> Place {
+        Place { longitude, latitude }
+    }
+
+    const PALERMO: Place = Place { longitude: 13.361389, latitude: 38.115556 };
+    const CATANIA: Place = Place { longitude: 15.087269, latitude: 37.502669 };
+
+    /// As observed in Redis 8.
+    #[test]
+    fn scores_and_middles() {
+        assert_eq!(PALERMO.score(), 3_479_099_956_230_698);
+        assert_eq!(CATANIA.score(), 3_479_447_370_796_909);
+        assert_eq!(place(-180.0, -LATITUDE_MAX).score(), 0);
+        assert_eq!(place(180.0, LATITUDE_MAX).score(), 13_510_798_882_111_488);
+        assert_eq!(Place::of_score(PALERMO.score()), place(13.361389338970184, 38.1155563954963));
+        assert_eq!(Place::of_score(13_510_798_882_111_488), place(180.0, LATITUDE_MAX));
+        assert_eq!(Place::of_score(0), place(-179.99999731779099, -85.05112751263943));
+    }
+
+    /// As observed in Redis 8.
+    #[test]
+    fn texts() {
+        let text = |score| String::from_utf8(Place::of_score(score).text().to_vec()).unwrap();
+        assert_eq!(text(PALERMO.score()), "sqc8b49rny0");
+        assert_eq!(text(CATANIA.score()), "sqdtr74hyu0");
+        assert_eq!(text(13_510_798_882_111_488), "bp05b5048p0");
+        assert_eq!(text(0), "00bh0hbj200");
+    }
+
+    #[test]
+    fn distances() {
+        let [palermo, catania] = [PALERMO, CATANIA].map(|place| Place::of_score(place.score()));
+        assert_eq!(format!("{:.4}", palermo.distance_m(&catania)), "166274.1516");
+        assert_eq!(palermo.distance_m(&palermo), 0.0);
+        let quarter = place(0.0, 0.0).distance_m(&place(90.0, 0.0));
+        assert!((quarter - EARTH_RADIUS_M * std::f64::consts::FRAC_PI_2).abs() < 1e-6);
+    }
+
+    #[test]
+    fn bits_take_turns() {
+        for bits in [0, 1, 2, 0x0155_5555, 0x02aa_aaaa, 0x03ff_ffff, 0x0400_0000] {
+            assert_eq!(gathered(spread(bits)), bits);
+        }
+        assert_eq!((spread(0b101), spread(0b11)), (0b10001, 0b101));
+    }
+
+    #[test]
+    fn cells_have_neighbors_around_the_edges() {
+        let cell = Cell::of(&place(179.9, 0.1), 2);
+        assert_eq!((cell.x, cell.y), (3, 2));
+        let neighbor = cell.neighbor(1, -1);
+        assert_eq!((neighbor.x, neighbor.y), (0, 1));
+        assert_eq!(neighbor.bounds().west, -180.0);
+        assert_eq!(cell.bounds().south, 0.0);
+        let scores = cell.scores();
+        assert!(scores.contains(&place(179.9, 0.1).score()));
+        assert!(!scores.contains(&place(89.9, 0.1).score()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_score_leads_back_to_its_place(
+            longitude in -180.0..180.0,
+            latitude in -85.05..85.05,
+            precision in 1..=26_u32,
+        ) {
+            let place = Place { longitude, latitude };
+            let back = Place::of_score(place.score());
+            // Cells are 0.6 by 0.3 meters.
+            proptest::prop_assert!(place.distance_m(&back) < 0.4);
+            proptest::prop_assert_eq!(back.score(), place.score());
+            let cell = Cell::of(&place, precision);
+            proptest::prop_assert!(cell.scores().contains(&place.score()));
+            let Bounds { west, east, south, north } = cell.bounds();
+            proptest::prop_assert!(west <= longitude && longitude <= east);
+            proptest::prop_assert!(south <= latitude && latitude <= north);
+        }
+    }
+}
