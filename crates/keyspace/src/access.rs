@@ -199,8 +199,8 @@ impl Handle {
     /// Tells the consumers of effects. With none this is two predictable branches.
     #[inline]
     pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
-        if self.stripe(key.hash).watched.is_some() {
-            self.touch_watched(db, key);
+        if self.stripe(key.hash).interest.is_some() {
+            self.tell_interested(db, key, effect);
         }
         if let Some(sink) = &mut self.sink {
             sink.record(db, effect);
@@ -328,9 +328,13 @@ impl Handle {
     }
 
     #[cold]
-    fn touch_watched(&mut self, db: u16, key: Key<'_>) {
-        if let Some(watched) = &mut self.stripe(key.hash).watched {
-            watched.touch(db, key.bytes);
+    fn tell_interested(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        if let Some(interest) = &mut self.stripe(key.hash).interest {
+            interest.watched.touch(db, key.bytes);
+        }
+        // Nobody waits for another time to live.
+        if !matches!(effect, Effect::Expire { .. }) {
+            self.make_ready(db, key);
         }
     }
 }

@@ -121,20 +121,18 @@ impl Handle {
     }
 
     /// Marks watched keys of `db` as changed that exist in it, or in `other`, which takes its place. What has expired in
-    /// `other` brings nothing that was not there.
+    /// `other` brings nothing that was not there. Keys of `db` that are waited for become ready.
     fn touch_database(&mut self, stripe: u32, db: u16, other: Option<u16>) {
-        if self.stripe_at(stripe).watched.is_none() {
-            return;
-        }
-        let Some(mut watched) = self.stripe_at(stripe).watched.take() else { return };
-        watched.touch_database(db, |bytes| {
+        let Some(mut interest) = self.stripe_at(stripe).interest.take() else { return };
+        self.ready.extend(interest.waiting.make_database_ready(db, &self.ks.waits));
+        interest.watched.touch_database(db, |bytes| {
             let key = self.key(bytes);
             self.find(db, key).is_some()
                 || other
                     .and_then(|other| self.find(other, key))
                     .is_some_and(|(_, entry)| !self.is_expired(entry))
         });
-        self.stripe_at(stripe).watched = Some(watched);
+        self.stripe_at(stripe).interest = Some(interest);
     }
 
     fn forget_counts(&self, db: u16) {

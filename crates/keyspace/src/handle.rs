@@ -14,6 +14,8 @@ use crate::roster::RosterView;
 use crate::stripe::StripeData;
 use crate::sweep::SweepPlace;
 use crate::table::Retired;
+use crate::waiting::ReadyKey;
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -47,6 +49,8 @@ pub struct Handle {
     pub(crate) roster: RosterView,
     pub(crate) evictor: Evictor,
     pub(crate) sweep_place: Option<SweepPlace>,
+    /// Keys that changed while somebody waits for them; each at most once.
+    pub(crate) ready: VecDeque<ReadyKey>,
     pass: Pass,
     held: Held,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
@@ -91,6 +95,7 @@ impl Handle {
             roster: RosterView::default(),
             evictor: Evictor::new(Arc::as_ptr(&counters) as usize as u64),
             sweep_place: None,
+            ready: VecDeque::new(),
             held: Held::Nothing,
             held_many: Vec::new(),
             graves: Vec::new(),
@@ -293,6 +298,25 @@ impl Handle {
         debug_assert!(self.holds_stripe(stripe), "stripe {stripe} is not held");
         // SAFETY: the stripe is held by this thread; callers keep one reference at a time.
         unsafe { self.ks.stripes[stripe as usize].data() }
+    }
+
+    /// Whether every stripe is held.
+    #[inline]
+    pub(crate) fn holds_everything(&self) -> bool {
+        self.held == Held::All
+    }
+
+    /// Whether something is so of a stripe that is held.
+    #[inline]
+    pub(crate) fn any_held(&self, mut test: impl FnMut(&StripeData) -> bool) -> bool {
+        match self.held {
+            Held::Nothing => false,
+            Held::One(stripe) => test(self.stripe_at(stripe)),
+            Held::Many => self.held_many.iter().any(|&stripe| test(self.stripe_at(stripe))),
+            Held::All => {
+                (0..self.ks.stripes.len()).any(|stripe| test(self.stripe_at(stripe as u32)))
+            }
+        }
     }
 
     fn holds_stripe(&self, stripe: u32) -> bool {

@@ -9,6 +9,7 @@ use crate::limits::TypeLimits;
 use crate::lock::Gate;
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
+use crate::waiting::{WaitCounts, WaitedKeys};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,6 +48,7 @@ pub struct Keyspace {
     /// Turn in the ring of stripes that active expiry claims next, whichever thread takes it.
     pub(crate) sweep_at: AtomicUsize,
     pub(crate) compaction: Compaction,
+    pub(crate) waits: WaitCounts,
     pub(crate) limits: TypeLimits,
     roster: Mutex<Roster>,
     roster_version: AtomicU64,
@@ -83,6 +85,7 @@ impl Keyspace {
             memory_limit: AtomicU64::new(0),
             sweep_at: AtomicUsize::new(0),
             compaction: Compaction::default(),
+            waits: WaitCounts::default(),
             limits: TypeLimits::default(),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
@@ -189,6 +192,11 @@ impl Keyspace {
             volatile += thread.dbs[usize::from(db)].volatile.get();
         }
         DbStats { keys: keys.max(0) as u64, volatile: volatile.max(0) as u64 }
+    }
+
+    /// Keys that somebody waits for.
+    pub fn waited_keys(&self) -> WaitedKeys {
+        self.waits.keys()
     }
 
     /// Every thread's figures, the departed threads' sum included.

@@ -1,9 +1,9 @@
 //! A stripe: one lock, and what it guards, on one cache line.
 
 use crate::ghost::Ghost;
+use crate::interest::Interest;
 use crate::lock::StripeLock;
 use crate::table::Table;
-use crate::watch::Watched;
 use std::cell::UnsafeCell;
 
 /// The share of the keyspace whose hashes begin alike, in all databases.
@@ -28,8 +28,8 @@ pub(crate) struct StripeData {
     first: Table,
     /// Tables of the databases from 1 on; none until one of them is written.
     more: Option<Box<[Table]>>,
-    /// There only while some client watches a key of the stripe.
-    pub watched: Option<Box<Watched>>,
+    /// There only while some client watches a key of the stripe, or waits for one.
+    pub interest: Option<Box<Interest>>,
     /// There only after evictions by S3-FIFO.
     pub ghost: Option<Box<Ghost>>,
 }

@@ -28,16 +28,18 @@ impl Handle {
     pub fn watch(&mut self, db: u16, key: Key<'_>) -> WatchedKey {
         // Should its time have passed, it goes now: later, its removal would look like a change.
         let existed = self.find_alive(db, key).is_some();
-        let watched = self.stripe(key.hash).watched.get_or_insert_default();
-        let version = watched.add(db, key.bytes);
+        let interest = self.stripe(key.hash).interest.get_or_insert_default();
+        let version = interest.watched.add(db, key.bytes);
         WatchedKey { db, key: key.bytes.into(), version, existed }
     }
 
     /// Ends a watch; the key's stripe is held.
     pub fn unwatch(&mut self, watched: &WatchedKey) {
         let hash = self.hash(&watched.key);
-        let slot = &mut self.stripe(hash).watched;
-        if slot.as_mut().is_some_and(|table| table.remove(watched.db, &watched.key)) {
+        let slot = &mut self.stripe(hash).interest;
+        let Some(interest) = slot else { return };
+        interest.watched.remove(watched.db, &watched.key);
+        if interest.is_empty() {
             *slot = None;
         }
     }
@@ -47,9 +49,9 @@ impl Handle {
         let key = self.key(&watched.key);
         let version = self
             .stripe(key.hash)
-            .watched
+            .interest
             .as_ref()
-            .and_then(|table| table.version(watched.db, key.bytes));
+            .and_then(|interest| interest.watched.version(watched.db, key.bytes));
         let expired = self.find(watched.db, key).is_some_and(|(_, entry)| self.is_expired(entry));
         version == Some(watched.version) && !(watched.existed && expired)
     }

@@ -1,4 +1,4 @@
-//! Watched keys: a side table of the stripe that exists only while some client watches one of its keys.
+//! Watched keys: versions, kept only while some client watches a key of the stripe.
 
 use std::collections::HashMap;
 
@@ -21,8 +21,8 @@ impl Watched {
         watch.version
     }
 
-    /// Removes a watcher; true if the stripe has none left.
-    pub fn remove(&mut self, db: u16, key: &[u8]) -> bool {
+    /// Removes a watcher.
+    pub fn remove(&mut self, db: u16, key: &[u8]) {
         let id = (db, Box::from(key));
         if let Some(watch) = self.keys.get_mut(&id) {
             watch.watchers -= 1;
@@ -30,6 +30,10 @@ impl Watched {
                 self.keys.remove(&id);
             }
         }
+    }
+
+    /// True if nothing is watched.
+    pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
