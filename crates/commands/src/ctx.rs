@@ -1,5 +1,6 @@
 //! What a handler is given.
 
+use crate::blocking::{Answer, Blocked, Standing, Ticket};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
@@ -7,6 +8,7 @@ use crate::session::Session;
 use petrel_keyspace::{BLOB_MIN, Cleared, Key, Value};
 use petrel_resp::Reply;
 use std::any::Any;
+use std::sync::Arc;
 
 /// One call of a command.
 pub struct Ctx<'a> {
@@ -48,6 +50,27 @@ pub trait Host {
 
     /// Frees what an asynchronous flush removed, on a thread that has time for it.
     fn discard(&mut self, cleared: Cleared);
+
+    /// Names the client of the command in hand, so that it can be answered later; none if it cannot wait.
+    fn ticket(&mut self) -> Option<Ticket> {
+        None
+    }
+
+    /// The client of the command in hand is going to wait. Called with locks held, just before somebody may answer it.
+    fn wait(&mut self, _blocked: &Arc<Blocked>) {}
+
+    /// Whether a client that waits can be served; its command will be executed at once. Called with locks held.
+    fn standing(&mut self, _blocked: &Blocked) -> Standing {
+        Standing::Here
+    }
+
+    /// Lets the commands that follow be those of another client; returns whose they were.
+    fn act_for(&mut self, client: Ticket) -> Ticket {
+        client
+    }
+
+    /// Answers a client that waits, and does so no longer. Called with locks held.
+    fn answer(&mut self, _blocked: &Blocked, _answer: Answer) {}
 }
 
 impl<'a> Ctx<'a> {

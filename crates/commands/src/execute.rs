@@ -18,6 +18,7 @@ use crate::keys::{InvalidKeys, KeyRef, key_positions};
 use crate::random::Random;
 use crate::recent::Recent;
 use crate::registry::{Command, Registry};
+use crate::serving::Serving;
 use crate::session::{Queued, Session};
 use crate::spec::{Flags, KeyShape, Locks};
 use crate::stats::{Shared, ThreadStats};
@@ -45,6 +46,16 @@ pub struct Executor {
     cleared: Vec<(Cleared, bool)>,
     pub(crate) random: Random,
     recent: Option<Recent>,
+    pub(crate) serving: Serving,
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Execution {
+    /// It has its reply.
+    Answered,
+    /// It waits, and has no reply yet: its host was told ([`Host::wait`]).
+    Waits,
 }
 
 /// A command as it was read, with what [`Executor::prepare`] found out about it.
@@ -77,6 +88,7 @@ impl Executor {
             cleared: Vec::new(),
             random: Random::new(seed),
             recent: None,
+            serving: Serving::default(),
         }
     }
 
@@ -135,7 +147,7 @@ impl Executor {
         }
     }
 
-    /// Executes one command and writes exactly one reply.
+    /// Executes one command and writes exactly one reply, unless it waits.
     #[inline]
     pub fn execute(
         &mut self,
@@ -143,26 +155,39 @@ impl Executor {
         session: &mut Session,
         host: &mut dyn Host,
         reply: &mut dyn Reply,
-    ) {
+    ) -> Execution {
         let Some(command) = request.command else {
-            return self.refuse_unknown(request.args, session, reply);
+            self.refuse_unknown(request.args, session, reply);
+            return Execution::Answered;
         };
         if let Err(fail) = self.admit(command, request.args, session, host) {
             self.stats.rejected(command.index);
             let fail = spoil(self, session, command, fail);
             self.shared.count_error(&fail);
-            return reply.error(fail.text());
+            reply.error(fail.text());
+            return Execution::Answered;
         }
         if session.in_multi() && !session.in_exec && !runs_in_multi(command) {
-            return queue(command, request.args, session, host, reply);
+            queue(command, request.args, session, host, reply);
+            return Execution::Answered;
         }
-        let outcome = self.run(command, request, session, host, reply);
-        let failed = outcome.is_err();
-        if let Err(fail) = outcome {
-            self.shared.count_error(&fail);
-            reply.error(fail.text());
+        let nested = self.ks.holds_any();
+        let outcome = self.run(command, request, session, host, reply, nested);
+        let waits = self.serving.waits();
+        if waits {
+            self.tick = self.clock.now();
+        } else {
+            let failed = outcome.is_err();
+            if let Err(fail) = outcome {
+                self.shared.count_error(&fail);
+                reply.error(fail.text());
+            }
+            self.account(command, request.args, failed, host);
         }
-        self.account(command, request.args, failed, host);
+        if self.ks.has_ready() && !nested {
+            self.settle(host);
+        }
+        if waits { Execution::Waits } else { Execution::Answered }
     }
 
     fn resolve(&mut self, args: &[&[u8]]) -> Option<Command> {
@@ -258,17 +283,18 @@ impl Executor {
         session: &mut Session,
         host: &mut dyn Host,
         reply: &mut dyn Reply,
+        nested: bool,
     ) -> Outcome {
-        self.ks.set_touch(!session.no_touch);
-        let nested = self.ks.holds_any();
         if nested {
             self.located.clear();
         } else {
-            self.lock(command, request)?;
+            self.lock(command, request, host)?;
         }
+        self.ks.set_touch(!session.no_touch);
         let mut ctx = Ctx { request: *request, command, exec: self, session, host, reply };
         let outcome = (command.spec.handler)(&mut ctx);
-        if !nested {
+        // Whoever waits for a key that has changed is served before the locks are let go of, but for those of everybody.
+        if !nested && (!self.ks.has_ready() || !self.cleared.is_empty()) {
             self.ks.unlock();
             if command.spec.locks != Locks::Keys {
                 self.discard_cleared(host);
@@ -285,9 +311,21 @@ impl Executor {
         }
     }
 
+    /// Locks what the command needs, and serves first whoever is to be served there before.
+    #[inline]
+    fn lock(&mut self, command: Command, request: &Request<'_>, host: &mut dyn Host) -> Outcome {
+        loop {
+            self.lock_once(command, request)?;
+            if !self.ks.holds_ready() {
+                return Ok(());
+            }
+            self.help(host);
+        }
+    }
+
     /// Locks what the command needs; it has executed nothing yet.
     #[inline]
-    fn lock(&mut self, command: Command, request: &Request<'_>) -> Outcome {
+    fn lock_once(&mut self, command: Command, request: &Request<'_>) -> Outcome {
         match (command.spec.locks, request.hash) {
             (Locks::Keys, Some(hash)) => self.ks.lock(hash),
             (Locks::Keys, None) => return self.lock_keys(command, request.args),
@@ -316,6 +354,24 @@ impl Executor {
         self.located.sort_unstable_by_key(|&(index, _)| index);
         self.ks.lock_many(self.located.iter().map(|&(_, hash)| hash));
         Ok(())
+    }
+
+    /// Hashes of all keys of a command that is being executed and was not called by another.
+    pub(crate) fn locked_for(&self, request: &Request<'_>) -> Box<[KeyHash]> {
+        match request.hash {
+            Some(hash) => [hash].into(),
+            None => self.located.iter().map(|&(_, hash)| hash).collect(),
+        }
+    }
+
+    /// Nanoseconds since the command in hand began.
+    pub(crate) fn nanos_so_far(&self) -> u64 {
+        self.clock.nanos(self.tick, self.clock.now())
+    }
+
+    /// Lets the next command begin so many nanoseconds ago.
+    pub(crate) fn begin_before(&mut self, nanos: u64) {
+        self.tick = self.clock.before(self.clock.now(), nanos);
     }
 
     #[inline]

@@ -96,6 +96,25 @@ impl Extended {
         Some(text)
     }
 
+    /// The milliseconds of so many seconds, rounded up; none beyond 64 bits.
+    pub fn millis(self) -> Option<i64> {
+        let Extended::Finite { negative, mantissa, exponent } = self else { return None };
+        let product = round(negative, u128::from(mantissa) * 1000, exponent, false);
+        let Extended::Finite { mantissa, exponent, .. } = product else { return None };
+        let mantissa = u128::from(mantissa);
+        let magnitude = if mantissa == 0 || exponent >= 0 {
+            let shift = if mantissa == 0 { 0 } else { exponent.unsigned_abs() };
+            if shift > i64::BITS { None } else { Some(mantissa << shift) }
+        } else {
+            let shift = exponent.unsigned_abs();
+            let whole = mantissa.checked_shr(shift).unwrap_or(0);
+            let is_whole = whole.checked_shl(shift).unwrap_or(0) == mantissa;
+            Some(whole + u128::from(!negative && !is_whole))
+        };
+        let magnitude = i64::try_from(magnitude?).ok()?;
+        Some(if negative { -magnitude } else { magnitude })
+    }
+
     /// With the top bit of the mantissa set, and the exponent as low as it takes; 0 has the lowest exponent.
     fn normalised(self) -> Option<Normalised> {
         let Extended::Finite { negative, mantissa, exponent } = self else { return None };
@@ -359,6 +378,31 @@ mod tests {
         }
         assert!(Extended::parse(&[b'1'; TEXT_LEN_MAX + 1]).is_none());
         assert!(Extended::parse(b"0e99999999999999999999").is_some());
+    }
+
+    #[test]
+    fn seconds_become_milliseconds() {
+        let millis = |text: &str| Extended::parse(text.as_bytes()).and_then(Extended::millis);
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-0", Some(0)),
+            ("1", Some(1000)),
+            ("0.001", Some(1)),
+            ("0.1", Some(100)),
+            ("1.5", Some(1500)),
+            ("0.0011", Some(2)),
+            ("1e-100", Some(1)),
+            ("-0.00001", Some(0)),
+            ("-1.5", Some(-1500)),
+            ("0x1p10", Some(1_024_000)),
+            ("9007199254740992", Some(9_007_199_254_740_992_000)),
+            ("9223372036854775", Some(9_223_372_036_854_775_000)),
+            ("9223372036854776", None),
+            ("1e400", None),
+            ("inf", None),
+        ] {
+            assert_eq!(millis(text), expected, "{text}");
+        }
     }
 
     #[test]

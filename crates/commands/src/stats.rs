@@ -7,7 +7,7 @@ use crate::latency::LatencyMonitor;
 use crate::registry::{Command, Registry};
 use crate::slowlog::SlowLog;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Distinct error codes counted at most; the rest is counted as one.
@@ -22,6 +22,7 @@ pub struct Shared {
     /// The latency monitor.
     pub latency: LatencyMonitor,
     track_latency: AtomicBool,
+    blocked: AtomicI64,
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
 }
@@ -35,6 +36,7 @@ impl Shared {
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             track_latency: AtomicBool::new(true),
+            blocked: AtomicI64::new(0),
             errors: Mutex::default(),
             threads: Mutex::default(),
         })
@@ -54,6 +56,15 @@ impl Shared {
         for thread in lock(&self.threads).iter() {
             thread.track_latency.store(on, Relaxed);
         }
+    }
+
+    /// Clients that wait for a key.
+    pub fn blocked_clients(&self) -> usize {
+        self.blocked.load(Relaxed).max(0) as usize
+    }
+
+    pub(crate) fn count_blocked(&self, delta: i64) {
+        self.blocked.fetch_add(delta, Relaxed);
     }
 
     /// Sums of one command over all threads.

@@ -4,7 +4,7 @@
 //! nobody sees a transaction half done. A queued command whose keys are not known beforehand makes it take the
 //! whole keyspace.
 
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Host};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
@@ -76,7 +76,7 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     let needs_room = |queued: &Queued| queued.command.spec.flags.contains(Flags::DENYOOM);
     let no_room =
         transaction.queued.iter().any(needs_room) && !ctx.exec.make_room(transaction.bytes);
-    lock_transaction(ctx.exec, &transaction);
+    lock_transaction(ctx.exec, &transaction, ctx.host);
     let unchanged = transaction.watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
     for watched in &transaction.watched {
         ctx.exec.ks.unwatch(watched);
@@ -101,7 +101,7 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);
     }
     ctx.session.in_exec = false;
-    ctx.exec.ks.unlock();
+    // Whoever waits for what has changed is served before the locks are let go of.
     Ok(())
 }
 
@@ -148,7 +148,7 @@ fn release_watches(exec: &mut Executor, session: &mut Session) {
     }
 }
 
-fn lock_transaction(exec: &mut Executor, transaction: &Transaction) {
+fn lock_transaction(exec: &mut Executor, transaction: &Transaction, host: &mut dyn Host) {
     let mut hashes: Vec<KeyHash> =
         transaction.watched.iter().map(|watched| exec.ks.hash(watched.key())).collect();
     let mut everything = false;
@@ -159,9 +159,15 @@ fn lock_transaction(exec: &mut Executor, transaction: &Transaction) {
             || spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
             || exec.hash_keys(queued.command, &args, &mut hashes).is_err();
     }
-    if everything {
-        exec.ks.lock_all();
-    } else {
-        exec.ks.lock_many(hashes.into_iter());
+    loop {
+        if everything {
+            exec.ks.lock_all();
+        } else {
+            exec.ks.lock_many(hashes.iter().copied());
+        }
+        if !exec.ks.holds_ready() {
+            break;
+        }
+        exec.help(host);
     }
 }

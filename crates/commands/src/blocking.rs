@@ -1,0 +1,257 @@
+//! Commands that wait for a key: BLPOP and its kin.
+//!
+//! A handler looks whether it can be done at once. If not, it says what it waits for and returns what [`Ctx::block`]
+//! returns, without having written or changed anything:
+//!
+//! ```text
+//! /// `BLPOP key [key ...] timeout`
+//! fn blpop(ctx: &mut Ctx<'_>) -> Outcome {
+//!     let last = ctx.args().len() - 1;
+//!     let deadline = ctx.timeout_seconds(last)?;
+//!     for i in 1..last {
+//!         if popped(ctx, i)? {
+//!             return Ok(());
+//!         }
+//!     }
+//!     ctx.block(Block::on(1..last, Awaited::LIST).until(deadline))
+//! }
+//! ```
+//!
+//! The whole command is executed anew, in the name of its client, whenever one of the keys has changed and holds what is
+//! awaited; its handler then runs as it did the first time, and [`Ctx::block`] leaves the client where it was in the
+//! queue. So a handler must not depend on anything but its arguments, the client's database and protocol, and the
+//! keyspace. An argument that meant something else later (`XREAD … $`) is replaced: [`Block::replacing`].
+//!
+//! * The keys waited for must be among the keys that the command's key specs name: those are locked, hence nothing
+//!   comes between the look and the wait.
+//! * Inside a transaction, and where nobody can wait, [`Ctx::block`] answers as if the time were up.
+//! * The answer to a time that is up is always a null array. Only inside a transaction some commands answer a plain null
+//!   instead: [`Block::or_null`].
+//!
+//! Who is served when: `serving.rs`. The queues: `waiting.rs` of the keyspace.
+
+use crate::ctx::Ctx;
+use crate::extended::Extended;
+use crate::fail::{Fail, Outcome};
+use crate::registry::Command;
+use bytes::Bytes;
+pub use petrel_keyspace::Awaited;
+use petrel_keyspace::KeyHash;
+use petrel_resp::{Protocol, Reply, RespWriter};
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// What a command waits for, and how long.
+#[derive(Clone, Debug)]
+pub struct Block {
+    keys: Range<usize>,
+    awaited: Awaited,
+    deadline: Option<i64>,
+    null: bool,
+    replaced: Vec<(usize, Vec<u8>)>,
+}
+
+impl Block {
+    /// Waits for any of the keys at these arguments, without end.
+    pub fn on(keys: Range<usize>, awaited: Awaited) -> Self {
+        Block { keys, awaited, deadline: None, null: false, replaced: Vec::new() }
+    }
+
+    /// Waits until a time in Unix milliseconds, as [`Ctx::timeout_seconds`] and [`Ctx::timeout_millis`] read it.
+    pub fn until(self, deadline: Option<i64>) -> Self {
+        Block { deadline, ..self }
+    }
+
+    /// Answers a null, and no null array, where waiting is not allowed.
+    pub fn or_null(self) -> Self {
+        Block { null: true, ..self }
+    }
+
+    /// Lets the command have another argument `i` when it is executed again.
+    pub fn replacing(mut self, i: usize, argument: Vec<u8>) -> Self {
+        self.replaced.push((i, argument));
+        self
+    }
+}
+
+/// Who waits, as the host knows it.
+pub type Ticket = Arc<dyn Any + Send + Sync>;
+
+/// A command that waits. Held by the queue of each key that it waits for, and by its host.
+pub struct Blocked {
+    pub(crate) command: Command,
+    pub(crate) keys: Range<usize>,
+    pub(crate) awaited: Awaited,
+    /// Hashes of all keys of the command. Its fate is decided with the stripes of all of them held.
+    pub(crate) hashes: Box<[KeyHash]>,
+    pub(crate) db: u16,
+    pub(crate) protocol: Protocol,
+    pub(crate) no_touch: bool,
+    pub(crate) arrival: u64,
+    /// Nanoseconds that its first execution took.
+    pub(crate) nanos: u64,
+    args: Box<[u8]>,
+    /// Where each argument ends.
+    ends: Box<[usize]>,
+    deadline: Option<i64>,
+    ticket: Ticket,
+    /// Answered, or given up. Changed with all of its stripes held.
+    over: AtomicBool,
+}
+
+impl Blocked {
+    /// Who waits.
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// The command.
+    pub fn command(&self) -> Command {
+        self.command
+    }
+
+    /// When the wait ends, in Unix milliseconds.
+    pub fn deadline(&self) -> Option<i64> {
+        self.deadline
+    }
+
+    /// Bytes that it takes.
+    pub fn footprint(&self) -> usize {
+        size_of::<Self>()
+            + self.args.len()
+            + size_of_val(&self.ends[..])
+            + size_of_val(&self.hashes[..])
+    }
+
+    /// The arguments, the name included.
+    pub(crate) fn args(&self) -> Vec<&[u8]> {
+        (0..self.ends.len()).map(|i| self.arg(i)).collect()
+    }
+
+    pub(crate) fn arg(&self, i: usize) -> &[u8] {
+        let begin = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.args[begin..self.ends[i]]
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    pub(crate) fn end(&self) {
+        self.over.store(true, Relaxed);
+    }
+}
+
+/// The reply to a command that has waited, in the protocol of its client.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// RESP.
+    pub bytes: Vec<u8>,
+    /// Large values, each with the offset in `bytes` before which it belongs.
+    pub shared: Vec<(usize, Bytes)>,
+}
+
+impl Answer {
+    /// What `write` writes.
+    pub(crate) fn new(protocol: Protocol, write: impl FnOnce(&mut dyn Reply)) -> Self {
+        let mut answer = Answer::default();
+        write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
+        answer
+    }
+}
+
+/// Whether a client that waits can be served.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// It can.
+    Here,
+    /// Not now, but later: [`crate::Executor::serve_postponed`].
+    Postponed,
+    /// It is gone, and nothing is to be taken in its name.
+    Gone,
+}
+
+impl Ctx<'_> {
+    /// Waits as `block` says; what the handler returns then.
+    pub fn block(&mut self, block: Block) -> Outcome {
+        if self.exec.is_serving() {
+            self.exec.goes_on_waiting();
+            return Ok(());
+        }
+        let ticket = if self.session.in_exec { None } else { self.host.ticket() };
+        let Some(ticket) = ticket else {
+            if block.null {
+                self.reply.null()
+            } else {
+                self.reply.null_array()
+            }
+            return Ok(());
+        };
+        let blocked = Arc::new(self.blocked(block, ticket));
+        self.host.wait(&blocked);
+        self.exec.begin_wait(&blocked);
+        Ok(())
+    }
+
+    fn blocked(&self, block: Block, ticket: Ticket) -> Blocked {
+        let (mut args, mut ends) = (Vec::new(), Vec::with_capacity(self.args().len()));
+        for (i, arg) in self.args().iter().enumerate() {
+            let replaced = block.replaced.iter().find(|(replaced, _)| *replaced == i);
+            args.extend_from_slice(replaced.map_or(arg, |(_, other)| other));
+            ends.push(args.len());
+        }
+        Blocked {
+            command: self.command,
+            keys: block.keys,
+            awaited: block.awaited,
+            hashes: self.exec.locked_for(&self.request),
+            db: self.db(),
+            protocol: self.session.protocol,
+            no_touch: self.session.no_touch,
+            arrival: self.exec.ks.arrive(),
+            nanos: self.exec.nanos_so_far(),
+            args: args.into(),
+            ends: ends.into(),
+            deadline: block.deadline,
+            ticket,
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Argument `i` as a timeout in seconds, with decimals: when it ends, or none if it never does.
+    ///
+    /// # Errors
+    /// In Redis's words.
+    pub fn timeout_seconds(&self, i: usize) -> Result<Option<i64>, Fail> {
+        const NO_FLOAT: Fail = Fail::fixed("ERR timeout is not a float or out of range");
+        let seconds = Extended::parse(self.arg(i)).ok_or(NO_FLOAT)?;
+        let negative = self.arg(i).starts_with(b"-");
+        match seconds.millis() {
+            None if negative => Err(NEGATIVE),
+            None => Err(OUT_OF_RANGE),
+            Some(millis) => self.deadline_in(millis),
+        }
+    }
+
+    /// Argument `i` as a timeout in milliseconds: when it ends, or none if it never does.
+    ///
+    /// # Errors
+    /// In Redis's words.
+    pub fn timeout_millis(&self, i: usize) -> Result<Option<i64>, Fail> {
+        const NO_INTEGER: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
+        self.deadline_in(self.integer(i).map_err(|_| NO_INTEGER)?)
+    }
+
+    fn deadline_in(&self, millis: i64) -> Result<Option<i64>, Fail> {
+        match millis {
+            ..0 => Err(NEGATIVE),
+            0 => Ok(None),
+            1.. => self.exec.ks.now_ms().checked_add(millis).map(Some).ok_or(OUT_OF_RANGE),
+        }
+    }
+}
+
+const NEGATIVE: Fail = Fail::fixed("ERR timeout is negative");
+const OUT_OF_RANGE: Fail = Fail::fixed("ERR timeout is out of range");

@@ -1,0 +1,260 @@
+//! Serving the clients that wait for keys.
+//!
+//! ```text
+//!  handler finds nothing ── Ctx::block ── a place in the queue of each key      under the locks of its keys
+//!
+//!  another command changes a key ── the key is ready ── executed, counted
+//!  settle   for each ready key, while a waiter may be served as the key is:
+//!             the stripes of all of the waiter's keys are locked; is it still the first?
+//!             its command is executed; if it does not wait again: out of all queues, and the answer to its worker
+//!           unlock
+//! ```
+//!
+//! * Everything about a waiter is decided with the stripes of all of its keys held: whoever serves it, and whoever ends its
+//!   wait, finds it either waiting or gone. There is no state in between, and no change of a key can be missed.
+//! * The locks of the command that made a key ready are kept until its waiters are served. Where a waiter has
+//!   keys in other stripes they have to be let go before; the key then still says that it is ready, and whoever locks it
+//!   first serves its waiters before doing anything else ([`Executor::help`]). So nobody comes between a
+//!   push and those who waited for it.
+//! * What a served command changes may make further keys ready; they are served in turn, without recursion. Each success
+//!   takes a waiter away, so there is an end.
+
+use crate::blocking::{Answer, Blocked, Standing};
+use crate::ctx::Host;
+use crate::execute::{Execution, Executor, Request};
+use crate::fail::Fail;
+use crate::session::Session;
+use petrel_keyspace::{Key, ReadyKey};
+use petrel_resp::RespWriter;
+use std::sync::Arc;
+
+/// Waiters tried on behalf of one command at most; the others are served in the next turn of the thread, or by whoever
+/// wants one of their keys before.
+const TRIED_AT_ONCE: usize = 1024;
+
+/// Waiters tried before others may have the locks.
+const TRIED_PER_LOCK: usize = 16;
+
+const UNBLOCKED: Fail = Fail::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+
+/// What ends a wait from outside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WaitEnd {
+    /// Its time is up, or `CLIENT UNBLOCK` says so.
+    Timeout,
+    /// `CLIENT UNBLOCK … ERROR`.
+    Error,
+}
+
+/// What serving needs to remember from command to command.
+#[derive(Default)]
+pub(crate) struct Serving {
+    /// A waiter's command is being executed.
+    active: bool,
+    /// The command in hand has not been answered: its client waits.
+    waits: bool,
+    /// Keys with waiters that could not be served for the time being.
+    postponed: Vec<ReadyKey>,
+}
+
+impl Serving {
+    /// Whether the command in hand waits; asked once.
+    #[inline]
+    pub fn waits(&mut self) -> bool {
+        std::mem::take(&mut self.waits)
+    }
+}
+
+impl Executor {
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.active
+    }
+
+    /// The waiter that is being tried found nothing again.
+    pub(crate) fn goes_on_waiting(&mut self) {
+        self.serving.waits = true;
+    }
+
+    /// Puts a client into the queues of the keys that it waits for. All of its stripes are held.
+    pub(crate) fn begin_wait(&mut self, blocked: &Arc<Blocked>) {
+        for i in blocked.keys.clone() {
+            let key = self.ks.key(blocked.arg(i));
+            self.ks.wait_for(blocked.db, key, blocked.awaited, blocked.arrival, blocked.clone());
+        }
+        self.shared.count_blocked(1);
+        self.serving.waits = true;
+    }
+
+    /// Ends a wait and answers the client. False if it has been answered already. The thread is in a batch, and holds
+    /// nothing or everything.
+    pub fn end_wait(&mut self, blocked: &Blocked, end: WaitEnd, host: &mut dyn Host) -> bool {
+        if !self.give_up(blocked) {
+            return false;
+        }
+        self.stats.called(blocked.command.index, blocked.nanos, end == WaitEnd::Error);
+        let answer = match end {
+            WaitEnd::Timeout => Answer::new(blocked.protocol, |reply| reply.null_array()),
+            WaitEnd::Error => {
+                self.shared.count_error(&UNBLOCKED);
+                Answer::new(blocked.protocol, |reply| reply.error(UNBLOCKED.text()))
+            }
+        };
+        host.answer(blocked, answer);
+        true
+    }
+
+    /// Ends a wait without an answer, for a client that is gone. False if it has been answered already. The
+    /// thread is in a batch, and holds nothing or everything.
+    pub fn give_up(&mut self, blocked: &Blocked) -> bool {
+        let nested = self.ks.holds_any();
+        if !nested {
+            self.ks.lock_many(blocked.hashes.iter().copied());
+        }
+        let waits = !blocked.is_over();
+        if waits {
+            self.dismiss(blocked);
+        }
+        if !nested {
+            self.ks.unlock();
+        }
+        waits
+    }
+
+    /// Whether keys are ready whose waiters this thread has yet to serve.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.ks.has_ready()
+    }
+
+    /// Whether there are waiters whom the host did not let be served.
+    pub fn has_postponed(&self) -> bool {
+        !self.serving.postponed.is_empty()
+    }
+
+    /// Serves those who wait for keys that this thread made ready, as far as it goes at once: after upkeep, and while
+    /// [`Executor::has_ready`]. After a command it happens by itself. The thread is in a batch.
+    pub fn serve_ready(&mut self, host: &mut dyn Host) {
+        self.settle(host);
+    }
+
+    /// Serves those whom the host postponed. The thread is in a batch and holds nothing.
+    pub fn serve_postponed(&mut self, host: &mut dyn Host) {
+        for ready in std::mem::take(&mut self.serving.postponed) {
+            let key = self.ks.key(&ready.key);
+            self.ks.lock(key.hash);
+            self.ks.make_ready(ready.db, key);
+            self.ks.unlock();
+        }
+        self.settle(host);
+    }
+
+    /// Serves those who wait for keys that this thread made ready; nothing is held afterwards.
+    #[cold]
+    pub(crate) fn settle(&mut self, host: &mut dyn Host) {
+        let mut left = TRIED_AT_ONCE;
+        while left > 0 {
+            let Some(ready) = self.ks.next_ready() else { break };
+            self.serve(&ready, &mut left, host);
+        }
+        self.ks.unlock();
+    }
+
+    /// Serves those who wait for ready keys of the stripes that are held; nothing is held afterwards.
+    #[cold]
+    pub(crate) fn help(&mut self, host: &mut dyn Host) {
+        while let Some(ready) = self.ks.held_ready() {
+            self.serve(&ready, &mut usize::MAX.clone(), host);
+        }
+        self.settle(host);
+    }
+
+    /// Tries those who wait for a key, in order. What is held may be let go of on the way.
+    fn serve(&mut self, ready: &ReadyKey, left: &mut usize, host: &mut dyn Host) {
+        let key = self.ks.key(&ready.key);
+        if !self.ks.holds(key.hash) {
+            self.ks.unlock();
+            self.ks.lock(key.hash);
+        }
+        let mut locked = TRIED_PER_LOCK;
+        while let Some((arrival, waiter)) = self.ks.next_waiter(ready.db, key) {
+            let Ok(blocked) = waiter.downcast::<Blocked>() else {
+                // Nobody else puts waiters into the queues.
+                self.ks.leave(ready.db, key, arrival);
+                continue;
+            };
+            if *left == 0 {
+                return self.ks.serve_later(ready.clone());
+            }
+            let is_covered = blocked.hashes.iter().all(|&hash| self.ks.holds(hash));
+            if locked == 0 || !is_covered {
+                // By the time that all are locked it may be gone, or have been tried.
+                locked = TRIED_PER_LOCK;
+                self.ks.unlock();
+                self.yield_within();
+                self.ks.lock_many(blocked.hashes.iter().copied());
+                continue;
+            }
+            (*left, locked) = (*left - 1, locked - 1);
+            self.try_waiter(&blocked, ready, key, host);
+        }
+    }
+
+    /// Executes the command of a waiter, whose stripes are held, and answers unless it waits again.
+    fn try_waiter(
+        &mut self,
+        blocked: &Blocked,
+        ready: &ReadyKey,
+        key: Key<'_>,
+        host: &mut dyn Host,
+    ) {
+        match host.standing(blocked) {
+            Standing::Here => {}
+            Standing::Gone => return self.dismiss(blocked),
+            Standing::Postponed => {
+                if !self.serving.postponed.contains(ready) {
+                    self.serving.postponed.push(ready.clone());
+                }
+                return self.ks.end_try(ready.db, key, blocked.arrival);
+            }
+        }
+        self.ks.begin_try(ready.db, key);
+        let answer = self.execute_again(blocked, host);
+        if answer.is_some() {
+            self.dismiss(blocked);
+        }
+        self.ks.end_try(ready.db, key, blocked.arrival);
+        if let Some(answer) = answer {
+            host.answer(blocked, answer);
+        }
+    }
+
+    /// Executes a waiter's command in the name of its client; none if it waits again.
+    fn execute_again(&mut self, blocked: &Blocked, host: &mut dyn Host) -> Option<Answer> {
+        let mut session = Session::new(true);
+        session.db = blocked.db;
+        session.protocol = blocked.protocol;
+        session.no_touch = blocked.no_touch;
+        let args = blocked.args();
+        let request =
+            Request { args: &args, command: Some(blocked.command), hash: None, owner: None };
+        let mut answer = Answer::default();
+        let mut reply = RespWriter::new(&mut answer.bytes, &mut answer.shared, blocked.protocol);
+        self.serving.active = true;
+        self.begin_before(blocked.nanos);
+        let other = host.act_for(blocked.ticket().clone());
+        let execution = self.execute(&request, &mut session, host, &mut reply);
+        host.act_for(other);
+        self.serving.active = false;
+        (execution == Execution::Answered).then_some(answer)
+    }
+
+    /// Takes a waiter out of its queues for good; all of its stripes are held.
+    fn dismiss(&mut self, blocked: &Blocked) {
+        blocked.end();
+        for i in blocked.keys.clone() {
+            let key = self.ks.key(blocked.arg(i));
+            self.ks.leave(blocked.db, key, blocked.arrival);
+        }
+        self.shared.count_blocked(-1);
+    }
+}
