@@ -272,24 +272,29 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Offset of the first item, every `stride`-th from the first on being looked at, whose packed form is `packed`: of the
-/// fields of a hash with a stride of 2.
+/// Offset of the first item, every `stride`-th from the first on being looked at, whose packed form is `parts`: of the
+/// fields of a hash with a stride of 2. Where there is none, how many were looked at.
 ///
 /// Equal strings have equal packed forms, so nothing is decoded.
 #[inline]
-pub fn find(bytes: &[u8], packed: &[u8], stride: usize) -> Option<usize> {
-    let mut at = 0;
+pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usize> {
+    let head = parts.head();
+    let (mut at, mut count) = (0, 0);
     while at < bytes.len() {
         let here = &bytes[at..];
-        if here.starts_with(packed) {
-            return Some(at);
+        if here[0] == head[0]
+            && here.starts_with(head)
+            && here[head.len()..].starts_with(parts.tail)
+        {
+            return Ok(at);
         }
         at += packed_len(here);
         for _ in 1..stride {
             at += packed_len(&bytes[at..]);
         }
+        count += 1;
     }
-    None
+    Err(count)
 }
 
 /// Offset of the last item in `bytes`, of which the item at `from` is known to begin there, and the offset of one that
@@ -401,8 +406,8 @@ mod tests {
             prop_assert_eq!(&read, &texts);
             for text in &texts {
                 let first = texts.iter().position(|other| other == text).unwrap_or(0);
-                let found = find(&bytes, &pack(Item::from_text(text)), 1);
-                prop_assert_eq!(found, Some(offsets[first]));
+                let found = find(&bytes, &Item::from_text(text).parts(), 1);
+                prop_assert_eq!(found, Ok(offsets[first]));
             }
             let mut items = Items::new(&bytes);
             items.skip_items(texts.len() / 2);
