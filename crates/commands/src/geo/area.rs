@@ -282,7 +282,7 @@ mod tests {
             longitude in -120.0..120.0,
             latitude in -60.0..60.0,
             scale in 0.0..5.5_f64,
-            angle in 0.0..6.28,
+            angle in 0.0..std::f64::consts::TAU,
             share in 0.0..0.999_f64,
             boxed: bool,
         ) {
