@@ -43,7 +43,7 @@ fn incrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     let old = ctx.exec.ks.look(db, key);
     let expiry = old.and_then(|old| old.expiry());
-    let number = match old.map(|old| old.value()) {
+    let number = match old.map(|old| old.string()).transpose()? {
         None => Some(Extended::from(0)),
         Some(StrRef::Int(n)) => Some(Extended::from(n)),
         Some(StrRef::Bytes(text)) => Extended::parse(text),
@@ -62,6 +62,7 @@ fn add(ctx: &mut Ctx<'_>, delta: i64) -> Outcome {
     let key = ctx.key(1);
     match ctx.exec.ks.add(ctx.session.db, key, delta) {
         Ok(sum) => ctx.number(sum),
+        Err(AddError::WrongType) => Err(Fail::WRONG_TYPE),
         Err(AddError::NotAnInteger) => Err(Fail::NOT_AN_INTEGER),
         Err(AddError::Overflow) => Err(Fail::OVERFLOW),
     }

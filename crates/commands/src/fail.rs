@@ -1,5 +1,6 @@
 //! The errors that commands answer, in Redis's words.
 
+use petrel_keyspace::WrongType;
 use std::borrow::Cow;
 
 /// An error reply: the text with its code (`ERR`, `WRONGTYPE`), without the leading dash.
@@ -52,5 +53,11 @@ impl Fail {
     /// The code: the first word, by which `INFO errorstats` counts.
     pub fn code(&self) -> &[u8] {
         self.0.split(|&c| c == b' ').next().unwrap_or_default()
+    }
+}
+
+impl From<WrongType> for Fail {
+    fn from(_: WrongType) -> Self {
+        Fail::WRONG_TYPE
     }
 }

@@ -59,7 +59,7 @@ fn touch(ctx: &mut Ctx<'_>) -> Outcome {
 /// `TYPE key`
 fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
-    let name = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.type_name());
+    let name = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.type_of().name());
     ctx.exec.ks.count_read(name.is_some());
     ctx.reply.simple(name.unwrap_or("none"));
     Ok(())

@@ -31,7 +31,7 @@ struct Match {
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]`
 fn lcs(ctx: &mut Ctx<'_>) -> Outcome {
     let options = options(ctx)?;
-    let [a, b] = strings(ctx);
+    let [a, b] = strings(ctx)?;
     let row = b.len() as u128 + 1;
     let bytes = (a.len() as u128 + 1) * row * size_of::<u32>() as u128;
     if a.len().max(b.len()) >= u32::MAX as usize - 1 {
@@ -83,19 +83,24 @@ fn options(ctx: &Ctx<'_>) -> Result<Options, Fail> {
 }
 
 /// Copies of both strings, taken at one moment.
-fn strings(ctx: &mut Ctx<'_>) -> [Bytes; 2] {
+fn strings(ctx: &mut Ctx<'_>) -> Result<[Bytes; 2], Fail> {
     let (keys, db) = ([ctx.key(1), ctx.key(2)], ctx.db());
     let ks = &mut ctx.exec.ks;
     let nested = ks.holds_any();
     if !nested {
         ks.lock_many(keys.iter().map(|key| key.hash));
     }
-    let copies =
-        keys.map(|key| ks.read(db, key).map(|view| view.value().to_bytes()).unwrap_or_default());
+    let copies = keys.map(|key| match ks.read(db, key) {
+        Some(view) => view.string().map(|value| value.to_bytes()),
+        None => Ok(Bytes::new()),
+    });
     if !nested {
         ks.unlock();
     }
-    copies
+    match copies {
+        [Ok(a), Ok(b)] => Ok([a, b]),
+        _ => Err(Fail::fixed("ERR The specified keys must contain string values")),
+    }
 }
 
 /// The length alone, which needs no more than two rows of the table.

@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::strings as meta;
-use petrel_keyspace::StrRef;
+use petrel_keyspace::{StrRef, View, WrongType};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -18,20 +18,20 @@ pub static COMMANDS: &[CommandSpec] = &[
 /// `APPEND key value`
 fn append(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, bytes) = (ctx.key(1), ctx.db(), ctx.arg(2));
-    let Some(offset) = ctx.exec.ks.look(db, key).map(|view| view.value().len()) else {
+    let Some(offset) = string_len(ctx.exec.ks.look(db, key))? else {
         let value = ctx.value(2);
         ctx.exec.ks.put(db, key, value, None);
         return ctx.number(bytes.len() as i64);
     };
     check_len(ctx, offset, bytes.len())?;
-    let len = ctx.exec.ks.write_range(db, key, offset, bytes);
+    let len = ctx.exec.ks.write_range(db, key, offset, bytes)?;
     ctx.number(len as i64)
 }
 
 /// `STRLEN key`
 fn strlen(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
-    let len = ctx.exec.ks.read(ctx.session.db, key).map_or(0, |view| view.value().len());
+    let len = string_len(ctx.exec.ks.read(ctx.session.db, key))?.unwrap_or(0);
     ctx.number(len as i64)
 }
 
@@ -43,7 +43,7 @@ fn getrange(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.bulk(b"");
         return Ok(());
     };
-    let value = view.value();
+    let value = view.string()?;
     let Some((from, to)) = span(start, end, value.len()) else {
         ctx.reply.bulk(b"");
         return Ok(());
@@ -68,13 +68,18 @@ fn setrange(ctx: &mut Ctx<'_>) -> Outcome {
     let offset = ctx.integer(2)?;
     let offset = usize::try_from(offset).map_err(|_| Fail::fixed("ERR offset is out of range"))?;
     let (key, db, bytes) = (ctx.key(1), ctx.db(), ctx.arg(3));
-    let len = ctx.exec.ks.look(db, key).map_or(0, |view| view.value().len());
+    let len = string_len(ctx.exec.ks.look(db, key))?.unwrap_or(0);
     if bytes.is_empty() {
         return ctx.number(len as i64);
     }
     check_len(ctx, offset, bytes.len())?;
-    let len = ctx.exec.ks.write_range(db, key, offset, bytes);
+    let len = ctx.exec.ks.write_range(db, key, offset, bytes)?;
     ctx.number(len as i64)
+}
+
+/// Length of the string at a key, if the key exists.
+fn string_len(view: Option<View<'_>>) -> Result<Option<usize>, WrongType> {
+    view.map(|view| view.string().map(|value| value.len())).transpose()
 }
 
 fn check_len(ctx: &Ctx<'_>, offset: usize, added: usize) -> Outcome {

@@ -42,7 +42,7 @@ pub(crate) fn write_string(reply: &mut dyn Reply, value: StrRef<'_>) {
 fn get(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
     match ctx.exec.ks.read(ctx.session.db, key) {
-        Some(view) => write_string(ctx.reply, view.value()),
+        Some(view) => write_string(ctx.reply, view.string()?),
         None => ctx.reply.null(),
     }
     Ok(())
@@ -91,14 +91,28 @@ impl<'a> Condition<'a> {
         }
     }
 
+    /// Whether it depends on more than whether the key exists.
+    fn reads_value(self) -> bool {
+        !matches!(self, Condition::Always | Condition::Missing | Condition::Present)
+    }
+
+    /// Whether it holds of a key that exists or does not, where it [reads no value](Self::reads_value).
+    fn holds_for(self, exists: bool) -> bool {
+        match self {
+            Condition::Missing => !exists,
+            Condition::Present => exists,
+            _ => true,
+        }
+    }
+
     fn holds(self, old: Option<StrRef<'_>>) -> bool {
         let equals =
             |with: &[u8]| old.is_some_and(|old| old.bytes(&mut itoa::Buffer::new()) == with);
         let digests = |with| old.is_some_and(|old| digest_of(old) == with);
         match self {
-            Condition::Always => true,
-            Condition::Missing => old.is_none(),
-            Condition::Present => old.is_some(),
+            Condition::Always | Condition::Missing | Condition::Present => {
+                self.holds_for(old.is_some())
+            }
             Condition::Equal(with) => equals(with),
             Condition::NotEqual(with) => !equals(with),
             Condition::DigestEqual(with) => digests(with),
@@ -179,12 +193,17 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
     let db = ctx.session.db;
     let ks = &mut ctx.exec.ks;
     let old = ks.look(db, key);
-    let holds = options.condition.holds(old.map(|old| old.value()));
+    let string = old.map(|old| old.string()).transpose();
+    let holds = if options.get || options.condition.reads_value() {
+        options.condition.holds(string?)
+    } else {
+        options.condition.holds_for(old.is_some())
+    };
     let kept = old.and_then(|old| old.expiry());
     let found = old.is_some();
     if options.get {
         match old {
-            Some(old) => write_string(ctx.reply, old.value()),
+            Some(old) => write_string(ctx.reply, old.string()?),
             None => ctx.reply.null(),
         }
         ks.count_read(found);
@@ -263,7 +282,7 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
     // Of a key that does not exist, Redis does not look at the expiry.
     let expiry = expiry.transpose()?;
     let had_expiry = view.expiry().is_some();
-    write_string(ctx.reply, view.value());
+    write_string(ctx.reply, view.string()?);
     if expiry.is_some() || had_expiry && persist {
         ctx.exec.ks.set_expiry(db, key, expiry);
     }
@@ -304,7 +323,10 @@ fn mget(ctx: &mut Ctx<'_>) -> Outcome {
     for i in 1..ctx.args().len() {
         let key = ctx.key(i);
         match ctx.exec.ks.read(db, key) {
-            Some(view) => write_string(ctx.reply, view.value()),
+            Some(view) => match view.string() {
+                Ok(value) => write_string(ctx.reply, value),
+                Err(_) => ctx.reply.null(),
+            },
             None => ctx.reply.null(),
         }
     }
@@ -401,8 +423,10 @@ fn delifeq(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn remove_if(ctx: &mut Ctx<'_>, condition: Condition<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    let old = ctx.exec.ks.look(db, key).map(|view| view.value());
-    let acts = old.is_some() && condition.holds(old);
+    let acts = match ctx.exec.ks.look(db, key) {
+        Some(old) if condition.reads_value() => condition.holds(Some(old.string()?)),
+        old => old.is_some(),
+    };
     if acts {
         ctx.exec.ks.remove(db, key);
     }
@@ -413,7 +437,7 @@ fn remove_if(ctx: &mut Ctx<'_>, condition: Condition<'_>) -> Outcome {
 fn digest(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
     match ctx.exec.ks.read(ctx.session.db, key) {
-        Some(view) => ctx.reply.bulk(format!("{:016x}", digest_of(view.value())).as_bytes()),
+        Some(view) => ctx.reply.bulk(format!("{:016x}", digest_of(view.string()?)).as_bytes()),
         None => ctx.reply.null(),
     }
     Ok(())

@@ -54,7 +54,7 @@ struct Filter<'a> {
 
 impl Filter<'_> {
     fn admits(&self, view: &View<'_>) -> bool {
-        let is_type = |name: &[u8]| name.eq_ignore_ascii_case(view.type_name().as_bytes());
+        let is_type = |name: &[u8]| name.eq_ignore_ascii_case(view.type_of().name().as_bytes());
         self.pattern.is_none_or(|pattern| glob::matches(pattern, view.key(), Case::Sensitive))
             && self.type_name.is_none_or(is_type)
     }

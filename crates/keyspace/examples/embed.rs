@@ -27,7 +27,10 @@ fn main() -> Result<(), OutOfMemory> {
 
     // Reading in place, without a copy, while the key's stripe is locked.
     handle.store(DB, b"page", Value::Bytes(&[b'x'; 3000]), None)?;
-    assert_eq!(handle.load_with(DB, b"page", |page| page.value().len()), Some(3000));
+    assert_eq!(
+        handle.load_with(DB, b"page", |page| page.string().map(|text| text.len())),
+        Some(Ok(3000))
+    );
 
     // Reading and writing as one step: a counter that threads share.
     std::thread::scope(|scope| {
@@ -64,7 +67,7 @@ fn count_visits(keyspace: &Arc<Keyspace>) {
     let mut handle = keyspace.attach();
     for _ in 0..1000 {
         let counted = handle.update(DB, b"visits", |view| {
-            let visits = match view.map(|view| view.value()) {
+            let visits = match view.and_then(|view| view.string().ok()) {
                 Some(StrRef::Int(visits)) => visits,
                 _ => 0,
             };

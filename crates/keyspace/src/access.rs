@@ -2,10 +2,12 @@
 //!
 //! Every method demands that the stripes of its keys are held.
 
+use crate::bucket::Item;
 use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, Kind, StrRef, Value};
 use crate::handle::{Handle, Key};
 use crate::table::Position;
+use crate::types::{Type, WrongType};
 use std::marker::PhantomData;
 
 /// A key's value where it lies, for as long as nothing is changed.
@@ -31,18 +33,19 @@ impl<'a> View<'a> {
     }
 
     /// The string.
-    pub fn value(&self) -> StrRef<'a> {
-        self.entry.value()
+    #[inline]
+    pub fn string(&self) -> Result<StrRef<'a>, WrongType> {
+        self.entry.string().ok_or(WrongType)
+    }
+
+    /// The type of the value.
+    pub fn type_of(&self) -> Type {
+        self.entry.type_of()
     }
 
     /// Expiry as Unix time in milliseconds.
     pub fn expiry(&self) -> Option<i64> {
         self.entry.expiry()
-    }
-
-    /// Type name as `TYPE` answers it.
-    pub fn type_name(&self) -> &'static str {
-        "string"
     }
 
     /// Encoding name as `OBJECT ENCODING` answers it.
@@ -57,6 +60,20 @@ impl<'a> View<'a> {
 
     pub(crate) fn access(&self) -> u32 {
         self.entry.access()
+    }
+
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View")
+            .field("key", &self.key())
+            .field("type", &self.type_of())
+            .field("expiry", &self.expiry())
+            .finish()
     }
 }
 
@@ -124,8 +141,9 @@ impl Handle {
                 entry
             }
         };
-        let effect = Effect::Put { key: key.bytes, value: entry.value(), expiry };
-        self.record(db, key, &effect);
+        if let Some(value) = entry.string() {
+            self.record(db, key, &Effect::Put { key: key.bytes, value, expiry });
+        }
         existed
     }
 
@@ -190,8 +208,9 @@ impl Handle {
                 let _ = self.add(db, key, delta);
             }
             Effect::Write { offset, bytes, .. } => {
-                self.write_range(db, key, offset, bytes);
+                let _ = self.write_range(db, key, offset, bytes);
             }
+            Effect::Store { value, expiry, .. } => self.store_copy(db, key, value, expiry),
             Effect::Clear | Effect::Swap { .. } => {}
         }
     }
@@ -228,7 +247,7 @@ impl Handle {
         entry.expiry().is_some_and(|at| at <= self.now_ms)
     }
 
-    /// Removes an entry and records why.
+    /// Removes an entry with its value and records why.
     pub(crate) fn remove_at(
         &mut self,
         db: u16,
@@ -237,6 +256,18 @@ impl Handle {
         entry: Entry,
         why: Removal,
     ) {
+        self.take_at(db, key, at, entry);
+        match why {
+            Removal::Deleted | Removal::Emptied => {}
+            Removal::Expired => self.counters.expired.add(1),
+            Removal::Evicted => self.counters.evicted.add(1),
+        }
+        self.bury(entry);
+        self.record(db, key, &Effect::Remove { key: key.bytes, why });
+    }
+
+    /// Takes an entry out of its table; it is the caller's to bury, and the removal to record.
+    pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
         let hasher = &self.ks.hasher;
         debug_assert!(self.holds(key.hash));
         // SAFETY: the stripe is held.
@@ -251,16 +282,9 @@ impl Handle {
         db_counters.keys.add(-1);
         db_counters.volatile.add(-i64::from(entry.has_expiry()));
         self.count_bytes(table_delta, -bytes);
-        match why {
-            Removal::Deleted => {}
-            Removal::Expired => self.counters.expired.add(1),
-            Removal::Evicted => self.counters.evicted.add(1),
-        }
-        self.bury(entry);
         if let Some(array) = retired {
             self.retire(array);
         }
-        self.record(db, key, &Effect::Remove { key: key.bytes, why });
     }
 
     pub(crate) fn insert_entry(&mut self, db: u16, key: Key<'_>, entry: Entry) {

@@ -4,7 +4,6 @@
 //! relaxed, because the prefetch pass of a batch peeks at buckets whose stripe it does not hold; whoever holds
 //! the stripe is the only writer.
 
-use crate::entry::Entry;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Slots in a bucket.
@@ -17,6 +16,24 @@ const DISPLACEMENT_BITS: u64 = 0b011;
 const VOLATILE_BIT: u64 = 0b100;
 const FLAG_BITS: u64 = 0b111;
 
+/// What the slots of a table point at: a block that holds its own key.
+pub(crate) trait Item: Copy {
+    /// From the address that a slot keeps.
+    ///
+    /// # Safety
+    /// `address` was obtained from [`Item::address`] of an item of this type that is alive.
+    unsafe fn from_address(address: usize) -> Self;
+
+    /// The block's address: a multiple of 8 below 2^48.
+    fn address(self) -> usize;
+
+    /// The key; valid for as long as the item is neither changed nor freed.
+    fn key<'a>(self) -> &'a [u8];
+
+    /// Whether the item has an expiry.
+    fn has_expiry(self) -> bool;
+}
+
 /// Eight slots. An empty slot has the tag 0.
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
@@ -25,23 +42,29 @@ pub(crate) struct Bucket {
     high: [AtomicU16; SLOTS],
 }
 
-/// What a slot says without its entry being read.
+/// What a slot says without its item being read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     word: u64,
 }
 
 impl Slot {
-    pub fn new(entry: Entry, displacement: u32, volatile: bool) -> Self {
-        let volatile = if volatile { VOLATILE_BIT } else { 0 };
-        Slot {
-            word: entry.address() as u64 | u64::from(displacement.min(DISPLACEMENT_MAX)) | volatile,
-        }
+    pub fn new(item: impl Item, displacement: u32) -> Self {
+        let volatile = if item.has_expiry() { VOLATILE_BIT } else { 0 };
+        let displacement = u64::from(displacement.min(DISPLACEMENT_MAX));
+        Slot { word: item.address() as u64 | displacement | volatile }
     }
 
-    pub fn entry(self) -> Entry {
-        // SAFETY: a slot is made from a live entry, and slots are cleared before their entry is freed.
-        unsafe { Entry::from_address(self.address()) }
+    /// The item that the slot points at: of the type that the slot's table holds.
+    pub fn item<I: Item>(self) -> I {
+        // SAFETY: a table makes its slots from live items of its one type, and clears them before their item is freed.
+        unsafe { I::from_address(self.address()) }
+    }
+
+    /// The same slot at another displacement.
+    pub fn displaced(self, displacement: u32) -> Self {
+        let displacement = u64::from(displacement.min(DISPLACEMENT_MAX));
+        Slot { word: self.word & !DISPLACEMENT_BITS | displacement }
     }
 
     pub fn address(self) -> usize {
@@ -53,7 +76,7 @@ impl Slot {
         (self.word & DISPLACEMENT_BITS) as u32
     }
 
-    /// True if the entry has an expiry.
+    /// True if the item has an expiry.
     pub fn is_volatile(self) -> bool {
         self.word & VOLATILE_BIT != 0
     }

@@ -5,6 +5,7 @@
 //! the heap wants empty ([`crate::heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
 
 use crate::bucket::SLOTS;
+use crate::entry::Entry;
 use crate::handle::Handle;
 use crate::heap::{Evacuation, Stats};
 use crate::prefetch::prefetch;
@@ -171,7 +172,7 @@ impl Handle {
             let address = bucket.slot(slot).address();
             if round.evacuation.contains(std::ptr::without_provenance(address)) {
                 prefetch(address);
-                marked[slot] = Some(bucket.slot(slot).entry());
+                marked[slot] = Some(bucket.slot(slot).item::<Entry>());
             }
         }
         let mut moved = 0;

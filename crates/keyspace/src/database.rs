@@ -1,7 +1,7 @@
 //! Operations on whole databases, and between keys and databases.
 
+use crate::access::View;
 use crate::effect::{Effect, Removal};
-use crate::entry::{Entry, StrRef, Value};
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::table::Table;
@@ -93,12 +93,20 @@ impl Handle {
         if from_db == to_db && from.bytes == to.bytes {
             return self.find_alive(from_db, from).is_some();
         }
-        if !self.copy(from_db, from, to_db, to) {
-            return false;
-        }
-        if let Some((at, entry)) = self.find(from_db, from) {
-            self.remove_at(from_db, from, at, entry, Removal::Deleted);
-        }
+        let Some((at, old)) = self.find_alive(from_db, from) else { return false };
+        // The value moves; only its block is new, since the key is part of it.
+        let entry = old.with_key(&mut self.cache, to.bytes);
+        self.take_at(from_db, from, at, old);
+        self.bury_hollow(old);
+        self.put_entry(to_db, to, entry);
+        let expiry = entry.expiry();
+        let effect = match entry.string() {
+            Some(value) => Effect::Put { key: to.bytes, value, expiry },
+            None => Effect::Store { key: to.bytes, value: View::new(entry), expiry },
+        };
+        self.record(to_db, to, &effect);
+        let gone = Effect::Remove { key: from.bytes, why: Removal::Deleted };
+        self.record(from_db, from, &gone);
         true
     }
 
@@ -107,16 +115,17 @@ impl Handle {
     pub fn copy(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
         let Some((_, source)) = self.find_alive(from_db, from) else { return false };
         // The source's block stays where it is until the locks are released, so its value may be borrowed meanwhile.
-        let entry = duplicate(source, &mut self.cache, to.bytes);
-        match self.find(to_db, to) {
-            Some((at, old)) => {
-                self.replace_entry(to_db, to, at, old, entry);
-                self.bury(old);
+        let expiry = source.expiry();
+        match source.string() {
+            None => self.store_copy(to_db, to, View::new(source), expiry),
+            Some(_) => {
+                let entry = source.duplicate(&mut self.cache, to.bytes, expiry);
+                self.put_entry(to_db, to, entry);
+                if let Some(value) = entry.string() {
+                    self.record(to_db, to, &Effect::Put { key: to.bytes, value, expiry });
+                }
             }
-            None => self.insert_entry(to_db, to, entry),
         }
-        let effect = Effect::Put { key: to.bytes, value: entry.value(), expiry: entry.expiry() };
-        self.record(to_db, to, &effect);
         true
     }
 
@@ -142,16 +151,4 @@ impl Handle {
             counters.volatile.reset();
         }
     }
-}
-
-fn duplicate(source: Entry, cache: &mut Cache, key: &[u8]) -> Entry {
-    let value = match source.value() {
-        StrRef::Int(n) => Value::Int(n),
-        StrRef::Blob(blob) => Value::Blob(blob.clone()),
-        StrRef::Bytes(text) if source.encoding() == "raw" => {
-            Value::Raw(bytes::Bytes::copy_from_slice(text))
-        }
-        StrRef::Bytes(text) => Value::Bytes(text),
-    };
-    Entry::new(cache, key, value, source.expiry(), source.access())
 }

@@ -1,10 +1,14 @@
 //! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes learn from.
 
+use crate::access::View;
 use crate::entry::StrRef;
 
 /// One change of one key (or of a whole database), deterministic: times are absolute, generated values resolved.
 ///
 /// Applying an effect with [`crate::Handle::apply`] makes the same change through the same mutators.
+///
+/// Changes of a collection's elements are effects of their own. A collection that became empty is removed, which a
+/// [`Effect::Remove`] says.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
     /// The key holds this string and this expiry from now on, whatever it held before: a register is set.
@@ -13,6 +17,16 @@ pub enum Effect<'a> {
         key: &'a [u8],
         /// Its value.
         value: StrRef<'a>,
+        /// Expiry in Unix milliseconds.
+        expiry: Option<i64>,
+    },
+    /// The key holds a copy of this value of any type from now on: after `COPY`, `RENAME`, `RESTORE` and what stores a
+    /// whole collection.
+    Store {
+        /// The key.
+        key: &'a [u8],
+        /// Its value, to be read before the sink returns.
+        value: View<'a>,
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
     },
@@ -60,6 +74,7 @@ impl<'a> Effect<'a> {
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {
             Effect::Put { key, .. }
+            | Effect::Store { key, .. }
             | Effect::Remove { key, .. }
             | Effect::Expire { key, .. }
             | Effect::Add { key, .. }
@@ -74,6 +89,8 @@ impl<'a> Effect<'a> {
 pub enum Removal {
     /// By a command.
     Deleted,
+    /// Its last element was removed.
+    Emptied,
     /// Its time to live had passed.
     Expired,
     /// To stay under the memory limit.

@@ -45,9 +45,9 @@ impl Handle {
         Ok(self.with_key(key, |handle, key| handle.put(db, key, value, expiry)))
     }
 
-    /// Reads a key.
+    /// Reads a string; none if the key does not exist or holds another type.
     pub fn load(&mut self, db: u16, key: &[u8]) -> Option<Bytes> {
-        self.load_with(db, key, |view| view.value().to_bytes())
+        self.load_with(db, key, |view| view.string().ok().map(|value| value.to_bytes())).flatten()
     }
 
     /// Reads a key in place: `read` runs under the lock of the key's stripe.

@@ -9,9 +9,12 @@
 //! ```
 //!
 //! `wide` holds the key's length where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
-//! an [`Kind::Int`] or the reference-counted [`Bytes`] of a [`Kind::Blob`]; an inline string follows its key.
+//! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`] or the pointer of a [`Kind::Large`]; an inline
+//! string, or a small collection's packed items, follow the key. The flags of a collection name its [`Form`].
 
+use crate::bucket::Item;
 use crate::heap::{Cache, usable};
+use crate::types::{Form, Large, Type};
 use bytes::Bytes;
 use std::ptr::{self, NonNull};
 
@@ -21,10 +24,17 @@ pub const BLOB_MIN: usize = 16 * 1024;
 /// Longest string whose `OBJECT ENCODING` is `embstr`.
 const EMBSTR_MAX: usize = 44;
 
+/// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its own.
+pub(crate) const PACKED_MAX: usize = 4096;
+
 const KIND_MASK: u8 = 0b0000_0111;
 const EXPIRY: u8 = 0b0000_1000;
 const WIDE: u8 = 0b0001_0000;
+/// Of a string: made by `APPEND` or `SETRANGE`.
 const RAW: u8 = 0b0010_0000;
+/// Of a collection: its [`Form`]; of a string: flags.
+const SUB_MASK: u8 = 0b1110_0000;
+const SUB_SHIFT: u32 = 5;
 
 const HEADER: usize = 8;
 const KEY_LEN_AT: usize = 4;
@@ -40,22 +50,37 @@ pub enum Kind {
     Int = 1,
     /// A string of [`BLOB_MIN`] bytes or more.
     Blob = 2,
+    /// A small collection: packed items inline after the key.
+    Packed = 3,
+    /// The same, of a collection that passed the thresholds of `OBJECT ENCODING` though it is small.
+    PackedBeyond = 4,
+    /// A large collection, in an allocation of its own.
+    Large = 5,
 }
 
 impl Kind {
     const fn fixed(self) -> usize {
         match self {
-            Kind::Str => 0,
+            Kind::Str | Kind::Packed | Kind::PackedBeyond => 0,
             Kind::Int => 8,
             Kind::Blob => size_of::<Bytes>(),
+            Kind::Large => size_of::<*mut Large>(),
         }
     }
 
-    fn of(meta: u8) -> Self {
+    /// Whether the value is a string.
+    pub fn is_string(self) -> bool {
+        matches!(self, Kind::Str | Kind::Int | Kind::Blob)
+    }
+
+    const fn of(meta: u8) -> Self {
         match meta & KIND_MASK {
             0 => Kind::Str,
             1 => Kind::Int,
-            _ => Kind::Blob,
+            2 => Kind::Blob,
+            3 => Kind::Packed,
+            4 => Kind::PackedBeyond,
+            _ => Kind::Large,
         }
     }
 }
@@ -65,11 +90,7 @@ const KEY_AT: [u8; 32] = {
     let mut table = [0u8; 32];
     let mut meta = 0;
     while meta < 32 {
-        let fixed = match meta as u8 & KIND_MASK {
-            0 => Kind::Str.fixed(),
-            1 => Kind::Int.fixed(),
-            _ => Kind::Blob.fixed(),
-        };
+        let fixed = Kind::of(meta as u8).fixed();
         let wide = if meta as u8 & WIDE != 0 { 8 } else { 0 };
         let expiry = if meta as u8 & EXPIRY != 0 { 8 } else { 0 };
         table[meta] = (HEADER + wide + expiry + fixed) as u8;
@@ -201,6 +222,8 @@ unsafe impl Send for Entry {}
 #[derive(Clone, Copy)]
 struct Shape {
     kind: Kind,
+    /// The bits of [`SUB_MASK`].
+    sub: u8,
     key_len: usize,
     inline_len: usize,
     expiry: bool,
@@ -210,11 +233,11 @@ impl Shape {
     fn meta(self) -> u8 {
         let wide = if self.key_len > usize::from(u16::MAX) { WIDE } else { 0 };
         let expiry = if self.expiry { EXPIRY } else { 0 };
-        self.kind as u8 | wide | expiry
+        self.kind as u8 | self.sub | wide | expiry
     }
 
     fn size(self) -> usize {
-        usize::from(KEY_AT[usize::from(self.meta())]) + self.key_len + self.inline_len
+        usize::from(KEY_AT[usize::from(self.meta() & !SUB_MASK)]) + self.key_len + self.inline_len
     }
 }
 
@@ -234,22 +257,10 @@ impl Entry {
             Value::Int(_) => (Kind::Int, &[][..], false),
             _ => (Kind::Blob, &[][..], false),
         };
-        let shape =
-            Shape { kind, key_len: key.len(), inline_len: inline.len(), expiry: expiry.is_some() };
-        let entry = Entry(cache.alloc(shape.size()));
-        let raw = if raw { RAW } else { 0 };
-        // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write below lies inside it
-        // by the definition of `Shape::size`, and the fixed part begins at a multiple of 8.
+        let sub = if raw { RAW } else { 0 };
+        let (entry, fixed) = Self::build(cache, key, kind, sub, inline, expiry, access);
+        // SAFETY: the block has a fixed part of the kind's type, 8-byte aligned and not initialised yet.
         unsafe {
-            let base = entry.base();
-            entry.write_head(shape, raw, access);
-            if let Some(at) = expiry {
-                base.add(entry.expiry_at()).cast::<i64>().write(at);
-            }
-            let key_at = entry.key_at();
-            ptr::copy_nonoverlapping(key.as_ptr(), base.add(key_at), key.len());
-            ptr::copy_nonoverlapping(inline.as_ptr(), base.add(key_at + key.len()), inline.len());
-            let fixed = base.add(key_at - kind.fixed());
             match value {
                 Value::Int(n) => fixed.cast::<i64>().write(n),
                 Value::Blob(b) | Value::Raw(b) if kind == Kind::Blob => {
@@ -264,6 +275,70 @@ impl Entry {
         entry
     }
 
+    /// Builds the entry of a small collection: its packed items, at most [`PACKED_MAX`] bytes of them. `beyond`: it has
+    /// passed the thresholds of `OBJECT ENCODING`.
+    pub fn packed_collection(
+        cache: &mut Cache,
+        key: &[u8],
+        form: Form,
+        beyond: bool,
+        items: &[u8],
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        debug_assert!(items.len() <= PACKED_MAX);
+        let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
+        Self::build(cache, key, kind, (form as u8) << SUB_SHIFT, items, expiry, access).0
+    }
+
+    /// Builds the entry of a large collection.
+    pub fn large_collection(
+        cache: &mut Cache,
+        key: &[u8],
+        large: Box<Large>,
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        let sub = (large.form() as u8) << SUB_SHIFT;
+        let (entry, fixed) = Self::build(cache, key, Kind::Large, sub, &[], expiry, access);
+        // SAFETY: the fixed part of a large entry is one aligned pointer.
+        unsafe { fixed.cast::<*mut Large>().write(Box::into_raw(large)) };
+        entry
+    }
+
+    /// Allocates and fills an entry but for its fixed part, to which the pointer leads.
+    fn build(
+        cache: &mut Cache,
+        key: &[u8],
+        kind: Kind,
+        sub: u8,
+        inline: &[u8],
+        expiry: Option<i64>,
+        access: u32,
+    ) -> (Self, *mut u8) {
+        let shape = Shape {
+            kind,
+            sub,
+            key_len: key.len(),
+            inline_len: inline.len(),
+            expiry: expiry.is_some(),
+        };
+        let entry = Entry(cache.alloc(shape.size()));
+        // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write below lies inside it
+        // by the definition of `Shape::size`, and the fixed part begins at a multiple of 8.
+        unsafe {
+            let base = entry.base();
+            entry.write_head(shape, access);
+            if let Some(at) = expiry {
+                base.add(entry.expiry_at()).cast::<i64>().write(at);
+            }
+            let key_at = entry.key_at();
+            ptr::copy_nonoverlapping(key.as_ptr(), base.add(key_at), key.len());
+            ptr::copy_nonoverlapping(inline.as_ptr(), base.add(key_at + key.len()), inline.len());
+            (entry, base.add(key_at - kind.fixed()))
+        }
+    }
+
     /// Overwrites the value in place where the new one fits the same block; false if it does not.
     pub fn overwrite(self, value: &Value<'_>, expiry: Option<i64>, access: u32) -> bool {
         let (inline, raw) = match value {
@@ -272,8 +347,13 @@ impl Entry {
             _ => return false,
         };
         let key_len = self.key_len();
-        let shape =
-            Shape { kind: Kind::Str, key_len, inline_len: inline.len(), expiry: expiry.is_some() };
+        let shape = Shape {
+            kind: Kind::Str,
+            sub: if raw { RAW } else { 0 },
+            key_len,
+            inline_len: inline.len(),
+            expiry: expiry.is_some(),
+        };
         // The key must not move: readers of the slot rely on nothing else, but moving it would need a buffer.
         if self.kind() != Kind::Str
             || self.has_expiry() != shape.expiry
@@ -283,7 +363,7 @@ impl Entry {
         }
         // SAFETY: same block size, same layout before the inline value, so all writes stay inside the block.
         unsafe {
-            self.write_head(shape, if raw { RAW } else { 0 }, access);
+            self.write_head(shape, access);
             if let Some(at) = expiry {
                 self.base().add(self.expiry_at()).cast::<i64>().write(at);
             }
@@ -306,6 +386,7 @@ impl Entry {
         }
         let shape = Shape {
             kind: self.kind(),
+            sub: self.meta() & SUB_MASK,
             key_len: self.key_len(),
             inline_len: self.inline_len(),
             expiry: expiry.is_some(),
@@ -313,7 +394,7 @@ impl Entry {
         let new = Entry(cache.alloc(shape.size()));
         // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same length.
         unsafe {
-            new.write_head(shape, self.meta() & RAW, self.access());
+            new.write_head(shape, self.access());
             if let Some(at) = expiry {
                 new.base().add(new.expiry_at()).cast::<i64>().write(at);
             }
@@ -324,6 +405,38 @@ impl Entry {
                 new.base().add(new.key_at() - fixed),
                 len,
             );
+        }
+        new
+    }
+
+    /// The same value and expiry at another key, in a block of its own. The old one is then hollow.
+    pub fn with_key(self, cache: &mut Cache, key: &[u8]) -> Self {
+        let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
+        let (expiry, access) = (self.expiry(), self.access());
+        let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
+        // SAFETY: the fixed parts are of the same kind, and the old one is given up.
+        unsafe {
+            let from = self.base().add(self.key_at() - kind.fixed());
+            ptr::copy_nonoverlapping(from, fixed, kind.fixed());
+        }
+        new
+    }
+
+    /// A copy of the value at another key; a blob is shared, everything else copied.
+    pub fn duplicate(self, cache: &mut Cache, key: &[u8], expiry: Option<i64>) -> Self {
+        let access = self.access();
+        if let Some(large) = self.large() {
+            let large = large.duplicate(cache);
+            return Self::large_collection(cache, key, large, expiry, access);
+        }
+        let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
+        let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
+        match self.string() {
+            // SAFETY: the fixed part is of the same kind, aligned and not initialised yet.
+            Some(StrRef::Int(n)) => unsafe { fixed.cast::<i64>().write(n) },
+            // SAFETY: as above.
+            Some(StrRef::Blob(blob)) => unsafe { fixed.cast::<Bytes>().write(blob.clone()) },
+            _ => {}
         }
         new
     }
@@ -339,11 +452,23 @@ impl Entry {
 
     /// Frees the entry with its value.
     pub fn release(self, cache: &mut Cache) {
-        if self.kind() == Kind::Blob {
+        match self.kind() {
             // SAFETY: a blob entry holds an initialised, aligned `Bytes`; it is dropped once, here.
-            unsafe { ptr::drop_in_place(self.blob_ptr()) };
+            Kind::Blob => unsafe { ptr::drop_in_place(self.blob_ptr()) },
+            // SAFETY: the pointer came from a box and is given up with the entry.
+            Kind::Large => unsafe { Box::from_raw(self.large_ptr()) }.release(cache),
+            _ => {}
         }
         self.release_hollow(cache);
+    }
+
+    /// Frees the entry, but hands out its large collection.
+    pub fn take_large(self, cache: &mut Cache) -> Option<Box<Large>> {
+        // SAFETY: the pointer came from a box and is given up with the entry.
+        let large =
+            (self.kind() == Kind::Large).then(|| unsafe { Box::from_raw(self.large_ptr()) });
+        self.release_hollow(cache);
+        large
     }
 
     /// Frees the block of an entry whose value was moved to another block.
@@ -352,42 +477,114 @@ impl Entry {
         unsafe { cache.free(self.0, self.size()) };
     }
 
-    /// From the address kept in a table slot.
-    ///
-    /// # Safety
-    /// `address` was obtained from [`Entry::address`] of an entry that is alive.
-    pub unsafe fn from_address(address: usize) -> Self {
-        debug_assert!(address != 0 && address.is_multiple_of(8));
-        // SAFETY: by the contract the address is that of a block, so not null.
-        Entry(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
-    }
-
-    /// The address for a table slot: a multiple of 8 below 2^48.
-    pub fn address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
-    }
-
     pub fn kind(self) -> Kind {
         Kind::of(self.meta())
     }
 
-    pub fn key<'a>(self) -> &'a [u8] {
-        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant for the lifetime.
-        unsafe { std::slice::from_raw_parts(self.base().add(self.key_at()), self.key_len()) }
-    }
-
-    pub fn value<'a>(self) -> StrRef<'a> {
-        // SAFETY: each kind's value lies where `new` wrote it.
+    /// The string; none if the value is of another type.
+    #[inline]
+    pub fn string<'a>(self) -> Option<StrRef<'a>> {
+        // SAFETY: each kind's value lies where `build` and `new` wrote it.
         unsafe {
             match self.kind() {
-                Kind::Str => {
-                    let at = self.base().add(self.key_at() + self.key_len());
-                    StrRef::Bytes(std::slice::from_raw_parts(at, self.inline_len()))
-                }
-                Kind::Int => StrRef::Int(*self.int_ptr()),
-                Kind::Blob => StrRef::Blob(&*self.blob_ptr()),
+                Kind::Str => Some(StrRef::Bytes(self.inline())),
+                Kind::Int => Some(StrRef::Int(*self.int_ptr())),
+                Kind::Blob => Some(StrRef::Blob(&*self.blob_ptr())),
+                _ => None,
             }
         }
+    }
+
+    /// The packed items of a small collection.
+    #[inline]
+    pub fn packed<'a>(self) -> Option<&'a [u8]> {
+        matches!(self.kind(), Kind::Packed | Kind::PackedBeyond).then(|| self.inline())
+    }
+
+    /// The same, to be changed without changing their length.
+    pub fn packed_mut<'a>(self) -> Option<&'a mut [u8]> {
+        // SAFETY: the inline bytes are the block's own, and the caller holds the stripe, so nobody else reads them.
+        self.packed().map(|packed| unsafe {
+            let at = self.base().add(self.key_at() + self.key_len());
+            std::slice::from_raw_parts_mut(at, packed.len())
+        })
+    }
+
+    /// The large collection.
+    #[inline]
+    pub fn large<'a>(self) -> Option<&'a Large> {
+        // SAFETY: a large entry holds a pointer to a live box, which the caller's lock guards.
+        (self.kind() == Kind::Large).then(|| unsafe { &*self.large_ptr() })
+    }
+
+    /// The large collection, to be changed in place; the caller keeps one reference at a time.
+    #[inline]
+    pub fn large_mut<'a>(self) -> Option<&'a mut Large> {
+        // SAFETY: as above; the caller holds the stripe, so nobody else reads it.
+        (self.kind() == Kind::Large).then(|| unsafe { &mut *self.large_ptr() })
+    }
+
+    /// How the collection is laid out; of a string it means nothing.
+    #[inline]
+    fn form(self) -> Form {
+        Form::from_bits(self.meta() >> SUB_SHIFT)
+    }
+
+    /// The type of the value.
+    #[inline]
+    pub fn type_of(self) -> Type {
+        if self.kind().is_string() { Type::String } else { self.form().type_of() }
+    }
+
+    /// The form of a collection's packed items; none of other values.
+    #[inline]
+    pub fn packed_form(self) -> Option<Form> {
+        self.packed().map(|_| self.form())
+    }
+
+    /// Whether a small collection has passed the thresholds of `OBJECT ENCODING`.
+    pub fn is_beyond(self) -> bool {
+        self.kind() == Kind::PackedBeyond
+    }
+
+    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where the block does not fit,
+    /// the entry moves to another: the old one is then hollow, to be released with [`Entry::release_hollow`].
+    pub fn splice(self, cache: &mut Cache, at: usize, remove: usize, insert: &[u8]) -> Self {
+        debug_assert!(self.packed().is_some_and(|items| at + remove <= items.len()));
+        let old_len = self.inline_len();
+        let shape = Shape {
+            kind: self.kind(),
+            sub: self.meta() & SUB_MASK,
+            key_len: self.key_len(),
+            inline_len: old_len - remove + insert.len(),
+            expiry: self.has_expiry(),
+        };
+        debug_assert!(shape.inline_len <= PACKED_MAX);
+        let tail = old_len - at - remove;
+        let head = self.key_at() + shape.key_len + at;
+        let in_place = usable(shape.size()) == usable(self.size());
+        let new = if in_place { self } else { Entry(cache.alloc(shape.size())) };
+        // SAFETY: both blocks hold what their shapes say; the tail may overlap itself only where the block is the same,
+        // and `copy` allows for that.
+        unsafe {
+            let (from, to) = (self.base(), new.base());
+            ptr::copy(from.add(head + remove), to.add(head + insert.len()), tail);
+            ptr::copy_nonoverlapping(insert.as_ptr(), to.add(head), insert.len());
+            if !in_place {
+                ptr::copy_nonoverlapping(from, to, head);
+            }
+            to.add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16);
+        }
+        new
+    }
+
+    /// Says that a small collection has passed the thresholds of `OBJECT ENCODING`, or is laid out in another form.
+    pub fn set_packed_form(self, form: Form, beyond: bool) {
+        debug_assert!(self.packed().is_some());
+        let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
+        let meta = self.meta() & !(KIND_MASK | SUB_MASK) | kind as u8 | (form as u8) << SUB_SHIFT;
+        // SAFETY: the first byte of the block; both kinds have the same layout.
+        unsafe { self.base().write(meta) };
     }
 
     /// Replaces the number of a [`Kind::Int`] entry.
@@ -416,10 +613,21 @@ impl Entry {
         }
     }
 
+    /// The bytes after the key.
+    #[inline]
+    fn inline<'a>(self) -> &'a [u8] {
+        // SAFETY: they lie behind the key, initialised; see the type's invariant for the lifetime.
+        unsafe {
+            let at = self.base().add(self.key_at() + self.key_len());
+            std::slice::from_raw_parts(at, self.inline_len())
+        }
+    }
+
     /// Grows or shrinks the inline value within the block; false if it does not fit. New bytes are zero.
     pub fn resize_inline(self, len: usize) -> bool {
         let shape = Shape {
             kind: Kind::Str,
+            sub: self.meta() & SUB_MASK,
             key_len: self.key_len(),
             inline_len: len,
             expiry: self.has_expiry(),
@@ -440,10 +648,6 @@ impl Entry {
             }
         }
         true
-    }
-
-    pub fn has_expiry(self) -> bool {
-        self.meta() & EXPIRY != 0
     }
 
     /// Expiry as Unix time in milliseconds.
@@ -468,7 +672,9 @@ impl Entry {
         match self.kind() {
             Kind::Int => "int",
             Kind::Str if self.meta() & RAW == 0 && self.inline_len() <= EMBSTR_MAX => "embstr",
-            _ => "raw",
+            Kind::Str | Kind::Blob => "raw",
+            Kind::Packed | Kind::PackedBeyond => self.form().encoding(self.is_beyond()),
+            Kind::Large => self.large().map_or("", Large::encoding),
         }
     }
 
@@ -478,6 +684,7 @@ impl Entry {
         match self.kind() {
             // SAFETY: a blob entry holds an initialised, aligned `Bytes`.
             Kind::Blob => block + unsafe { (*self.blob_ptr()).len() },
+            Kind::Large => block + self.large().map_or(0, Large::footprint),
             _ => block,
         }
     }
@@ -496,7 +703,7 @@ impl Entry {
     }
 
     fn key_at(self) -> usize {
-        usize::from(KEY_AT[usize::from(self.meta() & 31)])
+        usize::from(KEY_AT[usize::from(self.meta() & !SUB_MASK)])
     }
 
     fn expiry_at(self) -> usize {
@@ -529,18 +736,47 @@ impl Entry {
         unsafe { self.base().add(self.key_at() - Kind::Blob.fixed()).cast() }
     }
 
+    fn large_ptr(self) -> *mut Large {
+        // SAFETY: the fixed part of a large entry is one aligned, initialised pointer.
+        unsafe { self.base().add(self.key_at() - Kind::Large.fixed()).cast::<*mut Large>().read() }
+    }
+
     /// # Safety
     /// The block is at least `shape.size()` bytes long.
-    unsafe fn write_head(self, shape: Shape, raw: u8, access: u32) {
+    unsafe fn write_head(self, shape: Shape, access: u32) {
         let meta = shape.meta();
         // SAFETY: by the contract; all fields are naturally aligned in an 8-byte aligned block.
         unsafe {
-            self.base().cast::<u32>().write(u32::from(meta | raw) | access << 8);
+            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
             self.base().add(KEY_LEN_AT).cast::<u16>().write(shape.key_len as u16);
             self.base().add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16);
             if meta & WIDE != 0 {
                 self.base().add(HEADER).cast::<u64>().write(shape.key_len as u64);
             }
         }
+    }
+}
+
+impl Item for Entry {
+    unsafe fn from_address(address: usize) -> Self {
+        debug_assert!(address != 0 && address.is_multiple_of(8));
+        // SAFETY: by the contract the address is that of a block, so not null.
+        Entry(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    }
+
+    #[inline]
+    fn address(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    #[inline]
+    fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant for the lifetime.
+        unsafe { std::slice::from_raw_parts(self.base().add(self.key_at()), self.key_len()) }
+    }
+
+    #[inline]
+    fn has_expiry(self) -> bool {
+        self.meta() & EXPIRY != 0
     }
 }

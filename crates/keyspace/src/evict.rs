@@ -8,6 +8,7 @@
 //! Redis documents its approximated LRU. A candidate is looked at again under its stripe's lock; one that was used
 //! meanwhile stays. Under S3-FIFO the pool is two, one for each queue.
 
+use crate::bucket::Item;
 use crate::bucket::SLOTS;
 use crate::effect::Removal;
 use crate::entry::Entry;
@@ -320,7 +321,7 @@ impl Handle {
             let slot = bucket.slot(i);
             if slot.is_volatile() || !policy.is_volatile() {
                 prefetch(slot.address());
-                drawn[i] = Some(slot.entry());
+                drawn[i] = Some(slot.item::<Entry>());
             }
         }
         Some(drawn)

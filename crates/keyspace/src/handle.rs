@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::effect::EffectSink;
 use crate::entry::Entry;
 use crate::evict::Evictor;
+use crate::garbage::GARBAGE_LEN_MIN;
 use crate::hash::KeyHash;
 use crate::heap::Cache;
 use crate::keyspace::Keyspace;
@@ -377,10 +378,23 @@ impl Handle {
     }
 
     #[inline]
+    fn free_entry(&mut self, entry: Entry) {
+        match entry.large() {
+            Some(large) if large.len() >= GARBAGE_LEN_MIN => {
+                let large = entry.take_large(&mut self.cache);
+                if let Some(large) = large.and_then(|large| self.ks.garbage.take(large)) {
+                    large.release(&mut self.cache);
+                }
+            }
+            _ => entry.release(&mut self.cache),
+        }
+    }
+
+    #[inline]
     fn free_graves(&mut self) {
         while let Some(grave) = self.graves.pop() {
             match grave {
-                Grave::Whole(entry) => entry.release(&mut self.cache),
+                Grave::Whole(entry) => self.free_entry(entry),
                 Grave::Hollow(entry) => entry.release_hollow(&mut self.cache),
             }
         }

@@ -25,6 +25,13 @@ impl KeyHash {
         (self.bits << self.stripe_bits >> 32) as u32
     }
 
+    /// The same hash where `depth` bits (at most 16) choose the part of the whole: [`KeyHash::stripe`] is that part, and
+    /// [`KeyHash::position`] the place inside it.
+    #[inline]
+    pub(crate) fn at_depth(self, depth: u32) -> Self {
+        KeyHash { stripe_bits: depth, ..self }
+    }
+
     /// The tag kept in the slot; never 0, which marks an empty slot.
     #[inline]
     pub fn tag(self) -> u16 {

@@ -2,6 +2,7 @@
 
 use crate::compact::Compaction;
 use crate::counters::{Counters, DbStats, Stats};
+use crate::garbage::Garbage;
 use crate::handle::Handle;
 use crate::hash::KeyHasher;
 use crate::heap::Heap;
@@ -50,6 +51,7 @@ pub struct Keyspace {
     pub(crate) compaction: Compaction,
     pub(crate) waits: WaitCounts,
     pub(crate) limits: TypeLimits,
+    pub(crate) garbage: Garbage,
     roster: Mutex<Roster>,
     roster_version: AtomicU64,
     stats_base: StatsBase,
@@ -87,6 +89,7 @@ impl Keyspace {
             compaction: Compaction::default(),
             waits: WaitCounts::default(),
             limits: TypeLimits::default(),
+            garbage: Garbage::default(),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
             stats_base: StatsBase::default(),
@@ -218,6 +221,7 @@ impl Keyspace {
 
 impl Drop for Keyspace {
     fn drop(&mut self) {
+        self.collect_garbage();
         let mut cache = self.heap.cache();
         for stripe in &self.stripes {
             // SAFETY: the last owner drops the keyspace; nobody else can reach a stripe.

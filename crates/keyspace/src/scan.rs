@@ -4,7 +4,7 @@
 //! state: every key that is there from the first to the last call is seen exactly once.
 
 use crate::access::View;
-use crate::bucket::{DISPLACEMENT_MAX, SLOTS};
+use crate::bucket::{DISPLACEMENT_MAX, Item, SLOTS};
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::table::Table;
@@ -166,7 +166,7 @@ impl Handle {
                     table.bucket(((draw as u32 as u64 * table.buckets() as u64) >> 32) as usize);
                 let slot = (draw >> 32) as usize % SLOTS;
                 if bucket.tag(slot) != 0 {
-                    let entry = bucket.slot(slot).entry();
+                    let entry = bucket.slot(slot).item::<Entry>();
                     if !handle.is_expired(entry) {
                         return Some(entry.key().to_vec());
                     }
@@ -186,12 +186,12 @@ impl Handle {
 const RANDOM_TRIES: usize = 64;
 
 /// The smallest position whose home is `bucket`.
-fn first_position(bucket: usize, buckets: usize) -> u32 {
+pub(crate) fn first_position(bucket: usize, buckets: usize) -> u32 {
     ((bucket as u64) << 32).div_ceil(buckets as u64) as u32
 }
 
 /// The entries whose home bucket is `home`, wherever they were displaced to.
-fn homed(table: &Table, home: usize, position: &dyn Fn(Entry) -> u32) -> Vec<Entry> {
+pub(crate) fn homed<I: Item>(table: &Table<I>, home: usize, position: &dyn Fn(I) -> u32) -> Vec<I> {
     let buckets = table.buckets();
     let mut found = Vec::with_capacity(SLOTS);
     for displacement in 0..buckets {
@@ -202,10 +202,10 @@ fn homed(table: &Table, home: usize, position: &dyn Fn(Entry) -> u32) -> Vec<Ent
                 slot.displacement() as usize == displacement
             } else {
                 displacement >= DISPLACEMENT_MAX as usize
-                    && ((u64::from(position(slot.entry())) * buckets as u64) >> 32) as usize == home
+                    && ((u64::from(position(slot.item())) * buckets as u64) >> 32) as usize == home
             };
             if is_homed {
-                found.push(slot.entry());
+                found.push(slot.item());
             }
         }
         if !bucket.is_full() {

@@ -3,11 +3,14 @@
 use crate::effect::Effect;
 use crate::entry::{BLOB_MIN, Entry, Kind, StrRef, Value, parse_int};
 use crate::handle::{Handle, Key};
+use crate::types::WrongType;
 use bytes::BytesMut;
 
 /// Why a number could not be added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AddError {
+    /// The key holds no string.
+    WrongType,
     /// The value is no integer, or out of range.
     NotAnInteger,
     /// The sum does not fit 64 bits.
@@ -24,10 +27,11 @@ impl Handle {
             self.record(db, key, &Effect::Add { key: key.bytes, delta });
             return Ok(delta);
         };
-        let old = match entry.value() {
-            StrRef::Int(n) => n,
-            StrRef::Bytes(text) => parse_int(text).ok_or(AddError::NotAnInteger)?,
-            StrRef::Blob(_) => return Err(AddError::NotAnInteger),
+        let old = match entry.string() {
+            Some(StrRef::Int(n)) => n,
+            Some(StrRef::Bytes(text)) => parse_int(text).ok_or(AddError::NotAnInteger)?,
+            Some(StrRef::Blob(_)) => return Err(AddError::NotAnInteger),
+            None => return Err(AddError::WrongType),
         };
         let sum = old.checked_add(delta).ok_or(AddError::Overflow)?;
         self.clock.touch(entry);
@@ -49,23 +53,29 @@ impl Handle {
     }
 
     /// Writes `bytes` at the end of a string (or makes one); returns the new length.
-    pub fn append(&mut self, db: u16, key: Key<'_>, bytes: &[u8]) -> usize {
+    pub fn append(&mut self, db: u16, key: Key<'_>, bytes: &[u8]) -> Result<usize, WrongType> {
         match self.find_alive(db, key) {
             Some((_, entry)) => {
-                let offset = entry.value().len();
+                let offset = entry.string().ok_or(WrongType)?.len();
                 self.write_range(db, key, offset, bytes)
             }
             None => {
                 // A first append makes the value that SET would make.
                 self.put(db, key, Value::from_text(bytes), None);
-                bytes.len()
+                Ok(bytes.len())
             }
         }
     }
 
     /// Writes `bytes` from `offset` on, padding with zeros; expiry is kept. Returns the new length.
     /// The caller has checked `offset + bytes.len()` against the limit of a string.
-    pub fn write_range(&mut self, db: u16, key: Key<'_>, offset: usize, bytes: &[u8]) -> usize {
+    pub fn write_range(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<usize, WrongType> {
         let end = offset + bytes.len();
         let Some((at, entry)) = self.find_alive(db, key) else {
             let mut text = vec![0; end];
@@ -74,10 +84,11 @@ impl Handle {
             let entry = Entry::new(&mut self.cache, key.bytes, value, None, access);
             self.insert_entry(db, key, entry);
             self.record(db, key, &Effect::Write { key: key.bytes, offset, bytes });
-            return end;
+            return Ok(end);
         };
+        let old = entry.string().ok_or(WrongType)?;
         self.clock.touch(entry);
-        let len = entry.value().len().max(end);
+        let len = old.len().max(end);
         let before = entry.footprint();
         if entry.kind() == Kind::Blob {
             write_blob(entry, offset, bytes);
@@ -87,7 +98,7 @@ impl Handle {
                 inline[offset..end].copy_from_slice(bytes);
             }
         } else {
-            let text = patched(entry.value(), len, offset, bytes);
+            let text = patched(old, len, offset, bytes);
             let new = Entry::new(
                 &mut self.cache,
                 key.bytes,
@@ -99,7 +110,7 @@ impl Handle {
             self.bury(entry);
         }
         self.record(db, key, &Effect::Write { key: key.bytes, offset, bytes });
-        len
+        Ok(len)
     }
 }
 

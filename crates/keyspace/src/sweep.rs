@@ -6,6 +6,7 @@
 //! as long as its budget allows while many of them turn out to be expired.
 
 use crate::effect::Removal;
+use crate::entry::Entry;
 use crate::handle::Handle;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -103,7 +104,7 @@ impl Handle {
             let mut seen = 0;
             let expired = volatile
                 .inspect(|_| seen += 1)
-                .map(|slot| slot.entry())
+                .map(|slot| slot.item::<Entry>())
                 .find(|entry| self.is_expired(*entry));
             swept.looked_at += seen;
             let Some(entry) = expired else {

@@ -1,4 +1,5 @@
-//! The hash table of one stripe and one database: open addressing over cache-line buckets.
+//! A hash table: open addressing over cache-line buckets. The entries of one stripe and one database are one, and
+//! so is each segment of a [`crate::dict::Dict`].
 //!
 //! * A key's home bucket is `position * buckets >> 32`: the order of buckets is the order of hashes for any number
 //!   of buckets, which is what lets `SCAN` resume after the table has grown or shrunk, and lets the table grow by
@@ -8,12 +9,13 @@
 //! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of thousands of the keys,
 //!   so this takes microseconds. What is replaced is retired, not freed, because another worker may be peeking at it.
 
-use crate::bucket::{Bucket, DISPLACEMENT_MAX, SLOTS, Slot};
+use crate::bucket::{Bucket, DISPLACEMENT_MAX, Item, SLOTS, Slot};
 use crate::entry::Entry;
 use crate::hash::KeyHash;
 use crate::heap::{BLOCK_BYTES_MAX, Cache, usable};
 use crate::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
@@ -51,17 +53,23 @@ impl Retired {
 }
 
 /// A table. The lock of its stripe guards everything except [`Table::peek`].
-#[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct Table<I: Item = Entry> {
     /// Address and length of the bucket array in one word, so that a peek sees a matching pair.
     buckets: AtomicU64,
     len: u32,
     volatile: u32,
     /// What the entries occupy, so that a flush need not read them.
     bytes: u64,
+    items: PhantomData<I>,
 }
 
-impl Table {
+impl<I: Item> Default for Table<I> {
+    fn default() -> Self {
+        Table { buckets: AtomicU64::new(0), len: 0, volatile: 0, bytes: 0, items: PhantomData }
+    }
+}
+
+impl<I: Item> Table<I> {
     /// Keys in the table, those with a TTL that has passed included.
     pub fn len(&self) -> usize {
         self.len as usize
@@ -103,7 +111,7 @@ impl Table {
 
     /// Finds the entry of `key`.
     #[inline]
-    pub fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(Position, Entry)> {
+    pub fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(Position, I)> {
         let array = self.array();
         let buckets = array.as_slice();
         if buckets.is_empty() {
@@ -113,7 +121,7 @@ impl Table {
         for _ in 0..buckets.len() {
             let bucket = &buckets[at];
             for slot in bucket.matches(hash.tag()) {
-                let entry = bucket.slot(slot).entry();
+                let entry: I = bucket.slot(slot).item();
                 if entry.key() == key {
                     return Some((Position { bucket: at, slot }, entry));
                 }
@@ -124,6 +132,11 @@ impl Table {
             at = array.next(at);
         }
         None
+    }
+
+    /// The item in a slot that is in use.
+    pub fn item_at(&self, at: Position) -> I {
+        self.bucket(at.bucket).slot(at.slot).item()
     }
 
     /// Finds the entry at `address`, whose hash is `hash`, without reading any entry.
@@ -149,7 +162,7 @@ impl Table {
     pub fn insert(
         &mut self,
         hash: KeyHash,
-        entry: Entry,
+        entry: I,
         cache: &mut Cache,
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
@@ -159,19 +172,19 @@ impl Table {
             retired = self.rebuild(grown, cache, rehash);
         }
         let volatile = entry.has_expiry();
-        self.array().place(hash, |displacement| Slot::new(entry, displacement, volatile));
+        self.array().place(hash, Slot::new(entry, 0));
         self.len += 1;
         self.volatile += u32::from(volatile);
         retired
     }
 
     /// Puts another entry of the same key where `at` points.
-    pub fn replace(&mut self, at: Position, entry: Entry) {
+    pub fn replace(&mut self, at: Position, entry: I) {
         let bucket = &self.array().as_slice()[at.bucket];
         let old = bucket.slot(at.slot);
         let volatile = entry.has_expiry();
         self.volatile = self.volatile + u32::from(volatile) - u32::from(old.is_volatile());
-        bucket.replace(at.slot, Slot::new(entry, old.displacement(), volatile));
+        bucket.replace(at.slot, Slot::new(entry, old.displacement()));
     }
 
     /// Takes the slot out; the entry is the caller's. Returns the array that shrinking replaced.
@@ -187,7 +200,7 @@ impl Table {
         let was_full = bucket.is_full();
         bucket.clear(at.slot);
         if was_full {
-            array.close_gap(at, &rehash);
+            array.close_gap(at, &|slot| rehash(slot.item::<I>().key()));
         }
         self.len -= 1;
         self.volatile -= u32::from(volatile);
@@ -200,11 +213,11 @@ impl Table {
     }
 
     /// Forgets every entry, handing each to `each`. Returns the array.
-    pub fn drain(&mut self, mut each: impl FnMut(Entry)) -> Option<Retired> {
+    pub fn drain(&mut self, mut each: impl FnMut(I)) -> Option<Retired> {
         let array = self.array();
         for bucket in array.as_slice() {
             for slot in bucket.used() {
-                each(bucket.slot(slot).entry());
+                each(bucket.slot(slot).item());
             }
         }
         self.len = 0;
@@ -285,17 +298,14 @@ impl Table {
             if let Some(ahead) = pending.get(i + REBUILD_AHEAD) {
                 prefetch(ahead.address());
             }
-            let entry = slot.entry();
-            new.place(rehash(entry.key()), |displacement| {
-                Slot::new(entry, displacement, slot.is_volatile())
-            });
+            new.place(rehash(slot.item::<I>().key()), *slot);
         }
         self.publish(new);
         (old.len() > 0).then_some(Retired(old))
     }
 }
 
-impl Drop for Table {
+impl<I: Item> Drop for Table<I> {
     fn drop(&mut self) {
         debug_assert!(self.array().len() == 0, "a table is drained before it is dropped");
     }
@@ -406,13 +416,13 @@ impl Buckets {
     }
 
     /// Puts a slot into the first bucket from its home on that has room; there is one.
-    fn place(self, hash: KeyHash, slot: impl Fn(u32) -> Slot) {
+    fn place(self, hash: KeyHash, slot: Slot) {
         let buckets = self.as_slice();
         let mut at = self.home(hash);
         let mut displacement = 0;
         loop {
             if let Some(free) = buckets[at].vacancy() {
-                buckets[at].set(free, hash.tag(), slot(displacement));
+                buckets[at].set(free, hash.tag(), slot.displaced(displacement));
                 return;
             }
             at = self.next(at);
@@ -421,7 +431,7 @@ impl Buckets {
     }
 
     /// Moves displaced entries back after a slot of a full bucket was cleared, so that searches still find them.
-    fn close_gap(self, mut gap: Position, rehash: &impl Fn(&[u8]) -> KeyHash) {
+    fn close_gap(self, mut gap: Position, rehash: &impl Fn(Slot) -> KeyHash) {
         let buckets = self.as_slice();
         let mut distance = 1;
         let mut at = self.next(gap.bucket);
@@ -434,8 +444,7 @@ impl Buckets {
             });
             if let Some((slot, displacement)) = candidate {
                 let moved = bucket.slot(slot);
-                let nearer =
-                    Slot::new(moved.entry(), displacement - distance as u32, moved.is_volatile());
+                let nearer = moved.displaced(displacement - distance as u32);
                 buckets[gap.bucket].set(gap.slot, bucket.tag(slot), nearer);
                 bucket.clear(slot);
                 gap = Position { bucket: at, slot };
@@ -450,11 +459,11 @@ impl Buckets {
     }
 
     /// Exact displacement of a slot in bucket `at`.
-    fn displacement(self, at: usize, slot: Slot, rehash: &impl Fn(&[u8]) -> KeyHash) -> u32 {
+    fn displacement(self, at: usize, slot: Slot, rehash: &impl Fn(Slot) -> KeyHash) -> u32 {
         if slot.displacement() < DISPLACEMENT_MAX {
             return slot.displacement();
         }
-        let home = self.home(rehash(slot.entry().key()));
+        let home = self.home(rehash(slot));
         ((at + self.len() - home) % self.len()) as u32
     }
 }

@@ -270,7 +270,7 @@ impl Pair {
         let len = locked(&mut self.handle, key, |handle, key| handle.append(db, key, bytes));
         let text = &mut self.model(db).entry(key.to_vec()).or_default().0;
         text.extend_from_slice(bytes);
-        assert_eq!(len, text.len());
+        assert_eq!(len, Ok(text.len()));
     }
 
     fn write(&mut self, db: u16, key: &[u8], offset: usize, bytes: &[u8]) {
@@ -280,7 +280,7 @@ impl Pair {
         let end = offset + bytes.len();
         text.resize(text.len().max(end), 0);
         text[offset..end].copy_from_slice(bytes);
-        assert_eq!(len, text.len());
+        assert_eq!(len, Ok(text.len()));
     }
 
     fn transfer(&mut self, a: u16, from: &[u8], b: u16, to: &[u8], rename: bool) {
@@ -310,7 +310,9 @@ impl Pair {
             let model = self.models[usize::from(db)].clone();
             for (key, (text, expiry)) in &model.keys {
                 let found = locked(&mut self.handle, key, |handle, key| {
-                    handle.read(db, key).map(|view| (view.value().to_bytes(), view.expiry()))
+                    handle
+                        .read(db, key)
+                        .map(|view| (view.string().unwrap().to_bytes(), view.expiry()))
                 });
                 assert_eq!(found.as_ref(), Some(&(Bytes::copy_from_slice(text), *expiry)));
             }
@@ -331,7 +333,7 @@ impl Pair {
 fn contents(handle: &mut Handle, db: u16, count: usize) -> Model {
     let mut model = Model::default();
     walk(handle, db, count, |view| {
-        let entry = (view.value().to_bytes().to_vec(), view.expiry());
+        let entry = (view.string().unwrap().to_bytes().to_vec(), view.expiry());
         assert!(model.keys.insert(view.key().to_vec(), entry).is_none(), "key seen twice");
     });
     model
@@ -357,7 +359,7 @@ fn check_accounts(handle: &mut Handle) {
         let mut found = DbStats::default();
         walk(handle, db, 100, |view| {
             footprints += view.footprint() as u64;
-            if let StrRef::Blob(blob) = view.value() {
+            if let Ok(StrRef::Blob(blob)) = view.string() {
                 blobs += blob.len() as u64;
             }
             found.keys += 1;
@@ -401,6 +403,7 @@ impl Kept {
             }
             Effect::Clear => Kept::Clear,
             Effect::Swap { with } => Kept::Swap(with),
+            _ => unreachable!("no effect of strings"),
         }
     }
 

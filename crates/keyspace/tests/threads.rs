@@ -41,7 +41,7 @@ fn batch(handle: &mut Handle, draws: &mut Draws, keys: u64, growing: bool) {
         match draws.below(8) {
             0..3 => {
                 if let Some(view) = handle.read(0, key) {
-                    let text = view.value().to_bytes();
+                    let text = view.string().unwrap().to_bytes();
                     assert!(text.starts_with(name), "a value of another key");
                 }
             }

@@ -111,7 +111,7 @@ fn object(ctx: &mut Ctx<'_>) -> Outcome {
             "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{lru} lru_seconds_idle:{idle}{frequency}",
             view.key().as_ptr(),
             view.encoding(),
-            serialized_len(view.value()),
+            view.string().map_or(0, serialized_len),
         )
     });
     if locks {

@@ -7,7 +7,7 @@
 //! ```
 
 use petrel_commands::{Ctx, Outcome};
-use petrel_keyspace::{Cursor, StrRef, View};
+use petrel_keyspace::{Cursor, View};
 use sha1_smol::Sha1;
 
 type Digest = [u8; 20];
@@ -69,10 +69,8 @@ pub fn values(ctx: &mut Ctx<'_>) -> Outcome {
 fn mix_value(digest: &mut Digest, view: &View<'_>) {
     const STRING: u32 = 0;
     mix(digest, &STRING.to_be_bytes());
-    match view.value() {
-        StrRef::Bytes(bytes) => mix(digest, bytes),
-        StrRef::Blob(bytes) => mix(digest, bytes),
-        StrRef::Int(n) => mix(digest, n.to_string().as_bytes()),
+    if let Ok(value) = view.string() {
+        mix(digest, &value.to_bytes());
     }
     if view.expiry().is_some() {
         xor(digest, b"!!expire!!");

@@ -1,0 +1,452 @@
+//! The hash table inside a large collection: segments of at most 4,096 elements, found by the first bits of the hash.
+//!
+//! A segment that is full is split in two by the next bit, so that growing never takes longer than moving 4,096
+//! elements (extendible hashing: Fagin, Nievergelt, Pippenger, Strong 1979). Segments are the tables of the keyspace;
+//! as there, the order of buckets is the order of hashes, which makes a `SCAN` cursor a place in that order.
+//!
+//! ```text
+//! directory   [ 0 | 0 | 1 | 2 ]      first `depth` bits of the hash
+//!               └─┬─┘   │   │
+//! segments      depth 1  2   2       each a table over the bits that follow its own depth
+//! ```
+
+use crate::bucket::{Item, SLOTS};
+use crate::element::Element;
+use crate::hash::{KeyHash, KeyHasher};
+use crate::heap::Cache;
+use crate::scan::{first_position, homed};
+use crate::table::{Position, Retired, Table};
+
+/// Elements of a segment at most.
+const SEGMENT_MAX: usize = 4096;
+/// The directory has at most 2^16 places; beyond, segments grow.
+const DEPTH_MAX: u32 = 16;
+/// Draws before a random choice gives up on rejection.
+const RANDOM_TRIES: usize = 256;
+
+/// A set of elements with distinct keys.
+pub(crate) struct Dict {
+    hasher: KeyHasher,
+    /// Bits of hash that the directory looks at.
+    depth: u32,
+    /// Segment by the first `depth` bits of the hash.
+    directory: Vec<u32>,
+    segments: Vec<Segment>,
+    len: usize,
+    /// Bytes of elements and bucket arrays.
+    bytes: usize,
+    /// Buckets of the largest segment.
+    buckets_max: usize,
+}
+
+struct Segment {
+    /// Bits of hash that all elements have in common.
+    depth: u32,
+    table: Table<Element>,
+}
+
+/// Where an element lies, until the dict changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    segment: u32,
+    position: Position,
+}
+
+impl Dict {
+    /// An empty dict whose elements are hashed as the keyspace hashes keys.
+    pub fn new(hasher: &KeyHasher) -> Self {
+        Dict {
+            hasher: hasher.clone(),
+            depth: 0,
+            directory: vec![0],
+            segments: vec![Segment { depth: 0, table: Table::default() }],
+            len: 0,
+            bytes: 0,
+            buckets_max: 0,
+        }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Number of elements that have an expiry.
+    pub fn volatile(&self) -> usize {
+        self.segments.iter().map(|segment| segment.table.volatile()).sum()
+    }
+
+    /// Bytes behind this struct: elements, bucket arrays, directory.
+    pub fn footprint(&self) -> usize {
+        self.bytes
+            + self.directory.capacity() * size_of::<u32>()
+            + self.segments.capacity() * size_of::<Segment>()
+    }
+
+    /// Finds an element.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<Element> {
+        Some(self.find(key)?.1)
+    }
+
+    /// Finds an element and where it lies.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Option<(Place, Element)> {
+        let hash = self.hasher.hash(key);
+        let segment = self.segment_of(hash);
+        let table = &self.segments[segment as usize].table;
+        let hash = hash.at_depth(self.segments[segment as usize].depth);
+        let (position, element) = table.find(hash, key)?;
+        Some((Place { segment, position }, element))
+    }
+
+    /// Adds an element whose key is not there.
+    pub fn insert(&mut self, element: Element, cache: &mut Cache) {
+        let hash = self.hasher.hash(element.key());
+        let mut segment = self.segment_of(hash) as usize;
+        while self.segments[segment].table.len() >= SEGMENT_MAX
+            && self.segments[segment].depth < DEPTH_MAX
+        {
+            self.split(segment, hash, cache);
+            segment = self.segment_of(hash) as usize;
+        }
+        self.bytes += element.footprint();
+        self.len += 1;
+        self.insert_into(segment, element, hash, cache);
+    }
+
+    /// Takes an element out; it is the caller's to release.
+    pub fn remove(&mut self, place: Place, cache: &mut Cache) -> Element {
+        let Segment { depth, table } = &mut self.segments[place.segment as usize];
+        let (hasher, depth) = (&self.hasher, *depth);
+        let element: Element = table.item_at(place.position);
+        let before = table.footprint();
+        let retired = table.remove(place.position, cache, |key| hasher.hash(key).at_depth(depth));
+        self.bytes = self.bytes + table.footprint() - before - element.footprint();
+        self.len -= 1;
+        if retired.is_some() {
+            let buckets = self.segments.iter().map(|segment| segment.table.buckets());
+            self.buckets_max = buckets.max().unwrap_or(0);
+        }
+        discard(retired, cache);
+        element
+    }
+
+    /// Puts another element of the same key in the place of one, which is the caller's to release.
+    pub fn replace(&mut self, place: Place, element: Element) -> Element {
+        let table = &mut self.segments[place.segment as usize].table;
+        let old: Element = table.item_at(place.position);
+        table.replace(place.position, element);
+        self.bytes = self.bytes + element.footprint() - old.footprint();
+        old
+    }
+
+    /// Every element, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = Element> + '_ {
+        self.segments.iter().flat_map(|segment| {
+            (0..segment.table.buckets()).flat_map(move |i| {
+                let bucket = segment.table.bucket(i);
+                bucket.used().map(move |slot| bucket.slot(slot).item::<Element>())
+            })
+        })
+    }
+
+    /// Hands the elements from the cursor on to `each`, at least `count` of them if there are as many; returns where
+    /// to go on, 0 at the end. Elements that are there from the first to the last call are seen at least once.
+    ///
+    /// A cursor holds the first 16 bits of the place in the order of hashes, and the next 32 behind them.
+    pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Element)) -> u64 {
+        let (mut prefix, mut position) = ((cursor >> 32) as u32 & 0xffff, cursor as u32);
+        let mut seen = 0;
+        loop {
+            let Segment { depth, table } = self.segment_at_prefix(prefix);
+            let span = 1 << (DEPTH_MAX - depth);
+            // A place inside the segment that is not its beginning in prefix: the segments were split since.
+            if prefix % span != 0 {
+                position = 0;
+                prefix -= prefix % span;
+            }
+            let next = scan_table(
+                table,
+                position,
+                count.saturating_sub(seen).max(1),
+                &|element| self.hasher.hash(element.key()).at_depth(*depth).position(),
+                &mut |element| {
+                    seen += 1;
+                    each(element);
+                },
+            );
+            match next {
+                Some(next) => return u64::from(prefix) << 32 | u64::from(next),
+                None => {
+                    prefix += span;
+                    position = 0;
+                }
+            }
+            if prefix >= 1 << DEPTH_MAX {
+                return 0;
+            }
+            if seen >= count {
+                return u64::from(prefix) << 32;
+            }
+        }
+    }
+
+    /// An element drawn at random, each with the same probability; none if the dict is empty.
+    pub fn random(&self, random: &mut impl FnMut() -> u64) -> Option<Element> {
+        if self.len == 0 {
+            return None;
+        }
+        for _ in 0..RANDOM_TRIES {
+            if let Some(element) = self.draw(random()) {
+                return Some(element);
+            }
+        }
+        // So thinly filled that rejection takes long: the n-th is as fair.
+        self.iter().nth((random() % self.len as u64) as usize)
+    }
+
+    /// The same elements in blocks of their own.
+    pub fn duplicate(&self, cache: &mut Cache) -> Self {
+        let mut copy = Dict::new(&self.hasher);
+        for element in self.iter() {
+            let element = element.duplicate(cache);
+            copy.insert(element, cache);
+        }
+        copy
+    }
+
+    /// Frees every element.
+    pub fn release(mut self, cache: &mut Cache) {
+        for segment in &mut self.segments {
+            let retired = segment.table.drain(|element| element.release(cache));
+            discard(retired, cache);
+        }
+    }
+
+    /// The element of a random slot: every slot of every segment is as likely as any other, empty ones and, where
+    /// segments are smaller than the largest, such as do not exist included.
+    fn draw(&self, draw: u64) -> Option<Element> {
+        let prefix = (draw >> 48) as u32;
+        let Segment { depth, table } = self.segment_at_prefix(prefix);
+        // A segment that many places of the directory lead to counts for one only; the smallest span is one place.
+        let span = 1 << (DEPTH_MAX - depth);
+        let unit = 1 << (DEPTH_MAX - self.depth);
+        if prefix % span >= unit {
+            return None;
+        }
+        let at = ((draw & 0xffff_ffff) * self.buckets_max as u64) >> 32;
+        let slot = (draw >> 32) as usize % SLOTS;
+        let at = at as usize;
+        if at >= table.buckets() || table.bucket(at).tag(slot) == 0 {
+            return None;
+        }
+        Some(table.bucket(at).slot(slot).item())
+    }
+
+    #[inline]
+    fn segment_of(&self, hash: KeyHash) -> u32 {
+        self.directory[hash.at_depth(self.depth).stripe() as usize]
+    }
+
+    fn segment_at_prefix(&self, prefix: u32) -> &Segment {
+        &self.segments[self.directory[(prefix >> (DEPTH_MAX - self.depth)) as usize] as usize]
+    }
+
+    fn insert_into(&mut self, at: usize, element: Element, hash: KeyHash, cache: &mut Cache) {
+        let Segment { depth, table } = &mut self.segments[at];
+        let (hasher, depth) = (&self.hasher, *depth);
+        let before = table.footprint();
+        let hash = hash.at_depth(depth);
+        let retired = table.insert(hash, element, cache, |key| hasher.hash(key).at_depth(depth));
+        self.bytes = self.bytes + table.footprint() - before;
+        self.buckets_max = self.buckets_max.max(table.buckets());
+        discard(retired, cache);
+    }
+
+    /// Splits the segment that `hash` leads to by the next bit of its elements' hashes.
+    #[cold]
+    fn split(&mut self, at: usize, hash: KeyHash, cache: &mut Cache) {
+        let depth = self.segments[at].depth + 1;
+        if depth > self.depth {
+            self.directory = self.directory.iter().flat_map(|&segment| [segment; 2]).collect();
+            self.depth = depth;
+        }
+        let other = self.segments.len();
+        let mut full = std::mem::take(&mut self.segments[at].table);
+        self.bytes -= full.footprint();
+        self.segments[at].depth = depth;
+        self.segments.push(Segment { depth, table: Table::default() });
+        // The places of a segment are neighbours; the upper half of them now leads to the new one.
+        let places = 1 << (self.depth - depth);
+        let upper = (hash.at_depth(depth).stripe() as usize | 1) * places;
+        self.directory[upper..upper + places].fill(other as u32);
+        let mut elements = Vec::with_capacity(full.len());
+        let retired = full.drain(|element| elements.push(element));
+        discard(retired, cache);
+        for element in elements {
+            let hash = self.hasher.hash(element.key());
+            let segment = self.segment_of(hash) as usize;
+            self.insert_into(segment, element, hash, cache);
+        }
+    }
+}
+
+/// Frees a bucket array that was replaced: nobody peeks into a collection without its stripe's lock.
+fn discard(retired: Option<Retired>, cache: &mut Cache) {
+    if let Some(array) = retired {
+        // SAFETY: only the holder of the stripe reaches the array.
+        unsafe { array.free(cache) };
+    }
+}
+
+/// Walks the buckets of one table from a position on; returns where to go on if `count` elements were seen before the
+/// end.
+fn scan_table(
+    table: &Table<Element>,
+    position: u32,
+    count: usize,
+    position_of: &dyn Fn(Element) -> u32,
+    each: &mut dyn FnMut(Element),
+) -> Option<u32> {
+    let buckets = table.buckets();
+    if buckets == 0 {
+        return None;
+    }
+    let mut seen = 0;
+    let first = ((u64::from(position) * buckets as u64) >> 32) as usize;
+    for home in first..buckets {
+        for element in homed(table, home, position_of) {
+            if position_of(element) >= position {
+                each(element);
+                seen += 1;
+            }
+        }
+        if seen >= count && home + 1 < buckets {
+            return Some(first_position(home + 1, buckets));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::Heap;
+    use std::collections::HashSet;
+
+    fn name(n: usize) -> Vec<u8> {
+        format!("member:{n}").into_bytes()
+    }
+
+    fn filled(len: usize, cache: &mut Cache) -> Dict {
+        let mut dict = Dict::new(&KeyHasher::new(7, 12));
+        for n in 0..len {
+            let element = Element::member(cache, &name(n));
+            dict.insert(element, cache);
+        }
+        dict
+    }
+
+    #[test]
+    fn finds_what_was_inserted_through_growth_and_removal() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let len = 40_000;
+        let mut dict = filled(len, &mut cache);
+        assert_eq!(dict.len(), len);
+        assert!(dict.segments.iter().all(|segment| segment.table.len() <= SEGMENT_MAX));
+        assert!((0..len).all(|n| dict.get(&name(n)).is_some_and(|e| e.key() == name(n))));
+        assert!(dict.get(b"stranger").is_none());
+        for n in (0..len).filter(|n| n % 10 != 3) {
+            let (place, _) = dict.find(&name(n)).expect("inserted above");
+            dict.remove(place, &mut cache).release(&mut cache);
+        }
+        assert_eq!(dict.len(), len / 10);
+        assert!((0..len).all(|n| dict.get(&name(n)).is_some() == (n % 10 == 3)));
+        let copy = dict.duplicate(&mut cache);
+        assert_eq!(copy.iter().count(), dict.iter().count());
+        let elements: usize = dict.iter().map(Element::footprint).sum();
+        let arrays: usize = dict.segments.iter().map(|segment| segment.table.footprint()).sum();
+        assert_eq!(dict.bytes, elements + arrays);
+        dict.release(&mut cache);
+        copy.release(&mut cache);
+    }
+
+    #[test]
+    fn a_scan_sees_what_stays_though_segments_split_under_it() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let mut dict = filled(3_000, &mut cache);
+        let mut seen = HashSet::new();
+        let (mut cursor, mut next) = (0, 3_000);
+        loop {
+            cursor = dict.scan(cursor, 100, |element| {
+                seen.insert(element.key().to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+            // Four splits' worth, then rest: a walk ends only if it is faster than the growth.
+            if next < 20_000 {
+                for n in next..next + 1_000 {
+                    let element = Element::member(&mut cache, &name(n));
+                    dict.insert(element, &mut cache);
+                }
+                next += 1_000;
+            }
+        }
+        assert!(dict.segments.len() > 4, "{}", dict.segments.len());
+        assert!((0..3_000).all(|n| seen.contains(&name(n))));
+        dict.release(&mut cache);
+    }
+
+    #[test]
+    fn a_scan_of_a_dict_at_rest_shows_each_element_once() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let dict = filled(20_000, &mut cache);
+        let (mut seen, mut cursor, mut calls) = (Vec::new(), 0, 0);
+        loop {
+            cursor = dict.scan(cursor, 50, |element| seen.push(element.key().to_vec()));
+            calls += 1;
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert!((200..=400).contains(&calls), "{calls}");
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 20_000);
+        dict.release(&mut cache);
+    }
+
+    #[test]
+    fn random_draws_are_even() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        // Just past a split, so that segments differ most.
+        let dict = filled(5_000, &mut cache);
+        let mut state = 1u64;
+        let mut random = move || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        };
+        let draws = 500_000;
+        let mut counts = std::collections::HashMap::new();
+        for _ in 0..draws {
+            let element = dict.random(&mut random).expect("not empty");
+            *counts.entry(element.key()).or_insert(0u64) += 1;
+        }
+        let expected = draws as f64 / 5_000.0;
+        let chi: f64 = dict
+            .iter()
+            .map(|e| (counts.get(e.key()).map_or(0.0, |&n| n as f64) - expected).powi(2) / expected)
+            .sum();
+        // 4,999 degrees of freedom: mean 4,999, standard deviation 100.
+        assert!((4_500.0..5_500.0).contains(&chi), "{chi}");
+        dict.release(&mut cache);
+    }
+}
