@@ -39,13 +39,13 @@ fn setbit(ctx: &mut Ctx<'_>) -> Outcome {
     let mut digits = itoa::Buffer::new();
     let view = ctx.exec.ks.look(db, key);
     let is_raw = view.is_some_and(|view| view.encoding() == RAW);
-    let value = view.map(|view| view.value());
+    let value = view.map(|view| view.string()).transpose()?;
     let old = value.as_ref().and_then(|value| value.bytes(&mut digits).get(at).copied());
     let mask = 0x80 >> (offset % 8);
     let byte = old.unwrap_or(0);
     let new = if bit == 1 { byte | mask } else { byte & !mask };
     if old != Some(new) || !is_raw {
-        ctx.exec.ks.write_range(db, key, at, &[new]);
+        ctx.exec.ks.write_range(db, key, at, &[new])?;
     }
     ctx.number(i64::from(byte & mask != 0))
 }
@@ -55,7 +55,7 @@ fn getbit(ctx: &mut Ctx<'_>) -> Outcome {
     let offset = bit_offset(ctx, 2)?;
     let key = ctx.key(1);
     let mut digits = itoa::Buffer::new();
-    let value = ctx.exec.ks.read(ctx.session.db, key).map(|view| view.value());
+    let value = ctx.exec.ks.read(ctx.session.db, key).map(|view| view.string()).transpose()?;
     let byte = value.as_ref().and_then(|value| value.bytes(&mut digits).get(offset / 8).copied());
     ctx.number(i64::from(byte.unwrap_or(0) >> (7 - offset % 8) & 1))
 }
@@ -73,7 +73,7 @@ fn bitcount(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let key = ctx.key(1);
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else { return ctx.number(0) };
-    let (value, mut digits) = (view.value(), itoa::Buffer::new());
+    let (value, mut digits) = (view.string()?, itoa::Buffer::new());
     let bytes = value.bytes(&mut digits);
     let ones = match given {
         None => popcount::ones(bytes),
@@ -104,7 +104,7 @@ fn bitpos(ctx: &mut Ctx<'_>) -> Outcome {
         // A string that is not there is one of zeros without end.
         return ctx.number(if bit { -1 } else { 0 });
     };
-    let (value, mut digits) = (view.value(), itoa::Buffer::new());
+    let (value, mut digits) = (view.string()?, itoa::Buffer::new());
     let bytes = value.bytes(&mut digits);
     let range = given.bits(bytes.len());
     let found = match search::first(bytes, bit, range.clone()) {

@@ -39,7 +39,7 @@ impl Awaited {
     }
 
     fn is_met(self, key: Option<View<'_>>) -> bool {
-        self.or_loss || key.is_some_and(|view| view.type_name() == self.type_name)
+        self.or_loss || key.is_some_and(|view| view.type_of().name() == self.type_name)
     }
 }
 

@@ -112,7 +112,7 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>) -> Outcome {
         let key = ctx.key(i);
         ctx.exec.ks.read(db, key);
     }
-    let result = combine(ctx, operation);
+    let result = combine(ctx, operation)?;
     let (len, key) = (result.len(), ctx.key(2));
     if len == 0 {
         ctx.exec.ks.remove(db, key);
@@ -122,11 +122,12 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(len as i64)
 }
 
-fn combine(ctx: &Ctx<'_>, operation: Operation) -> Vec<u8> {
+fn combine(ctx: &Ctx<'_>, operation: Operation) -> Result<Vec<u8>, Fail> {
     let keys = 3..ctx.args().len();
     let views = keys.map(|i| ctx.exec.ks.view(ctx.session.db, ctx.key(i)));
-    let values: Vec<_> =
-        views.map(|view| view.map_or(StrRef::Bytes(b""), |view| view.value())).collect();
+    let values: Vec<_> = views
+        .map(|view| view.map_or(Ok(StrRef::Bytes(b"")), |view| view.string()))
+        .collect::<Result<_, _>>()?;
     let mut digits = vec![itoa::Buffer::new(); values.len()];
     let sources: Vec<_> =
         values.iter().zip(&mut digits).map(|(value, digits)| value.bytes(digits)).collect();
@@ -135,7 +136,7 @@ fn combine(ctx: &Ctx<'_>, operation: Operation) -> Vec<u8> {
     for (i, out) in result.chunks_mut(BLOCK).enumerate() {
         operation.fill(out, i * BLOCK, &sources);
     }
-    result
+    Ok(result)
 }
 
 /// What a source has of a block.

@@ -57,12 +57,12 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     // The string has its full length before the first operation, whatever comes of them.
     let view = ctx.exec.ks.look(db, key);
     let is_raw = view.is_some_and(|view| view.encoding() == RAW);
-    let value = view.map(|view| view.value());
+    let value = view.map(|view| view.string()).transpose()?;
     let last = value
         .as_ref()
         .and_then(|value| value.bytes(&mut itoa::Buffer::new()).get(len - 1).copied());
     if last.is_none() || !is_raw {
-        ctx.exec.ks.write_range(db, key, len - 1, &[last.unwrap_or(0)]);
+        ctx.exec.ks.write_range(db, key, len - 1, &[last.unwrap_or(0)])?;
     }
     run(ctx, checked.count)
 }
@@ -153,7 +153,7 @@ fn run(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
         };
         let mut window = Window::default();
         if let Some(view) = ctx.exec.ks.peek(db, key) {
-            let (value, mut digits) = (view.value(), itoa::Buffer::new());
+            let (value, mut digits) = (view.string()?, itoa::Buffer::new());
             window = Window::read(value.bytes(&mut digits), field);
         }
         let old = window.get(field);
@@ -169,7 +169,7 @@ fn run(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
         }
         if let Some(new) = new.filter(|new| *new != old) {
             window.set(field, new);
-            ctx.exec.ks.write_range(db, key, field.offset / 8, window.bytes(field));
+            ctx.exec.ks.write_range(db, key, field.offset / 8, window.bytes(field))?;
         }
     }
     Ok(())

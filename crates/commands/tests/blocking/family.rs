@@ -26,7 +26,7 @@ pub static COMMANDS: &[CommandSpec] = &[
 
 fn string(ctx: &mut Ctx<'_>, i: usize) -> Option<Vec<u8>> {
     let (db, key) = (ctx.db(), ctx.key(i));
-    ctx.exec.ks.read(db, key).map(|view| view.value().to_bytes().to_vec())
+    ctx.exec.ks.read(db, key).and_then(|view| Some(view.string().ok()?.to_bytes().to_vec()))
 }
 
 /// `WAITGET key [key ...] timeout`: takes the first string that there is, as BLPOP does with lists

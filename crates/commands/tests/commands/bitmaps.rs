@@ -145,7 +145,7 @@ fn a_large_string_is_changed_where_it_lies() {
         client.exec.begin();
         client.exec.ks.lock(key.hash);
         let view = client.exec.ks.view(0, key).unwrap();
-        let address = view.value().bytes(&mut itoa::Buffer::new()).as_ptr();
+        let address = view.string().unwrap().bytes(&mut itoa::Buffer::new()).as_ptr();
         client.exec.ks.unlock();
         client.exec.end();
         address
