@@ -52,7 +52,7 @@ pub struct Server {
     stopping: AtomicBool,
     /// What the reaper has to do, and has done.
     pub reaped: Arc<Reaped>,
-    reaper: mpsc::SyncSender<Cleared>,
+    reaper: mpsc::SyncSender<Reap>,
 }
 
 /// What others know of a worker.
@@ -89,6 +89,14 @@ pub struct Figures {
     received_before: AtomicU64,
     /// Bytes sent when the figures were last cleared.
     sent_before: AtomicU64,
+}
+
+/// What the background thread is to free.
+pub enum Reap {
+    /// What a flush removed.
+    Cleared(Cleared),
+    /// Large values that were removed: [`Keyspace::collect_garbage`].
+    Garbage,
 }
 
 /// Keys that asynchronous flushes removed.
@@ -149,18 +157,34 @@ impl Server {
     /// A server without workers running yet.
     pub fn new(config: Arc<SharedConfig>, process: Box<dyn Process>) -> Arc<Self> {
         let snapshot = config.snapshot();
-        let (reaper, cleared) = mpsc::sync_channel::<Cleared>(64);
+        let keyspace = Keyspace::new(&keyspace_options(&snapshot));
+        let (reaper, tasks) = mpsc::sync_channel::<Reap>(64);
         let reaping = std::thread::Builder::new().name("petrel-reaper".into());
         let reaped = Arc::new(Reaped::default());
         let done = reaped.clone();
-        // Frees what asynchronous flushes removed, until the server is dropped.
-        let reap = move || cleared.into_iter().for_each(|cleared| done.free(cleared));
-        if let Err(error) = reaping.spawn(reap) {
-            tracing::warn!("no background thread for flushes: {error}");
+        let owner = Arc::downgrade(&keyspace);
+        // Frees what flushes and the removal of large values left, until the server is dropped.
+        let reap = move || {
+            for task in tasks {
+                if let Reap::Cleared(cleared) = task {
+                    done.free(cleared);
+                }
+                // After any task, for a word of garbage is lost when the channel is full.
+                if let Some(keyspace) = owner.upgrade() {
+                    keyspace.collect_garbage();
+                }
+            }
+        };
+        match reaping.spawn(reap) {
+            Ok(_) => {
+                let reaper = reaper.clone();
+                keyspace.set_collector(move || drop(reaper.try_send(Reap::Garbage)));
+            }
+            Err(error) => tracing::warn!("no background thread to free memory: {error}"),
         }
         let registry = Registry::new(&[FAMILIES, crate::commands::FAMILIES].concat());
         let server = Arc::new(Server {
-            keyspace: Keyspace::new(&keyspace_options(&snapshot)),
+            keyspace,
             commands: Shared::new(registry),
             workers: (0..snapshot.worker_threads()).map(|_| WorkerLink::default()).collect(),
             figures: Figures::default(),
@@ -333,8 +357,9 @@ impl Server {
     /// Frees what a flush removed, later and elsewhere; here if the reaper is far behind.
     pub fn reap(&self, cleared: Cleared) {
         self.reaped.pending.fetch_add(cleared.keys(), Relaxed);
-        if let Err(mpsc::TrySendError::Full(cleared) | mpsc::TrySendError::Disconnected(cleared)) =
-            self.reaper.try_send(cleared)
+        use mpsc::TrySendError::{Disconnected, Full};
+        if let Err(Full(Reap::Cleared(cleared)) | Disconnected(Reap::Cleared(cleared))) =
+            self.reaper.try_send(Reap::Cleared(cleared))
         {
             self.reaped.free(cleared);
         }
