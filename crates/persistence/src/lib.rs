@@ -1,0 +1,6 @@
+//! Values as bytes that outlive the process. Nothing here knows sockets.
+//!
+//! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and `RESTORE`, and what RDB
+//! files hold of a value.
+
+pub mod rdb;

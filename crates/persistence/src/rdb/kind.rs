@@ -1,0 +1,153 @@
+//! Type bytes, and the forms in which values are written.
+
+/// Type bytes, in the order in which they came into use.
+pub(super) mod type_byte {
+    pub const STRING: u8 = 0;
+    pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    pub const SORTED_SET_ASCII: u8 = 3;
+    pub const HASH: u8 = 4;
+    pub const SORTED_SET: u8 = 5;
+    pub const MODULE_1: u8 = 6;
+    pub const MODULE_2: u8 = 7;
+    pub const HASH_ZIPMAP: u8 = 9;
+    pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTSET: u8 = 11;
+    pub const SORTED_SET_ZIPLIST: u8 = 12;
+    pub const HASH_ZIPLIST: u8 = 13;
+    pub const LIST_ZIPLISTS: u8 = 14;
+    pub const STREAM_1: u8 = 15;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const SORTED_SET_LISTPACK: u8 = 17;
+    pub const LIST_LISTPACKS: u8 = 18;
+    pub const STREAM_2: u8 = 19;
+    pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_3: u8 = 21;
+    /// Valkey's; Redis had another hash of this number in a release candidate of 7.4.
+    pub const HASH_EXPIRING_VALKEY: u8 = 22;
+    pub const HASH_EXPIRING: u8 = 24;
+    pub const HASH_EXPIRING_LISTPACK: u8 = 25;
+    pub const STREAM_4: u8 = 26;
+    pub const STREAM_5: u8 = 27;
+    pub const ARRAY: u8 = 28;
+}
+
+/// Versions of RDB up to this one are Redis's; this is that of Redis 8.8.
+pub(super) const REDIS_VERSION_MAX: u16 = 14;
+/// The versions that are Valkey's alone: those of Valkey 9.
+pub(super) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
+
+/// Whose form is written where Redis and Valkey part: hashes whose fields expire.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Dialect {
+    /// Redis 7.4 and later.
+    #[default]
+    Redis,
+    /// Valkey 9 and later.
+    Valkey,
+}
+
+/// The form in which a value is written: always the oldest that loses nothing of it, so that the widest range of
+/// servers loads it.
+///
+/// Lists, sets, sorted sets and hashes are written item by item, which every server reads and turns into the encoding
+/// of its own thresholds.
+///
+/// | form | type byte | version | loaded by |
+/// |---|---|---|---|
+/// | `String`, `List`, `Set`, `Hash` | 0, 1, 2, 4 | 9 | all |
+/// | `SortedSet` | 5 | 9 | Redis 4, all Valkey |
+/// | `Stream1` | 15 | 9 | Redis 5, all Valkey |
+/// | `Stream2` | 19 | 10 | Redis 7.0, all Valkey |
+/// | `Stream3` | 21 | 11 | Redis 7.2, all Valkey |
+/// | `HashExpiring` | 24 | 12 | Redis 7.4 |
+/// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Form {
+    /// A string.
+    String,
+    /// A list.
+    List,
+    /// A set.
+    Set,
+    /// A sorted set, with binary scores.
+    SortedSet,
+    /// A hash none of whose fields expires.
+    Hash,
+    /// A hash with fields that expire, for Redis.
+    HashExpiring {
+        /// The earliest expiry, Unix time in milliseconds.
+        earliest: i64,
+    },
+    /// A hash with fields that expire, for Valkey.
+    HashExpiringValkey,
+    /// A stream without the counts that [`StreamFacts`] names.
+    Stream1,
+    /// A stream without the times at which consumers were active.
+    Stream2,
+    /// A stream.
+    Stream3,
+}
+
+/// What decides about the form of a stream.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct StreamFacts {
+    /// Entries were deleted or added in ways that the entries alone do not tell: the number ever added is not that of
+    /// entries, or an ID is remembered as deleted.
+    pub counts: bool,
+    /// There are consumer groups.
+    pub groups: bool,
+    /// A consumer was active at another time than it was last seen.
+    pub activity: bool,
+}
+
+impl Form {
+    /// The form of a hash whose earliest field expires then, if any does.
+    pub fn hash(earliest: Option<i64>, dialect: Dialect) -> Self {
+        match (earliest, dialect) {
+            (None, _) => Form::Hash,
+            (Some(earliest), Dialect::Redis) => Form::HashExpiring { earliest },
+            (Some(_), Dialect::Valkey) => Form::HashExpiringValkey,
+        }
+    }
+
+    /// The form of a stream.
+    pub fn stream(facts: StreamFacts) -> Self {
+        match facts {
+            StreamFacts { activity: true, .. } => Form::Stream3,
+            StreamFacts { counts: false, groups: false, .. } => Form::Stream1,
+            _ => Form::Stream2,
+        }
+    }
+
+    pub(super) fn is_stream(self) -> bool {
+        matches!(self, Form::Stream1 | Form::Stream2 | Form::Stream3)
+    }
+
+    /// The byte that says how to read the value.
+    pub fn type_byte(self) -> u8 {
+        match self {
+            Form::String => type_byte::STRING,
+            Form::List => type_byte::LIST,
+            Form::Set => type_byte::SET,
+            Form::SortedSet => type_byte::SORTED_SET,
+            Form::Hash => type_byte::HASH,
+            Form::HashExpiring { .. } => type_byte::HASH_EXPIRING,
+            Form::HashExpiringValkey => type_byte::HASH_EXPIRING_VALKEY,
+            Form::Stream1 => type_byte::STREAM_1,
+            Form::Stream2 => type_byte::STREAM_2,
+            Form::Stream3 => type_byte::STREAM_3,
+        }
+    }
+
+    /// The version of RDB that knows the form; 9, that of Redis 5 and 6, at least.
+    pub fn version(self) -> u16 {
+        match self {
+            Form::Stream2 => 10,
+            Form::Stream3 => 11,
+            Form::HashExpiring { .. } => 12,
+            Form::HashExpiringValkey => *VALKEY_VERSIONS.start(),
+            _ => 9,
+        }
+    }
+}

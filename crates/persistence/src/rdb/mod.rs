@@ -1,0 +1,47 @@
+//! The serialisation of values that Redis and Valkey share.
+//!
+//! ```text
+//! DUMP payload   +-----------+-- ... --+---------------+----------------+
+//!                | type byte |  value  | version (u16) | CRC-64 of what |
+//!                |           |         |               | precedes       |
+//!                +-----------+-- ... --+---------------+----------------+
+//! ```
+//!
+//! Numbers are little-endian unless said otherwise. [`read_value`] feeds a value item by item to a [`ValueSink`], and
+//! a [`Writer`] is one: neither side ever holds a value twice. A payload is the word of a stranger: every length is
+//! checked against the bytes that are there before anything is allocated.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `sink` | the neutral form in which values pass |
+//! | `payload` | the frame of a `DUMP` payload |
+//! | `source`, `length`, `text` | bytes, lengths and strings as they are read |
+//! | `kind` | type bytes, and which of them are written |
+//! | `read`, `read_stream` | values of each type, read |
+//! | `write`, `write_stream` | values of each type, written |
+//! | `listpack`, `ziplist`, `zipmap`, `intset`, `lzf` | the byte formats inside |
+
+mod error;
+mod intset;
+mod kind;
+mod length;
+mod listpack;
+mod lzf;
+mod payload;
+mod read;
+mod read_stream;
+mod sink;
+mod source;
+mod text;
+mod write;
+mod write_stream;
+mod ziplist;
+mod zipmap;
+
+pub use error::Error;
+pub use kind::{Dialect, Form, StreamFacts};
+pub use payload::{open, seal};
+pub use read::read_value;
+pub use sink::{Consumer, Group, Item, Pending, Shape, StreamId, StreamState, ValueSink};
+pub use source::{Slice, Source};
+pub use write::Writer;

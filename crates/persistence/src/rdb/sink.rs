@@ -1,0 +1,170 @@
+//! The neutral form in which values pass between bytes and a keyspace.
+
+use super::Error;
+
+/// A string: of a list, a set, a hash, a stream, or a key's value.
+///
+/// Text that is the canonical form of an integer may come either way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Item<'a> {
+    /// Its bytes.
+    Text(&'a [u8]),
+    /// The integer whose decimal form it is.
+    Int(i64),
+}
+
+impl<'a> Item<'a> {
+    /// The bytes; an integer is printed into `scratch`.
+    pub fn bytes<'s>(self, scratch: &'s mut itoa::Buffer) -> &'s [u8]
+    where
+        'a: 's,
+    {
+        match self {
+            Item::Text(text) => text,
+            Item::Int(n) => scratch.format(n).as_bytes(),
+        }
+    }
+}
+
+/// The ID of a stream's entry.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct StreamId {
+    /// Unix time in milliseconds.
+    pub ms: u64,
+    /// Number within the millisecond.
+    pub seq: u64,
+}
+
+/// What comes, as far as it is known beforehand.
+///
+/// A length is that of elements. A reader does not know that of a list whose nodes it has yet to see, and says none;
+/// a [`super::Writer`] must be told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Shape {
+    /// `element` follows for each, from head to tail.
+    List {
+        /// Number of elements.
+        len: Option<usize>,
+    },
+    /// `element` follows for each, in any order.
+    Set {
+        /// Number of members.
+        len: usize,
+    },
+    /// `scored` follows for each, in any order.
+    SortedSet {
+        /// Number of members.
+        len: usize,
+    },
+    /// `field` follows for each, in any order.
+    Hash {
+        /// Number of fields.
+        len: usize,
+    },
+    /// `node` and `entry` follow, in order of IDs; then `state`; then for each group `group`, its `consumer`s and at
+    /// last its `pending` entries.
+    Stream {
+        /// Nodes that the entries come in.
+        nodes: usize,
+    },
+}
+
+/// What a stream knows beside its entries.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct StreamState {
+    /// Number of entries.
+    pub len: u64,
+    /// ID of the newest entry that ever was.
+    pub last: StreamId,
+    /// ID of the oldest entry that is; zero if there is none.
+    pub first: StreamId,
+    /// Greatest ID of those deleted.
+    pub max_deleted: StreamId,
+    /// Number of entries that ever were.
+    pub added: u64,
+    /// Number of groups that follow.
+    pub groups: usize,
+}
+
+/// A consumer group.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Group<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// ID of the last entry that was delivered.
+    pub last: StreamId,
+    /// Number of entries read, where it is known.
+    pub read: Option<u64>,
+    /// Number of consumers that follow.
+    pub consumers: usize,
+    /// Number of pending entries that follow.
+    pub pending: usize,
+}
+
+/// A consumer of a group.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Consumer<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// When it last tried to do anything, Unix time in milliseconds.
+    pub seen_ms: i64,
+    /// When it last got or claimed an entry, Unix time in milliseconds; none if never.
+    pub active_ms: Option<i64>,
+}
+
+/// An entry that was delivered and not acknowledged. Those of a group come in order of IDs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pending {
+    /// The entry's ID; the entry may be deleted.
+    pub id: StreamId,
+    /// The consumer that has it, by the order in which the group's consumers came; none if it was handed back
+    /// (`XNACK`).
+    pub owner: Option<usize>,
+    /// When it was delivered, Unix time in milliseconds.
+    pub delivered_ms: i64,
+    /// How often it was delivered.
+    pub deliveries: u64,
+}
+
+/// Takes a value, item by item: either one `string`, or `begin` and what its [`Shape`] says.
+///
+/// A sink answers [`Error::Refused`] to what it cannot hold (a member that is already there); what it was fed until
+/// then is void.
+#[allow(unused_variables)]
+pub trait ValueSink {
+    /// A string.
+    fn string(&mut self, value: Item<'_>) -> Result<(), Error>;
+
+    /// A value with elements begins.
+    fn begin(&mut self, shape: Shape) -> Result<(), Error>;
+
+    /// The next element of a list, or a member of a set.
+    fn element(&mut self, element: Item<'_>) -> Result<(), Error>;
+
+    /// A member of a sorted set; the score is a number.
+    fn scored(&mut self, member: Item<'_>, score: f64) -> Result<(), Error>;
+
+    /// A field of a hash, with its expiry in Unix milliseconds.
+    fn field(&mut self, field: Item<'_>, value: Item<'_>, expiry: Option<i64>)
+    -> Result<(), Error>;
+
+    /// The entries that follow are a node.
+    fn node(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The next entry of a stream: fields and values by turns.
+    fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error>;
+
+    /// The stream's entries are complete.
+    fn state(&mut self, state: &StreamState) -> Result<(), Error>;
+
+    /// A group of the stream.
+    fn group(&mut self, group: &Group<'_>) -> Result<(), Error>;
+
+    /// A consumer of the last group.
+    fn consumer(&mut self, consumer: &Consumer<'_>) -> Result<(), Error>;
+
+    /// A pending entry of the last group.
+    fn pending(&mut self, pending: &Pending) -> Result<(), Error>;
+}

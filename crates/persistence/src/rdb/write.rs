@@ -1,0 +1,148 @@
+//! Writing values.
+
+use super::length::write_number;
+use super::lzf::Compressor;
+use super::text::write_text;
+use super::write_stream::StreamWriter;
+use super::{Consumer, Error, Form, Group, Item, Pending, Shape, StreamId, StreamState, ValueSink};
+
+const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
+
+/// Writes one value in a given form.
+///
+/// Bytes are only ever appended, so whoever feeds a long value may pass on, between two items, what was written so
+/// far.
+#[derive(Debug)]
+pub struct Writer<'o> {
+    out: &'o mut Vec<u8>,
+    form: Form,
+    compressor: Option<Compressor>,
+    /// Elements that were announced and have yet to come.
+    left: usize,
+    stream: StreamWriter,
+}
+
+impl<'o> Writer<'o> {
+    /// A writer of a value behind its type byte, which whoever makes a file puts before the key. With `compress`, long
+    /// strings are compressed where that makes them shorter.
+    pub fn new(out: &'o mut Vec<u8>, form: Form, compress: bool) -> Self {
+        let compressor = compress.then(Compressor::default);
+        Writer { out, form, compressor, left: 0, stream: StreamWriter::default() }
+    }
+
+    /// The value is complete: every element that was announced has come.
+    pub fn finish(mut self) -> Result<(), Error> {
+        if self.form.is_stream() {
+            self.stream.finish(self.out)?;
+        }
+        if self.left == 0 { Ok(()) } else { Err(SHAPE) }
+    }
+
+    #[inline]
+    fn text(&mut self, item: Item<'_>) {
+        write_text(self.out, item, self.compressor.as_mut());
+    }
+
+    #[inline]
+    fn count_down(&mut self) -> Result<(), Error> {
+        self.left = self.left.checked_sub(1).ok_or(SHAPE)?;
+        Ok(())
+    }
+}
+
+impl ValueSink for Writer<'_> {
+    fn string(&mut self, value: Item<'_>) -> Result<(), Error> {
+        if self.form != Form::String {
+            return Err(SHAPE);
+        }
+        self.text(value);
+        Ok(())
+    }
+
+    fn begin(&mut self, shape: Shape) -> Result<(), Error> {
+        let len = match (shape, self.form) {
+            (Shape::List { len: Some(len) }, Form::List)
+            | (Shape::Set { len }, Form::Set)
+            | (Shape::SortedSet { len }, Form::SortedSet)
+            | (Shape::Hash { len }, Form::Hash | Form::HashExpiringValkey) => len,
+            (Shape::Hash { len }, Form::HashExpiring { earliest }) => {
+                self.out.extend_from_slice(&earliest.to_le_bytes());
+                len
+            }
+            (Shape::Stream { nodes }, form) if form.is_stream() => {
+                write_number(self.out, nodes as u64);
+                return self.stream.begin(nodes, form);
+            }
+            _ => return Err(SHAPE),
+        };
+        write_number(self.out, len as u64);
+        self.left = len;
+        Ok(())
+    }
+
+    #[inline]
+    fn element(&mut self, element: Item<'_>) -> Result<(), Error> {
+        self.count_down()?;
+        self.text(element);
+        Ok(())
+    }
+
+    #[inline]
+    fn scored(&mut self, member: Item<'_>, score: f64) -> Result<(), Error> {
+        self.count_down()?;
+        self.text(member);
+        self.out.extend_from_slice(&score.to_le_bytes());
+        Ok(())
+    }
+
+    #[inline]
+    fn field(
+        &mut self,
+        field: Item<'_>,
+        value: Item<'_>,
+        expiry: Option<i64>,
+    ) -> Result<(), Error> {
+        self.count_down()?;
+        if let Form::HashExpiring { earliest } = self.form {
+            let later = match expiry {
+                None => 0,
+                Some(at) => u64::try_from(at.saturating_sub(earliest)).map_err(|_| SHAPE)? + 1,
+            };
+            write_number(self.out, later);
+        }
+        self.text(field);
+        self.text(value);
+        match self.form {
+            Form::HashExpiringValkey => {
+                self.out.extend_from_slice(&expiry.unwrap_or(-1).to_le_bytes());
+            }
+            Form::Hash if expiry.is_some() => return Err(SHAPE),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn node(&mut self) -> Result<(), Error> {
+        self.stream.node(self.out, self.compressor.as_mut())
+    }
+
+    fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error> {
+        self.stream.entry(id, fields)
+    }
+
+    fn state(&mut self, state: &StreamState) -> Result<(), Error> {
+        self.stream.state(self.out, self.compressor.as_mut(), state)
+    }
+
+    fn group(&mut self, group: &Group<'_>) -> Result<(), Error> {
+        self.stream.group(self.out, group)
+    }
+
+    fn consumer(&mut self, consumer: &Consumer<'_>) -> Result<(), Error> {
+        self.stream.consumer(consumer)
+    }
+
+    fn pending(&mut self, pending: &Pending) -> Result<(), Error> {
+        self.stream.pending(self.out, pending)
+    }
+}

@@ -1,0 +1,15 @@
+//! Values through the bytes of DUMP.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `model` | a value that is fed and feeds |
+//! | `round_trip` | what is written is read the same |
+//! | `fixtures` | what servers dumped (`payloads.txt`) is read as what they held |
+//! | `old_forms` | forms that only old servers wrote |
+//! | `malformed` | broken payloads are refused, whatever is broken |
+
+mod fixtures;
+mod malformed;
+mod model;
+mod old_forms;
+mod round_trip;
