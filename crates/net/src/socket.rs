@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
@@ -83,6 +83,12 @@ pub fn set_keepalive(socket: BorrowedFd<'_>, idle_s: u32) -> io::Result<()> {
     sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle)?;
     sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (idle / 3).max(1))?;
     sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)
+}
+
+/// Whether the other end of a connection has closed it, which the driver may not have noticed yet. True also if there is
+/// no such descriptor; false for -1, which stands for one that is not known.
+pub fn is_hung_up(fd: RawFd) -> bool {
+    sys::is_hung_up(fd)
 }
 
 /// One end of a connection in at most 16 bytes, shown as `ip:port` or `[ip]:port`.

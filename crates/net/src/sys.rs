@@ -56,6 +56,14 @@ pub(crate) fn send(fd: RawFd, outbox: &mut Outbox) -> io::Result<Sent> {
     check_len(sent).map(|bytes| Sent { bytes, short: bytes < outbox.offered() })
 }
 
+/// Whether the other end of a socket has closed it, or closed what it sends on.
+pub(crate) fn is_hung_up(fd: RawFd) -> bool {
+    let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one valid entry, which the call fills in; whatever the number stands for, it is only asked about.
+    let ready = unsafe { libc::poll(&mut entry, 1, 0) };
+    ready > 0 && entry.revents != 0
+}
+
 /// Accepts one connection without blocking on it.
 pub(crate) fn accept(listener: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the address is not asked for.

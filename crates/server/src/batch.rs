@@ -6,7 +6,7 @@ use crate::host::ServerHost;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use petrel_commands::spec::Flags;
-use petrel_commands::{Executor, Replies, Request, Session};
+use petrel_commands::{Command, Execution, Executor, Replies, Request, Session};
 use petrel_net::Output;
 use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,6 +51,8 @@ pub enum Stop {
     Paused,
     /// Others have waited long enough: go on in the next turn.
     Quota,
+    /// The last command has no reply yet: it waits for a key.
+    Waits,
 }
 
 /// What a worker executes commands with.
@@ -158,10 +160,13 @@ impl Batch<'_> {
             match end {
                 None => {}
                 Some(Parsed::Inline { consumed: len, args }) => {
-                    if let Some(stop) = self.execute_inline(conn, &args) {
+                    let stopped = self.execute_inline(conn, &args);
+                    if !matches!(stopped, Some(Stop::Paused | Stop::Quota)) {
+                        consumed += len;
+                    }
+                    if let Some(stop) = stopped {
                         break stop;
                     }
-                    consumed += len;
                 }
                 Some(Parsed::Error(error)) => {
                     self.writer(conn).error(&error.text());
@@ -198,7 +203,7 @@ impl Batch<'_> {
             if !request.args.is_empty()
                 && let Some(stop) = self.execute_one(conn, request)
             {
-                if matches!(stop, Stop::Close) {
+                if matches!(stop, Stop::Close | Stop::Waits) {
                     *consumed = end;
                 }
                 return Some(stop);
@@ -237,7 +242,11 @@ impl Batch<'_> {
             &mut self.scratch.shared,
             conn.session.protocol,
         );
-        self.exec.execute(request, &mut conn.session, self.host, &mut writer);
+        let execution = self.exec.execute(request, &mut conn.session, self.host, &mut writer);
+        self.executed += 1;
+        if execution == Execution::Waits {
+            return Some(Stop::Waits);
+        }
         if conn.session.replies != Replies::On {
             if conn.session.replies == Replies::Skip {
                 conn.session.replies = Replies::On;
@@ -245,7 +254,6 @@ impl Batch<'_> {
             self.output.bytes.truncate(before.0);
             self.scratch.shared.truncate(before.1);
         }
-        self.executed += 1;
         (conn.session.close || conn.closing).then_some(Stop::Close)
     }
 
@@ -256,9 +264,8 @@ impl Batch<'_> {
         };
         let Some(command) = request.command else { return false };
         let queues = conn.session.in_multi() && command.spec.meta.name != "exec";
-        let writes = command.spec.flags.contains(Flags::WRITE)
-            || command.spec.flags.contains(Flags::MAY_REPLICATE)
-            || command.spec.meta.name == "exec" && has_writes(&conn.session);
+        let writes =
+            may_write(command) || command.spec.meta.name == "exec" && has_writes(&conn.session);
         let exempt = matches!(command.spec.meta.group, petrel_commands::spec::Group::Connection)
             && command.spec.meta.name == "unpause";
         // What will be refused is refused at once.
@@ -277,6 +284,12 @@ impl Batch<'_> {
             self.output.splice_at(offset, value);
         }
     }
+}
+
+/// Whether a command is held back while writes are.
+pub fn may_write(command: Command) -> bool {
+    let flags = command.spec.flags;
+    flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
 }
 
 fn has_writes(session: &Session) -> bool {

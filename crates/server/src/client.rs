@@ -30,6 +30,8 @@ pub enum Flag {
     Paused = 1 << 8,
     /// To be closed once its output is written.
     Closing = 1 << 9,
+    /// Waits for a key.
+    Blocked = 1 << 10,
 }
 
 /// Bytes of an idle connection: what its worker and what the others know of it.

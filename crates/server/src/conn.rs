@@ -25,6 +25,8 @@ pub struct Conn {
     pub doomed: bool,
     /// In the worker's list of connections that go on by themselves.
     pub listed: bool,
+    /// It waits for the answer to its last command; nothing more is executed until then.
+    pub blocked: bool,
 }
 
 /// Bytes that could not be executed yet.
@@ -57,6 +59,7 @@ impl Conn {
             closing: false,
             doomed: false,
             listed: false,
+            blocked: false,
         }
     }
 

@@ -1,12 +1,17 @@
 //! The server as session commands see it: the connection in hand and what it belongs to.
 
-use crate::client::Client;
+use crate::batch::may_write;
+use crate::client::{Client, Flag};
 use crate::config::{Config, ConfigReader};
-use crate::server::Server;
-use petrel_commands::{Command, Ctx, Fail, Host, Outcome, Session};
+use crate::mailbox::Message;
+use crate::server::{Server, unix_ms};
+use petrel_commands::{
+    Answer, Blocked, Command, Ctx, Fail, Host, Outcome, Session, Standing, Ticket,
+};
 use petrel_keyspace::Cleared;
-use petrel_net::Endpoint;
+use petrel_net::{Endpoint, Slot, is_hung_up};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,6 +23,10 @@ pub struct ServerHost {
     pub config: ConfigReader,
     /// The connection whose command is being executed.
     pub client: Arc<Client>,
+    /// Answers for connections of this worker that have waited: slot and number of each.
+    pub answers: VecDeque<(Slot, u64, Answer)>,
+    /// The worker's number.
+    worker: u16,
     reconfigured: bool,
 }
 
@@ -33,7 +42,9 @@ impl ServerHost {
     /// The host of a worker that serves nobody yet.
     pub fn new(server: Arc<Server>, client: Arc<Client>) -> Self {
         let config = server.config.reader();
-        ServerHost { server, config, client, reconfigured: false }
+        let worker = client.worker;
+        let answers = VecDeque::new();
+        ServerHost { server, config, client, answers, worker, reconfigured: false }
     }
 
     /// Goes by the new values at once, amid a batch; other workers do from their next turn on.
@@ -89,6 +100,11 @@ pub fn socket_path(config: &Config) -> String {
     config.unixsocket.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
 }
 
+/// The connection that a command waits for.
+fn client_of(blocked: &Blocked) -> &Client {
+    blocked.ticket().downcast_ref().expect("this host alone makes tickets, of its clients")
+}
+
 impl Host for ServerHost {
     fn as_any(&mut self) -> &mut dyn Any {
         self
@@ -125,5 +141,47 @@ impl Host for ServerHost {
 
     fn discard(&mut self, cleared: Cleared) {
         self.server.reap(cleared);
+    }
+
+    fn ticket(&mut self) -> Option<Ticket> {
+        Some(self.client.clone())
+    }
+
+    fn wait(&mut self, blocked: &Arc<Blocked>) {
+        self.client.set(Flag::Blocked, true);
+        self.server.workers[usize::from(self.worker)].blocked.add(self.client.id, blocked.clone());
+    }
+
+    fn standing(&mut self, blocked: &Blocked) -> Standing {
+        let client = client_of(blocked);
+        if client.has(Flag::Killed) || is_hung_up(client.fd) {
+            return Standing::Gone;
+        }
+        let pause = &self.server.pause;
+        let paused = if pause.until_ms() == 0 { None } else { pause.active(unix_ms()) };
+        match paused {
+            Some(writes_only) if !writes_only || may_write(blocked.command()) => {
+                Standing::Postponed
+            }
+            _ => Standing::Here,
+        }
+    }
+
+    fn act_for(&mut self, client: Ticket) -> Ticket {
+        match client.downcast::<Client>() {
+            Ok(client) => std::mem::replace::<Arc<Client>>(&mut self.client, client),
+            Err(other) => other,
+        }
+    }
+
+    fn answer(&mut self, blocked: &Blocked, answer: Answer) {
+        let client = client_of(blocked);
+        client.set(Flag::Blocked, false);
+        let (slot, id) = (client.slot, client.id);
+        if client.worker == self.worker {
+            self.answers.push_back((slot, id, answer));
+        } else {
+            self.server.tell(usize::from(client.worker), Message::Answer { slot, id, answer });
+        }
     }
 }

@@ -13,10 +13,11 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn received(&mut self, slot: Slot, chunk: Chunk) {
         let Some(mut conn) = self.take(slot) else { return };
         self.count_received(&conn, chunk.len());
-        if conn.closing || conn.listed {
+        if conn.closing || conn.listed || conn.blocked {
             // Commands that were sent before these wait for their turn.
-            if conn.listed {
+            if !conn.closing {
                 conn.keep(self.driver.data(chunk), None);
+                self.limit_ahead(&conn);
             }
             return self.put(conn);
         }
@@ -102,8 +103,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Executes input that the connection owns; a large value keeps the buffer it was received into.
-    fn execute_owned(&mut self, conn: &mut Conn, input: Input, output: &mut Output) -> Progress {
+    /// Executes input that the connection owns, if there is any; a large value keeps the buffer it was received into.
+    pub(crate) fn execute_owned(
+        &mut self,
+        conn: &mut Conn,
+        input: Input,
+        output: &mut Output,
+    ) -> Progress {
         let Input { bytes, resume, .. } = input;
         if bytes.len() < READ_INTO_MIN {
             let progress = self.engine.run(conn, &bytes, resume, None, output);
@@ -138,6 +144,12 @@ fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
         Stop::Close => {
             conn.closing = true;
             conn.client.set(Flag::Closing, true);
+        }
+        Stop::Waits => {
+            conn.blocked = true;
+            if !rest.is_empty() {
+                conn.keep(rest, None);
+            }
         }
         _ if rest.is_empty() => {}
         Stop::Incomplete { needed, resume } => conn.keep(rest, Some((needed, resume))),

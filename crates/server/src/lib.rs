@@ -1,6 +1,7 @@
 //! Petrel's server: workers, connections, configuration, and the commands that need them.
 
 pub mod batch;
+mod blocked;
 pub mod client;
 pub mod commands;
 pub mod config;

@@ -1,6 +1,7 @@
 //! Messages between workers: one mailbox each, emptied once per turn.
 
 use parking_lot::Mutex;
+use petrel_commands::Answer;
 use petrel_net::{ListenerId, Slot, Waker};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
@@ -21,6 +22,15 @@ pub enum Message {
     Kill {
         /// Its slot.
         slot: Slot,
+    },
+    /// Answer this connection, which waits for a key.
+    Answer {
+        /// Its slot.
+        slot: Slot,
+        /// Its number.
+        id: u64,
+        /// The reply.
+        answer: Answer,
     },
     /// `CLIENT PAUSE` has ended: go on with the connections that it held back.
     Unpause,

@@ -1,12 +1,13 @@
 //! The server as all its workers share it.
 
+use crate::blocked::BlockedClients;
 use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::mailbox::{Mailbox, Message};
 use crate::process::Process;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
-use petrel_commands::{FAMILIES, Registry, Shared};
+use petrel_commands::{Blocked, FAMILIES, Registry, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -62,6 +63,8 @@ pub struct WorkerLink {
     pub clients: Clients,
     /// How many connections it has, those on their way to it included: new ones go to the worker that has fewest.
     pub load: AtomicUsize,
+    /// Those that wait for a key.
+    pub blocked: BlockedClients,
     /// Its traffic.
     pub traffic: Traffic,
     mailbox: OnceLock<Mailbox>,
@@ -242,6 +245,11 @@ impl Server {
     /// The connection of this number.
     pub fn client(&self, id: u64) -> Option<Arc<Client>> {
         self.workers.iter().find_map(|worker| worker.clients.find(id))
+    }
+
+    /// The command of a connection that waits for a key.
+    pub fn blocked(&self, id: u64) -> Option<Arc<Blocked>> {
+        self.workers.iter().find_map(|worker| worker.blocked.find(id))
     }
 
     /// Connections, those on their way to a worker included.

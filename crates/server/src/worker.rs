@@ -10,7 +10,7 @@ use crate::conn::Conn;
 use crate::host::ServerHost;
 use crate::mailbox::{Mailbox, Message};
 use crate::server::Server;
-use crate::timers::Timers;
+use crate::timers::{Deadlines, Timers};
 use crate::traffic::{self, Traffic};
 use petrel_commands::{Executor, Session};
 use petrel_keyspace::Pace;
@@ -46,7 +46,7 @@ pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 pub struct Worker<D: Driver> {
     pub(crate) driver: D,
     pub(crate) engine: Engine,
-    index: usize,
+    pub(crate) index: usize,
     conns: Vec<Option<Box<Conn>>>,
     /// Connections with input that was not executed because their turn was over.
     ready: Vec<Slot>,
@@ -55,6 +55,7 @@ pub struct Worker<D: Driver> {
     /// Connections whose output may have been too much for one write.
     unsettled: Vec<Slot>,
     timers: Timers,
+    pub(crate) deadlines: Deadlines,
     upkeep_at: i64,
     /// The last round of upkeep left much to do.
     upkeep_busy: bool,
@@ -77,6 +78,7 @@ impl<D: Driver> Worker<D> {
             paused: Vec::new(),
             unsettled: Vec::new(),
             timers: Timers::default(),
+            deadlines: Deadlines::default(),
             upkeep_at: 0,
             upkeep_busy: false,
             supervision_at: 0,
@@ -120,18 +122,19 @@ impl<D: Driver> Worker<D> {
             if self.engine.exec.ks.now_ms() >= self.upkeep_at {
                 self.upkeep();
             }
+            self.attend();
         }
         self.shut_down();
         Ok(())
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || self.engine.exec.has_ready() {
             return Some(Duration::ZERO);
         }
         let now = self.engine.exec.ks.now_ms();
-        let mut next = self.upkeep_at;
-        if !self.paused.is_empty() {
+        let mut next = self.upkeep_at.min(self.deadlines.next_ms().unwrap_or(i64::MAX));
+        if !self.paused.is_empty() || self.engine.exec.has_postponed() {
             next = next.min(self.engine.host.server.pause.until_ms());
         }
         Some(Duration::from_millis((next - now).clamp(0, 1000) as u64))
@@ -157,7 +160,7 @@ impl<D: Driver> Worker<D> {
         traffic::add(&self.traffic().reads, 1);
     }
 
-    fn traffic(&self) -> &Traffic {
+    pub(crate) fn traffic(&self) -> &Traffic {
         &self.engine.host.server.workers[self.index].traffic
     }
 
@@ -168,7 +171,9 @@ impl<D: Driver> Worker<D> {
         let input = conn.input_held() as u64;
         let output = u64::from(client.output_bytes.load(Relaxed));
         let queued = u64::from(client.queued_bytes.load(Relaxed));
-        let (before, now) = (u64::from(client.buffered.load(Relaxed)), input + output + queued);
+        let waiting = if conn.blocked { self.waiting_bytes(conn) } else { 0 };
+        let now = input + output + queued + waiting;
+        let before = u64::from(client.buffered.load(Relaxed));
         let now = now.min(u64::from(u32::MAX));
         if before == now {
             return;
@@ -202,6 +207,7 @@ impl<D: Driver> Worker<D> {
             Stop::Close => self.driver.close(slot, Close::AfterFlush),
             Stop::Quota => self.list(&mut conn, false),
             Stop::Paused => self.list(&mut conn, true),
+            Stop::Waits => self.begin_wait(&conn),
             Stop::Incomplete { needed, .. } => self.read_on(&mut conn, needed),
         }
         self.check_output(&mut conn);
@@ -212,7 +218,7 @@ impl<D: Driver> Worker<D> {
     fn settle(&mut self, mut conn: Box<Conn>) {
         if conn.doomed {
             self.driver.close(conn.slot, Close::Now);
-            conn.release(&mut self.engine.exec);
+            self.release(&mut conn);
             return self.discard(&conn);
         }
         self.put(conn);
@@ -334,7 +340,7 @@ impl<D: Driver> Worker<D> {
     /// The connection is gone, or is to be.
     fn forget(&mut self, slot: Slot) {
         if let Some(mut conn) = self.take(slot) {
-            conn.release(&mut self.engine.exec);
+            self.release(&mut conn);
             self.driver.close(slot, Close::Now);
             self.discard(&conn);
         }
@@ -407,6 +413,9 @@ impl<D: Driver> Worker<D> {
                 self.kill(slot);
                 self.engine.exec.end();
             }
+            Message::Answer { slot, id, answer } => {
+                self.engine.host.answers.push_back((slot, id, answer));
+            }
             Message::Unpause | Message::Stop => {}
         }
     }
@@ -461,9 +470,11 @@ impl<D: Driver> Worker<D> {
         let timeout = self.engine.host.config.timeout;
         let idle = self.seconds().saturating_sub(conn.client.active_at.load(Relaxed));
         // Both times are rounded down to seconds, so one more has to pass.
-        conn.doomed |= timeout > 0 && idle > timeout;
+        conn.doomed |= timeout > 0 && idle > timeout && !conn.blocked;
         if timeout > 0 && !conn.doomed {
-            self.timers.set(now + i64::from(timeout - idle + 1) * 1000, slot);
+            // Whoever waits for a key is not idle; its time begins with the answer.
+            let left = timeout.saturating_sub(idle) + 1;
+            self.timers.set(now + i64::from(left) * 1000, slot);
         }
         self.settle(conn);
     }
@@ -503,7 +514,7 @@ impl<D: Driver> Worker<D> {
         let _ = self.driver.poll(Some(Duration::ZERO), &mut events);
     }
 
-    fn conn(&self, slot: Slot) -> Option<&Conn> {
+    pub(crate) fn conn(&self, slot: Slot) -> Option<&Conn> {
         self.conns.get(slot.index())?.as_deref().filter(|conn| conn.slot == slot)
     }
 

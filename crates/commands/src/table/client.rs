@@ -312,7 +312,7 @@ pub const TRACKINGINFO: Meta = Meta {
 
 /// `CLIENT UNBLOCK`.
 pub const UNBLOCK: Meta = Meta {
-    flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE),
+    flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE, TOUCHES_ARBITRARY_KEYS),
     stated_categories: bits!(Categories: CONNECTION),
     summary: "Releases a client from a blocking command.",
     complexity: "O(log N) where N is the number of connections",

@@ -9,7 +9,7 @@ use filter::{Filter, Verb};
 use petrel_commands::help::help;
 use petrel_commands::spec::Group;
 use petrel_commands::table::client as meta;
-use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, Replies};
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, Replies, WaitEnd};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `CLIENT`.
@@ -206,16 +206,23 @@ fn on_or_off(ctx: &Ctx<'_>) -> Result<bool, Fail> {
     }
 }
 
-/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`: no command blocks, so nobody is ever unblocked.
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
 fn unblock(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.args().len() > 4 {
         return Err(malformed(ctx));
     }
-    if ctx.args().len() > 3 && !ctx.is(3, "TIMEOUT") && !ctx.is(3, "ERROR") {
+    let end = if ctx.args().len() == 3 || ctx.is(3, "TIMEOUT") {
+        WaitEnd::Timeout
+    } else if ctx.is(3, "ERROR") {
+        WaitEnd::Error
+    } else {
         return Err(Fail::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
-    }
-    ctx.integer(2)?;
-    ctx.number(0)
+    };
+    let id = ctx.integer(2)?;
+    let server = ServerHost::of(ctx).server.clone();
+    let blocked = u64::try_from(id).ok().and_then(|id| server.blocked(id));
+    let ended = blocked.is_some_and(|blocked| ctx.exec.end_wait(&blocked, end, ctx.host));
+    ctx.number(ended.into())
 }
 
 /// The error of more arguments than a subcommand takes.

@@ -7,8 +7,7 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-const LETTERS: [(Flag, u8); 6] = [
-    (Flag::Paused, b'b'),
+const LETTERS: [(Flag, u8); 5] = [
     (Flag::Closing, b'c'),
     (Flag::Killed, b'A'),
     (Flag::Unix, b'U'),
@@ -16,7 +15,7 @@ const LETTERS: [(Flag, u8); 6] = [
     (Flag::NoTouch, b'T'),
 ];
 
-/// Every letter that a connection can have: [`LETTERS`], inside `MULTI`, and none of them.
+/// Every letter that a connection can have: [`LETTERS`], waiting, inside `MULTI`, and none of them.
 pub const KNOWN_FLAGS: &[u8] = b"bcAUeTxN";
 
 /// Appends the line of `client`. Connections own no buffer unless input or output waits, so the sizes of fixed
@@ -90,6 +89,9 @@ pub fn flags(client: &Client) -> Vec<u8> {
     let mut letters = Vec::new();
     if client.queued.load(Relaxed) >= 0 {
         letters.push(b'x');
+    }
+    if client.has(Flag::Blocked) || client.has(Flag::Paused) {
+        letters.push(b'b');
     }
     letters.extend(LETTERS.iter().filter(|(flag, _)| client.has(*flag)).map(|(_, letter)| letter));
     if letters.is_empty() {

@@ -72,12 +72,17 @@ pub fn clients(report: &mut Report<'_>) {
     report.field("client_recent_max_input_buffer", input.unwrap_or(0));
     let output = most(|traffic| traffic.output_peak.load(Relaxed));
     report.field("client_recent_max_output_buffer", output.unwrap_or(0));
-    report.field("blocked_clients", sum(|traffic| traffic.paused.load(Relaxed) as i64));
+    let paused = sum(|traffic| traffic.paused.load(Relaxed) as i64);
+    let blocked = server.commands.blocked_clients() as i64;
+    report.field("blocked_clients", paused + blocked);
     report.zeros(&["tracking_clients", "pubsub_clients"]);
     report.field("watching_clients", sum(|traffic| traffic.watchers.load(Relaxed)));
-    report.field("clients_in_timeout_table", 0);
+    let timed = server.workers.iter().map(|worker| worker.blocked.with_deadline());
+    report.field("clients_in_timeout_table", timed.sum::<usize>());
     report.field("total_watched_keys", sum(|traffic| traffic.watched.load(Relaxed)));
-    report.zeros(&["total_blocking_keys", "total_blocking_keys_on_nokey"]);
+    let keys = server.keyspace.waited_keys();
+    report.field("total_blocking_keys", keys.keys);
+    report.field("total_blocking_keys_on_nokey", keys.or_loss);
 }
 
 /// `# Threads`

@@ -1,0 +1,170 @@
+//! Connections that wait for a key: what their worker does for them. Who is served when is decided by the commands
+//! (`serving.rs` there), on the thread that changed the key; here the answer arrives, or the time is up.
+
+use crate::batch::{Progress, Stop};
+use crate::conn::Conn;
+use crate::worker::Worker;
+use parking_lot::Mutex;
+use petrel_commands::{Answer, Blocked, Replies, WaitEnd};
+use petrel_net::{Driver, Output, Slot};
+use petrel_resp::Resume;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes that a connection may send ahead while it waits; then it is not read from until it has its answer.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Room for so many connections is kept when none waits any more.
+const RETAINED_MAX: usize = 1024;
+
+/// The waiting commands of one worker's connections.
+#[derive(Default)]
+pub struct BlockedClients {
+    /// By the connection's number.
+    by_id: Mutex<HashMap<u64, Arc<Blocked>>>,
+}
+
+impl BlockedClients {
+    /// A connection begins to wait.
+    pub fn add(&self, id: u64, blocked: Arc<Blocked>) {
+        self.by_id.lock().insert(id, blocked);
+    }
+
+    /// The connection has its answer, or is gone.
+    pub fn remove(&self, id: u64) -> Option<Arc<Blocked>> {
+        let mut by_id = self.by_id.lock();
+        let removed = by_id.remove(&id);
+        if by_id.is_empty() && by_id.capacity() > RETAINED_MAX {
+            *by_id = HashMap::new();
+        }
+        removed
+    }
+
+    /// The waiting command of a connection.
+    pub fn find(&self, id: u64) -> Option<Arc<Blocked>> {
+        self.by_id.lock().get(&id).cloned()
+    }
+
+    /// How many of them will not wait for ever.
+    pub fn with_deadline(&self) -> usize {
+        self.by_id.lock().values().filter(|blocked| blocked.deadline().is_some()).count()
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// A command of the connection waits.
+    pub(crate) fn begin_wait(&mut self, conn: &Conn) {
+        let id = conn.client.id;
+        if let Some(at) = self.blocked().find(id).and_then(|blocked| blocked.deadline()) {
+            self.deadlines.add(at, id, conn.slot);
+        }
+        self.limit_ahead(conn);
+    }
+
+    /// Stops reading from a connection that sends much while it waits.
+    pub(crate) fn limit_ahead(&mut self, conn: &Conn) {
+        if conn.blocked && conn.input_len() > AHEAD_BYTES_MAX {
+            self.driver.pause_reading(conn.slot);
+        }
+    }
+
+    /// Bytes that a waiting command takes.
+    pub(crate) fn waiting_bytes(&self, conn: &Conn) -> u64 {
+        self.blocked().find(conn.client.id).map_or(0, |blocked| blocked.footprint() as u64)
+    }
+
+    /// What there is to do for connections that wait, at the end of a turn: those whose time is up, keys that upkeep or
+    /// the commands of this turn made ready, and the answers.
+    pub(crate) fn attend(&mut self) {
+        let now = self.engine.exec.ks.now_ms();
+        let exec = &self.engine.exec;
+        let resumes = exec.has_postponed() && self.engine.host.server.pause.active(now).is_none();
+        let is_due = self.deadlines.next_ms().is_some_and(|at| at <= now);
+        if !is_due && !resumes && !exec.has_ready() && self.engine.host.answers.is_empty() {
+            return;
+        }
+        self.engine.exec.begin();
+        while let Some(slot) = self.deadlines.due(now) {
+            self.time_is_up(slot);
+        }
+        if self.engine.exec.has_ready() {
+            self.engine.exec.serve_ready(&mut self.engine.host);
+        }
+        if resumes {
+            self.engine.exec.serve_postponed(&mut self.engine.host);
+        }
+        while let Some((slot, id, answer)) = self.engine.host.answers.pop_front() {
+            self.answered(slot, id, answer);
+        }
+        self.engine.exec.end();
+    }
+
+    fn time_is_up(&mut self, slot: Slot) {
+        let Some(id) = self.conn(slot).filter(|conn| conn.blocked).map(|conn| conn.client.id)
+        else {
+            return;
+        };
+        if let Some(blocked) = self.blocked().find(id) {
+            let engine = &mut self.engine;
+            engine.exec.end_wait(&blocked, WaitEnd::Timeout, &mut engine.host);
+        }
+    }
+
+    /// Sends a connection the answer that it waited for, and executes what it has sent since.
+    fn answered(&mut self, slot: Slot, id: u64, answer: Answer) {
+        let Some(mut conn) = self.take(slot) else { return };
+        if !conn.blocked || conn.client.id != id {
+            return self.put(conn);
+        }
+        self.end_wait(&mut conn);
+        let mut output = self.driver.output();
+        if conn.session.replies == Replies::On {
+            fill(&mut output, answer);
+        } else if conn.session.replies == Replies::Skip {
+            conn.session.replies = Replies::On;
+        }
+        let progress = match conn.input.take() {
+            Some(input) => {
+                self.driver.resume_reading(slot);
+                self.execute_owned(&mut conn, *input, &mut output)
+            }
+            None => {
+                let stop = Stop::Incomplete { needed: 0, resume: Resume::default() };
+                Progress { consumed: 0, stop }
+            }
+        };
+        self.finish(conn, progress, output);
+    }
+
+    /// Ends what the connection holds in the keyspace. The executor is in a batch.
+    pub(crate) fn release(&mut self, conn: &mut Conn) {
+        if let Some(blocked) = self.end_wait(conn) {
+            // False if it has been answered: then there is nobody to take the answer.
+            self.engine.exec.give_up(&blocked);
+        }
+        conn.release(&mut self.engine.exec);
+    }
+
+    fn end_wait(&mut self, conn: &mut Conn) -> Option<Arc<Blocked>> {
+        if !std::mem::take(&mut conn.blocked) {
+            return None;
+        }
+        let id = conn.client.id;
+        let blocked = self.blocked().remove(id)?;
+        if let Some(at) = blocked.deadline() {
+            self.deadlines.remove(at, id);
+        }
+        Some(blocked)
+    }
+
+    fn blocked(&self) -> &BlockedClients {
+        &self.engine.host.server.workers[self.index].blocked
+    }
+}
+
+fn fill(output: &mut Output, answer: Answer) {
+    output.bytes.extend_from_slice(&answer.bytes);
+    for (offset, value) in answer.shared {
+        output.splice_at(offset, value);
+    }
+}
