@@ -211,6 +211,12 @@ impl Handle {
                 let _ = self.write_range(db, key, offset, bytes);
             }
             Effect::Store { value, expiry, .. } => self.store_copy(db, key, value, expiry),
+            Effect::ScorePut { member, score, .. } => {
+                let _ = self.sorted_set_change(db, key, member, score, |_| Some(score));
+            }
+            Effect::ScoreRemove { member, .. } => {
+                let _ = self.sorted_set_remove(db, key, member);
+            }
             Effect::Clear | Effect::Swap { .. } => {}
         }
     }

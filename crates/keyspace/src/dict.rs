@@ -66,6 +66,11 @@ impl Dict {
         }
     }
 
+    /// What hashes the elements' keys.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len

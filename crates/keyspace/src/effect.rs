@@ -60,6 +60,22 @@ pub enum Effect<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
+    /// A member of a sorted set has this score from now on; a missing key becomes a sorted set. Expiry is kept.
+    ScorePut {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+        /// Its score; never NaN.
+        score: f64,
+    },
+    /// A member of a sorted set is gone. With the last one goes the key, which is an effect of its own.
+    ScoreRemove {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+    },
     /// Every key of the database is gone.
     Clear,
     /// The database changed places with another.
@@ -78,7 +94,9 @@ impl<'a> Effect<'a> {
             | Effect::Remove { key, .. }
             | Effect::Expire { key, .. }
             | Effect::Add { key, .. }
-            | Effect::Write { key, .. } => Some(key),
+            | Effect::Write { key, .. }
+            | Effect::ScorePut { key, .. }
+            | Effect::ScoreRemove { key, .. } => Some(key),
             Effect::Clear | Effect::Swap { .. } => None,
         }
     }

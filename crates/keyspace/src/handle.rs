@@ -52,6 +52,8 @@ pub struct Handle {
     pub(crate) sweep_place: Option<SweepPlace>,
     /// Keys that changed while somebody waits for them; each at most once.
     pub(crate) ready: VecDeque<ReadyKey>,
+    /// Bytes that a mutator puts together; empty between calls, but for its capacity.
+    pub(crate) scratch: Vec<u8>,
     pass: Pass,
     held: Held,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
@@ -96,6 +98,7 @@ impl Handle {
             roster: RosterView::default(),
             evictor: Evictor::new(Arc::as_ptr(&counters) as usize as u64),
             sweep_place: None,
+            scratch: Vec::new(),
             ready: VecDeque::new(),
             held: Held::Nothing,
             held_many: Vec::new(),

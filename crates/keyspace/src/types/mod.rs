@@ -10,9 +10,9 @@
 
 pub mod intset;
 pub mod list;
-#[allow(dead_code)]
 pub(crate) mod rank_tree;
 pub(crate) mod set;
+pub mod sorted_set;
 pub mod stream;
 
 use crate::access::View;
@@ -22,6 +22,7 @@ use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::table::Position;
 use set::Set;
+use sorted_set::SortedSet;
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -127,6 +128,8 @@ impl Form {
 pub(crate) enum Large {
     /// A set.
     Set(Set),
+    /// A sorted set.
+    SortedSet(SortedSet),
 }
 
 impl Large {
@@ -134,6 +137,7 @@ impl Large {
     pub fn form(&self) -> Form {
         match self {
             Large::Set(_) => Form::Set,
+            Large::SortedSet(_) => Form::SortedSet,
         }
     }
 
@@ -141,6 +145,7 @@ impl Large {
     pub fn encoding(&self) -> &'static str {
         match self {
             Large::Set(set) => set.encoding(),
+            Large::SortedSet(set) => set.encoding(),
         }
     }
 
@@ -148,6 +153,7 @@ impl Large {
     pub fn len(&self) -> usize {
         match self {
             Large::Set(set) => set.len(),
+            Large::SortedSet(set) => set.len(),
         }
     }
 
@@ -156,6 +162,7 @@ impl Large {
         size_of::<Large>()
             + match self {
                 Large::Set(set) => set.footprint(),
+                Large::SortedSet(set) => set.footprint(),
             }
     }
 
@@ -163,6 +170,7 @@ impl Large {
     pub fn duplicate(&self, cache: &mut Cache) -> Box<Self> {
         Box::new(match self {
             Large::Set(set) => Large::Set(set.duplicate(cache)),
+            Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
         })
     }
 
@@ -170,6 +178,7 @@ impl Large {
     pub fn release(self, cache: &mut Cache) {
         match self {
             Large::Set(set) => set.release(cache),
+            Large::SortedSet(set) => set.release(cache),
         }
     }
 }

@@ -67,11 +67,6 @@ impl<T: Scored> RankTree<T> {
         RankTree { root: level.pop().map(|child| child.node), len: items.len(), bytes }
     }
 
-    /// Number of items.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
     /// Bytes of all nodes, rounded as the heap rounds.
     pub fn footprint(&self) -> usize {
         self.bytes
@@ -212,6 +207,7 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
+    #[allow(dead_code)]
     /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns the rank behind the
     /// leaf, at which to go on.
     pub fn relocate(

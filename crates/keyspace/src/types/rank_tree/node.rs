@@ -111,11 +111,13 @@ impl<T> Node<T> {
         if self.is_inner() { size_of::<Inner<T>>() } else { size_of::<Leaf<T>>() }
     }
 
+    #[allow(dead_code)]
     /// Address of the node's block.
     pub fn address(&self) -> usize {
         self.block().addr().get()
     }
 
+    #[allow(dead_code)]
     /// Moves the node to a fresh block.
     pub fn relocate(&mut self, cache: &mut Cache) {
         let size = self.size();

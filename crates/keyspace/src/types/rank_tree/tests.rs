@@ -96,7 +96,7 @@ fn random_insertions_leave_little_room() {
             tree.check();
         }
     }
-    assert_eq!((tree.len(), tree.footprint()), (0, 0));
+    assert_eq!((tree.len, tree.footprint()), (0, 0));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn nodes_are_moved_on_demand() {
     let items: Vec<Item> = (0..10_000).map(|n| Item::new(n, 0)).collect();
     let mut tree = RankTree::from_sorted(&items, &mut cache);
     let (mut rank, mut calls) = (0, 0);
-    while rank < tree.len() {
+    while rank < tree.len {
         rank = tree.relocate(rank, |_| true, &mut cache);
         calls += 1;
     }

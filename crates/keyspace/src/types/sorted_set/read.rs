@@ -1,0 +1,167 @@
+//! Reading sorted sets, small or large.
+
+use super::SortedSet;
+use super::pairs::{self, Pairs};
+use crate::access::View;
+use crate::bucket::Item as _;
+use crate::element::Element;
+use crate::packed::Item;
+use crate::types::{Large, Type, WrongType};
+use std::ops::Range;
+
+/// A sorted set where it lies, for as long as nothing is changed.
+#[derive(Clone, Copy)]
+pub enum SortedSetRef<'a> {
+    /// Pairs in the entry.
+    Packed(&'a [u8]),
+    /// An allocation of its own.
+    Large(LargeRef<'a>),
+}
+
+/// A sorted set of many members.
+#[derive(Clone, Copy)]
+pub struct LargeRef<'a>(&'a SortedSet);
+
+impl<'a> View<'a> {
+    /// The sorted set.
+    #[inline]
+    pub fn sorted_set(&self) -> Result<SortedSetRef<'a>, WrongType> {
+        let entry = self.entry();
+        if entry.type_of() != Type::SortedSet {
+            return Err(WrongType);
+        }
+        match (entry.packed(), entry.large()) {
+            (Some(pairs), _) => Ok(SortedSetRef::Packed(pairs)),
+            (_, Some(Large::SortedSet(set))) => Ok(SortedSetRef::Large(LargeRef(set))),
+            _ => Err(WrongType),
+        }
+    }
+}
+
+impl<'a> SortedSetRef<'a> {
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        match self {
+            SortedSetRef::Packed(pairs) => crate::packed::count(pairs) / 2,
+            SortedSetRef::Large(LargeRef(set)) => set.len(),
+        }
+    }
+
+    /// Never true of one that is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The score of a member.
+    #[inline]
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        match self {
+            SortedSetRef::Packed(pairs) => {
+                let (_, pair) = pairs::find(pairs, &Item::from_text(member).parts())?;
+                Some(pair.score)
+            }
+            SortedSetRef::Large(LargeRef(set)) => Some(set.members.get(member)?.score()),
+        }
+    }
+
+    /// Number of members before a member, and its score.
+    pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
+        match self {
+            SortedSetRef::Packed(pairs) => {
+                let (rank, pair) = pairs::find(pairs, &Item::from_text(member).parts())?;
+                Some((rank, pair.score))
+            }
+            SortedSetRef::Large(LargeRef(set)) => {
+                let element = set.members.get(member)?;
+                Some((set.rank_of(element), element.score()))
+            }
+        }
+    }
+
+    /// Number of members of whose scores `before` is true: it is for those up to some score, and false beyond.
+    #[inline]
+    pub fn count_scores(&self, before: impl Fn(f64) -> bool) -> usize {
+        match self {
+            SortedSetRef::Packed(pairs) => {
+                Pairs::new(pairs).take_while(|pair| before(pair.score)).count()
+            }
+            SortedSetRef::Large(LargeRef(set)) => set.order.rank(|score, _| before(score)),
+        }
+    }
+
+    /// Number of members of which `before` is true: it is for those up to some member, and false beyond.
+    pub fn count_members(&self, before: impl Fn(&[u8]) -> bool) -> usize {
+        match self {
+            SortedSetRef::Packed(pairs) => Pairs::new(pairs)
+                .take_while(|pair| before(pair.member.bytes(&mut itoa::Buffer::new())))
+                .count(),
+            SortedSetRef::Large(LargeRef(set)) => {
+                set.order.rank(|_, element| before(element.key()))
+            }
+        }
+    }
+
+    /// The member of a rank, and its score.
+    pub fn get(&self, rank: usize) -> Option<(Item<'a>, f64)> {
+        match self {
+            SortedSetRef::Packed(pairs) => {
+                let mut pairs = Pairs::new(pairs);
+                pairs.skip_pairs(rank);
+                pairs.next().map(|pair| (pair.member, pair.score))
+            }
+            SortedSetRef::Large(LargeRef(set)) => set.order.get(rank).map(read),
+        }
+    }
+
+    /// Hands the members of a range of ranks to `each`, in order.
+    #[inline]
+    pub fn each(&self, ranks: Range<usize>, mut each: impl FnMut(Item<'a>, f64)) {
+        match self {
+            SortedSetRef::Packed(pairs) => {
+                let mut pairs = Pairs::new(pairs);
+                pairs.skip_pairs(ranks.start);
+                pairs.take(ranks.len()).for_each(|pair| each(pair.member, pair.score));
+            }
+            SortedSetRef::Large(LargeRef(set)) => {
+                set.order.range(ranks).map(read).for_each(|(member, score)| each(member, score));
+            }
+        }
+    }
+
+    /// The same from the last of them to the first.
+    pub fn each_back(&self, ranks: Range<usize>, mut each: impl FnMut(Item<'a>, f64)) {
+        match self {
+            SortedSetRef::Packed(pairs) => {
+                let mut pairs = Pairs::new(pairs);
+                pairs.skip_pairs(ranks.start);
+                // Packed items are walked forwards only.
+                let found: Vec<_> =
+                    pairs.take(ranks.len()).map(|pair| (pair.member, pair.score)).collect();
+                found.into_iter().rev().for_each(|(member, score)| each(member, score));
+            }
+            SortedSetRef::Large(LargeRef(set)) => {
+                let back = set.order.range(ranks).rev();
+                back.map(read).for_each(|(member, score)| each(member, score));
+            }
+        }
+    }
+
+    /// Hands the members from the cursor on to `each`, about `count` of them, in no order; returns where to go on, 0 at
+    /// the end. A small set is handed out whole.
+    pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Item<'a>, f64)) -> u64 {
+        match self {
+            SortedSetRef::Packed(_) => {
+                self.each(0..usize::MAX, each);
+                0
+            }
+            SortedSetRef::Large(LargeRef(set)) => set.members.scan(cursor, count, |element| {
+                let (member, score) = read(element);
+                each(member, score);
+            }),
+        }
+    }
+}
+
+fn read<'a>(element: Element) -> (Item<'a>, f64) {
+    (Item::Text(element.key()), element.score())
+}
