@@ -23,6 +23,7 @@ mod generic;
 mod geo;
 pub mod glob;
 pub mod help;
+mod hyperloglog;
 pub mod key_spec;
 pub mod keys;
 pub mod latency;
@@ -62,6 +63,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     lcs::COMMANDS,
     counters::COMMANDS,
     bitmaps::COMMANDS,
+    hyperloglog::COMMANDS,
     generic::COMMANDS,
     expire::COMMANDS,
     walk::COMMANDS,

@@ -8,6 +8,7 @@ pub mod connection;
 pub mod generic;
 pub mod geo;
 pub mod hashes;
+pub mod hyperloglog;
 pub mod latency;
 pub mod lists;
 pub mod memory;

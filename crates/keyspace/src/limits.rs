@@ -54,4 +54,6 @@ limits! {
     stream_node_max_bytes, set_stream_node_max_bytes = 4096;
     /// `stream-node-max-entries`: entries of a stream's node, 0 for no limit.
     stream_node_max_entries, set_stream_node_max_entries = 100;
+    /// `hll-sparse-max-bytes`: bytes of a string up to which a HyperLogLog is held sparsely.
+    hll_sparse_max_bytes, set_hll_sparse_max_bytes = 3000;
 }

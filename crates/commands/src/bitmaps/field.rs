@@ -50,10 +50,7 @@ struct Operation {
 pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     let checked = check(ctx)?;
     let (key, db) = (ctx.key(1), ctx.db());
-    let Some(len) = checked.written_bytes else {
-        ctx.exec.ks.read(db, key);
-        return run(ctx, checked.count);
-    };
+    let Some(len) = checked.written_bytes else { return get(ctx, checked.count) };
     // The string has its full length before the first operation, whatever comes of them.
     let view = ctx.exec.ks.look(db, key);
     let is_raw = view.is_some_and(|view| view.encoding() == RAW);
@@ -73,9 +70,16 @@ pub(super) fn bitfield_ro(ctx: &mut Ctx<'_>) -> Outcome {
     if checked.written_bytes.is_some() {
         return Err(Fail::fixed("ERR BITFIELD_RO only supports the GET subcommand"));
     }
+    get(ctx, checked.count)
+}
+
+/// Executes operations that only read.
+fn get(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     let key = ctx.key(1);
-    ctx.exec.ks.read(ctx.session.db, key);
-    run(ctx, checked.count)
+    if let Some(view) = ctx.exec.ks.read(ctx.session.db, key) {
+        view.string()?;
+    }
+    run(ctx, count)
 }
 
 /// What is known of all operations before the first is executed.
@@ -142,7 +146,7 @@ fn next(ctx: &Ctx<'_>, at: &mut usize, overflow: &mut Overflow) -> Result<Option
     Ok(Some(Operation { field, action, overflow: *overflow }))
 }
 
-/// Executes the operations, which have been checked, and replies.
+/// Executes the operations, which have been checked like the type of the value, and replies.
 fn run(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     ctx.reply.array(count);
     let (key, db) = (ctx.key(1), ctx.db());

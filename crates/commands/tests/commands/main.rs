@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
-//! | `strings`, `bitmaps`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `strings`, `bitmaps`, `hyperloglog`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
 //! | `random` | draws calls of commands from a seed |
@@ -12,6 +12,7 @@
 mod anything;
 mod bitmaps;
 mod client;
+mod hyperloglog;
 mod keys;
 mod random;
 mod redis;
