@@ -122,6 +122,30 @@ impl Handle {
         known.then(|| self.clock.frequency(access))
     }
 
+    /// Makes a key one that was last used so many seconds ago, if the policy keeps the time; its stripe is held. True if
+    /// the key exists.
+    pub fn set_idle_seconds(&mut self, db: u16, key: Key<'_>, seconds: u64) -> bool {
+        let known = self.ks.policy().knows_idle_time();
+        let access = self.clock.idle_for(seconds);
+        self.set_access(db, key, known.then_some(access))
+    }
+
+    /// Sets the logarithmic counter of a key's uses, if the policy counts them; its stripe is held. True if the key
+    /// exists.
+    pub fn set_frequency(&mut self, db: u16, key: Key<'_>, frequency: u8) -> bool {
+        let known = self.ks.policy().is_lfu();
+        let access = self.clock.used_so_often(frequency);
+        self.set_access(db, key, known.then_some(access))
+    }
+
+    fn set_access(&mut self, db: u16, key: Key<'_>, access: Option<u32>) -> bool {
+        let Some((_, entry)) = self.find_alive(db, key) else { return false };
+        if let Some(access) = access {
+            entry.set_access(access);
+        }
+        true
+    }
+
     /// The access field of a new entry.
     #[inline]
     pub(crate) fn initial_access(&mut self, hash: KeyHash) -> u32 {

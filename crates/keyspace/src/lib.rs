@@ -17,6 +17,7 @@
 
 mod access;
 mod bucket;
+mod build;
 mod compact;
 mod counters;
 mod database;

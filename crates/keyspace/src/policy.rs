@@ -236,6 +236,17 @@ impl AccessClock {
         self.seconds.wrapping_sub(access) & ACCESS_MASK
     }
 
+    /// Field of an entry that was last used so many seconds ago, when the field holds a time. It wraps as the field
+    /// does.
+    pub fn idle_for(&self, seconds: u64) -> u32 {
+        self.seconds.wrapping_sub(seconds as u32) & ACCESS_MASK
+    }
+
+    /// Field of an entry with this frequency counter, when the field holds one.
+    pub fn used_so_often(&self, frequency: u8) -> u32 {
+        self.minutes << 8 | u32::from(frequency)
+    }
+
     /// The frequency counter as of now, when the field holds one.
     pub fn frequency(&self, access: u32) -> u8 {
         let counter = access & 0xff;
@@ -310,6 +321,15 @@ mod tests {
     fn idle_time_survives_the_wrap_of_the_field() {
         let before = clock(Policy::AllKeysLru, ((1 << 24) - 5) * 1000).initial();
         assert_eq!(clock(Policy::AllKeysLru, ((1 << 24) + 5) * 1000).idle_seconds(before), 10);
+    }
+
+    #[test]
+    fn use_can_be_stated() {
+        let lru = clock(Policy::AllKeysLru, 5000);
+        assert_eq!(lru.idle_seconds(lru.idle_for(1000)), 1000);
+        assert_eq!(lru.idle_seconds(lru.idle_for((1 << 24) + 7)), 7);
+        let lfu = clock(Policy::AllKeysLfu, 5000);
+        assert_eq!(lfu.frequency(lfu.used_so_often(200)), 200);
     }
 
     #[test]
