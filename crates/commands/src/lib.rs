@@ -14,6 +14,7 @@ mod command;
 mod counters;
 mod ctx;
 mod databases;
+mod dump;
 mod execute;
 mod expire;
 mod expiry;
@@ -65,6 +66,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     generic::COMMANDS,
+    dump::COMMANDS,
     expire::COMMANDS,
     walk::COMMANDS,
     databases::COMMANDS,

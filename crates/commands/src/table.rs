@@ -5,6 +5,7 @@ pub mod client;
 pub mod command;
 pub mod config;
 pub mod connection;
+pub mod dump;
 pub mod generic;
 pub mod geo;
 pub mod hashes;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
 //! | `strings`, `bitmaps`, `hyperloglog`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
 //! | `random` | draws calls of commands from a seed |
@@ -12,6 +13,7 @@
 mod anything;
 mod bitmaps;
 mod client;
+mod dump;
 mod hyperloglog;
 mod keys;
 mod random;

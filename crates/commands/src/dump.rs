@@ -1,0 +1,110 @@
+//! DUMP and RESTORE: values as bytes, in the form that Redis and Valkey share.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::dump as meta;
+use petrel_persistence::rdb::Error;
+use petrel_persistence::value;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new(&meta::DUMP, dump), CommandSpec::new(&meta::RESTORE, restore)];
+
+const BAD_FRAME: Fail = Fail::fixed("ERR DUMP payload version or checksum are wrong");
+const BAD_FORMAT: Fail = Fail::fixed("ERR Bad data format");
+const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
+
+/// `DUMP key`
+fn dump(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let payload = value::dump(view).map_err(|error| Fail::new(format!("ERR {error}")))?;
+    ctx.reply.shared(payload.into());
+    Ok(())
+}
+
+/// How a restored key was used, as far as the policy in force keeps it.
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    Unstated,
+    IdleSeconds(u64),
+    Frequency(u8),
+}
+
+struct RestoreOptions {
+    replace: bool,
+    absolute: bool,
+    used: Use,
+}
+
+/// `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
+fn restore(ctx: &mut Ctx<'_>) -> Outcome {
+    let options = restore_options(ctx)?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    if !options.replace && ctx.exec.ks.peek(db, key).is_some() {
+        return Err(BUSY_KEY);
+    }
+    let ttl = ctx.integer(2)?;
+    if ttl < 0 {
+        return Err(Fail::fixed("ERR Invalid TTL value, must be >= 0"));
+    }
+    let now = ctx.exec.ks.now_ms();
+    let expiry = match (ttl, options.absolute) {
+        (0, _) => None,
+        (ttl, true) => Some(ttl),
+        // Beyond the end of time it has passed, as in Redis, where it wraps.
+        (ttl, false) => Some(now.wrapping_add(ttl)),
+    };
+    let payload = ctx.arg(3);
+    value::restore(&mut ctx.exec.ks, db, key, expiry, payload).map_err(refusal)?;
+    match options.used {
+        Use::Unstated => {}
+        Use::IdleSeconds(seconds) => {
+            ctx.exec.ks.set_idle_seconds(db, key, seconds);
+        }
+        Use::Frequency(frequency) => {
+            ctx.exec.ks.set_frequency(db, key, frequency);
+        }
+    }
+    ctx.ok()
+}
+
+fn restore_options(ctx: &Ctx<'_>) -> Result<RestoreOptions, Fail> {
+    let mut options = RestoreOptions { replace: false, absolute: false, used: Use::Unstated };
+    let mut i = 4;
+    while i < ctx.args().len() {
+        let more = i + 1 < ctx.args().len();
+        if ctx.is(i, "REPLACE") {
+            options.replace = true;
+        } else if ctx.is(i, "ABSTTL") {
+            options.absolute = true;
+        } else if ctx.is(i, "IDLETIME") && more && !matches!(options.used, Use::Frequency(_)) {
+            i += 1;
+            let seconds = u64::try_from(ctx.integer(i)?)
+                .map_err(|_| Fail::fixed("ERR Invalid IDLETIME value, must be >= 0"))?;
+            options.used = Use::IdleSeconds(seconds);
+        } else if ctx.is(i, "FREQ") && more && !matches!(options.used, Use::IdleSeconds(_)) {
+            i += 1;
+            let frequency = u8::try_from(ctx.integer(i)?)
+                .map_err(|_| Fail::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255"))?;
+            options.used = Use::Frequency(frequency);
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+        i += 1;
+    }
+    Ok(options)
+}
+
+/// The error of a payload that cannot be restored.
+fn refusal(error: Error) -> Fail {
+    match error {
+        Error::Frame => BAD_FRAME,
+        Error::Truncated | Error::Malformed(_) | Error::Refused(_) => BAD_FORMAT,
+        Error::Unsupported(what) => Fail::new(format!("ERR Bad data format: {what}")),
+    }
+}

@@ -1,0 +1,135 @@
+//! DUMP and RESTORE: replies as Redis gives them. `peers` moves values to and from other servers.
+
+use crate::client::{Client, START_MS};
+use petrel_keyspace::Policy;
+use petrel_resp::Value;
+
+/// The string `a`.
+const GOOD: &str = r#""\x00\x01\x61\x09\x00\x6f\x0c\xbe\x57\xdb\xb0\x1e\x05""#;
+/// A list without elements.
+const EMPTY_LIST: &str = r#""\x01\x00\x09\x00\x8b\x0a\x74\x00\x38\x91\x20\xe7""#;
+/// A module's value.
+const MODULE: &str = r#""\x07\x00\x09\x00\x22\xf5\xdb\xc0\x84\x8a\x8c\xb0""#;
+/// The string `a`, of a version that is not known.
+const NEWER: &str = r#""\x00\x01\x61\x0f\x00\xa4\x7a\x8a\x97\x21\x9a\x80\x4c""#;
+
+/// Runs a script in which the payloads above are named.
+fn follow(client: &mut Client, script: &str) {
+    let names = [("GOOD", GOOD), ("EMPTY", EMPTY_LIST), ("MODULE", MODULE), ("NEWER", NEWER)];
+    let script = names
+        .iter()
+        .fold(script.to_owned(), |script, (name, payload)| script.replace(name, payload));
+    client.follow(&script);
+}
+
+#[test]
+fn refusals_in_order() {
+    follow(
+        &mut Client::new(),
+        r#"
+        SET k 1 => OK
+        RESTORE k 0 xx => BUSYKEY Target key name already exists.
+        RESTORE k x xx => BUSYKEY Target key name already exists.
+        RESTORE k -1 xx => BUSYKEY Target key name already exists.
+        RESTORE n x xx => ERR value is not an integer or out of range
+        RESTORE n -1 xx => ERR Invalid TTL value, must be >= 0
+        RESTORE n 0 xx => ERR DUMP payload version or checksum are wrong
+        RESTORE n 0 "" => ERR DUMP payload version or checksum are wrong
+        RESTORE n 0 NEWER => ERR DUMP payload version or checksum are wrong
+        RESTORE n 0 EMPTY => ERR Bad data format
+        RESTORE n 0 MODULE => ERR Bad data format: the value is of a module
+        RESTORE n 0 GOOD IDLETIME => ERR syntax error
+        RESTORE n 0 GOOD IDLETIME x => ERR value is not an integer or out of range
+        RESTORE n 0 GOOD IDLETIME -1 => ERR Invalid IDLETIME value, must be >= 0
+        RESTORE n 0 GOOD FREQ 256 => ERR Invalid FREQ value, must be >= 0 and <= 255
+        RESTORE n 0 GOOD FREQ -1 => ERR Invalid FREQ value, must be >= 0 and <= 255
+        RESTORE n 0 GOOD FREQ 5 IDLETIME 6 => ERR syntax error
+        RESTORE n 0 GOOD IDLETIME 6 FREQ 5 => ERR syntax error
+        RESTORE k 0 GOOD FOO => ERR syntax error
+        RESTORE k -1 GOOD IDLETIME -1 => ERR Invalid IDLETIME value, must be >= 0
+        RESTORE k 0 xx REPLACE => ERR DUMP payload version or checksum are wrong
+        RESTORE k 0 EMPTY REPLACE => ERR Bad data format
+        GET k => "1"
+        EXISTS n => 0
+        DUMP n => nil
+        "#,
+    );
+}
+
+#[test]
+fn expiry_of_what_is_restored() {
+    let mut client = Client::new();
+    follow(
+        &mut client,
+        r#"
+        RESTORE a 1000 GOOD => OK
+        PTTL a => 1000
+        RESTORE a 0 GOOD REPLACE => OK
+        PTTL a => -1
+        SET k 1 => OK
+        RESTORE k 1 GOOD REPLACE ABSTTL => OK
+        EXISTS k => 0
+        RESTORE k 9223372036854775807 GOOD => OK
+        EXISTS k => 0
+        RESTORE k 9223372036854775807 GOOD ABSTTL => OK
+        PEXPIRETIME k => 9223372036854775807
+        "#,
+    );
+    let soon = START_MS + 5;
+    follow(&mut client, &format!("RESTORE b {soon} GOOD absttl replace => OK\nPTTL b => 5"));
+    client.wait(5);
+    follow(&mut client, "RESTORE b 0 GOOD => OK\nPTTL b => -1");
+}
+
+#[test]
+fn use_of_what_is_restored() {
+    let mut client = Client::new();
+    follow(
+        &mut client,
+        r#"
+        RESTORE a 0 GOOD IDLETIME 5 IDLETIME 1000 => OK
+        OBJECT IDLETIME a => 1000
+        RESTORE a 0 GOOD REPLACE FREQ 7 => OK
+        OBJECT IDLETIME a => 0
+        "#,
+    );
+    client.exec.ks.keyspace().set_memory_limit(0, Policy::AllKeysLfu);
+    client.wait(1);
+    follow(
+        &mut client,
+        r#"
+        RESTORE a 0 GOOD REPLACE FREQ 200 => OK
+        OBJECT FREQ a => 200
+        RESTORE a 0 GOOD REPLACE IDLETIME 200 => OK
+        OBJECT FREQ a => 5
+        "#,
+    );
+}
+
+#[test]
+fn strings_round_trip() {
+    let mut client = Client::new();
+    let long = b"some text ".repeat(10_000);
+    let texts: [&[u8]; 8] =
+        [b"", b"hello", b"0", b"-129", b"70000", b"9223372036854775807", &[b'a'; 100], &long];
+    for text in texts {
+        client.call(&[b"SET", b"from", text]);
+        let Value::Bulk(payload) = client.call(&[b"DUMP", b"from"]) else { panic!("no payload") };
+        client.call(&[b"RESTORE", b"to", b"0", &payload, b"REPLACE"]);
+        assert_eq!(client.call(&[b"GET", b"to"]), Value::Bulk(text.to_vec().into()));
+    }
+    client.follow("SET a a => OK");
+    let expected = b"\0\x01a\x09\0\x6f\x0c\xbe\x57\xdb\xb0\x1e\x05";
+    assert_eq!(client.call(&[b"DUMP", b"a"]), Value::Bulk(expected.to_vec().into()));
+}
+
+#[test]
+fn a_watched_key_is_changed_by_restoring_it() {
+    let mut client = Client::new();
+    let mut other = client.another();
+    client.follow("SET a 1 => OK\nWATCH a => OK");
+    follow(&mut other, "RESTORE a 0 EMPTY REPLACE => ERR Bad data format");
+    client.follow("MULTI => OK\nGET a => QUEUED\nEXEC => [\"1\"]\nWATCH a => OK");
+    follow(&mut other, "RESTORE a 0 GOOD REPLACE => OK");
+    client.follow("MULTI => OK\nGET a => QUEUED\nEXEC => nil-array");
+}
