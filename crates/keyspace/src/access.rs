@@ -217,6 +217,12 @@ impl Handle {
             Effect::ScoreRemove { member, .. } => {
                 let _ = self.sorted_set_remove(db, key, member);
             }
+            Effect::MemberAdd { member, .. } => {
+                let _ = self.set_add(db, key, &[member]);
+            }
+            Effect::MemberRemove { member, .. } => {
+                let _ = self.set_remove(db, key, &[member]);
+            }
             Effect::Clear | Effect::Swap { .. } => {}
         }
     }

@@ -76,6 +76,20 @@ pub enum Effect<'a> {
         /// The member.
         member: &'a [u8],
     },
+    /// A set has a member that it did not have. A missing key counts as an empty set.
+    MemberAdd {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+    },
+    /// A set has lost a member.
+    MemberRemove {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+    },
     /// Every key of the database is gone.
     Clear,
     /// The database changed places with another.
@@ -96,7 +110,9 @@ impl<'a> Effect<'a> {
             | Effect::Add { key, .. }
             | Effect::Write { key, .. }
             | Effect::ScorePut { key, .. }
-            | Effect::ScoreRemove { key, .. } => Some(key),
+            | Effect::ScoreRemove { key, .. }
+            | Effect::MemberAdd { key, .. }
+            | Effect::MemberRemove { key, .. } => Some(key),
             Effect::Clear | Effect::Swap { .. } => None,
         }
     }

@@ -62,6 +62,14 @@ impl<'a> IntSet<'a> {
         bytes
     }
 
+    /// The bytes of a set with one member, and how many of them count.
+    pub(crate) fn pack_one(member: i64) -> ([u8; 9], usize) {
+        let width = width_of(member);
+        let mut bytes = [width as u8; 9];
+        bytes[1..].copy_from_slice(&member.to_le_bytes());
+        (bytes, 1 + width)
+    }
+
     /// Number of members.
     #[inline]
     pub fn len(&self) -> usize {

@@ -1,0 +1,324 @@
+//! Mutators of sets.
+
+use super::{Encoding, Limits, Set, SetRef, WALKED_MAX};
+use crate::effect::Effect;
+use crate::entry::{Entry, PACKED_MAX};
+use crate::handle::{Handle, Key};
+use crate::heap::Cache;
+use crate::packed::{self, Item, Items};
+use crate::random::{below, choose};
+use crate::table::Position;
+use crate::types::intset::{Edit, IntSet};
+use crate::types::{Form, Large, Type, WrongType};
+
+type Place = (Position, Entry);
+
+/// How a packed set takes in a member that it does not have.
+pub(super) enum Joining {
+    /// An intset changes so.
+    Ints(Edit),
+    /// The member follows the others.
+    Append,
+    /// An intset becomes packed items, which the member follows.
+    Unpack,
+    /// The set becomes a large one.
+    Enlarge,
+}
+
+/// How `member` joins packed members, and what the set's encoding is then; none if it is there.
+#[inline]
+pub(super) fn joining(
+    form: Form,
+    items: &[u8],
+    encoding: Encoding,
+    member: &Item<'_>,
+    limits: &Limits,
+) -> Option<(Joining, Encoding)> {
+    let appended = |len: usize, bytes: usize, encoding: Encoding| {
+        bytes + member.packed_len() <= PACKED_MAX && (!encoding.is_beyond() || len < WALKED_MAX)
+    };
+    if form != Form::Intset {
+        let len = packed::find(items, &member.parts(), 1).err()?;
+        let encoding = encoding.joined(len, member, 0, limits);
+        let appends = appended(len, items.len(), encoding);
+        return Some((if appends { Joining::Append } else { Joining::Enlarge }, encoding));
+    }
+    let ints = IntSet::new(items);
+    if let Item::Int(n) = *member {
+        let edit = ints.insertion(n)?;
+        let encoding = encoding.joined(ints.len(), member, 0, limits);
+        let bytes = match &edit {
+            Edit::Rewrite(bytes) => bytes.len(),
+            Edit::Insert { len, .. } => items.len() + len,
+            Edit::Remove { .. } => items.len(),
+        };
+        let fits = bytes <= PACKED_MAX;
+        return Some((if fits { Joining::Ints(edit) } else { Joining::Enlarge }, encoding));
+    }
+    let ends = [0, ints.len() - 1].map(|i| Item::Int(ints.get(i)).text_len());
+    let encoding = encoding.joined(ints.len(), member, ends[0].max(ends[1]), limits);
+    let bytes = ints.iter().map(|n| Item::Int(n).packed_len()).sum();
+    let fits = appended(ints.len(), bytes, encoding);
+    Some((if fits { Joining::Unpack } else { Joining::Enlarge }, encoding))
+}
+
+/// The packed items of an intset's members.
+pub(super) fn unpacked(ints: IntSet<'_>) -> Vec<u8> {
+    let mut items = Vec::new();
+    ints.iter().for_each(|n| Item::Int(n).pack(&mut items));
+    items
+}
+
+impl Handle {
+    /// Adds members to a set, which is made if the key does not exist; returns how many were new.
+    pub fn set_add(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        members: &[&[u8]],
+    ) -> Result<usize, WrongType> {
+        let limits = Limits::of(&self.ks.limits);
+        let Some((&first, others)) = members.split_first() else { return Ok(0) };
+        let (mut place, rest, mut added) = match self.find_type(db, key, Type::Set)? {
+            Some(place) => {
+                self.foresee_members(place.1, members.len(), &limits);
+                (place, members, 0)
+            }
+            None => {
+                self.make_set(db, key, first, members.len(), &limits);
+                match self.find(db, key) {
+                    Some(place) if !others.is_empty() => (place, others, 1),
+                    _ => return Ok(1),
+                }
+            }
+        };
+        for member in rest {
+            if self.add_member(db, key, &mut place, member, &limits) {
+                added += 1;
+                self.record(db, key, &Effect::MemberAdd { key: key.bytes, member });
+            }
+        }
+        Ok(added)
+    }
+
+    /// Removes members from a set, and the key with the last of them; returns how many were there.
+    pub fn set_remove(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        members: &[&[u8]],
+    ) -> Result<usize, WrongType> {
+        let Some(mut place) = self.find_type(db, key, Type::Set)? else { return Ok(0) };
+        let mut removed = 0;
+        for member in members {
+            if !self.remove_member(db, key, &mut place, member) {
+                continue;
+            }
+            removed += 1;
+            self.record(db, key, &Effect::MemberRemove { key: key.bytes, member });
+            if SetRef::of(place.1).is_none_or(|set| set.is_empty()) {
+                self.remove_emptied(db, key);
+                break;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes `count` members drawn at random, or all if there are not more, and hands each to `each`.
+    pub fn set_pop(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), WrongType> {
+        let Some(place) = self.find_type(db, key, Type::Set)? else { return Ok(()) };
+        let Some(set) = SetRef::of(place.1) else { return Ok(()) };
+        let len = set.len();
+        if count >= len {
+            set.each(&mut |member| each(member.bytes(&mut itoa::Buffer::new())));
+            self.remove_emptied(db, key);
+        } else if place.1.packed_form().is_none() {
+            let mut popped = std::mem::take(&mut self.scratch);
+            for _ in 0..count {
+                popped.clear();
+                self.change_set(db, key, place.1, |set, cache| {
+                    set.pop(random, cache, &mut |member| popped.extend_from_slice(member));
+                });
+                each(&popped);
+                self.record(db, key, &Effect::MemberRemove { key: key.bytes, member: &popped });
+            }
+            self.scratch = popped;
+        } else {
+            self.pop_packed(db, key, place, (len, count), random, each);
+        }
+        Ok(())
+    }
+
+    /// Removes `count` of `len` packed members, fewer than all.
+    fn pop_packed(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        mut place: Place,
+        (len, count): (usize, usize),
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) {
+        let Some(form) = place.1.packed_form() else { return };
+        let chosen: Vec<usize> = if count == 1 {
+            vec![below(len, random)]
+        } else {
+            let marks = choose(len, count, random).enumerate();
+            marks.filter_map(|(i, chosen)| chosen.then_some(i)).collect()
+        };
+        // From the last on, so that the places of the others stay.
+        for i in chosen.into_iter().rev() {
+            let Some(items) = place.1.packed() else { return };
+            let (member, at, len) = if form == Form::Intset {
+                let width = usize::from(items[0]);
+                (Item::Int(IntSet::new(items).get(i)), 1 + i * width, width)
+            } else {
+                let mut walk = Items::new(items);
+                walk.skip_items(i);
+                let at = walk.offset();
+                let Some(member) = walk.next() else { return };
+                (member, at, walk.offset() - at)
+            };
+            let mut scratch = itoa::Buffer::new();
+            let member = member.bytes(&mut scratch);
+            each(member);
+            self.record(db, key, &Effect::MemberRemove { key: key.bytes, member });
+            place.1 = self.splice(db, key, place, at, len, &[]);
+        }
+    }
+
+    /// Makes a set of one member, of a command that names `count`.
+    fn make_set(&mut self, db: u16, key: Key<'_>, member: &[u8], count: usize, limits: &Limits) {
+        let item = Item::from_text(member);
+        let encoding = Encoding::initial(&item, count, limits).joined(0, &item, 0, limits);
+        match item {
+            Item::Int(n) if encoding == Encoding::Intset => {
+                let (bytes, len) = IntSet::pack_one(n);
+                self.insert_packed(db, key, Form::Intset, false, &bytes[..len]);
+            }
+            _ if item.packed_len() <= PACKED_MAX => {
+                let mut items = std::mem::take(&mut self.scratch);
+                items.clear();
+                item.pack(&mut items);
+                self.insert_packed(db, key, Form::Set, encoding.is_beyond(), &items);
+                self.scratch = items;
+            }
+            _ => {
+                let none = SetRef::packed(Form::Set, &[]);
+                let Some(none) = none else { return };
+                let mut set = Set::of(none, encoding, &self.ks.hasher, &mut self.cache);
+                set.add(member, limits, &mut self.cache);
+                self.insert_large(db, key, Large::Set(set));
+            }
+        }
+        self.record(db, key, &Effect::MemberAdd { key: key.bytes, member });
+    }
+
+    /// Takes note of how many members a command is about to add.
+    #[inline]
+    fn foresee_members(&mut self, entry: Entry, count: usize, limits: &Limits) {
+        if let Some(form) = entry.packed_form() {
+            let encoding = Encoding::of_packed(form, entry.is_beyond());
+            if encoding.before(count, limits) != encoding {
+                entry.set_packed_form(form, true);
+            }
+        } else if let Some(set) = entry.large_mut().and_then(Large::set_mut) {
+            set.encoding = set.encoding.before(count, limits);
+        }
+    }
+
+    /// Adds a member; false if it is there. The caller records the effect.
+    fn add_member(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        place: &mut Place,
+        member: &[u8],
+        limits: &Limits,
+    ) -> bool {
+        let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
+            let added =
+                self.change_set(db, key, place.1, |set, cache| set.add(member, limits, cache));
+            return added.unwrap_or(false);
+        };
+        let item = Item::from_text(member);
+        let encoding = Encoding::of_packed(form, place.1.is_beyond());
+        let Some((joining, encoding)) = joining(form, items, encoding, &item, limits) else {
+            return false;
+        };
+        let beyond = encoding.is_beyond();
+        match joining {
+            Joining::Ints(edit) => {
+                place.1 = match edit {
+                    Edit::Insert { at, bytes, len } => {
+                        self.splice(db, key, *place, at, 0, &bytes[..len])
+                    }
+                    Edit::Remove { at, len } => self.splice(db, key, *place, at, len, &[]),
+                    Edit::Rewrite(bytes) => self.repack(db, key, *place, form, beyond, &bytes),
+                };
+                place.1.set_packed_form(form, beyond);
+            }
+            Joining::Append => {
+                let mut packed = std::mem::take(&mut self.scratch);
+                packed.clear();
+                item.pack(&mut packed);
+                place.1 = self.splice(db, key, *place, items.len(), 0, &packed);
+                place.1.set_packed_form(form, beyond);
+                self.scratch = packed;
+            }
+            Joining::Unpack => {
+                let mut all = unpacked(IntSet::new(items));
+                item.pack(&mut all);
+                place.1 = self.repack(db, key, *place, Form::Set, beyond, &all);
+            }
+            Joining::Enlarge => {
+                let Some(members) = SetRef::packed(form, items) else { return false };
+                let (hasher, cache) = (&self.ks.hasher, &mut self.cache);
+                let mut set = Set::of(members, encoding, hasher, cache);
+                set.add(member, limits, cache);
+                place.1 = self.enlarge(db, key, *place, Large::Set(set));
+            }
+        }
+        true
+    }
+
+    /// Changes a large set in place. None if the entry is small.
+    fn change_set<T>(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        entry: Entry,
+        change: impl FnOnce(&mut Set, &mut Cache) -> T,
+    ) -> Option<T> {
+        self.change_large(db, key, entry, |large, cache| Some(change(large.set_mut()?, cache)))?
+    }
+
+    /// Removes a member; false if it is not there. The caller records the effect.
+    fn remove_member(&mut self, db: u16, key: Key<'_>, place: &mut Place, member: &[u8]) -> bool {
+        let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
+            let removed = self.change_set(db, key, place.1, |set, cache| set.remove(member, cache));
+            return removed.unwrap_or(false);
+        };
+        let item = Item::from_text(member);
+        let (at, len) = match (form, item) {
+            (Form::Intset, Item::Int(n)) => match IntSet::new(items).removal(n) {
+                Some(Edit::Remove { at, len }) => (at, len),
+                _ => return false,
+            },
+            (Form::Intset, _) => return false,
+            _ => match packed::find(items, &item.parts(), 1) {
+                Ok(at) => (at, item.packed_len()),
+                Err(_) => return false,
+            },
+        };
+        place.1 = self.splice(db, key, *place, at, len, &[]);
+        true
+    }
+}

@@ -1,0 +1,121 @@
+//! Sets: distinct strings.
+//!
+//! | form | what is there | until |
+//! |---|---|---|
+//! | intset ([`intset`](super::intset)) | integers in ascending order | a member is no integer, or 4,096 bytes |
+//! | packed items | members in the order in which they came | 4,096 bytes; 128 members once it is nominally a hash table |
+//! | [`Set`] | a [`Dict`] of members | it is removed |
+
+mod algebra;
+mod builder;
+mod change;
+mod encoding;
+mod read;
+
+pub use algebra::SetOperation;
+pub use read::SetRef;
+
+use crate::bucket::Item as _;
+use crate::dict::Dict;
+use crate::element::Element;
+use crate::hash::KeyHasher;
+use crate::heap::Cache;
+use crate::packed::Item;
+use crate::types::Large;
+use encoding::{Encoding, Limits};
+
+/// Packed items are walked, so a set that is nominally a hash table has at most this many.
+const WALKED_MAX: usize = 128;
+
+impl Large {
+    #[inline]
+    fn set(&self) -> Option<&Set> {
+        match self {
+            Large::Set(set) => Some(set),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn set_mut(&mut self) -> Option<&mut Set> {
+        match self {
+            Large::Set(set) => Some(set),
+            _ => None,
+        }
+    }
+}
+
+/// A set of many members.
+pub(crate) struct Set {
+    members: Dict,
+    encoding: Encoding,
+}
+
+impl Set {
+    /// A set of these members, which are distinct.
+    fn of(members: SetRef<'_>, encoding: Encoding, hasher: &KeyHasher, cache: &mut Cache) -> Self {
+        let mut set = Set { members: Dict::new(hasher), encoding };
+        members.each(&mut |member| {
+            let element = Element::member(cache, member.bytes(&mut itoa::Buffer::new()));
+            set.members.insert(element, cache);
+        });
+        set
+    }
+
+    /// Adds a member; false if it is there.
+    fn add(&mut self, member: &[u8], limits: &Limits, cache: &mut Cache) -> bool {
+        if self.members.get(member).is_some() {
+            return false;
+        }
+        let item = Item::from_text(member);
+        self.encoding = self.encoding.joined(self.members.len(), &item, 0, limits);
+        self.members.insert(Element::member(cache, member), cache);
+        true
+    }
+
+    /// Removes a member; false if it is not there.
+    fn remove(&mut self, member: &[u8], cache: &mut Cache) -> bool {
+        let Some((place, _)) = self.members.find(member) else { return false };
+        self.members.remove(place, cache).release(cache);
+        true
+    }
+
+    /// Takes a member drawn at random out and hands it to `each`.
+    fn pop(
+        &mut self,
+        random: &mut dyn FnMut() -> u64,
+        cache: &mut Cache,
+        each: &mut dyn FnMut(&[u8]),
+    ) {
+        let drawn = self.members.random(&mut || random());
+        if let Some((place, element)) = drawn.and_then(|element| self.members.find(element.key())) {
+            each(element.key());
+            self.members.remove(place, cache).release(cache);
+        }
+    }
+
+    /// `OBJECT ENCODING`.
+    pub fn encoding(&self) -> &'static str {
+        self.encoding.name()
+    }
+
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Bytes behind this struct.
+    pub fn footprint(&self) -> usize {
+        self.members.footprint()
+    }
+
+    /// A copy that shares nothing.
+    pub fn duplicate(&self, cache: &mut Cache) -> Self {
+        Set { members: self.members.duplicate(cache), encoding: self.encoding }
+    }
+
+    /// Frees every member.
+    pub fn release(self, cache: &mut Cache) {
+        self.members.release(cache);
+    }
+}
