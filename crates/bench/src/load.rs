@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 pub use connection::Stream;
-pub use keys::{KeyOrder, KeySpace, Share, ValueSizes};
+pub use keys::{KeyOrder, KeySpace, Random, Share, ValueSizes};
 pub use request::{Operation, Protocol};
 pub use tally::{Latency, Outcome, latency_histogram};
 

@@ -3,7 +3,9 @@
 //! It knows nothing of a server's inside: it starts processes and speaks RESP (to memcached its
 //! text protocol) over sockets.
 
+mod commands;
 mod connections;
+mod exchange;
 mod floor;
 mod load;
 mod matrix;
@@ -11,6 +13,7 @@ mod memory;
 mod report;
 mod server;
 mod sys;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -28,6 +31,7 @@ struct Cli {
 enum Task {
     Matrix(Box<matrix::MatrixArgs>),
     Memory(memory::MemoryArgs),
+    Commands(commands::CommandsArgs),
     Connections(Box<connections::ConnectionsArgs>),
     Floor(floor::FloorArgs),
     /// Hold connections for `connections`, told what to do on standard input
@@ -53,6 +57,7 @@ fn run(task: &Task) -> Result<(), String> {
     match task {
         Task::Matrix(args) => matrix::run(args),
         Task::Memory(args) => memory::run(args),
+        Task::Commands(args) => commands::run(args),
         Task::Connections(args) => connections::run(args),
         Task::Floor(args) => floor::run(args),
         Task::HoldConnections => connections::hold(),

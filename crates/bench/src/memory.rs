@@ -1,6 +1,7 @@
 //! `memory`: resident bytes per key over the empty server, and what deleting gives back.
 
 mod tables;
+mod types;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,6 +55,10 @@ pub struct MemoryArgs {
     /// Leave out the rows with a time to live
     #[arg(long)]
     no_ttl: bool,
+
+    /// Measure collections of every type instead, a million elements of each: bytes per element
+    #[arg(long)]
+    types: bool,
 
     /// Seconds to wait, at most, until resident memory rests after deleting
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
@@ -116,6 +121,9 @@ struct Deleted {
 /// Runs the measurement and writes its report.
 pub fn run(args: &MemoryArgs) -> Result<(), String> {
     let peers = args.peers.resolve()?;
+    if args.types {
+        return types::run(args, &peers);
+    }
     let bench = Bench { args, keys: KeySpace::new(args.keys, args.key_size)? };
     let mut report = Report {
         machine: Machine::here(),
