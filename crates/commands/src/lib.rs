@@ -14,6 +14,7 @@ mod command;
 mod counters;
 mod ctx;
 mod databases;
+mod draws;
 mod dump;
 mod execute;
 mod expire;
@@ -35,8 +36,11 @@ mod object;
 mod random;
 mod recent;
 pub mod registry;
+mod scan;
 mod serving;
 mod session;
+mod set_algebra;
+mod sets;
 pub mod slowlog;
 pub mod spec;
 pub mod stats;
@@ -65,6 +69,8 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     counters::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
+    sets::COMMANDS,
+    set_algebra::COMMANDS,
     generic::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
-//! | `strings`, `bitmaps`, `hyperloglog`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `strings`, `bitmaps`, `hyperloglog`, `sets`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
@@ -20,5 +20,6 @@ mod random;
 mod redis;
 mod redis_bits;
 mod server;
+mod sets;
 mod strings;
 mod transactions;

@@ -1,0 +1,34 @@
+//! The counts of SRANDMEMBER, HRANDFIELD and ZRANDMEMBER: how many are drawn, and whether one may be drawn twice.
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+
+/// Draws with repetition at most: their reply is not bounded by what there is.
+const REPEATED_MAX: u64 = 1 << 24;
+
+/// How many a command draws.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Draws {
+    /// So many different ones, or all if there are not more.
+    Distinct(usize),
+    /// So many, each drawn from all.
+    Repeated(usize),
+}
+
+/// Argument `i` as a count: a negative one asks for repetition.
+pub(crate) fn draws(ctx: &Ctx<'_>, i: usize) -> Result<Draws, Fail> {
+    let count = ctx.integer(i)?;
+    if count == i64::MIN {
+        return Err(Fail::fixed(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ));
+    }
+    let magnitude = count.unsigned_abs();
+    if count >= 0 {
+        Ok(Draws::Distinct(usize::try_from(magnitude).unwrap_or(usize::MAX)))
+    } else if magnitude <= REPEATED_MAX {
+        Ok(Draws::Repeated(magnitude as usize))
+    } else {
+        Err(Fail::fixed("ERR value is out of range"))
+    }
+}

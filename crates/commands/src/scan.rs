@@ -1,0 +1,146 @@
+//! What SCAN, SSCAN, HSCAN and ZSCAN have in common: cursors, options and the form of the reply.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::glob::{self, Case};
+
+/// What one call looks at unless told otherwise.
+const COUNT: usize = 10;
+/// The types that `SCAN` may ask for.
+const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
+
+/// What is walked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Scanned {
+    /// The keys of a database, by `SCAN`.
+    Keys,
+    /// The fields of a hash, by `HSCAN`.
+    Fields,
+    /// The members of a set or a sorted set.
+    Members,
+}
+
+/// The options of a call.
+pub(crate) struct Options<'a> {
+    /// How many to look at, at least 1.
+    pub count: usize,
+    /// `TYPE`: what the value of a key has to be.
+    pub type_name: Option<&'a [u8]>,
+    /// `NOVALUES`.
+    pub no_values: bool,
+    pattern: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    /// The options from argument `from` on.
+    pub fn parse(ctx: &Ctx<'a>, from: usize, scanned: Scanned) -> Result<Self, Fail> {
+        let mut options =
+            Options { count: COUNT, pattern: None, type_name: None, no_values: false };
+        let mut i = from;
+        while i < ctx.args().len() {
+            if ctx.is(i, "NOVALUES") {
+                if scanned != Scanned::Fields {
+                    return Err(Fail::fixed("ERR NOVALUES option can only be used in HSCAN"));
+                }
+                options.no_values = true;
+                i += 1;
+                continue;
+            }
+            if i + 1 == ctx.args().len() {
+                return Err(Fail::SYNTAX);
+            }
+            if ctx.is(i, "COUNT") {
+                options.count = match ctx.integer(i + 1)? {
+                    count @ 1.. => usize::try_from(count).unwrap_or(usize::MAX),
+                    _ => return Err(Fail::SYNTAX),
+                };
+            } else if ctx.is(i, "MATCH") {
+                options.pattern = Some(ctx.arg(i + 1)).filter(|pattern| *pattern != b"*");
+            } else if ctx.is(i, "TYPE") && scanned == Scanned::Keys {
+                options.type_name = Some(known_type(ctx.arg(i + 1))?);
+            } else {
+                return Err(Fail::SYNTAX);
+            }
+            i += 2;
+        }
+        Ok(options)
+    }
+
+    /// Whether `MATCH` admits a name.
+    pub fn admits(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, Case::Sensitive))
+    }
+}
+
+fn known_type(name: &[u8]) -> Result<&[u8], Fail> {
+    if TYPES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        Ok(name)
+    } else {
+        Err(Fail::new([b"ERR unknown type name '", name, b"'"].concat()))
+    }
+}
+
+/// Argument `i` as the cursor that a client sent back.
+pub(crate) fn cursor(ctx: &Ctx<'_>, i: usize) -> Result<u64, Fail> {
+    parse_cursor(ctx.arg(i)).ok_or(Fail::fixed("ERR invalid cursor"))
+}
+
+/// As lenient as C's `strtoull` is towards spaces and a plus sign.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = text.trim_ascii_start();
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    if !digits.first()?.is_ascii_digit() {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Copies of what a walk found, one behind the other.
+#[derive(Default)]
+pub(crate) struct Found {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Found {
+    /// Adds one.
+    pub fn push(&mut self, item: &[u8]) {
+        self.bytes.extend_from_slice(item);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Writes all as an array.
+    pub fn write(&self, ctx: &mut Ctx<'_>) {
+        ctx.reply.array(self.ends.len());
+        let mut begin = 0;
+        for &end in &self.ends {
+            ctx.reply.bulk(&self.bytes[begin..end]);
+            begin = end;
+        }
+    }
+
+    /// Writes the reply of a scan: where to go on, and what was found.
+    pub fn write_with_cursor(&self, ctx: &mut Ctx<'_>, cursor: u64) -> Outcome {
+        ctx.reply.array(2);
+        ctx.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+        self.write(ctx);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors() {
+        for (text, number) in
+            [("0", 0), ("+7", 7), (" 12", 12), ("18446744073709551615", u64::MAX), ("007", 7)]
+        {
+            assert_eq!(parse_cursor(text.as_bytes()), Some(number), "{text}");
+        }
+        for text in ["", "+", "-1", "1 ", "++1", "x", "0x1", "18446744073709551616"] {
+            assert_eq!(parse_cursor(text.as_bytes()), None, "{text}");
+        }
+    }
+}

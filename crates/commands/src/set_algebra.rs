@@ -1,0 +1,73 @@
+//! Unions, intersections and differences of sets: returned, stored and counted.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::sets::write_item;
+use crate::spec::CommandSpec;
+use crate::table::sets as meta;
+use petrel_keyspace::{Key, SetOperation};
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::SINTER, |ctx| combine(ctx, SetOperation::Intersection)),
+    CommandSpec::new(&meta::SINTERSTORE, |ctx| store(ctx, SetOperation::Intersection)),
+    CommandSpec::new(&meta::SINTERCARD, |ctx| count(ctx, SetOperation::Intersection)),
+    CommandSpec::new(&meta::SUNION, |ctx| combine(ctx, SetOperation::Union)),
+    CommandSpec::new(&meta::SUNIONSTORE, |ctx| store(ctx, SetOperation::Union)),
+    CommandSpec::new(&meta::SUNIONCARD, |ctx| count(ctx, SetOperation::Union)),
+    CommandSpec::new(&meta::SDIFF, |ctx| combine(ctx, SetOperation::Difference)),
+    CommandSpec::new(&meta::SDIFFSTORE, |ctx| store(ctx, SetOperation::Difference)),
+    CommandSpec::new(&meta::SDIFFCARD, |ctx| count(ctx, SetOperation::Difference)),
+];
+
+fn keys<'a>(ctx: &Ctx<'a>, from: usize, to: usize) -> Vec<Key<'a>> {
+    (from..to).map(|i| ctx.key(i)).collect()
+}
+
+/// `SINTER key [key ...]`, `SUNION` and `SDIFF` likewise
+fn combine(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
+    let keys = keys(ctx, 1, ctx.args().len());
+    let members = ctx.exec.ks.set_combine(ctx.session.db, operation, &keys)?;
+    ctx.reply.set(members.len());
+    for member in members {
+        write_item(ctx.reply, member);
+    }
+    Ok(())
+}
+
+/// `SINTERSTORE destination key [key ...]`, `SUNIONSTORE` and `SDIFFSTORE` likewise
+fn store(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
+    let (destination, sources) = (ctx.key(1), keys(ctx, 2, ctx.args().len()));
+    let len = ctx.exec.ks.set_store(ctx.session.db, destination, operation, &sources)?;
+    ctx.number(len as i64)
+}
+
+/// `SINTERCARD numkeys key [key ...] [LIMIT limit]`, `SDIFFCARD` likewise, `SUNIONCARD` also with `[APPROX]`
+fn count(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
+    let args = ctx.args().len();
+    let end = match ctx.integer(1) {
+        Ok(keys @ 1..) => usize::try_from(keys).ok().and_then(|keys| keys.checked_add(2)),
+        _ => return Err(Fail::fixed("ERR numkeys should be greater than 0")),
+    };
+    let Some(end) = end.filter(|&end| end <= args) else {
+        return Err(Fail::fixed("ERR Number of keys can't be greater than number of args"));
+    };
+    let mut limit = 0;
+    let mut i = end;
+    while i < args {
+        if ctx.is(i, "LIMIT") && i + 1 < args {
+            let stated = ctx.integer(i + 1).ok().and_then(|limit| usize::try_from(limit).ok());
+            limit = stated.ok_or(Fail::fixed("ERR LIMIT can't be negative"))?;
+            i += 2;
+        } else if ctx.is(i, "APPROX") && operation == SetOperation::Union {
+            // An exact count is as close as an estimate is allowed to be.
+            i += 1;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+    }
+    let keys = keys(ctx, 2, end);
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let count = ctx.exec.ks.set_count(ctx.session.db, operation, &keys, limit)?;
+    ctx.number(count as i64)
+}
