@@ -223,6 +223,14 @@ impl Handle {
             Effect::MemberRemove { member, .. } => {
                 let _ = self.set_remove(db, key, &[member]);
             }
+            Effect::ListPush { .. }
+            | Effect::ListPop { .. }
+            | Effect::ListSet { .. }
+            | Effect::ListInsert { .. }
+            | Effect::ListRemove { .. }
+            | Effect::ListTrim { .. } => {
+                let _ = self.apply_list(db, key, effect);
+            }
             Effect::Clear | Effect::Swap { .. } => {}
         }
     }

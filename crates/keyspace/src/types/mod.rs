@@ -21,6 +21,7 @@ use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::table::Position;
+use list::large::List;
 use set::Set;
 use sorted_set::SortedSet;
 
@@ -126,6 +127,8 @@ impl Form {
 
 /// A large collection. The entry of its key points at it.
 pub(crate) enum Large {
+    /// A list.
+    List(List),
     /// A set.
     Set(Set),
     /// A sorted set.
@@ -136,6 +139,7 @@ impl Large {
     /// Which type it is.
     pub fn form(&self) -> Form {
         match self {
+            Large::List(_) => Form::List,
             Large::Set(_) => Form::Set,
             Large::SortedSet(_) => Form::SortedSet,
         }
@@ -144,14 +148,16 @@ impl Large {
     /// `OBJECT ENCODING`.
     pub fn encoding(&self) -> &'static str {
         match self {
+            Large::List(list) => list.encoding(),
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
         }
     }
 
-    /// Number of elements: what it takes to free it.
+    /// What it takes to free it: the number of its elements, or of what holds several.
     pub fn len(&self) -> usize {
         match self {
+            Large::List(list) => list.chunks(),
             Large::Set(set) => set.len(),
             Large::SortedSet(set) => set.len(),
         }
@@ -161,6 +167,7 @@ impl Large {
     pub fn footprint(&self) -> usize {
         size_of::<Large>()
             + match self {
+                Large::List(list) => list.footprint(),
                 Large::Set(set) => set.footprint(),
                 Large::SortedSet(set) => set.footprint(),
             }
@@ -169,6 +176,7 @@ impl Large {
     /// A copy that shares nothing.
     pub fn duplicate(&self, cache: &mut Cache) -> Box<Self> {
         Box::new(match self {
+            Large::List(list) => Large::List(list.duplicate(cache)),
             Large::Set(set) => Large::Set(set.duplicate(cache)),
             Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
         })
@@ -177,6 +185,7 @@ impl Large {
     /// Frees it with all its elements.
     pub fn release(self, cache: &mut Cache) {
         match self {
+            Large::List(list) => list.release(cache),
             Large::Set(set) => set.release(cache),
             Large::SortedSet(set) => set.release(cache),
         }
