@@ -30,6 +30,8 @@ pub mod key_spec;
 pub mod keys;
 pub mod latency;
 mod lcs;
+mod list_moves;
+mod lists;
 mod lolwut;
 pub mod memory;
 mod object;
@@ -71,6 +73,8 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     hyperloglog::COMMANDS,
     sets::COMMANDS,
     set_algebra::COMMANDS,
+    lists::COMMANDS,
+    list_moves::COMMANDS,
     generic::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,

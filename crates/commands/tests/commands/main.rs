@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
-//! | `strings`, `bitmaps`, `hyperloglog`, `sets`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `strings`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
@@ -16,6 +16,7 @@ mod client;
 mod dump;
 mod hyperloglog;
 mod keys;
+mod lists;
 mod random;
 mod redis;
 mod redis_bits;
