@@ -153,6 +153,11 @@ impl Keyspace {
         self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
     }
 
+    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let through.
+    pub fn set_eviction_tenacity(&self, tenacity: u32) {
+        self.policy.set_tenacity(tenacity);
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> Policy {
         self.policy.get()
