@@ -7,9 +7,9 @@ use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, Kind, StrRef, Value};
 use crate::handle::{Handle, Key};
 use crate::table::Position;
-use crate::types::{Type, WrongType};
+use crate::types::stream::Stream;
+use crate::types::{Large, Type, WrongType};
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A key's value where it lies, for as long as nothing is changed.
 #[derive(Clone, Copy)]
@@ -37,6 +37,15 @@ impl<'a> View<'a> {
     #[inline]
     pub fn string(&self) -> Result<StrRef<'a>, WrongType> {
         self.entry.string().ok_or(WrongType)
+    }
+
+    /// The stream.
+    #[inline]
+    pub fn stream(&self) -> Result<&'a Stream, WrongType> {
+        match self.entry.large() {
+            Some(Large::Stream(stream)) => Ok(stream),
+            _ => Err(WrongType),
+        }
     }
 
     /// The type of the value.
@@ -232,6 +241,7 @@ impl Handle {
             | Effect::ListTrim { .. } => {
                 let _ = self.apply_list(db, key, effect);
             }
+            Effect::Stream { change, .. } => self.apply_stream(db, key, change),
             Effect::Clear | Effect::Swap { .. } => {}
         }
     }
@@ -245,6 +255,12 @@ impl Handle {
         if let Some(sink) = &mut self.sink {
             sink.record(db, effect);
         }
+    }
+
+    /// Whether nobody learns of effects of this key, so that none need be made.
+    #[inline]
+    pub(crate) fn is_unobserved(&self, key: Key<'_>) -> bool {
+        self.sink.is_none() && self.stripe(key.hash).interest.is_none()
     }
 
     #[inline]
@@ -324,7 +340,6 @@ impl Handle {
         db_counters.volatile.add(i64::from(entry.has_expiry()));
         self.count_bytes(table_delta, bytes);
         self.counters.inserted.add(bytes);
-        self.note_large(entry);
         if let Some(array) = retired {
             self.retire(array);
         }
@@ -348,14 +363,6 @@ impl Handle {
             self.counters.dbs[usize::from(db)].volatile.add(volatile);
         }
         self.count_bytes(0, bytes);
-        self.note_large(entry);
-    }
-
-    #[inline]
-    fn note_large(&self, entry: Entry) {
-        if entry.kind() == Kind::Large && !self.ks.any_large.load(Relaxed) {
-            self.ks.any_large.store(true, Relaxed);
-        }
     }
 
     /// An entry grew where it lies, by what is behind its block.

@@ -3,6 +3,7 @@
 use crate::access::View;
 use crate::entry::StrRef;
 use crate::types::list::End;
+use crate::types::stream::StreamChange;
 
 /// One change of one key (or of a whole database), deterministic: times are absolute, generated values resolved.
 ///
@@ -141,6 +142,13 @@ pub enum Effect<'a> {
         /// How many stay.
         len: usize,
     },
+    /// Something changed in a stream.
+    Stream {
+        /// The key.
+        key: &'a [u8],
+        /// What.
+        change: StreamChange<'a>,
+    },
     /// Every key of the database is gone.
     Clear,
     /// The database changed places with another.
@@ -169,7 +177,8 @@ impl<'a> Effect<'a> {
             | Effect::ListSet { key, .. }
             | Effect::ListInsert { key, .. }
             | Effect::ListRemove { key, .. }
-            | Effect::ListTrim { key, .. } => Some(key),
+            | Effect::ListTrim { key, .. }
+            | Effect::Stream { key, .. } => Some(key),
             Effect::Clear | Effect::Swap { .. } => None,
         }
     }

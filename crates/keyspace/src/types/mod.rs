@@ -24,6 +24,7 @@ use crate::table::Position;
 use list::large::List;
 use set::Set;
 use sorted_set::SortedSet;
+use stream::Stream;
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -129,6 +130,8 @@ impl Form {
 pub(crate) enum Large {
     /// A list.
     List(List),
+    /// A stream.
+    Stream(Stream),
     /// A set.
     Set(Set),
     /// A sorted set.
@@ -140,6 +143,7 @@ impl Large {
     pub fn form(&self) -> Form {
         match self {
             Large::List(_) => Form::List,
+            Large::Stream(_) => Form::Stream,
             Large::Set(_) => Form::Set,
             Large::SortedSet(_) => Form::SortedSet,
         }
@@ -149,6 +153,7 @@ impl Large {
     pub fn encoding(&self) -> &'static str {
         match self {
             Large::List(list) => list.encoding(),
+            Large::Stream(_) => "stream",
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
         }
@@ -158,6 +163,7 @@ impl Large {
     pub fn len(&self) -> usize {
         match self {
             Large::List(list) => list.chunks(),
+            Large::Stream(stream) => stream.pieces(),
             Large::Set(set) => set.len(),
             Large::SortedSet(set) => set.len(),
         }
@@ -168,6 +174,7 @@ impl Large {
         size_of::<Large>()
             + match self {
                 Large::List(list) => list.footprint(),
+                Large::Stream(stream) => stream.footprint() - size_of::<Stream>(),
                 Large::Set(set) => set.footprint(),
                 Large::SortedSet(set) => set.footprint(),
             }
@@ -177,30 +184,17 @@ impl Large {
     pub fn duplicate(&self, cache: &mut Cache) -> Box<Self> {
         Box::new(match self {
             Large::List(list) => Large::List(list.duplicate(cache)),
+            Large::Stream(stream) => Large::Stream(stream.clone()),
             Large::Set(set) => Large::Set(set.duplicate(cache)),
             Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
         })
-    }
-
-    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse slabs), for some ten
-    /// microseconds. Returns where to go on, none at the end; 0 is the beginning. The footprint may change.
-    pub fn relocate(
-        &mut self,
-        cursor: u64,
-        is_marked: &dyn Fn(usize) -> bool,
-        cache: &mut Cache,
-    ) -> Option<u64> {
-        match self {
-            Large::List(list) => list.relocate(cursor, is_marked, cache),
-            Large::Set(set) => set.relocate(cursor, is_marked, cache),
-            Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
-        }
     }
 
     /// Frees it with all its elements.
     pub fn release(self, cache: &mut Cache) {
         match self {
             Large::List(list) => list.release(cache),
+            Large::Stream(stream) => drop(stream),
             Large::Set(set) => set.release(cache),
             Large::SortedSet(set) => set.release(cache),
         }

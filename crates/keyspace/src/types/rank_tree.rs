@@ -207,11 +207,7 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// Number of items.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
+    #[allow(dead_code)]
     /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns the rank behind the
     /// leaf, at which to go on.
     pub fn relocate(
