@@ -46,6 +46,7 @@ mod sets;
 pub mod slowlog;
 pub mod spec;
 pub mod stats;
+mod streams;
 mod string_parts;
 mod strings;
 pub mod table;
@@ -69,6 +70,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     string_parts::COMMANDS,
     lcs::COMMANDS,
     counters::COMMANDS,
+    streams::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

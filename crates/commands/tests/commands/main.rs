@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
-//! | `strings`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
@@ -22,5 +22,6 @@ mod redis;
 mod redis_bits;
 mod server;
 mod sets;
+mod streams;
 mod strings;
 mod transactions;
