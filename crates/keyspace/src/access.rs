@@ -10,6 +10,7 @@ use crate::table::Position;
 use crate::types::stream::Stream;
 use crate::types::{Large, Type, WrongType};
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A key's value where it lies, for as long as nothing is changed.
 #[derive(Clone, Copy)]
@@ -340,6 +341,7 @@ impl Handle {
         db_counters.volatile.add(i64::from(entry.has_expiry()));
         self.count_bytes(table_delta, bytes);
         self.counters.inserted.add(bytes);
+        self.note_large(entry);
         if let Some(array) = retired {
             self.retire(array);
         }
@@ -363,6 +365,14 @@ impl Handle {
             self.counters.dbs[usize::from(db)].volatile.add(volatile);
         }
         self.count_bytes(0, bytes);
+        self.note_large(entry);
+    }
+
+    #[inline]
+    fn note_large(&self, entry: Entry) {
+        if entry.kind() == Kind::Large && !self.ks.any_large.load(Relaxed) {
+            self.ks.any_large.store(true, Relaxed);
+        }
     }
 
     /// An entry grew where it lies, by what is behind its block.

@@ -11,7 +11,7 @@ use crate::lock::Gate;
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
 use crate::waiting::{WaitCounts, WaitedKeys};
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How to build a keyspace.
@@ -52,6 +52,8 @@ pub struct Keyspace {
     pub(crate) waits: WaitCounts,
     pub(crate) limits: TypeLimits,
     pub(crate) garbage: Garbage,
+    /// Set once there has been a large collection: until then no entry need be read to find one.
+    pub(crate) any_large: AtomicBool,
     roster: Mutex<Roster>,
     roster_version: AtomicU64,
     stats_base: StatsBase,
@@ -90,6 +92,7 @@ impl Keyspace {
             waits: WaitCounts::default(),
             limits: TypeLimits::default(),
             garbage: Garbage::default(),
+            any_large: AtomicBool::new(false),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
             stats_base: StatsBase::default(),
@@ -148,6 +151,11 @@ impl Keyspace {
     /// Candidates drawn per eviction, and the two parameters of the LFU counter.
     pub fn tune_policy(&self, samples: u32, lfu_log_factor: u32, lfu_decay_minutes: u32) {
         self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
+    }
+
+    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let through.
+    pub fn set_eviction_tenacity(&self, tenacity: u32) {
+        self.policy.set_tenacity(tenacity);
     }
 
     /// The policy in force.

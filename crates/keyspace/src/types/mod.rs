@@ -190,6 +190,23 @@ impl Large {
         })
     }
 
+    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse slabs), for some ten
+    /// microseconds. Returns where to go on, none at the end; 0 is the beginning. The footprint may change.
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        match self {
+            Large::List(list) => list.relocate(cursor, is_marked, cache),
+            // Nothing of it lies in slabs.
+            Large::Stream(_) => None,
+            Large::Set(set) => set.relocate(cursor, is_marked, cache),
+            Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
+        }
+    }
+
     /// Frees it with all its elements.
     pub fn release(self, cache: &mut Cache) {
         match self {

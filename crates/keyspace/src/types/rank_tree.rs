@@ -207,7 +207,11 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    #[allow(dead_code)]
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns the rank behind the
     /// leaf, at which to go on.
     pub fn relocate(

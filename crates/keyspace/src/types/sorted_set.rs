@@ -27,6 +27,11 @@ use std::ops::Range;
 /// Packed pairs take at most this many bytes: a walk over them takes a microsecond.
 const PACKED_PAIRS_MAX: usize = 2048;
 
+/// Where the nodes begin in the cursor of a relocation.
+const NODES: u64 = 1 << 63;
+/// Ranks whose nodes are looked at by one step of a relocation.
+const RANKS_PER_MOVE: usize = 1024;
+
 /// Elements taken out of a large sorted set before they are freed.
 const REMOVED_AT_ONCE: usize = 64;
 
@@ -130,6 +135,30 @@ impl SortedSet {
         }
         let order = RankTree::from_sorted(&elements, cache);
         SortedSet { members, order, beyond: self.beyond }
+    }
+
+    /// Moves members and nodes to fresh blocks: [`Large::relocate`]. First come the members, then, from [`NODES`] on, the
+    /// nodes on the way to each rank.
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        if let Some(rank) = cursor.checked_sub(NODES) {
+            let mut next = rank as usize;
+            let last = next + RANKS_PER_MOVE;
+            while next < last.min(self.order.len()) {
+                next = self.order.relocate(next, is_marked, cache);
+            }
+            return (next < self.order.len()).then_some(NODES + next as u64);
+        }
+        let order = &mut self.order;
+        let mut moved = |old: Element, new: Element| {
+            let rank = order.rank(ahead_of(old.score(), old.key()));
+            order.replace(rank, new);
+        };
+        Some(self.members.relocate(cursor, is_marked, &mut moved, cache).unwrap_or(NODES))
     }
 
     /// Frees every member.

@@ -296,6 +296,11 @@ impl Chunk {
         chunk
     }
 
+    /// Address of the chunk's block.
+    pub fn address(&self) -> usize {
+        self.base().addr()
+    }
+
     /// Takes the chunk, leaving one without items or block, which need not be released.
     pub fn take(&mut self) -> Self {
         mem::take(self)

@@ -14,6 +14,9 @@ const MERGE_BELOW: usize = CHUNK_ROOM / 2;
 
 /// A list of any length, in chunks of packed items.
 ///
+/// Chunks looked at by one step of a relocation.
+const CHUNKS_PER_MOVE: usize = 64;
+
 /// To be given up with [`List::release`]: blocks are freed into a cache.
 #[derive(Debug, Default)]
 pub struct List {
@@ -460,6 +463,25 @@ impl List {
             self.chunks.iter().map(|chunk| chunk.duplicate(cache)).collect();
         let blocks = chunks.iter().map(Chunk::footprint).sum();
         List { chunks, blocks, ..*self }
+    }
+
+    /// Moves chunks to fresh blocks: [`super::super::Large::relocate`].
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        let first = cursor as usize;
+        let last = first.saturating_add(CHUNKS_PER_MOVE).min(self.chunks.len());
+        for chunk in self.chunks.range_mut(first.min(last)..last) {
+            if is_marked(chunk.address()) {
+                let old = std::mem::replace(chunk, chunk.duplicate(cache));
+                self.blocks = self.blocks + chunk.footprint() - old.footprint();
+                old.release(cache);
+            }
+        }
+        (last < self.chunks.len()).then_some(last as u64)
     }
 
     /// Frees the list.
