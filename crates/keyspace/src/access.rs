@@ -7,6 +7,7 @@ use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, Kind, StrRef, Value};
 use crate::handle::{Handle, Key};
 use crate::table::Position;
+use crate::types::hash::{FieldExpiry, HashRef};
 use crate::types::stream::Stream;
 use crate::types::{Large, Type, WrongType};
 use std::marker::PhantomData;
@@ -243,6 +244,16 @@ impl Handle {
                 let _ = self.apply_list(db, key, effect);
             }
             Effect::Stream { change, .. } => self.apply_stream(db, key, change),
+            Effect::FieldPut { field, value, expiry, .. } => {
+                let expiry = expiry.map_or(FieldExpiry::Clear, FieldExpiry::At);
+                let _ = self.hash_set(db, key, &[field, value], expiry);
+            }
+            Effect::FieldExpire { field, expiry, .. } => {
+                let _ = self.hash_set_expiry(db, key, field, expiry);
+            }
+            Effect::FieldRemove { field, .. } => {
+                let _ = self.hash_remove(db, key, &[field]);
+            }
             Effect::Clear | Effect::Swap { .. } => {}
         }
     }
@@ -269,20 +280,35 @@ impl Handle {
         self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)
     }
 
-    /// Finds a key that has not expired; one that has is removed.
+    /// Finds a key that has not expired; one that has is removed, with all fields of which it consists too.
     #[inline]
     pub(crate) fn find_alive(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
         if self.is_expired(entry) {
-            self.remove_at(db, key, at, entry, Removal::Expired);
+            self.remove_expired(db, key, at, entry);
             return None;
         }
         Some((at, entry))
     }
 
+    /// Removes a key whose time has passed, or a hash all of whose fields' time has.
+    #[cold]
+    pub(crate) fn remove_expired(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
+        let why = match entry.expiry() {
+            Some(expiry) if expiry <= self.now_ms => Removal::Expired,
+            _ => {
+                let fields = HashRef::of(entry, i64::MIN).map_or(0, |hash| hash.len());
+                self.counters.expired_fields.add(fields as i64);
+                Removal::Emptied
+            }
+        };
+        self.remove_at(db, key, at, entry, why);
+    }
+
     #[inline]
     pub(crate) fn is_expired(&self, entry: Entry) -> bool {
         entry.expiry().is_some_and(|at| at <= self.now_ms)
+            || entry.elements_expire() && entry.is_outlived(self.now_ms)
     }
 
     /// Removes an entry with its value and records why.
@@ -319,6 +345,7 @@ impl Handle {
         let db_counters = &self.counters.dbs[usize::from(db)];
         db_counters.keys.add(-1);
         db_counters.volatile.add(-i64::from(entry.has_expiry()));
+        db_counters.expiring.add(-i64::from(entry.elements_expire()));
         self.count_bytes(table_delta, -bytes);
         if let Some(array) = retired {
             self.retire(array);
@@ -339,6 +366,7 @@ impl Handle {
         let db_counters = &self.counters.dbs[usize::from(db)];
         db_counters.keys.add(1);
         db_counters.volatile.add(i64::from(entry.has_expiry()));
+        db_counters.expiring.add(i64::from(entry.elements_expire()));
         self.count_bytes(table_delta, bytes);
         self.counters.inserted.add(bytes);
         self.note_large(entry);
@@ -363,6 +391,10 @@ impl Handle {
         let volatile = i64::from(entry.has_expiry()) - i64::from(old.has_expiry());
         if volatile != 0 {
             self.counters.dbs[usize::from(db)].volatile.add(volatile);
+        }
+        let expiring = i64::from(entry.elements_expire()) - i64::from(old.elements_expire());
+        if expiring != 0 {
+            self.counters.dbs[usize::from(db)].expiring.add(expiring);
         }
         self.count_bytes(0, bytes);
         self.note_large(entry);

@@ -78,11 +78,6 @@ impl Dict {
         self.len
     }
 
-    /// Number of elements that have an expiry.
-    pub fn volatile(&self) -> usize {
-        self.segments.iter().map(|segment| segment.table.volatile()).sum()
-    }
-
     /// Bytes behind this struct: elements, bucket arrays, directory.
     pub fn footprint(&self) -> usize {
         self.bytes

@@ -149,6 +149,35 @@ pub enum Effect<'a> {
         /// What.
         change: StreamChange<'a>,
     },
+    /// A field of a hash has this value and this expiry from now on. A missing key counts as an empty hash.
+    FieldPut {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+        /// Expiry of the field in Unix milliseconds.
+        expiry: Option<i64>,
+    },
+    /// The expiry of a field changed, its value did not.
+    FieldExpire {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Expiry of the field in Unix milliseconds; `None` after `HPERSIST`.
+        expiry: Option<i64>,
+    },
+    /// A hash has lost a field.
+    FieldRemove {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Whether a command removed it or its time had passed.
+        why: Removal,
+    },
     /// Every key of the database is gone.
     Clear,
     /// The database changed places with another.
@@ -178,7 +207,10 @@ impl<'a> Effect<'a> {
             | Effect::ListInsert { key, .. }
             | Effect::ListRemove { key, .. }
             | Effect::ListTrim { key, .. }
-            | Effect::Stream { key, .. } => Some(key),
+            | Effect::Stream { key, .. }
+            | Effect::FieldPut { key, .. }
+            | Effect::FieldExpire { key, .. }
+            | Effect::FieldRemove { key, .. } => Some(key),
             Effect::Clear | Effect::Swap { .. } => None,
         }
     }

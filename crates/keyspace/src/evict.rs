@@ -350,6 +350,10 @@ impl Handle {
     }
 
     fn offer(&mut self, policy: Policy, db: u16, entry: Entry) {
+        // Of a hash whose fields expire, the slot says only that something does.
+        if policy.is_volatile() && !entry.has_expiry() {
+            return;
+        }
         let access = entry.access();
         let mut pool = 0;
         if self.clock.has_queues() {

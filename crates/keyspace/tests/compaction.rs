@@ -2,10 +2,12 @@
 #![cfg(not(feature = "system-heap"))]
 
 use petrel_keyspace::types::list::End;
-use petrel_keyspace::{Handle, Key, Keyspace, Options, Value};
+use petrel_keyspace::{FieldExpiry, Handle, Key, Keyspace, Options, Value};
 use std::time::{Duration, Instant};
 
 const KEYS: usize = 300_000;
+/// A time that has not come.
+const FAR: i64 = 1 << 45;
 
 fn fill(handle: &mut Handle, expiry: impl Fn(usize) -> Option<i64>) {
     for i in 0..KEYS {
@@ -68,6 +70,13 @@ fn large_collections_are_moved_too() {
             let score = (i % 1000) as f64;
             handle.sorted_set_change(0, key, &member(i), score, |_| Some(score)).unwrap();
         });
+        locked(&mut handle, "hash", &mut |handle, key| {
+            let expiry = match i % 3 {
+                0 => FieldExpiry::Clear,
+                _ => FieldExpiry::At(FAR + i as i64),
+            };
+            handle.hash_set(0, key, &[&member(i), b"value"], expiry).unwrap();
+        });
         locked(&mut handle, "list", &mut |handle, key| {
             handle.list_push(0, key, End::Back, &[&member(i)]).unwrap();
         });
@@ -78,6 +87,9 @@ fn large_collections_are_moved_too() {
         });
         locked(&mut handle, "zset", &mut |handle, key| {
             handle.sorted_set_remove(0, key, &member(i)).unwrap();
+        });
+        locked(&mut handle, "hash", &mut |handle, key| {
+            handle.hash_remove(0, key, &[&member(i)]).unwrap();
         });
     }
     let used = keyspace.stats().used;
@@ -95,6 +107,17 @@ fn large_collections_are_moved_too() {
         let view = handle.read(0, key).unwrap();
         let set = view.sorted_set().unwrap();
         assert_eq!(set.len(), KEYS / 10);
+    });
+    locked(&mut handle, "hash", &mut |handle, key| {
+        let now = handle.now_ms();
+        for i in (0..KEYS).step_by(10) {
+            let name = member(i);
+            let view = handle.read(0, key).unwrap();
+            let field = view.hash(now).unwrap().get(&name).unwrap();
+            assert_eq!(field.expiry, (i % 3 > 0).then_some(FAR + i as i64));
+            assert_eq!(handle.hash_set_expiry(0, key, &name, None), Ok(true));
+        }
+        assert_eq!(handle.keyspace().db_stats(0).expiring, 0);
     });
 }
 

@@ -8,6 +8,7 @@
 //! Each type is a file: the structure of the large form, a reader over both forms, and the mutators of
 //! [`crate::Handle`], which record one effect per changed element.
 
+pub(crate) mod hash;
 pub mod intset;
 pub mod list;
 pub(crate) mod rank_tree;
@@ -21,6 +22,7 @@ use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::table::Position;
+use hash::Hash;
 use list::large::List;
 use set::Set;
 use sorted_set::SortedSet;
@@ -85,6 +87,9 @@ pub(crate) enum Form {
     Hash = 4,
     /// Never packed.
     Stream = 5,
+    /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each followed by its value
+    /// and its expiry.
+    ExpiringHash = 6,
 }
 
 impl Form {
@@ -97,6 +102,7 @@ impl Form {
             2 => Form::Intset,
             3 => Form::SortedSet,
             4 => Form::Hash,
+            6 => Form::ExpiringHash,
             _ => Form::Stream,
         }
     }
@@ -108,7 +114,7 @@ impl Form {
             Form::List => Type::List,
             Form::Set | Form::Intset => Type::Set,
             Form::SortedSet => Type::SortedSet,
-            Form::Hash => Type::Hash,
+            Form::Hash | Form::ExpiringHash => Type::Hash,
             Form::Stream => Type::Stream,
         }
     }
@@ -118,9 +124,10 @@ impl Form {
         match (self, beyond) {
             (Form::Stream, _) => "stream",
             (Form::Intset, false) => "intset",
+            (Form::ExpiringHash, false) => "listpackex",
             (_, false) => "listpack",
             (Form::List, true) => "quicklist",
-            (Form::Set | Form::Intset | Form::Hash, true) => "hashtable",
+            (Form::Set | Form::Intset | Form::Hash | Form::ExpiringHash, true) => "hashtable",
             (Form::SortedSet, true) => "skiplist",
         }
     }
@@ -136,6 +143,8 @@ pub(crate) enum Large {
     Set(Set),
     /// A sorted set.
     SortedSet(SortedSet),
+    /// A hash.
+    Hash(Hash),
 }
 
 impl Large {
@@ -146,6 +155,7 @@ impl Large {
             Large::Stream(_) => Form::Stream,
             Large::Set(_) => Form::Set,
             Large::SortedSet(_) => Form::SortedSet,
+            Large::Hash(hash) => hash.form(),
         }
     }
 
@@ -156,6 +166,7 @@ impl Large {
             Large::Stream(_) => "stream",
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
+            Large::Hash(hash) => hash.encoding(),
         }
     }
 
@@ -166,6 +177,7 @@ impl Large {
             Large::Stream(stream) => stream.pieces(),
             Large::Set(set) => set.len(),
             Large::SortedSet(set) => set.len(),
+            Large::Hash(hash) => hash.len(),
         }
     }
 
@@ -177,6 +189,7 @@ impl Large {
                 Large::Stream(stream) => stream.footprint() - size_of::<Stream>(),
                 Large::Set(set) => set.footprint(),
                 Large::SortedSet(set) => set.footprint(),
+                Large::Hash(hash) => hash.footprint(),
             }
     }
 
@@ -187,6 +200,7 @@ impl Large {
             Large::Stream(stream) => Large::Stream(stream.clone()),
             Large::Set(set) => Large::Set(set.duplicate(cache)),
             Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
+            Large::Hash(hash) => Large::Hash(hash.duplicate(cache)),
         })
     }
 
@@ -204,6 +218,7 @@ impl Large {
             Large::Stream(_) => None,
             Large::Set(set) => set.relocate(cursor, is_marked, cache),
             Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
+            Large::Hash(hash) => hash.relocate(cursor, is_marked, cache),
         }
     }
 
@@ -214,6 +229,7 @@ impl Large {
             Large::Stream(stream) => drop(stream),
             Large::Set(set) => set.release(cache),
             Large::SortedSet(set) => set.release(cache),
+            Large::Hash(hash) => hash.release(cache),
         }
     }
 }
@@ -333,6 +349,18 @@ impl Handle {
             self.reweigh(db, key, grown);
         }
         Some(result)
+    }
+
+    /// Changes the form that a large collection is entered under: whether it has elements that expire.
+    #[cold]
+    pub(crate) fn change_large_form(&mut self, db: u16, key: Key<'_>, entry: Entry, form: Form) {
+        let Some((at, _)) = self.find(db, key) else { return };
+        let expired = i64::from(entry.elements_expire());
+        entry.set_large_form(form);
+        let delta = i64::from(entry.elements_expire()) - expired;
+        self.counters.dbs[usize::from(db)].expiring.add(delta);
+        // The slot says it as well, so that the sweep need not read the entry.
+        self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
     }
 
     /// Removes a key whose collection has become empty.

@@ -8,11 +8,11 @@ mod read;
 
 pub use read::{LargeRef, SortedSetRef};
 
-use super::rank_tree::{RankTree, Scored};
+use super::rank_tree::{NODES, RankTree, Scored};
 use super::{Form, Large, Type, WrongType};
 use crate::bucket::Item as _;
 use crate::dict::Dict;
-use crate::effect::{Effect, Removal};
+use crate::effect::Effect;
 use crate::element::Element;
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
@@ -26,11 +26,6 @@ use std::ops::Range;
 
 /// Packed pairs take at most this many bytes: a walk over them takes a microsecond.
 const PACKED_PAIRS_MAX: usize = 2048;
-
-/// Where the nodes begin in the cursor of a relocation.
-const NODES: u64 = 1 << 63;
-/// Ranks whose nodes are looked at by one step of a relocation.
-const RANKS_PER_MOVE: usize = 1024;
 
 /// Elements taken out of a large sorted set before they are freed.
 const REMOVED_AT_ONCE: usize = 64;
@@ -146,12 +141,8 @@ impl SortedSet {
         cache: &mut Cache,
     ) -> Option<u64> {
         if let Some(rank) = cursor.checked_sub(NODES) {
-            let mut next = rank as usize;
-            let last = next + RANKS_PER_MOVE;
-            while next < last.min(self.order.len()) {
-                next = self.order.relocate(next, is_marked, cache);
-            }
-            return (next < self.order.len()).then_some(NODES + next as u64);
+            let next = self.order.relocate(rank as usize, is_marked, cache);
+            return next.map(|rank| NODES + rank as u64);
         }
         let order = &mut self.order;
         let mut moved = |old: Element, new: Element| {
