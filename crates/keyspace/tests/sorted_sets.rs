@@ -1,6 +1,6 @@
 //! Sorted sets against a map that is sorted on demand, across the sizes at which they change their form.
 
-use petrel_keyspace::types::sorted_set::{ScoreChange, SortedSetRef};
+use petrel_keyspace::types::sorted_set::{ScoreChange, SortedSetRef, order};
 use petrel_keyspace::{Effect, Handle, Key, Keyspace, Options, Type, Value, WrongType};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -118,17 +118,20 @@ struct Model {
 impl Model {
     fn put(&mut self, member: Vec<u8>, score: f64) -> ScoreChange {
         let len = member.len();
-        let old = self.scores.insert(member, score + 0.0);
+        let old = self.scores.get(&member).copied();
+        if old != Some(score) {
+            self.scores.insert(member, score);
+        }
         if self.scores.len() == 1 && old.is_none() {
             self.beyond = false;
         }
         self.beyond |= old.is_none() && (self.scores.len() > ENTRIES_MAX || len > VALUE_MAX);
-        ScoreChange { old, new: Some(score + 0.0) }
+        ScoreChange { old, new: Some(score) }
     }
 
     fn sorted(&self) -> Pairs {
         let mut pairs: Pairs = self.scores.clone().into_iter().collect();
-        pairs.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+        pairs.sort_by(|a, b| order((&a.0, a.1), (&b.0, b.1)));
         pairs
     }
 }
@@ -231,7 +234,7 @@ fn check_reads(handle: &mut Handle, model: &Model) {
                 break;
             }
         }
-        seen.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+        seen.sort_by(|a, b| order((&a.0, a.1), (&b.0, b.1)));
         assert_eq!(seen, sorted);
         for (rank, (member, score)) in sorted.iter().enumerate().step_by(7) {
             assert_eq!(set.rank(member), Some((rank, *score)));

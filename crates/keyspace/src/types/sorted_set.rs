@@ -6,9 +6,9 @@
 mod pairs;
 mod read;
 
-pub use read::{LargeRef, SortedSetRef};
+pub use read::{LargeRef, Members, Ordered, SortedSetRef};
 
-use super::rank_tree::{NODES, RankTree, Scored};
+use super::rank_tree::{RankTree, Scored};
 use super::{Form, Large, Type, WrongType};
 use crate::bucket::Item as _;
 use crate::dict::Dict;
@@ -22,6 +22,7 @@ use crate::limits::TypeLimits;
 use crate::packed::Item;
 use crate::table::Position;
 use pairs::{Pair, Pairs};
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Packed pairs take at most this many bytes: a walk over them takes a microsecond.
@@ -74,6 +75,11 @@ impl Thresholds {
     fn passed_by(self, len: usize, member: &[u8]) -> bool {
         len > self.entries || member.len() > self.value
     }
+}
+
+/// The order of members with their scores. Zeros of both signs are equal.
+pub fn order(a: (&[u8], f64), b: (&[u8], f64)) -> Ordering {
+    a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal).then_with(|| a.0.cmp(b.0))
 }
 
 /// True for what comes before a member with a score.
@@ -130,26 +136,6 @@ impl SortedSet {
         }
         let order = RankTree::from_sorted(&elements, cache);
         SortedSet { members, order, beyond: self.beyond }
-    }
-
-    /// Moves members and nodes to fresh blocks: [`Large::relocate`]. First come the members, then, from [`NODES`] on, the
-    /// nodes on the way to each rank.
-    pub fn relocate(
-        &mut self,
-        cursor: u64,
-        is_marked: &dyn Fn(usize) -> bool,
-        cache: &mut Cache,
-    ) -> Option<u64> {
-        if let Some(rank) = cursor.checked_sub(NODES) {
-            let next = self.order.relocate(rank as usize, is_marked, cache);
-            return next.map(|rank| NODES + rank as u64);
-        }
-        let order = &mut self.order;
-        let mut moved = |old: Element, new: Element| {
-            let rank = order.rank(ahead_of(old.score(), old.key()));
-            order.replace(rank, new);
-        };
-        Some(self.members.relocate(cursor, is_marked, &mut moved, cache).unwrap_or(NODES))
     }
 
     /// Frees every member.
@@ -250,8 +236,6 @@ impl Handle {
         score: f64,
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Result<ScoreChange, WrongType> {
-        // Zero has one sign, as in Redis's listpacks.
-        let decide = |old| decide(old).map(|new| new + 0.0);
         let change = match self.find_type(db, key, Type::SortedSet)? {
             None => {
                 let new = decide(None);
@@ -276,6 +260,22 @@ impl Handle {
             self.record(db, key, &Effect::ScorePut { key: key.bytes, member, score });
         }
         Ok(change)
+    }
+
+    /// Lets `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the key holds one: what
+    /// Redis makes of a call that adds so many, even if some are added twice.
+    pub fn sorted_set_expect(&mut self, db: u16, key: Key<'_>, len: usize) {
+        if len <= Thresholds::of(self.ks.limits()).entries {
+            return;
+        }
+        let Some((_, entry)) = self.find_alive(db, key) else { return };
+        match entry.large_mut() {
+            Some(Large::SortedSet(set)) => set.beyond = true,
+            None if entry.packed_form() == Some(Form::SortedSet) => {
+                entry.set_packed_form(Form::SortedSet, true);
+            }
+            _ => {}
+        }
     }
 
     /// Removes a member; returns the score that it had.
@@ -367,8 +367,7 @@ impl Handle {
         if members.is_empty() {
             return self.remove(db, key);
         }
-        members.iter_mut().for_each(|(score, _)| *score += 0.0);
-        members.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
+        members.sort_unstable_by(|a, b| order((a.1, a.0), (b.1, b.0)));
         let entry = self.sorted_set_entry(key, members);
         self.put_entry(db, key, entry);
         let effect = Effect::Store { key: key.bytes, value: crate::View::new(entry), expiry: None };
@@ -384,7 +383,7 @@ impl Handle {
         let access = self.initial_access(key.hash);
         let mut pairs = Vec::new();
         for (score, member) in members {
-            pack(&mut pairs, member, *score);
+            pack(&mut pairs, member, *score, beyond);
             if pairs.len() > PACKED_PAIRS_MAX {
                 let members = members.iter().map(|&(score, member)| (member, score));
                 let hasher = &self.ks.hasher;
@@ -402,7 +401,7 @@ impl Handle {
         let beyond = Thresholds::of(self.ks.limits()).passed_by(1, member);
         let mut pairs = std::mem::take(&mut self.scratch);
         pairs.clear();
-        pack(&mut pairs, member, score);
+        pack(&mut pairs, member, score, beyond);
         if pairs.len() > PACKED_PAIRS_MAX {
             let mut set = SortedSet::new(&self.ks.hasher, beyond);
             set.add(member, score, &mut self.cache);
@@ -435,11 +434,13 @@ impl Handle {
         if new != score {
             located = pairs::locate(pairs, member, &parts, new);
         }
+        let beyond = place.1.is_beyond();
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         match located.found {
             Some(pair) => {
-                let changed = move_pair(pairs, &pair, located.place, new, &mut scratch);
+                let score = item_of(new, beyond);
+                let changed = move_pair(pairs, &pair, located.place, score, &mut scratch);
                 if pairs.len() - changed.len() + scratch.len() > PACKED_PAIRS_MAX {
                     self.enlarge_pairs(db, key, place, member, new);
                 } else {
@@ -447,14 +448,14 @@ impl Handle {
                 }
             }
             None => {
-                pack(&mut scratch, member, new);
                 let thresholds = Thresholds::of(self.ks.limits());
-                let passed = thresholds.passed_by(located.count + 1, member);
+                let passed = beyond || thresholds.passed_by(located.count + 1, member);
+                pack(&mut scratch, member, new, passed);
                 if pairs.len() + scratch.len() > PACKED_PAIRS_MAX {
                     self.enlarge_pairs(db, key, place, member, new);
                 } else {
                     let entry = self.splice(db, key, place, located.place, 0, &scratch);
-                    if passed && !entry.is_beyond() {
+                    if passed && !beyond {
                         entry.set_packed_form(Form::SortedSet, true);
                     }
                 }
@@ -514,9 +515,14 @@ impl Handle {
 }
 
 /// Appends a member and its score.
-fn pack(out: &mut Vec<u8>, member: &[u8], score: f64) {
+fn pack(out: &mut Vec<u8>, member: &[u8], score: f64, beyond: bool) {
     Item::from_text(member).pack(out);
-    Item::from_score(score).pack(out);
+    item_of(score, beyond).pack(out);
+}
+
+/// A score to be packed. Within the thresholds zero has one sign, as in Redis's listpacks.
+fn item_of(score: f64, beyond: bool) -> Item<'static> {
+    Item::from_score(if beyond { score } else { score + 0.0 })
 }
 
 /// Gives a pair another score, which makes it belong at `place`: returns the bytes to be replaced, and appends to `out`
@@ -525,10 +531,10 @@ fn move_pair(
     pairs: &[u8],
     pair: &Pair<'_>,
     place: usize,
-    score: f64,
+    score: Item<'_>,
     out: &mut Vec<u8>,
 ) -> Range<usize> {
-    let (member, score) = (&pairs[pair.at..pair.score_at], Item::from_score(score));
+    let member = &pairs[pair.at..pair.score_at];
     if place > pair.end {
         out.extend_from_slice(&pairs[pair.end..place]);
         out.extend_from_slice(member);

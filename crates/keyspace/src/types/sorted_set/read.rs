@@ -6,8 +6,14 @@ use crate::access::View;
 use crate::bucket::Item as _;
 use crate::element::Element;
 use crate::packed::Item;
-use crate::types::{Large, Type, WrongType};
+use crate::random::{below, choose};
+use crate::types::{Large, Type, WrongType, rank_tree};
+use std::collections::HashSet;
+use std::iter::Take;
 use std::ops::Range;
+
+/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk over all.
+const DRAWN_SHARE: usize = 8;
 
 /// A sorted set where it lies, for as long as nothing is changed.
 #[derive(Clone, Copy)]
@@ -113,17 +119,25 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Hands the members of a range of ranks to `each`, in order.
-    #[inline]
-    pub fn each(&self, ranks: Range<usize>, mut each: impl FnMut(Item<'a>, f64)) {
+    /// The members of a range of ranks, in order.
+    pub fn range(&self, ranks: Range<usize>) -> Members<'a> {
         match self {
             SortedSetRef::Packed(pairs) => {
                 let mut pairs = Pairs::new(pairs);
                 pairs.skip_pairs(ranks.start);
-                pairs.take(ranks.len()).for_each(|pair| each(pair.member, pair.score));
+                Members::Packed(pairs.take(ranks.len()))
             }
-            SortedSetRef::Large(LargeRef(set)) => {
-                set.order.range(ranks).map(read).for_each(|(member, score)| each(member, score));
+            SortedSetRef::Large(LargeRef(set)) => Members::Large(Ordered(set.order.range(ranks))),
+        }
+    }
+
+    /// Hands the members of a range of ranks to `each`, in order.
+    #[inline]
+    pub fn each(&self, ranks: Range<usize>, mut each: impl FnMut(Item<'a>, f64)) {
+        match self.range(ranks) {
+            Members::Packed(pairs) => pairs.for_each(|pair| each(pair.member, pair.score)),
+            Members::Large(Ordered(elements)) => {
+                elements.map(read).for_each(|(member, score)| each(member, score));
             }
         }
     }
@@ -146,6 +160,53 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
+    /// Hands `count` members drawn at random to `each`, each of them drawn from all.
+    pub fn draw(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Item<'a>, f64),
+    ) {
+        let len = self.len();
+        // Packed pairs are found one after the other only.
+        let pairs: Vec<_> = match self {
+            SortedSetRef::Packed(_) if count > 1 => self.range(0..len).collect(),
+            _ => Vec::new(),
+        };
+        for _ in 0..count {
+            let rank = below(len, random);
+            if let Some((member, score)) = pairs.get(rank).copied().or_else(|| self.get(rank)) {
+                each(member, score);
+            }
+        }
+    }
+
+    /// Hands `count` different members drawn at random to `each`, or all if there are not more.
+    pub fn sample(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Item<'a>, f64),
+    ) {
+        let len = self.len();
+        if count < len / DRAWN_SHARE {
+            let mut drawn = HashSet::with_capacity(count);
+            while drawn.len() < count {
+                let rank = below(len, random);
+                if let Some((member, score)) = self.get(rank).filter(|_| drawn.insert(rank)) {
+                    each(member, score);
+                }
+            }
+            return;
+        }
+        let chosen = choose(len, count, random);
+        for ((member, score), chosen) in self.range(0..len).zip(chosen) {
+            if chosen {
+                each(member, score);
+            }
+        }
+    }
+
     /// Hands the members from the cursor on to `each`, about `count` of them, in no order; returns where to go on, 0 at
     /// the end. A small set is handed out whole.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Item<'a>, f64)) -> u64 {
@@ -158,6 +219,29 @@ impl<'a> SortedSetRef<'a> {
                 let (member, score) = read(element);
                 each(member, score);
             }),
+        }
+    }
+}
+
+/// Walks members in order.
+pub enum Members<'a> {
+    /// Pairs in the entry.
+    Packed(Take<Pairs<'a>>),
+    /// Elements.
+    Large(Ordered<'a>),
+}
+
+/// Walks the members of a large sorted set.
+pub struct Ordered<'a>(rank_tree::Iter<'a, Element>);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Item<'a>, f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Members::Packed(pairs) => pairs.next().map(|pair| (pair.member, pair.score)),
+            Members::Large(Ordered(elements)) => elements.next().map(read),
         }
     }
 }
