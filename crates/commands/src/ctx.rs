@@ -143,6 +143,13 @@ impl<'a> Ctx<'a> {
         self.arg(i).eq_ignore_ascii_case(word.as_bytes())
     }
 
+    /// The error for a number of arguments that the command's arity admits, but nothing else.
+    #[cold]
+    pub fn wrong_arity(&self) -> Fail {
+        let name = self.command.spec.meta.name;
+        Fail::new(format!("ERR wrong number of arguments for '{name}' command"))
+    }
+
     /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) -> Outcome {

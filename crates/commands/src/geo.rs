@@ -1,6 +1,133 @@
 //! Geographic indexes: sorted sets whose scores are geohashes.
-
-#![allow(dead_code)]
+//!
+//! | file | holds |
+//! |---|---|
+//! | `geohash.rs` | places, cells of the grid, scores and texts |
+//! | `area.rs` | circles, boxes and polygons: what is inside, and which cells cover them |
+//! | `search.rs` | GEOSEARCH and its older kin |
 
 mod area;
 mod geohash;
+pub(crate) mod search;
+
+use crate::ctx::Ctx;
+use crate::double;
+use crate::fail::{Fail, Outcome};
+use crate::sorted_sets::members::{AddOptions, add};
+use crate::sorted_sets::read;
+use crate::spec::CommandSpec;
+use crate::table::geo as meta;
+use geohash::Place;
+use petrel_keyspace::types::sorted_set::SortedSetRef;
+use petrel_resp::Reply;
+
+/// The commands of this file.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::GEOADD, geoadd),
+    CommandSpec::new(&meta::GEODIST, geodist),
+    CommandSpec::new(&meta::GEOHASH, geohash),
+    CommandSpec::new(&meta::GEOPOS, geopos),
+];
+
+/// Units of distance, in meters.
+const UNITS: [(&[u8], f64); 4] = [(b"m", 1.0), (b"km", 1000.0), (b"ft", 0.3048), (b"mi", 1609.34)];
+
+/// Argument `i` as a unit: its length in meters.
+fn unit(ctx: &Ctx<'_>, i: usize) -> Result<f64, Fail> {
+    let unit = UNITS.iter().find(|(name, _)| ctx.arg(i).eq_ignore_ascii_case(name));
+    unit.map(|(_, meters)| *meters)
+        .ok_or(Fail::fixed("ERR unsupported unit provided. please use M, KM, FT, MI"))
+}
+
+/// Arguments `i` and `i + 1` as a place.
+fn place(ctx: &Ctx<'_>, i: usize) -> Result<Place, Fail> {
+    let coordinate = |i| double::parse(ctx.arg(i)).ok_or(Fail::NOT_A_FLOAT);
+    let place = Place { longitude: coordinate(i)?, latitude: coordinate(i + 1)? };
+    if place.is_valid() {
+        return Ok(place);
+    }
+    let Place { longitude, latitude } = place;
+    Err(Fail::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
+}
+
+/// The place of a member.
+fn place_of(set: &SortedSetRef<'_>, member: &[u8]) -> Option<Place> {
+    set.score(member).map(|score| Place::of_score(score as u64))
+}
+
+fn write_place(reply: &mut dyn Reply, place: Place) {
+    reply.array(2);
+    reply.double(place.longitude);
+    reply.double(place.latitude);
+}
+
+/// Writes a distance in units of so many meters.
+fn write_distance(reply: &mut dyn Reply, distance_m: f64, unit_m: f64) {
+    reply.bulk(format!("{:.4}", distance_m / unit_m).as_bytes());
+}
+
+/// `GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]`
+fn geoadd(ctx: &mut Ctx<'_>) -> Outcome {
+    let mut options = AddOptions::default();
+    let mut from = 2;
+    while from < ctx.args().len() {
+        match () {
+            _ if ctx.is(from, "NX") => options.only_new = true,
+            _ if ctx.is(from, "XX") => options.only_present = true,
+            _ if ctx.is(from, "CH") => options.changed = true,
+            _ => break,
+        }
+        from += 1;
+    }
+    let places = from..ctx.args().len();
+    let incompatible = options.only_new && options.only_present;
+    if places.is_empty() || !places.len().is_multiple_of(3) || incompatible {
+        return Err(Fail::SYNTAX);
+    }
+    let scores: Result<Vec<f64>, Fail> =
+        places.step_by(3).map(|i| Ok(place(ctx, i)?.score() as f64)).collect();
+    add(ctx, options, &scores?, (from + 2..).step_by(3))
+}
+
+/// `GEODIST key member1 member2 [M | KM | FT | MI]`
+fn geodist(ctx: &mut Ctx<'_>) -> Outcome {
+    let unit_m = match ctx.args().len() {
+        4 => 1.0,
+        5 => unit(ctx, 4)?,
+        _ => return Err(Fail::SYNTAX),
+    };
+    let (key, db, members) = (ctx.key(1), ctx.db(), [ctx.arg(2), ctx.arg(3)]);
+    let set = read(&mut ctx.exec.ks, db, key)?;
+    match set.map(|set| members.map(|member| place_of(&set, member))) {
+        Some([Some(from), Some(to)]) => write_distance(ctx.reply, from.distance_m(&to), unit_m),
+        _ => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// `GEOHASH key [member ...]`
+fn geohash(ctx: &mut Ctx<'_>) -> Outcome {
+    each_place(ctx, |reply, place| match place {
+        Some(place) => reply.bulk(&place.text()),
+        None => reply.null(),
+    })
+}
+
+/// `GEOPOS key [member ...]`
+fn geopos(ctx: &mut Ctx<'_>) -> Outcome {
+    each_place(ctx, |reply, place| match place {
+        Some(place) => write_place(reply, place),
+        None => reply.null_array(),
+    })
+}
+
+/// Writes an array of what `write` writes of each member's place.
+fn each_place(ctx: &mut Ctx<'_>, write: fn(&mut dyn Reply, Option<Place>)) -> Outcome {
+    let (key, db, members) = (ctx.key(1), ctx.db(), &ctx.args()[2..]);
+    let set = read(&mut ctx.exec.ks, db, key)?;
+    ctx.reply.array(members.len());
+    for member in members {
+        write(ctx.reply, set.and_then(|set| place_of(&set, member)));
+    }
+    Ok(())
+}

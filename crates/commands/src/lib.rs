@@ -14,6 +14,7 @@ mod command;
 mod counters;
 mod ctx;
 mod databases;
+mod double;
 mod draws;
 mod dump;
 mod execute;
@@ -30,8 +31,6 @@ pub mod key_spec;
 pub mod keys;
 pub mod latency;
 mod lcs;
-mod list_moves;
-mod lists;
 mod lolwut;
 pub mod memory;
 mod object;
@@ -44,9 +43,9 @@ mod session;
 mod set_algebra;
 mod sets;
 pub mod slowlog;
+mod sorted_sets;
 pub mod spec;
 pub mod stats;
-mod streams;
 mod string_parts;
 mod strings;
 pub mod table;
@@ -70,13 +69,17 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     string_parts::COMMANDS,
     lcs::COMMANDS,
     counters::COMMANDS,
-    streams::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,
     set_algebra::COMMANDS,
-    lists::COMMANDS,
-    list_moves::COMMANDS,
+    sorted_sets::members::COMMANDS,
+    sorted_sets::ranges::COMMANDS,
+    sorted_sets::pop::COMMANDS,
+    sorted_sets::sample::COMMANDS,
+    sorted_sets::algebra::COMMANDS,
+    geo::COMMANDS,
+    geo::search::COMMANDS,
     generic::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,

@@ -16,8 +16,10 @@ pub(crate) enum Scanned {
     Keys,
     /// The fields of a hash, by `HSCAN`.
     Fields,
-    /// The members of a set or a sorted set.
+    /// The members of a set.
     Members,
+    /// The members of a sorted set, by `ZSCAN`.
+    Scores,
 }
 
 /// The options of a call.
@@ -28,14 +30,21 @@ pub(crate) struct Options<'a> {
     pub type_name: Option<&'a [u8]>,
     /// `NOVALUES`.
     pub no_values: bool,
+    /// `NOSCORES`.
+    pub no_scores: bool,
     pattern: Option<&'a [u8]>,
 }
 
 impl<'a> Options<'a> {
     /// The options from argument `from` on.
     pub fn parse(ctx: &Ctx<'a>, from: usize, scanned: Scanned) -> Result<Self, Fail> {
-        let mut options =
-            Options { count: COUNT, pattern: None, type_name: None, no_values: false };
+        let mut options = Options {
+            count: COUNT,
+            pattern: None,
+            type_name: None,
+            no_values: false,
+            no_scores: false,
+        };
         let mut i = from;
         while i < ctx.args().len() {
             if ctx.is(i, "NOVALUES") {
@@ -43,6 +52,14 @@ impl<'a> Options<'a> {
                     return Err(Fail::fixed("ERR NOVALUES option can only be used in HSCAN"));
                 }
                 options.no_values = true;
+                i += 1;
+                continue;
+            }
+            if ctx.is(i, "NOSCORES") {
+                if scanned != Scanned::Scores {
+                    return Err(Fail::fixed("ERR NOSCORES option can only be used in ZSCAN"));
+                }
+                options.no_scores = true;
                 i += 1;
                 continue;
             }

@@ -377,9 +377,7 @@ fn msetex(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn check_pairs(ctx: &Ctx<'_>) -> Outcome {
     if ctx.args().len().is_multiple_of(2) {
-        let text =
-            format!("ERR wrong number of arguments for '{}' command", ctx.command.spec.meta.name);
-        return Err(Fail::new(text));
+        return Err(ctx.wrong_arity());
     }
     Ok(())
 }

@@ -74,9 +74,15 @@ impl Place {
         EARTH_RADIUS_M * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
     }
 
-    /// The score of a member at this place, which is valid.
+    /// The score of a member at this place, which is valid. At the eastern and the northern end it is beyond those of all
+    /// cells.
     pub fn score(&self) -> u64 {
-        Cell::of(self, PRECISION_MAX).bits()
+        let cell = Cell {
+            x: index(self.longitude, LONGITUDE_MAX, PRECISION_MAX),
+            y: index(self.latitude, LATITUDE_MAX, PRECISION_MAX),
+            precision: PRECISION_MAX,
+        };
+        cell.bits()
     }
 
     /// The middle of the cell that a score is.
@@ -103,9 +109,10 @@ impl Place {
 impl Cell {
     /// The cell in which a valid place lies.
     pub fn of(place: &Place, precision: u32) -> Self {
+        let last = (1 << precision) - 1;
         Cell {
-            x: index(place.longitude, LONGITUDE_MAX, precision),
-            y: index(place.latitude, LATITUDE_MAX, precision),
+            x: index(place.longitude, LONGITUDE_MAX, precision).min(last),
+            y: index(place.latitude, LATITUDE_MAX, precision).min(last),
             precision,
         }
     }

@@ -105,8 +105,7 @@ impl CommandLine {
             loader.directive(option, &at)?;
         }
         let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
-        let warnings = std::mem::take(&mut loader.warnings);
-        Ok(SharedConfig::new(loader.finish(), file).with_warnings(warnings))
+        Ok(SharedConfig::new(loader.finish(), file))
     }
 }
 

@@ -1,0 +1,386 @@
+//! Members of a geographic index inside an area: GEOSEARCH, and GEORADIUS, which came before it.
+
+use super::area::{Area, Shape};
+use super::geohash::Place;
+use super::{place, place_of, unit, write_distance, write_place};
+use crate::ctx::Ctx;
+use crate::double;
+use crate::fail::{Fail, Outcome};
+use crate::sorted_sets::{Gathered, read, write_member};
+use crate::spec::CommandSpec;
+use crate::table::geo as meta;
+use petrel_keyspace::packed::Item;
+use petrel_keyspace::types::sorted_set::SortedSetRef;
+use petrel_resp::Reply;
+
+/// The commands of this file.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::GEORADIUS, |ctx| search(ctx, Syntax::Radius { stores: true })),
+    CommandSpec::new(&meta::GEORADIUS_RO, |ctx| search(ctx, Syntax::Radius { stores: false })),
+    CommandSpec::new(&meta::GEORADIUSBYMEMBER, |ctx| {
+        search(ctx, Syntax::RadiusByMember { stores: true })
+    }),
+    CommandSpec::new(&meta::GEORADIUSBYMEMBER_RO, |ctx| {
+        search(ctx, Syntax::RadiusByMember { stores: false })
+    }),
+    CommandSpec::new(&meta::GEOSEARCH, |ctx| search(ctx, Syntax::Search)),
+    CommandSpec::new(&meta::GEOSEARCHSTORE, |ctx| search(ctx, Syntax::SearchStore)),
+];
+
+/// Vertices of a polygon at least.
+const VERTICES_MIN: usize = 3;
+
+/// How the arguments of a command are laid out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Syntax {
+    /// `key longitude latitude radius unit [options]`
+    Radius { stores: bool },
+    /// `key member radius unit [options]`
+    RadiusByMember { stores: bool },
+    /// `key [options]`
+    Search,
+    /// `destination source [options]`
+    SearchStore,
+}
+
+impl Syntax {
+    fn source(self) -> usize {
+        if self == Syntax::SearchStore { 2 } else { 1 }
+    }
+
+    /// Whether center and shape are options.
+    fn is_search(self) -> bool {
+        matches!(self, Syntax::Search | Syntax::SearchStore)
+    }
+}
+
+/// Where a search begins. In a key that does not exist no member has a place.
+#[derive(Clone, Copy, Debug)]
+enum Center {
+    Place(Place),
+    Member(Option<Place>),
+}
+
+/// In which order members are wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Order {
+    Nearest,
+    Farthest,
+}
+
+/// What a command asks for.
+struct Asked {
+    center: Option<Center>,
+    shape: Option<Shape>,
+    /// Meters in the unit of distances.
+    unit_m: f64,
+    with_distance: bool,
+    with_hash: bool,
+    with_place: bool,
+    count: Option<usize>,
+    any: bool,
+    order: Option<Order>,
+    /// The argument that is the key to store at.
+    destination: Option<usize>,
+    /// Distances become scores.
+    stores_distances: bool,
+}
+
+/// The place of the member that argument `i` names.
+fn member_place(
+    ctx: &Ctx<'_>,
+    i: usize,
+    set: Option<SortedSetRef<'_>>,
+) -> Result<Option<Place>, Fail> {
+    let Some(set) = set else { return Ok(None) };
+    let place = place_of(&set, ctx.arg(i));
+    place.map(Some).ok_or(Fail::fixed("ERR could not decode requested zset member"))
+}
+
+/// A member inside the area.
+struct Hit<'a> {
+    member: Item<'a>,
+    score: f64,
+    place: Place,
+    distance_m: f64,
+}
+
+fn search(ctx: &mut Ctx<'_>, syntax: Syntax) -> Outcome {
+    let (source, db) = (ctx.key(syntax.source()), ctx.db());
+    read(&mut ctx.exec.ks, db, source)?;
+    let set = ctx.exec.ks.view(db, source).and_then(|view| view.sorted_set().ok());
+    let asked = Asked::parse(ctx, syntax, set)?;
+    let hits = set.map_or(Vec::new(), |set| asked.hits(&set));
+    let Some(destination) = asked.destination.map(|i| ctx.key(i)) else {
+        asked.write(ctx.reply, &hits);
+        return Ok(());
+    };
+    let mut gathered = Gathered::default();
+    for hit in &hits {
+        let distance = hit.distance_m / asked.unit_m;
+        gathered.push(hit.member, if asked.stores_distances { distance } else { hit.score });
+    }
+    let len = gathered.store(&mut ctx.exec.ks, db, destination);
+    ctx.number(len as i64)
+}
+
+impl Asked {
+    /// Reads the arguments of a command whose source is `set`.
+    fn parse(ctx: &Ctx<'_>, syntax: Syntax, set: Option<SortedSetRef<'_>>) -> Result<Self, Fail> {
+        let mut asked = Asked {
+            center: None,
+            shape: None,
+            unit_m: 1.0,
+            with_distance: false,
+            with_hash: false,
+            with_place: false,
+            count: None,
+            any: false,
+            order: None,
+            destination: (syntax == Syntax::SearchStore).then_some(1),
+            stores_distances: false,
+        };
+        let from = match syntax {
+            Syntax::Radius { .. } => {
+                asked.center = Some(Center::Place(place(ctx, 2)?));
+                asked.circle(ctx, 4)?;
+                6
+            }
+            Syntax::RadiusByMember { .. } => {
+                asked.center = Some(Center::Member(member_place(ctx, 2, set)?));
+                // Of a key that does not exist, Redis does not look at the radius.
+                if set.is_some() {
+                    asked.circle(ctx, 3)?;
+                } else {
+                    asked.shape = Some(Shape::Circle { radius_m: 0.0 });
+                }
+                5
+            }
+            Syntax::Search => 2,
+            Syntax::SearchStore => 3,
+        };
+        let mut i = from;
+        while i < ctx.args().len() {
+            i += asked.option(ctx, i, syntax, set)?;
+        }
+        asked.check(ctx, syntax)?;
+        Ok(asked)
+    }
+
+    /// Takes the option at argument `i`; returns how many arguments it has.
+    fn option(
+        &mut self,
+        ctx: &Ctx<'_>,
+        i: usize,
+        syntax: Syntax,
+        set: Option<SortedSetRef<'_>>,
+    ) -> Result<usize, Fail> {
+        let left = ctx.args().len() - i - 1;
+        match () {
+            _ if ctx.is(i, "WITHDIST") => self.with_distance = true,
+            _ if ctx.is(i, "WITHHASH") => self.with_hash = true,
+            _ if ctx.is(i, "WITHCOORD") => self.with_place = true,
+            _ if ctx.is(i, "ANY") => self.any = true,
+            _ if ctx.is(i, "ASC") => self.order = Some(Order::Nearest),
+            _ if ctx.is(i, "DESC") => self.order = Some(Order::Farthest),
+            _ if ctx.is(i, "COUNT") && left >= 1 => {
+                let count = ctx.integer(i + 1)?;
+                let count = usize::try_from(count).ok().filter(|&count| count > 0);
+                self.count = Some(count.ok_or(Fail::fixed("ERR COUNT must be > 0"))?);
+                return Ok(2);
+            }
+            _ if syntax == Syntax::SearchStore && ctx.is(i, "STOREDIST") => {
+                self.stores_distances = true;
+            }
+            _ if syntax.is_search() => return self.search_option(ctx, i, set),
+            _ => return self.store_option(ctx, i, syntax),
+        }
+        Ok(1)
+    }
+
+    /// `STORE key` and `STOREDIST key` of the older commands.
+    fn store_option(&mut self, ctx: &Ctx<'_>, i: usize, syntax: Syntax) -> Result<usize, Fail> {
+        let stores = matches!(
+            syntax,
+            Syntax::Radius { stores: true } | Syntax::RadiusByMember { stores: true }
+        );
+        let distances = ctx.is(i, "STOREDIST");
+        if !stores || i + 1 == ctx.args().len() || !(distances || ctx.is(i, "STORE")) {
+            return Err(Fail::SYNTAX);
+        }
+        self.destination = Some(i + 1);
+        self.stores_distances = distances;
+        Ok(2)
+    }
+
+    /// Center and shape. Either may be stated again in the same way, but not in another.
+    fn search_option(
+        &mut self,
+        ctx: &Ctx<'_>,
+        i: usize,
+        set: Option<SortedSetRef<'_>>,
+    ) -> Result<usize, Fail> {
+        let left = ctx.args().len() - i - 1;
+        let has_polygon = matches!(self.shape, Some(Shape::Polygon { .. }));
+        match (self.center, &self.shape) {
+            (None | Some(Center::Member(_)), _)
+                if ctx.is(i, "FROMMEMBER") && left >= 1 && !has_polygon =>
+            {
+                self.center = Some(Center::Member(member_place(ctx, i + 1, set)?));
+                Ok(2)
+            }
+            (None | Some(Center::Place(_)), _)
+                if ctx.is(i, "FROMLONLAT") && left >= 2 && !has_polygon =>
+            {
+                self.center = Some(Center::Place(place(ctx, i + 1)?));
+                Ok(3)
+            }
+            (_, None | Some(Shape::Circle { .. })) if ctx.is(i, "BYRADIUS") && left >= 2 => {
+                self.circle(ctx, i + 1)?;
+                Ok(3)
+            }
+            (_, None | Some(Shape::Box { .. })) if ctx.is(i, "BYBOX") && left >= 3 => {
+                self.rectangle(ctx, i + 1)?;
+                Ok(4)
+            }
+            (None, None | Some(Shape::Polygon { .. })) if ctx.is(i, "BYPOLYGON") && left >= 1 => {
+                self.polygon(ctx, i + 1)
+            }
+            _ => Err(Fail::SYNTAX),
+        }
+    }
+
+    /// `radius unit` from argument `i` on
+    fn circle(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<(), Fail> {
+        let radius = double::parse(ctx.arg(i)).ok_or(Fail::fixed("ERR need numeric radius"))?;
+        if radius < 0.0 {
+            return Err(Fail::fixed("ERR radius cannot be negative"));
+        }
+        self.unit_m = unit(ctx, i + 1)?;
+        self.shape = Some(Shape::Circle { radius_m: radius * self.unit_m });
+        Ok(())
+    }
+
+    /// `width height unit` from argument `i` on
+    fn rectangle(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<(), Fail> {
+        let width = double::parse(ctx.arg(i)).ok_or(Fail::fixed("ERR need numeric width"))?;
+        let height = double::parse(ctx.arg(i + 1)).ok_or(Fail::fixed("ERR need numeric height"))?;
+        if width < 0.0 || height < 0.0 {
+            return Err(Fail::fixed("ERR height or width cannot be negative"));
+        }
+        self.unit_m = unit(ctx, i + 2)?;
+        let (width_m, height_m) = (width * self.unit_m, height * self.unit_m);
+        self.shape = Some(Shape::Box { width_m, height_m });
+        Ok(())
+    }
+
+    /// `num-vertices longitude latitude [longitude latitude ...]` from argument `i` on; returns how many arguments the
+    /// option has
+    fn polygon(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<usize, Fail> {
+        let invalid = Fail::fixed("ERR invalid number of vertices");
+        let stated = ctx.integer(i).ok().and_then(|count| i32::try_from(count).ok());
+        let count = usize::try_from(stated.ok_or(invalid)?).unwrap_or(0);
+        let end = i + 1 + 2 * count;
+        if count < VERTICES_MIN || end > ctx.args().len() {
+            let name = ctx.arg(0).escape_ascii();
+            return Err(Fail::new(format!(
+                "ERR {name} BYPOLYGON must have at least {VERTICES_MIN} vertices"
+            )));
+        }
+        let vertices: Result<_, _> = (i + 1..end).step_by(2).map(|i| place(ctx, i)).collect();
+        self.shape = Some(Shape::Polygon { vertices: vertices? });
+        Ok(2 + 2 * count)
+    }
+
+    fn check(&mut self, ctx: &Ctx<'_>, syntax: Syntax) -> Result<(), Fail> {
+        let name = ctx.arg(0).escape_ascii();
+        let lists = self.with_distance || self.with_hash || self.with_place;
+        if self.destination.is_some() && lists {
+            let subject = match syntax {
+                Syntax::SearchStore => "GEOSEARCHSTORE",
+                _ => "STORE option in GEORADIUS",
+            };
+            return Err(Fail::new(format!(
+                "ERR {subject} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            )));
+        }
+        let has_polygon = matches!(self.shape, Some(Shape::Polygon { .. }));
+        if self.center.is_none() && !has_polygon {
+            return Err(Fail::new(format!(
+                "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {name}"
+            )));
+        }
+        if self.shape.is_none() {
+            return Err(Fail::new(format!(
+                "ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for {name}"
+            )));
+        }
+        if self.any && self.count.is_none() {
+            return Err(Fail::fixed("ERR the ANY argument requires COUNT argument"));
+        }
+        // The nearest ones, if not just any.
+        if self.count.is_some() && !self.any && self.order.is_none() {
+            self.order = Some(Order::Nearest);
+        }
+        Ok(())
+    }
+
+    /// The area; none if the center is nowhere.
+    fn area(&self) -> Option<Area> {
+        match (self.shape.clone()?, self.center) {
+            (Shape::Polygon { vertices }, _) => Some(Area::polygon(vertices)),
+            (shape, Some(Center::Place(place) | Center::Member(Some(place)))) => {
+                Some(Area::around(place, shape))
+            }
+            _ => None,
+        }
+    }
+
+    /// The members that are wanted, in the order in which they are.
+    fn hits<'s>(&self, set: &SortedSetRef<'s>) -> Vec<Hit<'s>> {
+        let Some(area) = self.area() else { return Vec::new() };
+        let count = self.count.unwrap_or(usize::MAX);
+        let enough = if self.any { count } else { usize::MAX };
+        let mut hits = Vec::new();
+        for range in area.score_ranges() {
+            let rank = |bound: u64| set.count_scores(|score| score < bound as f64);
+            for (member, score) in set.range(rank(range.start)..rank(range.end)) {
+                if hits.len() == enough {
+                    break;
+                }
+                let place = Place::of_score(score as u64);
+                if let Some(distance_m) = area.distance_inside_m(&place) {
+                    hits.push(Hit { member, score, place, distance_m });
+                }
+            }
+        }
+        match self.order {
+            Some(Order::Nearest) => hits.sort_by(|a, b| a.distance_m.total_cmp(&b.distance_m)),
+            Some(Order::Farthest) => hits.sort_by(|a, b| b.distance_m.total_cmp(&a.distance_m)),
+            None => {}
+        }
+        hits.truncate(count);
+        hits
+    }
+
+    fn write(&self, reply: &mut dyn Reply, hits: &[Hit<'_>]) {
+        let facts = [self.with_distance, self.with_hash, self.with_place];
+        let facts = facts.into_iter().filter(|fact| *fact).count();
+        reply.array(hits.len());
+        for hit in hits {
+            if facts > 0 {
+                reply.array(1 + facts);
+            }
+            write_member(reply, hit.member);
+            if self.with_distance {
+                write_distance(reply, hit.distance_m, self.unit_m);
+            }
+            if self.with_hash {
+                reply.integer(hit.score as i64);
+            }
+            if self.with_place {
+                write_place(reply, hit.place);
+            }
+        }
+    }
+}

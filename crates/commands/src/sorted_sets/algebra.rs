@@ -1,0 +1,351 @@
+//! Unions, intersections and differences. Sets take part as sorted sets whose scores are all 1.
+
+use super::{Gathered, Listing};
+use crate::ctx::Ctx;
+use crate::double;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::sorted_set_algebra as meta;
+use petrel_keyspace::packed::Item;
+use petrel_keyspace::types::sorted_set::SortedSetRef;
+use petrel_keyspace::{SetRef, Type};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+
+/// The commands of this file.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::ZUNION, |ctx| list(ctx, Operation::Union)),
+    CommandSpec::new(&meta::ZUNIONSTORE, |ctx| store(ctx, Operation::Union)),
+    CommandSpec::new(&meta::ZINTER, |ctx| list(ctx, Operation::Intersection)),
+    CommandSpec::new(&meta::ZINTERSTORE, |ctx| store(ctx, Operation::Intersection)),
+    CommandSpec::new(&meta::ZINTERCARD, zintercard),
+    CommandSpec::new(&meta::ZDIFF, |ctx| list(ctx, Operation::Difference)),
+    CommandSpec::new(&meta::ZDIFFSTORE, |ctx| store(ctx, Operation::Difference)),
+];
+
+/// Score of the members of a set.
+const SET_SCORE: f64 = 1.0;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What becomes of a member's scores.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Aggregate {
+    #[default]
+    Sum,
+    Least,
+    Greatest,
+    /// The sum of the weights of those sources that have the member.
+    Count,
+}
+
+impl Aggregate {
+    fn parse(name: &[u8]) -> Result<Self, Fail> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        match () {
+            _ if is("SUM") => Ok(Aggregate::Sum),
+            _ if is("MIN") => Ok(Aggregate::Least),
+            _ if is("MAX") => Ok(Aggregate::Greatest),
+            _ if is("COUNT") => Ok(Aggregate::Count),
+            _ => Err(Fail::SYNTAX),
+        }
+    }
+
+    /// What a source contributes to a member that it has: NaN if one of score and weight is infinite, the other 0.
+    fn part(self, score: f64, weight: f64) -> f64 {
+        if self == Aggregate::Count { weight } else { score * weight }
+    }
+
+    fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            Aggregate::Sum | Aggregate::Count => or_zero(a + b),
+            Aggregate::Least => a.min(b),
+            Aggregate::Greatest => a.max(b),
+        }
+    }
+}
+
+/// Infinities of both signs cancel out.
+fn or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// What a command combines, and how.
+struct Asked {
+    /// Arguments.
+    keys: Range<usize>,
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    scores: bool,
+    /// `LIMIT` of `ZINTERCARD`.
+    limit: usize,
+}
+
+/// Which options a command has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    List,
+    Store,
+    Count,
+}
+
+impl Asked {
+    /// Reads `numkeys key [key ...] [options]` from argument `from` on.
+    fn parse(
+        ctx: &mut Ctx<'_>,
+        from: usize,
+        operation: Operation,
+        form: Form,
+    ) -> Result<Self, Fail> {
+        let numkeys = match ctx.integer(from)? {
+            numkeys @ 1.. => usize::try_from(numkeys).unwrap_or(usize::MAX),
+            _ => {
+                let name = ctx.command.spec.meta.name;
+                let text = format!("ERR at least 1 input key is needed for '{name}' command");
+                return Err(Fail::new(text));
+            }
+        };
+        let keys = match (from + 1).checked_add(numkeys) {
+            Some(end) if end <= ctx.args().len() => from + 1..end,
+            _ => return Err(Fail::SYNTAX),
+        };
+        look_at(ctx, keys.clone())?;
+        let mut asked = Asked {
+            weights: vec![1.0; numkeys],
+            aggregate: Aggregate::Sum,
+            scores: false,
+            limit: usize::MAX,
+            keys,
+        };
+        let mut i = asked.keys.end;
+        while i < ctx.args().len() {
+            i += asked.option(ctx, i, operation, form)?;
+        }
+        Ok(asked)
+    }
+
+    /// Takes the option at argument `i`; returns how many arguments it has.
+    fn option(
+        &mut self,
+        ctx: &Ctx<'_>,
+        i: usize,
+        operation: Operation,
+        form: Form,
+    ) -> Result<usize, Fail> {
+        let left = ctx.args().len() - i - 1;
+        let weighs = operation != Operation::Difference && form != Form::Count;
+        match () {
+            _ if weighs && left >= self.keys.len() && ctx.is(i, "WEIGHTS") => {
+                for (weight, i) in self.weights.iter_mut().zip(i + 1..) {
+                    *weight = double::parse(ctx.arg(i))
+                        .ok_or(Fail::fixed("ERR weight value is not a float"))?;
+                }
+                Ok(1 + self.keys.len())
+            }
+            _ if weighs && left >= 1 && ctx.is(i, "AGGREGATE") => {
+                self.aggregate = Aggregate::parse(ctx.arg(i + 1))?;
+                Ok(2)
+            }
+            _ if form == Form::List && ctx.is(i, "WITHSCORES") => {
+                self.scores = true;
+                Ok(1)
+            }
+            _ if form == Form::Count && left >= 1 && ctx.is(i, "LIMIT") => {
+                let limit = ctx.integer(i + 1).ok().and_then(|limit| usize::try_from(limit).ok());
+                let limit = limit.ok_or(Fail::fixed("ERR LIMIT can't be negative"))?;
+                self.limit = if limit == 0 { usize::MAX } else { limit };
+                Ok(2)
+            }
+            _ => Err(Fail::SYNTAX),
+        }
+    }
+}
+
+/// Counts the reads of keys, and demands that each holds a set or a sorted set.
+fn look_at(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Outcome {
+    for i in keys {
+        let (key, db) = (ctx.key(i), ctx.db());
+        let kind = ctx.exec.ks.read(db, key).map(|view| view.type_of());
+        if !matches!(kind, None | Some(Type::Set | Type::SortedSet)) {
+            return Err(Fail::WRONG_TYPE);
+        }
+    }
+    Ok(())
+}
+
+/// What a key holds.
+#[derive(Clone, Copy)]
+enum Members<'a> {
+    Set(SetRef<'a>),
+    Sorted(SortedSetRef<'a>),
+}
+
+impl<'a> Members<'a> {
+    fn len(&self) -> usize {
+        match self {
+            Members::Set(set) => set.len(),
+            Members::Sorted(set) => set.len(),
+        }
+    }
+
+    fn score(&self, member: &[u8]) -> Option<f64> {
+        match self {
+            Members::Set(set) => set.contains(member).then_some(SET_SCORE),
+            Members::Sorted(set) => set.score(member),
+        }
+    }
+
+    /// Hands members and scores to `each` until it breaks.
+    fn try_each(&self, mut each: impl FnMut(Item<'a>, f64) -> ControlFlow<()>) {
+        let _ = match self {
+            Members::Set(set) => set.try_each(&mut |member| each(member, SET_SCORE)),
+            Members::Sorted(set) => {
+                set.range(0..usize::MAX).try_for_each(|(member, score)| each(member, score))
+            }
+        };
+    }
+
+    fn each(&self, mut each: impl FnMut(Item<'a>, f64)) {
+        self.try_each(|member, score| {
+            each(member, score);
+            ControlFlow::Continue(())
+        });
+    }
+}
+
+/// One of the keys that are combined.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    members: Members<'a>,
+    weight: f64,
+}
+
+/// The sources that exist, in the order of the keys; `None` for those that do not.
+fn sources<'a>(ctx: &'a Ctx<'_>, asked: &Asked) -> Vec<Option<Source<'a>>> {
+    let view = |i: usize| ctx.exec.ks.view(ctx.session.db, ctx.key(i));
+    let members = |i: usize| {
+        let view = view(i)?;
+        match view.sorted_set() {
+            Ok(set) => Some(Members::Sorted(set)),
+            Err(_) => view.set().ok().map(Members::Set),
+        }
+    };
+    let weighed = asked.keys.clone().zip(&asked.weights);
+    weighed.map(|(i, &weight)| members(i).map(|members| Source { members, weight })).collect()
+}
+
+/// All members of the result, in no order.
+fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Gathered {
+    let sources = sources(ctx, asked);
+    let mut gathered = Gathered::default();
+    match operation {
+        Operation::Union => unite(&sources, asked.aggregate, &mut gathered),
+        Operation::Intersection => intersect(&sources, asked.aggregate, |member, score| {
+            gathered.push_text(member, score);
+            ControlFlow::Continue(())
+        }),
+        Operation::Difference => subtract(&sources, &mut gathered),
+    }
+    gathered
+}
+
+/// The sources that exist, the smallest first.
+fn by_len<'a>(sources: &[Option<Source<'a>>]) -> Vec<Source<'a>> {
+    let mut sources: Vec<Source<'a>> = sources.iter().copied().flatten().collect();
+    sources.sort_by_key(|source| source.members.len());
+    sources
+}
+
+fn unite(sources: &[Option<Source<'_>>], aggregate: Aggregate, gathered: &mut Gathered) {
+    let mut scores: HashMap<Cow<'_, [u8]>, f64> = HashMap::new();
+    for Source { members, weight } in by_len(sources) {
+        members.each(|member, score| {
+            let part = or_zero(aggregate.part(score, weight));
+            let text = match member {
+                Item::Text(text) => Cow::Borrowed(text),
+                member => Cow::Owned(member.bytes(&mut itoa::Buffer::new()).to_vec()),
+            };
+            let total = scores.entry(text);
+            total.and_modify(|total| *total = aggregate.of(*total, part)).or_insert(part);
+        });
+    }
+    scores.iter().for_each(|(member, &score)| gathered.push_text(member, score));
+}
+
+/// Hands the members that all sources have to `each` until it breaks.
+fn intersect(
+    sources: &[Option<Source<'_>>],
+    aggregate: Aggregate,
+    mut each: impl FnMut(&[u8], f64) -> ControlFlow<()>,
+) {
+    if sources.iter().any(Option::is_none) {
+        return;
+    }
+    let sorted = by_len(sources);
+    let Some((smallest, others)) = sorted.split_first() else { return };
+    smallest.members.try_each(|member, score| {
+        let mut scratch = itoa::Buffer::new();
+        let member = member.bytes(&mut scratch);
+        let mut total = or_zero(aggregate.part(score, smallest.weight));
+        for other in others {
+            let Some(score) = other.members.score(member) else {
+                return ControlFlow::Continue(());
+            };
+            total = aggregate.of(total, aggregate.part(score, other.weight));
+        }
+        each(member, total)
+    });
+}
+
+fn subtract(sources: &[Option<Source<'_>>], gathered: &mut Gathered) {
+    let Some((Some(first), others)) = sources.split_first() else { return };
+    first.members.each(|member, score| {
+        let mut scratch = itoa::Buffer::new();
+        let member = member.bytes(&mut scratch);
+        let mut others = others.iter().flatten();
+        if !others.any(|other| other.members.score(member).is_some()) {
+            gathered.push_text(member, score);
+        }
+    });
+}
+
+/// `ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`,
+/// `ZINTER` likewise, `ZDIFF` without weights and aggregate
+fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
+    let asked = Asked::parse(ctx, 1, operation, Form::List)?;
+    let members = combine(ctx, operation, &asked);
+    let listing = Listing::with_scores(asked.scores, ctx.reply);
+    let sorted = members.sorted();
+    listing.begin(ctx.reply, sorted.len());
+    for (score, member) in sorted {
+        listing.write(ctx.reply, Item::Text(member), score);
+    }
+    Ok(())
+}
+
+/// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`,
+/// `ZINTERSTORE` likewise, `ZDIFFSTORE` without options
+fn store(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
+    let asked = Asked::parse(ctx, 2, operation, Form::Store)?;
+    let members = combine(ctx, operation, &asked);
+    let (destination, db) = (ctx.key(1), ctx.db());
+    let len = members.store(&mut ctx.exec.ks, db, destination);
+    ctx.number(len as i64)
+}
+
+/// `ZINTERCARD numkeys key [key ...] [LIMIT limit]`
+fn zintercard(ctx: &mut Ctx<'_>) -> Outcome {
+    let asked = Asked::parse(ctx, 1, Operation::Intersection, Form::Count)?;
+    let mut count = 0;
+    intersect(&sources(ctx, &asked), Aggregate::Sum, |_, _| {
+        count += 1;
+        if count == asked.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    ctx.number(count as i64)
+}

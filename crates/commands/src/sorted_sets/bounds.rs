@@ -1,0 +1,149 @@
+//! Ranges of a sorted set, by rank, score or member, as ranges of ranks.
+
+use crate::double;
+use crate::fail::Fail;
+use petrel_keyspace::parse_int;
+use petrel_keyspace::types::sorted_set::SortedSetRef;
+use std::ops::Range;
+
+/// A range as a command states it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bounds<'a> {
+    /// By rank; negative ones count from the end.
+    Ranks(i64, i64),
+    /// By score.
+    Scores(ScoreBound, ScoreBound),
+    /// By member, among members with the same score.
+    Members(MemberBound<'a>, MemberBound<'a>),
+}
+
+/// One end of a range of scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ScoreBound {
+    score: f64,
+    excluded: bool,
+}
+
+/// One end of a range of members.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum MemberBound<'a> {
+    /// Before every member.
+    Lowest,
+    /// Behind every member.
+    Highest,
+    Included(&'a [u8]),
+    Excluded(&'a [u8]),
+}
+
+impl ScoreBound {
+    fn parse(text: &[u8]) -> Result<Self, Fail> {
+        let (number, excluded) = match text {
+            [b'(', number @ ..] => (number, true),
+            number => (number, false),
+        };
+        let score =
+            double::parse_bound(number).ok_or(Fail::fixed("ERR min or max is not a float"))?;
+        Ok(ScoreBound { score, excluded })
+    }
+}
+
+impl<'a> MemberBound<'a> {
+    fn parse(text: &'a [u8]) -> Result<Self, Fail> {
+        match text {
+            b"-" => Ok(MemberBound::Lowest),
+            b"+" => Ok(MemberBound::Highest),
+            [b'[', member @ ..] => Ok(MemberBound::Included(member)),
+            [b'(', member @ ..] => Ok(MemberBound::Excluded(member)),
+            _ => Err(Fail::fixed("ERR min or max not valid string range item")),
+        }
+    }
+}
+
+impl<'a> Bounds<'a> {
+    /// A range by rank.
+    pub fn ranks(start: &[u8], stop: &[u8]) -> Result<Self, Fail> {
+        let rank = |text| parse_int(text).ok_or(Fail::NOT_AN_INTEGER);
+        Ok(Bounds::Ranks(rank(start)?, rank(stop)?))
+    }
+
+    /// A range by score.
+    pub fn scores(min: &[u8], max: &[u8]) -> Result<Self, Fail> {
+        Ok(Bounds::Scores(ScoreBound::parse(min)?, ScoreBound::parse(max)?))
+    }
+
+    /// A range by member.
+    pub fn members(min: &'a [u8], max: &'a [u8]) -> Result<Self, Fail> {
+        Ok(Bounds::Members(MemberBound::parse(min)?, MemberBound::parse(max)?))
+    }
+
+    /// The ranks of a set that are in the range. Ranks of a range in `reverse` count from the highest score.
+    pub fn of(&self, set: &SortedSetRef<'_>, reverse: bool) -> Range<usize> {
+        let range = match *self {
+            Bounds::Ranks(start, stop) => {
+                let len = set.len();
+                let range = ranks_of(start, stop, len);
+                if reverse { len - range.end..len - range.start } else { range }
+            }
+            Bounds::Scores(min, max) => {
+                let below = |score| score < min.score || min.excluded && score == min.score;
+                let within = |score| score < max.score || !max.excluded && score == max.score;
+                set.count_scores(below)..set.count_scores(within)
+            }
+            Bounds::Members(min, max) => {
+                let below = |member: &[u8]| match min {
+                    MemberBound::Lowest => false,
+                    MemberBound::Highest => true,
+                    MemberBound::Included(bound) => member < bound,
+                    MemberBound::Excluded(bound) => member <= bound,
+                };
+                let within = |member: &[u8]| match max {
+                    MemberBound::Lowest => false,
+                    MemberBound::Highest => true,
+                    MemberBound::Included(bound) => member <= bound,
+                    MemberBound::Excluded(bound) => member < bound,
+                };
+                set.count_members(below)..set.count_members(within)
+            }
+        };
+        range.start..range.end.max(range.start)
+    }
+}
+
+/// Ranks `start ..= stop` within `0..len`.
+fn ranks_of(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let len = len as i64;
+    let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len) } else { rank };
+    let (start, stop) = (from_front(start).max(0), from_front(stop).min(len - 1));
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_count_from_either_end() {
+        assert_eq!(ranks_of(0, -1, 5), 0..5);
+        assert_eq!(ranks_of(-2, 9, 5), 3..5);
+        assert_eq!(ranks_of(-9, 1, 5), 0..2);
+        assert!(ranks_of(3, 2, 5).is_empty());
+        assert!(ranks_of(5, 9, 5).is_empty());
+        assert!(ranks_of(0, -6, 5).is_empty());
+        assert_eq!(ranks_of(i64::MIN, i64::MAX, 5), 0..5);
+        assert!(ranks_of(i64::MAX, i64::MIN, 5).is_empty());
+    }
+
+    #[test]
+    fn bounds_are_parsed() {
+        let score = |score, excluded| Ok(ScoreBound { score, excluded });
+        assert_eq!(ScoreBound::parse(b"(1.5"), score(1.5, true));
+        assert_eq!(ScoreBound::parse(b"-inf"), score(f64::NEG_INFINITY, false));
+        assert!(ScoreBound::parse(b"((1").is_err());
+        assert!(ScoreBound::parse(b"[1").is_err());
+        assert_eq!(MemberBound::parse(b"[a"), Ok(MemberBound::Included(b"a")));
+        assert_eq!(MemberBound::parse(b"("), Ok(MemberBound::Excluded(b"")));
+        for text in [&b""[..], b"a", b"+a", b"--"] {
+            assert!(MemberBound::parse(text).is_err());
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Members taken from either end, and commands that wait for some.
+
+use super::{Listing, look};
+use crate::blocking::{Awaited, Block};
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::sorted_sets as meta;
+use petrel_keyspace::Key;
+use petrel_keyspace::packed::Item;
+use petrel_keyspace::types::sorted_set::SortedSetRef;
+use petrel_resp::Reply;
+use std::ops::Range;
+
+/// The commands of this file.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::ZPOPMIN, |ctx| pop(ctx, End::Lowest)),
+    CommandSpec::new(&meta::ZPOPMAX, |ctx| pop(ctx, End::Highest)),
+    CommandSpec::new(&meta::ZMPOP, zmpop),
+    CommandSpec::new(&meta::BZPOPMIN, |ctx| pop_or_wait(ctx, End::Lowest)),
+    CommandSpec::new(&meta::BZPOPMAX, |ctx| pop_or_wait(ctx, End::Highest)),
+    CommandSpec::new(&meta::BZMPOP, bzmpop),
+];
+
+/// Where members are taken from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Lowest,
+    Highest,
+}
+
+/// Members that are about to be taken.
+struct Taken<'a> {
+    set: SortedSetRef<'a>,
+    ranks: Range<usize>,
+    end: End,
+}
+
+impl Taken<'_> {
+    /// Writes them, outermost first.
+    fn write(&self, listing: Listing, reply: &mut dyn Reply) {
+        let write = |member: Item<'_>, score| listing.write(reply, member, score);
+        match self.end {
+            End::Lowest => self.set.each(self.ranks.clone(), write),
+            End::Highest => self.set.each_back(self.ranks.clone(), write),
+        }
+    }
+}
+
+/// Takes up to `count` members from a key, after `write` has written them; false, and nothing written, if there are none.
+fn take(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    end: End,
+    count: usize,
+    write: impl FnOnce(&mut dyn Reply, &Taken<'_>),
+) -> Result<bool, Fail> {
+    let db = ctx.db();
+    let Some(set) = look(&mut ctx.exec.ks, db, key)? else { return Ok(false) };
+    let len = set.len();
+    let count = count.min(len);
+    let ranks = match end {
+        End::Lowest => 0..count,
+        End::Highest => len - count..len,
+    };
+    write(ctx.reply, &Taken { set, ranks: ranks.clone(), end });
+    ctx.exec.ks.sorted_set_remove_range(db, key, ranks)?;
+    Ok(true)
+}
+
+/// `ZPOPMIN key [count]`, `ZPOPMAX key [count]`
+fn pop(ctx: &mut Ctx<'_>, end: End) -> Outcome {
+    let (listing, count) = match ctx.args().len() {
+        2 => (Listing::Flat, 1),
+        3 => (Listing::with_scores(true, ctx.reply), positive(ctx, 2)?),
+        _ => return Err(Fail::SYNTAX),
+    };
+    let key = ctx.key(1);
+    let found = take(ctx, key, end, count, |reply, taken| {
+        listing.begin(reply, taken.ranks.len());
+        taken.write(listing, reply);
+    })?;
+    if !found {
+        ctx.reply.array(0);
+    }
+    Ok(())
+}
+
+/// A count that may be 0.
+fn positive(ctx: &Ctx<'_>, i: usize) -> Result<usize, Fail> {
+    let count = ctx.integer(i).ok().and_then(|count| usize::try_from(count).ok());
+    count.ok_or(Fail::fixed("ERR value is out of range, must be positive"))
+}
+
+/// Keys, end and count of `ZMPOP` and `BZMPOP`.
+struct Choice {
+    keys: Range<usize>,
+    end: End,
+    count: usize,
+}
+
+/// `numkeys key [key ...] <MIN | MAX> [COUNT count]` from argument `from` on
+fn choice(ctx: &Ctx<'_>, from: usize) -> Result<Choice, Fail> {
+    let at_least_1 = |i: usize, text| match ctx.integer(i).map(usize::try_from) {
+        Ok(Ok(n @ 1..)) => Ok(n),
+        _ => Err(Fail::fixed(text)),
+    };
+    let numkeys = at_least_1(from, "ERR numkeys should be greater than 0")?;
+    let args = ctx.args().len();
+    let Some(at) = (from + 1).checked_add(numkeys).filter(|&at| at < args) else {
+        return Err(Fail::SYNTAX);
+    };
+    let end = match () {
+        _ if ctx.is(at, "MIN") => End::Lowest,
+        _ if ctx.is(at, "MAX") => End::Highest,
+        _ => return Err(Fail::SYNTAX),
+    };
+    let count = match args - at - 1 {
+        0 => 1,
+        2.. if ctx.is(at + 1, "COUNT") => at_least_1(at + 2, "ERR count should be greater than 0")?,
+        _ => return Err(Fail::SYNTAX),
+    };
+    if args > at + 3 {
+        return Err(Fail::SYNTAX);
+    }
+    Ok(Choice { keys: from + 1..at, end, count })
+}
+
+/// Takes members from the first key that has any.
+fn take_first(ctx: &mut Ctx<'_>, choice: &Choice) -> Result<bool, Fail> {
+    for i in choice.keys.clone() {
+        let key = ctx.key(i);
+        let found = take(ctx, key, choice.end, choice.count, |reply, taken| {
+            reply.array(2);
+            reply.bulk(key.bytes);
+            reply.array(taken.ranks.len());
+            taken.write(Listing::Pairs, reply);
+        })?;
+        if found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// `ZMPOP numkeys key [key ...] <MIN | MAX> [COUNT count]`
+fn zmpop(ctx: &mut Ctx<'_>) -> Outcome {
+    let choice = choice(ctx, 1)?;
+    if !take_first(ctx, &choice)? {
+        ctx.reply.null_array();
+    }
+    Ok(())
+}
+
+/// `BZMPOP timeout numkeys key [key ...] <MIN | MAX> [COUNT count]`
+fn bzmpop(ctx: &mut Ctx<'_>) -> Outcome {
+    let choice = choice(ctx, 2)?;
+    let deadline = ctx.timeout_seconds(1)?;
+    if take_first(ctx, &choice)? {
+        return Ok(());
+    }
+    ctx.block(Block::on(choice.keys, Awaited::SORTED_SET).until(deadline))
+}
+
+/// `BZPOPMIN key [key ...] timeout`, `BZPOPMAX key [key ...] timeout`
+fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> Outcome {
+    let last = ctx.args().len() - 1;
+    let deadline = ctx.timeout_seconds(last)?;
+    for i in 1..last {
+        let key = ctx.key(i);
+        let found = take(ctx, key, end, 1, |reply, taken| {
+            reply.array(3);
+            reply.bulk(key.bytes);
+            taken.write(Listing::Flat, reply);
+        })?;
+        if found {
+            return Ok(());
+        }
+    }
+    ctx.block(Block::on(1..last, Awaited::SORTED_SET).until(deadline))
+}

@@ -1,0 +1,178 @@
+//! Ranges: returned, stored, counted and removed.
+
+use super::bounds::Bounds;
+use super::{Gathered, Listing, look, read};
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::sorted_set_ranges as meta;
+use std::ops::Range;
+
+/// The commands of this file.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::ZRANGE, zrange),
+    CommandSpec::new(&meta::ZRANGESTORE, zrangestore),
+    CommandSpec::new(&meta::ZREVRANGE, |ctx| list(ctx, Some(By::Rank), Some(true))),
+    CommandSpec::new(&meta::ZRANGEBYSCORE, |ctx| list(ctx, Some(By::Score), Some(false))),
+    CommandSpec::new(&meta::ZREVRANGEBYSCORE, |ctx| list(ctx, Some(By::Score), Some(true))),
+    CommandSpec::new(&meta::ZRANGEBYLEX, |ctx| list(ctx, Some(By::Member), Some(false))),
+    CommandSpec::new(&meta::ZREVRANGEBYLEX, |ctx| list(ctx, Some(By::Member), Some(true))),
+    CommandSpec::new(&meta::ZCOUNT, |ctx| count(ctx, By::Score)),
+    CommandSpec::new(&meta::ZLEXCOUNT, |ctx| count(ctx, By::Member)),
+    CommandSpec::new(&meta::ZREMRANGEBYRANK, |ctx| remove(ctx, By::Rank)),
+    CommandSpec::new(&meta::ZREMRANGEBYSCORE, |ctx| remove(ctx, By::Score)),
+    CommandSpec::new(&meta::ZREMRANGEBYLEX, |ctx| remove(ctx, By::Member)),
+];
+
+/// What the bounds of a range are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum By {
+    Rank,
+    Score,
+    Member,
+}
+
+impl By {
+    fn bounds<'a>(self, min: &'a [u8], max: &'a [u8]) -> Result<Bounds<'a>, Fail> {
+        match self {
+            By::Rank => Bounds::ranks(min, max),
+            By::Score => Bounds::scores(min, max),
+            By::Member => Bounds::members(min, max),
+        }
+    }
+}
+
+/// A range as a command asks for it.
+struct Asked<'a> {
+    bounds: Bounds<'a>,
+    reverse: bool,
+    scores: bool,
+    /// Members to be passed over, and how many are wanted then; a negative number of them means all.
+    limit: Option<(i64, i64)>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads bounds and options from argument `from` on. An option is known where the command does not imply what it says.
+    #[inline]
+    fn parse(
+        ctx: &Ctx<'a>,
+        from: usize,
+        implied_by: Option<By>,
+        implied_reverse: Option<bool>,
+        stores: bool,
+    ) -> Result<Self, Fail> {
+        let (mut by, mut reverse) = (implied_by, implied_reverse);
+        let (mut scores, mut limit) = (false, None);
+        let mut i = from + 2;
+        while i < ctx.args().len() {
+            if ctx.is(i, "WITHSCORES") && !stores {
+                scores = true;
+            } else if ctx.is(i, "LIMIT") && i + 2 < ctx.args().len() {
+                limit = Some((ctx.integer(i + 1)?, ctx.integer(i + 2)?));
+                i += 2;
+            } else if ctx.is(i, "REV") && implied_reverse.is_none() {
+                reverse = Some(true);
+            } else if ctx.is(i, "BYSCORE") && implied_by.is_none() {
+                by = Some(By::Score);
+            } else if ctx.is(i, "BYLEX") && implied_by.is_none() {
+                by = Some(By::Member);
+            } else {
+                return Err(Fail::SYNTAX);
+            }
+            i += 1;
+        }
+        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+        if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
+            return Err(Fail::fixed(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        if by == By::Member && scores {
+            return Err(Fail::fixed(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+            ));
+        }
+        let (first, second) = (ctx.arg(from), ctx.arg(from + 1));
+        let bounds = if reverse && by != By::Rank {
+            by.bounds(second, first)?
+        } else {
+            by.bounds(first, second)?
+        };
+        let limit = limit.filter(|_| by != By::Rank);
+        Ok(Asked { bounds, reverse, scores, limit })
+    }
+
+    /// What is left of a range of ranks after `LIMIT`.
+    fn limited(&self, ranks: Range<usize>) -> Range<usize> {
+        let Some((offset, count)) = self.limit else { return ranks };
+        let skipped = usize::try_from(offset).unwrap_or(usize::MAX).min(ranks.len());
+        let taken = usize::try_from(count).unwrap_or(usize::MAX).min(ranks.len() - skipped);
+        if self.reverse {
+            let end = ranks.end - skipped;
+            end - taken..end
+        } else {
+            let start = ranks.start + skipped;
+            start..start + taken
+        }
+    }
+}
+
+/// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`
+fn zrange(ctx: &mut Ctx<'_>) -> Outcome {
+    list(ctx, None, None)
+}
+
+/// `ZRANGE`, and the older commands that imply some of its options.
+fn list(ctx: &mut Ctx<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
+    let asked = Asked::parse(ctx, 2, by, reverse, false)?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    let Some(set) = read(&mut ctx.exec.ks, db, key)? else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let ranks = asked.limited(asked.bounds.of(&set, asked.reverse));
+    let reply = &mut *ctx.reply;
+    let listing = Listing::with_scores(asked.scores, reply);
+    listing.begin(reply, ranks.len());
+    if asked.reverse {
+        set.each_back(ranks, |member, score| listing.write(reply, member, score));
+    } else {
+        set.each(ranks, |member, score| listing.write(reply, member, score));
+    }
+    Ok(())
+}
+
+/// `ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
+fn zrangestore(ctx: &mut Ctx<'_>) -> Outcome {
+    let asked = Asked::parse(ctx, 3, None, None, true)?;
+    let (destination, source, db) = (ctx.key(1), ctx.key(2), ctx.db());
+    let mut gathered = Gathered::default();
+    if let Some(set) = read(&mut ctx.exec.ks, db, source)? {
+        let ranks = asked.limited(asked.bounds.of(&set, asked.reverse));
+        set.each(ranks, |member, score| gathered.push(member, score));
+    }
+    let len = gathered.store(&mut ctx.exec.ks, db, destination);
+    ctx.number(len as i64)
+}
+
+/// `ZCOUNT key min max`, `ZLEXCOUNT key min max`
+fn count(ctx: &mut Ctx<'_>, by: By) -> Outcome {
+    let bounds = by.bounds(ctx.arg(2), ctx.arg(3))?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    let set = read(&mut ctx.exec.ks, db, key)?;
+    let count = set.map_or(0, |set| bounds.of(&set, false).len());
+    ctx.number(count as i64)
+}
+
+/// `ZREMRANGEBYRANK key start stop`, `ZREMRANGEBYSCORE key min max`, `ZREMRANGEBYLEX key min max`
+fn remove(ctx: &mut Ctx<'_>, by: By) -> Outcome {
+    let bounds = by.bounds(ctx.arg(2), ctx.arg(3))?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    let set = look(&mut ctx.exec.ks, db, key)?;
+    let ranks = set.map_or(0..0, |set| bounds.of(&set, false));
+    let removed = ranks.len();
+    if removed > 0 {
+        ctx.exec.ks.sorted_set_remove_range(db, key, ranks)?;
+    }
+    ctx.number(removed as i64)
+}

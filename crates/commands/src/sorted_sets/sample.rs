@@ -1,0 +1,76 @@
+//! Members drawn at random, and walks in no order.
+
+use super::{Listing, read};
+use crate::ctx::Ctx;
+use crate::draws::{Draws, draws};
+use crate::execute::Executor;
+use crate::fail::{Fail, Outcome};
+use crate::scan::{self, Found, Options, Scanned};
+use crate::spec::CommandSpec;
+use crate::table::sorted_sets as meta;
+use petrel_resp::DoubleBuffer;
+
+/// The commands of this file.
+pub static COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new(&meta::ZRANDMEMBER, zrandmember), CommandSpec::new(&meta::ZSCAN, zscan)];
+
+/// `ZRANDMEMBER key [count [WITHSCORES]]`
+fn zrandmember(ctx: &mut Ctx<'_>) -> Outcome {
+    let args = ctx.args().len();
+    let draws = if args == 2 { None } else { Some(draws(ctx, 2)?) };
+    if args > 4 || args == 4 && !ctx.is(3, "WITHSCORES") {
+        return Err(Fail::SYNTAX);
+    }
+    let (key, db) = (ctx.key(1), ctx.db());
+    let Executor { ks, random, .. } = &mut *ctx.exec;
+    let Some(set) = read(ks, db, key)? else {
+        match draws {
+            Some(_) => ctx.reply.array(0),
+            None => ctx.reply.null(),
+        }
+        return Ok(());
+    };
+    let reply = &mut *ctx.reply;
+    let listing = Listing::with_scores(args == 4, reply);
+    let mut random = || random.next();
+    match draws {
+        None => {
+            set.draw(1, &mut random, &mut |member, score| listing.write(reply, member, score));
+        }
+        Some(Draws::Repeated(count)) => {
+            listing.begin(reply, count);
+            set.draw(count, &mut random, &mut |member, score| listing.write(reply, member, score));
+        }
+        Some(Draws::Distinct(count)) => {
+            listing.begin(reply, count.min(set.len()));
+            set.sample(count, &mut random, &mut |member, score| {
+                listing.write(reply, member, score);
+            });
+        }
+    }
+    Ok(())
+}
+
+/// `ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]`
+fn zscan(ctx: &mut Ctx<'_>) -> Outcome {
+    let cursor = scan::cursor(ctx, 2)?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    let options = Options::parse(ctx, 3, Scanned::Scores);
+    let mut found = Found::default();
+    let Some(set) = read(&mut ctx.exec.ks, db, key)? else {
+        return found.write_with_cursor(ctx, 0);
+    };
+    let options = options?;
+    let mut number = DoubleBuffer::new();
+    let cursor = set.scan(cursor, options.count, |member, score| {
+        let mut scratch = itoa::Buffer::new();
+        let member = member.bytes(&mut scratch);
+        if options.admits(member) {
+            found.push(member);
+            if !options.no_scores {
+                found.push(number.format(score));
+            }
+        }
+    });
+    found.write_with_cursor(ctx, cursor)
+}
