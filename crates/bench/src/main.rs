@@ -11,6 +11,7 @@ mod load;
 mod matrix;
 mod memory;
 mod report;
+mod scaling;
 mod server;
 mod sys;
 mod workload;
@@ -32,6 +33,7 @@ enum Task {
     Matrix(Box<matrix::MatrixArgs>),
     Memory(memory::MemoryArgs),
     Commands(commands::CommandsArgs),
+    Scaling(scaling::ScalingArgs),
     Connections(Box<connections::ConnectionsArgs>),
     Floor(floor::FloorArgs),
     /// Hold connections for `connections`, told what to do on standard input
@@ -58,6 +60,7 @@ fn run(task: &Task) -> Result<(), String> {
         Task::Matrix(args) => matrix::run(args),
         Task::Memory(args) => memory::run(args),
         Task::Commands(args) => commands::run(args),
+        Task::Scaling(args) => scaling::run(args),
         Task::Connections(args) => connections::run(args),
         Task::Floor(args) => floor::run(args),
         Task::HoldConnections => connections::hold(),

@@ -31,6 +31,8 @@ pub mod key_spec;
 pub mod keys;
 pub mod latency;
 mod lcs;
+mod list_moves;
+mod lists;
 mod lolwut;
 pub mod memory;
 mod object;
@@ -46,6 +48,7 @@ pub mod slowlog;
 mod sorted_sets;
 pub mod spec;
 pub mod stats;
+mod streams;
 mod string_parts;
 mod strings;
 pub mod table;
@@ -69,10 +72,13 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     string_parts::COMMANDS,
     lcs::COMMANDS,
     counters::COMMANDS,
+    streams::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,
     set_algebra::COMMANDS,
+    lists::COMMANDS,
+    list_moves::COMMANDS,
     sorted_sets::members::COMMANDS,
     sorted_sets::ranges::COMMANDS,
     sorted_sets::pop::COMMANDS,

@@ -4,7 +4,7 @@ use crate::ctx::Host;
 use crate::registry::Command;
 use crate::spec::{CommandSpec, Flags};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,10 +12,6 @@ mod commands;
 
 /// `SLOWLOG` and its subcommands.
 pub(crate) static COMMANDS: &[CommandSpec] = commands::COMMANDS;
-
-/// Arguments kept of an entry, and bytes kept of an argument; what is left out is said in the last.
-const ARGS_MAX: usize = 32;
-const ARG_LEN_MAX: usize = 128;
 
 /// One slow command.
 #[derive(Clone, Debug)]
@@ -38,6 +34,8 @@ pub struct SlowEntry {
 pub struct SlowLog {
     threshold_micros: AtomicI64,
     len_max: AtomicU64,
+    args_max: AtomicUsize,
+    arg_len_max: AtomicUsize,
     next_id: AtomicU64,
     entries: Mutex<VecDeque<SlowEntry>>,
 }
@@ -47,6 +45,8 @@ impl Default for SlowLog {
         SlowLog {
             threshold_micros: AtomicI64::new(10_000),
             len_max: AtomicU64::new(128),
+            args_max: AtomicUsize::new(32),
+            arg_len_max: AtomicUsize::new(128),
             next_id: AtomicU64::new(0),
             entries: Mutex::default(),
         }
@@ -59,6 +59,13 @@ impl SlowLog {
         self.threshold_micros.store(threshold_micros, Relaxed);
         self.len_max.store(len_max, Relaxed);
         self.entries().truncate(len_max as usize);
+    }
+
+    /// Sets how many arguments are kept of an entry, at least 2, and how many bytes of an argument; what is left out is
+    /// said in the last.
+    pub fn shorten(&self, args_max: usize, arg_len_max: usize) {
+        self.args_max.store(args_max, Relaxed);
+        self.arg_len_max.store(arg_len_max, Relaxed);
     }
 
     /// The newest `count` entries.
@@ -101,7 +108,7 @@ impl SlowLog {
             id: self.next_id.fetch_add(1, Relaxed),
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             micros: nanos / 1000,
-            args: shorten(args),
+            args: shortened(args, self.args_max.load(Relaxed), self.arg_len_max.load(Relaxed)),
             address,
             name,
         };
@@ -115,20 +122,21 @@ impl SlowLog {
     }
 }
 
-fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
-    let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
-    let mut short: Vec<Vec<u8>> = args[..kept].iter().map(|arg| shorten_arg(arg)).collect();
+fn shortened(args: &[&[u8]], args_max: usize, arg_len_max: usize) -> Vec<Vec<u8>> {
+    let kept = if args.len() > args_max { args_max.saturating_sub(1) } else { args.len() };
+    let mut short: Vec<Vec<u8>> =
+        args[..kept].iter().map(|arg| shortened_arg(arg, arg_len_max)).collect();
     if kept < args.len() {
         short.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
     }
     short
 }
 
-fn shorten_arg(arg: &[u8]) -> Vec<u8> {
-    if arg.len() <= ARG_LEN_MAX {
+fn shortened_arg(arg: &[u8], len_max: usize) -> Vec<u8> {
+    if arg.len() <= len_max {
         return arg.to_vec();
     }
-    let mut short = arg[..ARG_LEN_MAX].to_vec();
-    short.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_LEN_MAX).as_bytes());
+    let mut short = arg[..len_max].to_vec();
+    short.extend_from_slice(format!("... ({} more bytes)", arg.len() - len_max).as_bytes());
     short
 }

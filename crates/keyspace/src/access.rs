@@ -7,8 +7,11 @@ use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, Kind, StrRef, Value};
 use crate::handle::{Handle, Key};
 use crate::table::Position;
-use crate::types::{Type, WrongType};
+use crate::types::hash::{FieldExpiry, HashRef};
+use crate::types::stream::Stream;
+use crate::types::{Large, Type, WrongType};
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A key's value where it lies, for as long as nothing is changed.
 #[derive(Clone, Copy)]
@@ -36,6 +39,15 @@ impl<'a> View<'a> {
     #[inline]
     pub fn string(&self) -> Result<StrRef<'a>, WrongType> {
         self.entry.string().ok_or(WrongType)
+    }
+
+    /// The stream.
+    #[inline]
+    pub fn stream(&self) -> Result<&'a Stream, WrongType> {
+        match self.entry.large() {
+            Some(Large::Stream(stream)) => Ok(stream),
+            _ => Err(WrongType),
+        }
     }
 
     /// The type of the value.
@@ -223,6 +235,25 @@ impl Handle {
             Effect::MemberRemove { member, .. } => {
                 let _ = self.set_remove(db, key, &[member]);
             }
+            Effect::ListPush { .. }
+            | Effect::ListPop { .. }
+            | Effect::ListSet { .. }
+            | Effect::ListInsert { .. }
+            | Effect::ListRemove { .. }
+            | Effect::ListTrim { .. } => {
+                let _ = self.apply_list(db, key, effect);
+            }
+            Effect::Stream { change, .. } => self.apply_stream(db, key, change),
+            Effect::FieldPut { field, value, expiry, .. } => {
+                let expiry = expiry.map_or(FieldExpiry::Clear, FieldExpiry::At);
+                let _ = self.hash_set(db, key, &[field, value], expiry);
+            }
+            Effect::FieldExpire { field, expiry, .. } => {
+                let _ = self.hash_set_expiry(db, key, field, expiry);
+            }
+            Effect::FieldRemove { field, .. } => {
+                let _ = self.hash_remove(db, key, &[field]);
+            }
             Effect::Clear | Effect::Swap { .. } => {}
         }
     }
@@ -238,25 +269,46 @@ impl Handle {
         }
     }
 
+    /// Whether nobody learns of effects of this key, so that none need be made.
+    #[inline]
+    pub(crate) fn is_unobserved(&self, key: Key<'_>) -> bool {
+        self.sink.is_none() && self.stripe(key.hash).interest.is_none()
+    }
+
     #[inline]
     pub(crate) fn find(&self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)
     }
 
-    /// Finds a key that has not expired; one that has is removed.
+    /// Finds a key that has not expired; one that has is removed, with all fields of which it consists too.
     #[inline]
     pub(crate) fn find_alive(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
         if self.is_expired(entry) {
-            self.remove_at(db, key, at, entry, Removal::Expired);
+            self.remove_expired(db, key, at, entry);
             return None;
         }
         Some((at, entry))
     }
 
+    /// Removes a key whose time has passed, or a hash all of whose fields' time has.
+    #[cold]
+    pub(crate) fn remove_expired(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
+        let why = match entry.expiry() {
+            Some(expiry) if expiry <= self.now_ms => Removal::Expired,
+            _ => {
+                let fields = HashRef::of(entry, i64::MIN).map_or(0, |hash| hash.len());
+                self.counters.expired_fields.add(fields as i64);
+                Removal::Emptied
+            }
+        };
+        self.remove_at(db, key, at, entry, why);
+    }
+
     #[inline]
     pub(crate) fn is_expired(&self, entry: Entry) -> bool {
         entry.expiry().is_some_and(|at| at <= self.now_ms)
+            || entry.elements_expire() && entry.is_outlived(self.now_ms)
     }
 
     /// Removes an entry with its value and records why.
@@ -293,6 +345,7 @@ impl Handle {
         let db_counters = &self.counters.dbs[usize::from(db)];
         db_counters.keys.add(-1);
         db_counters.volatile.add(-i64::from(entry.has_expiry()));
+        db_counters.expiring.add(-i64::from(entry.elements_expire()));
         self.count_bytes(table_delta, -bytes);
         if let Some(array) = retired {
             self.retire(array);
@@ -313,8 +366,10 @@ impl Handle {
         let db_counters = &self.counters.dbs[usize::from(db)];
         db_counters.keys.add(1);
         db_counters.volatile.add(i64::from(entry.has_expiry()));
+        db_counters.expiring.add(i64::from(entry.elements_expire()));
         self.count_bytes(table_delta, bytes);
         self.counters.inserted.add(bytes);
+        self.note_large(entry);
         if let Some(array) = retired {
             self.retire(array);
         }
@@ -337,7 +392,19 @@ impl Handle {
         if volatile != 0 {
             self.counters.dbs[usize::from(db)].volatile.add(volatile);
         }
+        let expiring = i64::from(entry.elements_expire()) - i64::from(old.elements_expire());
+        if expiring != 0 {
+            self.counters.dbs[usize::from(db)].expiring.add(expiring);
+        }
         self.count_bytes(0, bytes);
+        self.note_large(entry);
+    }
+
+    #[inline]
+    fn note_large(&self, entry: Entry) {
+        if entry.kind() == Kind::Large && !self.ks.any_large.load(Relaxed) {
+            self.ks.any_large.store(true, Relaxed);
+        }
     }
 
     /// An entry grew where it lies, by what is behind its block.

@@ -30,8 +30,8 @@ pub(crate) trait Item: Copy {
     /// The key; valid for as long as the item is neither changed nor freed.
     fn key<'a>(self) -> &'a [u8];
 
-    /// Whether the item has an expiry.
-    fn has_expiry(self) -> bool;
+    /// Whether the item, or a part of it, has an expiry: slots say so, for the sweep.
+    fn is_volatile(self) -> bool;
 }
 
 /// Eight slots. An empty slot has the tag 0.
@@ -50,7 +50,7 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub fn new(item: impl Item, displacement: u32) -> Self {
-        let volatile = if item.has_expiry() { VOLATILE_BIT } else { 0 };
+        let volatile = if item.is_volatile() { VOLATILE_BIT } else { 0 };
         let displacement = u64::from(displacement.min(DISPLACEMENT_MAX));
         Slot { word: item.address() as u64 | displacement | volatile }
     }
@@ -76,7 +76,7 @@ impl Slot {
         (self.word & DISPLACEMENT_BITS) as u32
     }
 
-    /// True if the item has an expiry.
+    /// True if the item, or a part of it, has an expiry.
     pub fn is_volatile(self) -> bool {
         self.word & VOLATILE_BIT != 0
     }

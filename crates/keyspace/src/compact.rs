@@ -10,6 +10,8 @@ use crate::handle::Handle;
 use crate::heap::{Evacuation, Stats};
 use crate::prefetch::prefetch;
 use crate::table::Position;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -64,6 +66,8 @@ struct Round {
     stripe: u32,
     db: u16,
     bucket: usize,
+    /// Where to go on inside the bucket's large collections: the slot, and the collection's own cursor.
+    inside: (usize, u64),
 }
 
 impl Handle {
@@ -123,7 +127,15 @@ impl Handle {
         }
         let evacuation = self.ks.heap.begin_evacuation(pct_min)?;
         self.cache.trim_if_asked();
-        Some(Round { evacuation, began: now, stripe: 0, db: 0, bucket: 0, moved: 0 })
+        Some(Round {
+            evacuation,
+            began: now,
+            stripe: 0,
+            db: 0,
+            bucket: 0,
+            inside: (0, 0),
+            moved: 0,
+        })
     }
 
     /// Works on the round's stripe, which is held, and sets the round to where it goes on.
@@ -144,10 +156,56 @@ impl Handle {
                 }
                 continue;
             }
-            moved += self.move_bucket(round);
-            round.bucket += 1;
+            if round.inside == (0, 0) {
+                moved += self.move_bucket(round);
+            }
+            moved += self.move_inside(round);
+            if round.inside == (0, 0) {
+                round.bucket += 1;
+            }
         }
         moved
+    }
+
+    /// Moves blocks of the bucket's large collections, one step of one of them; the round's place inside the bucket is
+    /// its beginning again when all of them are done. What other threads do between two steps may let a few blocks be
+    /// overlooked.
+    fn move_inside(&mut self, round: &mut Round) -> usize {
+        if !self.ks.any_large.load(Relaxed) {
+            return 0;
+        }
+        let table = self.stripe_at(round.stripe).table(round.db);
+        let Some(table) = table.filter(|table| round.bucket < table.buckets()) else {
+            round.inside = (0, 0);
+            return 0;
+        };
+        let bucket = table.bucket(round.bucket);
+        let (from, cursor) = std::mem::take(&mut round.inside);
+        if (from, cursor) == (0, 0) {
+            bucket.used().for_each(|slot| prefetch(bucket.slot(slot).address()));
+        }
+        let entries = bucket.used().filter(|&slot| slot >= from);
+        let mut large = entries
+            .map(|slot| (slot, bucket.slot(slot).item::<Entry>()))
+            .filter(|(_, entry)| entry.large().is_some());
+        let Some((slot, entry)) = large.next() else { return 0 };
+        let cursor = if slot == from { cursor } else { 0 };
+        let next_slot = large.next().map_or(0, |(slot, _)| slot);
+        let (db, key) = (round.db, self.key_of(entry));
+        let evacuation = &round.evacuation;
+        let moved = Cell::new(0);
+        let is_marked = |address: usize| {
+            let marked = evacuation.contains(std::ptr::without_provenance(address));
+            moved.set(moved.get() + usize::from(marked));
+            marked
+        };
+        let next = self
+            .change_large(db, key, entry, |large, cache| large.relocate(cursor, &is_marked, cache));
+        round.inside = match next.flatten() {
+            Some(cursor) => (slot, cursor),
+            None => (next_slot, 0),
+        };
+        moved.get()
     }
 
     /// Moves the bucket array of the round's table, if it lies in a slab that is to be emptied.

@@ -26,6 +26,8 @@ impl Cell {
 pub(crate) struct DbCounters {
     pub keys: Cell,
     pub volatile: Cell,
+    /// Collections with elements that expire.
+    pub expiring: Cell,
 }
 
 /// One thread's figures, on cache lines of their own.
@@ -40,6 +42,7 @@ pub(crate) struct Counters {
     pub hits: Cell,
     pub misses: Cell,
     pub expired: Cell,
+    pub expired_fields: Cell,
     pub evicted: Cell,
     pub dbs: Box<[DbCounters]>,
 }
@@ -54,6 +57,7 @@ impl Counters {
             hits: Cell::default(),
             misses: Cell::default(),
             expired: Cell::default(),
+            expired_fields: Cell::default(),
             evicted: Cell::default(),
             dbs: (0..databases).map(|_| DbCounters::default()).collect(),
         }
@@ -73,6 +77,8 @@ pub struct Stats {
     pub misses: u64,
     /// Keys removed because their time had passed.
     pub expired: u64,
+    /// Fields of hashes removed because theirs had.
+    pub expired_fields: u64,
     /// Keys removed to stay under the memory limit.
     pub evicted: u64,
 }
@@ -84,4 +90,6 @@ pub struct DbStats {
     pub keys: u64,
     /// Keys with a time to live.
     pub volatile: u64,
+    /// Hashes that have fields with a time to live.
+    pub expiring: u64,
 }

@@ -75,12 +75,13 @@ impl Handle {
         }
         for thread in self.ks.threads() {
             let (a, b) = (&thread.dbs[usize::from(a)], &thread.dbs[usize::from(b)]);
-            let (keys, volatile) =
-                (a.keys.get() - b.keys.get(), a.volatile.get() - b.volatile.get());
-            a.keys.add(-keys);
-            b.keys.add(keys);
-            a.volatile.add(-volatile);
-            b.volatile.add(volatile);
+            for (a, b) in
+                [(&a.keys, &b.keys), (&a.volatile, &b.volatile), (&a.expiring, &b.expiring)]
+            {
+                let more = a.get() - b.get();
+                a.add(-more);
+                b.add(more);
+            }
         }
         if let Some(sink) = &mut self.sink {
             sink.record(a, &Effect::Swap { with: b });
@@ -149,6 +150,7 @@ impl Handle {
             let counters = &thread.dbs[usize::from(db)];
             counters.keys.reset();
             counters.volatile.reset();
+            counters.expiring.reset();
         }
     }
 }

@@ -21,6 +21,8 @@ use crate::table::{Position, Retired, Table};
 const SEGMENT_MAX: usize = 4096;
 /// The directory has at most 2^16 places; beyond, segments grow.
 const DEPTH_MAX: u32 = 16;
+/// Buckets looked at by one step of a relocation: some ten microseconds.
+const BUCKETS_PER_MOVE: usize = 64;
 /// Draws before a random choice gives up on rejection.
 const RANDOM_TRIES: usize = 256;
 
@@ -74,11 +76,6 @@ impl Dict {
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Number of elements that have an expiry.
-    pub fn volatile(&self) -> usize {
-        self.segments.iter().map(|segment| segment.table.volatile()).sum()
     }
 
     /// Bytes behind this struct: elements, bucket arrays, directory.
@@ -209,6 +206,42 @@ impl Dict {
         }
         // So thinly filled that rejection takes long: the n-th is as fair.
         self.iter().nth((random() % self.len as u64) as usize)
+    }
+
+    /// Moves what lies at addresses that are marked to fresh blocks (to leave sparse slabs), a few buckets at a time:
+    /// elements, of which `moved` learns before the old block is freed, and bucket arrays. Returns where to go on, none
+    /// at the end; 0 is the beginning.
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        moved: &mut dyn FnMut(Element, Element),
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        let (segment, first) = ((cursor >> 32) as usize, cursor as u32 as usize);
+        let table = &mut self.segments.get_mut(segment)?.table;
+        if first == 0 && table.array_address().is_some_and(|address| is_marked(address.addr())) {
+            let retired = table.relocate_array(cache);
+            discard(retired, cache);
+        }
+        let last = (first + BUCKETS_PER_MOVE).min(table.buckets());
+        for bucket in first..last {
+            for slot in table.bucket(bucket).used() {
+                if is_marked(table.bucket(bucket).slot(slot).address()) {
+                    let at = Position { bucket, slot };
+                    let old: Element = table.item_at(at);
+                    let new = old.duplicate(cache);
+                    table.replace(at, new);
+                    moved(old, new);
+                    old.release(cache);
+                }
+            }
+        }
+        Some(if last < table.buckets() {
+            (segment as u64) << 32 | last as u64
+        } else {
+            (segment as u64 + 1) << 32
+        })
     }
 
     /// The same elements in blocks of their own.

@@ -2,6 +2,8 @@
 
 use crate::access::View;
 use crate::entry::StrRef;
+use crate::types::list::End;
+use crate::types::stream::StreamChange;
 
 /// One change of one key (or of a whole database), deterministic: times are absolute, generated values resolved.
 ///
@@ -90,6 +92,92 @@ pub enum Effect<'a> {
         /// The member.
         member: &'a [u8],
     },
+    /// An element was pushed at an end of a list, which was created if the key did not exist.
+    ListPush {
+        /// The key.
+        key: &'a [u8],
+        /// Which end.
+        end: End,
+        /// The element.
+        element: &'a [u8],
+    },
+    /// The element at an end of a list was removed.
+    ListPop {
+        /// The key.
+        key: &'a [u8],
+        /// Which end.
+        end: End,
+    },
+    /// An element of a list was replaced.
+    ListSet {
+        /// The key.
+        key: &'a [u8],
+        /// Its place.
+        index: usize,
+        /// The new element.
+        element: &'a [u8],
+    },
+    /// An element was inserted into a list.
+    ListInsert {
+        /// The key.
+        key: &'a [u8],
+        /// Its place.
+        index: usize,
+        /// The element.
+        element: &'a [u8],
+    },
+    /// An element of a list was removed.
+    ListRemove {
+        /// The key.
+        key: &'a [u8],
+        /// Its place.
+        index: usize,
+    },
+    /// All elements of a list were removed but a run of them.
+    ListTrim {
+        /// The key.
+        key: &'a [u8],
+        /// The first that stays.
+        from: usize,
+        /// How many stay.
+        len: usize,
+    },
+    /// Something changed in a stream.
+    Stream {
+        /// The key.
+        key: &'a [u8],
+        /// What.
+        change: StreamChange<'a>,
+    },
+    /// A field of a hash has this value and this expiry from now on. A missing key counts as an empty hash.
+    FieldPut {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+        /// Expiry of the field in Unix milliseconds.
+        expiry: Option<i64>,
+    },
+    /// The expiry of a field changed, its value did not.
+    FieldExpire {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Expiry of the field in Unix milliseconds; `None` after `HPERSIST`.
+        expiry: Option<i64>,
+    },
+    /// A hash has lost a field.
+    FieldRemove {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Whether a command removed it or its time had passed.
+        why: Removal,
+    },
     /// Every key of the database is gone.
     Clear,
     /// The database changed places with another.
@@ -112,7 +200,17 @@ impl<'a> Effect<'a> {
             | Effect::ScorePut { key, .. }
             | Effect::ScoreRemove { key, .. }
             | Effect::MemberAdd { key, .. }
-            | Effect::MemberRemove { key, .. } => Some(key),
+            | Effect::MemberRemove { key, .. }
+            | Effect::ListPush { key, .. }
+            | Effect::ListPop { key, .. }
+            | Effect::ListSet { key, .. }
+            | Effect::ListInsert { key, .. }
+            | Effect::ListRemove { key, .. }
+            | Effect::ListTrim { key, .. }
+            | Effect::Stream { key, .. }
+            | Effect::FieldPut { key, .. }
+            | Effect::FieldExpire { key, .. }
+            | Effect::FieldRemove { key, .. } => Some(key),
             Effect::Clear | Effect::Swap { .. } => None,
         }
     }

@@ -185,6 +185,12 @@ impl Element {
     }
 
     #[inline]
+    fn has_expiry(self) -> bool {
+        // SAFETY: the block's first byte.
+        unsafe { self.base().read() & EXPIRY != 0 }
+    }
+
+    #[inline]
     fn word(self) -> u64 {
         let shape = self.shape();
         debug_assert!(shape.meta & WORD != 0);
@@ -259,9 +265,8 @@ impl Item for Element {
     }
 
     #[inline]
-    fn has_expiry(self) -> bool {
-        // SAFETY: the block's first byte.
-        unsafe { self.base().read() & EXPIRY != 0 }
+    fn is_volatile(self) -> bool {
+        self.has_expiry()
     }
 }
 

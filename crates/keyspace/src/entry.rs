@@ -526,7 +526,7 @@ impl Entry {
 
     /// How the collection is laid out; of a string it means nothing.
     #[inline]
-    fn form(self) -> Form {
+    pub fn form(self) -> Form {
         Form::from_bits(self.meta() >> SUB_SHIFT)
     }
 
@@ -584,6 +584,14 @@ impl Entry {
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
         let meta = self.meta() & !(KIND_MASK | SUB_MASK) | kind as u8 | (form as u8) << SUB_SHIFT;
         // SAFETY: the first byte of the block; both kinds have the same layout.
+        unsafe { self.base().write(meta) };
+    }
+
+    /// Says that a large collection is of another form of the same type.
+    pub fn set_large_form(self, form: Form) {
+        debug_assert!(self.kind() == Kind::Large && form.type_of() == self.type_of());
+        let meta = self.meta() & !SUB_MASK | (form as u8) << SUB_SHIFT;
+        // SAFETY: the first byte of the block.
         unsafe { self.base().write(meta) };
     }
 
@@ -648,6 +656,18 @@ impl Entry {
             }
         }
         true
+    }
+
+    /// Whether the key has an expiry.
+    #[inline]
+    pub fn has_expiry(self) -> bool {
+        self.meta() & EXPIRY != 0
+    }
+
+    /// Whether elements of the collection have an expiry of their own.
+    #[inline]
+    pub fn elements_expire(self) -> bool {
+        self.meta() & SUB_MASK == (Form::ExpiringHash as u8) << SUB_SHIFT
     }
 
     /// Expiry as Unix time in milliseconds.
@@ -776,7 +796,7 @@ impl Item for Entry {
     }
 
     #[inline]
-    fn has_expiry(self) -> bool {
-        self.meta() & EXPIRY != 0
+    fn is_volatile(self) -> bool {
+        self.has_expiry() || self.elements_expire()
     }
 }

@@ -20,12 +20,10 @@ use crate::prefetch::prefetch;
 use crate::table::Position;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Candidates kept.
 const POOL_MAX: usize = 16;
-/// Time that a command spends on evictions at most before it is let through, as long as there is something to evict.
-const BUDGET: Duration = Duration::from_micros(500);
 /// Evictions between two looks at the time.
 const EVICTIONS_PER_LOOK: u32 = 8;
 /// All threads together grow by one in so many bytes of the limit before each looks again: the error of the limit.
@@ -201,7 +199,7 @@ impl Handle {
         if !self.find_eligible(policy) {
             return Made::Nothing;
         }
-        let start = Instant::now();
+        let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let own_then = self.counters.used.get();
         let mut evictions = 0u32;
         loop {
@@ -215,7 +213,7 @@ impl Handle {
             }
             evictions += 1;
             let look = !found || evictions.is_multiple_of(EVICTIONS_PER_LOOK);
-            if look && start.elapsed() >= BUDGET {
+            if look && start.elapsed() >= budget {
                 return Made::Some;
             }
         }
@@ -267,7 +265,7 @@ impl Handle {
     /// Looks for a candidate in all stripes in turn; for when there are few, or few stripes have any. Costs no more
     /// than the time allowed, and goes on with the next call. False only if nothing was found in any.
     fn search_all(&mut self, policy: Policy) -> bool {
-        let start = Instant::now();
+        let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let stripes = self.ks.stripes.len() as u32;
         for _ in 0..stripes {
             self.evictor.search_at = (self.evictor.search_at + 1) % stripes;
@@ -280,7 +278,7 @@ impl Handle {
                     }
                 }
             }
-            if start.elapsed() >= BUDGET {
+            if start.elapsed() >= budget {
                 return true;
             }
         }
@@ -352,6 +350,10 @@ impl Handle {
     }
 
     fn offer(&mut self, policy: Policy, db: u16, entry: Entry) {
+        // Of a hash whose fields expire, the slot says only that something does.
+        if policy.is_volatile() && !entry.has_expiry() {
+            return;
+        }
         let access = entry.access();
         let mut pool = 0;
         if self.clock.has_queues() {

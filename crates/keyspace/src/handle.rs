@@ -15,6 +15,7 @@ use crate::roster::RosterView;
 use crate::stripe::StripeData;
 use crate::sweep::SweepPlace;
 use crate::table::Retired;
+use crate::types::Large;
 use crate::waiting::ReadyKey;
 use std::collections::VecDeque;
 use std::mem;
@@ -77,6 +78,8 @@ enum Grave {
     Whole(Entry),
     /// The value was moved to another block.
     Hollow(Entry),
+    /// A part of a value.
+    Part(Box<Large>),
 }
 
 struct Retirement {
@@ -343,6 +346,11 @@ impl Handle {
         self.graves.push(Grave::Hollow(entry));
     }
 
+    /// Frees what was cut off a value once no stripe is held.
+    pub(crate) fn bury_part(&mut self, part: Large) {
+        self.graves.push(Grave::Part(Box::new(part)));
+    }
+
     /// Frees a replaced bucket array once every thread has left the batch it is in.
     #[cold]
     pub(crate) fn retire(&mut self, array: Retired) {
@@ -384,12 +392,20 @@ impl Handle {
     fn free_entry(&mut self, entry: Entry) {
         match entry.large() {
             Some(large) if large.len() >= GARBAGE_LEN_MIN => {
-                let large = entry.take_large(&mut self.cache);
-                if let Some(large) = large.and_then(|large| self.ks.garbage.take(large)) {
-                    large.release(&mut self.cache);
+                if let Some(large) = entry.take_large(&mut self.cache) {
+                    self.free_large(large);
                 }
             }
             _ => entry.release(&mut self.cache),
+        }
+    }
+
+    #[cold]
+    fn free_large(&mut self, large: Box<Large>) {
+        let is_garbage = large.len() >= GARBAGE_LEN_MIN;
+        let large = if is_garbage { self.ks.garbage.take(large) } else { Some(large) };
+        if let Some(large) = large {
+            large.release(&mut self.cache);
         }
     }
 
@@ -399,6 +415,7 @@ impl Handle {
             match grave {
                 Grave::Whole(entry) => self.free_entry(entry),
                 Grave::Hollow(entry) => entry.release_hollow(&mut self.cache),
+                Grave::Part(large) => self.free_large(large),
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::lock::Gate;
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
 use crate::waiting::{WaitCounts, WaitedKeys};
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How to build a keyspace.
@@ -52,6 +52,8 @@ pub struct Keyspace {
     pub(crate) waits: WaitCounts,
     pub(crate) limits: TypeLimits,
     pub(crate) garbage: Garbage,
+    /// Set once there has been a large collection: until then no entry need be read to find one.
+    pub(crate) any_large: AtomicBool,
     roster: Mutex<Roster>,
     roster_version: AtomicU64,
     stats_base: StatsBase,
@@ -71,6 +73,7 @@ struct StatsBase {
     misses: AtomicI64,
     expired: AtomicI64,
     evicted: AtomicI64,
+    expired_fields: AtomicI64,
 }
 
 impl Keyspace {
@@ -90,6 +93,7 @@ impl Keyspace {
             waits: WaitCounts::default(),
             limits: TypeLimits::default(),
             garbage: Garbage::default(),
+            any_large: AtomicBool::new(false),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
             stats_base: StatsBase::default(),
@@ -117,9 +121,11 @@ impl Keyspace {
             departed.misses.add(counters.misses.get());
             departed.expired.add(counters.expired.get());
             departed.evicted.add(counters.evicted.get());
+            departed.expired_fields.add(counters.expired_fields.get());
             for (sum, db) in departed.dbs.iter().zip(&counters.dbs) {
                 sum.keys.add(db.keys.get());
                 sum.volatile.add(db.volatile.get());
+                sum.expiring.add(db.expiring.get());
             }
         });
     }
@@ -150,6 +156,11 @@ impl Keyspace {
         self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
     }
 
+    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let through.
+    pub fn set_eviction_tenacity(&self, tenacity: u32) {
+        self.policy.set_tenacity(tenacity);
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> Policy {
         self.policy.get()
@@ -158,7 +169,7 @@ impl Keyspace {
     /// Sums over all threads.
     pub fn stats(&self) -> Stats {
         let base = &self.stats_base;
-        let mut sums = [0i64; 6];
+        let mut sums = [0i64; 7];
         for thread in self.threads() {
             sums[0] += thread.used.get();
             sums[1] += thread.table_bytes.get();
@@ -166,6 +177,7 @@ impl Keyspace {
             sums[3] += thread.misses.get();
             sums[4] += thread.expired.get();
             sums[5] += thread.evicted.get();
+            sums[6] += thread.expired_fields.get();
         }
         Stats {
             used: sums[0].max(0) as u64,
@@ -174,6 +186,7 @@ impl Keyspace {
             misses: (sums[3] - base.misses.load(Relaxed)).max(0) as u64,
             expired: (sums[4] - base.expired.load(Relaxed)).max(0) as u64,
             evicted: (sums[5] - base.evicted.load(Relaxed)).max(0) as u64,
+            expired_fields: (sums[6] - base.expired_fields.load(Relaxed)).max(0) as u64,
         }
     }
 
@@ -185,16 +198,20 @@ impl Keyspace {
         base.misses.fetch_add(now.misses as i64, Relaxed);
         base.expired.fetch_add(now.expired as i64, Relaxed);
         base.evicted.fetch_add(now.evicted as i64, Relaxed);
+        base.expired_fields.fetch_add(now.expired_fields as i64, Relaxed);
     }
 
     /// Size of a database.
     pub fn db_stats(&self, db: u16) -> DbStats {
-        let (mut keys, mut volatile) = (0, 0);
+        let (mut keys, mut volatile, mut expiring) = (0, 0, 0);
         for thread in self.threads() {
-            keys += thread.dbs[usize::from(db)].keys.get();
-            volatile += thread.dbs[usize::from(db)].volatile.get();
+            let db = &thread.dbs[usize::from(db)];
+            keys += db.keys.get();
+            volatile += db.volatile.get();
+            expiring += db.expiring.get();
         }
-        DbStats { keys: keys.max(0) as u64, volatile: volatile.max(0) as u64 }
+        let count = |sum: i64| sum.max(0) as u64;
+        DbStats { keys: count(keys), volatile: count(volatile), expiring: count(expiring) }
     }
 
     /// Keys that somebody waits for.

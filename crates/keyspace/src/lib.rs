@@ -69,6 +69,7 @@ pub use string::AddError;
 pub use sweep::Swept;
 pub use tick::{Pace, Ticked};
 pub use transaction::WatchedKey;
+pub use types::hash::{Field, FieldExpiry, HashRef};
 pub use types::set::{SetOperation, SetRef};
 pub use types::{Type, WrongType};
 pub use waiting::{Awaited, ReadyKey, WaitedKeys, Waiter};

@@ -54,6 +54,10 @@ limits! {
     stream_node_max_bytes, set_stream_node_max_bytes = 4096;
     /// `stream-node-max-entries`: entries of a stream's node, 0 for no limit.
     stream_node_max_entries, set_stream_node_max_entries = 100;
+    /// `stream-idmp-duration`: seconds that a new stream remembers the ids of producers' messages.
+    stream_idmp_duration, set_stream_idmp_duration = 100;
+    /// `stream-idmp-maxsize`: ids that a new stream remembers of each producer.
+    stream_idmp_maxsize, set_stream_idmp_maxsize = 100;
     /// `hll-sparse-max-bytes`: bytes of a string up to which a HyperLogLog is held sparsely.
     hll_sparse_max_bytes, set_hll_sparse_max_bytes = 3000;
 }

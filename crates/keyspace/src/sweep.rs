@@ -5,7 +5,6 @@
 //! entries have an expiry, so keys without one are never read. A step looks at a fixed number of keys, and goes on for
 //! as long as its budget allows while many of them turn out to be expired.
 
-use crate::effect::Removal;
 use crate::entry::Entry;
 use crate::handle::Handle;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 const QUOTA: usize = 1000;
 /// A step goes on past its quota while one in this many keys of the latest quota was expired.
 const WORTHWHILE_SHARE: usize = 10;
-/// Buckets looked at and keys removed at most under one hold of a stripe's lock: some ten microseconds.
+/// Buckets looked at, and keys and fields removed, at most under one hold of a stripe's lock: some ten microseconds.
 const BUCKETS_PER_HOLD: usize = 64;
 const EXPIRED_PER_HOLD: usize = 64;
 
@@ -73,11 +72,18 @@ impl Handle {
         swept
     }
 
-    /// Whether any database has keys with an expiry.
+    /// Whether any database has keys, or fields, with an expiry.
     fn any_volatile(&mut self) -> bool {
         let threads = self.roster.threads(&self.ks);
-        (0..usize::from(self.ks.databases))
-            .any(|db| threads.iter().map(|thread| thread.dbs[db].volatile.get()).sum::<i64>() > 0)
+        (0..usize::from(self.ks.databases)).any(|db| {
+            let dbs = threads.iter().map(|thread| &thread.dbs[db]);
+            dbs.map(|db| db.volatile.get() + db.expiring.get()).sum::<i64>() > 0
+        })
+    }
+
+    /// Whether fields of a hash may have expired.
+    fn has_expired_fields(&self, entry: Entry) -> bool {
+        entry.elements_expire() && entry.earliest_field_expiry() <= self.now_ms
     }
 
     fn claim_stripe(&self) -> SweepPlace {
@@ -105,7 +111,7 @@ impl Handle {
             let expired = volatile
                 .inspect(|_| seen += 1)
                 .map(|slot| slot.item::<Entry>())
-                .find(|entry| self.is_expired(*entry));
+                .find(|entry| self.is_expired(*entry) || self.has_expired_fields(*entry));
             swept.looked_at += seen;
             let Some(entry) = expired else {
                 place.bucket += 1;
@@ -115,10 +121,15 @@ impl Handle {
             // Removal may move other entries into this bucket, so it is looked at again.
             let key = self.key_of(entry);
             if let Some((position, entry)) = self.find(place.db, key) {
-                self.remove_at(place.db, key, position, entry, Removal::Expired);
+                if self.is_expired(entry) {
+                    self.remove_expired(place.db, key, position, entry);
+                    removed += 1;
+                } else {
+                    let budget = EXPIRED_PER_HOLD - removed;
+                    removed += self.expire_fields(place.db, key, (position, entry), budget).max(1);
+                }
             }
             swept.expired += 1;
-            removed += 1;
         }
         None
     }

@@ -171,7 +171,7 @@ impl<I: Item> Table<I> {
             let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
             retired = self.rebuild(grown, cache, rehash);
         }
-        let volatile = entry.has_expiry();
+        let volatile = entry.is_volatile();
         self.array().place(hash, Slot::new(entry, 0));
         self.len += 1;
         self.volatile += u32::from(volatile);
@@ -182,7 +182,7 @@ impl<I: Item> Table<I> {
     pub fn replace(&mut self, at: Position, entry: I) {
         let bucket = &self.array().as_slice()[at.bucket];
         let old = bucket.slot(at.slot);
-        let volatile = entry.has_expiry();
+        let volatile = entry.is_volatile();
         self.volatile = self.volatile + u32::from(volatile) - u32::from(old.is_volatile());
         bucket.replace(at.slot, Slot::new(entry, old.displacement()));
     }

@@ -1,10 +1,13 @@
 //! Memory comes back after deletes, and keys whose time has passed go by themselves.
 #![cfg(not(feature = "system-heap"))]
 
-use petrel_keyspace::{Handle, Keyspace, Options, Value};
+use petrel_keyspace::types::list::End;
+use petrel_keyspace::{FieldExpiry, Handle, Key, Keyspace, Options, Value};
 use std::time::{Duration, Instant};
 
 const KEYS: usize = 300_000;
+/// A time that has not come.
+const FAR: i64 = 1 << 45;
 
 fn fill(handle: &mut Handle, expiry: impl Fn(usize) -> Option<i64>) {
     for i in 0..KEYS {
@@ -44,6 +47,78 @@ fn memory_comes_back_after_most_keys_were_deleted() {
         let value = handle.load(0, format!("key:{i:012}").as_bytes());
         assert_eq!(value.as_deref(), Some(&[b'v'; 100][..]));
     }
+}
+
+#[test]
+fn large_collections_are_moved_too() {
+    let keyspace = Keyspace::new(&Options { databases: 1, stripes: 64, seed: 9 });
+    let mut handle = keyspace.attach();
+    let member = |i: usize| format!("member:{i:012}").into_bytes();
+    let locked = |handle: &mut Handle, name: &str, work: &mut dyn FnMut(&mut Handle, Key<'_>)| {
+        let key = handle.key(name.as_bytes());
+        handle.enter();
+        handle.lock(key.hash);
+        work(handle, key);
+        handle.unlock();
+        handle.exit();
+    };
+    for i in 0..KEYS {
+        locked(&mut handle, "set", &mut |handle, key| {
+            handle.set_add(0, key, &[&member(i)]).unwrap();
+        });
+        locked(&mut handle, "zset", &mut |handle, key| {
+            let score = (i % 1000) as f64;
+            handle.sorted_set_change(0, key, &member(i), score, |_| Some(score)).unwrap();
+        });
+        locked(&mut handle, "hash", &mut |handle, key| {
+            let expiry = match i % 3 {
+                0 => FieldExpiry::Clear,
+                _ => FieldExpiry::At(FAR + i as i64),
+            };
+            handle.hash_set(0, key, &[&member(i), b"value"], expiry).unwrap();
+        });
+        locked(&mut handle, "list", &mut |handle, key| {
+            handle.list_push(0, key, End::Back, &[&member(i)]).unwrap();
+        });
+    }
+    for i in (0..KEYS).filter(|i| i % 10 != 0) {
+        locked(&mut handle, "set", &mut |handle, key| {
+            handle.set_remove(0, key, &[&member(i)]).unwrap();
+        });
+        locked(&mut handle, "zset", &mut |handle, key| {
+            handle.sorted_set_remove(0, key, &member(i)).unwrap();
+        });
+        locked(&mut handle, "hash", &mut |handle, key| {
+            handle.hash_remove(0, key, &[&member(i)]).unwrap();
+        });
+    }
+    let used = keyspace.stats().used;
+    tick_until(&mut handle, |handle| {
+        let heap = handle.keyspace().heap().stats();
+        (heap.slab_bytes - heap.retained_bytes) * 10 <= heap.live_bytes * 13
+    });
+    assert!(keyspace.stats().used.abs_diff(used) < used / 20);
+    locked(&mut handle, "set", &mut |handle, key| {
+        let view = handle.read(0, key).unwrap();
+        let set = view.set().unwrap();
+        assert!((0..KEYS).all(|i| set.contains(&member(i)) == (i % 10 == 0)));
+    });
+    locked(&mut handle, "zset", &mut |handle, key| {
+        let view = handle.read(0, key).unwrap();
+        let set = view.sorted_set().unwrap();
+        assert_eq!(set.len(), KEYS / 10);
+    });
+    locked(&mut handle, "hash", &mut |handle, key| {
+        let now = handle.now_ms();
+        for i in (0..KEYS).step_by(10) {
+            let name = member(i);
+            let view = handle.read(0, key).unwrap();
+            let field = view.hash(now).unwrap().get(&name).unwrap();
+            assert_eq!(field.expiry, (i % 3 > 0).then_some(FAR + i as i64));
+            assert_eq!(handle.hash_set_expiry(0, key, &name, None), Ok(true));
+        }
+        assert_eq!(handle.keyspace().db_stats(0).expiring, 0);
+    });
 }
 
 #[test]

@@ -55,6 +55,9 @@ fn serve(
         std::io::Error::new(error.kind(), format!("cannot enter the directory {dir}: {error}"))
     })?;
     let log = log::start(snapshot)?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
     let signals = signals::block();
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
     let process = process::Binary::new(log, &config, supervisor);

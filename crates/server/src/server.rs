@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, FAMILIES, Registry, Shared};
-use petrel_keyspace::{Cleared, Keyspace, Options, Policy};
+use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
@@ -220,7 +220,13 @@ impl Server {
             config.lfu_log_factor,
             config.lfu_decay_time,
         );
+        self.keyspace.set_eviction_tenacity(config.maxmemory_eviction_tenacity);
+        set_limits(self.keyspace.limits(), config);
         self.commands.slowlog.configure(config.slowlog_log_slower_than, config.slowlog_max_len);
+        self.commands.slowlog.shorten(
+            config.slowlog_entry_max_argc as usize,
+            config.slowlog_entry_max_string_len as usize,
+        );
         self.commands.latency.configure(config.latency_monitor_threshold);
         self.commands.set_latency_tracking(config.latency_tracking);
     }
@@ -406,6 +412,23 @@ impl WorkerLink {
 /// Unix time in milliseconds.
 pub fn unix_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// The thresholds of collections, and of what else changes its form with its size.
+fn set_limits(limits: &TypeLimits, config: &Config) {
+    limits.set_hash_max_listpack_entries(config.hash_max_listpack_entries);
+    limits.set_hash_max_listpack_value(config.hash_max_listpack_value);
+    limits.set_list_max_listpack_size(config.list_max_listpack_size);
+    limits.set_set_max_intset_entries(config.set_max_intset_entries);
+    limits.set_set_max_listpack_entries(config.set_max_listpack_entries);
+    limits.set_set_max_listpack_value(config.set_max_listpack_value);
+    limits.set_zset_max_listpack_entries(config.zset_max_listpack_entries);
+    limits.set_zset_max_listpack_value(config.zset_max_listpack_value);
+    limits.set_stream_node_max_bytes(config.stream_node_max_bytes);
+    limits.set_stream_node_max_entries(config.stream_node_max_entries);
+    limits.set_stream_idmp_duration(config.stream_idmp_duration);
+    limits.set_stream_idmp_maxsize(config.stream_idmp_maxsize);
+    limits.set_hll_sparse_max_bytes(config.hll_sparse_max_bytes);
 }
 
 fn policy(policy: MaxmemoryPolicy) -> Policy {

@@ -6,9 +6,11 @@
 //! | `family` | the commands |
 //! | `client` | clients that wait and are answered |
 //! | `cases` | who is served when, one step after the other |
+//! | `streams` | XREAD and XREADGROUP |
 //! | `threads` | the same with real threads: nothing is lost, nobody is overtaken |
 
 mod cases;
 mod client;
 mod family;
+mod streams;
 mod threads;

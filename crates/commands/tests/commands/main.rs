@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
-//! | `strings`, `bitmaps`, `hyperloglog`, `sets`, `sorted_sets`, `geo`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `sorted_sets`, `geo`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
@@ -17,11 +17,13 @@ mod dump;
 mod geo;
 mod hyperloglog;
 mod keys;
+mod lists;
 mod random;
 mod redis;
 mod redis_bits;
 mod server;
 mod sets;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod transactions;

@@ -1,11 +1,20 @@
 //! Lists.
+//!
+//! A small list lies packed in its key's entry (`small.rs`); a longer one is a ring of chunks of packed items
+//! (`large.rs`, `chunk.rs`). [`ListRef`] reads both, [`ListMut`] changes them.
 
-pub mod chunk;
-pub mod large;
+mod change;
+mod chunk;
+mod encoding;
+pub(crate) mod large;
+mod read;
+mod small;
 #[cfg(test)]
 mod tests;
 
-use crate::packed::{Item, Items};
+pub use change::ListMut;
+use encoding::{Limit, listpack_entry_len, listpack_len};
+pub use read::{BackIter, Iter, ListRef};
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -16,36 +25,12 @@ pub enum End {
     Back,
 }
 
-/// Bytes that an item takes in a listpack of Redis, whose length decides between its encodings.
-pub(crate) fn listpack_entry_len(item: &Item<'_>) -> usize {
-    let len = match *item {
-        Item::Int(0..128) => 1,
-        Item::Int(-4096..4096) => 2,
-        Item::Int(-0x8000..0x8000) => 3,
-        Item::Int(-0x80_0000..0x80_0000) => 4,
-        Item::Int(-0x8000_0000..0x8000_0000) => 5,
-        Item::Int(_) | Item::Double(_) => 9,
-        Item::Text(text) => {
-            text.len()
-                + match text.len() {
-                    0..64 => 1,
-                    64..4096 => 2,
-                    _ => 5,
-                }
+impl End {
+    /// The other one.
+    pub fn opposite(self) -> Self {
+        match self {
+            End::Front => End::Back,
+            End::Back => End::Front,
         }
-    };
-    let back = match len {
-        0..128 => 1,
-        128..16_383 => 2,
-        16_383..2_097_151 => 3,
-        2_097_151..268_435_455 => 4,
-        _ => 5,
-    };
-    len + back
-}
-
-/// Bytes of a listpack of Redis that holds these items.
-pub(crate) fn listpack_len(items: &[u8]) -> usize {
-    const FRAME: usize = 7;
-    FRAME + Items::new(items).map(|item| listpack_entry_len(&item)).sum::<usize>()
+    }
 }

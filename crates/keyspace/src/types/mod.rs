@@ -8,6 +8,7 @@
 //! Each type is a file: the structure of the large form, a reader over both forms, and the mutators of
 //! [`crate::Handle`], which record one effect per changed element.
 
+pub(crate) mod hash;
 pub mod intset;
 pub mod list;
 pub(crate) mod rank_tree;
@@ -21,8 +22,11 @@ use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::table::Position;
+use hash::Hash;
+use list::large::List;
 use set::Set;
 use sorted_set::SortedSet;
+use stream::Stream;
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -83,6 +87,9 @@ pub(crate) enum Form {
     Hash = 4,
     /// Never packed.
     Stream = 5,
+    /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each followed by its value
+    /// and its expiry.
+    ExpiringHash = 6,
 }
 
 impl Form {
@@ -95,6 +102,7 @@ impl Form {
             2 => Form::Intset,
             3 => Form::SortedSet,
             4 => Form::Hash,
+            6 => Form::ExpiringHash,
             _ => Form::Stream,
         }
     }
@@ -106,7 +114,7 @@ impl Form {
             Form::List => Type::List,
             Form::Set | Form::Intset => Type::Set,
             Form::SortedSet => Type::SortedSet,
-            Form::Hash => Type::Hash,
+            Form::Hash | Form::ExpiringHash => Type::Hash,
             Form::Stream => Type::Stream,
         }
     }
@@ -116,9 +124,10 @@ impl Form {
         match (self, beyond) {
             (Form::Stream, _) => "stream",
             (Form::Intset, false) => "intset",
+            (Form::ExpiringHash, false) => "listpackex",
             (_, false) => "listpack",
             (Form::List, true) => "quicklist",
-            (Form::Set | Form::Intset | Form::Hash, true) => "hashtable",
+            (Form::Set | Form::Intset | Form::Hash | Form::ExpiringHash, true) => "hashtable",
             (Form::SortedSet, true) => "skiplist",
         }
     }
@@ -126,34 +135,49 @@ impl Form {
 
 /// A large collection. The entry of its key points at it.
 pub(crate) enum Large {
+    /// A list.
+    List(List),
+    /// A stream.
+    Stream(Stream),
     /// A set.
     Set(Set),
     /// A sorted set.
     SortedSet(SortedSet),
+    /// A hash.
+    Hash(Hash),
 }
 
 impl Large {
     /// Which type it is.
     pub fn form(&self) -> Form {
         match self {
+            Large::List(_) => Form::List,
+            Large::Stream(_) => Form::Stream,
             Large::Set(_) => Form::Set,
             Large::SortedSet(_) => Form::SortedSet,
+            Large::Hash(hash) => hash.form(),
         }
     }
 
     /// `OBJECT ENCODING`.
     pub fn encoding(&self) -> &'static str {
         match self {
+            Large::List(list) => list.encoding(),
+            Large::Stream(_) => "stream",
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
+            Large::Hash(hash) => hash.encoding(),
         }
     }
 
-    /// Number of elements: what it takes to free it.
+    /// What it takes to free it: the number of its elements, or of what holds several.
     pub fn len(&self) -> usize {
         match self {
+            Large::List(list) => list.chunks(),
+            Large::Stream(stream) => stream.pieces(),
             Large::Set(set) => set.len(),
             Large::SortedSet(set) => set.len(),
+            Large::Hash(hash) => hash.len(),
         }
     }
 
@@ -161,24 +185,51 @@ impl Large {
     pub fn footprint(&self) -> usize {
         size_of::<Large>()
             + match self {
+                Large::List(list) => list.footprint(),
+                Large::Stream(stream) => stream.footprint() - size_of::<Stream>(),
                 Large::Set(set) => set.footprint(),
                 Large::SortedSet(set) => set.footprint(),
+                Large::Hash(hash) => hash.footprint(),
             }
     }
 
     /// A copy that shares nothing.
     pub fn duplicate(&self, cache: &mut Cache) -> Box<Self> {
         Box::new(match self {
+            Large::List(list) => Large::List(list.duplicate(cache)),
+            Large::Stream(stream) => Large::Stream(stream.clone()),
             Large::Set(set) => Large::Set(set.duplicate(cache)),
             Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
+            Large::Hash(hash) => Large::Hash(hash.duplicate(cache)),
         })
+    }
+
+    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse slabs), for some ten
+    /// microseconds. Returns where to go on, none at the end; 0 is the beginning. The footprint may change.
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        match self {
+            Large::List(list) => list.relocate(cursor, is_marked, cache),
+            // Nothing of it lies in slabs.
+            Large::Stream(_) => None,
+            Large::Set(set) => set.relocate(cursor, is_marked, cache),
+            Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
+            Large::Hash(hash) => hash.relocate(cursor, is_marked, cache),
+        }
     }
 
     /// Frees it with all its elements.
     pub fn release(self, cache: &mut Cache) {
         match self {
+            Large::List(list) => list.release(cache),
+            Large::Stream(stream) => drop(stream),
             Large::Set(set) => set.release(cache),
             Large::SortedSet(set) => set.release(cache),
+            Large::Hash(hash) => hash.release(cache),
         }
     }
 }
@@ -298,6 +349,18 @@ impl Handle {
             self.reweigh(db, key, grown);
         }
         Some(result)
+    }
+
+    /// Changes the form that a large collection is entered under: whether it has elements that expire.
+    #[cold]
+    pub(crate) fn change_large_form(&mut self, db: u16, key: Key<'_>, entry: Entry, form: Form) {
+        let Some((at, _)) = self.find(db, key) else { return };
+        let expired = i64::from(entry.elements_expire());
+        entry.set_large_form(form);
+        let delta = i64::from(entry.elements_expire()) - expired;
+        self.counters.dbs[usize::from(db)].expiring.add(delta);
+        // The slot says it as well, so that the sweep need not read the entry.
+        self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
     }
 
     /// Removes a key whose collection has become empty.

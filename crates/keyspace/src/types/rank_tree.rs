@@ -23,6 +23,12 @@ use crate::heap::{Cache, usable};
 use node::{Child, INNER_MAX, Inner, Kind, KindMut, LEAF_MAX, Leaf, Node, Slots};
 use std::ops::Range;
 
+/// Where the nodes of a tree begin in the cursor of a relocation that moves the items before.
+pub const NODES: u64 = 1 << 63;
+
+/// Ranks whose nodes are looked at by one step of a relocation.
+const RANKS_PER_MOVE: usize = 1024;
+
 /// A sequence of items in an order that the caller keeps.
 pub struct RankTree<T> {
     root: Option<Node<T>>,
@@ -207,13 +213,27 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    #[allow(dead_code)]
-    /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns the rank behind the
-    /// leaf, at which to go on.
+    /// Moves those nodes to fresh blocks whose address `is_marked`, of those on the way to some ranks from `rank` on.
+    /// Returns the rank at which to go on, none at the end.
     pub fn relocate(
         &mut self,
         rank: usize,
-        is_marked: impl Fn(usize) -> bool,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<usize> {
+        let mut next = rank;
+        while next < (rank + RANKS_PER_MOVE).min(self.len) {
+            next = self.relocate_way(next, is_marked, cache);
+        }
+        (next < self.len).then_some(next)
+    }
+
+    /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns the rank behind the
+    /// leaf.
+    fn relocate_way(
+        &mut self,
+        rank: usize,
+        is_marked: &dyn Fn(usize) -> bool,
         cache: &mut Cache,
     ) -> usize {
         let mut within = rank;

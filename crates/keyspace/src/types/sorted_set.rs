@@ -8,7 +8,7 @@ mod read;
 
 pub use read::{LargeRef, Members, Ordered, SortedSetRef};
 
-use super::rank_tree::{RankTree, Scored};
+use super::rank_tree::{NODES, RankTree, Scored};
 use super::{Form, Large, Type, WrongType};
 use crate::bucket::Item as _;
 use crate::dict::Dict;
@@ -136,6 +136,26 @@ impl SortedSet {
         }
         let order = RankTree::from_sorted(&elements, cache);
         SortedSet { members, order, beyond: self.beyond }
+    }
+
+    /// Moves members and nodes to fresh blocks: [`Large::relocate`]. First come the members, then, from [`NODES`] on, the
+    /// nodes on the way to each rank.
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        if let Some(rank) = cursor.checked_sub(NODES) {
+            let next = self.order.relocate(rank as usize, is_marked, cache);
+            return next.map(|rank| NODES + rank as u64);
+        }
+        let order = &mut self.order;
+        let mut moved = |old: Element, new: Element| {
+            let rank = order.rank(ahead_of(old.score(), old.key()));
+            order.replace(rank, new);
+        };
+        Some(self.members.relocate(cursor, is_marked, &mut moved, cache).unwrap_or(NODES))
     }
 
     /// Frees every member.

@@ -105,7 +105,8 @@ impl CommandLine {
             loader.directive(option, &at)?;
         }
         let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
-        Ok(SharedConfig::new(loader.finish(), file))
+        let warnings = std::mem::take(&mut loader.warnings);
+        Ok(SharedConfig::new(loader.finish(), file).with_warnings(warnings))
     }
 }
 

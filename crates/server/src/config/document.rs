@@ -22,9 +22,10 @@ pub fn help() -> String {
          \u{20} petrel --port 0 --unixsocket /run/petrel.sock --threads 4\n\
          \u{20} echo 'maxmemory 128mb' | petrel -\n\n\
          Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Each parameter\n\
-         stands with its default; * marks what CONFIG SET can change while the server runs.\n",
+         stands with its default; * marks what CONFIG SET can change while the server runs. Those of\n\
+         Redis and Valkey that decide nothing here are accepted too; docs/configuration.md lists them.\n",
     );
-    for group in Group::ALL {
+    for group in Group::ALL.into_iter().filter(|group| !group.is_foreign()) {
         let _ = write!(text, "\n{}\n", group.title());
         for param in group.params() {
             help_entry(&mut text, param);
@@ -57,7 +58,11 @@ pub fn markdown() -> String {
          \"Runtime\" says whether `CONFIG SET` can change a parameter; \"protected\" asks for\n\
          `enable-protected-configs` as well.\n",
     );
+    let mut any_foreign = false;
     for group in Group::ALL {
+        if group.is_foreign() && !std::mem::replace(&mut any_foreign, true) {
+            text.push_str(FOREIGN);
+        }
         let _ = write!(
             text,
             "\n## {}\n\n| parameter | default | values | runtime | meaning |\n|---|---|---|---|---|\n",
@@ -80,9 +85,11 @@ pub fn default_file() -> String {
          #\n\
          # Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Other files can be read in place:\n\
          #\n\
-         # include /etc/petrel.d/*.conf\n",
+         # include /etc/petrel.d/*.conf\n\
+         #\n\
+         # The redis.conf and valkey.conf that Redis and Valkey come with can be used as well.\n",
     );
-    for group in Group::ALL {
+    for group in Group::ALL.into_iter().filter(|group| !group.is_foreign()) {
         let title = group.title();
         let _ = write!(text, "\n{:#<1$}\n\n", format!("## {title} "), 79);
         let entries: Vec<_> = group.params().map(file_entry).collect();
@@ -167,6 +174,23 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// What stands before the sections of parameters that decide nothing.
+const FOREIGN: &str = "
+# Files of Redis and Valkey
+
+The `redis.conf` of Redis 6.2 to 8.8 and the `valkey.conf` of Valkey 8 and 9 start Petrel as they are. Their parameters
+that are not above decide nothing here; all are known, so that files, `CONFIG SET` and tools work:
+
+* **Of a feature that this version does not have**, a parameter that asks for it can only have the value that does not:
+  `appendonly no`, `cluster-enabled no`, `tls-port 0`, `replicaof no one`, ... Anything else is an error that says what is
+  missing. A parameter that only says how the feature would work takes any valid value, is shown by `CONFIG GET`, and has
+  no effect.
+* **Save points** are the exception: `save 3600 1` in a file or on standard input is ignored with a warning in the log, for
+  the server is of use without. On the command line and in `CONFIG SET` it is an error.
+* **Of what Petrel does in another way**, any valid value is taken and shown, and nothing changes; the table says why.
+* `user`, `loadmodule` and `rename-command` are errors.
+";
+
 const HELP_WIDTH: usize = 100;
 const HELP_INDENT: usize = 40;
 
@@ -208,7 +232,8 @@ mod tests {
             .filter_map(|line| line::split(line.as_bytes()).ok())
             .filter(|args| PARAMS.iter().any(|p| args[0] == p.name.as_bytes()))
             .collect();
-        assert_eq!(directives.len(), PARAMS.len());
+        let own = PARAMS.iter().filter(|param| !param.group.is_foreign());
+        assert_eq!(directives.len(), own.count());
         let mut config = Config::default();
         for args in directives {
             Param::find(&args[0]).unwrap().update(&mut config, &args[1..]).unwrap();
@@ -219,7 +244,8 @@ mod tests {
     #[test]
     fn every_text_lists_every_parameter_and_fits_the_screen() {
         for param in PARAMS {
-            assert!(help().contains(&format!(" --{} ", param.name)), "{}", param.name);
+            let is_own = !param.group.is_foreign();
+            assert_eq!(help().contains(&format!(" --{} ", param.name)), is_own, "{}", param.name);
             assert!(markdown().contains(&format!("| `{}`", param.name)), "{}", param.name);
         }
         assert!(help().lines().all(|line| line.chars().count() <= HELP_WIDTH));

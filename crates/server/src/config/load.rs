@@ -5,9 +5,10 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::error::{ConfigError, Location, Problem, Source, reason};
+use super::error::{ConfigError, Location, Problem, Source, Warning, reason};
 use super::params::Config;
 use super::table::Param;
+use super::types::SavePoints;
 use super::value::{Invalid, Rule};
 use super::{line, names};
 
@@ -15,6 +16,8 @@ use super::{line, names};
 pub(super) struct Loader<'a> {
     /// What has been read so far.
     pub config: Config,
+    /// What was ignored.
+    pub warnings: Vec<Warning>,
     /// Where relative paths of `include` and `dir` start.
     base: &'a Path,
     depth: usize,
@@ -24,7 +27,7 @@ pub(super) struct Loader<'a> {
 impl<'a> Loader<'a> {
     /// Starts from the defaults.
     pub fn new(base: &'a Path) -> Self {
-        Self { config: Config::default(), base, depth: 0, files: 0 }
+        Self { config: Config::default(), warnings: Vec::new(), base, depth: 0, files: 0 }
     }
 
     /// Reads a file that the operator named; relative to the base.
@@ -71,8 +74,18 @@ impl<'a> Loader<'a> {
             let hint = names::hint(&name);
             return Err(fail(Problem::Unknown { name, hint }));
         };
+        let shown = || String::from_utf8_lossy(&values.join(&b' ')).into_owned();
+        if let Rule::Points(reason) = param.rule
+            && at.source != Source::CommandLine
+            && SavePoints::are_asked_for(values)
+        {
+            // A file may be one that Redis came with or wrote; the server is of use without them.
+            let (location, name, value) = (at.clone(), param.name, shown());
+            self.warnings.push(Warning { location, name, value, reason });
+            return Ok(());
+        }
         self.set(param, values).map_err(|reason| {
-            let value = String::from_utf8_lossy(&values.join(&b' ')).into_owned();
+            let value = shown();
             let value = (!param.is_sensitive() && !values.is_empty()).then_some(value);
             fail(Problem::Invalid { name: param.name, value, reason })
         })

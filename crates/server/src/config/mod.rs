@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! params.rs   the table: a row per parameter ──▶ Config (fields), PARAMS (names, rules, help)
+//! foreign.rs  the rows of Redis's parameters that decide nothing here
 //! command_line.rs ─▶ load.rs ─▶ Config ─▶ store.rs (CONFIG GET, SET) ─▶ rewrite.rs (REWRITE)
 //! document.rs     --help, docs/configuration.md, petrel.conf
 //! ```
@@ -12,6 +13,7 @@
 mod command_line;
 mod document;
 mod error;
+mod foreign;
 mod line;
 mod load;
 mod names;
@@ -27,15 +29,16 @@ mod tests;
 
 pub use command_line::{CommandLine, Invocation};
 pub use document::{default_file, help, markdown};
-pub use error::{ConfigError, Location, Problem, Source};
+pub use error::{ConfigError, Location, Problem, Source, Warning};
+pub use foreign::Foreign;
 pub use names::Hint;
 pub use params::{Config, PARAMS};
 pub use rewrite::RewriteError;
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
 pub use table::{Group, Mutability, Param};
 pub use types::{
-    Auto, BindAddress, BindAddresses, ClientMemory, IoBackend, LogLevel, MaxmemoryPolicy,
-    OutputBufferLimit, OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate, SavePoints,
-    Supervised,
+    Auto, BindAddress, BindAddresses, ClientMemory, Fixed, IoBackend, LogLevel, MaxmemoryPolicy,
+    OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate,
+    SavePoints, ShutdownFlags, Supervised, Text, Word,
 };
 pub use value::{Invalid, Rule, Secret, Value};

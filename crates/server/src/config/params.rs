@@ -3,43 +3,54 @@
 //! Each row gives the field of [`Config`], its type, the name (and older names), what values it
 //! takes, the default as an operator would write it, when it may change, and one line of help.
 //! Command line, configuration file, `CONFIG`, `--help`, `petrel.conf` and the documentation all
-//! follow from it.
+//! follow from it. Parameters of Redis that decide nothing here stand in `foreign.rs`.
 
 use std::path::PathBuf;
 
+use super::foreign::{FOREIGN, Foreign};
 use super::table::{Group, Mutability::*, Param};
 use super::types::*;
 use super::value::{Rule::*, Secret, Value};
 
 const MB: u64 = 1 << 20;
-const I32_MAX: i64 = i32::MAX as i64;
-const MEMORY: super::value::Rule = Memory { min: 0, max: u64::MAX };
+pub(super) const I32_MAX: i64 = i32::MAX as i64;
+const SIZE: super::value::Rule = Memory { min: 0, max: i64::MAX as u64 };
+pub(super) const MEMORY: super::value::Rule = Memory { min: 0, max: u64::MAX };
 
-/// Builds `Config`, its defaults and `PARAMS` from the rows.
+/// Builds the struct of the values, its default and the table of the rows. `$this` is where the struct lies in `Config`.
 macro_rules! parameters {
-    ($( $group:ident { $(
+    ($(#[$about:meta])* $settings:ident, $rows:ident, |$config:ident| $this:expr $(, with $part:ident: $part_ty:ty)?;
+    $( $group:ident { $(
         $field:ident: $ty:ty = $name:literal $(aka $alias:literal)*, $rule:expr, $default:literal,
         $mutability:ident, $help:literal;
     )* } )*) => {
-        /// Every parameter with its present value.
+        $(#[$about])*
         #[derive(Clone, Debug, PartialEq)]
-        pub struct Config { $( $(
-            #[doc = concat!("`", $name, "`: ", $help, ".")]
-            pub $field: $ty,
-        )* )* }
+        pub struct $settings {
+            $( $(
+                #[doc = concat!("`", $name, "`: ", $help, ".")]
+                pub $field: $ty,
+            )* )*
+            $(
+                /// The other table.
+                pub $part: $part_ty,
+            )?
+        }
 
-        impl Default for Config {
+        impl Default for $settings {
             /// The defaults of the table; a test parses each of them.
             fn default() -> Self {
-                Self { $( $(
-                    $field: <$ty as Value>::parse(&$rule, &Param::split_default($rule, $default))
-                        .unwrap_or_else(|why| panic!(concat!("default of ", $name, ": {}"), why)),
-                )* )* }
+                Self {
+                    $( $(
+                        $field: <$ty as Value>::parse(&$rule, &Param::split_default($rule, $default))
+                            .unwrap_or_else(|why| panic!(concat!("default of ", $name, ": {}"), why)),
+                    )* )*
+                    $( $part: <$part_ty>::default(), )?
+                }
             }
         }
 
-        /// Every parameter, in the order of the documentation.
-        pub static PARAMS: &[Param] = &[ $( $( Param {
+        pub(super) const $rows: &[Param] = &[ $( $( Param {
             name: $name,
             aliases: &[$( $alias ),*],
             group: Group::$group,
@@ -47,15 +58,35 @@ macro_rules! parameters {
             default: $default,
             mutability: $mutability,
             help: $help,
-            update: |config, args| config.$field.update(&$rule, args),
-            text: |config| config.$field.text(&$rule),
-            arguments: |config| config.$field.arguments(&$rule),
-            same: |a, b| a.$field == b.$field,
+            update: |$config: &mut Config, args| $this.$field.update(&$rule, args),
+            text: |$config: &Config| $this.$field.text(&$rule),
+            arguments: |$config: &Config| $this.$field.arguments(&$rule),
+            same: |a, b| {
+                let of = |$config: &Config| $this.$field.clone();
+                of(a) == of(b)
+            },
         }, )* )* ];
     };
 }
+pub(super) use parameters;
+
+/// Every parameter, in the order of the documentation.
+pub static PARAMS: &[Param] = &joined::<{ OWN.len() + FOREIGN.len() }>();
+
+const fn joined<const ALL: usize>() -> [Param; ALL] {
+    let mut all = [OWN[0]; ALL];
+    let mut i = 0;
+    while i < ALL {
+        all[i] = if i < OWN.len() { OWN[i] } else { FOREIGN[i - OWN.len()] };
+        i += 1;
+    }
+    all
+}
 
 parameters! {
+/// Every parameter with its present value.
+Config, OWN, |config| config, with foreign: Foreign;
+
 Network {
     bind: BindAddresses = "bind", List("addresses"), "127.0.0.1 -::1", AtStart,
         "Addresses to listen on, `*` for all; one written with a leading `-` may be missing on this host";
@@ -126,21 +157,58 @@ Keyspace {
         "Minutes without use after which an LFU counter drops; 0 never";
     active_expire_effort: u32 = "active-expire-effort", Number { min: 1, max: 10 }, "1", Runtime,
         "Work put into finding expired keys that nobody reads: 1 least, 10 most";
+    maxmemory_eviction_tenacity: u32 = "maxmemory-eviction-tenacity", Number { min: 0, max: 100 }, "10", Runtime,
+        "How long a command may evict before it is let through: 50 microseconds each up to 10, then 15 % more each; 100 without end";
     lazyfree_lazy_user_flush: bool = "lazyfree-lazy-user-flush", YesNo, "yes", Runtime,
         "Let FLUSHDB and FLUSHALL free in the background unless they say SYNC";
     activedefrag: bool = "activedefrag", YesNo, "yes", Runtime,
         "Move values together so that memory freed inside pages returns to the system";
+}
+Types {
+    hash_max_listpack_entries: i64 = "hash-max-listpack-entries" aka "hash-max-ziplist-entries",
+        Number { min: 0, max: i64::MAX }, "512", Runtime,
+        "Fields up to which OBJECT ENCODING calls a hash a listpack";
+    hash_max_listpack_value: i64 = "hash-max-listpack-value" aka "hash-max-ziplist-value",
+        SIZE, "64", Runtime, "Bytes of a field or a value up to which it does";
+    list_max_listpack_size: i64 = "list-max-listpack-size" aka "list-max-ziplist-size",
+        Number { min: i32::MIN as i64, max: I32_MAX }, "-2", Runtime,
+        "Elements up to which OBJECT ENCODING calls a list a listpack; -1 to -5 are 4 to 64 KiB instead";
+    set_max_intset_entries: i64 = "set-max-intset-entries", Number { min: 0, max: i64::MAX }, "512", Runtime,
+        "Members up to which OBJECT ENCODING calls a set of integers an intset";
+    set_max_listpack_entries: i64 = "set-max-listpack-entries", Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Members up to which it calls a set a listpack";
+    set_max_listpack_value: i64 = "set-max-listpack-value", Number { min: 0, max: i64::MAX }, "64", Runtime,
+        "Bytes of a member up to which it does";
+    zset_max_listpack_entries: i64 = "zset-max-listpack-entries" aka "zset-max-ziplist-entries",
+        Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Members up to which OBJECT ENCODING calls a sorted set a listpack";
+    zset_max_listpack_value: i64 = "zset-max-listpack-value" aka "zset-max-ziplist-value",
+        SIZE, "64", Runtime, "Bytes of a member up to which it does";
+    stream_node_max_bytes: i64 = "stream-node-max-bytes", SIZE, "4096", Runtime,
+        "Bytes of a node of a stream; 0 is no limit";
+    stream_node_max_entries: i64 = "stream-node-max-entries", Number { min: 0, max: i64::MAX }, "100", Runtime,
+        "Entries of a node of a stream; 0 is no limit";
+    stream_idmp_duration: i64 = "stream-idmp-duration", Number { min: 1, max: 86400 }, "100", Runtime,
+        "Seconds that a new stream remembers the ids of producers' messages";
+    stream_idmp_maxsize: i64 = "stream-idmp-maxsize", Number { min: 1, max: 10000 }, "100", Runtime,
+        "Ids that it remembers of each producer";
+    hll_sparse_max_bytes: i64 = "hll-sparse-max-bytes", SIZE, "3000", Runtime,
+        "Bytes up to which a HyperLogLog is held sparsely";
 }
 Observability {
     loglevel: LogLevel = "loglevel", OneOf(LogLevel::NAMES), "notice", Runtime,
         "Least severe message that is logged";
     logfile: Option<PathBuf> = "logfile", Path, "", AtStart,
         "File to log to; empty logs to standard output";
-    slowlog_log_slower_than: i64 = "slowlog-log-slower-than",
+    slowlog_log_slower_than: i64 = "slowlog-log-slower-than" aka "commandlog-execution-slower-than",
         Number { min: -1, max: i64::MAX }, "10000", Runtime,
         "Microseconds from which a command enters the slow log; 0 records all, -1 none";
-    slowlog_max_len: u64 = "slowlog-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
+    slowlog_max_len: u64 = "slowlog-max-len" aka "commandlog-slow-execution-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
         "Entries that the slow log keeps";
+    slowlog_entry_max_argc: u32 = "slowlog-entry-max-argc", Number { min: 2, max: I32_MAX }, "32", Runtime,
+        "Arguments that an entry of the slow log shows";
+    slowlog_entry_max_string_len: u64 = "slowlog-entry-max-string-len", Number { min: 1, max: i64::MAX }, "128", Runtime,
+        "Bytes of an argument that it shows";
     latency_monitor_threshold: u64 = "latency-monitor-threshold",
         Number { min: 0, max: i64::MAX }, "0", Runtime,
         "Milliseconds from which LATENCY records an event; 0 records none";
@@ -166,13 +234,6 @@ Process {
         "Title in process listings; also knows {port} {tls-port} {unixsocket} {config-file}";
     hz: u32 = "hz", Clamped { min: 1, max: 500 }, "10", Runtime,
         "Rounds of background work per second; each takes at most a fiftieth of the time between two";
-}
-Compatibility {
-    save: SavePoints = "save", List("\"\""), "", Runtime,
-        "Snapshots are not in this version; it can only be empty";
-    appendonly: bool = "appendonly",
-        OnlyNo("data is kept in memory only in this version of Petrel, appendonly must be 'no'"), "no", Runtime,
-        "An append-only file is not in this version; it can only be no";
 }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::error::reason;
+use super::error::{Warning, reason};
 use super::load::resolve_dir;
 use super::params::{Config, PARAMS};
 use super::rewrite::{self, RewriteError};
@@ -24,6 +24,7 @@ pub struct SharedConfig {
     /// Held while changing or rewriting, so that changes come one after the other.
     changing: Mutex<()>,
     file: Option<ConfigFile>,
+    warnings: Vec<Warning>,
 }
 
 /// On a cache line of its own: every worker reads it every turn.
@@ -86,7 +87,18 @@ impl SharedConfig {
             current: RwLock::new(Arc::new(config)),
             changing: Mutex::new(()),
             file,
+            warnings: Vec::new(),
         }
+    }
+
+    /// The same with what was ignored when it was loaded.
+    pub(super) fn with_warnings(self, warnings: Vec<Warning>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// What was ignored when the configuration was loaded.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// The configuration as it is now.

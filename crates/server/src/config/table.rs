@@ -4,6 +4,7 @@ use super::params::{Config, PARAMS};
 use super::value::{Invalid, Rule};
 
 /// One parameter.
+#[derive(Clone, Copy)]
 pub struct Param {
     /// The name under which it is documented and written by CONFIG REWRITE.
     pub name: &'static str,
@@ -53,21 +54,39 @@ pub enum Group {
     Observability,
     /// The process and its background work.
     Process,
-    /// Parameters of Redis that can only say no.
-    Compatibility,
+    /// What collections look like, and where they change.
+    Types,
+    /// Of a feature that is not there: snapshots and the append-only file.
+    Persistence,
+    /// Of a feature that is not there.
+    Replication,
+    /// Of a feature that is not there.
+    Cluster,
+    /// Of a feature that is not there.
+    Tls,
+    /// Of the other features that are not there.
+    Absent,
+    /// Of what Petrel does in another way.
+    Otherwise,
 }
 
 impl Group {
     /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 14] = [
         Self::Network,
         Self::Security,
         Self::Threads,
         Self::Clients,
         Self::Keyspace,
+        Self::Types,
         Self::Observability,
         Self::Process,
-        Self::Compatibility,
+        Self::Persistence,
+        Self::Replication,
+        Self::Cluster,
+        Self::Tls,
+        Self::Absent,
+        Self::Otherwise,
     ];
 
     /// The heading of the section.
@@ -80,8 +99,20 @@ impl Group {
             Self::Keyspace => "Memory and keys",
             Self::Observability => "Log and latency",
             Self::Process => "Process",
-            Self::Compatibility => "Compatibility with Redis",
+            Self::Types => "Types of values",
+            Self::Persistence => "Not in this version: persistence",
+            Self::Replication => "Not in this version: replication",
+            Self::Cluster => "Not in this version: cluster",
+            Self::Tls => "Not in this version: TLS",
+            Self::Absent => "Not in this version: other features",
+            Self::Otherwise => "Done in another way",
         }
+    }
+
+    /// Whether its parameters decide nothing and are there for files and tools of Redis.
+    pub fn is_foreign(self) -> bool {
+        use Group::*;
+        matches!(self, Persistence | Replication | Cluster | Tls | Absent | Otherwise)
     }
 
     /// The parameters of the section.
@@ -123,6 +154,11 @@ impl Param {
         matches!(self.rule, Rule::Password)
     }
 
+    /// Whether it can only have the values that ask for nothing.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self.rule, Rule::Only(..) | Rule::Points(_))
+    }
+
     /// Gives it the value that `args` spell. A list given as a single argument is split at blanks.
     /// On an error the configuration is as before.
     pub(super) fn update(&self, config: &mut Config, args: &[Vec<u8>]) -> Result<(), Invalid> {
@@ -158,7 +194,8 @@ mod tests {
     fn names_are_unique_and_lower_case() {
         let mut names: Vec<_> = PARAMS.iter().flat_map(Param::names).collect();
         assert!(names.iter().all(|name| {
-            name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            name.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
         }));
         names.sort_unstable();
         let count = names.len();

@@ -152,7 +152,7 @@ mod starting {
         scratch.write("f.conf", "include nosuch.conf\n");
         scratch.write("g.conf", "include g.conf\n");
         scratch.write("h.conf", "include\n");
-        scratch.write("i.conf", "appendfsync always\n");
+        scratch.write("i.conf", "loadmodule x.so\n");
         scratch.write("j.conf", "dir nosuch\n");
         for (args, expected) in [
             ("a.conf", "a.conf:2: unknown parameter 'maxmemmory'; did you mean 'maxmemory'?"),
@@ -164,7 +164,7 @@ mod starting {
             ("h.conf", "h.conf:1: include takes one path"),
             (
                 "i.conf",
-                "i.conf:1: unknown parameter 'appendfsync'; Redis or Valkey have it, this version \
+                "i.conf:1: unknown parameter 'loadmodule'; Redis or Valkey have it, this version \
                  of Petrel does not",
             ),
             ("j.conf", "j.conf:1: dir 'nosuch': No such file or directory"),
@@ -181,12 +181,21 @@ mod starting {
             (
                 "--save 900 1",
                 "command line: --save '900 1': data is kept in memory only in this version of \
-                 Petrel, save must be \"\"",
+                 Petrel; it can only be ''",
             ),
             (
                 "--appendonly yes",
                 "command line: --appendonly 'yes': data is kept in memory only in this version of \
-                 Petrel, appendonly must be 'no'",
+                 Petrel; it can only be 'no'",
+            ),
+            (
+                "--replicaof h 6379",
+                "command line: --replicaof 'h 6379': this version of Petrel has no replication; it \
+                 can only be '' or 'no one'",
+            ),
+            (
+                "--repl-timeout x",
+                "command line: --repl-timeout 'x': argument couldn't be parsed into an integer",
             ),
             ("--stripes 3", "command line: --stripes '3': argument must be 0 or a power of two"),
         ] {
@@ -201,6 +210,56 @@ mod starting {
             start_in(&scratch.0, &["-"], "port x").err().unwrap(),
             "stdin:1: port 'x': argument couldn't be parsed into an integer"
         );
+    }
+
+    #[test]
+    fn what_asks_for_nothing_is_accepted_and_shown() {
+        let text = "appendonly NO\nappendfsync always\ncluster-enabled no\nslaveof no one\n\
+                    lua-time-limit 7\nmasterauth s3cret\nshutdown-on-sigterm nosave NOW\n\
+                    hash-max-ziplist-entries 9\nlazyfree-lazy-expire no\nlocale-collate c\n";
+        let shared = start_in(Path::new("/"), &["-"], text).unwrap();
+        for (name, value) in [
+            ("appendfsync", "always"),
+            ("replicaof", "no one"),
+            ("busy-reply-threshold", "7"),
+            ("primaryauth", "s3cret"),
+            ("shutdown-on-sigterm", "nosave now"),
+            ("hash-max-listpack-entries", "9"),
+            ("lazyfree-lazy-expire", "no"),
+            ("locale-collate", "C"),
+            ("tls-port", "0"),
+        ] {
+            assert_eq!(get(&shared, name), value, "{name}");
+        }
+        assert!(shared.warnings().is_empty());
+        assert!(!format!("{:?}", shared.snapshot()).contains("s3cret"));
+    }
+
+    #[test]
+    fn save_points_of_a_file_are_ignored_with_a_warning() {
+        let scratch = Scratch::new();
+        scratch.write("redis.conf", "port 7000\nsave 900 1\nsave 300 10 60 10000\nsave \"\"\n");
+        let shared = start_in(&scratch.0, &["redis.conf"], "").unwrap();
+        let warnings: Vec<_> = shared.warnings().iter().map(|w| w.to_string()).collect();
+        assert_eq!(
+            warnings,
+            [
+                "redis.conf:2: save '900 1' is ignored: data is kept in memory only in this version \
+                 of Petrel",
+                "redis.conf:3: save '300 10 60 10000' is ignored: data is kept in memory only in \
+                 this version of Petrel",
+            ]
+        );
+        assert_eq!(get(&shared, "save"), "");
+        assert!(set(&shared, &[("save", "900 1")]).unwrap_err().contains("memory only"));
+        assert!(start_in(&scratch.0, &["-"], "save 900").is_err());
+    }
+
+    #[test]
+    fn every_line_of_the_files_that_redis_and_valkey_come_with_is_accepted() {
+        for line in include_str!("stock.conf").lines() {
+            start_in(Path::new("/"), &["-"], line).unwrap_or_else(|error| panic!("{error}"));
+        }
     }
 
     #[test]
@@ -521,7 +580,9 @@ mod rewriting {
         let pick = |words: &[&str]| words[seed as usize % words.len()].as_bytes().to_vec();
         match param.rule {
             Rule::YesNo => pick(&["yes", "no", "YES"]),
-            Rule::OnlyNo(_) => b"no".to_vec(),
+            Rule::Only(words, _) => pick(words),
+            Rule::Points(_) => Vec::new(),
+            Rule::Flags(_) => pick(&["default", "now nosave", "FORCE"]),
             Rule::Number { min, max } | Rule::Clamped { min, max } => {
                 between(min.into(), max.into())
             }
@@ -530,7 +591,7 @@ mod rewriting {
             Rule::Memory { .. } => format!("{}kb", 1024 + seed % 9999).into(),
             Rule::MemoryOrPercent => pick(&["5%", "12kb", "0", "100%"]),
             Rule::OneOf(words) => pick(words),
-            Rule::Password | Rule::Path => {
+            Rule::Password | Rule::Path | Rule::AnyText => {
                 // Bytes of every kind but zero, which a path cannot hold.
                 seed.to_le_bytes().into_iter().filter(|&byte| byte != 0).collect()
             }
@@ -539,10 +600,10 @@ mod rewriting {
             Rule::Template => pick(&["{title}", "a \"{port}\" # b", ""]),
             Rule::List(_) => match param.name {
                 "bind" => pick(&["", "*", "127.0.0.1 -::1", "::1"]),
-                "save" => Vec::new(),
                 "client-output-buffer-limit" => {
                     pick(&["normal 1mb 2 3", "replica 0 0 0 pubsub 1 1 1", ""])
                 }
+                "oom-score-adj-values" => pick(&["0 200 800", "-2000 0 2000"]),
                 _ => pick(&["", "50", "0 12.5 99.999"]),
             },
         }

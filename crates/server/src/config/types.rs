@@ -30,12 +30,7 @@ macro_rules! choice {
                 let text = single(args)?;
                 let spelled = |v: &&Self| v.name().as_bytes().eq_ignore_ascii_case(text);
                 let found = Self::ALL.iter().find(spelled);
-                found.copied().ok_or_else(|| {
-                    Invalid::from(format!(
-                        "argument(s) must be one of the following: {}",
-                        Self::NAMES.join(", ")
-                    ))
-                })
+                found.copied().ok_or_else(|| not_among(Self::NAMES))
             }
 
             fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
@@ -384,21 +379,139 @@ impl Value for Percentiles {
     }
 }
 
+/// The value of a parameter that can only have one: of a feature that is not there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fixed(&'static str);
+
+impl Value for Fixed {
+    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        let Rule::Only(words, why) = *rule else {
+            return Err(Invalid::new("not a fixed value"));
+        };
+        let text = args.join(&b' ');
+        let found = words.iter().find(|word| word.as_bytes().eq_ignore_ascii_case(&text));
+        found.map(|word| Self(word)).ok_or_else(|| {
+            let shown: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
+            Invalid::from(format!("{why}; it can only be {}", shown.join(" or ")))
+        })
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.into()]
+    }
+}
+
+/// One of the words of its rule.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Word(&'static str);
+
+impl Value for Word {
+    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        let Rule::OneOf(words) = *rule else { return Err(Invalid::new("not a word")) };
+        let text = single(args)?;
+        let found = words.iter().find(|word| word.as_bytes().eq_ignore_ascii_case(text));
+        found.map(|word| Self(word)).ok_or_else(|| not_among(words))
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.into()]
+    }
+}
+
+fn not_among(words: &[&str]) -> Invalid {
+    Invalid::from(format!("argument(s) must be one of the following: {}", words.join(", ")))
+}
+
+/// The scores of `oom-score-adj-values`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OomScores([i16; 3]);
+
+impl Value for OomScores {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        let args: &[Vec<u8>; 3] =
+            args.try_into().map_err(|_| Invalid::new("wrong number of arguments"))?;
+        let mut scores = [0; 3];
+        for (score, arg) in scores.iter_mut().zip(args) {
+            let number = parse_decimal(arg).ok().filter(|n| (-2000..=2000).contains(n));
+            *score = number.ok_or(Invalid::new(
+                "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
+            ))? as i16;
+        }
+        Ok(Self(scores))
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        self.0.iter().map(|score| score.to_string().into_bytes()).collect()
+    }
+}
+
+/// Bytes that mean nothing here.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Text(Vec<u8>);
+
+impl Value for Text {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        Ok(Self(single(args)?.to_vec()))
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.clone()]
+    }
+}
+
+/// How a signal stops the server: what the words ask for is so in any case, since nothing is saved.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ShutdownFlags(Vec<&'static str>);
+
+impl Value for ShutdownFlags {
+    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        const FLAGS: [&str; 3] = ["nosave", "now", "force"];
+        let is = |word: &str| args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+        if let Rule::Flags(why) = rule
+            && is("save")
+        {
+            return Err(Invalid::from(format!("{why}; it cannot be 'save'")));
+        }
+        let known = |arg: &Vec<u8>| {
+            let words = FLAGS.iter().chain(&["default"]);
+            words.into_iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        if args.is_empty() || !args.iter().all(known) || (is("default") && args.len() > 1) {
+            return Err(not_among(&["default", "nosave", "now", "force"]));
+        }
+        Ok(Self(FLAGS.into_iter().filter(|word| is(word)).collect()))
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        match self.0.is_empty() {
+            true => vec![b"default".to_vec()],
+            false => self.0.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        }
+    }
+}
+
 /// The save points of snapshots: none, in this version.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SavePoints;
 
-impl Value for SavePoints {
-    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+impl SavePoints {
+    /// Whether a directive asks for snapshots, in a form that Redis accepts.
+    pub(super) fn are_asked_for(args: &[Vec<u8>]) -> bool {
         let (pairs, rest) = args.as_chunks::<2>();
         let positive = |text: &Vec<u8>| matches!(parse_decimal(text), Ok(1..));
-        match args {
-            [] => Ok(Self),
-            [one] if one.is_empty() => Ok(Self),
-            _ if rest.is_empty() && pairs.iter().all(|[s, n]| positive(s) && positive(n)) => {
-                Err(Invalid::new(
-                    "data is kept in memory only in this version of Petrel, save must be \"\"",
-                ))
+        !pairs.is_empty()
+            && rest.is_empty()
+            && pairs.iter().all(|[seconds, changes]| positive(seconds) && positive(changes))
+    }
+}
+
+impl Value for SavePoints {
+    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        match (args, rule) {
+            ([], _) => Ok(Self),
+            ([one], _) if one.is_empty() => Ok(Self),
+            (_, Rule::Points(why)) if Self::are_asked_for(args) => {
+                Err(Invalid::from(format!("{why}; it can only be ''")))
             }
             _ => Err(Invalid::new("Invalid save parameters")),
         }
@@ -547,11 +660,24 @@ mod tests {
 
     #[test]
     fn only_no_save_points_are_possible() {
-        let parse = |args: &[Vec<u8>]| SavePoints::parse(&LIST, args).map_err(|e| e.to_string());
+        let rule = Rule::Points("nowhere to save to");
+        let parse = |args: &[Vec<u8>]| SavePoints::parse(&rule, args).map_err(|e| e.to_string());
         assert!(parse(&[Vec::new()]).is_ok());
-        assert!(parse(&args("900 1 300 10")).unwrap_err().contains("memory only"));
+        assert!(parse(&args("900 1 300 10")).unwrap_err().contains("nowhere"));
         for bad in ["900", "0 1", "900 x"] {
             assert_eq!(parse(&args(bad)).unwrap_err(), "Invalid save parameters");
+        }
+    }
+
+    #[test]
+    fn flags_of_a_shutdown_are_put_in_order() {
+        let rule = Rule::Flags("nowhere to save to");
+        let parse = |text| ShutdownFlags::parse(&rule, &args(text)).map_err(|e| e.to_string());
+        assert_eq!(shown(&parse("FORCE nosave").unwrap()), "nosave force");
+        assert_eq!(shown(&parse("default").unwrap()), "default");
+        assert!(parse("now save").unwrap_err().contains("nowhere"));
+        for bad in ["", "x", "default now"] {
+            assert!(parse(bad).unwrap_err().starts_with("argument(s) must be one"), "{bad}");
         }
     }
 

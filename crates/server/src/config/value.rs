@@ -31,8 +31,14 @@ pub trait Value: Clone + PartialEq + Sized {
 pub enum Rule {
     /// `yes` or `no`.
     YesNo,
-    /// `no`; `yes` is refused for the reason given.
-    OnlyNo(&'static str),
+    /// One of the words, the first of which is usual: whatever asks for more is refused for the reason given.
+    Only(&'static [&'static str], &'static str),
+    /// No save points; those in a file are ignored with a warning that gives the reason.
+    Points(&'static str),
+    /// Flags of a shutdown; `save` is refused for the reason given.
+    Flags(&'static str),
+    /// Any bytes.
+    AnyText,
     /// An integer within bounds.
     Number {
         /// Smallest.
@@ -130,14 +136,19 @@ impl fmt::Debug for Secret {
 impl Rule {
     /// Whether a directive may have several arguments.
     pub(super) fn is_list(&self) -> bool {
-        matches!(self, Self::List(_))
+        matches!(self, Self::List(_) | Self::Only(..) | Self::Points(_) | Self::Flags(_))
     }
 
     /// What can be written, in a few words.
     pub fn describe(&self) -> String {
         match *self {
             Self::YesNo => "yes, no".into(),
-            Self::OnlyNo(_) => "no".into(),
+            Self::Only(words, _) => {
+                let shown = words.iter().map(|word| if word.is_empty() { "empty" } else { word });
+                format!("only {}", shown.collect::<Vec<_>>().join(" or "))
+            }
+            Self::Points(_) => "only empty".into(),
+            Self::Flags(_) => "default, nosave, now, force".into(),
             Self::Number { min, max } | Self::Clamped { min, max } => describe_bounds(min, max),
             Self::PowerOfTwo { max } => format!("0 or a power of two up to {max}"),
             Self::Octal { max } => format!("octal, 0 to {max:o}"),
@@ -147,7 +158,7 @@ impl Rule {
             Self::OneOf(words) => words.join(", "),
             Self::Path | Self::SocketPath => "path".into(),
             Self::Directory => "directory".into(),
-            Self::Password | Self::Template => "text".into(),
+            Self::Password | Self::Template | Self::AnyText => "text".into(),
             Self::List(words) => words.into(),
         }
     }
@@ -206,15 +217,11 @@ macro_rules! integer_value {
 integer_value!(u16, u32, u64, i32, i64);
 
 impl Value for bool {
-    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
-        let text = single(args)?;
-        let yes = text.eq_ignore_ascii_case(b"yes");
-        if !yes && !text.eq_ignore_ascii_case(b"no") {
-            return Err(Invalid::new("argument must be 'yes' or 'no'"));
-        }
-        match rule {
-            Rule::OnlyNo(reason) if yes => Err(Invalid::new(reason)),
-            _ => Ok(yes),
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        match single(args)? {
+            text if text.eq_ignore_ascii_case(b"yes") => Ok(true),
+            text if text.eq_ignore_ascii_case(b"no") => Ok(false),
+            _ => Err(Invalid::new("argument must be 'yes' or 'no'")),
         }
     }
 

@@ -109,11 +109,6 @@ impl Chunk {
         if self.is_long() { usable(self.span().1) } else { self.size() }
     }
 
-    /// Address of the block, to ask whether it lies in a slab that is to be emptied.
-    pub fn address(&self) -> *const u8 {
-        self.base()
-    }
-
     /// Pushes an item, moving to a larger block where that makes room for it; false if the chunk is full.
     #[inline]
     pub fn push(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) -> bool {
@@ -155,19 +150,6 @@ impl Chunk {
         self.set_head(head);
         self.0 += 1;
         true
-    }
-
-    /// The first item. The chunk is not empty.
-    #[inline]
-    pub fn first(&self) -> Item<'_> {
-        unpack(self.items()).0
-    }
-
-    /// The last item. The chunk is not empty.
-    #[inline]
-    pub fn last(&self) -> Item<'_> {
-        let (at, _) = self.last_at();
-        unpack(&self.items()[at..]).0
     }
 
     /// Where the last item begins among the items, and where one a little before it does.
@@ -314,13 +296,9 @@ impl Chunk {
         chunk
     }
 
-    /// Moves to a fresh block of the same size (to leave a sparse slab).
-    pub fn relocate(&mut self, cache: &mut Cache) {
-        let size = self.footprint();
-        let moved = Self::of_block(cache.alloc(size), self.size() / 8, self.count());
-        // SAFETY: two distinct blocks; what is not initialised is copied as raw memory and never read.
-        unsafe { ptr::copy_nonoverlapping(self.base(), moved.base(), size) };
-        mem::replace(self, moved).release(cache);
+    /// Address of the chunk's block.
+    pub fn address(&self) -> usize {
+        self.base().addr()
     }
 
     /// Takes the chunk, leaving one without items or block, which need not be released.

@@ -14,6 +14,9 @@ const MERGE_BELOW: usize = CHUNK_ROOM / 2;
 
 /// A list of any length, in chunks of packed items.
 ///
+/// Chunks looked at by one step of a relocation.
+const CHUNKS_PER_MOVE: usize = 64;
+
 /// To be given up with [`List::release`]: blocks are freed into a cache.
 #[derive(Debug, Default)]
 pub struct List {
@@ -24,7 +27,7 @@ pub struct List {
     /// The length of the listpack that Redis would hold the items in, while it is wanted.
     listpack: Option<usize>,
     /// Whether `OBJECT ENCODING` answers `quicklist`.
-    pub is_quicklist: bool,
+    is_quicklist: bool,
 }
 
 /// A place in a list: the chunk's number and the item's in it.
@@ -57,9 +60,21 @@ impl List {
         self.len
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    /// Whether `OBJECT ENCODING` answers `quicklist`, and not `listpack`.
+    #[inline]
+    pub fn is_quicklist(&self) -> bool {
+        self.is_quicklist
+    }
+
+    /// Says what `OBJECT ENCODING` answers.
+    #[inline]
+    pub fn set_quicklist(&mut self, is_quicklist: bool) {
+        self.is_quicklist = is_quicklist;
+    }
+
+    /// `OBJECT ENCODING`.
+    pub fn encoding(&self) -> &'static str {
+        if self.is_quicklist { "quicklist" } else { "listpack" }
     }
 
     /// Bytes behind the list's own fields: of blocks as the heap rounds them, and of the ring.
@@ -112,14 +127,6 @@ impl List {
         match end {
             End::Front => self.chunks.push_front(chunk),
             End::Back => self.chunks.push_back(chunk),
-        }
-    }
-
-    /// The item at an end.
-    pub fn end(&self, end: End) -> Option<Item<'_>> {
-        match end {
-            End::Front => self.chunks.front().map(Chunk::first),
-            End::Back => self.chunks.back().map(Chunk::last),
         }
     }
 
@@ -458,6 +465,25 @@ impl List {
         List { chunks, blocks, ..*self }
     }
 
+    /// Moves chunks to fresh blocks: [`super::super::Large::relocate`].
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        let first = cursor as usize;
+        let last = first.saturating_add(CHUNKS_PER_MOVE).min(self.chunks.len());
+        for chunk in self.chunks.range_mut(first.min(last)..last) {
+            if is_marked(chunk.address()) {
+                let old = std::mem::replace(chunk, chunk.duplicate(cache));
+                self.blocks = self.blocks + chunk.footprint() - old.footprint();
+                old.release(cache);
+            }
+        }
+        (last < self.chunks.len()).then_some(last as u64)
+    }
+
     /// Frees the list.
     pub fn release(mut self, cache: &mut Cache) {
         for chunk in self.chunks.drain(..) {
@@ -468,24 +494,6 @@ impl List {
     /// Number of chunks.
     pub fn chunks(&self) -> usize {
         self.chunks.len()
-    }
-
-    /// Moves those of the chunks in `range` to fresh blocks whose block is to be left; returns how many.
-    pub fn relocate(
-        &mut self,
-        cache: &mut Cache,
-        range: Range<usize>,
-        mut leaves: impl FnMut(*const u8) -> bool,
-    ) -> usize {
-        let mut moved = 0;
-        let end = range.end.min(self.chunks.len());
-        for number in range.start.min(end)..end {
-            if leaves(self.chunks[number].address()) {
-                self.chunks[number].relocate(cache);
-                moved += 1;
-            }
-        }
-        moved
     }
 
     /// Where the item at `index`, which exists, is; looked for from the nearer end.

@@ -135,12 +135,12 @@ fn nodes_are_moved_on_demand() {
     let mut cache = heap.cache();
     let items: Vec<Item> = (0..10_000).map(|n| Item::new(n, 0)).collect();
     let mut tree = RankTree::from_sorted(&items, &mut cache);
-    let (mut rank, mut calls) = (0, 0);
-    while rank < tree.len {
-        rank = tree.relocate(rank, |_| true, &mut cache);
+    let (mut next, mut calls) = (Some(0), 0);
+    while let Some(rank) = next {
+        next = tree.relocate(rank, &|_| true, &mut cache);
         calls += 1;
     }
-    assert_eq!(calls, 10_000_usize.div_ceil(LEAF_MAX));
+    assert_eq!(calls, 10_000_usize.div_ceil(RANKS_PER_MOVE));
     tree.check();
     assert!(tree.iter().eq(items));
     tree.release(&mut cache);

@@ -114,6 +114,16 @@ impl Set {
         Set { members: self.members.duplicate(cache), encoding: self.encoding }
     }
 
+    /// Moves members to fresh blocks: [`Large::relocate`].
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        self.members.relocate(cursor, is_marked, &mut |_, _| {}, cache)
+    }
+
     /// Frees every member.
     pub fn release(self, cache: &mut Cache) {
         self.members.release(cache);

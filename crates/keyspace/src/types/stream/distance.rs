@@ -60,16 +60,20 @@ impl Stream {
         read.map(|read| self.added.saturating_sub(read))
     }
 
-    /// What a group's counter of entries read becomes when the entry `id`, which is above what the group was given
-    /// before, is delivered.
-    pub fn read_up_to(&self, group: &Group, id: StreamId) -> Option<u64> {
-        match group.entries_read() {
-            Some(read) if group.last_delivered() >= self.first_id() && !self.deleted_after(id) => {
-                Some(read + 1)
-            }
-            // A counter once known is not forgotten while the stream never had an entry.
-            known if self.added == 0 => known,
-            _ => self.entries_up_to(id),
+    /// What a group's counter of entries read becomes when these entries are delivered, the next ones above what the group
+    /// was given before.
+    pub fn read_after(&self, group: &Group, ids: &[StreamId]) -> Option<u64> {
+        let first = self.first_id();
+        let (mut last, mut read) = (group.last_delivered(), group.entries_read());
+        for &id in ids {
+            read = match read {
+                Some(read) if last >= first && !self.deleted_after(id) => Some(read + 1),
+                // A counter once known is not forgotten while the stream never had an entry.
+                known if self.added == 0 => known,
+                _ => self.entries_up_to(id),
+            };
+            last = id;
         }
+        read
     }
 }

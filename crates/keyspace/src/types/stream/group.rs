@@ -4,7 +4,7 @@ use super::id::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes that a pending entry takes in the group's map and its consumer's set.
-const PENDING_BYTES: usize = 104;
+pub(super) const PENDING_BYTES: usize = 104;
 /// The same of an entry given back, in the group's map and the queue.
 const NACKED_BYTES: usize = 120;
 /// Bytes that a pending entry takes in the order of delivery.
@@ -223,26 +223,21 @@ impl Group {
         self.pending.range(start..).map(|(&id, slot)| (id, slot.pending()))
     }
 
-    /// The pending entries that were delivered at `until_ms` or before: those given back in the order in which they
-    /// were, then the others by the time of delivery.
-    pub fn claimable(&mut self, until_ms: i64) -> impl Iterator<Item = StreamId> {
+    /// Prepares [`Group::claimable`]: from now on the order is kept.
+    pub fn order_by_time(&mut self) {
         if self.by_time.is_none() {
             let owned = self.pending.iter().filter(|(_, slot)| slot.owner != NOBODY);
             let by_time: BTreeSet<_> = owned.map(|(&id, slot)| (slot.delivered_ms, id)).collect();
             self.bytes += by_time.len() * TIMED_BYTES;
             self.by_time = Some(by_time);
         }
-        let owned = self.by_time.iter().flatten().take_while(move |(at, _)| *at <= until_ms);
-        self.nacked.values().copied().chain(owned.map(|&(_, id)| id))
     }
 
-    /// When the entry that waits longest was delivered; `i64::MIN` if one was given back, none if none is pending.
-    pub fn oldest_delivery(&mut self) -> Option<i64> {
-        if !self.nacked.is_empty() {
-            return Some(i64::MIN);
-        }
-        self.claimable(i64::MIN).next();
-        self.by_time.iter().flatten().next().map(|&(at, _)| at)
+    /// The pending entries that were delivered at `until_ms` or before: those given back in the order in which they
+    /// were, then the others by the time of delivery, once that [order is kept](Group::order_by_time).
+    pub fn claimable(&self, until_ms: i64) -> impl Iterator<Item = StreamId> {
+        let owned = self.by_time.iter().flatten().take_while(move |(at, _)| *at <= until_ms);
+        self.nacked.values().copied().chain(owned.map(|&(_, id)| id))
     }
 
     /// All consumers, by name.

@@ -3,23 +3,26 @@
 //! Entries lie in chunks ([`chunk`]), which end where a node of Redis would end: approximate trimming removes whole
 //! ones. A chunk costs two bytes for an entry whose fields are named as those before it, and one for each value.
 
+mod change;
 mod chunk;
 mod distance;
 mod group;
 mod id;
 mod nominal;
 mod producers;
+mod radix;
 mod range;
 #[cfg(test)]
 mod tests;
 mod trim;
 
+pub use change::{StreamChange, StreamMut};
 pub use chunk::{EntryRef, Fields, NodeLimits};
 pub use group::{Consumer, ConsumerId, Group, Groups, Pending};
 pub use id::{IdText, StreamId};
 pub use producers::Producers;
 pub use range::{Range, RevRange};
-pub use trim::{Trim, Trimmed};
+pub use trim::{References, Trim, TrimTo, Trimmed};
 
 use chunk::Chunk;
 use std::collections::VecDeque;
@@ -91,6 +94,11 @@ impl Stream {
         self.chunks.back().map_or(StreamId::MIN, Chunk::last)
     }
 
+    /// Pieces of memory that it takes to free it, about.
+    pub(crate) fn pieces(&self) -> usize {
+        self.chunks.len() + self.groups.footprint() / group::PENDING_BYTES
+    }
+
     /// Number of chunks: nodes of Redis.
     pub fn nodes(&self) -> usize {
         self.chunks.len()
@@ -146,6 +154,15 @@ impl Stream {
 
     /// Deletes the entry with this ID, if there is one.
     pub fn delete(&mut self, id: StreamId) -> bool {
+        let deleted = self.trim_one(id);
+        if deleted {
+            self.max_deleted = self.max_deleted.max(id);
+        }
+        deleted
+    }
+
+    /// The same, which leaves no trace: trimmed entries were the oldest of their kind.
+    fn trim_one(&mut self, id: StreamId) -> bool {
         let Some(index) = self.chunk_of(id) else { return false };
         let chunk = &mut self.chunks[index];
         let before = chunk.capacity();
@@ -157,7 +174,6 @@ impl Stream {
             self.remove_chunk(index);
         }
         self.len -= 1;
-        self.max_deleted = self.max_deleted.max(id);
         true
     }
 
@@ -188,6 +204,11 @@ impl Stream {
     /// The same, the last one first.
     pub fn rev_range(&self, start: StreamId, end: StreamId) -> RevRange<'_> {
         RevRange::new(self, start, end)
+    }
+
+    /// Number of entries from `start` to `end`; `max` if there are as many or more.
+    pub fn count(&self, start: StreamId, end: StreamId, max: usize) -> usize {
+        Range::new(self, start, end).count_up_to(max)
     }
 
     /// The consumer groups.

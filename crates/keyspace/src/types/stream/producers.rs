@@ -9,7 +9,7 @@ const DURATION_S: u32 = 100;
 /// Number of IDs remembered of each producer unless `XCFGSET` says otherwise.
 const IDS_MAX: u32 = 100;
 /// Bytes that an ID takes beside its text.
-const ID_BYTES: usize = 224;
+const ID_BYTES: usize = 256;
 /// Bytes that a producer takes beside its name.
 const PRODUCER_BYTES: usize = 128;
 
@@ -21,19 +21,19 @@ pub struct Producers {
     added: u64,
     duplicates: u64,
     producers: BTreeMap<Arc<[u8]>, Producer>,
-    /// Every ID that is remembered, by the entry it belongs to: the oldest first.
-    by_entry: BTreeMap<StreamId, Remembered>,
+    /// Every ID that is remembered, with the producer, by the entry it belongs to: the oldest first.
+    by_entry: BTreeSet<Remembered>,
     bytes: usize,
 }
 
-/// A producer's name and the ID that it gave.
-type Remembered = (Arc<[u8]>, Arc<[u8]>);
+/// An entry, its producer, and the ID that the producer gave it.
+type Remembered = (StreamId, Arc<[u8]>, Arc<[u8]>);
 
 #[derive(Clone, Debug, Default)]
 struct Producer {
     entries: BTreeMap<Arc<[u8]>, StreamId>,
-    /// The same entries, oldest first.
-    order: BTreeSet<StreamId>,
+    /// The same, oldest first.
+    order: BTreeSet<(StreamId, Arc<[u8]>)>,
 }
 
 impl Default for Producers {
@@ -44,7 +44,7 @@ impl Default for Producers {
             added: 0,
             duplicates: 0,
             producers: BTreeMap::new(),
-            by_entry: BTreeMap::new(),
+            by_entry: BTreeSet::new(),
             bytes: size_of::<Self>(),
         }
     }
@@ -88,7 +88,7 @@ impl Producers {
 
     /// Every ID remembered, as entry, producer and ID, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (StreamId, &[u8], &[u8])> {
-        self.by_entry.iter().map(|(&entry, (producer, id))| (entry, &**producer, &**id))
+        self.by_entry.iter().map(|(entry, producer, id)| (*entry, &**producer, &**id))
     }
 
     /// The entry that a producer gave this ID, if it is still remembered.
@@ -119,15 +119,12 @@ impl Producers {
     /// Forgets the IDs of entries older than they are to be remembered.
     pub fn forget_until(&mut self, now_ms: u64) {
         let kept_from = now_ms.saturating_sub(u64::from(self.duration_s) * 1000);
-        while let Some((&entry, _)) = self.by_entry.first_key_value() {
-            if entry.ms >= kept_from {
-                return;
-            }
-            self.forget(entry);
+        while let Some(oldest) = self.by_entry.first().filter(|oldest| oldest.0.ms < kept_from) {
+            self.forget(&oldest.clone());
         }
     }
 
-    /// Remembers which ID a producer gave an entry. Of the producer's others the oldest is forgotten if there are more
+    /// Remembers which ID a producer gave an entry; it is not remembered yet. Of the producer's others the oldest is forgotten if there are more
     /// than may be.
     pub fn remember(&mut self, producer: &[u8], id: &[u8], entry: StreamId) {
         let name: Arc<[u8]> = match self.producers.get_key_value(producer) {
@@ -140,27 +137,30 @@ impl Producers {
         let id: Arc<[u8]> = id.into();
         let of_producer = self.producers.entry(Arc::clone(&name)).or_default();
         of_producer.entries.insert(Arc::clone(&id), entry);
-        of_producer.order.insert(entry);
+        of_producer.order.insert((entry, Arc::clone(&id)));
         let oldest = match of_producer.order.len() > self.ids_max as usize {
-            true => of_producer.order.first().copied(),
+            true => of_producer.order.first().cloned(),
             false => None,
         };
         self.bytes += ID_BYTES + id.len();
-        self.by_entry.insert(entry, (name, id));
+        self.by_entry.insert((entry, Arc::clone(&name), id));
         self.added += 1;
-        if let Some(oldest) = oldest {
-            self.forget(oldest);
+        if let Some((entry, id)) = oldest {
+            self.forget(&(entry, name, id));
         }
     }
 
-    fn forget(&mut self, entry: StreamId) {
-        let Some((name, id)) = self.by_entry.remove(&entry) else { return };
+    fn forget(&mut self, remembered: &Remembered) {
+        if !self.by_entry.remove(remembered) {
+            return;
+        }
+        let (entry, name, id) = remembered;
         self.bytes -= ID_BYTES + id.len();
-        let Some(producer) = self.producers.get_mut(&name) else { return };
-        producer.entries.remove(&id);
-        producer.order.remove(&entry);
+        let Some(producer) = self.producers.get_mut(name) else { return };
+        producer.entries.remove(id);
+        producer.order.remove(&(*entry, Arc::clone(id)));
         if producer.entries.is_empty() {
-            self.producers.remove(&name);
+            self.producers.remove(name);
             self.bytes -= PRODUCER_BYTES + name.len();
         }
     }

@@ -23,6 +23,28 @@ impl<'a> Range<'a> {
         }
         Range { entries, chunks, end }
     }
+
+    /// Number of entries that are still to come; `max` if there are as many or more.
+    pub(super) fn count_up_to(mut self, max: usize) -> usize {
+        let mut count = 0;
+        while let Some(entries) = &mut self.entries {
+            while let Some(id) = entries.next_id() {
+                if id > self.end || count >= max {
+                    return count.min(max);
+                }
+                count += 1;
+            }
+            while let Some(chunk) = self.chunks.clone().next() {
+                if chunk.last() > self.end || count >= max {
+                    break;
+                }
+                count += chunk.live() as usize;
+                self.chunks.next();
+            }
+            self.entries = self.chunks.next().map(Chunk::entries);
+        }
+        count.min(max)
+    }
 }
 
 impl<'a> Iterator for Range<'a> {

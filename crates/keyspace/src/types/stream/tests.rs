@@ -20,6 +20,10 @@ fn add(stream: &mut Stream, id: StreamId, fields: &[Vec<u8>], limits: NodeLimits
     stream.append(id, &fields, limits)
 }
 
+fn trim(to: TrimTo) -> Trim {
+    Trim { to, approximate: false, limit: 0, references: References::Keep }
+}
+
 fn simple(count: u64, limits: NodeLimits) -> Stream {
     let mut stream = Stream::new();
     for n in 1..=count {
@@ -97,7 +101,7 @@ fn apply(stream: &mut Stream, model: &mut Model, step: Step, limits: NodeLimits)
             assert!(!stream.contains(id));
         }
         Step::TrimTo { len } => {
-            let plan = stream.plan_trim(Trim::Len(len as u64), None);
+            let plan = stream.plan_trim(&trim(TrimTo::Len(len as u64)));
             let removed = stream.trim_below(plan.below);
             assert_eq!(removed, plan.count);
             while model.len() > len {
@@ -106,7 +110,7 @@ fn apply(stream: &mut Stream, model: &mut Model, step: Step, limits: NodeLimits)
         }
         Step::TrimBelow { nth } => {
             let id = nth_id(model, nth);
-            let plan = stream.plan_trim(Trim::Id(id), None);
+            let plan = stream.plan_trim(&trim(TrimTo::Id(id)));
             assert_eq!(stream.trim_below(plan.below), plan.count);
             *model = model.split_off(&id);
         }
@@ -116,6 +120,8 @@ fn apply(stream: &mut Stream, model: &mut Model, step: Step, limits: NodeLimits)
             let expected: Vec<_> = model.range(start..=end).map(|(&id, _)| id).collect();
             let forth: Vec<_> = stream.range(start, end).map(|entry| entry.id).collect();
             assert_eq!(forth, expected);
+            let max = from % 20;
+            assert_eq!(stream.count(start, end, max), expected.len().min(max));
             let mut back: Vec<_> = stream.rev_range(start, end).map(|entry| entry.id).collect();
             back.reverse();
             assert_eq!(back, expected);
@@ -142,15 +148,42 @@ proptest! {
 fn approximate_trimming_removes_whole_nodes() {
     let stream = simple(1000, NodeLimits::new(4096, 100));
     assert_eq!(stream.nodes(), 10);
-    let plan = |trim, limit| stream.plan_trim(trim, limit).count;
-    assert_eq!(plan(Trim::Len(555), Some(0)), 400);
-    assert_eq!(plan(Trim::Len(555), Some(250)), 200);
-    assert_eq!(plan(Trim::Len(555), Some(99)), 0);
-    assert_eq!(plan(Trim::Len(555), None), 445);
-    assert_eq!(plan(Trim::Len(2000), None), 0);
-    assert_eq!(plan(Trim::Id(StreamId::new(250, 0)), Some(0)), 200);
-    assert_eq!(plan(Trim::Id(StreamId::new(250, 0)), None), 249);
-    assert_eq!(plan(Trim::Len(0), None), 1000);
+    let plan = |to, limit: Option<u64>| {
+        let approximate = limit.is_some();
+        stream.plan_trim(&Trim { approximate, limit: limit.unwrap_or(0), ..trim(to) }).count
+    };
+    assert_eq!(plan(TrimTo::Len(555), Some(0)), 400);
+    assert_eq!(plan(TrimTo::Len(555), Some(250)), 200);
+    assert_eq!(plan(TrimTo::Len(555), Some(99)), 0);
+    assert_eq!(plan(TrimTo::Len(555), None), 445);
+    assert_eq!(plan(TrimTo::Len(2000), None), 0);
+    assert_eq!(plan(TrimTo::Id(StreamId::new(250, 0)), Some(0)), 200);
+    assert_eq!(plan(TrimTo::Id(StreamId::new(250, 0)), None), 249);
+    assert_eq!(plan(TrimTo::Len(0), None), 1000);
+}
+
+#[test]
+fn trimming_minds_what_groups_refer_to() {
+    let mut stream = simple(8, NodeLimits::new(4096, 3));
+    stream.groups.put(b"g", StreamId::new(8, 0), None);
+    stream.groups.change(b"g", |group| {
+        let owner = Some(group.put_consumer(b"c", 0, None));
+        for id in [1, 3, 5, 7, 8] {
+            let pending = Pending { owner, delivered_ms: 0, count: 1 };
+            group.put_pending(StreamId::new(id, 0), pending);
+        }
+    });
+    let gone = |to, approximate, limit| {
+        let trim = Trim { to, approximate, limit, references: References::Acked };
+        stream.plan_trim(&trim).entries.iter().map(|id| id.ms).collect::<Vec<_>>()
+    };
+    assert_eq!(gone(TrimTo::Len(4), true, 0), [2, 4, 6]);
+    assert_eq!(gone(TrimTo::Len(6), false, 0), [2]);
+    assert_eq!(gone(TrimTo::Id(StreamId::new(5, 0)), true, 0), [2, 4]);
+    assert_eq!(gone(TrimTo::Len(0), true, 2), []);
+    assert_eq!(gone(TrimTo::Len(0), true, 3), [2]);
+    let all = Trim { approximate: true, references: References::Delete, ..trim(TrimTo::Len(6)) };
+    assert_eq!(stream.plan_trim(&all).count, 2);
 }
 
 #[test]
@@ -193,12 +226,12 @@ fn groups_note_who_has_what() {
             let owner = Some(if n % 2 == 0 { alice } else { bob });
             group.put_pending(id(n), Pending { owner, delivered_ms: 10 - n as i64, count: 1 });
         }
+        group.order_by_time();
         assert_eq!(group.claimable(7).collect::<Vec<_>>(), [id(6), id(5), id(4), id(3)]);
         for n in [5, 2] {
             group.put_pending(id(n), Pending { owner: None, delivered_ms: 0, count: 0 });
         }
         assert_eq!(group.claimable(6).collect::<Vec<_>>(), [id(5), id(2), id(6), id(4)]);
-        assert_eq!(group.oldest_delivery(), Some(i64::MIN));
         assert_eq!((group.pending_len(), group.nacked_len()), (6, 2));
         let bobs = group.consumer(bob).map(|bob| bob.pending(id(2)).collect::<Vec<_>>());
         assert_eq!(bobs, Some(vec![id(3)]));
@@ -206,10 +239,9 @@ fn groups_note_who_has_what() {
         assert_eq!(group.remove_consumer(b"alice"), Some(2));
         assert_eq!(group.remove_consumer(b"alice"), None);
         assert_eq!(group.pending_from(id(2)).map(|(id, _)| id.ms).collect::<Vec<_>>(), [2, 3]);
-        assert_eq!(group.oldest_delivery(), Some(i64::MIN));
         assert_eq!(group.remove_consumer(b"bob"), Some(2));
         assert!(group.remove_pending(id(2)));
-        assert_eq!(group.oldest_delivery(), None);
+        assert_eq!(group.claimable(i64::MAX).count(), 0);
     });
     assert_eq!(groups.footprint(), empty);
     assert!(groups.have_acknowledged(StreamId::MIN) && !groups.have_acknowledged(id(1)));
@@ -254,11 +286,14 @@ fn producers_are_forgotten_by_age_and_number() {
     assert_eq!(producers.entry(b"p", b"1"), None);
     assert_eq!(producers.entry(b"p", b"3"), Some(StreamId::new(3000, 0)));
     assert_eq!((producers.producers_len(), producers.ids_len(), producers.added()), (2, 3, 4));
+    producers.remember(b"q", b"2", StreamId::new(4000, 0));
+    producers.remember(b"p", b"4", StreamId::new(4000, 0));
+    assert_eq!((producers.producers_len(), producers.ids_len(), producers.added()), (2, 4, 6));
     producers.forget_until(13_500);
-    assert_eq!((producers.producers_len(), producers.ids_len()), (1, 1));
+    assert_eq!((producers.producers_len(), producers.ids_len()), (2, 3));
     producers.configure(10, 2);
-    assert_eq!(producers.ids_len(), 1);
+    assert_eq!(producers.ids_len(), 3);
     producers.configure(11, 2);
-    assert_eq!((producers.ids_len(), producers.added()), (0, 4));
+    assert_eq!((producers.ids_len(), producers.added()), (0, 6));
     assert_eq!(producers.footprint(), empty);
 }

@@ -1,74 +1,107 @@
 //! Trimming: removal of the oldest entries.
 
 use super::Stream;
+use super::chunk::Chunk;
 use super::id::StreamId;
 
 /// How far a stream is trimmed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Trim {
+pub enum TrimTo {
     /// To this number of entries.
     Len(u64),
     /// To the entries with this ID or a greater one.
     Id(StreamId),
 }
 
-/// What a trim came to.
+/// How entries that consumer groups may refer to are deleted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum References {
+    /// The references stay.
+    #[default]
+    Keep,
+    /// The references go with the entry.
+    Delete,
+    /// Entries that not every group has acknowledged stay.
+    Acked,
+}
+
+/// A trim.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Trim {
+    /// How far.
+    pub to: TrimTo,
+    /// Whether whole nodes are enough; if [references](References) matter, it is exact all the same.
+    pub approximate: bool,
+    /// Entries looked at, whole nodes at a time; 0 for no limit.
+    pub limit: u64,
+    /// What becomes of references.
+    pub references: References,
+}
+
+/// What a trim comes to.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Trimmed {
-    /// Entries removed.
+    /// Number of entries that go.
     pub count: u64,
-    /// All entries below this ID are gone.
+    /// All entries below this ID go; without [`References::Acked`].
     pub below: StreamId,
+    /// The entries that go; with [`References::Acked`].
+    pub entries: Vec<StreamId>,
 }
 
 impl Stream {
-    /// The entries that a trim removes: all below the ID that it tells, of which there are `count`.
-    ///
-    /// If `approximate`, whole nodes only, and at most so many entries (0: without limit).
-    pub fn plan_trim(&self, trim: Trim, approximate: Option<u64>) -> Trimmed {
+    /// The entries that a trim removes.
+    pub fn plan_trim(&self, trim: &Trim) -> Trimmed {
         let mut plan = Trimmed::default();
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            if matches!(trim, Trim::Len(len) if self.len - plan.count <= len) {
+        for chunk in &self.chunks {
+            let len = self.len - plan.count;
+            if matches!(trim.to, TrimTo::Len(to) if len <= to)
+                || trim.limit != 0 && plan.count + chunk.live() > trim.limit
+            {
                 break;
             }
-            let examined = plan.count + chunk.live();
-            if approximate.is_some_and(|limit| limit != 0 && examined > limit) {
-                break;
-            }
-            let whole = match trim {
-                Trim::Len(len) => self.len - examined >= len,
-                Trim::Id(id) => chunk.last() < id,
+            let whole = match trim.to {
+                TrimTo::Len(to) => len - chunk.live() >= to,
+                TrimTo::Id(to) => chunk.last() < to,
             };
+            if whole && trim.references != References::Acked {
+                plan.count += chunk.live();
+                plan.below = chunk.last().next().unwrap_or(StreamId::MAX);
+                continue;
+            }
+            if whole || !trim.approximate || trim.references != References::Keep {
+                self.plan_part(chunk, trim, &mut plan);
+            }
             if !whole {
-                if approximate.is_none() {
-                    self.plan_part(index, trim, &mut plan);
-                }
                 break;
             }
-            plan.count = examined;
-            plan.below = chunk.last().next().unwrap_or(StreamId::MAX);
         }
         plan
     }
 
-    /// Adds to the plan the entries of a chunk that is not trimmed whole.
-    fn plan_part(&self, index: usize, trim: Trim, plan: &mut Trimmed) {
-        let mut entries = self.chunks[index].entries();
+    /// Adds to the plan the entries of a chunk that does not go whole.
+    fn plan_part(&self, chunk: &Chunk, trim: &Trim, plan: &mut Trimmed) {
+        let mut entries = chunk.entries();
         while let Some(id) = entries.next_id() {
-            let kept = match trim {
-                Trim::Len(len) => self.len - plan.count <= len,
-                Trim::Id(bound) => id >= bound,
+            let stays = match trim.to {
+                TrimTo::Len(to) => self.len - plan.count <= to,
+                TrimTo::Id(to) => id >= to,
             };
-            if kept {
-                plan.below = id;
+            if stays {
                 return;
             }
-            plan.count += 1;
+            if trim.references != References::Acked {
+                plan.below = id.next().unwrap_or(StreamId::MAX);
+                plan.count += 1;
+            } else if self.groups.have_acknowledged(id) {
+                plan.entries.push(id);
+                plan.count += 1;
+            }
         }
     }
 
     /// Removes all entries below `id`; says how many there were.
-    pub fn trim_below(&mut self, id: StreamId) -> u64 {
+    pub(super) fn trim_below(&mut self, id: StreamId) -> u64 {
         let before = self.len;
         while let Some(chunk) = self.chunks.front_mut() {
             if chunk.last() < id {

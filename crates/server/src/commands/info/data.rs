@@ -133,7 +133,8 @@ pub fn keyspace(report: &mut Report<'_>) {
         let (keys, volatile) = (stats.keys, stats.volatile);
         let ttl = if volatile > 0 { mean_ttl(report, db) } else { 0 };
         report.put(format_args!(
-            "db{db}:keys={keys},expires={volatile},avg_ttl={ttl},subexpiry=0\r\n"
+            "db{db}:keys={keys},expires={volatile},avg_ttl={ttl},subexpiry={}\r\n",
+            stats.expiring
         ));
     }
 }

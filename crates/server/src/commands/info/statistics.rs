@@ -20,8 +20,9 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("instantaneous_input_repl_kbps", "0.00");
     report.field("instantaneous_output_repl_kbps", "0.00");
     report.field("rejected_connections", figures.refused.load(Relaxed));
-    report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err", "expired_subkeys"]);
+    report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     let data = server.keyspace.stats();
+    report.field("expired_subkeys", data.expired_fields);
     report.field("expired_keys", data.expired);
     report.field("evicted_keys", data.evicted);
     report.field("evicted_clients", figures.evicted_clients.load(Relaxed));

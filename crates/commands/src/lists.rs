@@ -1,0 +1,326 @@
+//! Lists. What moves elements from list to list and what waits for them: `list_moves.rs`.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::lists as meta;
+use petrel_keyspace::packed::Item;
+use petrel_keyspace::types::list::{End, ListRef};
+use petrel_resp::Reply;
+use std::ops::Range;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::LPUSH, lpush),
+    CommandSpec::new(&meta::RPUSH, rpush),
+    CommandSpec::new(&meta::LPUSHX, lpushx),
+    CommandSpec::new(&meta::RPUSHX, rpushx),
+    CommandSpec::new(&meta::LPOP, lpop),
+    CommandSpec::new(&meta::RPOP, rpop),
+    CommandSpec::new(&meta::LLEN, llen),
+    CommandSpec::new(&meta::LRANGE, lrange),
+    CommandSpec::new(&meta::LINDEX, lindex),
+    CommandSpec::new(&meta::LSET, lset),
+    CommandSpec::new(&meta::LINSERT, linsert),
+    CommandSpec::new(&meta::LREM, lrem),
+    CommandSpec::new(&meta::LTRIM, ltrim),
+    CommandSpec::new(&meta::LPOS, lpos),
+];
+
+/// Longest element, bytes.
+const ELEMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
+
+const NOT_POSITIVE: Fail = Fail::fixed("ERR value is out of range, must be positive");
+
+/// Writes an element.
+#[inline]
+pub(crate) fn write_element(reply: &mut dyn Reply, element: &Item<'_>) {
+    reply.bulk(element.bytes(&mut itoa::Buffer::new()));
+}
+
+/// Refuses elements beyond what a list can hold.
+#[inline]
+pub(crate) fn check_elements(elements: &[&[u8]]) -> Outcome {
+    if elements.iter().any(|element| element.len() > ELEMENT_LEN_MAX) {
+        return Err(Fail::fixed("ERR Element too large"));
+    }
+    Ok(())
+}
+
+/// Elements of a list that are asked for by first and last, both counted from the end if negative.
+fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let len = len as i64;
+    let from_front = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
+    let (start, stop) = (from_front(start).max(0), from_front(stop).min(len - 1));
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
+}
+
+/// The place that `index` means, counted from the end if negative.
+fn place(index: i64, len: usize) -> Option<usize> {
+    let index = if index < 0 { index.saturating_add(len as i64) } else { index };
+    usize::try_from(index).ok().filter(|&index| index < len)
+}
+
+/// `LPUSH key element [element ...]`
+fn lpush(ctx: &mut Ctx<'_>) -> Outcome {
+    push(ctx, End::Front)
+}
+
+/// `RPUSH key element [element ...]`
+fn rpush(ctx: &mut Ctx<'_>) -> Outcome {
+    push(ctx, End::Back)
+}
+
+#[inline]
+fn push(ctx: &mut Ctx<'_>, end: End) -> Outcome {
+    let (key, db, elements) = (ctx.key(1), ctx.db(), &ctx.args()[2..]);
+    check_elements(elements)?;
+    let len = ctx.exec.ks.list_push(db, key, end, elements)?;
+    ctx.number(len as i64)
+}
+
+/// `LPUSHX key element [element ...]`
+fn lpushx(ctx: &mut Ctx<'_>) -> Outcome {
+    pushx(ctx, End::Front)
+}
+
+/// `RPUSHX key element [element ...]`
+fn rpushx(ctx: &mut Ctx<'_>) -> Outcome {
+    pushx(ctx, End::Back)
+}
+
+fn pushx(ctx: &mut Ctx<'_>, end: End) -> Outcome {
+    let (key, db, elements) = (ctx.key(1), ctx.db(), &ctx.args()[2..]);
+    check_elements(elements)?;
+    let list = ctx.exec.ks.list_mut(db, key)?;
+    let len = list.map_or(0, |mut list| list.push(end, elements));
+    ctx.number(len as i64)
+}
+
+/// `LPOP key [count]`
+fn lpop(ctx: &mut Ctx<'_>) -> Outcome {
+    pop(ctx, End::Front)
+}
+
+/// `RPOP key [count]`
+fn rpop(ctx: &mut Ctx<'_>) -> Outcome {
+    pop(ctx, End::Back)
+}
+
+#[inline]
+fn pop(ctx: &mut Ctx<'_>, end: End) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    if ctx.args().len() > 2 {
+        return pop_many(ctx, end);
+    }
+    let reply = &mut *ctx.reply;
+    match ctx.exec.ks.list_mut(db, key)? {
+        Some(mut list) => {
+            list.pop(end, 1, |element| write_element(reply, &element));
+        }
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn pop_many(ctx: &mut Ctx<'_>, end: End) -> Outcome {
+    if ctx.args().len() > 3 {
+        return Err(Fail::new(ctx.exec.registry().arity_error(ctx.command.index)));
+    }
+    let count = ctx.integer(2).ok().and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or(NOT_POSITIVE)?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    let reply = &mut *ctx.reply;
+    match ctx.exec.ks.list_mut(db, key)? {
+        Some(mut list) => {
+            reply.array(count.min(list.len()));
+            list.pop(end, count, |element| write_element(reply, &element));
+        }
+        None => reply.null_array(),
+    }
+    Ok(())
+}
+
+/// `LLEN key`
+fn llen(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    let len = match ctx.exec.ks.read(ctx.session.db, key) {
+        Some(view) => view.list()?.len(),
+        None => 0,
+    };
+    ctx.number(len as i64)
+}
+
+/// `LRANGE key start stop`
+fn lrange(ctx: &mut Ctx<'_>) -> Outcome {
+    let (start, stop) = (ctx.integer(2)?, ctx.integer(3)?);
+    let key = ctx.key(1);
+    let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let list = view.list()?;
+    let span = span(start, stop, list.len());
+    ctx.reply.array(span.len());
+    for element in list.iter_from(span.start).take(span.len()) {
+        write_element(ctx.reply, &element);
+    }
+    Ok(())
+}
+
+/// `LINDEX key index`
+fn lindex(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, index) = (ctx.key(1), ctx.integer(2));
+    let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let list = view.list()?;
+    // Of a key that does not exist, Redis does not look at the index.
+    match place(index?, list.len()).and_then(|index| list.get(index)) {
+        Some(element) => write_element(ctx.reply, &element),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// `LSET key index element`
+fn lset(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, index, element) = (ctx.key(1), ctx.db(), ctx.integer(2), ctx.arg(3));
+    check_elements(&[element])?;
+    let mut list = ctx.exec.ks.list_mut(db, key)?.ok_or(Fail::NO_SUCH_KEY)?;
+    let index = place(index?, list.len()).ok_or(Fail::fixed("ERR index out of range"))?;
+    list.set(index, element);
+    ctx.ok()
+}
+
+/// `LINSERT key BEFORE | AFTER pivot element`
+fn linsert(ctx: &mut Ctx<'_>) -> Outcome {
+    let behind = match () {
+        () if ctx.is(2, "BEFORE") => 0,
+        () if ctx.is(2, "AFTER") => 1,
+        () => return Err(Fail::SYNTAX),
+    };
+    let (key, db, pivot, element) = (ctx.key(1), ctx.db(), ctx.arg(3), ctx.arg(4));
+    check_elements(&[element])?;
+    let Some(mut list) = ctx.exec.ks.list_mut(db, key)? else { return ctx.number(0) };
+    let pivot = Item::from_text(pivot);
+    let Some(index) = list.read().iter_from(0).position(|item| item == pivot) else {
+        return ctx.number(-1);
+    };
+    list.insert(index + behind, element);
+    let len = list.len();
+    ctx.number(len as i64)
+}
+
+/// `LREM key count element`
+fn lrem(ctx: &mut Ctx<'_>) -> Outcome {
+    let count = signed(ctx, 2)?;
+    let (key, db, element) = (ctx.key(1), ctx.db(), ctx.arg(3));
+    let Some(mut list) = ctx.exec.ks.list_mut(db, key)? else { return ctx.number(0) };
+    let from = if count < 0 { End::Back } else { End::Front };
+    let limit = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+    let removed = list.remove_equal(element, from, limit);
+    ctx.number(removed as i64)
+}
+
+/// Argument `i` as an integer whose sign can be changed.
+fn signed(ctx: &Ctx<'_>, i: usize) -> Result<i64, Fail> {
+    match ctx.integer(i)? {
+        i64::MIN => Err(Fail::fixed(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        )),
+        n => Ok(n),
+    }
+}
+
+/// `LTRIM key start stop`
+fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
+    let (start, stop) = (ctx.integer(2)?, ctx.integer(3)?);
+    let (key, db) = (ctx.key(1), ctx.db());
+    if let Some(mut list) = ctx.exec.ks.list_mut(db, key)? {
+        list.trim(span(start, stop, list.len()));
+    }
+    ctx.ok()
+}
+
+/// What `LPOS` looks for.
+struct Search {
+    /// Matches to pass over.
+    skip: usize,
+    from: End,
+    /// How many matches are wanted; none: one, and not in an array.
+    count: Option<usize>,
+    /// How many elements are compared.
+    most: usize,
+}
+
+/// `LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]`
+fn lpos(ctx: &mut Ctx<'_>) -> Outcome {
+    let search = search(ctx)?;
+    let (key, element) = (ctx.key(1), Item::from_text(ctx.arg(2)));
+    let places = match ctx.exec.ks.read(ctx.session.db, key) {
+        Some(view) => places(view.list()?, &element, &search),
+        None => Vec::new(),
+    };
+    match (search.count, places.first()) {
+        (None, None) => ctx.reply.null(),
+        (None, Some(&place)) => ctx.reply.integer(place as i64),
+        (Some(_), _) => {
+            ctx.reply.array(places.len());
+            places.iter().for_each(|&place| ctx.reply.integer(place as i64));
+        }
+    }
+    Ok(())
+}
+
+fn search(ctx: &Ctx<'_>) -> Result<Search, Fail> {
+    let mut search = Search { skip: 0, from: End::Front, count: None, most: usize::MAX };
+    let mut i = 3;
+    while i < ctx.args().len() {
+        if i + 1 == ctx.args().len() {
+            return Err(Fail::SYNTAX);
+        }
+        if ctx.is(i, "RANK") {
+            let rank = signed(ctx, i + 1)?;
+            if rank == 0 {
+                return Err(Fail::fixed(
+                    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
+                ));
+            }
+            search.from = if rank < 0 { End::Back } else { End::Front };
+            search.skip = (rank.unsigned_abs() - 1) as usize;
+        } else if ctx.is(i, "COUNT") {
+            let count = at_least_zero(ctx, i + 1, "ERR COUNT can't be negative")?;
+            search.count = Some(count);
+        } else if ctx.is(i, "MAXLEN") {
+            search.most = at_least_zero(ctx, i + 1, "ERR MAXLEN can't be negative")?;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+        i += 2;
+    }
+    Ok(search)
+}
+
+/// Argument `i` as a number that is not negative, 0 meaning that there is no limit.
+fn at_least_zero(ctx: &Ctx<'_>, i: usize, otherwise: &'static str) -> Result<usize, Fail> {
+    let n = ctx.integer(i).ok().and_then(|n| usize::try_from(n).ok());
+    n.map(|n| if n == 0 { usize::MAX } else { n }).ok_or(Fail::fixed(otherwise))
+}
+
+fn places(list: ListRef<'_>, element: &Item<'_>, search: &Search) -> Vec<usize> {
+    let (count, len) = (search.count.unwrap_or(1), list.len());
+    let matches = |(place, item): (usize, Item<'_>)| (item == *element).then_some(place);
+    match search.from {
+        End::Front => {
+            let all = list.iter_from(0).take(search.most).enumerate();
+            all.filter_map(matches).skip(search.skip).take(count).collect()
+        }
+        End::Back => {
+            let all = list.iter_back_from(usize::MAX).take(search.most).enumerate();
+            let all = all.filter_map(matches).skip(search.skip).take(count);
+            all.map(|place| len - 1 - place).collect()
+        }
+    }
+}

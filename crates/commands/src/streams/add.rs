@@ -1,0 +1,198 @@
+//! XADD and XSETID.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::streams::produce::{Production, content_id};
+use crate::streams::trim::TrimOptions;
+use crate::streams::{INVALID_ID, parse_id, write_id};
+use petrel_keyspace::types::stream::{Stream, StreamId, StreamMut};
+
+const ZERO_ID: Fail = Fail::fixed("ERR The ID specified in XADD must be greater than 0-0");
+const NOT_GREATER: Fail =
+    Fail::fixed("ERR The ID specified in XADD is equal or smaller than the target stream top item");
+const EXHAUSTED: Fail =
+    Fail::fixed("ERR The stream has exhausted the last possible ID, unable to add more items");
+const TOO_LARGE: Fail = Fail::fixed("ERR Elements are too large to be stored");
+
+/// Bytes of all fields and values of an entry together.
+const ENTRY_LEN_MAX: usize = 1 << 30;
+
+/// The ID that an entry is to have.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// `*`
+    Any,
+    /// `ms-*`
+    In(u64),
+    Exactly(StreamId),
+}
+
+struct Options<'a> {
+    trim: TrimOptions,
+    nomkstream: bool,
+    production: Option<Production<'a>>,
+    id: Wanted,
+    /// Where the fields begin.
+    fields: usize,
+}
+
+/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
+/// [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]`
+pub(super) fn xadd(ctx: &mut Ctx<'_>) -> Outcome {
+    let options = options(ctx)?;
+    let trim = options.trim.trim(ctx)?;
+    if options.production.is_some() && !matches!(options.id, Wanted::Any) {
+        return Err(Production::NEEDS_ANY_ID);
+    }
+    let fields = ctx.args().get(options.fields..).unwrap_or_default();
+    if fields.is_empty() || !fields.len().is_multiple_of(2) {
+        return Err(Fail::new(ctx.exec.registry().arity_error(ctx.command.index)));
+    }
+    if matches!(options.id, Wanted::Exactly(StreamId::MIN)) {
+        return Err(ZERO_ID);
+    }
+    if fields.iter().map(|text| text.len()).sum::<usize>() > ENTRY_LEN_MAX {
+        return Err(TOO_LARGE);
+    }
+    let (key, db) = (ctx.key(1), ctx.db());
+    // To an empty stream every ID may be added that got this far, so none is made in vain.
+    let opened = ctx.exec.ks.open_stream(db, key, !options.nomkstream)?;
+    let Some(mut stream) = opened else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let own_id = options.production.map(|production| match production {
+        Production::Stated { producer, own_id } => (producer, own_id.to_vec()),
+        Production::ByContent { producer } => (producer, content_id(fields)),
+    });
+    if let Some((producer, own_id)) = &own_id
+        && let Some(id) = stream.duplicate_of(producer, own_id)
+    {
+        write_id(ctx.reply, id);
+        return Ok(());
+    }
+    let id = add(&mut stream, options.id, fields)?;
+    if let Some((producer, own_id)) = &own_id {
+        stream.remember_producer(producer, own_id, id);
+    }
+    if let Some(trim) = trim {
+        stream.trim(&trim);
+    }
+    write_id(ctx.reply, id);
+    Ok(())
+}
+
+fn add(stream: &mut StreamMut<'_>, wanted: Wanted, fields: &[&[u8]]) -> Result<StreamId, Fail> {
+    let id = new_id(stream, wanted, stream.now_ms())?;
+    if stream.add(id, fields) { Ok(id) } else { Err(NOT_GREATER) }
+}
+
+/// The ID of a new entry.
+fn new_id(stream: &Stream, wanted: Wanted, now_ms: i64) -> Result<StreamId, Fail> {
+    let last = stream.last_id();
+    if last == StreamId::MAX {
+        return Err(EXHAUSTED);
+    }
+    match wanted {
+        Wanted::Any => stream.next_id(now_ms.max(0) as u64).ok_or(EXHAUSTED),
+        Wanted::In(ms) if ms == last.ms => {
+            last.seq.checked_add(1).map(|seq| StreamId::new(ms, seq)).ok_or(NOT_GREATER)
+        }
+        Wanted::In(ms) if ms > last.ms => Ok(StreamId::new(ms, 0)),
+        Wanted::Exactly(id) if id > last => Ok(id),
+        _ => Err(NOT_GREATER),
+    }
+}
+
+fn options<'a>(ctx: &Ctx<'a>) -> Result<Options<'a>, Fail> {
+    let end = ctx.args().len();
+    let mut options = Options {
+        trim: TrimOptions::default(),
+        nomkstream: false,
+        production: None,
+        id: Wanted::Any,
+        fields: end,
+    };
+    let mut i = 2;
+    while i < end {
+        if ctx.arg(i) == b"*" {
+            options.fields = i + 1;
+            break;
+        }
+        if let Some(next) = options.trim.read(ctx, i, end)? {
+            i = next;
+        } else if ctx.is(i, "NOMKSTREAM") {
+            options.nomkstream = true;
+            i += 1;
+        } else if let Some(next) = Production::read(&mut options.production, ctx, i, end)? {
+            i = next;
+        } else {
+            options.id = wanted(ctx.arg(i))?;
+            options.fields = i + 1;
+            break;
+        }
+    }
+    Ok(options)
+}
+
+fn wanted(text: &[u8]) -> Result<Wanted, Fail> {
+    match text {
+        [ms @ .., b'-', b'*'] if !ms.contains(&b'-') => {
+            parse_id(ms, 0).map(|id| Wanted::In(id.ms)).map_err(|_| INVALID_ID)
+        }
+        text => parse_id(text, 0).map(Wanted::Exactly),
+    }
+}
+
+/// `XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]`
+pub(super) fn xsetid(ctx: &mut Ctx<'_>) -> Outcome {
+    const BELOW_GIVEN_DELETED: Fail = Fail::fixed(
+        "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+    );
+    const BELOW_DELETED: Fail =
+        Fail::fixed("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id");
+    const BELOW_TOP: Fail =
+        Fail::fixed("ERR The ID specified in XSETID is smaller than the target stream top item");
+    const TOO_FEW_ADDED: Fail = Fail::fixed(
+        "ERR The entries_added specified in XSETID is smaller than the target stream length",
+    );
+    let id = parse_id(ctx.arg(2), 0)?;
+    let (mut added, mut deleted) = (None, StreamId::MIN);
+    let mut i = 3;
+    while i < ctx.args().len() {
+        if i + 1 == ctx.args().len() {
+            return Err(Fail::SYNTAX);
+        }
+        if ctx.is(i, "ENTRIESADDED") {
+            let count = ctx.integer(i + 1)?;
+            const NEGATIVE: Fail = Fail::fixed("ERR entries_added must be positive");
+            added = Some(u64::try_from(count).map_err(|_| NEGATIVE)?);
+        } else if ctx.is(i, "MAXDELETEDID") {
+            deleted = parse_id(ctx.arg(i + 1), 0)?;
+            if id < deleted {
+                return Err(BELOW_GIVEN_DELETED);
+            }
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+        i += 2;
+    }
+    let (key, db) = (ctx.key(1), ctx.db());
+    let mut stream = ctx.exec.ks.stream_mut(db, key)?.ok_or(Fail::NO_SUCH_KEY)?;
+    if id < stream.max_deleted() {
+        return Err(BELOW_DELETED);
+    }
+    if !stream.is_empty() {
+        if id < stream.last_entry_id() {
+            return Err(BELOW_TOP);
+        }
+        if added.is_some_and(|added| added < stream.len()) {
+            return Err(TOO_FEW_ADDED);
+        }
+    }
+    let added = added.unwrap_or(stream.added());
+    let deleted = if deleted == StreamId::MIN { stream.max_deleted() } else { deleted };
+    stream.set(id, added, deleted);
+    ctx.reply.simple("OK");
+    Ok(())
+}

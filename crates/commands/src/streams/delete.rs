@@ -1,0 +1,104 @@
+//! XDEL, XDELEX and XACKDEL.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::streams::parse_ids;
+use crate::streams::trim::references;
+use petrel_keyspace::types::stream::{References, StreamId, StreamMut};
+use std::ops::Range;
+
+/// What became of an entry, as the replies say it.
+const DELETED: i64 = 1;
+const NOT_FOUND: i64 = -1;
+const REFERRED_TO: i64 = 2;
+
+/// `XDEL key id [id ...]`
+pub(super) fn xdel(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, args) = (ctx.key(1), ctx.db(), ctx.args());
+    let Some(mut stream) = ctx.exec.ks.stream_mut(db, key)? else { return ctx.number(0) };
+    let ids = parse_ids(&args[2..])?;
+    let deleted = ids.into_iter().filter(|&id| stream.delete(id)).count();
+    ctx.reply.integer(deleted as i64);
+    Ok(())
+}
+
+/// `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`
+pub(super) fn xdelex(ctx: &mut Ctx<'_>) -> Outcome {
+    let (references, ids) = options(ctx, 2)?;
+    let (key, db, args) = (ctx.key(1), ctx.db(), ctx.args());
+    let Some(mut stream) = ctx.exec.ks.stream_mut(db, key)? else {
+        return none_found(ctx, ids.len());
+    };
+    let ids = parse_ids(&args[ids])?;
+    ctx.reply.array(ids.len());
+    for id in ids {
+        ctx.reply.integer(delete(&mut stream, id, references));
+    }
+    Ok(())
+}
+
+/// `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`
+pub(super) fn xackdel(ctx: &mut Ctx<'_>) -> Outcome {
+    let (references, ids) = options(ctx, 3)?;
+    let (key, db, args, group) = (ctx.key(1), ctx.db(), ctx.args(), ctx.arg(2));
+    let stream = ctx.exec.ks.stream_mut(db, key)?;
+    let Some(mut stream) = stream.filter(|stream| stream.groups().get(group).is_some()) else {
+        return none_found(ctx, ids.len());
+    };
+    let ids = parse_ids(&args[ids])?;
+    ctx.reply.array(ids.len());
+    for id in ids {
+        let outcome = if !stream.remove_pending(group, id) {
+            NOT_FOUND
+        } else {
+            // What was pending and has been deleted before is as good as deleted now.
+            delete(&mut stream, id, references).max(DELETED)
+        };
+        ctx.reply.integer(outcome);
+    }
+    Ok(())
+}
+
+fn none_found(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
+    ctx.reply.array(count);
+    for _ in 0..count {
+        ctx.reply.integer(NOT_FOUND);
+    }
+    Ok(())
+}
+
+/// Deletes an entry unless it is referred to and that counts.
+fn delete(stream: &mut StreamMut<'_>, id: StreamId, references: References) -> i64 {
+    match references {
+        References::Acked if !stream.groups().have_acknowledged(id) => return REFERRED_TO,
+        References::Delete => stream.remove_references(&[id]),
+        _ => {}
+    }
+    if stream.delete(id) { DELETED } else { NOT_FOUND }
+}
+
+/// The options from argument `i` on: what becomes of references, and which arguments are IDs.
+fn options(ctx: &Ctx<'_>, mut i: usize) -> Result<(References, Range<usize>), Fail> {
+    const NOT_POSITIVE: Fail = Fail::fixed("ERR Number of IDs must be a positive integer");
+    const NO_MATCH: Fail =
+        Fail::fixed("ERR The `numids` parameter must match the number of arguments");
+    let end = ctx.args().len();
+    let (mut found, mut ids) = (None, None);
+    while i < end {
+        if let (Some(references), None) = (references(ctx.arg(i)), found) {
+            found = Some(references);
+            i += 1;
+        } else if ctx.is(i, "IDS") && i + 1 < end {
+            let count = ctx.integer(i + 1).ok().filter(|&count| count > 0).ok_or(NOT_POSITIVE)?;
+            let first = i + 2;
+            if count > (end - first) as i64 {
+                return Err(NO_MATCH);
+            }
+            i = first + count as usize;
+            ids = Some(first..i);
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+    }
+    Ok((found.unwrap_or_default(), ids.ok_or(Fail::SYNTAX)?))
+}

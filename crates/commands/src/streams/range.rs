@@ -1,0 +1,69 @@
+//! XLEN, XRANGE and XREVRANGE.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::streams::{parse_end, parse_start, write_entry};
+
+/// `XLEN key`
+pub(super) fn xlen(ctx: &mut Ctx<'_>) -> Outcome {
+    let key = ctx.key(1);
+    let len = match ctx.exec.ks.read(ctx.session.db, key) {
+        Some(view) => view.stream()?.len(),
+        None => 0,
+    };
+    ctx.number(len as i64)
+}
+
+/// `XRANGE key start end [COUNT count]`
+pub(super) fn xrange(ctx: &mut Ctx<'_>) -> Outcome {
+    range(ctx, 2, 3, false)
+}
+
+/// `XREVRANGE key end start [COUNT count]`
+pub(super) fn xrevrange(ctx: &mut Ctx<'_>) -> Outcome {
+    range(ctx, 3, 2, true)
+}
+
+fn range(ctx: &mut Ctx<'_>, start: usize, end: usize, reverse: bool) -> Outcome {
+    let (start, end) = (parse_start(ctx.arg(start))?, parse_end(ctx.arg(end))?);
+    let max = count(ctx)?;
+    let key = ctx.key(1);
+    let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let stream = view.stream()?;
+    let len = match max {
+        Some(0) => {
+            ctx.reply.null_array();
+            return Ok(());
+        }
+        Some(max) => stream.count(start, end, max),
+        None => stream.count(start, end, usize::MAX),
+    };
+    ctx.reply.array(len);
+    if reverse {
+        for entry in stream.rev_range(start, end).take(len) {
+            write_entry(ctx.reply, entry);
+        }
+    } else {
+        for entry in stream.range(start, end).take(len) {
+            write_entry(ctx.reply, entry);
+        }
+    }
+    Ok(())
+}
+
+/// The number of entries asked for, if one is given: none if it is negative.
+fn count(ctx: &Ctx<'_>) -> Result<Option<usize>, Fail> {
+    let mut count = None;
+    let mut i = 4;
+    while i < ctx.args().len() {
+        if !ctx.is(i, "COUNT") || i + 1 == ctx.args().len() {
+            return Err(Fail::SYNTAX);
+        }
+        count = Some(usize::try_from(ctx.integer(i + 1)?).unwrap_or(0));
+        i += 2;
+    }
+    Ok(count)
+}

@@ -1,0 +1,245 @@
+//! XREADGROUP.
+//!
+//! Each stream is read either for what is new to the group (`>`), before that for what has been pending for long
+//! (`CLAIM`), or for what the consumer has pending itself. The first two may find nothing, and wait.
+
+use crate::blocking::{Awaited, Block};
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::streams::read::{begin, begin_stream};
+use crate::streams::reading::{Reading, reading};
+use crate::streams::{parse_id, write_entry, write_fields, write_id};
+use petrel_keyspace::types::stream::{ConsumerId, Pending, StreamId, StreamMut};
+use petrel_resp::Reply;
+
+/// What is read of one stream.
+struct Part {
+    key: usize,
+    source: Source,
+}
+
+enum Source {
+    /// What the consumer has pending above this ID.
+    History(StreamId),
+    /// What is new, if there is anything.
+    New { any: bool },
+}
+
+/// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK]
+/// STREAMS key [key ...] id [id ...]`
+pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
+    let reading = reading(ctx, true)?;
+    let (group, consumer) = reading.group.unwrap_or_default();
+    let db = ctx.db();
+    let mut parts = Vec::with_capacity(reading.keys.len());
+    for key in reading.keys.clone() {
+        parts.push(Part { key, source: source(ctx, &reading, key, group)? });
+    }
+    let is_served = |part: &&Part| match part.source {
+        Source::History(after) => after != StreamId::MAX,
+        Source::New { any } => any,
+    };
+    let served = parts.iter().filter(is_served).count();
+    if served == 0 {
+        return wait(ctx, &reading, group, consumer);
+    }
+    begin(ctx.reply, served);
+    for part in parts.iter().filter(is_served) {
+        let key = ctx.key(part.key);
+        let Some(stream) = ctx.exec.ks.stream_mut(db, key)? else { continue };
+        let mut delivery = Delivery { stream, group, consumer, count: reading.count };
+        match part.source {
+            Source::History(after) => delivery.history(key.bytes, after, ctx.reply),
+            Source::New { .. } => delivery.new_entries(key.bytes, &reading, ctx.reply),
+        }
+    }
+    Ok(())
+}
+
+/// What there is to read at a key.
+fn source(
+    ctx: &mut Ctx<'_>,
+    reading: &Reading<'_>,
+    key: usize,
+    group: &[u8],
+) -> Result<Source, Fail> {
+    const DOLLAR: Fail = Fail::fixed(
+        "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+         specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+    );
+    const PLUS: Fail = Fail::fixed(
+        "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+         specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.",
+    );
+    let missing = || {
+        let parts: [&[u8]; 5] = [
+            b"NOGROUP No such key '",
+            ctx.request.args[key],
+            b"' or consumer group '",
+            group,
+            b"' in XREADGROUP with GROUP option",
+        ];
+        Fail::new(parts.concat())
+    };
+    let id = ctx.arg(reading.id(key));
+    let (db, at) = (ctx.db(), ctx.key(key));
+    let view = ctx.exec.ks.read(db, at).ok_or_else(missing)?;
+    let stream = view.stream()?;
+    let found = stream.groups().get(group).ok_or_else(missing)?;
+    match id {
+        b">" => {}
+        b"$" => return Err(DOLLAR),
+        b"+" => return Err(PLUS),
+        id => return Ok(Source::History(parse_id(id, 0)?)),
+    }
+    if stream.last_entry_id() > found.last_delivered() {
+        return Ok(Source::New { any: true });
+    }
+    let Some(idle) = reading.claim.filter(|_| found.pending_len() > 0) else {
+        return Ok(Source::New { any: false });
+    };
+    let Some(mut stream) = ctx.exec.ks.stream_mut(db, at)? else { return Err(missing()) };
+    Ok(Source::New { any: !claimable(&mut stream, group, idle, 1).is_empty() })
+}
+
+/// The pending entries of a group that have been idle for so long, those that wait longest first, as far as they still
+/// exist.
+fn claimable(stream: &mut StreamMut<'_>, group: &[u8], idle: i64, max: usize) -> Vec<StreamId> {
+    stream.order_by_time(group);
+    let until = stream.now_ms().saturating_sub(idle);
+    let Some(group) = stream.groups().get(group) else { return Vec::new() };
+    group.claimable(until).filter(|&id| stream.contains(id)).take(max).collect()
+}
+
+/// Notes that the consumer asked, and waits if it is to.
+fn wait(ctx: &mut Ctx<'_>, reading: &Reading<'_>, group: &[u8], consumer: &[u8]) -> Outcome {
+    let db = ctx.db();
+    for key in reading.keys.clone() {
+        let key = ctx.key(key);
+        if let Some(mut stream) = ctx.exec.ks.stream_mut(db, key)? {
+            stream.see_consumer(group, consumer);
+        }
+    }
+    match reading.block {
+        Some(deadline) => {
+            let awaited = Awaited::STREAM.or_loss();
+            ctx.block(Block::on(reading.keys.clone(), awaited).until(deadline))
+        }
+        None => {
+            ctx.reply.null_array();
+            Ok(())
+        }
+    }
+}
+
+/// A delivery of entries of one stream to a consumer of a group.
+struct Delivery<'a> {
+    stream: StreamMut<'a>,
+    group: &'a [u8],
+    consumer: &'a [u8],
+    count: usize,
+}
+
+impl Delivery<'_> {
+    /// Delivers again what the consumer has pending above an ID.
+    fn history(&mut self, key: &[u8], after: StreamId, reply: &mut dyn Reply) {
+        let owner = self.stream.see_consumer(self.group, self.consumer);
+        let group = self.stream.groups().get(self.group);
+        let consumer = owner.and_then(|owner| group?.consumer(owner));
+        let ids: Vec<StreamId> = match (consumer, after.next()) {
+            (Some(consumer), Some(start)) => consumer.pending(start).take(self.count).collect(),
+            _ => Vec::new(),
+        };
+        begin_stream(reply, key, ids.len());
+        for id in ids {
+            if let Some(entry) = self.stream.get(id) {
+                write_entry(reply, entry);
+                self.deliver_again(id, owner);
+            } else {
+                reply.array(2);
+                write_id(reply, id);
+                reply.null_array();
+            }
+        }
+    }
+
+    /// Delivers what has been pending for long, if that is asked for, and then what is new.
+    fn new_entries(&mut self, key: &[u8], reading: &Reading<'_>, reply: &mut dyn Reply) {
+        let owner = self.stream.see_consumer(self.group, self.consumer);
+        let claimed = match reading.claim {
+            Some(idle) => claimable(&mut self.stream, self.group, idle, self.count),
+            None => Vec::new(),
+        };
+        let last = self.last_delivered();
+        let start = last.next().unwrap_or(StreamId::MAX);
+        let len = match last {
+            StreamId::MAX => 0,
+            _ => self.stream.count(start, StreamId::MAX, self.count - claimed.len()),
+        };
+        begin_stream(reply, key, claimed.len() + len);
+        for &id in &claimed {
+            self.claim(id, owner, reply);
+        }
+        let mut ids = Vec::with_capacity(len);
+        for entry in self.stream.range(start, StreamId::MAX).take(len) {
+            if reading.claim.is_some() {
+                reply.array(4);
+                write_id(reply, entry.id);
+                write_fields(reply, entry);
+                reply.integer(0);
+                reply.integer(0);
+            } else {
+                write_entry(reply, entry);
+            }
+            ids.push(entry.id);
+        }
+        self.advance(&ids);
+        if !reading.noack {
+            for &id in &ids {
+                self.put(id, owner, 1);
+            }
+        }
+        self.stream.mark_active(self.group, self.consumer);
+    }
+
+    fn last_delivered(&self) -> StreamId {
+        let group = self.stream.groups().get(self.group);
+        group.map_or(StreamId::MAX, |group| group.last_delivered())
+    }
+
+    /// Notes that the group was given these entries, which follow the last one.
+    fn advance(&mut self, ids: &[StreamId]) {
+        let (Some(group), Some(&last)) = (self.stream.groups().get(self.group), ids.last()) else {
+            return;
+        };
+        let read = self.stream.read_after(group, ids);
+        self.stream.put_group(self.group, last, read);
+    }
+
+    /// Delivers a pending entry to the consumer, with how long it has been idle and how often it was delivered.
+    fn claim(&mut self, id: StreamId, owner: Option<ConsumerId>, reply: &mut dyn Reply) {
+        let pending = self.pending(id);
+        let Some(entry) = self.stream.get(id) else { return };
+        reply.array(4);
+        write_id(reply, id);
+        write_fields(reply, entry);
+        let (delivered, count) = pending.map_or((0, 0), |p| (p.delivered_ms, p.count));
+        reply.integer((self.stream.now_ms() - delivered).max(0));
+        reply.integer(count as i64);
+        self.put(id, owner, count.saturating_add(1).min(i64::MAX as u64));
+    }
+
+    fn deliver_again(&mut self, id: StreamId, owner: Option<ConsumerId>) {
+        let count = self.pending(id).map_or(0, |pending| pending.count);
+        self.put(id, owner, count.saturating_add(1).min(i64::MAX as u64));
+    }
+
+    fn pending(&self, id: StreamId) -> Option<Pending> {
+        self.stream.groups().get(self.group)?.pending(id)
+    }
+
+    fn put(&mut self, id: StreamId, owner: Option<ConsumerId>, count: u64) {
+        let delivered_ms = self.stream.now_ms();
+        self.stream.put_pending(self.group, id, Pending { owner, delivered_ms, count });
+    }
+}

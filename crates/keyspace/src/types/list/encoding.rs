@@ -1,0 +1,129 @@
+//! What `OBJECT ENCODING` answers of a list: a listpack until it is longer than `list-max-listpack-size` allows, a
+//! quicklist then, and a listpack again once it has shrunk to half of that.
+
+use super::large::List;
+use crate::limits::TypeLimits;
+use crate::packed::{Item, Items};
+
+/// Bytes of a listpack that has no more than a limited number of items.
+const COUNTED_BYTES_MAX: usize = 8192;
+/// Bytes of an empty listpack.
+const FRAME: usize = 7;
+
+/// The longest listpack.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    bytes: usize,
+    count: usize,
+    is_count: bool,
+}
+
+impl Limit {
+    /// As `list-max-listpack-size` says: a number of items, or -1 to -5 for 4 to 64 KiB.
+    #[inline]
+    pub fn of(limits: &TypeLimits) -> Self {
+        match limits.list_max_listpack_size() {
+            size @ ..0 => {
+                let class = size.max(-5).unsigned_abs();
+                Limit { bytes: 2048 << class, count: usize::MAX, is_count: false }
+            }
+            count => {
+                let count = usize::try_from(count).unwrap_or(usize::MAX).max(1);
+                Limit { bytes: COUNTED_BYTES_MAX, count, is_count: true }
+            }
+        }
+    }
+
+    /// What a quicklist has to shrink to.
+    #[inline]
+    pub fn half(self) -> Self {
+        if self.is_count {
+            Limit { count: self.count / 2, ..self }
+        } else {
+            Limit { bytes: self.bytes / 2, ..self }
+        }
+    }
+
+    /// Whether a listpack of so many bytes and items may be.
+    #[inline]
+    pub fn allows(self, bytes: usize, count: usize) -> bool {
+        bytes <= self.bytes && count <= self.count
+    }
+
+    /// Whether a listpack becomes too long with these elements on top, in Redis's estimate: their framing is left out.
+    #[inline]
+    pub fn is_exceeded_by(self, bytes: usize, count: usize, elements: &[&[u8]]) -> bool {
+        let more: usize = elements.iter().map(|element| element.len()).sum();
+        !self.allows(bytes + more, count + elements.len())
+    }
+
+    /// False if [`Limit::is_exceeded_by`] is, told from the bytes of packed items alone: in a listpack, none is more than
+    /// twice as long.
+    #[inline]
+    pub fn may_be_exceeded(self, packed: usize, count: usize, elements: &[&[u8]]) -> bool {
+        self.is_exceeded_by(FRAME + 2 * packed, count, elements)
+    }
+
+    /// Whether so many items are too many for a listpack, whatever they are: each takes two bytes.
+    #[inline]
+    fn is_exceeded_by_count(self, count: usize) -> bool {
+        !self.allows(FRAME + 2 * count, count)
+    }
+}
+
+impl List {
+    /// Makes the list a quicklist if it becomes too long for a listpack with these elements on top.
+    #[inline]
+    pub fn grow_encoding(&mut self, limit: Limit, elements: &[&[u8]]) {
+        if !self.is_quicklist() {
+            let bytes = self.listpack();
+            self.set_quicklist(limit.is_exceeded_by(bytes, self.len(), elements));
+        } else if limit.is_exceeded_by_count(self.len()) {
+            self.forget_listpack();
+        }
+    }
+
+    /// Makes a quicklist a listpack if it is short enough.
+    #[inline]
+    pub fn shrink_encoding(&mut self, limit: Limit) {
+        let half = limit.half();
+        if self.is_quicklist() && !half.is_exceeded_by_count(self.len()) {
+            let bytes = self.listpack();
+            self.set_quicklist(!half.allows(bytes, self.len()));
+        }
+    }
+}
+
+/// Bytes that an item takes in a listpack.
+#[inline]
+pub fn listpack_entry_len(item: &Item<'_>) -> usize {
+    let len = match *item {
+        Item::Int(0..128) => 1,
+        Item::Int(-4096..4096) => 2,
+        Item::Int(-0x8000..0x8000) => 3,
+        Item::Int(-0x80_0000..0x80_0000) => 4,
+        Item::Int(-0x8000_0000..0x8000_0000) => 5,
+        Item::Int(_) | Item::Double(_) => 9,
+        Item::Text(text) => {
+            text.len()
+                + match text.len() {
+                    0..64 => 1,
+                    64..4096 => 2,
+                    _ => 5,
+                }
+        }
+    };
+    let back = match len {
+        0..128 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    };
+    len + back
+}
+
+/// Bytes of a listpack that holds these packed items.
+pub fn listpack_len(items: &[u8]) -> usize {
+    FRAME + Items::new(items).map(|item| listpack_entry_len(&item)).sum::<usize>()
+}

@@ -1,0 +1,138 @@
+//! Reading lists.
+
+use super::large::{self, List};
+use super::small::Small;
+use crate::access::View;
+use crate::packed::{Item, Items, unpack};
+use crate::types::{Large, Type, WrongType};
+
+/// A list where it lies, for as long as nothing is changed.
+#[derive(Clone, Copy)]
+pub struct ListRef<'a>(Form<'a>);
+
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    Small(Small<'a>),
+    Large(&'a List),
+}
+
+impl<'a> View<'a> {
+    /// The list.
+    #[inline]
+    pub fn list(&self) -> Result<ListRef<'a>, WrongType> {
+        let entry = self.entry();
+        if entry.type_of() != Type::List {
+            return Err(WrongType);
+        }
+        match (entry.packed(), entry.large()) {
+            (Some(packed), _) => Ok(ListRef(Form::Small(Small::new(packed)))),
+            (None, Some(Large::List(list))) => Ok(ListRef(Form::Large(list))),
+            _ => Err(WrongType),
+        }
+    }
+}
+
+impl<'a> ListRef<'a> {
+    pub(super) fn small(list: Small<'a>) -> Self {
+        ListRef(Form::Small(list))
+    }
+
+    pub(super) fn large(list: &'a List) -> Self {
+        ListRef(Form::Large(list))
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self.0 {
+            Form::Small(list) => list.len(),
+            Form::Large(list) => list.len(),
+        }
+    }
+
+    /// Whether there are none; a key never holds such a list.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element at `index`.
+    pub fn get(&self, index: usize) -> Option<Item<'a>> {
+        match self.0 {
+            Form::Small(list) => list.get(index),
+            Form::Large(list) => list.get(index),
+        }
+    }
+
+    /// Walks forwards from `index` on.
+    pub fn iter_from(&self, index: usize) -> Iter<'a> {
+        match self.0 {
+            Form::Small(list) => {
+                let mut items = Items::new(list.items());
+                items.skip_items(index);
+                Iter::Small(items)
+            }
+            Form::Large(list) => Iter::Large(list.iter_from(index)),
+        }
+    }
+
+    /// Walks backwards from `index` on, or from the last element if there is none at `index`.
+    pub fn iter_back_from(&self, index: usize) -> BackIter<'a> {
+        match self.0 {
+            Form::Small(list) => {
+                let last = index.min(list.len().saturating_sub(1));
+                BackIter::Small { items: list.items(), offsets: list.offsets(last) }
+            }
+            Form::Large(list) => BackIter::Large(list.iter_back_from(index)),
+        }
+    }
+}
+
+/// The elements of a list, forwards.
+#[derive(Clone, Debug)]
+pub enum Iter<'a> {
+    /// Of a small list.
+    Small(Items<'a>),
+    /// Of a large one.
+    Large(large::Iter<'a>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        match self {
+            Iter::Small(items) => items.next(),
+            Iter::Large(items) => items.next(),
+        }
+    }
+}
+
+/// The elements of a list, backwards.
+#[derive(Clone, Debug)]
+pub enum BackIter<'a> {
+    /// Of a small list.
+    Small {
+        /// The packed items.
+        items: &'a [u8],
+        /// Where those begin that are still to come.
+        offsets: Vec<u32>,
+    },
+    /// Of a large one.
+    Large(large::BackIter<'a>),
+}
+
+impl<'a> Iterator for BackIter<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        match self {
+            BackIter::Small { items, offsets } => {
+                let at = offsets.pop()?;
+                Some(unpack(&items[at as usize..]).0)
+            }
+            BackIter::Large(items) => items.next(),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Changes of streams in the keyspace, each with its effect.
+
+use super::chunk::NodeLimits;
+use super::group::{ConsumerId, Pending};
+use super::id::StreamId;
+use super::trim::{References, Trim, Trimmed};
+use super::{Group, Stream};
+use crate::effect::Effect;
+use crate::handle::{Handle, Key};
+use crate::types::{Large, Type, WrongType};
+use std::ops::Deref;
+
+/// What changed in a stream. If there is none, it is made.
+#[derive(Clone, Copy, Debug)]
+pub enum StreamChange<'a> {
+    /// An entry was appended.
+    Add {
+        /// Its ID.
+        id: StreamId,
+        /// Names and values in turn.
+        fields: &'a [&'a [u8]],
+    },
+    /// An entry was deleted.
+    Delete {
+        /// Its ID.
+        id: StreamId,
+    },
+    /// An entry was trimmed from amid others: the greatest ID of a deleted entry stays what it was.
+    TrimOne {
+        /// Its ID.
+        id: StreamId,
+    },
+    /// All entries below an ID were trimmed.
+    TrimBelow {
+        /// The ID.
+        id: StreamId,
+    },
+    /// The stream's own figures were set.
+    Set {
+        /// The greatest ID that an entry ever had.
+        last_id: StreamId,
+        /// Number of entries ever added.
+        added: u64,
+        /// The greatest ID of a deleted entry.
+        max_deleted: StreamId,
+    },
+    /// A consumer group was made, or its position set.
+    Group {
+        /// The group.
+        group: &'a [u8],
+        /// The greatest ID that was delivered.
+        last_delivered: StreamId,
+        /// Number of entries up to that one.
+        read: Option<u64>,
+    },
+    /// A consumer group was removed.
+    GroupRemove {
+        /// The group.
+        group: &'a [u8],
+    },
+    /// A consumer was made, or was seen.
+    Consumer {
+        /// The group.
+        group: &'a [u8],
+        /// The consumer.
+        consumer: &'a [u8],
+        /// When it was seen, Unix milliseconds.
+        seen_ms: i64,
+        /// When it got entries.
+        active_ms: Option<i64>,
+    },
+    /// A consumer was removed, with all that it had pending.
+    ConsumerRemove {
+        /// The group.
+        group: &'a [u8],
+        /// The consumer.
+        consumer: &'a [u8],
+    },
+    /// An entry is pending, in this way from now on.
+    Pending {
+        /// The group.
+        group: &'a [u8],
+        /// The entry.
+        id: StreamId,
+        /// Who has it, which is a consumer of the group; none after it was given back.
+        consumer: Option<&'a [u8]>,
+        /// When it was delivered.
+        delivered_ms: i64,
+        /// How often it was delivered.
+        count: u64,
+    },
+    /// An entry is no longer pending.
+    PendingRemove {
+        /// The group.
+        group: &'a [u8],
+        /// The entry.
+        id: StreamId,
+    },
+    /// A producer gave an entry an ID of its own.
+    Produced {
+        /// The producer.
+        producer: &'a [u8],
+        /// The producer's ID.
+        own_id: &'a [u8],
+        /// The entry.
+        id: StreamId,
+    },
+    /// For how long, and how many, producers' IDs are remembered was set.
+    Producers {
+        /// Seconds.
+        duration_s: u32,
+        /// Number of each producer.
+        ids_max: u32,
+    },
+}
+
+/// The stream at a key, to be changed.
+pub struct StreamMut<'h> {
+    handle: &'h mut Handle,
+    db: u16,
+    key: Key<'h>,
+    stream: &'h mut Stream,
+    /// Bytes when it was last weighed.
+    weight: usize,
+}
+
+impl Handle {
+    /// The stream at a key, to be changed; none if the key does not exist. Counts as a use of the key.
+    ///
+    /// # Errors
+    /// If the key holds another type.
+    pub fn stream_mut<'h>(
+        &'h mut self,
+        db: u16,
+        key: Key<'h>,
+    ) -> Result<Option<StreamMut<'h>>, WrongType> {
+        self.open_stream(db, key, false)
+    }
+
+    /// The same; if the key does not exist and `create` is set, an empty stream is made. The caller then makes a change
+    /// of it, lest nobody learn that it is there.
+    ///
+    /// # Errors
+    /// If the key holds another type.
+    pub fn open_stream<'h>(
+        &'h mut self,
+        db: u16,
+        key: Key<'h>,
+        create: bool,
+    ) -> Result<Option<StreamMut<'h>>, WrongType> {
+        let entry = match self.find_type(db, key, Type::Stream)? {
+            Some((_, entry)) => entry,
+            None if create => self.insert_large(db, key, Large::Stream(Stream::new())),
+            None => return Ok(None),
+        };
+        let Some(Large::Stream(stream)) = entry.large_mut() else { return Err(WrongType) };
+        let weight = stream.footprint();
+        Ok(Some(StreamMut { handle: self, db, key, stream, weight }))
+    }
+
+    /// Makes a change that an effect describes.
+    pub(crate) fn apply_stream(&mut self, db: u16, key: Key<'_>, change: StreamChange<'_>) {
+        if let Ok(Some(mut stream)) = self.open_stream(db, key, true) {
+            stream.apply(change);
+        }
+    }
+}
+
+impl Deref for StreamMut<'_> {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        self.stream
+    }
+}
+
+impl Drop for StreamMut<'_> {
+    fn drop(&mut self) {
+        let grown = self.stream.footprint() as i64 - self.weight as i64;
+        if grown != 0 {
+            self.handle.reweigh(self.db, self.key, grown);
+        }
+    }
+}
+
+impl StreamMut<'_> {
+    /// The thread's clock, Unix milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.handle.now_ms()
+    }
+
+    fn record(&mut self, change: StreamChange<'_>) {
+        let effect = Effect::Stream { key: self.key.bytes, change };
+        self.handle.record(self.db, self.key, &effect);
+    }
+
+    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID is not above the last.
+    #[inline]
+    pub fn add(&mut self, id: StreamId, fields: &[&[u8]]) -> bool {
+        let limits = self.handle.keyspace().limits();
+        let limits =
+            NodeLimits::new(limits.stream_node_max_bytes(), limits.stream_node_max_entries());
+        let added = self.stream.append(id, fields, limits);
+        if added {
+            self.record(StreamChange::Add { id, fields });
+        }
+        added
+    }
+
+    /// Deletes an entry, whoever refers to it; false if there is none with this ID.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let deleted = self.stream.delete(id);
+        if deleted {
+            self.record(StreamChange::Delete { id });
+        }
+        deleted
+    }
+
+    /// Trims; says how many entries went.
+    pub fn trim(&mut self, trim: &Trim) -> u64 {
+        let Trimmed { count, below, entries } = self.stream.plan_trim(trim);
+        if count == 0 {
+            return 0;
+        }
+        if trim.references == References::Delete && !self.stream.groups().is_empty() {
+            let mut gone = Vec::with_capacity(count as usize);
+            gone.extend(self.stream.range(StreamId::MIN, below).map(|entry| entry.id));
+            gone.truncate(count as usize);
+            self.remove_references(&gone);
+        }
+        if trim.references == References::Acked {
+            for &id in &entries {
+                self.trim_one(id);
+            }
+        } else {
+            self.trim_below(below);
+        }
+        count
+    }
+
+    fn trim_below(&mut self, id: StreamId) {
+        if self.stream.trim_below(id) > 0 {
+            self.record(StreamChange::TrimBelow { id });
+        }
+    }
+
+    fn trim_one(&mut self, id: StreamId) {
+        if self.stream.trim_one(id) {
+            self.record(StreamChange::TrimOne { id });
+        }
+    }
+
+    /// Makes entries pending no longer, in any group.
+    pub fn remove_references(&mut self, ids: &[StreamId]) {
+        let names: Vec<Box<[u8]>> =
+            self.stream.groups().iter().map(|(name, _)| name.into()).collect();
+        for &id in ids {
+            for group in &names {
+                self.remove_pending(group, id);
+            }
+        }
+    }
+
+    /// Sets the stream's own figures, as `XSETID` does. Makes a stream that was just made known.
+    pub fn set(&mut self, last_id: StreamId, added: u64, max_deleted: StreamId) {
+        self.stream.set_ids(last_id, added, max_deleted);
+        self.record(StreamChange::Set { last_id, added, max_deleted });
+    }
+
+    /// Makes a group, or sets its position; true if it is new.
+    pub fn put_group(&mut self, group: &[u8], last_delivered: StreamId, read: Option<u64>) -> bool {
+        let is_new = self.stream.groups_mut().put(group, last_delivered, read);
+        self.record(StreamChange::Group { group, last_delivered, read });
+        is_new
+    }
+
+    /// Removes a group; false if there is none.
+    pub fn remove_group(&mut self, group: &[u8]) -> bool {
+        let removed = self.stream.groups_mut().remove(group);
+        if removed {
+            self.record(StreamChange::GroupRemove { group });
+        }
+        removed
+    }
+
+    /// Finds or makes a consumer of a group that exists, and notes that it was seen; none if there is no such group.
+    ///
+    /// Of one that exists nobody else learns it: it is of no weight before it gets entries.
+    pub fn see_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<ConsumerId> {
+        let now = self.now_ms();
+        let is_new = self.stream.groups().get(group)?.consumer_id(consumer).is_none();
+        let id = self
+            .stream
+            .groups_mut()
+            .change(group, |group| group.put_consumer(consumer, now, None))?;
+        if is_new {
+            self.record(StreamChange::Consumer { group, consumer, seen_ms: now, active_ms: None });
+        }
+        Some(id)
+    }
+
+    /// Notes that a consumer got entries.
+    pub fn mark_active(&mut self, group: &[u8], consumer: &[u8]) {
+        let now = self.now_ms();
+        let groups = self.stream.groups_mut();
+        groups.change(group, |group| group.put_consumer(consumer, now, Some(now)));
+        let active_ms = Some(now);
+        self.record(StreamChange::Consumer { group, consumer, seen_ms: now, active_ms });
+    }
+
+    /// Removes a consumer; says how many entries it had pending, or none if there is no such consumer.
+    pub fn remove_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<usize> {
+        let groups = self.stream.groups_mut();
+        let removed = groups.change(group, |group| group.remove_consumer(consumer))??;
+        self.record(StreamChange::ConsumerRemove { group, consumer });
+        Some(removed)
+    }
+
+    /// Makes an entry pending with a consumer of the group (none: given back), or changes how it is.
+    pub fn put_pending(&mut self, group: &[u8], id: StreamId, pending: Pending) {
+        let groups = self.stream.groups_mut();
+        let put = groups.change(group, |group| group.put_pending(id, pending));
+        if put.is_none() || self.handle.is_unobserved(self.key) {
+            return;
+        }
+        let name = pending
+            .owner
+            .and_then(|owner| self.stream.groups().get(group)?.consumer(owner))
+            .map(|consumer| consumer.name().to_vec());
+        let Pending { delivered_ms, count, .. } = pending;
+        let consumer = name.as_deref();
+        self.record(StreamChange::Pending { group, id, consumer, delivered_ms, count });
+    }
+
+    /// Makes an entry no longer pending in a group; false if it was not.
+    pub fn remove_pending(&mut self, group: &[u8], id: StreamId) -> bool {
+        let groups = self.stream.groups_mut();
+        let removed = groups.change(group, |group| group.remove_pending(id)).unwrap_or(false);
+        if removed {
+            self.record(StreamChange::PendingRemove { group, id });
+        }
+        removed
+    }
+
+    /// Keeps what a group has pending in the order of delivery from now on: [`Group::claimable`].
+    pub fn order_by_time(&mut self, group: &[u8]) {
+        self.stream.groups_mut().change(group, Group::order_by_time);
+    }
+
+    /// The entry that a producer gave this ID, if it is remembered; that it was sent again is counted.
+    pub fn duplicate_of(&mut self, producer: &[u8], own_id: &[u8]) -> Option<StreamId> {
+        let now = self.now_ms().max(0) as u64;
+        self.stream.producers()?;
+        let producers = self.stream.producers_mut();
+        producers.forget_until(now);
+        let entry = producers.entry(producer, own_id)?;
+        producers.count_duplicate();
+        Some(entry)
+    }
+
+    /// Remembers which ID a producer gave an entry.
+    pub fn remember_producer(&mut self, producer: &[u8], own_id: &[u8], id: StreamId) {
+        self.stream.producers_mut().remember(producer, own_id, id);
+        self.record(StreamChange::Produced { producer, own_id, id });
+    }
+
+    /// Sets for how long, and how many IDs of each producer are remembered.
+    pub fn configure_producers(&mut self, duration_s: u32, ids_max: u32) {
+        self.stream.producers_mut().configure(duration_s, ids_max);
+        self.record(StreamChange::Producers { duration_s, ids_max });
+    }
+
+    fn apply(&mut self, change: StreamChange<'_>) {
+        match change {
+            StreamChange::Add { id, fields } => {
+                self.add(id, fields);
+            }
+            StreamChange::Delete { id } => {
+                self.delete(id);
+            }
+            StreamChange::TrimOne { id } => self.trim_one(id),
+            StreamChange::TrimBelow { id } => self.trim_below(id),
+            StreamChange::Set { last_id, added, max_deleted } => {
+                self.set(last_id, added, max_deleted);
+            }
+            StreamChange::Group { group, last_delivered, read } => {
+                self.put_group(group, last_delivered, read);
+            }
+            StreamChange::GroupRemove { group } => {
+                self.remove_group(group);
+            }
+            StreamChange::Consumer { group, consumer, seen_ms, active_ms } => {
+                let groups = self.stream.groups_mut();
+                groups.change(group, |group| group.put_consumer(consumer, seen_ms, active_ms));
+                self.record(change);
+            }
+            StreamChange::ConsumerRemove { group, consumer } => {
+                self.remove_consumer(group, consumer);
+            }
+            StreamChange::Pending { group, id, consumer, delivered_ms, count } => {
+                let of_group = self.stream.groups().get(group);
+                let owner = consumer.and_then(|name| of_group?.consumer_id(name));
+                self.put_pending(group, id, Pending { owner, delivered_ms, count });
+            }
+            StreamChange::PendingRemove { group, id } => {
+                self.remove_pending(group, id);
+            }
+            StreamChange::Produced { producer, own_id, id } => {
+                self.remember_producer(producer, own_id, id);
+            }
+            StreamChange::Producers { duration_s, ids_max } => {
+                self.configure_producers(duration_s, ids_max);
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Parameters of Redis and Valkey that decide nothing here, so that their files and tools work.
+//!
+//! Two classes, told by the group. Of a **feature that this version does not have**: a parameter that asks for it takes
+//! only the value that does not (`Only`, with the reason why); one that says how it would work takes any valid value,
+//! shows it again and has no effect. Of what **Petrel does in another way**: any valid value, shown again.
+
+use super::params::{Config, I32_MAX, MEMORY, parameters};
+use super::table::{Group, Mutability::*, Param};
+use super::types::{Fixed, OomScores, SavePoints, ShutdownFlags, Text, Word};
+use super::value::{Rule::*, Secret, Value};
+
+const IN_MEMORY: &str = "data is kept in memory only in this version of Petrel";
+const NO_REPLICAS: &str = "this version of Petrel has no replication";
+const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
+const NO_TLS: &str = "this version of Petrel has no TLS";
+const NO_ACL_FILE: &str = "this version of Petrel has no ACL users";
+const NO_NOTIFICATIONS: &str = "this version of Petrel has no keyspace notifications";
+const NO_SYSLOG: &str = "this version of Petrel does not write to syslog";
+const NO_FORMATS: &str = "the log of this version of Petrel has one format";
+const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
+const NO_OOM_SCORE: &str = "this version of Petrel does not change its OOM score";
+const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
+const NO_MARK: &str = "this version of Petrel does not mark its sockets";
+const NO_SOCKET_GROUP: &str = "this version of Petrel does not change the group of its Unix socket";
+const NO_MPTCP: &str = "this version of Petrel listens on TCP and Unix sockets only";
+const NO_SEED: &str = "the seed of the hash function is drawn at start";
+const NO_COLLATION: &str = "strings are compared byte by byte";
+
+parameters! {
+/// Parameters that decide nothing.
+Foreign, FOREIGN, |config| config.foreign;
+
+Persistence {
+    save: SavePoints = "save", Points(IN_MEMORY), "", Runtime,
+        "Seconds and changes after which a snapshot is saved; in a file, points are ignored with a warning";
+    dbfilename: Text = "dbfilename", AnyText, "dump.rdb", Protected, "Name of the snapshot";
+    rdbcompression: bool = "rdbcompression", YesNo, "yes", Runtime, "Compress strings in snapshots";
+    rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart, "End snapshots with a checksum";
+    rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync", YesNo, "yes", Runtime,
+        "Sync a snapshot as it is written";
+    rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
+        "Delete snapshots that were made for replicas";
+    rdb_version_check: Word = "rdb-version-check", OneOf(&["strict", "relaxed"]), "strict", Runtime,
+        "Whether snapshots of other versions are loaded";
+    stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error", YesNo, "yes", Runtime,
+        "Refuse writes after a snapshot failed";
+    appendonly: Fixed = "appendonly", Only(&["no"], IN_MEMORY), "no", Runtime, "Keep an append-only file";
+    appendfilename: Text = "appendfilename", AnyText, "appendonly.aof", AtStart, "Name of the append-only file";
+    appenddirname: Text = "appenddirname", AnyText, "appendonlydir", AtStart, "Directory of the append-only file";
+    appendfsync: Word = "appendfsync", OneOf(&["everysec", "always", "no"]), "everysec", Runtime,
+        "When the append-only file is synced";
+    no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,
+        "Do not sync the append-only file while it is rewritten";
+    auto_aof_rewrite_percentage: i64 = "auto-aof-rewrite-percentage", Number { min: 0, max: I32_MAX }, "100", Runtime,
+        "Growth at which the append-only file is rewritten";
+    auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size", MEMORY, "64mb", Runtime,
+        "Size from which the append-only file is rewritten";
+    aof_load_truncated: bool = "aof-load-truncated", YesNo, "yes", Runtime,
+        "Load an append-only file whose end is missing";
+    aof_load_corrupt_tail_max_size: i64 = "aof-load-corrupt-tail-max-size", Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Bytes of a corrupt end of the append-only file that are dropped";
+    aof_use_rdb_preamble: bool = "aof-use-rdb-preamble", YesNo, "yes", Runtime,
+        "Begin a rewritten append-only file with a snapshot";
+    aof_timestamp_enabled: bool = "aof-timestamp-enabled", YesNo, "no", Runtime,
+        "Write times into the append-only file";
+    aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync", YesNo, "yes", Runtime,
+        "Sync a rewritten append-only file as it is written";
+    aof_disable_auto_gc: bool = "aof-disable-auto-gc", YesNo, "no", Runtime,
+        "Keep append-only files that were replaced";
+}
+Replication {
+    replicaof: Fixed = "replicaof" aka "slaveof", Only(&["", "no one"], NO_REPLICAS), "", AtStart,
+        "Server to be a replica of";
+    masterauth: Secret = "masterauth" aka "primaryauth", Password, "", Runtime, "Password for that server";
+    masteruser: Text = "masteruser" aka "primaryuser", AnyText, "", Runtime, "User for that server";
+    min_replicas_to_write: Fixed = "min-replicas-to-write" aka "min-slaves-to-write", Only(&["0"], NO_REPLICAS), "0", Runtime,
+        "Replicas without which writes are refused";
+    min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
+        "Seconds after which a silent replica is not counted";
+    repl_backlog_size: u64 = "repl-backlog-size", Memory { min: 1, max: u64::MAX }, "1mb", Runtime,
+        "Bytes of changes kept for replicas that come back";
+    repl_backlog_ttl: i64 = "repl-backlog-ttl", Number { min: 0, max: i64::MAX }, "3600", Runtime,
+        "Seconds that they are kept without replicas";
+    repl_disable_tcp_nodelay: bool = "repl-disable-tcp-nodelay", YesNo, "no", Runtime,
+        "Send to replicas in fewer, later packets";
+    repl_diskless_load: Word = "repl-diskless-load",
+        OneOf(&["disabled", "on-empty-db", "swapdb", "flushdb", "flush-before-load"]), "disabled", Runtime,
+        "Whether a replica loads its copy from the socket";
+    repl_diskless_sync: bool = "repl-diskless-sync", YesNo, "yes", Runtime, "Send a replica its copy without a file";
+    repl_diskless_sync_delay: i64 = "repl-diskless-sync-delay", Number { min: 0, max: I32_MAX }, "5", Runtime,
+        "Seconds to wait for more replicas then";
+    repl_diskless_sync_max_replicas: i64 = "repl-diskless-sync-max-replicas", Number { min: 0, max: I32_MAX }, "0", Runtime,
+        "Replicas that end that wait";
+    repl_ping_replica_period: i64 = "repl-ping-replica-period" aka "repl-ping-slave-period",
+        Number { min: 1, max: I32_MAX }, "10", Runtime, "Seconds between pings to replicas";
+    repl_timeout: i64 = "repl-timeout", Number { min: 1, max: I32_MAX }, "60", Runtime,
+        "Seconds of silence that end a replication";
+    repl_mptcp: bool = "repl-mptcp", YesNo, "no", AtStart, "Replicate over several paths";
+    replica_announce_ip: Text = "replica-announce-ip" aka "slave-announce-ip", AnyText, "", Runtime,
+        "Address that a replica says it has";
+    replica_announce_port: u16 = "replica-announce-port" aka "slave-announce-port",
+        Number { min: 0, max: 65535 }, "0", Runtime, "Port that a replica says it has";
+    replica_announced: bool = "replica-announced", YesNo, "yes", Runtime, "Whether sentinels name this replica";
+    replica_full_sync_buffer_limit: u64 = "replica-full-sync-buffer-limit", MEMORY, "0", Runtime,
+        "Bytes of changes that a replica keeps while it loads";
+    replica_ignore_disk_write_errors: bool = "replica-ignore-disk-write-errors", YesNo, "no", Runtime,
+        "Go on as a replica that cannot write to its disk";
+    replica_ignore_maxmemory: bool = "replica-ignore-maxmemory" aka "slave-ignore-maxmemory", YesNo, "yes", Runtime,
+        "Leave eviction to the server that is replicated";
+    replica_lazy_flush: bool = "replica-lazy-flush" aka "slave-lazy-flush", YesNo, "yes", Runtime,
+        "Free a replica's old data in the background";
+    replica_priority: i64 = "replica-priority" aka "slave-priority", Number { min: 0, max: I32_MAX }, "100", Runtime,
+        "Rank in a sentinel's choice of a new master";
+    replica_read_only: bool = "replica-read-only" aka "slave-read-only", YesNo, "yes", Runtime,
+        "Refuse writes of a replica's clients";
+    replica_serve_stale_data: bool = "replica-serve-stale-data" aka "slave-serve-stale-data", YesNo, "yes", Runtime,
+        "Answer as a replica that lost its connection";
+    dual_channel_replication_enabled: bool = "dual-channel-replication-enabled", YesNo, "no", Runtime,
+        "Send a replica its copy over a connection of its own";
+    propagation_error_behavior: Word = "propagation-error-behavior",
+        OneOf(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime,
+        "What a replica does with a command that fails";
+    import_mode: Fixed = "import-mode", Only(&["no"], NO_REPLICAS), "no", Runtime,
+        "Keep expired keys for a tool that imports data";
+    bind_source_addr: Text = "bind-source-addr", AnyText, "", Runtime, "Address that outgoing connections come from";
+}
+Cluster {
+    cluster_enabled: Fixed = "cluster-enabled", Only(&["no"], NO_CLUSTER), "no", AtStart, "Be a node of a cluster";
+    cluster_config_file: Text = "cluster-config-file", AnyText, "nodes.conf", AtStart, "File that a node keeps its view in";
+    cluster_config_save_behavior: Word = "cluster-config-save-behavior", OneOf(&["sync", "best-effort"]), "sync", Runtime,
+        "Whether a node must be able to write it";
+    cluster_databases: i64 = "cluster-databases", Number { min: 1, max: I32_MAX }, "1", AtStart, "Databases of a cluster";
+    cluster_port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart, "Port of the cluster bus";
+    cluster_node_timeout: i64 = "cluster-node-timeout", Number { min: 0, max: i64::MAX }, "15000", Runtime,
+        "Milliseconds of silence after which a node counts as failing";
+    cluster_blacklist_ttl: i64 = "cluster-blacklist-ttl", Number { min: 0, max: i64::MAX }, "60", Runtime,
+        "Seconds that a forgotten node is kept out";
+    cluster_manual_failover_timeout: i64 = "cluster-manual-failover-timeout", Number { min: 1, max: I32_MAX }, "5000", Runtime,
+        "Milliseconds that a manual failover may take";
+    cluster_migration_barrier: i64 = "cluster-migration-barrier", Number { min: 0, max: I32_MAX }, "1", Runtime,
+        "Replicas that a node keeps when others lack one";
+    cluster_allow_replica_migration: bool = "cluster-allow-replica-migration", YesNo, "yes", Runtime,
+        "Whether replicas go to nodes that lack one";
+    cluster_replica_no_failover: bool = "cluster-replica-no-failover" aka "cluster-slave-no-failover", YesNo, "no", Runtime,
+        "Never become a master by itself";
+    cluster_replica_validity_factor: i64 = "cluster-replica-validity-factor" aka "cluster-slave-validity-factor",
+        Number { min: 0, max: I32_MAX }, "10", Runtime, "How old a replica's data may be for a failover";
+    cluster_require_full_coverage: bool = "cluster-require-full-coverage", YesNo, "yes", Runtime,
+        "Refuse commands while a slot has no node";
+    cluster_allow_reads_when_down: bool = "cluster-allow-reads-when-down", YesNo, "no", Runtime,
+        "Answer reads while the cluster is down";
+    cluster_allow_pubsubshard_when_down: bool = "cluster-allow-pubsubshard-when-down", YesNo, "yes", Runtime,
+        "Pass on messages while the cluster is down";
+    cluster_announce_ip: Text = "cluster-announce-ip", AnyText, "", Runtime, "Address that a node says it has";
+    cluster_announce_port: u16 = "cluster-announce-port", Number { min: 0, max: 65535 }, "0", Runtime,
+        "Port that a node says it has";
+    cluster_announce_tls_port: u16 = "cluster-announce-tls-port", Number { min: 0, max: 65535 }, "0", Runtime,
+        "TLS port that a node says it has";
+    cluster_announce_bus_port: u16 = "cluster-announce-bus-port", Number { min: 0, max: 65535 }, "0", Runtime,
+        "Port of the bus that a node says it has";
+    cluster_announce_client_ipv4: Text = "cluster-announce-client-ipv4", AnyText, "", Runtime,
+        "IPv4 address that clients are told";
+    cluster_announce_client_ipv6: Text = "cluster-announce-client-ipv6", AnyText, "", Runtime,
+        "IPv6 address that clients are told";
+    cluster_announce_client_port: u16 = "cluster-announce-client-port", Number { min: 0, max: 65535 }, "0", Runtime,
+        "Port that clients are told";
+    cluster_announce_client_tls_port: u16 = "cluster-announce-client-tls-port", Number { min: 0, max: 65535 }, "0", Runtime,
+        "TLS port that clients are told";
+    cluster_announce_hostname: Text = "cluster-announce-hostname", AnyText, "", Runtime, "Host name that a node says it has";
+    cluster_announce_human_nodename: Text = "cluster-announce-human-nodename", AnyText, "", Runtime,
+        "Name of a node in logs";
+    cluster_preferred_endpoint_type: Word = "cluster-preferred-endpoint-type",
+        OneOf(&["ip", "hostname", "unknown-endpoint"]), "ip", Runtime, "How clients are told of nodes";
+    cluster_link_sendbuf_limit: u64 = "cluster-link-sendbuf-limit", MEMORY, "0", Runtime,
+        "Unsent bytes that end a link of the bus";
+    cluster_compatibility_sample_ratio: i64 = "cluster-compatibility-sample-ratio", Number { min: 0, max: 100 }, "0", Runtime,
+        "Share of commands checked for what a cluster would refuse";
+    cluster_slot_stats_enabled: Word = "cluster-slot-stats-enabled", OneOf(&["no", "yes", "cpu", "net", "mem"]), "no", Runtime,
+        "Keep statistics of slots";
+    cluster_slot_migration_log_max_len: i64 = "cluster-slot-migration-log-max-len", Number { min: 0, max: i64::MAX }, "1000", Runtime,
+        "Migrations of slots that are remembered";
+    cluster_slot_migration_handoff_max_lag_bytes: u64 = "cluster-slot-migration-handoff-max-lag-bytes", MEMORY, "1mb", Runtime,
+        "Bytes that may be missing when a slot changes hands";
+    cluster_slot_migration_write_pause_timeout: i64 = "cluster-slot-migration-write-pause-timeout",
+        Number { min: 0, max: i64::MAX }, "10000", Runtime, "Milliseconds that writes wait for that";
+    slot_migration_max_failover_repl_bytes: i64 = "slot-migration-max-failover-repl-bytes",
+        Number { min: -1, max: i64::MAX }, "0", Runtime, "Bytes that may be missing when a migration is taken over";
+    availability_zone: Text = "availability-zone", AnyText, "", Runtime, "Where this server is";
+}
+Tls {
+    tls_port: Fixed = "tls-port", Only(&["0"], NO_TLS), "0", Runtime, "Port for TLS";
+    tls_cert_file: Text = "tls-cert-file", AnyText, "", Runtime, "Certificate of this server";
+    tls_key_file: Text = "tls-key-file", AnyText, "", Runtime, "Its private key";
+    tls_key_file_pass: Secret = "tls-key-file-pass", Password, "", Runtime, "Password of the private key";
+    tls_client_cert_file: Text = "tls-client-cert-file", AnyText, "", Runtime, "Certificate for outgoing connections";
+    tls_client_key_file: Text = "tls-client-key-file", AnyText, "", Runtime, "Its private key";
+    tls_client_key_file_pass: Secret = "tls-client-key-file-pass", Password, "", Runtime, "Password of that key";
+    tls_ca_cert_file: Text = "tls-ca-cert-file", AnyText, "", Runtime, "Certificates of authorities";
+    tls_ca_cert_dir: Text = "tls-ca-cert-dir", AnyText, "", Runtime, "Directory of them";
+    tls_dh_params_file: Text = "tls-dh-params-file", AnyText, "", Runtime, "Diffie-Hellman parameters";
+    tls_auth_clients: Word = "tls-auth-clients", OneOf(&["no", "yes", "optional"]), "yes", Runtime,
+        "Whether clients show certificates";
+    tls_auth_clients_user: Word = "tls-auth-clients-user", OneOf(&["CN", "URI", "off"]), "off", Runtime,
+        "Take the user from the certificate";
+    tls_auto_reload_interval: i64 = "tls-auto-reload-interval", Number { min: 0, max: I32_MAX }, "0", Runtime,
+        "Seconds between looks for new certificates";
+    tls_replication: bool = "tls-replication", YesNo, "no", Runtime, "Replicate over TLS";
+    tls_cluster: bool = "tls-cluster", YesNo, "no", Runtime, "Run the cluster bus over TLS";
+    tls_protocols: Text = "tls-protocols", AnyText, "", Runtime, "Versions of the protocol";
+    tls_ciphers: Text = "tls-ciphers", AnyText, "", Runtime, "Ciphers up to TLS 1.2";
+    tls_ciphersuites: Text = "tls-ciphersuites", AnyText, "", Runtime, "Ciphers of TLS 1.3";
+    tls_prefer_server_ciphers: bool = "tls-prefer-server-ciphers", YesNo, "no", Runtime,
+        "Choose ciphers by this server's order";
+    tls_session_caching: bool = "tls-session-caching", YesNo, "yes", Runtime, "Keep sessions";
+    tls_session_cache_size: i64 = "tls-session-cache-size", Number { min: 0, max: I32_MAX }, "20480", Runtime,
+        "Sessions that are kept";
+    tls_session_cache_timeout: i64 = "tls-session-cache-timeout", Number { min: 0, max: I32_MAX }, "300", Runtime,
+        "Seconds that a session is kept";
+    max_new_tls_connections_per_cycle: i64 = "max-new-tls-connections-per-cycle", Number { min: 1, max: 1000 }, "1", Runtime,
+        "Connections accepted in a turn";
+}
+Absent {
+    aclfile: Fixed = "aclfile", Only(&[""], NO_ACL_FILE), "", AtStart, "File of ACL users";
+    acl_pubsub_default: Word = "acl-pubsub-default", OneOf(&["allchannels", "resetchannels"]), "resetchannels", Runtime,
+        "Channels of a new ACL user";
+    acllog_max_len: i64 = "acllog-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime, "Refusals that are remembered";
+    notify_keyspace_events: Fixed = "notify-keyspace-events", Only(&[""], NO_NOTIFICATIONS), "", Runtime,
+        "Events of keys that are published";
+    tracking_table_max_keys: i64 = "tracking-table-max-keys", Number { min: 0, max: i64::MAX }, "1000000", Runtime,
+        "Keys remembered for client-side caches";
+    busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
+        "Milliseconds after which a script is called slow";
+    enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,
+        "Who may use MODULE";
+    commandlog_request_larger_than: i64 = "commandlog-request-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
+        "Bytes from which a request is logged";
+    commandlog_reply_larger_than: i64 = "commandlog-reply-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
+        "Bytes from which a reply is logged";
+    commandlog_large_request_max_len: i64 = "commandlog-large-request-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Large requests that are kept";
+    commandlog_large_reply_max_len: i64 = "commandlog-large-reply-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Large replies that are kept";
+    array_slice_size: i64 = "array-slice-size", Number { min: 256, max: 65536 }, "4096", Runtime, "Elements in a slice of an array";
+    array_sparse_kmin: i64 = "array-sparse-kmin", Number { min: 0, max: 256 }, "5", Runtime, "When a slice becomes sparse";
+    array_sparse_kmax: i64 = "array-sparse-kmax", Number { min: 0, max: 256 }, "10", Runtime, "When a sparse slice becomes dense";
+    vset_force_single_threaded_execution: bool = "vset-force-single-threaded-execution", YesNo, "no", AtStart,
+        "Search vector sets on one thread";
+    key_memory_histograms: Fixed = "key-memory-histograms", Only(&["no"], NO_HISTOGRAMS), "no", AtStart,
+        "Keep histograms of the sizes of keys";
+    syslog_enabled: Fixed = "syslog-enabled", Only(&["no"], NO_SYSLOG), "no", AtStart, "Log to syslog";
+    syslog_ident: Text = "syslog-ident", AnyText, "petrel", AtStart, "Name in syslog";
+    syslog_facility: Word = "syslog-facility",
+        OneOf(&["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"]), "local0", AtStart,
+        "Facility of syslog";
+    log_format: Fixed = "log-format", Only(&["legacy"], NO_FORMATS), "legacy", Runtime, "Format of the log";
+    log_timestamp_format: Fixed = "log-timestamp-format", Only(&["legacy"], NO_FORMATS), "legacy", Runtime,
+        "Format of times in the log";
+    server_cpulist: Fixed = "server-cpulist" aka "server_cpulist", Only(&[""], NO_PINNING), "", AtStart,
+        "Processors of the workers";
+    bio_cpulist: Fixed = "bio-cpulist" aka "bio_cpulist", Only(&[""], NO_PINNING), "", AtStart,
+        "Processors of background threads";
+    aof_rewrite_cpulist: Fixed = "aof-rewrite-cpulist" aka "aof_rewrite_cpulist", Only(&[""], NO_PINNING), "", AtStart,
+        "Processors of a rewrite of the append-only file";
+    bgsave_cpulist: Fixed = "bgsave-cpulist" aka "bgsave_cpulist", Only(&[""], NO_PINNING), "", AtStart,
+        "Processors of a snapshot";
+    oom_score_adj: Fixed = "oom-score-adj", Only(&["no"], NO_OOM_SCORE), "no", Runtime, "Tell the kernel whom to kill first";
+    oom_score_adj_values: OomScores = "oom-score-adj-values", List("three scores"), "0 200 800", Runtime, "Scores of master, replica and child";
+    unixsocketgroup: Fixed = "unixsocketgroup", Only(&[""], NO_SOCKET_GROUP), "", AtStart, "Group of the Unix socket";
+    socket_mark_id: Fixed = "socket-mark-id", Only(&["0"], NO_MARK), "0", AtStart, "Mark of the sockets";
+    mptcp: Fixed = "mptcp", Only(&["no"], NO_MPTCP), "no", AtStart, "Accept connections over several paths";
+    rdma_bind: Fixed = "rdma-bind", Only(&[""], NO_MPTCP), "", Runtime, "Addresses for RDMA";
+    rdma_port: Fixed = "rdma-port", Only(&["0"], NO_MPTCP), "0", Runtime, "Port for RDMA";
+    rdma_rx_size: u64 = "rdma-rx-size", MEMORY, "1mb", AtStart, "Receive buffer of RDMA";
+    rdma_completion_vector: i64 = "rdma-completion-vector", Number { min: -1, max: 1024 }, "-1", AtStart,
+        "Interrupt vector of RDMA";
+    hash_seed: Fixed = "hash-seed", Only(&[""], NO_SEED), "", AtStart, "Seed of the hash function";
+    locale_collate: Fixed = "locale-collate", Only(&["", "C", "POSIX"], NO_COLLATION), "", Runtime,
+        "Locale in which SORT ALPHA compares";
+}
+Otherwise {
+    lazyfree_lazy_eviction: bool = "lazyfree-lazy-eviction", YesNo, "yes", Runtime,
+        "A large value that is evicted is freed in the background either way";
+    lazyfree_lazy_expire: bool = "lazyfree-lazy-expire", YesNo, "yes", Runtime,
+        "A large value that expires is freed in the background either way";
+    lazyfree_lazy_server_del: bool = "lazyfree-lazy-server-del", YesNo, "yes", Runtime,
+        "A large value that is replaced is freed in the background either way";
+    lazyfree_lazy_user_del: bool = "lazyfree-lazy-user-del", YesNo, "yes", Runtime,
+        "A large value is freed in the background by DEL as by UNLINK";
+    active_defrag_ignore_bytes: u64 = "active-defrag-ignore-bytes", Memory { min: 1, max: u64::MAX }, "100mb", Runtime,
+        "Compaction finds by itself what is worth moving";
+    active_defrag_threshold_lower: i64 = "active-defrag-threshold-lower", Number { min: 0, max: 1000 }, "10", Runtime,
+        "As active-defrag-ignore-bytes";
+    active_defrag_threshold_upper: i64 = "active-defrag-threshold-upper", Number { min: 0, max: 1000 }, "100", Runtime,
+        "As active-defrag-ignore-bytes";
+    active_defrag_cycle_min: i64 = "active-defrag-cycle-min", Number { min: 1, max: 99 }, "1", Runtime,
+        "Compaction takes its share of the rounds that hz sets";
+    active_defrag_cycle_max: i64 = "active-defrag-cycle-max", Number { min: 1, max: 99 }, "25", Runtime,
+        "As active-defrag-cycle-min";
+    active_defrag_cycle_us: i64 = "active-defrag-cycle-us", Number { min: 0, max: 100_000 }, "500", Runtime,
+        "As active-defrag-cycle-min";
+    active_defrag_max_scan_fields: i64 = "active-defrag-max-scan-fields", Number { min: 1, max: i64::MAX }, "1000", Runtime,
+        "As active-defrag-cycle-min";
+    activerehashing: bool = "activerehashing", YesNo, "yes", Runtime,
+        "Tables grow in parts small enough to need no background work";
+    dynamic_hz: bool = "dynamic-hz", YesNo, "yes", Runtime, "Upkeep comes round as often as hz says, whatever the number of clients";
+    disable_thp: bool = "disable-thp", YesNo, "yes", AtStart, "Huge pages are declined in any case";
+    jemalloc_bg_thread: bool = "jemalloc-bg-thread", YesNo, "yes", Runtime, "The allocator is another one";
+    io_threads_do_reads: bool = "io-threads-do-reads", YesNo, "no", Runtime,
+        "Each worker reads, executes and writes for its connections";
+    prefetch_batch_max_size: i64 = "prefetch-batch-max-size", Number { min: 0, max: 128 }, "16", Runtime,
+        "What a pipeline will need is fetched for up to 64 commands at a time";
+    lookahead: i64 = "lookahead", Number { min: 1, max: I32_MAX }, "16", Runtime, "As prefetch-batch-max-size";
+    max_new_connections_per_cycle: i64 = "max-new-connections-per-cycle", Number { min: 1, max: 1000 }, "10", Runtime,
+        "The first worker accepts whoever has come";
+    list_compress_depth: i64 = "list-compress-depth", Number { min: 0, max: I32_MAX }, "0", Runtime,
+        "Lists are packed, but not compressed";
+    sanitize_dump_payload: Word = "sanitize-dump-payload", OneOf(&["no", "yes", "clients"]), "no", Runtime,
+        "What RESTORE is given is always checked in full";
+    hide_user_data_from_log: bool = "hide-user-data-from-log", YesNo, "yes", Runtime, "Users' data is never logged";
+    always_show_logo: bool = "always-show-logo", YesNo, "no", AtStart, "There is no logo";
+    crash_log_enabled: bool = "crash-log-enabled", YesNo, "yes", Runtime, "A panic is always logged with its place";
+    crash_memcheck_enabled: bool = "crash-memcheck-enabled", YesNo, "yes", Runtime, "Memory is not tested after a panic";
+    ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";
+    extended_redis_compatibility: bool = "extended-redis-compatibility", YesNo, "no", Runtime,
+        "Petrel always says that it is Redis to whoever asks as of Redis";
+    shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
+        "There are no replicas to wait for";
+    shutdown_on_sigint: ShutdownFlags = "shutdown-on-sigint", Flags(IN_MEMORY), "default", Runtime,
+        "SIGINT stops the server at once; nothing is saved";
+    shutdown_on_sigterm: ShutdownFlags = "shutdown-on-sigterm", Flags(IN_MEMORY), "default", Runtime,
+        "SIGTERM stops the server at once; nothing is saved";
+}
+}
