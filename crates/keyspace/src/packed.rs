@@ -175,21 +175,26 @@ impl<'a> Parts<'a> {
 /// `bytes` was made by [`Item::pack`], and is not empty.
 #[inline]
 pub fn unpack(bytes: &[u8]) -> (Item<'_>, &[u8]) {
-    let first = bytes[0];
+    unpack_behind(bytes[0], &bytes[1..])
+}
+
+/// Reads an item of which the first byte is known and `bytes` is the rest, and what follows it.
+#[inline]
+pub fn unpack_behind(first: u8, bytes: &[u8]) -> (Item<'_>, &[u8]) {
     match first {
-        0..=0x7f => text(bytes, 1, first.into()),
-        INT_6..=0xbf => (Item::Int((first & 0x3f).into()), &bytes[1..]),
+        0..=0x7f => text(bytes, 0, first.into()),
+        INT_6..=0xbf => (Item::Int((first & 0x3f).into()), bytes),
         INT_13..=0xdf => {
-            let n = i64::from(first & 0x1f) << 8 | i64::from(bytes[1]);
-            (Item::Int(n << 51 >> 51), &bytes[2..])
+            let n = i64::from(first & 0x1f) << 8 | i64::from(bytes[0]);
+            (Item::Int(n << 51 >> 51), &bytes[1..])
         }
-        STRING_12..=0xef => text(bytes, 2, usize::from(first & 0x0f) << 8 | usize::from(bytes[1])),
-        STRING_32 => text(bytes, 5, word(&bytes[1..5]) as usize),
+        STRING_12..=0xef => text(bytes, 1, usize::from(first & 0x0f) << 8 | usize::from(bytes[0])),
+        STRING_32 => text(bytes, 4, word(&bytes[..4]) as usize),
         INT_16 => int(bytes, 2),
         INT_24 => int(bytes, 3),
         INT_32 => int(bytes, 4),
         INT_64 => int(bytes, 8),
-        _ => (Item::Double(f64::from_bits(word(&bytes[1..9]))), &bytes[9..]),
+        _ => (Item::Double(f64::from_bits(word(&bytes[..8]))), &bytes[8..]),
     }
 }
 
@@ -198,11 +203,20 @@ pub fn unpack(bytes: &[u8]) -> (Item<'_>, &[u8]) {
 pub fn packed_len(bytes: &[u8]) -> usize {
     let first = bytes[0];
     match first {
+        STRING_12..=0xef => 2 + (usize::from(first & 0x0f) << 8 | usize::from(bytes[1])),
+        STRING_32 => 5 + word(&bytes[1..5]) as usize,
+        _ => fixed_len(first),
+    }
+}
+
+/// Length of a packed item that begins with this byte, or 0 if the byte does not tell.
+#[inline]
+pub fn fixed_len(first: u8) -> usize {
+    match first {
         0..=0x7f => 1 + usize::from(first),
         INT_6..=0xbf => 1,
         INT_13..=0xdf => 2,
-        STRING_12..=0xef => 2 + (usize::from(first & 0x0f) << 8 | usize::from(bytes[1])),
-        STRING_32 => 5 + word(&bytes[1..5]) as usize,
+        STRING_12..=STRING_32 => 0,
         INT_16 => 3,
         INT_24 => 4,
         INT_32 => 5,
@@ -217,7 +231,8 @@ fn text(bytes: &[u8], header: usize, len: usize) -> (Item<'_>, &[u8]) {
 
 fn int(bytes: &[u8], len: usize) -> (Item<'_>, &[u8]) {
     let shift = 64 - 8 * len as u32;
-    (Item::Int((word(&bytes[1..1 + len]) << shift) as i64 >> shift), &bytes[1 + len..])
+    let (n, rest) = bytes.split_at(len);
+    (Item::Int((word(n) << shift) as i64 >> shift), rest)
 }
 
 /// Up to eight bytes, little-endian.

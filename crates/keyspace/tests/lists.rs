@@ -12,6 +12,8 @@ const KEYS: usize = 3;
 #[derive(Clone, Debug)]
 enum Op {
     Push(usize, End, Vec<Text>),
+    /// Many elements of one shape.
+    Fill(usize, End, Text, u16),
     Pop(usize, End, usize),
     Set(usize, usize, Text),
     Insert(usize, usize, Text),
@@ -30,6 +32,8 @@ enum Op {
 enum Text {
     Int(i64),
     Repeated(u8, usize),
+    /// Of one length, but not equal.
+    Alike(u16),
 }
 
 impl Text {
@@ -37,6 +41,16 @@ impl Text {
         match self {
             Text::Int(n) => n.to_string().into_bytes(),
             Text::Repeated(byte, len) => vec![byte; len],
+            Text::Alike(n) => format!("item:{n:05}").into_bytes(),
+        }
+    }
+
+    /// Another text of the same length, or nearly so.
+    fn alike(self, n: u16) -> Self {
+        match self {
+            Text::Int(m) => Text::Int(m.wrapping_add(n.into())),
+            Text::Repeated(byte, len) => Text::Repeated(byte + n as u8 % 8, len.min(100)),
+            Text::Alike(m) => Text::Alike(m.wrapping_add(n)),
         }
     }
 }
@@ -50,6 +64,8 @@ fn text() -> impl Strategy<Value = Text> {
     ];
     prop_oneof![
         2 => prop_oneof![any::<i64>(), -20i64..20, -5000i64..5000].prop_map(Text::Int),
+        2 => any::<u16>().prop_map(Text::Alike),
+        1 => (100_000i64..100_010).prop_map(Text::Int),
         3 => (b'a'..b'd', len).prop_map(|(byte, len)| Text::Repeated(byte, len)),
     ]
 }
@@ -66,6 +82,7 @@ fn op() -> impl Strategy<Value = Op> {
     };
     prop_oneof![
         8 => (key(), end(), texts()).prop_map(|(key, end, texts)| Op::Push(key, end, texts)),
+        2 => (key(), end(), text(), 1u16..90).prop_map(|(k, end, t, n)| Op::Fill(k, end, t, n)),
         4 => (key(), end(), 1usize..30).prop_map(|(key, end, n)| Op::Pop(key, end, n)),
         3 => (key(), at(), text()).prop_map(|(key, at, text)| Op::Set(key, at, text)),
         3 => (key(), at(), text()).prop_map(|(key, at, text)| Op::Insert(key, at, text)),
@@ -135,6 +152,10 @@ impl Pair {
                     }
                 }
                 assert_eq!(len, Ok(models[*key].len()));
+            }
+            Op::Fill(key, end, text, n) => {
+                let texts = (0..*n).map(|at| text.alike(at)).collect();
+                self.run(&Op::Push(*key, *end, texts));
             }
             Op::Pop(key, end, n) => {
                 let mut popped = Vec::new();

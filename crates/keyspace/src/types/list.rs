@@ -8,12 +8,12 @@ mod chunk;
 mod encoding;
 pub(crate) mod large;
 mod read;
+mod run;
 mod small;
 #[cfg(test)]
 mod tests;
 
 pub use change::ListMut;
-use encoding::{Limit, listpack_entry_len, listpack_len};
 pub use read::{BackIter, Iter, ListRef};
 
 /// An end of a list.

@@ -1,13 +1,15 @@
 //! Changing lists.
 
+use super::End;
+use super::encoding::{LISTPACK_FRAME, Limit, listpack_len};
 use super::large::List;
 use super::read::ListRef;
+use super::run::{Layout, Run};
 use super::small::{HEADER, Small, header};
-use super::{End, Limit, listpack_len};
 use crate::effect::{Effect, Removal};
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
-use crate::packed::{Item, unpack};
+use crate::packed::Item;
 use crate::table::Position;
 use crate::types::{Form, Large, Type, WrongType};
 use std::mem;
@@ -86,11 +88,19 @@ impl Handle {
             return;
         }
         let limit = Limit::of(&self.ks.limits);
-        let beyond = limit.is_exceeded_by(listpack_len(&[]), 0, elements);
+        let beyond = limit.is_exceeded_by(LISTPACK_FRAME, 0, elements);
         let mut bytes = mem::take(&mut self.scratch);
-        bytes.clear();
-        bytes.extend_from_slice(&header(elements.len(), 0));
-        if pack_all(&mut bytes, end, elements, SMALL_MAX) {
+        let first = Layout::of(&Item::from_text(elements[0]).parts());
+        let packed = [first, Layout::MIXED].into_iter().find_map(|layout| {
+            bytes.clear();
+            bytes.extend_from_slice(&header(elements.len(), layout));
+            match pack_all(&mut bytes, layout, end, elements) {
+                Ok(()) => Some(true),
+                Err(Misfit::Shape) => None,
+                Err(Misfit::Length) => Some(false),
+            }
+        });
+        if packed == Some(true) {
             self.insert_packed(db, key, Form::List, beyond, &bytes);
         } else {
             let mut list = List::new();
@@ -112,22 +122,40 @@ impl Handle {
     }
 }
 
-/// Appends the packed form of elements that are pushed one after the other at an end; false, when some are missing, if
-/// that makes more than `most` bytes.
+/// Why elements were not packed.
+#[derive(Clone, Copy, Debug)]
+enum Misfit {
+    /// The layout does not take one of them.
+    Shape,
+    /// They are too long for a small list.
+    Length,
+}
+
+/// Appends elements, pushed one after the other at an end, as the layout holds them, as long as that makes no more bytes
+/// than a small list has.
 #[inline]
-fn pack_all(bytes: &mut Vec<u8>, end: End, elements: &[&[u8]], most: usize) -> bool {
+fn pack_all(
+    bytes: &mut Vec<u8>,
+    layout: Layout,
+    end: End,
+    elements: &[&[u8]],
+) -> Result<(), Misfit> {
     let mut pack = |element: &&[u8]| {
         let parts = Item::from_text(element).parts();
-        let fits = bytes.len() + parts.packed_len() <= most;
-        if fits {
-            bytes.extend_from_slice(parts.head());
-            bytes.extend_from_slice(parts.tail);
+        if !layout.takes(&parts) {
+            return Err(Misfit::Shape);
         }
-        fits
+        if bytes.len() + layout.held_len(&parts) > SMALL_MAX {
+            return Err(Misfit::Length);
+        }
+        let (head, tail) = layout.held(&parts);
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(tail);
+        Ok(())
     };
     match end {
-        End::Back => elements.iter().all(&mut pack),
-        End::Front => elements.iter().rev().all(&mut pack),
+        End::Back => elements.iter().try_for_each(&mut pack),
+        End::Front => elements.iter().rev().try_for_each(&mut pack),
     }
 }
 
@@ -171,21 +199,45 @@ impl<'k> ListMut<'_, 'k> {
     /// Pushes onto a small list; false, when nothing was done, if it would be too long.
     #[inline]
     fn push_small(&mut self, end: End, elements: &[&[u8]]) -> bool {
-        let old = self.small();
-        let (len, hint, held) = (old.len(), old.hint(), HEADER + old.items().len());
+        let (len, run) = (self.small().len(), self.small().run());
         let mut bytes = mem::take(&mut self.handle.scratch);
         bytes.clear();
-        let fits = pack_all(&mut bytes, end, elements, SMALL_MAX - held.min(SMALL_MAX));
-        if fits {
-            let (offset, hint) = match end {
-                End::Front if hint > 0 => (HEADER, hint + bytes.len()),
-                End::Front => (HEADER, 0),
-                End::Back => (held, hint),
-            };
-            self.splice(offset, 0, &bytes, header(len + elements.len(), hint));
+        let mut packed = pack_all(&mut bytes, run.layout, end, elements);
+        if let Err(Misfit::Shape) = packed {
+            self.mix();
+            bytes.clear();
+            packed = pack_all(&mut bytes, Layout::MIXED, end, elements);
         }
+        // Giving items their first bytes back may have made it a large list.
+        let run = self.small().run();
+        let held = HEADER + run.bytes.len();
+        let fits = self.large().is_none() && packed.is_ok() && held + bytes.len() <= SMALL_MAX;
+        if fits {
+            let (offset, hint) = match (end, run.layout.hint()) {
+                (End::Front, 0) => (HEADER, 0),
+                (End::Front, hint) => (HEADER, hint + bytes.len()),
+                (End::Back, hint) => (held, hint),
+            };
+            let header = header(len + elements.len(), run.layout.with_hint(hint));
+            self.splice(offset, 0, &bytes, header);
+        }
+        bytes.clear();
         self.handle.scratch = bytes;
         fits
+    }
+
+    /// Gives each item of a small list its first byte back.
+    #[cold]
+    fn mix(&mut self) {
+        let list = self.small();
+        let mut bytes = Vec::with_capacity(HEADER + list.run().mixed_len());
+        bytes.extend_from_slice(&header(list.len(), Layout::MIXED));
+        list.run().write_mixed(&mut bytes);
+        if bytes.len() <= SMALL_MAX {
+            self.repack(self.entry.is_beyond(), &bytes);
+        } else {
+            self.enlarge();
+        }
     }
 
     /// Removes up to `count` elements from an end and shows each to `take`; returns how many.
@@ -215,35 +267,31 @@ impl<'k> ListMut<'_, 'k> {
 
     #[inline]
     fn pop_small(&mut self, end: End, len: usize, count: usize, mut take: impl FnMut(Item<'_>)) {
-        let list = self.small();
-        let items = list.items();
-        let (span, hint) = match end {
+        let run = self.small().run();
+        let (span, layout) = match end {
             End::Front => {
-                let mut rest = items;
-                for _ in 0..count {
-                    let (item, behind) = unpack(rest);
-                    take(item);
-                    rest = behind;
-                }
-                let cut = items.len() - rest.len();
-                (0..cut, list.hint().saturating_sub(cut))
+                run.items(0).take(count).for_each(take);
+                let cut = run.offset(count);
+                (0..cut, run.layout.with_hint(run.layout.hint().saturating_sub(cut)))
             }
             End::Back if count == 1 => {
-                let (at, hint) = list.last_at();
-                take(unpack(&items[at..]).0);
-                (at..items.len(), hint)
+                let (at, layout) = run.last();
+                take(run.at(at));
+                (at..run.bytes.len(), layout)
             }
             End::Back => {
-                let offsets = list.offsets(len);
+                let offsets = run.offsets(len);
                 let popped = &offsets[len - count..];
-                popped.iter().rev().for_each(|&at| take(unpack(&items[at as usize..]).0));
-                (popped.first().map_or(0, |&at| at as usize)..items.len(), 0)
+                popped.iter().rev().for_each(|&at| take(run.at(at as usize)));
+                let from = popped.first().map_or(0, |&at| at as usize);
+                (from..run.bytes.len(), run.layout.with_hint(0))
             }
         };
         if count < len {
             // A hint must be before an item.
-            let hint = if hint < items.len() - span.len() { hint } else { 0 };
-            self.splice(HEADER + span.start, span.len(), &[], header(len - count, hint));
+            let is_sound = layout.hint() < run.bytes.len() - span.len();
+            let layout = if is_sound { layout } else { layout.with_hint(0) };
+            self.splice(HEADER + span.start, span.len(), &[], header(len - count, layout));
         }
     }
 
@@ -254,15 +302,10 @@ impl<'k> ListMut<'_, 'k> {
         }
         self.prepare_growth(&[element]);
         let item = Item::from_text(element);
-        if self.large().is_none() {
-            let list = self.small();
-            let span = list.span(index..index + 1);
-            if !self.splice_small(span, 0, &item) {
-                self.enlarge();
-            }
+        if !self.splice_small(index..index + 1, &item) {
+            self.enlarge();
+            self.change_large(|list, handle| list.set(&mut handle.cache, index, &item));
         }
-        // A small list that was changed is small still.
-        self.change_large(|list, handle| list.set(&mut handle.cache, index, &item));
         let effect = Effect::ListSet { key: self.key.bytes, index, element };
         self.handle.record(self.db, self.key, &effect);
         self.settle(false);
@@ -273,11 +316,7 @@ impl<'k> ListMut<'_, 'k> {
         let index = index.min(self.len());
         self.prepare_growth(&[element]);
         let item = Item::from_text(element);
-        let is_done = self.large().is_none() && {
-            let span = self.small().span(index..index);
-            self.splice_small(span, 1, &item)
-        };
-        if !is_done {
+        if !self.splice_small(index..index, &item) {
             self.enlarge();
             self.change_large(|list, handle| list.insert(&mut handle.cache, index, &item));
         }
@@ -285,19 +324,31 @@ impl<'k> ListMut<'_, 'k> {
         self.handle.record(self.db, self.key, &effect);
     }
 
-    /// Puts an item in the place of some bytes of a small list's items; false if it would be too long.
-    fn splice_small(&mut self, span: Range<usize>, more: usize, item: &Item<'_>) -> bool {
-        let list = self.small();
-        let held = HEADER + list.items().len();
-        if held - span.len() + item.packed_len() > SMALL_MAX {
+    /// Puts an item in the place of some of a small list; false if the list is large or becomes too long.
+    fn splice_small(&mut self, items: Range<usize>, item: &Item<'_>) -> bool {
+        let parts = item.parts();
+        if self.large().is_none() && !self.small().run().layout.takes(&parts) {
+            self.mix();
+        }
+        if self.large().is_some() {
             return false;
         }
-        let hint = if list.hint() <= span.start { list.hint() } else { 0 };
+        let list = self.small();
+        let (len, run) = (list.len() + 1 - items.len(), list.run());
+        let span = run.span(items);
+        let inserted = run.layout.held_len(&parts);
+        if HEADER + run.bytes.len() - span.len() + inserted > SMALL_MAX {
+            return false;
+        }
+        let hint = if run.layout.hint() <= span.start { run.layout.hint() } else { 0 };
         let mut bytes = mem::take(&mut self.handle.scratch);
         bytes.clear();
-        item.pack(&mut bytes);
-        let header = header(list.len() + more, hint);
+        let (head, tail) = run.layout.held(&parts);
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(tail);
+        let header = header(len, run.layout.with_hint(hint));
         self.splice(HEADER + span.start, span.len(), &bytes, header);
+        bytes.clear();
         self.handle.scratch = bytes;
         true
     }
@@ -305,8 +356,7 @@ impl<'k> ListMut<'_, 'k> {
     /// Removes elements that equal `element`, at most `limit`, from the first on or from the last on; returns how many.
     pub fn remove_equal(&mut self, element: &[u8], from: End, limit: usize) -> usize {
         let len = self.len();
-        let mut packed = Vec::new();
-        Item::from_text(element).pack(&mut packed);
+        let item = Item::from_text(element);
         let is_heard = self.handle.sink.is_some();
         let (mut removed, mut last) = (Vec::new(), 0);
         let mut note = |index| {
@@ -317,11 +367,11 @@ impl<'k> ListMut<'_, 'k> {
         };
         let count = if self.large().is_some() {
             let changed = self.change_large(|list, handle| {
-                list.remove_equal(&mut handle.cache, &packed, from, limit, &mut note)
+                list.remove_equal(&mut handle.cache, &item, from, limit, &mut note)
             });
             changed.unwrap_or(0)
         } else {
-            self.remove_equal_small(&packed, from, limit, &mut note)
+            self.remove_equal_small(&item, from, limit, &mut note)
         };
         if count > 0 && !is_heard {
             // Who watches the key hears of it once.
@@ -339,34 +389,36 @@ impl<'k> ListMut<'_, 'k> {
 
     fn remove_equal_small(
         &mut self,
-        packed: &[u8],
+        item: &Item<'_>,
         from: End,
         limit: usize,
         note: &mut impl FnMut(usize),
     ) -> usize {
-        let list = self.small();
-        let (len, items) = (list.len(), list.items());
-        let offsets = list.offsets(len);
-        let is_equal = |&number: &usize| items[offsets[number] as usize..].starts_with(packed);
-        let mut numbers: Vec<usize> = match from {
-            End::Front => (0..len).filter(is_equal).take(limit).collect(),
-            End::Back => (0..len).rev().filter(is_equal).take(limit).collect(),
-        };
-        for (gone, &number) in numbers.iter().enumerate() {
+        let (len, run) = (self.small().len(), self.small().run());
+        let mut numbers = Vec::new();
+        run.find(&item.parts(), |number| {
+            numbers.push(number);
+            true
+        });
+        match from {
+            End::Front => numbers.truncate(limit),
+            End::Back => drop(numbers.drain(..numbers.len().saturating_sub(limit))),
+        }
+        match from {
             // Those that went before it no longer count.
-            note(if from == End::Front { number - gone } else { number });
+            End::Front => numbers.iter().enumerate().for_each(|(gone, at)| note(at - gone)),
+            End::Back => numbers.iter().rev().for_each(|&at| note(at)),
         }
-        numbers.sort_unstable();
-        let mut kept = Vec::with_capacity(HEADER + items.len());
-        kept.extend_from_slice(&header(len - numbers.len(), 0));
-        let mut begin = 0;
-        for &number in &numbers {
-            let at = offsets[number] as usize;
-            kept.extend_from_slice(&items[begin..at]);
-            begin = at + packed.len();
-        }
-        kept.extend_from_slice(&items[begin..]);
         if !numbers.is_empty() && numbers.len() < len {
+            let mut kept = Vec::with_capacity(HEADER + run.bytes.len());
+            kept.extend_from_slice(&header(len - numbers.len(), run.layout.with_hint(0)));
+            let mut begin = 0;
+            for &number in &numbers {
+                let span = run.span(number..number + 1);
+                kept.extend_from_slice(&run.bytes[begin..span.start]);
+                begin = span.end;
+            }
+            kept.extend_from_slice(&run.bytes[begin..]);
             self.repack(self.entry.is_beyond(), &kept);
         }
         numbers.len()
@@ -384,9 +436,10 @@ impl<'k> ListMut<'_, 'k> {
                 removed.release(&mut handle.cache);
             });
         } else if len > 1 {
-            let list = self.small();
-            let span = list.span(index..index + 1);
-            self.splice(HEADER + span.start, span.len(), &[], header(len - 1, 0));
+            let run = self.small().run();
+            let span = run.span(index..index + 1);
+            let header = header(len - 1, run.layout.with_hint(0));
+            self.splice(HEADER + span.start, span.len(), &[], header);
         }
         let effect = Effect::ListRemove { key: self.key.bytes, index };
         self.handle.record(self.db, self.key, &effect);
@@ -411,12 +464,9 @@ impl<'k> ListMut<'_, 'k> {
                     }
                 });
             } else {
-                let items = self.small().items();
-                let kept = &items[self.small().span(range.clone())];
-                let mut bytes = Vec::with_capacity(HEADER + kept.len());
-                bytes.extend_from_slice(&header(range.len(), 0));
-                bytes.extend_from_slice(kept);
-                self.repack(self.entry.is_beyond(), &bytes);
+                let run = self.small().run();
+                let kept = Run { bytes: &run.bytes[run.span(range.clone())], ..run };
+                self.repack_run(self.entry.is_beyond(), range.len(), kept);
             }
         }
         let effect = Effect::ListTrim { key: self.key.bytes, from: range.start, len: range.len() };
@@ -436,18 +486,15 @@ impl<'k> ListMut<'_, 'k> {
         let Some(list) = self.large_mut() else {
             if self.entry.is_beyond() {
                 let list = self.small();
-                if limit.half().allows(listpack_len(list.items()), list.len()) {
+                if limit.half().allows(listpack_len(list.run()), list.len()) {
                     self.entry.set_packed_form(Form::List, false);
                 }
             }
             return;
         };
         list.shrink_encoding(limit);
-        if let Some(items) = list.small(SMALL_AGAIN) {
-            let mut bytes = Vec::with_capacity(HEADER + items.len());
-            bytes.extend_from_slice(&header(list.len(), 0));
-            bytes.extend_from_slice(items);
-            self.repack(list.is_quicklist(), &bytes);
+        if let Some(run) = list.small(SMALL_AGAIN) {
+            self.repack_run(list.is_quicklist(), list.len(), run);
         }
     }
 
@@ -462,8 +509,8 @@ impl<'k> ListMut<'_, 'k> {
             return;
         }
         let list = self.small();
-        if limit.may_be_exceeded(list.items().len(), list.len(), elements)
-            && limit.is_exceeded_by(listpack_len(list.items()), list.len(), elements)
+        if limit.may_be_exceeded(list.run().bytes.len(), list.len(), elements)
+            && limit.is_exceeded_by(listpack_len(list.run()), list.len(), elements)
         {
             self.entry.set_packed_form(Form::List, true);
         }
@@ -475,10 +522,18 @@ impl<'k> ListMut<'_, 'k> {
             return;
         }
         let small = self.small();
-        let mut list = List::from_items(&mut self.handle.cache, small.items());
+        let mut list = List::from_run(&mut self.handle.cache, small.run());
         list.set_quicklist(self.entry.is_beyond());
         let place = (self.at, self.entry);
         self.entry = self.handle.enlarge(self.db, self.key, place, Large::List(list));
+    }
+
+    /// Puts a small list of these items in the place of what is there.
+    fn repack_run(&mut self, beyond: bool, len: usize, run: Run<'_>) {
+        let mut bytes = Vec::with_capacity(HEADER + run.bytes.len());
+        bytes.extend_from_slice(&header(len, run.layout.with_hint(0)));
+        bytes.extend_from_slice(run.bytes);
+        self.repack(beyond, &bytes);
     }
 
     /// Puts a small list in the place of what is there.

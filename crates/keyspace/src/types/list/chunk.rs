@@ -1,21 +1,23 @@
 //! A run of a list's items in one block of the heap.
 //!
 //! ```text
-//!  0       2       4       6         start        end        size
-//! +-------+-------+-------+---------+------------+----------+
-//! | start | end   | hint  | free    | items      | free     |     an ordinary chunk, of at most 1,024 bytes
-//! +-------+-------+-------+---------+------------+----------+
-//! | len           | 0     | one item of len bytes           |     a chunk of one long item
-//! +---------------+-------+---------------------------------+
+//!  0       2       4        6         start        end        size
+//! +-------+-------+--------+---------+------------+----------+
+//! | start | end   | layout | free    | items      | free     |     an ordinary chunk, of at most 1,024 bytes
+//! +-------+-------+--------+---------+------------+----------+
+//! | len           | 0      | one item of len bytes           |     a chunk of one long item
+//! +---------------+--------+---------------------------------+
 //! ```
 //!
-//! Items are packed as [`crate::packed`] draws it. Both ends have room, so pushing at either moves nothing. `hint` is
-//! where some item begins, a little before the last one, or 0: from there the last item is found in a few steps.
+//! Items are held as `run.rs` says. Both ends have room, so pushing at either moves nothing; hence the hint of a layout
+//! counts from the beginning of the block here.
 
 use super::End;
+use super::run::{Layout, Run};
 use crate::heap::{Cache, usable};
-use crate::packed::{Item, Items, Parts, last_item, packed_len, unpack};
+use crate::packed::{Item, Parts};
 use std::mem;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 /// Most bytes of items in an ordinary chunk; a longer item has a chunk of its own.
@@ -42,7 +44,7 @@ pub struct Chunk(u64);
 struct Head {
     start: u16,
     end: u16,
-    hint: u16,
+    layout: Layout,
 }
 
 impl Chunk {
@@ -53,14 +55,16 @@ impl Chunk {
         if len > CHUNK_ROOM {
             return Self::long(cache, item);
         }
-        let mut chunk = Self::empty(cache, room.clamp(len, CHUNK_ROOM), end);
+        let layout = Layout::of(item);
+        let room = room.clamp(layout.held_len(item), CHUNK_ROOM);
+        let mut chunk = Self::empty(cache, layout, room, end);
         let pushed = chunk.push_in_place(end, item);
         debug_assert!(pushed, "there is room for the item");
         chunk
     }
 
     /// An empty ordinary chunk with room for `room` bytes of items on the side of `end`.
-    fn empty(cache: &mut Cache, room: usize, end: End) -> Self {
+    fn empty(cache: &mut Cache, layout: Layout, room: usize, end: End) -> Self {
         let size = usable(HEADER + room);
         debug_assert!(size <= CHUNK_BYTES && size.is_multiple_of(8));
         let chunk = Self::of_block(cache.alloc(size), size / 8, 0);
@@ -68,7 +72,7 @@ impl Chunk {
             End::Back => HEADER,
             End::Front => size,
         } as u16;
-        chunk.set_head(Head { start: at, end: at, hint: 0 });
+        chunk.set_head(Head { start: at, end: at, layout: layout.with_hint(0) });
         chunk
     }
 
@@ -78,7 +82,7 @@ impl Chunk {
         // SAFETY: the block is fresh, 8-byte aligned and HEADER + len bytes long.
         unsafe {
             chunk.base().cast::<u32>().write(len as u32);
-            write_item(chunk.base().add(HEADER), item);
+            write_item(chunk.base().add(HEADER), Layout::MIXED, item);
         }
         chunk
     }
@@ -95,12 +99,14 @@ impl Chunk {
         (self.0 & ((1 << COUNT_BITS) - 1)) as usize
     }
 
-    /// The items, packed.
+    /// The items.
     #[inline]
-    pub fn items(&self) -> &[u8] {
+    pub fn run(&self) -> Run<'_> {
         let (start, end) = self.span();
+        let layout = if self.is_long() { Layout::MIXED } else { self.head().layout };
         // SAFETY: the block's bytes from start to end are initialised.
-        unsafe { std::slice::from_raw_parts(self.base().add(start), end - start) }
+        let bytes = unsafe { std::slice::from_raw_parts(self.base().add(start), end - start) };
+        Run { bytes, layout: layout.with_hint(layout.hint().saturating_sub(start)) }
     }
 
     /// Bytes of the block, as the heap rounds them.
@@ -116,74 +122,99 @@ impl Chunk {
     }
 
     fn push_after_all(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) -> bool {
-        let len = self.items().len() + item.packed_len();
-        if self.is_long() || len > CHUNK_ROOM {
+        if !self.make_room(cache, item, 0, end) {
             return false;
         }
-        if HEADER + len > self.size() {
-            self.move_to(cache, grown(len), end);
-        } else {
+        let Head { start, end: behind, layout } = self.head();
+        let gap = match end {
+            End::Front => usize::from(start) - HEADER,
+            End::Back => self.size() - usize::from(behind),
+        };
+        if gap < layout.held_len(item) {
             self.shift(end);
         }
         self.push_in_place(end, item)
     }
 
+    /// Makes the layout one that takes an item, and the block large enough for it if `less` bytes go; false, and nothing
+    /// is changed, if the chunk would be too long.
+    fn make_room(&mut self, cache: &mut Cache, item: &Parts<'_>, less: usize, end: End) -> bool {
+        if self.is_long() {
+            return false;
+        }
+        let run = self.run();
+        if !run.layout.takes(item) {
+            let len = run.mixed_len() + item.packed_len();
+            if len > CHUNK_ROOM {
+                return false;
+            }
+            self.mix(cache, grown(len), end);
+            return true;
+        }
+        let len = run.bytes.len() + run.layout.held_len(item) - less;
+        if len > CHUNK_ROOM {
+            return false;
+        }
+        if HEADER + len > self.size() {
+            self.move_to(cache, grown(len), end);
+        }
+        true
+    }
+
+    /// Gives each item its first byte back.
+    fn mix(&mut self, cache: &mut Cache, room: usize, end: End) {
+        let mut bytes = Vec::with_capacity(self.run().mixed_len());
+        self.run().write_mixed(&mut bytes);
+        let run = Run { bytes: &bytes, layout: Layout::MIXED };
+        let mixed = Self::copy_of(cache, run, self.count(), room, end);
+        mem::replace(self, mixed).release(cache);
+    }
+
     #[inline]
     fn push_in_place(&mut self, end: End, item: &Parts<'_>) -> bool {
-        let len = item.packed_len();
         let mut head = self.head();
         // A long item's chunk has a size of 0 here, and its length where others have start and end.
+        if self.is_long() || !head.layout.takes(item) {
+            return false;
+        }
+        let len = head.layout.held_len(item);
         let at = match end {
             End::Back if usize::from(head.end) + len <= self.size() => {
                 let at = head.end;
                 head.end += len as u16;
                 at
             }
-            End::Front if usize::from(head.start) >= HEADER + len && !self.is_long() => {
+            End::Front if usize::from(head.start) >= HEADER + len => {
                 head.start -= len as u16;
                 head.start
             }
             _ => return false,
         };
         // SAFETY: by the comparisons above, the item's bytes from `at` on lie in the block and belong to no item.
-        unsafe { write_item(self.base().add(at.into()), item) };
+        unsafe { write_item(self.base().add(at.into()), head.layout, item) };
         self.set_head(head);
         self.0 += 1;
         true
     }
 
-    /// Where the last item begins among the items, and where one a little before it does.
-    #[inline]
-    fn last_at(&self) -> (usize, usize) {
-        let known = if self.is_long() {
-            0
-        } else {
-            let head = self.head();
-            head.hint.saturating_sub(head.start).into()
-        };
-        last_item(self.items(), known)
-    }
-
     /// Shows the item at an end to `take` and drops it. The chunk is not empty; left empty, it is to be released.
     #[inline]
     pub fn pop<T>(&mut self, end: End, take: impl FnOnce(Item<'_>) -> T) -> T {
-        let items = self.items();
-        let (from, len, hint) = match end {
-            End::Front => (0, packed_len(items), None),
-            End::Back => {
-                let (at, hint) = self.last_at();
-                (at, items.len() - at, Some(hint))
-            }
+        let run = self.run();
+        let (at, layout) = match end {
+            End::Front => (0, run.layout),
+            End::Back => run.last(),
         };
-        let taken = take(unpack(&items[from..]).0);
+        let taken = take(run.at(at));
+        let len = if end == End::Front { run.offset(1) } else { run.bytes.len() - at };
         self.0 -= 1;
         if !self.is_long() {
             let mut head = self.head();
-            match hint {
-                None => head.start += len as u16,
-                Some(hint) => {
+            match end {
+                End::Front => head.start += len as u16,
+                End::Back => {
                     head.end -= len as u16;
-                    head.hint = head.start + hint as u16;
+                    head.layout = layout.with_hint(usize::from(head.start) + layout.hint());
                 }
             }
             self.set_head(head.with_sound_hint());
@@ -192,44 +223,65 @@ impl Chunk {
     }
 
     /// Drops `n` items from an end, fewer than there are.
-    pub fn drop_items(&mut self, end: End, n: usize) {
+    fn drop_items(&mut self, end: End, n: usize) {
         debug_assert!(n < self.count());
-        let mut items = Items::new(self.items());
         let mut head = self.head();
         match end {
-            End::Front => {
-                items.skip_items(n);
-                head.start += items.offset() as u16;
-            }
-            End::Back => {
-                items.skip_items(self.count() - n);
-                head.end = head.start + items.offset() as u16;
-            }
+            End::Front => head.start += self.run().offset(n) as u16,
+            End::Back => head.end = head.start + self.run().offset(self.count() - n) as u16,
         }
         self.set_head(head.with_sound_hint());
         self.0 -= n as u64;
     }
 
-    /// Replaces `remove` bytes of items from `at` on, `removed` items, with `insert`, which is `inserted` items in packed
-    /// form. False, and nothing is changed, if the chunk would be too long.
-    pub fn splice(
-        &mut self,
-        cache: &mut Cache,
-        at: usize,
-        (remove, removed): (usize, usize),
-        (insert, inserted): (&[u8], usize),
-    ) -> bool {
-        let held = self.items().len();
-        let len = held - remove + insert.len();
-        if self.is_long() || len > CHUNK_ROOM {
+    /// Removes some items, but not all.
+    pub fn remove(&mut self, items: Range<usize>) {
+        let count = self.count();
+        debug_assert!(items.len() < count && items.end <= count);
+        if items.start == 0 {
+            self.drop_items(End::Front, items.len());
+        } else if items.end == count {
+            self.drop_items(End::Back, items.len());
+        } else {
+            let span = self.run().span(items.clone());
+            self.splice(span, (&[], &[]));
+            self.0 -= items.len() as u64;
+        }
+    }
+
+    /// Inserts an item before item `index`, or at the end. False, and nothing is changed, if the chunk would be too long.
+    pub fn insert(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>) -> bool {
+        if !self.make_room(cache, item, 0, End::Back) {
             return false;
         }
-        if HEADER + len > self.size() {
-            self.move_to(cache, grown(len), End::Back);
+        let run = self.run();
+        let (at, layout) = (run.offset(index), run.layout);
+        self.splice(at..at, layout.held(item));
+        self.0 += 1;
+        true
+    }
+
+    /// Replaces item `index`. False, and nothing is changed, if the chunk would be too long.
+    pub fn set(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>) -> bool {
+        let old = self.run().span(index..index + 1).len();
+        if !self.make_room(cache, item, old, End::Back) {
+            return false;
         }
+        let run = self.run();
+        let (span, layout) = (run.span(index..index + 1), run.layout);
+        self.splice(span, layout.held(item));
+        true
+    }
+
+    /// Replaces bytes of items with others, for which the block has room. The number of items is the caller's affair.
+    fn splice(&mut self, span: Range<usize>, (first, second): (&[u8], &[u8])) {
+        let held = self.run().bytes.len();
+        let inserted = first.len() + second.len();
+        let len = held - span.len() + inserted;
+        debug_assert!(HEADER + len <= self.size());
         let head = self.head();
         let (start, end) = (usize::from(head.start), usize::from(head.end));
-        let (before, behind) = (at, held - at - remove);
+        let (before, behind) = (span.start, held - span.end);
         // The shorter side moves, if it has where to; else both do, and the items end with the block.
         let start_if_end_stays = end.checked_sub(len).filter(|&start| start >= HEADER);
         let new_start = match start_if_end_stays {
@@ -238,7 +290,7 @@ impl Chunk {
             _ => self.size() - len,
         };
         let new_end = new_start + len;
-        // SAFETY: HEADER <= new_start and new_end <= size, as was ensured above, and both outer parts are moved in the
+        // SAFETY: HEADER <= new_start and new_end <= size, since the block has room, and both outer parts are moved in the
         // order in which neither overwrites the other.
         unsafe {
             let base = self.base();
@@ -251,33 +303,53 @@ impl Chunk {
                 back();
                 front();
             }
-            ptr::copy_nonoverlapping(insert.as_ptr(), base.add(new_start + before), insert.len());
+            let to = base.add(new_start + before);
+            ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
+            ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
         }
-        self.set_head(Head { start: new_start as u16, end: new_end as u16, hint: 0 });
-        self.0 = self.0 + inserted as u64 - removed as u64;
-        true
+        let layout = head.layout.with_hint(0);
+        self.set_head(Head { start: new_start as u16, end: new_end as u16, layout });
     }
 
-    /// Cuts off the items from `at` on, all but `before` of them, into a chunk of their own.
-    pub fn split(&mut self, cache: &mut Cache, at: usize, before: usize) -> Self {
-        let tail = &self.items()[at..];
-        let rest = Self::copy_of(cache, tail, self.count() - before, tail.len(), End::Back);
+    /// Cuts off the items from `index` on into a chunk of their own. There are items on both sides.
+    pub fn split(&mut self, cache: &mut Cache, index: usize) -> Self {
+        let run = self.run();
+        let at = run.offset(index);
+        let tail = Run { bytes: &run.bytes[at..], ..run };
+        let rest = Self::copy_of(cache, tail, self.count() - index, 0, End::Back);
         let mut head = self.head();
         head.end = head.start + at as u16;
         self.set_head(head.with_sound_hint());
-        self.0 -= (self.count() - before) as u64;
+        self.0 -= rest.count() as u64;
         rest
     }
 
     /// Appends the items of the chunk behind it, if they fit; that one is to be released then.
     pub fn absorb(&mut self, cache: &mut Cache, behind: &Self) -> bool {
-        let at = self.items().len();
-        !behind.is_long() && self.splice(cache, at, (0, 0), (behind.items(), behind.count()))
+        let (run, other) = (self.run(), behind.run());
+        let len = run.mixed_len() + other.mixed_len();
+        if self.is_long() || behind.is_long() || len > CHUNK_ROOM {
+            return false;
+        }
+        let mut bytes = Vec::with_capacity(len);
+        let layout = if run.layout.common() == other.layout.common() {
+            bytes.extend_from_slice(run.bytes);
+            bytes.extend_from_slice(other.bytes);
+            run.layout
+        } else {
+            run.write_mixed(&mut bytes);
+            other.write_mixed(&mut bytes);
+            Layout::MIXED
+        };
+        let both = Run { bytes: &bytes, layout };
+        let merged = Self::copy_of(cache, both, self.count() + behind.count(), 0, End::Back);
+        mem::replace(self, merged).release(cache);
+        true
     }
 
     /// Moves to a block without room to spare, if that saves a sixteenth.
     pub fn fit(&mut self, cache: &mut Cache) {
-        let len = self.items().len();
+        let len = self.run().bytes.len();
         if !self.is_long() && usable(HEADER + len) + self.size() / 16 <= self.size() {
             self.move_to(cache, len, End::Back);
         }
@@ -286,8 +358,7 @@ impl Chunk {
     /// The same items in a fresh block.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         if !self.is_long() {
-            let items = self.items();
-            return Self::copy_of(cache, items, self.count(), items.len(), End::Back);
+            return Self::copy_of(cache, self.run(), self.count(), 0, End::Back);
         }
         let len = self.span().1;
         let chunk = Self::of_block(cache.alloc(len), 0, 1);
@@ -315,8 +386,10 @@ impl Chunk {
         }
     }
 
-    fn copy_of(cache: &mut Cache, items: &[u8], count: usize, room: usize, end: End) -> Self {
-        let mut chunk = Self::empty(cache, room.max(items.len()), end);
+    /// A chunk with these items and room for `room` bytes at least, what is free of it on the side of `end`.
+    fn copy_of(cache: &mut Cache, run: Run<'_>, count: usize, room: usize, end: End) -> Self {
+        let (items, layout) = (run.bytes, run.layout);
+        let mut chunk = Self::empty(cache, layout, room.max(items.len()), end);
         let mut head = chunk.head();
         match end {
             End::Back => head.end += items.len() as u16,
@@ -334,7 +407,7 @@ impl Chunk {
 
     /// Moves to a block with room for `room` bytes of items, what is free of it on the side of `end`.
     fn move_to(&mut self, cache: &mut Cache, room: usize, end: End) {
-        let moved = Self::copy_of(cache, self.items(), self.count(), room, end);
+        let moved = Self::copy_of(cache, self.run(), self.count(), room, end);
         mem::replace(self, moved).release(cache);
     }
 
@@ -351,7 +424,8 @@ impl Chunk {
             let base = self.base();
             ptr::copy(base.add(head.start.into()), base.add(start.into()), len.into());
         }
-        self.set_head(Head { start, end: start + len, hint: 0 });
+        let layout = head.layout.with_hint(0);
+        self.set_head(Head { start, end: start + len, layout });
     }
 
     #[inline]
@@ -400,20 +474,21 @@ impl Head {
     /// Without the hint if it is no longer within the items.
     #[inline]
     fn with_sound_hint(self) -> Self {
-        let is_sound = self.start <= self.hint && self.hint < self.end;
-        Head { hint: if is_sound { self.hint } else { 0 }, ..self }
+        let hint = self.layout.hint();
+        let is_sound = usize::from(self.start) <= hint && hint < usize::from(self.end);
+        Head { layout: self.layout.with_hint(if is_sound { hint } else { 0 }), ..self }
     }
 }
 
 /// # Safety
-/// From `to` on, as many bytes as the item has may be written.
+/// From `to` on, as many bytes as the layout holds of the item may be written.
 #[inline]
-unsafe fn write_item(to: *mut u8, item: &Parts<'_>) {
-    let head = item.head();
+unsafe fn write_item(to: *mut u8, layout: Layout, item: &Parts<'_>) {
+    let (head, tail) = layout.held(item);
     // SAFETY: by the contract; the item lies elsewhere.
     unsafe {
         ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
-        ptr::copy_nonoverlapping(item.tail.as_ptr(), to.add(head.len()), item.tail.len());
+        ptr::copy_nonoverlapping(tail.as_ptr(), to.add(head.len()), tail.len());
     }
 }
 

@@ -2,13 +2,14 @@
 //! quicklist then, and a listpack again once it has shrunk to half of that.
 
 use super::large::List;
+use super::run::Run;
 use crate::limits::TypeLimits;
-use crate::packed::{Item, Items};
+use crate::packed::Item;
 
 /// Bytes of a listpack that has no more than a limited number of items.
 const COUNTED_BYTES_MAX: usize = 8192;
 /// Bytes of an empty listpack.
-const FRAME: usize = 7;
+pub const LISTPACK_FRAME: usize = 7;
 
 /// The longest listpack.
 #[derive(Clone, Copy, Debug)]
@@ -57,17 +58,17 @@ impl Limit {
         !self.allows(bytes + more, count + elements.len())
     }
 
-    /// False if [`Limit::is_exceeded_by`] is, told from the bytes of packed items alone: in a listpack, none is more than
-    /// twice as long.
+    /// False if [`Limit::is_exceeded_by`] is, told from the bytes of a run alone: in a listpack, none of its items is more
+    /// than three times as long.
     #[inline]
-    pub fn may_be_exceeded(self, packed: usize, count: usize, elements: &[&[u8]]) -> bool {
-        self.is_exceeded_by(FRAME + 2 * packed, count, elements)
+    pub fn may_be_exceeded(self, bytes: usize, count: usize, elements: &[&[u8]]) -> bool {
+        self.is_exceeded_by(LISTPACK_FRAME + 3 * bytes, count, elements)
     }
 
     /// Whether so many items are too many for a listpack, whatever they are: each takes two bytes.
     #[inline]
     fn is_exceeded_by_count(self, count: usize) -> bool {
-        !self.allows(FRAME + 2 * count, count)
+        !self.allows(LISTPACK_FRAME + 2 * count, count)
     }
 }
 
@@ -123,7 +124,7 @@ pub fn listpack_entry_len(item: &Item<'_>) -> usize {
     len + back
 }
 
-/// Bytes of a listpack that holds these packed items.
-pub fn listpack_len(items: &[u8]) -> usize {
-    FRAME + Items::new(items).map(|item| listpack_entry_len(&item)).sum::<usize>()
+/// Bytes of a listpack that holds these items.
+pub fn listpack_len(run: Run<'_>) -> usize {
+    LISTPACK_FRAME + run.items(0).map(|item| listpack_entry_len(&item)).sum::<usize>()
 }

@@ -1,9 +1,11 @@
 //! A list of any length: a ring of chunks.
 
+use super::End;
 use super::chunk::{CHUNK_ROOM, Chunk};
-use super::{End, listpack_entry_len, listpack_len};
+use super::encoding::{LISTPACK_FRAME, listpack_entry_len};
+use super::run::{Items, Run};
 use crate::heap::Cache;
-use crate::packed::{Item, Items, Parts, packed_len, unpack};
+use crate::packed::{Item, Parts};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -12,11 +14,11 @@ const WHOLE_CHUNKS_FROM: usize = 8;
 /// Neighbouring chunks are merged when both together are filled to this much, bytes.
 const MERGE_BELOW: usize = CHUNK_ROOM / 2;
 
-/// A list of any length, in chunks of packed items.
-///
 /// Chunks looked at by one step of a relocation.
 const CHUNKS_PER_MOVE: usize = 64;
 
+/// A list of any length, in chunks of packed items.
+///
 /// To be given up with [`List::release`]: blocks are freed into a cache.
 #[derive(Debug, Default)]
 pub struct List {
@@ -41,14 +43,14 @@ impl List {
     /// An empty list.
     pub fn new() -> Self {
         let mut list = List::default();
-        list.listpack = Some(listpack_len(&[]));
+        list.listpack = Some(LISTPACK_FRAME);
         list
     }
 
-    /// The list of packed items.
-    pub fn from_items(cache: &mut Cache, items: &[u8]) -> Self {
+    /// The list of a run's items.
+    pub fn from_run(cache: &mut Cache, run: Run<'_>) -> Self {
         let mut list = List::new();
-        for item in Items::new(items) {
+        for item in run.items(0) {
             list.push(cache, End::Back, &item);
         }
         list
@@ -172,17 +174,16 @@ impl List {
     /// Walks forwards from `index` on.
     pub fn iter_from(&self, index: usize) -> Iter<'_> {
         if index >= self.len {
-            return Iter { list: self, next_chunk: self.chunks.len(), items: Items::new(&[]) };
+            return Iter { list: self, next_chunk: self.chunks.len(), items: Items::NONE };
         }
         let place = self.place(index);
-        let mut items = Items::new(self.chunks[place.chunk].items());
-        items.skip_items(place.item);
+        let items = self.chunks[place.chunk].run().items(place.item);
         Iter { list: self, next_chunk: place.chunk + 1, items }
     }
 
     /// Walks backwards from `index` on; the first item is the last one.
     pub fn iter_back_from(&self, index: usize) -> BackIter<'_> {
-        let mut walk = BackIter { list: self, chunks: 0, items: &[], offsets: Vec::new() };
+        let mut walk = BackIter { list: self, chunks: 0, run: Run::EMPTY, offsets: Vec::new() };
         if let Some(last) = self.len.checked_sub(1) {
             let place = self.place(index.min(last));
             walk.chunks = place.chunk;
@@ -195,21 +196,18 @@ impl List {
     pub fn set(&mut self, cache: &mut Cache, index: usize, item: &Item<'_>) {
         let place = self.place(index);
         let chunk = &mut self.chunks[place.chunk];
-        let at = offset(chunk, place.item);
-        let old = packed_len(&chunk.items()[at..]);
         if let Some(listpack) = &mut self.listpack {
-            *listpack -= listpack_entry_len(&unpack(&chunk.items()[at..]).0);
+            let run = chunk.run();
+            *listpack -= listpack_entry_len(&run.at(run.offset(place.item)));
             *listpack += listpack_entry_len(item);
         }
-        let mut packed = Vec::with_capacity(item.packed_len());
-        item.pack(&mut packed);
         let before = chunk.footprint();
-        let fits = chunk.splice(cache, at, (old, 1), (&packed, 1));
+        let fits = chunk.set(cache, place.item, &item.parts());
         self.blocks = self.blocks - before + chunk.footprint();
         if !fits {
             self.detach(cache, place.chunk, place.item..place.item + 1);
             self.len -= 1;
-            self.insert_parts(cache, index, &item.parts(), &packed);
+            self.insert_parts(cache, index, &item.parts());
         }
     }
 
@@ -218,12 +216,10 @@ impl List {
         if let Some(listpack) = &mut self.listpack {
             *listpack += listpack_entry_len(item);
         }
-        let mut packed = Vec::with_capacity(item.packed_len());
-        item.pack(&mut packed);
-        self.insert_parts(cache, index, &item.parts(), &packed);
+        self.insert_parts(cache, index, &item.parts());
     }
 
-    fn insert_parts(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>, packed: &[u8]) {
+    fn insert_parts(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>) {
         if index == 0 || index >= self.len {
             let end = if index == 0 { End::Front } else { End::Back };
             return self.push_parts(cache, end, item);
@@ -234,9 +230,8 @@ impl List {
             return;
         }
         let chunk = &mut self.chunks[place.chunk];
-        let at = offset(chunk, place.item);
         let before = chunk.footprint();
-        let fits = chunk.splice(cache, at, (0, 0), (packed, 1));
+        let fits = chunk.insert(cache, place.item, item);
         self.blocks = self.blocks - before + chunk.footprint();
         if fits {
             return;
@@ -268,9 +263,8 @@ impl List {
     /// Parts a chunk in two before an item that is not its first.
     fn split(&mut self, cache: &mut Cache, place: Place) {
         let chunk = &mut self.chunks[place.chunk];
-        let at = offset(chunk, place.item);
         self.blocks -= chunk.footprint();
-        let behind = chunk.split(cache, at, place.item);
+        let behind = chunk.split(cache, place.item);
         chunk.fit(cache);
         self.blocks += chunk.footprint() + behind.footprint();
         self.chunks.insert(place.chunk + 1, behind);
@@ -320,7 +314,7 @@ impl List {
     /// Removes items of one chunk, the chunk too if they are all; the list's length is the caller's affair.
     fn detach(&mut self, cache: &mut Cache, number: usize, items: Range<usize>) {
         if items.len() < self.chunks[number].count() {
-            return cut(cache, &mut self.chunks[number], items);
+            return self.chunks[number].remove(items);
         }
         if let Some(chunk) = self.chunks.remove(number) {
             self.blocks -= chunk.footprint();
@@ -328,17 +322,17 @@ impl List {
         }
     }
 
-    /// Removes the items that equal the one whose packed form is given, at most `limit` of them, from the first on or from
-    /// the last on; returns how many. `removed` learns the index that each has at the moment it goes.
+    /// Removes the items that equal a given one, at most `limit` of them, from the first on or from the last on; returns
+    /// how many. `removed` learns the index that each has at the moment it goes.
     pub fn remove_equal(
         &mut self,
         cache: &mut Cache,
-        packed: &[u8],
+        item: &Item<'_>,
         from: End,
         limit: usize,
         mut removed: impl FnMut(usize),
     ) -> usize {
-        let chunks = self.chunks.len();
+        let (chunks, parts, entry) = (self.chunks.len(), item.parts(), listpack_entry_len(item));
         let (mut count, mut matches) = (0, Vec::new());
         // Items before the chunk in hand, and the chunks from the first that lost an item to the last.
         let mut before = if from == End::Front { 0 } else { self.len };
@@ -350,7 +344,10 @@ impl List {
             let number = if from == End::Front { step } else { chunks - 1 - step };
             let held = self.chunks[number].count();
             matches.clear();
-            matching(self.chunks[number].items(), packed, &mut matches);
+            self.chunks[number].run().find(&parts, |at| {
+                matches.push(at);
+                true
+            });
             match from {
                 End::Front => matches.truncate(limit - count),
                 End::Back => {
@@ -369,6 +366,7 @@ impl List {
                     End::Back => matches.iter().rev().for_each(|at| removed(before + at)),
                 }
                 count += matches.len();
+                self.listpack = self.listpack.map(|listpack| listpack - entry * matches.len());
                 self.forget(cache, number, &matches);
             }
             if from == End::Front {
@@ -382,17 +380,13 @@ impl List {
     /// Removes the items with these numbers, in ascending order, from a chunk. One left empty stays until [`List::tidy`].
     fn forget(&mut self, cache: &mut Cache, number: usize, items: &[usize]) {
         let chunk = &mut self.chunks[number];
-        if let (Some(listpack), Some(&item)) = (&mut self.listpack, items.first()) {
-            let item = unpack(&chunk.items()[offset(chunk, item)..]).0;
-            *listpack -= listpack_entry_len(&item) * items.len();
-        }
         self.len -= items.len();
         if items.len() == chunk.count() {
             self.blocks -= chunk.footprint();
             return chunk.take().release(cache);
         }
         for &item in items.iter().rev() {
-            cut(cache, chunk, item..item + 1);
+            chunk.remove(item..item + 1);
         }
     }
 
@@ -407,13 +401,13 @@ impl List {
                 continue;
             }
             self.blocks -= chunk.footprint();
-            if chunk.items().len() <= MERGE_BELOW {
+            if chunk.run().bytes.len() <= MERGE_BELOW {
                 chunk.fit(cache);
             }
             if let Some(before) = kept.checked_sub(1).filter(|_| kept > range.start) {
                 let before = &mut self.chunks[before];
                 let footprint = before.footprint();
-                if before.items().len() + chunk.items().len() <= MERGE_BELOW
+                if before.run().bytes.len() + chunk.run().bytes.len() <= MERGE_BELOW
                     && before.absorb(cache, &chunk)
                 {
                     self.blocks = self.blocks - footprint + before.footprint();
@@ -438,7 +432,7 @@ impl List {
             return listpack;
         }
         let entries: usize = self.iter_from(0).map(|item| listpack_entry_len(&item)).sum();
-        let listpack = entries + listpack_len(&[]);
+        let listpack = entries + LISTPACK_FRAME;
         self.listpack = Some(listpack);
         listpack
     }
@@ -448,13 +442,13 @@ impl List {
         self.listpack = None;
     }
 
-    /// If the items take at most `most` bytes and are in one chunk: their packed form.
-    pub fn small(&self, most: usize) -> Option<&[u8]> {
+    /// The items, if they take at most `most` bytes and are in one chunk.
+    pub fn small(&self, most: usize) -> Option<Run<'_>> {
         if self.chunks.len() != 1 {
             return None;
         }
-        let items = self.chunks[0].items();
-        (items.len() <= most).then_some(items)
+        let run = self.chunks[0].run();
+        (run.bytes.len() <= most).then_some(run)
     }
 
     /// The same list in blocks of its own.
@@ -539,7 +533,7 @@ impl List {
         assert_eq!(self.len, self.chunks.iter().map(Chunk::count).sum::<usize>());
         assert_eq!(self.blocks, self.chunks.iter().map(Chunk::footprint).sum::<usize>());
         for chunk in &self.chunks {
-            assert_eq!(chunk.count(), crate::packed::count(chunk.items()));
+            assert_eq!(chunk.count(), chunk.run().items(0).count());
             assert!(chunk.count() > 0);
         }
     }
@@ -593,38 +587,6 @@ fn backwards(chunks: &[Chunk], mut behind: usize) -> Result<(usize, usize), usiz
     Err(behind)
 }
 
-/// Where an item of a chunk begins.
-fn offset(chunk: &Chunk, item: usize) -> usize {
-    let mut items = Items::new(chunk.items());
-    items.skip_items(item);
-    items.offset()
-}
-
-/// Removes items of a chunk, but not all.
-fn cut(cache: &mut Cache, chunk: &mut Chunk, items: Range<usize>) {
-    if items.start == 0 {
-        return chunk.drop_items(End::Front, items.len());
-    }
-    if items.end == chunk.count() {
-        return chunk.drop_items(End::Back, items.len());
-    }
-    let (from, upto) = (offset(chunk, items.start), offset(chunk, items.end));
-    let spliced = chunk.splice(cache, from, (upto - from, items.len()), (&[], 0));
-    debug_assert!(spliced, "what becomes shorter fits");
-}
-
-/// Appends the numbers of the items whose packed form is `packed`.
-fn matching(items: &[u8], packed: &[u8], numbers: &mut Vec<usize>) {
-    let (mut rest, mut number) = (items, 0);
-    while !rest.is_empty() {
-        if rest.starts_with(packed) {
-            numbers.push(number);
-        }
-        rest = &rest[packed_len(rest)..];
-        number += 1;
-    }
-}
-
 /// Walks a list forwards.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
@@ -642,7 +604,7 @@ impl<'a> Iterator for Iter<'a> {
             if let Some(item) = self.items.next() {
                 return Some(item);
             }
-            self.items = Items::new(self.list.chunks.get(self.next_chunk)?.items());
+            self.items = self.list.chunks.get(self.next_chunk)?.run().items(0);
             self.next_chunk += 1;
         }
     }
@@ -654,7 +616,7 @@ pub struct BackIter<'a> {
     list: &'a List,
     /// Chunks before the one that is walked through.
     chunks: usize,
-    items: &'a [u8],
+    run: Run<'a>,
     /// Where the items begin that are still to come.
     offsets: Vec<u32>,
 }
@@ -662,12 +624,8 @@ pub struct BackIter<'a> {
 impl BackIter<'_> {
     /// Enters the chunk behind the first `self.chunks`, of which the first `count` items are to come.
     fn enter(&mut self, count: usize) {
-        self.items = self.list.chunks[self.chunks].items();
-        let mut items = Items::new(self.items);
-        for _ in 0..count {
-            self.offsets.push(items.offset() as u32);
-            items.skip_items(1);
-        }
+        self.run = self.list.chunks[self.chunks].run();
+        self.offsets = self.run.offsets(count);
     }
 }
 
@@ -681,6 +639,6 @@ impl<'a> Iterator for BackIter<'a> {
             self.enter(self.list.chunks[self.chunks].count());
         }
         let at = self.offsets.pop()?;
-        Some(unpack(&self.items[at as usize..]).0)
+        Some(self.run.at(at as usize))
     }
 }

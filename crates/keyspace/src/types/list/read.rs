@@ -1,9 +1,10 @@
 //! Reading lists.
 
 use super::large::{self, List};
+use super::run::{self, Run};
 use super::small::Small;
 use crate::access::View;
-use crate::packed::{Item, Items, unpack};
+use crate::packed::Item;
 use crate::types::{Large, Type, WrongType};
 
 /// A list where it lies, for as long as nothing is changed.
@@ -58,7 +59,10 @@ impl<'a> ListRef<'a> {
     /// The element at `index`.
     pub fn get(&self, index: usize) -> Option<Item<'a>> {
         match self.0 {
-            Form::Small(list) => list.get(index),
+            Form::Small(list) if index + 1 == list.len() => {
+                Some(list.run().at(list.run().last().0))
+            }
+            Form::Small(list) => list.run().items(index).next(),
             Form::Large(list) => list.get(index),
         }
     }
@@ -66,11 +70,7 @@ impl<'a> ListRef<'a> {
     /// Walks forwards from `index` on.
     pub fn iter_from(&self, index: usize) -> Iter<'a> {
         match self.0 {
-            Form::Small(list) => {
-                let mut items = Items::new(list.items());
-                items.skip_items(index);
-                Iter::Small(items)
-            }
+            Form::Small(list) => Iter::Small(list.run().items(index)),
             Form::Large(list) => Iter::Large(list.iter_from(index)),
         }
     }
@@ -79,8 +79,8 @@ impl<'a> ListRef<'a> {
     pub fn iter_back_from(&self, index: usize) -> BackIter<'a> {
         match self.0 {
             Form::Small(list) => {
-                let last = index.min(list.len().saturating_sub(1));
-                BackIter::Small { items: list.items(), offsets: list.offsets(last) }
+                let count = index.saturating_add(1).min(list.len());
+                BackIter::Small { run: list.run(), offsets: list.run().offsets(count) }
             }
             Form::Large(list) => BackIter::Large(list.iter_back_from(index)),
         }
@@ -91,7 +91,7 @@ impl<'a> ListRef<'a> {
 #[derive(Clone, Debug)]
 pub enum Iter<'a> {
     /// Of a small list.
-    Small(Items<'a>),
+    Small(run::Items<'a>),
     /// Of a large one.
     Large(large::Iter<'a>),
 }
@@ -113,8 +113,8 @@ impl<'a> Iterator for Iter<'a> {
 pub enum BackIter<'a> {
     /// Of a small list.
     Small {
-        /// The packed items.
-        items: &'a [u8],
+        /// The items.
+        run: Run<'a>,
         /// Where those begin that are still to come.
         offsets: Vec<u32>,
     },
@@ -128,9 +128,9 @@ impl<'a> Iterator for BackIter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Item<'a>> {
         match self {
-            BackIter::Small { items, offsets } => {
+            BackIter::Small { run, offsets } => {
                 let at = offsets.pop()?;
-                Some(unpack(&items[at as usize..]).0)
+                Some(run.at(at as usize))
             }
             BackIter::Large(items) => items.next(),
         }

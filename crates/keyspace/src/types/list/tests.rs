@@ -1,7 +1,9 @@
 //! A large list against a ring of strings that is too simple to be wrong.
 
+use super::End;
+use super::encoding::listpack_len;
 use super::large::List;
-use super::{End, listpack_len};
+use super::run::{Layout, Run};
 use crate::heap::{Cache, Heap};
 use crate::packed::Item;
 use proptest::prelude::*;
@@ -10,6 +12,8 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 enum Op {
     Push(End, Vec<Text>),
+    /// Many items of one shape.
+    Fill(End, Text, u16),
     Pop(End, usize),
     Set(usize, Text),
     Insert(usize, Text),
@@ -26,6 +30,8 @@ enum Op {
 enum Text {
     Int(i64),
     Repeated(u8, usize),
+    /// Of one length, but not equal.
+    Alike(u16),
 }
 
 impl Text {
@@ -33,6 +39,16 @@ impl Text {
         match self {
             Text::Int(n) => n.to_string().into_bytes(),
             Text::Repeated(byte, len) => vec![byte; len],
+            Text::Alike(n) => format!("item:{n:05}").into_bytes(),
+        }
+    }
+
+    /// Another text of the same length, or nearly so.
+    fn alike(self, n: u16) -> Self {
+        match self {
+            Text::Int(m) => Text::Int(m.wrapping_add(n.into())),
+            Text::Repeated(byte, len) => Text::Repeated(byte + n as u8 % 8, len.min(100)),
+            Text::Alike(m) => Text::Alike(m.wrapping_add(n)),
         }
     }
 }
@@ -47,6 +63,8 @@ fn text() -> impl Strategy<Value = Text> {
     ];
     prop_oneof![
         2 => prop_oneof![any::<i64>(), -20i64..20, -5000i64..5000].prop_map(Text::Int),
+        2 => any::<u16>().prop_map(Text::Alike),
+        1 => (100_000i64..100_010).prop_map(Text::Int),
         3 => (b'a'..b'd', len).prop_map(|(byte, len)| Text::Repeated(byte, len)),
     ]
 }
@@ -59,6 +77,7 @@ fn op() -> impl Strategy<Value = Op> {
     let at = || any::<u16>().prop_map(usize::from);
     prop_oneof![
         6 => (end(), prop::collection::vec(text(), 1..60)).prop_map(|(end, t)| Op::Push(end, t)),
+        2 => (end(), text(), 1u16..200).prop_map(|(end, text, n)| Op::Fill(end, text, n)),
         4 => (end(), 1usize..80).prop_map(|(end, n)| Op::Pop(end, n)),
         3 => (at(), text()).prop_map(|(at, text)| Op::Set(at, text)),
         3 => (at(), text()).prop_map(|(at, text)| Op::Insert(at, text)),
@@ -94,6 +113,10 @@ impl Pair {
                         End::Back => model.push_back(text),
                     }
                 }
+            }
+            Op::Fill(end, text, n) => {
+                let texts = (0..*n).map(|at| text.alike(at)).collect();
+                self.run(&Op::Push(*end, texts));
             }
             Op::Pop(end, n) => {
                 for _ in 0..*n {
@@ -134,11 +157,8 @@ impl Pair {
             }
             Op::RemoveEqual(at, end, n) if !model.is_empty() => {
                 let text = model[at % model.len()].clone();
-                let mut packed = Vec::new();
-                Item::from_text(&text).pack(&mut packed);
-                let mut indexes = Vec::new();
-                let count =
-                    list.remove_equal(cache, &packed, *end, *n, |index| indexes.push(index));
+                let (item, mut indexes) = (Item::from_text(&text), Vec::new());
+                let count = list.remove_equal(cache, &item, *end, *n, |index| indexes.push(index));
                 assert_eq!(count, indexes.len());
                 for index in indexes {
                     assert_eq!(model.remove(index).as_deref(), Some(&text[..]));
@@ -172,7 +192,7 @@ impl Pair {
         }
         let mut packed = Vec::new();
         model.iter().for_each(|text| Item::from_text(text).pack(&mut packed));
-        assert_eq!(list.listpack(), listpack_len(&packed));
+        assert_eq!(list.listpack(), listpack_len(Run { bytes: &packed, layout: Layout::MIXED }));
         list.check();
         self.cache.trim();
         let stats = self.heap.stats();
