@@ -14,7 +14,7 @@ pub(crate) const GARBAGE_LEN_MIN: usize = 256;
 /// What waits to be freed, and who is told of it.
 #[derive(Default)]
 pub(crate) struct Garbage {
-    waiting: Mutex<Vec<Box<Large>>>,
+    waiting: Mutex<Vec<Large>>,
     collector: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -22,7 +22,7 @@ impl Garbage {
     /// Takes a collection if there is a collector; gives it back otherwise.
     pub fn take(&self, large: Box<Large>) -> Option<Box<Large>> {
         let Some(collector) = self.collector.get() else { return Some(large) };
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(large);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(*large);
         collector();
         None
     }
