@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::dump as meta;
-use petrel_persistence::rdb::Error;
+use petrel_persistence::rdb::{Dialect, Error};
 use petrel_persistence::value;
 
 /// The commands of this family.
@@ -22,7 +22,8 @@ fn dump(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.null();
         return Ok(());
     };
-    let payload = value::dump(view).map_err(|error| Fail::new(format!("ERR {error}")))?;
+    let payload =
+        value::dump(view, Dialect::Redis).map_err(|error| Fail::new(format!("ERR {error}")))?;
     ctx.reply.shared(payload.into());
     Ok(())
 }

@@ -60,6 +60,8 @@ pub enum Dialect {
 /// | `Stream1` | 15 | 9 | Redis 5, all Valkey |
 /// | `Stream2` | 19 | 10 | Redis 7.0, all Valkey |
 /// | `Stream3` | 21 | 11 | Redis 7.2, all Valkey |
+/// | `Stream4` | 26 | 13 | Redis 8.6 |
+/// | `Stream5` | 27 | 14 | Redis 8.8 |
 /// | `HashExpiring` | 24 | 12 | Redis 7.4 |
 /// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,8 +87,12 @@ pub enum Form {
     Stream1,
     /// A stream without the times at which consumers were active.
     Stream2,
-    /// A stream.
+    /// A stream without producers.
     Stream3,
+    /// A stream without entries that were given back.
+    Stream4,
+    /// A stream.
+    Stream5,
 }
 
 /// What decides about the form of a stream.
@@ -99,6 +105,10 @@ pub struct StreamFacts {
     pub groups: bool,
     /// A consumer was active at another time than it was last seen.
     pub activity: bool,
+    /// There is something to be remembered of producers.
+    pub producers: bool,
+    /// A consumer has given an entry back.
+    pub given_back: bool,
 }
 
 impl Form {
@@ -114,6 +124,8 @@ impl Form {
     /// The form of a stream.
     pub fn stream(facts: StreamFacts) -> Self {
         match facts {
+            StreamFacts { given_back: true, .. } => Form::Stream5,
+            StreamFacts { producers: true, .. } => Form::Stream4,
             StreamFacts { activity: true, .. } => Form::Stream3,
             StreamFacts { counts: false, groups: false, .. } => Form::Stream1,
             _ => Form::Stream2,
@@ -121,7 +133,19 @@ impl Form {
     }
 
     pub(super) fn is_stream(self) -> bool {
-        matches!(self, Form::Stream1 | Form::Stream2 | Form::Stream3)
+        self.stream_version().is_some()
+    }
+
+    /// Which of the versions of streams it is.
+    pub(super) fn stream_version(self) -> Option<u8> {
+        match self {
+            Form::Stream1 => Some(1),
+            Form::Stream2 => Some(2),
+            Form::Stream3 => Some(3),
+            Form::Stream4 => Some(4),
+            Form::Stream5 => Some(5),
+            _ => None,
+        }
     }
 
     /// The byte that says how to read the value.
@@ -137,6 +161,8 @@ impl Form {
             Form::Stream1 => type_byte::STREAM_1,
             Form::Stream2 => type_byte::STREAM_2,
             Form::Stream3 => type_byte::STREAM_3,
+            Form::Stream4 => type_byte::STREAM_4,
+            Form::Stream5 => type_byte::STREAM_5,
         }
     }
 
@@ -146,6 +172,8 @@ impl Form {
             Form::Stream2 => 10,
             Form::Stream3 => 11,
             Form::HashExpiring { .. } => 12,
+            Form::Stream4 => 13,
+            Form::Stream5 => 14,
             Form::HashExpiringValkey => *VALKEY_VERSIONS.start(),
             _ => 9,
         }

@@ -42,6 +42,8 @@ pub use error::Error;
 pub use kind::{Dialect, Form, StreamFacts};
 pub use payload::{open, seal};
 pub use read::read_value;
-pub use sink::{Consumer, Group, Item, Pending, Shape, StreamId, StreamState, ValueSink};
+pub use sink::{
+    Consumer, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
+};
 pub use source::{Slice, Source};
 pub use write::Writer;

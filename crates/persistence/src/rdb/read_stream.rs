@@ -11,8 +11,11 @@
 //!   consumers, each: name, time seen (8 bytes)
 //!     time active (8 bytes, -1 if never)                   from version 3 on
 //!     pending entries, each: ID (16 bytes)
-//!   entries handed back, each: ID (16 bytes)               from version 5 on
-//! what producers sent lately                               from version 4 on
+//!   entries given back, each: ID (16 bytes)                from version 5 on
+//! seconds and number of IDs to be remembered of producers  from version 4 on
+//! producers, each: name
+//!   entries, each: the producer's ID, ID
+//! producers' IDs ever noted, entries sent again            from version 4 on
 //! ```
 //!
 //! The listpack of a node begins with the entry whose fields most of the others have:
@@ -25,9 +28,11 @@
 use super::kind::type_byte as is;
 use super::length::{read_count, read_number};
 use super::listpack::{self, Listpack};
+use super::sink::{DURATION_S, IDS_MAX};
 use super::text::read_blob;
 use super::{
-    Consumer, Error, Group, Item, Pending, Shape, Source, StreamId, StreamState, ValueSink,
+    Consumer, Error, Group, Item, Pending, Producers, Shape, Source, StreamId, StreamState,
+    ValueSink,
 };
 
 /// The entry is deleted.
@@ -44,6 +49,10 @@ const GROUP_MIN: usize = 5;
 const PENDING_MIN: usize = ID_LEN + 8 + 1;
 /// Bytes of the shortest consumer.
 const CONSUMER_MIN: usize = 1 + 8 + 1;
+/// Bytes of the shortest producer: name, and number of entries.
+const PRODUCER_MIN: usize = 2;
+/// Bytes of the shortest entry of a producer: its ID for it, and ours.
+const PRODUCED_MIN: usize = 3;
 
 const NODE: Error = Error::Malformed("a node of a stream is broken");
 const ORDER: Error = Error::Malformed("the IDs of a stream are not in order");
@@ -69,7 +78,7 @@ pub(super) fn read<S: Source, K: ValueSink>(
         reader.group()?;
     }
     if version >= 4 {
-        reader.skip_producers()?;
+        reader.producers()?;
     }
     Ok(())
 }
@@ -88,6 +97,14 @@ struct Entries {
     first: StreamId,
     /// The last entry, whether deleted or not.
     last: Option<StreamId>,
+}
+
+/// A consumer that outlives what is read next.
+#[derive(Debug)]
+struct OwnedConsumer {
+    name: Vec<u8>,
+    seen_ms: i64,
+    active_ms: Option<i64>,
 }
 
 /// A pending entry, whose consumer comes later.
@@ -158,15 +175,23 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
             _ => Some(read_number(self.source)?).filter(|&read| read != u64::MAX),
         };
         let mut pending = self.delivered()?;
-        let consumers = read_count(self.source, CONSUMER_MIN)?;
-        self.sink.group(&Group { name: &name, last, read, consumers, pending: pending.len() })?;
-        for at in 0..consumers {
-            self.consumer(at, &mut pending)?;
-        }
+        let consumers = self.consumers(&mut pending)?;
+        let mut given_back = Vec::new();
         if self.version >= 5 {
             for _ in 0..read_count(self.source, ID_LEN)? {
-                self.hand_to(Owner::Nobody, &mut pending)?;
+                given_back.push(self.hand_to(Owner::Nobody, &mut pending)?);
             }
+        }
+        self.sink.group(&Group {
+            name: &name,
+            last,
+            read,
+            consumers: consumers.len(),
+            pending: pending.len(),
+            given_back: given_back.len(),
+        })?;
+        for OwnedConsumer { name, seen_ms, active_ms } in consumers {
+            self.sink.consumer(&Consumer { name: &name, seen_ms, active_ms })?;
         }
         for delivered in &pending {
             let owner = match delivered.owner {
@@ -181,7 +206,7 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
                 deliveries: delivered.times,
             })?;
         }
-        Ok(())
+        given_back.into_iter().try_for_each(|id| self.sink.given_back(id))
     }
 
     /// Reads a group's pending entries, which are in order of IDs.
@@ -203,22 +228,27 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
         Ok(pending)
     }
 
-    fn consumer(&mut self, at: usize, pending: &mut [Delivered]) -> Result<(), Error> {
-        let name = read_bytes(self.source, &mut self.scratch)?;
-        let seen_ms = i64::from_le_bytes(self.source.array()?);
-        let active_ms = match self.version {
-            1 | 2 => Some(seen_ms),
-            _ => Some(i64::from_le_bytes(self.source.array()?)).filter(|&at| at >= 0),
-        };
-        self.sink.consumer(&Consumer { name: &name, seen_ms, active_ms })?;
-        for _ in 0..read_count(self.source, ID_LEN)? {
-            self.hand_to(Owner::Consumer(at), pending)?;
+    /// Reads a group's consumers.
+    fn consumers(&mut self, pending: &mut [Delivered]) -> Result<Vec<OwnedConsumer>, Error> {
+        let count = read_count(self.source, CONSUMER_MIN)?;
+        let mut consumers = Vec::new();
+        for at in 0..count {
+            let name = read_bytes(self.source, &mut self.scratch)?;
+            let seen_ms = i64::from_le_bytes(self.source.array()?);
+            let active_ms = match self.version {
+                1 | 2 => Some(seen_ms),
+                _ => Some(i64::from_le_bytes(self.source.array()?)).filter(|&at| at >= 0),
+            };
+            for _ in 0..read_count(self.source, ID_LEN)? {
+                self.hand_to(Owner::Consumer(at), pending)?;
+            }
+            consumers.push(OwnedConsumer { name, seen_ms, active_ms });
         }
-        Ok(())
+        Ok(consumers)
     }
 
     /// Reads the ID of a pending entry, which becomes its owner's.
-    fn hand_to(&mut self, owner: Owner, pending: &mut [Delivered]) -> Result<(), Error> {
+    fn hand_to(&mut self, owner: Owner, pending: &mut [Delivered]) -> Result<StreamId, Error> {
         let id = raw_id(self.source.array()?);
         let at = pending.binary_search_by_key(&id, |delivered| delivered.id);
         let delivered = &mut pending[at.map_err(|_| PENDING)?];
@@ -226,24 +256,34 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
             return Err(PENDING);
         }
         delivered.owner = owner;
-        Ok(())
+        Ok(id)
     }
 
-    /// Reads past what producers sent lately, by which Redis knows what they send twice: how long and how much to
-    /// remember, then for each producer its name and the names and IDs of its entries, and two counts.
-    fn skip_producers(&mut self) -> Result<(), Error> {
-        read_number(self.source)?;
-        read_number(self.source)?;
-        for _ in 0..read_count(self.source, 2)? {
-            read_blob(self.source, &mut self.scratch)?;
-            for _ in 0..read_count(self.source, 3)? {
-                read_blob(self.source, &mut self.scratch)?;
-                self.id()?;
+    fn producers(&mut self) -> Result<(), Error> {
+        let (duration_s, ids_max) = (read_number(self.source)?, read_number(self.source)?);
+        let len = read_count(self.source, PRODUCER_MIN)?;
+        if len == 0 {
+            let counters = (read_number(self.source)?, read_number(self.source)?);
+            let default = (duration_s, ids_max, counters) == (DURATION_S, IDS_MAX, (0, 0));
+            if default {
+                return Ok(());
+            }
+            self.sink.producers(&Producers { duration_s, ids_max, len })?;
+            return self.sink.counters(counters.0, counters.1);
+        }
+        self.sink.producers(&Producers { duration_s, ids_max, len })?;
+        for _ in 0..len {
+            let name = read_bytes(self.source, &mut self.scratch)?;
+            let entries = read_count(self.source, PRODUCED_MIN)?;
+            self.sink.producer(&name, entries)?;
+            for _ in 0..entries {
+                let id = read_bytes(self.source, &mut self.scratch)?;
+                let entry = self.id()?;
+                self.sink.produced(&id, entry)?;
             }
         }
-        read_number(self.source)?;
-        read_number(self.source)?;
-        Ok(())
+        let (added, duplicates) = (read_number(self.source)?, read_number(self.source)?);
+        self.sink.counters(added, duplicates)
     }
 
     fn id(&mut self) -> Result<StreamId, Error> {

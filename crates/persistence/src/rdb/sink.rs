@@ -61,8 +61,9 @@ pub enum Shape {
         /// Number of fields.
         len: usize,
     },
-    /// `node` and `entry` follow, in order of IDs; then `state`; then for each group `group`, its `consumer`s and at
-    /// last its `pending` entries.
+    /// `node` and `entry` follow, in order of IDs; then `state`; then for each group `group`, its `consumer`s, its
+    /// `pending` entries and those `given_back`; if there were ever producers,
+    /// `producers`, for each a `producer` with the entries that it `produced`, and at last `counters`.
     Stream {
         /// Nodes that the entries come in.
         nodes: usize,
@@ -99,6 +100,8 @@ pub struct Group<'a> {
     pub consumers: usize,
     /// Number of pending entries that follow.
     pub pending: usize,
+    /// Number of those that were given back.
+    pub given_back: usize,
 }
 
 /// A consumer of a group.
@@ -117,13 +120,28 @@ pub struct Consumer<'a> {
 pub struct Pending {
     /// The entry's ID; the entry may be deleted.
     pub id: StreamId,
-    /// The consumer that has it, by the order in which the group's consumers came; none if it was handed back
-    /// (`XNACK`).
+    /// The consumer that has it, by the order in which the group's consumers came; none if it was given back (`XNACK`).
     pub owner: Option<usize>,
     /// When it was delivered, Unix time in milliseconds.
     pub delivered_ms: i64,
     /// How often it was delivered.
     pub deliveries: u64,
+}
+
+/// Seconds for which an ID of a producer is remembered unless a stream is told otherwise.
+pub(super) const DURATION_S: u64 = 100;
+/// Number of IDs that are remembered of each producer unless a stream is told otherwise.
+pub(super) const IDS_MAX: u64 = 100;
+
+/// What a stream remembers of producers that tell it IDs of their own, so that an entry sent twice is added once.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Producers {
+    /// Seconds for which an ID is remembered.
+    pub duration_s: u64,
+    /// Number of IDs that are remembered of each producer.
+    pub ids_max: u64,
+    /// Number of producers of which an ID is remembered.
+    pub len: usize,
 }
 
 /// Takes a value, item by item: either one `string`, or `begin` and what its [`Shape`] says.
@@ -167,4 +185,19 @@ pub trait ValueSink {
 
     /// A pending entry of the last group.
     fn pending(&mut self, pending: &Pending) -> Result<(), Error>;
+
+    /// A pending entry of the last group that was given back, in the order in which they were.
+    fn given_back(&mut self, id: StreamId) -> Result<(), Error>;
+
+    /// There are producers, or were, or they were configured.
+    fn producers(&mut self, producers: &Producers) -> Result<(), Error>;
+
+    /// A producer of the stream, with the number of its entries that are remembered.
+    fn producer(&mut self, name: &[u8], entries: usize) -> Result<(), Error>;
+
+    /// An entry of the last producer, the oldest first, and the ID that the producer gave it.
+    fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error>;
+
+    /// How many IDs of producers were ever noted, and how many entries were sent again.
+    fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error>;
 }

@@ -8,6 +8,7 @@
 use super::length::{Length, read_count, read_length, read_number, write_number};
 use super::lzf::{self, Compressor};
 use super::{Error, Item, Source};
+use petrel_keyspace::parse_int;
 
 const SPECIAL: u8 = 0xc0;
 const INT_8: u8 = 0;
@@ -105,8 +106,21 @@ pub(super) fn write_text(out: &mut Vec<u8>, item: Item<'_>, compressor: Option<&
             out.extend_from_slice(&(n as i32).to_le_bytes());
         }
         Item::Int(n) => write_plain(out, itoa::Buffer::new().format(n).as_bytes()),
-        Item::Text(text) => write_bytes(out, text, compressor),
+        Item::Text(text) => match short_int(text) {
+            Some(n) => write_text(out, Item::Int(n), None),
+            None => write_bytes(out, text, compressor),
+        },
     }
+}
+
+/// The integer whose decimal form a text is, if it has at most 32 bits.
+fn short_int(text: &[u8]) -> Option<i64> {
+    /// Digits of a number of 32 bits, and a sign.
+    const LEN_MAX: usize = 11;
+    if text.len() > LEN_MAX {
+        return None;
+    }
+    parse_int(text).filter(|&n| i32::try_from(n).is_ok())
 }
 
 /// Writes bytes, compressed if a compressor is given and it pays.
@@ -155,6 +169,9 @@ mod tests {
             assert_eq!(written(Item::Int(n)).len(), size, "{n}");
         }
         let mut out = Vec::new();
+        write_text(&mut out, Item::Text(b"-7"), None);
+        assert_eq!(out, [0xc0, 0xf9]);
+        out.clear();
         write_text(&mut out, Item::Int(i64::MIN), None);
         assert_eq!(out, b"\x14-9223372036854775808");
     }

@@ -4,7 +4,9 @@ use super::length::write_number;
 use super::lzf::Compressor;
 use super::text::write_text;
 use super::write_stream::StreamWriter;
-use super::{Consumer, Error, Form, Group, Item, Pending, Shape, StreamId, StreamState, ValueSink};
+use super::{
+    Consumer, Error, Form, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
+};
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
 
@@ -71,7 +73,8 @@ impl ValueSink for Writer<'_> {
             }
             (Shape::Stream { nodes }, form) if form.is_stream() => {
                 write_number(self.out, nodes as u64);
-                return self.stream.begin(nodes, form);
+                self.stream = StreamWriter::new(nodes, form);
+                return Ok(());
             }
             _ => return Err(SHAPE),
         };
@@ -144,5 +147,25 @@ impl ValueSink for Writer<'_> {
 
     fn pending(&mut self, pending: &Pending) -> Result<(), Error> {
         self.stream.pending(self.out, pending)
+    }
+
+    fn given_back(&mut self, id: StreamId) -> Result<(), Error> {
+        self.stream.given_back(id)
+    }
+
+    fn producers(&mut self, producers: &Producers) -> Result<(), Error> {
+        self.stream.producers(self.out, producers)
+    }
+
+    fn producer(&mut self, name: &[u8], entries: usize) -> Result<(), Error> {
+        self.stream.producer(self.out, name, entries)
+    }
+
+    fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error> {
+        self.stream.produced(self.out, id, entry)
+    }
+
+    fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error> {
+        self.stream.counters(self.out, added, duplicates)
     }
 }

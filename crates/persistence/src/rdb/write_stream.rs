@@ -4,8 +4,9 @@ use super::length::write_number;
 use super::listpack::{self, FRAME, TAIL};
 use super::lzf::Compressor;
 use super::read_stream::SAME_FIELDS;
+use super::sink::{DURATION_S, IDS_MAX};
 use super::text::write_bytes;
-use super::{Consumer, Error, Form, Group, Item, Pending, StreamId, StreamState};
+use super::{Consumer, Error, Form, Group, Item, Pending, Producers, StreamId, StreamState};
 
 const SHAPE: Error = Error::Refused("the stream is not what was announced");
 
@@ -15,14 +16,16 @@ const READ_UNKNOWN: u64 = u64::MAX;
 /// The state of writing a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamWriter {
-    form: Option<Form>,
+    version: u8,
     /// Nodes that were announced and have yet to begin.
     nodes: usize,
-    groups: usize,
     node: Option<Node>,
     /// Kept for its capacity.
     listpack: Vec<u8>,
+    /// Groups that were announced and have yet to begin.
+    groups: usize,
     group: Option<OpenGroup>,
+    producers: ProducersLeft,
 }
 
 /// A node whose entries are coming.
@@ -41,12 +44,14 @@ struct Node {
     entries: usize,
 }
 
-/// A group whose pending entries are written; its consumers stand behind them.
+/// A group whose pending entries are written; what else there is of it stands behind them.
 #[derive(Debug)]
 struct OpenGroup {
     consumers_left: usize,
     pending_left: usize,
+    given_back_left: usize,
     consumers: Vec<OpenConsumer>,
+    given_back: Vec<StreamId>,
 }
 
 #[derive(Debug)]
@@ -57,11 +62,23 @@ struct OpenConsumer {
     pending: Vec<StreamId>,
 }
 
+/// What is still to come of producers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum ProducersLeft {
+    /// All of it, or there are none.
+    #[default]
+    All,
+    /// So many producers, and entries of the one in hand.
+    Some { producers: usize, entries: usize },
+    /// Nothing.
+    Nothing,
+}
+
 impl StreamWriter {
-    pub(super) fn begin(&mut self, nodes: usize, form: Form) -> Result<(), Error> {
-        self.nodes = nodes;
-        self.form = Some(form);
-        Ok(())
+    /// A writer of a stream whose number of nodes is written.
+    pub(super) fn new(nodes: usize, form: Form) -> Self {
+        let version = form.stream_version().unwrap_or_default();
+        StreamWriter { version, nodes, ..Self::default() }
     }
 
     pub(super) fn node(
@@ -70,7 +87,7 @@ impl StreamWriter {
         compressor: Option<&mut Compressor>,
     ) -> Result<(), Error> {
         self.end_node(out, compressor)?;
-        self.nodes = self.nodes.checked_sub(1).ok_or(SHAPE)?;
+        take_one(&mut self.nodes)?;
         self.node = Some(Node::default());
         Ok(())
     }
@@ -92,7 +109,7 @@ impl StreamWriter {
         }
         write_number(out, state.len);
         write_id(out, state.last);
-        if self.version() >= 2 {
+        if self.version >= 2 {
             write_id(out, state.first);
             write_id(out, state.max_deleted);
             write_number(out, state.added);
@@ -104,24 +121,26 @@ impl StreamWriter {
 
     pub(super) fn group(&mut self, out: &mut Vec<u8>, group: &Group<'_>) -> Result<(), Error> {
         self.end_group(out)?;
-        self.groups = self.groups.checked_sub(1).ok_or(SHAPE)?;
+        take_one(&mut self.groups)?;
         write_bytes(out, group.name, None);
         write_id(out, group.last);
-        if self.version() >= 2 {
+        if self.version >= 2 {
             write_number(out, group.read.unwrap_or(READ_UNKNOWN));
         }
         write_number(out, group.pending as u64);
         self.group = Some(OpenGroup {
             consumers_left: group.consumers,
             pending_left: group.pending,
+            given_back_left: group.given_back,
             consumers: Vec::new(),
+            given_back: Vec::new(),
         });
         Ok(())
     }
 
     pub(super) fn consumer(&mut self, consumer: &Consumer<'_>) -> Result<(), Error> {
         let group = self.group.as_mut().ok_or(SHAPE)?;
-        group.consumers_left = group.consumers_left.checked_sub(1).ok_or(SHAPE)?;
+        take_one(&mut group.consumers_left)?;
         group.consumers.push(OpenConsumer {
             name: consumer.name.to_vec(),
             seen_ms: consumer.seen_ms,
@@ -133,18 +152,95 @@ impl StreamWriter {
 
     pub(super) fn pending(&mut self, out: &mut Vec<u8>, pending: &Pending) -> Result<(), Error> {
         let group = self.group.as_mut().ok_or(SHAPE)?;
-        group.pending_left = group.pending_left.checked_sub(1).ok_or(SHAPE)?;
-        let owner = pending.owner.and_then(|owner| group.consumers.get_mut(owner));
-        owner.ok_or(SHAPE)?.pending.push(pending.id);
+        take_one(&mut group.pending_left)?;
+        if let Some(owner) = pending.owner {
+            group.consumers.get_mut(owner).ok_or(SHAPE)?.pending.push(pending.id);
+        }
         write_raw_id(out, pending.id);
         out.extend_from_slice(&pending.delivered_ms.to_le_bytes());
         write_number(out, pending.deliveries);
         Ok(())
     }
 
+    pub(super) fn given_back(&mut self, id: StreamId) -> Result<(), Error> {
+        let group = self.group.as_mut().ok_or(SHAPE)?;
+        take_one(&mut group.given_back_left)?;
+        group.given_back.push(id);
+        Ok(())
+    }
+
+    pub(super) fn producers(
+        &mut self,
+        out: &mut Vec<u8>,
+        producers: &Producers,
+    ) -> Result<(), Error> {
+        self.end_group(out)?;
+        if self.producers != ProducersLeft::All || self.version < 4 {
+            return Err(SHAPE);
+        }
+        write_number(out, producers.duration_s);
+        write_number(out, producers.ids_max);
+        write_number(out, producers.len as u64);
+        self.producers = ProducersLeft::Some { producers: producers.len, entries: 0 };
+        Ok(())
+    }
+
+    pub(super) fn producer(
+        &mut self,
+        out: &mut Vec<u8>,
+        name: &[u8],
+        entries: usize,
+    ) -> Result<(), Error> {
+        let ProducersLeft::Some { producers, entries: 0 } = self.producers else {
+            return Err(SHAPE);
+        };
+        let producers = producers.checked_sub(1).ok_or(SHAPE)?;
+        self.producers = ProducersLeft::Some { producers, entries };
+        write_bytes(out, name, None);
+        write_number(out, entries as u64);
+        Ok(())
+    }
+
+    pub(super) fn produced(
+        &mut self,
+        out: &mut Vec<u8>,
+        id: &[u8],
+        entry: StreamId,
+    ) -> Result<(), Error> {
+        let ProducersLeft::Some { entries, .. } = &mut self.producers else { return Err(SHAPE) };
+        take_one(entries)?;
+        write_bytes(out, id, None);
+        write_id(out, entry);
+        Ok(())
+    }
+
+    pub(super) fn counters(
+        &mut self,
+        out: &mut Vec<u8>,
+        added: u64,
+        duplicates: u64,
+    ) -> Result<(), Error> {
+        if self.producers != (ProducersLeft::Some { producers: 0, entries: 0 }) {
+            return Err(SHAPE);
+        }
+        write_number(out, added);
+        write_number(out, duplicates);
+        self.producers = ProducersLeft::Nothing;
+        Ok(())
+    }
+
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.end_group(out)?;
-        if self.groups == 0 && self.nodes == 0 && self.node.is_none() { Ok(()) } else { Err(SHAPE) }
+        if self.version >= 4 && self.producers == ProducersLeft::All {
+            let none = Producers { duration_s: DURATION_S, ids_max: IDS_MAX, len: 0 };
+            self.producers(out, &none)?;
+            self.counters(out, 0, 0)?;
+        }
+        let producers_left = matches!(self.producers, ProducersLeft::Some { .. });
+        if self.nodes + self.groups > 0 || self.node.is_some() || producers_left {
+            return Err(SHAPE);
+        }
+        Ok(())
     }
 
     fn end_node(
@@ -165,30 +261,24 @@ impl StreamWriter {
 
     fn end_group(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         let Some(group) = self.group.take() else { return Ok(()) };
-        if group.consumers_left > 0 || group.pending_left > 0 {
+        if group.consumers_left + group.pending_left + group.given_back_left > 0 {
             return Err(SHAPE);
         }
         write_number(out, group.consumers.len() as u64);
         for consumer in &group.consumers {
             write_bytes(out, &consumer.name, None);
             out.extend_from_slice(&consumer.seen_ms.to_le_bytes());
-            if self.version() >= 3 {
+            if self.version >= 3 {
                 out.extend_from_slice(&consumer.active_ms.unwrap_or(-1).to_le_bytes());
             }
-            write_number(out, consumer.pending.len() as u64);
-            for &id in &consumer.pending {
-                write_raw_id(out, id);
-            }
+            write_raw_ids(out, &consumer.pending);
+        }
+        match (self.version >= 5, group.given_back.is_empty()) {
+            (true, _) => write_raw_ids(out, &group.given_back),
+            (false, true) => {}
+            (false, false) => return Err(SHAPE),
         }
         Ok(())
-    }
-
-    fn version(&self) -> u8 {
-        match self.form {
-            Some(Form::Stream1) => 1,
-            Some(Form::Stream2) => 2,
-            _ => 3,
-        }
     }
 }
 
@@ -243,9 +333,20 @@ impl Node {
     }
 }
 
+/// Counts one of those that were announced.
+fn take_one(left: &mut usize) -> Result<(), Error> {
+    *left = left.checked_sub(1).ok_or(SHAPE)?;
+    Ok(())
+}
+
 fn write_id(out: &mut Vec<u8>, id: StreamId) {
     write_number(out, id.ms);
     write_number(out, id.seq);
+}
+
+fn write_raw_ids(out: &mut Vec<u8>, ids: &[StreamId]) {
+    write_number(out, ids.len() as u64);
+    ids.iter().for_each(|&id| write_raw_id(out, id));
 }
 
 fn write_raw_id(out: &mut Vec<u8>, id: StreamId) {

@@ -1,7 +1,7 @@
 //! A value held in the plainest way, which takes what a reader feeds and feeds a writer.
 
 use petrel_persistence::rdb::{
-    Consumer, Dialect, Error, Form, Group, Item, Pending, Shape, StreamFacts, StreamId,
+    Consumer, Dialect, Error, Form, Group, Item, Pending, Producers, Shape, StreamFacts, StreamId,
     StreamState, ValueSink, Writer, open, read_value, seal,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,15 @@ pub struct Stream {
     pub max_deleted: StreamId,
     pub added: u64,
     pub groups: Vec<GroupState>,
+    pub producers: Option<ProducersState>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProducersState {
+    pub duration_s: u64,
+    pub ids_max: u64,
+    pub producers: Vec<(Bytes, Vec<(Bytes, StreamId)>)>,
+    pub counters: (u64, u64),
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +43,7 @@ pub struct GroupState {
     pub read: Option<u64>,
     pub consumers: Vec<(Bytes, i64, Option<i64>)>,
     pub pending: Vec<Pending>,
+    pub given_back: Vec<StreamId>,
 }
 
 pub fn id(ms: u64, seq: u64) -> StreamId {
@@ -120,6 +130,8 @@ impl Stream {
                 || self.max_deleted != StreamId::default(),
             groups: !self.groups.is_empty(),
             activity: consumers().any(|&(_, seen, active)| active != Some(seen)),
+            producers: self.producers.is_some(),
+            given_back: self.groups.iter().any(|group| !group.given_back.is_empty()),
         }
     }
 
@@ -148,15 +160,22 @@ impl Stream {
                 read: group.read,
                 consumers: group.consumers.len(),
                 pending: group.pending.len(),
+                given_back: group.given_back.len(),
             })?;
             for (name, seen_ms, active_ms) in &group.consumers {
                 sink.consumer(&Consumer { name, seen_ms: *seen_ms, active_ms: *active_ms })?;
             }
-            for pending in &group.pending {
-                sink.pending(pending)?;
-            }
+            group.pending.iter().try_for_each(|pending| sink.pending(pending))?;
+            group.given_back.iter().try_for_each(|&id| sink.given_back(id))?;
         }
-        Ok(())
+        let Some(state) = &self.producers else { return Ok(()) };
+        let (duration_s, ids_max) = (state.duration_s, state.ids_max);
+        sink.producers(&Producers { duration_s, ids_max, len: state.producers.len() })?;
+        for (name, entries) in &state.producers {
+            sink.producer(name, entries.len())?;
+            entries.iter().try_for_each(|(id, entry)| sink.produced(id, *entry))?;
+        }
+        sink.counters(state.counters.0, state.counters.1)
     }
 }
 
@@ -174,6 +193,10 @@ impl Builder {
             Some(Value::Stream(stream)) => Ok(stream),
             _ => Err(REFUSED),
         }
+    }
+
+    fn state_of_producers(&mut self) -> Result<&mut ProducersState, Error> {
+        self.stream()?.producers.as_mut().ok_or(REFUSED)
     }
 
     fn last_group(&mut self) -> Result<&mut GroupState, Error> {
@@ -272,6 +295,34 @@ impl ValueSink for Builder {
 
     fn pending(&mut self, pending: &Pending) -> Result<(), Error> {
         self.last_group()?.pending.push(*pending);
+        Ok(())
+    }
+
+    fn given_back(&mut self, id: StreamId) -> Result<(), Error> {
+        self.last_group()?.given_back.push(id);
+        Ok(())
+    }
+
+    fn producers(&mut self, producers: &Producers) -> Result<(), Error> {
+        let Producers { duration_s, ids_max, .. } = *producers;
+        self.stream()?.producers =
+            Some(ProducersState { duration_s, ids_max, ..ProducersState::default() });
+        Ok(())
+    }
+
+    fn producer(&mut self, name: &[u8], _: usize) -> Result<(), Error> {
+        self.state_of_producers()?.producers.push((name.to_vec(), Vec::new()));
+        Ok(())
+    }
+
+    fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error> {
+        let (_, entries) = self.state_of_producers()?.producers.last_mut().ok_or(REFUSED)?;
+        entries.push((id.to_vec(), entry));
+        Ok(())
+    }
+
+    fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error> {
+        self.state_of_producers()?.counters = (added, duplicates);
         Ok(())
     }
 }

@@ -110,6 +110,7 @@ fn first_version_of_streams() {
         read: None,
         consumers: vec![(text("c"), 8, Some(8))],
         pending: vec![Pending { id: id(5, 1), owner: Some(0), delivered_ms: 9, deliveries: 3 }],
+        given_back: Vec::new(),
     };
     let stream = Stream {
         entries: [(id(5, 1), vec![text("f"), text("v")])].into(),

@@ -1,6 +1,6 @@
 //! What is written is read the same.
 
-use crate::model::{GroupState, Stream, Value, id};
+use crate::model::{GroupState, ProducersState, Stream, Value, id};
 use petrel_persistence::rdb::{
     Dialect, Error, Form, Item, Pending, Shape, StreamFacts, StreamId, ValueSink, Writer,
 };
@@ -40,43 +40,61 @@ fn fields() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 type Consumers = Vec<(Vec<u8>, i64, Option<i64>)>;
-type Deliveries = std::collections::BTreeMap<StreamId, (usize, i64, u64)>;
+type Deliveries = std::collections::BTreeMap<StreamId, (Option<usize>, i64, u64)>;
 
 fn group() -> impl Strategy<Value = GroupState> {
     let consumer = (text(), 0..i64::MAX, expiry());
+    let owner = option::weighted(0.9, 0usize..4);
     (
         text(),
         stream_id(),
         option::of(0..u64::MAX),
         vec(consumer, 1..4),
-        btree_map(stream_id(), (0usize..4, 0i64..i64::MAX, any::<u64>()), 0..10),
+        btree_map(stream_id(), (owner, 0i64..i64::MAX, any::<u64>()), 0..10),
     )
         .prop_map(
             |(name, last, read, consumers, deliveries): (_, _, _, Consumers, Deliveries)| {
-                let pending = deliveries
-                    .into_iter()
-                    .map(|(id, (owner, delivered_ms, deliveries))| Pending {
-                        id,
-                        owner: Some(owner % consumers.len()),
-                        delivered_ms,
-                        deliveries,
-                    })
-                    .collect();
-                GroupState { name, last, read, consumers, pending }
+                let pending =
+                    deliveries.into_iter().map(|(id, (owner, delivered_ms, deliveries))| {
+                        let owner = owner.map(|owner| owner % consumers.len());
+                        Pending { id, owner, delivered_ms, deliveries }
+                    });
+                let pending: Vec<_> = pending.collect();
+                let given_back = pending.iter().rev().filter(|pending| pending.owner.is_none());
+                let given_back = given_back.map(|pending| pending.id).collect();
+                GroupState { name, last, read, consumers, pending, given_back }
             },
         )
 }
 
+fn producers() -> impl Strategy<Value = ProducersState> {
+    let producers = vec((text(), vec((text(), stream_id()), 0..3)), 0..3);
+    (any::<u64>(), any::<u64>(), producers, any::<(u64, u64)>()).prop_map(
+        |(duration_s, ids_max, producers, counters)| ProducersState {
+            duration_s,
+            ids_max,
+            producers,
+            counters,
+        },
+    )
+}
+
 fn stream() -> impl Strategy<Value = Stream> {
-    (btree_map(stream_id(), fields(), 0..12), stream_id(), 0u64..1000, vec(group(), 0..3)).prop_map(
-        |(entries, max_deleted, deleted, groups)| Stream {
+    (
+        btree_map(stream_id(), fields(), 0..12),
+        stream_id(),
+        0u64..1000,
+        vec(group(), 0..3),
+        option::weighted(0.2, producers()),
+    )
+        .prop_map(|(entries, max_deleted, deleted, groups, producers)| Stream {
             last: entries.keys().next_back().copied().unwrap_or(max_deleted).max(max_deleted),
             max_deleted,
             added: entries.len() as u64 + deleted,
             entries,
             groups,
-        },
-    )
+            producers,
+        })
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -121,7 +139,23 @@ fn streams_take_the_oldest_form_that_loses_nothing() {
     note(&stream);
     stream.groups[0].consumers[0].2 = None;
     note(&stream);
-    assert_eq!(forms, [Form::Stream1, Form::Stream2, Form::Stream2, Form::Stream3]);
+    stream.producers = Some(ProducersState { duration_s: 7, ..ProducersState::default() });
+    note(&stream);
+    let given_back = Pending { id: id(1, 1), owner: None, delivered_ms: 0, deliveries: 2 };
+    stream.groups[0].pending.push(given_back);
+    stream.groups[0].given_back.push(id(1, 1));
+    note(&stream);
+    let versions = [1, 2, 2, 3, 4, 5];
+    assert_eq!(
+        forms,
+        versions.map(|version| match version {
+            1 => Form::Stream1,
+            2 => Form::Stream2,
+            3 => Form::Stream3,
+            4 => Form::Stream4,
+            _ => Form::Stream5,
+        })
+    );
     assert_eq!(Form::stream(StreamFacts { groups: true, ..StreamFacts::default() }), Form::Stream2);
 }
 

@@ -1,0 +1,80 @@
+//! Values of a keyspace, fed to a sink.
+
+use crate::rdb::{Dialect, Error, Form, Item, Shape, ValueSink};
+use petrel_keyspace::packed;
+use petrel_keyspace::types::list::ListRef;
+use petrel_keyspace::types::sorted_set::SortedSetRef;
+use petrel_keyspace::{SetRef, StrRef, Type, View, WrongType};
+use std::ops::ControlFlow;
+
+/// The form in which a value is written.
+pub fn form(view: View<'_>, _: Dialect) -> Form {
+    match view.type_of() {
+        Type::String => Form::String,
+        Type::List => Form::List,
+        Type::Set => Form::Set,
+        Type::SortedSet => Form::SortedSet,
+        Type::Hash => Form::Hash,
+        Type::Stream => Form::Stream1,
+    }
+}
+
+/// Feeds a value to a sink.
+///
+/// # Errors
+/// Those of the sink.
+pub fn feed(view: View<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+    let fed = match view.type_of() {
+        Type::String => view.string().map(|string| feed_string(string, sink)),
+        Type::List => view.list().map(|list| feed_list(list, sink)),
+        Type::Set => view.set().map(|set| feed_set(set, sink)),
+        Type::SortedSet => view.sorted_set().map(|set| feed_sorted_set(set, sink)),
+        _ => Err(WrongType),
+    };
+    // The type is that of the view.
+    fed.unwrap_or(Err(Error::Refused("a value of another type than its own")))
+}
+
+fn feed_string(string: StrRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.string(match string {
+        StrRef::Bytes(text) => Item::Text(text),
+        StrRef::Int(n) => Item::Int(n),
+        StrRef::Blob(text) => Item::Text(text),
+    })
+}
+
+fn feed_list(list: ListRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.begin(Shape::List { len: Some(list.len()) })?;
+    list.iter_from(0).try_for_each(|element| sink.element(item(element)))
+}
+
+fn feed_set(set: SetRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.begin(Shape::Set { len: set.len() })?;
+    let mut fed = Ok(());
+    let _ = set.try_each(&mut |member| {
+        fed = sink.element(item(member));
+        if fed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    fed
+}
+
+fn feed_sorted_set(set: SortedSetRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+    let len = set.len();
+    sink.begin(Shape::SortedSet { len })?;
+    let mut fed = Ok(());
+    set.each(0..len, |member, score| {
+        if fed.is_ok() {
+            fed = sink.scored(item(member), score);
+        }
+    });
+    fed
+}
+
+fn item(item: packed::Item<'_>) -> Item<'_> {
+    match item {
+        packed::Item::Text(text) => Item::Text(text),
+        packed::Item::Int(n) => Item::Int(n),
+        // Only scores are doubles.
+        packed::Item::Double(_) => Item::Int(0),
+    }
+}

@@ -1,0 +1,46 @@
+//! Between a keyspace and the serialisation: its values as what feeds a sink, and as what a sink builds.
+
+mod build;
+mod feed;
+
+pub use build::Builder;
+pub use feed::{feed, form};
+
+use crate::rdb::{self, Dialect, Error, Writer};
+use petrel_keyspace::{Handle, Key, View};
+
+/// The payload of `DUMP`.
+///
+/// # Errors
+/// If the value exceeds what the format can hold.
+pub fn dump(view: View<'_>, dialect: Dialect) -> Result<Vec<u8>, Error> {
+    let form = form(view, dialect);
+    let mut out = vec![form.type_byte()];
+    let mut writer = Writer::new(&mut out, form, true);
+    feed(view, &mut writer)?;
+    writer.finish()?;
+    rdb::seal(&mut out, 0, form);
+    Ok(out)
+}
+
+/// Sets a key to what a payload of `DUMP` holds, whatever it held before; `expiry` in Unix milliseconds. One in the
+/// past leaves no key. The key's stripe is held.
+///
+/// # Errors
+/// If the payload is broken or holds what Petrel has no type for; nothing has changed then.
+pub fn restore(
+    handle: &mut Handle,
+    db: u16,
+    key: Key<'_>,
+    expiry: Option<i64>,
+    payload: &[u8],
+) -> Result<(), Error> {
+    let (type_byte, mut source) = rdb::open(payload)?;
+    handle.build(db, key, expiry, |handle| {
+        rdb::read_value(&mut source, type_byte, &mut Builder::new(handle, db, key))?;
+        if expiry.is_some_and(|at| at <= handle.now_ms()) {
+            handle.remove(db, key);
+        }
+        Ok(())
+    })
+}
