@@ -1,12 +1,13 @@
 //! Values of a keyspace, built of what a sink is fed.
 
+use super::stream::StreamBuilder;
 use crate::rdb::{
     Consumer, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
 };
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{Handle, Key, Value, WrongType};
 
-const TWICE: Error = Error::Refused("an element is there twice");
+pub(super) const TWICE: Error = Error::Refused("an element is there twice");
 
 /// Makes the value of a key that does not exist, whose stripe is held. It is meant for [`Handle::build`]: if anything
 /// is refused, what was made until then is to be discarded.
@@ -16,12 +17,25 @@ pub struct Builder<'h, 'k> {
     key: Key<'k>,
     /// Elements are members of a set.
     is_set: bool,
+    /// A stream is made apart from the key.
+    stream: Option<StreamBuilder>,
 }
 
 impl<'h, 'k> Builder<'h, 'k> {
     /// A builder of the value at a key.
     pub fn new(handle: &'h mut Handle, db: u16, key: Key<'k>) -> Self {
-        Builder { handle, db, key, is_set: false }
+        Builder { handle, db, key, is_set: false, stream: None }
+    }
+
+    /// The value is complete.
+    pub fn finish(self) {
+        if let Some(stream) = self.stream {
+            self.handle.stream_store(self.db, self.key, stream.finish());
+        }
+    }
+
+    fn stream(&mut self) -> Result<&mut StreamBuilder, Error> {
+        self.stream.as_mut().ok_or(Error::Refused("a stream that has not begun"))
     }
 }
 
@@ -45,6 +59,9 @@ impl ValueSink for Builder<'_, '_> {
 
     fn begin(&mut self, shape: Shape) -> Result<(), Error> {
         self.is_set = matches!(shape, Shape::Set { .. });
+        if matches!(shape, Shape::Stream { .. }) {
+            self.stream = Some(StreamBuilder::new(self.handle.keyspace().limits()));
+        }
         Ok(())
     }
 
@@ -73,43 +90,45 @@ impl ValueSink for Builder<'_, '_> {
         Err(TWICE)
     }
 
-    fn entry(&mut self, _: StreamId, _: &[Item<'_>]) -> Result<(), Error> {
-        Err(TWICE)
+    fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error> {
+        self.stream()?.entry(id, fields)
     }
 
-    fn state(&mut self, _: &StreamState) -> Result<(), Error> {
-        Err(TWICE)
+    fn state(&mut self, state: &StreamState) -> Result<(), Error> {
+        self.stream()?.state(state)
     }
 
-    fn group(&mut self, _: &Group<'_>) -> Result<(), Error> {
-        Err(TWICE)
+    fn group(&mut self, group: &Group<'_>) -> Result<(), Error> {
+        self.stream()?.group(group)
     }
 
-    fn consumer(&mut self, _: &Consumer<'_>) -> Result<(), Error> {
-        Err(TWICE)
+    fn consumer(&mut self, consumer: &Consumer<'_>) -> Result<(), Error> {
+        self.stream()?.consumer(consumer)
     }
 
-    fn pending(&mut self, _: &Pending) -> Result<(), Error> {
-        Err(TWICE)
+    fn pending(&mut self, pending: &Pending) -> Result<(), Error> {
+        self.stream()?.pending(pending)
     }
 
-    fn given_back(&mut self, _: StreamId) -> Result<(), Error> {
-        Err(TWICE)
+    fn given_back(&mut self, id: StreamId) -> Result<(), Error> {
+        self.stream()?.given_back(id)
     }
 
-    fn producers(&mut self, _: &Producers) -> Result<(), Error> {
-        Err(TWICE)
+    fn producers(&mut self, producers: &Producers) -> Result<(), Error> {
+        self.stream()?.producers(producers)
     }
 
-    fn producer(&mut self, _: &[u8], _: usize) -> Result<(), Error> {
-        Err(TWICE)
+    fn producer(&mut self, name: &[u8], _entries: usize) -> Result<(), Error> {
+        self.stream()?.producer(name);
+        Ok(())
     }
 
-    fn produced(&mut self, _: &[u8], _: StreamId) -> Result<(), Error> {
-        Err(TWICE)
+    fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error> {
+        self.stream()?.produced(id, entry)
     }
 
-    fn counters(&mut self, _: u64, _: u64) -> Result<(), Error> {
-        Err(TWICE)
+    fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error> {
+        self.stream()?.counters(added, duplicates);
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Values of a keyspace, fed to a sink.
 
+use super::stream;
 use crate::rdb::{Dialect, Error, Form, Item, Shape, ValueSink};
 use petrel_keyspace::packed;
 use petrel_keyspace::types::list::ListRef;
@@ -15,7 +16,7 @@ pub fn form(view: View<'_>, _: Dialect) -> Form {
         Type::Set => Form::Set,
         Type::SortedSet => Form::SortedSet,
         Type::Hash => Form::Hash,
-        Type::Stream => Form::Stream1,
+        Type::Stream => view.stream().map_or(Form::Stream1, stream::form),
     }
 }
 
@@ -29,6 +30,7 @@ pub fn feed(view: View<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
         Type::List => view.list().map(|list| feed_list(list, sink)),
         Type::Set => view.set().map(|set| feed_set(set, sink)),
         Type::SortedSet => view.sorted_set().map(|set| feed_sorted_set(set, sink)),
+        Type::Stream => view.stream().map(|found| stream::feed(found, sink)),
         _ => Err(WrongType),
     };
     // The type is that of the view.
@@ -70,7 +72,7 @@ fn feed_sorted_set(set: SortedSetRef<'_>, sink: &mut impl ValueSink) -> Result<(
     fed
 }
 
-fn item(item: packed::Item<'_>) -> Item<'_> {
+pub(super) fn item(item: packed::Item<'_>) -> Item<'_> {
     match item {
         packed::Item::Text(text) => Item::Text(text),
         packed::Item::Int(n) => Item::Int(n),

@@ -2,6 +2,7 @@
 
 mod build;
 mod feed;
+mod stream;
 
 pub use build::Builder;
 pub use feed::{feed, form};
@@ -37,7 +38,9 @@ pub fn restore(
 ) -> Result<(), Error> {
     let (type_byte, mut source) = rdb::open(payload)?;
     handle.build(db, key, expiry, |handle| {
-        rdb::read_value(&mut source, type_byte, &mut Builder::new(handle, db, key))?;
+        let mut builder = Builder::new(handle, db, key);
+        rdb::read_value(&mut source, type_byte, &mut builder)?;
+        builder.finish();
         if expiry.is_some_and(|at| at <= handle.now_ms()) {
             handle.remove(db, key);
         }

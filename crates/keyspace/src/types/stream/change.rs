@@ -5,7 +5,9 @@ use super::group::{ConsumerId, Pending};
 use super::id::StreamId;
 use super::trim::{References, Trim, Trimmed};
 use super::{Group, Stream};
+use crate::access::View;
 use crate::effect::Effect;
+use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::types::{Large, Type, WrongType};
 use std::ops::Deref;
@@ -156,6 +158,16 @@ impl Handle {
         let Some(Large::Stream(stream)) = entry.large_mut() else { return Err(WrongType) };
         let weight = stream.footprint();
         Ok(Some(StreamMut { handle: self, db, key, stream, weight }))
+    }
+
+    /// Sets a key to a stream, whatever it held before, without an expiry.
+    pub fn stream_store(&mut self, db: u16, key: Key<'_>, stream: Stream) {
+        let access = self.initial_access(key.hash);
+        let large = Box::new(Large::Stream(stream));
+        let entry = Entry::large_collection(&mut self.cache, key.bytes, large, None, access);
+        self.put_entry(db, key, entry);
+        let value = View::new(entry);
+        self.record(db, key, &Effect::Store { key: key.bytes, value, expiry: None });
     }
 
     /// Makes a change that an effect describes.

@@ -99,6 +99,11 @@ impl Stream {
         self.chunks.len() + self.groups.footprint() / group::PENDING_BYTES
     }
 
+    /// All entries, chunk by chunk.
+    pub fn by_node(&self) -> impl ExactSizeIterator<Item = impl Iterator<Item = EntryRef<'_>>> {
+        self.chunks.iter().map(Chunk::entries)
+    }
+
     /// Number of chunks: nodes of Redis.
     pub fn nodes(&self) -> usize {
         self.chunks.len()
