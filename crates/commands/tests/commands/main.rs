@@ -7,6 +7,7 @@
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
+//! | `peers` | values moved to other servers and back with DUMP and RESTORE |
 //! | `random` | draws calls of commands from a seed |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
@@ -18,6 +19,7 @@ mod geo;
 mod hyperloglog;
 mod keys;
 mod lists;
+mod peers;
 mod random;
 mod redis;
 mod redis_bits;

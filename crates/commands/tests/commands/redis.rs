@@ -6,7 +6,7 @@ use crate::random::{Random, duration};
 use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -22,13 +22,18 @@ pub struct Redis {
 impl Redis {
     /// None if there is no `redis-server`.
     pub fn start() -> Option<Self> {
+        Self::start_program(Path::new("redis-server"))
+    }
+
+    /// None if there is no such program.
+    pub fn start_program(program: &Path) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Relaxed);
         let name = format!("petrel-redis-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).ok()?;
         let path = directory.join("socket");
-        let server = Command::new("redis-server")
+        let server = Command::new(program)
             .args(["--port", "0", "--save", "", "--unixsocket"])
             .arg(&path)
             .arg("--dir")
@@ -43,7 +48,7 @@ impl Redis {
                 Err(_) if begin.elapsed() < Duration::from_secs(10) => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                Err(error) => panic!("redis-server does not answer: {error}"),
+                Err(error) => panic!("{} does not answer: {error}", program.display()),
             }
         };
         Some(Redis { server, directory, socket, received: Vec::new() })
@@ -62,7 +67,7 @@ impl Redis {
             }
             let mut chunk = [0; 65536];
             let len = self.socket.read(&mut chunk).unwrap();
-            assert!(len > 0, "redis-server closed the connection");
+            assert!(len > 0, "the server closed the connection");
             self.received.extend_from_slice(&chunk[..len]);
         }
     }

@@ -1,0 +1,301 @@
+//! Values of every type go from another server to Petrel and back with DUMP and RESTORE, and are the same on both
+//! sides. The other servers are `redis-server` and `valkey-server` on the PATH, and those whose paths `PETREL_TEST_PEERS`
+//! gives, parted by colons.
+
+use crate::client::{Client, show, show_args};
+use crate::random::Random;
+use crate::redis::Redis;
+use petrel_resp::Value;
+use std::path::PathBuf;
+
+/// Somebody who executes commands.
+trait Server {
+    fn ask(&mut self, args: &[&[u8]]) -> Value;
+}
+
+impl Server for Redis {
+    fn ask(&mut self, args: &[&[u8]]) -> Value {
+        self.call(args)
+    }
+}
+
+impl Server for Client {
+    fn ask(&mut self, args: &[&[u8]]) -> Value {
+        self.exec.ks.refresh_clock();
+        self.call(args)
+    }
+}
+
+fn peers() -> Vec<(PathBuf, Redis)> {
+    let stated = std::env::var_os("PETREL_TEST_PEERS").unwrap_or_default();
+    let stated = std::env::split_paths(&stated).filter(|path| !path.as_os_str().is_empty());
+    let programs = ["redis-server", "valkey-server"].map(PathBuf::from);
+    let programs = programs.into_iter().chain(stated);
+    programs.filter_map(|path| Redis::start_program(&path).map(|server| (path, server))).collect()
+}
+
+/// A call: its name and arguments.
+type Call = Vec<Vec<u8>>;
+
+fn call<T: ToString>(words: &[T]) -> Call {
+    words.iter().map(|word| word.to_string().into_bytes()).collect()
+}
+
+fn run(server: &mut dyn Server, call: &Call) -> Value {
+    let args: Vec<&[u8]> = call.iter().map(|arg| &arg[..]).collect();
+    server.ask(&args)
+}
+
+/// All that can be told of the value at key `k`, but for what the other side does not know.
+fn look(server: &mut dyn Server, unknown: &[&str]) -> String {
+    let kind = show(&server.ask(&[b"TYPE", b"k"]));
+    let value = match &kind[..] {
+        "string" => server.ask(&[b"GET", b"k"]),
+        "list" => server.ask(&[b"LRANGE", b"k", b"0", b"-1"]),
+        "set" => sorted(server.ask(&[b"SMEMBERS", b"k"])),
+        "zset" => server.ask(&[b"ZRANGE", b"k", b"0", b"-1", b"WITHSCORES"]),
+        "stream" => {
+            let mut state = server.ask(&[b"XINFO", b"STREAM", b"k", b"FULL", b"COUNT", b"0"]);
+            leave_out(&mut state, unknown);
+            state
+        }
+        _ => panic!("what is a {kind}?"),
+    };
+    format!("{kind} {}", show(&value))
+}
+
+/// What `XINFO STREAM` tells of how the server holds the stream.
+const HELD: [&str; 2] = ["radix-tree-keys", "radix-tree-nodes"];
+
+/// What servers may not know of a stream.
+const MAYBE_UNKNOWN: [&str; 8] = [
+    "active-time",
+    "idmp-duration",
+    "idmp-maxsize",
+    "pids-tracked",
+    "iids-tracked",
+    "iids-added",
+    "iids-duplicates",
+    "nacked-count",
+];
+
+/// What a server that looked at a value like this does not know.
+fn unknown_to(look: &str) -> Vec<&'static str> {
+    MAYBE_UNKNOWN.into_iter().filter(|name| !look.contains(name)).collect()
+}
+
+/// Leaves out names with what follows each, at any depth.
+fn leave_out(value: &mut Value, names: &[&str]) {
+    let Value::Array(items) = value else { return };
+    let is_named = |item: &Value| match item {
+        Value::Bulk(name) => HELD.iter().chain(names).any(|known| known.as_bytes() == &name[..]),
+        _ => false,
+    };
+    while let Some(at) = items.iter().position(is_named) {
+        items.drain(at..at + 2);
+    }
+    items.iter_mut().for_each(|item| leave_out(item, names));
+}
+
+fn sorted(value: Value) -> Value {
+    let Value::Array(mut items) = value else { panic!("{value:?}") };
+    items.sort_by_key(show);
+    Value::Array(items)
+}
+
+fn dump(server: &mut dyn Server) -> Vec<u8> {
+    match server.ask(&[b"DUMP", b"k"]) {
+        Value::Bulk(payload) => payload.to_vec(),
+        other => panic!("{}", show(&other)),
+    }
+}
+
+fn restore(server: &mut dyn Server, payload: &[u8]) {
+    let reply = server.ask(&[b"RESTORE", b"k", b"0", payload, b"REPLACE"]);
+    assert_eq!(show(&reply), "OK", "{payload:x?}");
+}
+
+/// Makes the value by `calls` on the peer and moves it to Petrel and back. False if the peer does not know one of
+/// the calls.
+fn moves(peer: &mut Redis, petrel: &mut Client, calls: &[Call]) -> bool {
+    peer.ask(&[b"DEL", b"k"]);
+    for call in calls {
+        if let Value::Error(error) = run(peer, call) {
+            let words: Vec<&[u8]> = call.iter().map(|arg| &arg[..]).collect();
+            let error = String::from_utf8_lossy(&error);
+            assert!(error.contains("unknown command"), "{}: {error}", show_args(&words));
+            return false;
+        }
+    }
+    let theirs = look(peer, &[]);
+    let unknown = unknown_to(&theirs);
+    let encoding = peer.ask(&[b"OBJECT", b"ENCODING", b"k"]);
+    restore(petrel, &dump(peer));
+    assert_eq!(look(petrel, &unknown), theirs);
+    let payload = dump(petrel);
+    restore(peer, &payload);
+    assert_eq!(look(peer, &[]), theirs, "{payload:x?}");
+    let back = peer.ask(&[b"OBJECT", b"ENCODING", b"k"]);
+    assert_eq!(show(&back), show(&encoding), "after {}", &theirs[..theirs.len().min(300)]);
+    true
+}
+
+/// Elements: small and large integers, short and long texts.
+fn element(random: &mut Random) -> Vec<u8> {
+    match random.below(12) {
+        0 => (random.below(200) as i64 - 100).to_string().into_bytes(),
+        1 => (random.below(usize::MAX) as i64).to_string().into_bytes(),
+        2 => (random.below(1 << 20) as i64 - (1 << 19)).to_string().into_bytes(),
+        3 => (random.below(1 << 36) as i64 - (1 << 35)).to_string().into_bytes(),
+        4 => b"some words ".repeat(random.below(100)),
+        5 => vec![b'x'; random.below(70)],
+        6 => (0..random.below(40)).map(|_| random.below(256) as u8).collect(),
+        7 if random.below(20) == 0 => {
+            (0..random.below(20_000)).map(|i| (i * i / 7) as u8).collect()
+        }
+        _ => format!("element {}", random.below(1000)).into_bytes(),
+    }
+}
+
+/// How many elements: few, about the thresholds of encodings, many.
+fn len(random: &mut Random) -> usize {
+    match random.below(10) {
+        0 => 1,
+        1 => 126 + random.below(5),
+        2 => 510 + random.below(5),
+        3 => 1000 + random.below(3000),
+        _ => 1 + random.below(100),
+    }
+}
+
+fn numbers_only(random: &mut Random) -> Vec<u8> {
+    let bits = [6, 14, 30, 62][random.below(4)];
+    (random.below(1 << bits) as i64 - (1 << (bits - 1))).to_string().into_bytes()
+}
+
+fn with_elements(
+    command: &str,
+    random: &mut Random,
+    element: impl Fn(&mut Random) -> Vec<u8>,
+) -> Vec<Call> {
+    let len = len(random);
+    let elements: Vec<_> = (0..len).map(|_| element(random)).collect();
+    // A few at a time, as most come.
+    let calls = elements.chunks(50).map(|elements| {
+        let mut call = call(&[command, "k"]);
+        call.extend(elements.iter().cloned());
+        call
+    });
+    calls.collect()
+}
+
+fn score(random: &mut Random) -> Vec<u8> {
+    let score = match random.below(8) {
+        0 => f64::INFINITY,
+        1 => f64::NEG_INFINITY,
+        // The servers print other fractions in different ways.
+        2 => random.below(1 << 40) as f64 / 1024.0,
+        3 => 1e300,
+        _ => random.below(100) as f64 - 50.0,
+    };
+    format!("{score:e}").into_bytes()
+}
+
+fn sorted_set(random: &mut Random) -> Vec<Call> {
+    let mut calls = with_elements("ZADD", random, element);
+    for call in &mut calls {
+        let members = call.split_off(2);
+        call.extend(members.into_iter().flat_map(|member| [score(random), member]));
+    }
+    calls
+}
+
+/// A stream with gaps, groups, and entries that were delivered, claimed and given back.
+fn stream(random: &mut Random) -> Vec<Call> {
+    let mut calls = Vec::new();
+    let mut add = |line: String| calls.push(call(&line.split(' ').collect::<Vec<_>>()));
+    let len = len(random).min(600);
+    let mut id = 1;
+    for i in 0..len {
+        let bits = random.below(30);
+        id += 1 + random.below(1 << bits) as u64;
+        let value = random.below(1 << 30);
+        match random.below(4) {
+            0 => add(format!("XADD k {id}-{i} other text{value}")),
+            1 => add(format!("XADD k {id}-* name -{value} age {i} {} x", random.below(3))),
+            _ => add(format!("XADD k {id}-1 name n{i} age {value}")),
+        }
+        if random.below(10) == 0 {
+            add(format!("XDEL k {id}-1"));
+        }
+    }
+    if random.below(3) == 0 {
+        add(format!("XTRIM k MAXLEN {}", len / 2));
+    }
+    for group in 0..random.below(3) {
+        add(format!("XGROUP CREATE k g{group} {}", random.below(id as usize)));
+        add(format!("XGROUP CREATECONSUMER k g{group} idle"));
+        for consumer in 0..random.below(3) {
+            let count = 1 + random.below(50);
+            add(format!("XREADGROUP GROUP g{group} c{consumer} COUNT {count} STREAMS k >"));
+            add(format!("XAUTOCLAIM k g{group} d{consumer} 0 0 COUNT {}", 1 + count / 2));
+        }
+    }
+    if random.below(3) == 0 {
+        add(format!("XSETID k {}-0", id + 5));
+    }
+    calls
+}
+
+/// What only new servers know: entries that were given back, and producers.
+fn new_stream(random: &mut Random) -> Vec<Call> {
+    let mut lines: Vec<_> =
+        (1..9).map(|ms| format!("XADD k {ms}-1 f v{}", random.below(9))).collect();
+    lines.push("XGROUP CREATE k g 0".to_owned());
+    lines.push("XREADGROUP GROUP g c COUNT 6 STREAMS k >".to_owned());
+    lines.push("XNACK k g FAIL IDS 2 4-1 2-1".to_owned());
+    lines.push("XNACK k g SILENT IDS 1 3-1".to_owned());
+    if random.below(2) == 0 {
+        lines.push("XCFGSET k IDMP-DURATION 1000 IDMP-MAXSIZE 2".to_owned());
+    }
+    for id in ["one", "two", "two", "three"] {
+        lines.push(format!("XADD k IDMP producer {id} * f v"));
+        lines.push(format!("XADD k IDMPAUTO another * f {id}"));
+    }
+    lines.iter().map(|line| call(&line.split(' ').collect::<Vec<_>>())).collect()
+}
+
+fn values(random: &mut Random) -> Vec<Vec<Call>> {
+    let string = [call(&["SET", "k"]), vec![element(random)]].concat();
+    vec![
+        vec![string],
+        with_elements("RPUSH", random, element),
+        with_elements("RPUSH", random, |_| b"the same".to_vec()),
+        with_elements("SADD", random, element),
+        with_elements("SADD", random, numbers_only),
+        with_elements("SADD", random, |random| format!("m{}", random.below(500)).into_bytes()),
+        sorted_set(random),
+        stream(random),
+        new_stream(random),
+    ]
+}
+
+#[test]
+fn values_move_to_other_servers_and_back() {
+    const ROUNDS: usize = 15;
+    let mut peers = peers();
+    if peers.is_empty() {
+        eprintln!("skipped: neither redis-server nor valkey-server on the PATH");
+    }
+    let mut petrel = Client::new();
+    let mut random = Random::seeded();
+    for (path, peer) in &mut peers {
+        let mut moved = 0;
+        for _ in 0..ROUNDS {
+            for calls in values(&mut random) {
+                moved += usize::from(moves(peer, &mut petrel, &calls));
+            }
+        }
+        eprintln!("{}: {moved} values", path.display());
+    }
+}
