@@ -18,12 +18,13 @@ const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
 /// `DUMP key`
 fn dump(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
+    let now = ctx.exec.ks.now_ms();
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
         ctx.reply.null();
         return Ok(());
     };
-    let payload =
-        value::dump(view, Dialect::Redis).map_err(|error| Fail::new(format!("ERR {error}")))?;
+    let payload = value::dump(view, now, Dialect::Redis)
+        .map_err(|error| Fail::new(format!("ERR {error}")))?;
     ctx.reply.shared(payload.into());
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::rdb::{
     Consumer, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
 };
 use petrel_keyspace::types::list::End;
-use petrel_keyspace::{Handle, Key, Value, WrongType};
+use petrel_keyspace::{FieldExpiry, Handle, Key, Value, WrongType};
 
 pub(super) const TWICE: Error = Error::Refused("an element is there twice");
 
@@ -86,8 +86,21 @@ impl ValueSink for Builder<'_, '_> {
         new(change.old.is_none())
     }
 
-    fn field(&mut self, _: Item<'_>, _: Item<'_>, _: Option<i64>) -> Result<(), Error> {
-        Err(TWICE)
+    fn field(
+        &mut self,
+        field: Item<'_>,
+        value: Item<'_>,
+        expiry: Option<i64>,
+    ) -> Result<(), Error> {
+        if expiry.is_some_and(|at| at <= self.handle.now_ms()) {
+            return Ok(());
+        }
+        let expiry = expiry.map_or(FieldExpiry::Clear, FieldExpiry::At);
+        let mut scratch = [itoa::Buffer::new(), itoa::Buffer::new()];
+        let [of_field, of_value] = &mut scratch;
+        let pair = [field.bytes(of_field), value.bytes(of_value)];
+        let added = self.handle.hash_set(self.db, self.key, &pair, expiry).map_err(wrong_type)?;
+        new(added == 1)
     }
 
     fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error> {

@@ -5,33 +5,36 @@ use crate::rdb::{Dialect, Error, Form, Item, Shape, ValueSink};
 use petrel_keyspace::packed;
 use petrel_keyspace::types::list::ListRef;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
-use petrel_keyspace::{SetRef, StrRef, Type, View, WrongType};
+use petrel_keyspace::{HashRef, SetRef, StrRef, Type, View};
 use std::ops::ControlFlow;
 
-/// The form in which a value is written.
-pub fn form(view: View<'_>, _: Dialect) -> Form {
+/// The form in which a value is written as it is at a moment in Unix milliseconds.
+pub fn form(view: View<'_>, now_ms: i64, dialect: Dialect) -> Form {
     match view.type_of() {
         Type::String => Form::String,
         Type::List => Form::List,
         Type::Set => Form::Set,
         Type::SortedSet => Form::SortedSet,
-        Type::Hash => Form::Hash,
+        Type::Hash => {
+            let hash = view.hash(now_ms).ok();
+            Form::hash(hash.and_then(|hash| hash.earliest_expiry()), dialect)
+        }
         Type::Stream => view.stream().map_or(Form::Stream1, stream::form),
     }
 }
 
-/// Feeds a value to a sink.
+/// Feeds a value, as it is at a moment in Unix milliseconds, to a sink.
 ///
 /// # Errors
 /// Those of the sink.
-pub fn feed(view: View<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+pub fn feed(view: View<'_>, now_ms: i64, sink: &mut impl ValueSink) -> Result<(), Error> {
     let fed = match view.type_of() {
         Type::String => view.string().map(|string| feed_string(string, sink)),
         Type::List => view.list().map(|list| feed_list(list, sink)),
         Type::Set => view.set().map(|set| feed_set(set, sink)),
         Type::SortedSet => view.sorted_set().map(|set| feed_sorted_set(set, sink)),
         Type::Stream => view.stream().map(|found| stream::feed(found, sink)),
-        _ => Err(WrongType),
+        Type::Hash => view.hash(now_ms).map(|hash| feed_hash(hash, sink)),
     };
     // The type is that of the view.
     fed.unwrap_or(Err(Error::Refused("a value of another type than its own")))
@@ -55,6 +58,16 @@ fn feed_set(set: SetRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
     let mut fed = Ok(());
     let _ = set.try_each(&mut |member| {
         fed = sink.element(item(member));
+        if fed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    fed
+}
+
+fn feed_hash(hash: HashRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.begin(Shape::Hash { len: hash.len() })?;
+    let mut fed = Ok(());
+    let _ = hash.try_each(&mut |field| {
+        fed = sink.field(item(field.name), item(field.value), field.expiry);
         if fed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     fed

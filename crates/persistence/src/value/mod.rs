@@ -10,15 +10,15 @@ pub use feed::{feed, form};
 use crate::rdb::{self, Dialect, Error, Writer};
 use petrel_keyspace::{Handle, Key, View};
 
-/// The payload of `DUMP`.
+/// The payload of `DUMP`, of the value as it is at a moment in Unix milliseconds.
 ///
 /// # Errors
 /// If the value exceeds what the format can hold.
-pub fn dump(view: View<'_>, dialect: Dialect) -> Result<Vec<u8>, Error> {
-    let form = form(view, dialect);
+pub fn dump(view: View<'_>, now_ms: i64, dialect: Dialect) -> Result<Vec<u8>, Error> {
+    let form = form(view, now_ms, dialect);
     let mut out = vec![form.type_byte()];
     let mut writer = Writer::new(&mut out, form, true);
-    feed(view, &mut writer)?;
+    feed(view, now_ms, &mut writer)?;
     writer.finish()?;
     rdb::seal(&mut out, 0, form);
     Ok(out)

@@ -90,6 +90,21 @@ impl<'a> HashRef<'a> {
         self.len() == 0
     }
 
+    /// The earliest expiry of a field.
+    pub fn earliest_expiry(&self) -> Option<i64> {
+        let any = match self.held {
+            Held::Packed(fields) => fields.earliest() < i64::MAX,
+            Held::Large(hash) => hash.earliest().is_some(),
+        };
+        let mut earliest = None;
+        if any {
+            self.each(&mut |field| {
+                earliest = [earliest, field.expiry].into_iter().flatten().min();
+            });
+        }
+        earliest
+    }
+
     /// A field.
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<Field<'a>> {
