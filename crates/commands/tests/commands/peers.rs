@@ -64,8 +64,8 @@ fn look(server: &mut dyn Server, unknown: &[&str]) -> String {
     format!("{kind} {}", show(&value))
 }
 
-/// What `XINFO STREAM` tells of how the server holds the stream.
-const HELD: [&str; 2] = ["radix-tree-keys", "radix-tree-nodes"];
+/// What `XINFO STREAM` tells that is not part of the stream: how it is held, and what old servers compute otherwise.
+const NO_PART: [&str; 3] = ["radix-tree-keys", "radix-tree-nodes", "lag"];
 
 /// What servers may not know of a stream.
 const MAYBE_UNKNOWN: [&str; 8] = [
@@ -88,7 +88,7 @@ fn unknown_to(look: &str) -> Vec<&'static str> {
 fn leave_out(value: &mut Value, names: &[&str]) {
     let Value::Array(items) = value else { return };
     let is_named = |item: &Value| match item {
-        Value::Bulk(name) => HELD.iter().chain(names).any(|known| known.as_bytes() == &name[..]),
+        Value::Bulk(name) => NO_PART.iter().chain(names).any(|known| known.as_bytes() == &name[..]),
         _ => false,
     };
     while let Some(at) = items.iter().position(is_named) {
@@ -115,6 +115,16 @@ fn restore(server: &mut dyn Server, payload: &[u8]) {
     assert_eq!(show(&reply), "OK", "{payload:x?}");
 }
 
+/// Shows where two looks differ: they may be long.
+fn assert_same(ours: &str, theirs: &str) {
+    let differ = ours.bytes().zip(theirs.bytes()).position(|(a, b)| a != b);
+    if let Some(at) = differ.or((ours.len() != theirs.len()).then_some(0)) {
+        let near = at.saturating_sub(100)..;
+        let show = |look: &str| look.chars().skip(near.start).take(200).collect::<String>();
+        panic!("after {at} bytes\n  ours: {}\ntheirs: {}", show(ours), show(theirs));
+    }
+}
+
 /// Makes the value by `calls` on the peer and moves it to Petrel and back. False if the peer does not know one of
 /// the calls.
 fn moves(peer: &mut Redis, petrel: &mut Client, calls: &[Call]) -> bool {
@@ -131,10 +141,10 @@ fn moves(peer: &mut Redis, petrel: &mut Client, calls: &[Call]) -> bool {
     let unknown = unknown_to(&theirs);
     let encoding = peer.ask(&[b"OBJECT", b"ENCODING", b"k"]);
     restore(petrel, &dump(peer));
-    assert_eq!(look(petrel, &unknown), theirs);
+    assert_same(&look(petrel, &unknown), &theirs);
     let payload = dump(petrel);
     restore(peer, &payload);
-    assert_eq!(look(peer, &[]), theirs, "{payload:x?}");
+    assert_same(&look(peer, &[]), &theirs);
     let back = peer.ask(&[b"OBJECT", b"ENCODING", b"k"]);
     assert_eq!(show(&back), show(&encoding), "after {}", &theirs[..theirs.len().min(300)]);
     true
@@ -194,8 +204,8 @@ fn score(random: &mut Random) -> Vec<u8> {
         0 => f64::INFINITY,
         1 => f64::NEG_INFINITY,
         // The servers print other fractions in different ways.
-        2 => random.below(1 << 40) as f64 / 1024.0,
-        3 => 1e300,
+        2 => random.below(1 << 16) as f64 / 4.0,
+        3 => 1e20,
         _ => random.below(100) as f64 - 50.0,
     };
     format!("{score:e}").into_bytes()
@@ -282,7 +292,7 @@ fn values(random: &mut Random) -> Vec<Vec<Call>> {
 
 #[test]
 fn values_move_to_other_servers_and_back() {
-    const ROUNDS: usize = 15;
+    const ROUNDS: usize = 5;
     let mut peers = peers();
     if peers.is_empty() {
         eprintln!("skipped: neither redis-server nor valkey-server on the PATH");
