@@ -15,6 +15,15 @@ pub(crate) enum Draws {
     Repeated(usize),
 }
 
+impl Draws {
+    /// How many are returned if there are enough.
+    pub fn count(self) -> usize {
+        match self {
+            Draws::Distinct(count) | Draws::Repeated(count) => count,
+        }
+    }
+}
+
 /// Argument `i` as a count: a negative one asks for repetition.
 pub(crate) fn draws(ctx: &Ctx<'_>, i: usize) -> Result<Draws, Fail> {
     let count = ctx.integer(i)?;

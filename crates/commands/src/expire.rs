@@ -20,8 +20,8 @@ pub static COMMANDS: &[CommandSpec] = &[
 ];
 
 /// When `EXPIRE` acts; several demands may be made at once.
-#[derive(Default)]
-struct Condition {
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Condition {
     /// Only without an expiry.
     nx: bool,
     /// Only with an expiry.
@@ -33,16 +33,35 @@ struct Condition {
 }
 
 impl Condition {
+    /// The demand that an option makes.
+    pub fn of(option: &[u8]) -> Option<Self> {
+        let mut condition = Condition::default();
+        match &option.to_ascii_uppercase()[..] {
+            b"NX" => condition.nx = true,
+            b"XX" => condition.xx = true,
+            b"GT" => condition.gt = true,
+            b"LT" => condition.lt = true,
+            _ => return None,
+        }
+        Some(condition)
+    }
+
+    /// Both demands.
+    fn and(self, other: Self) -> Self {
+        Condition {
+            nx: self.nx || other.nx,
+            xx: self.xx || other.xx,
+            gt: self.gt || other.gt,
+            lt: self.lt || other.lt,
+        }
+    }
+
     fn parse(ctx: &Ctx<'_>, from: usize) -> Result<Self, Fail> {
         let mut condition = Condition::default();
         for &option in &ctx.args()[from..] {
-            match &option.to_ascii_uppercase()[..] {
-                b"NX" => condition.nx = true,
-                b"XX" => condition.xx = true,
-                b"GT" => condition.gt = true,
-                b"LT" => condition.lt = true,
-                _ => return Err(Fail::new([b"ERR Unsupported option ", option].concat())),
-            }
+            let stated = Self::of(option)
+                .ok_or_else(|| Fail::new([b"ERR Unsupported option ", option].concat()))?;
+            condition = condition.and(stated);
         }
         let Condition { nx, xx, gt, lt } = condition;
         if nx && (xx || gt || lt) {
@@ -56,7 +75,8 @@ impl Condition {
         Ok(condition)
     }
 
-    fn holds(&self, old: Option<i64>, new: i64) -> bool {
+    /// Whether an expiry may take the place of the one there is.
+    pub fn holds(&self, old: Option<i64>, new: i64) -> bool {
         let forbidden = self.nx && old.is_some()
             || self.xx && old.is_none()
             || self.gt && old.is_none_or(|old| new <= old)

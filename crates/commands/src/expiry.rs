@@ -32,7 +32,7 @@ impl Unit {
     }
 
     /// The moment in Unix milliseconds; none if it does not fit 64 bits.
-    fn moment(self, n: i64, now_ms: i64) -> Option<i64> {
+    pub fn moment(self, n: i64, now_ms: i64) -> Option<i64> {
         let millis = match self {
             Unit::Seconds | Unit::UnixSeconds => n.checked_mul(1000)?,
             Unit::Millis | Unit::UnixMillis => n,
@@ -80,6 +80,7 @@ pub(crate) fn any(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
     unit.moment(n, ctx.exec.ks.now_ms()).ok_or_else(|| invalid(ctx))
 }
 
-fn invalid(ctx: &Ctx<'_>) -> Fail {
+/// The error of an expiry that is too far away, or not far enough.
+pub(crate) fn invalid(ctx: &Ctx<'_>) -> Fail {
     Fail::new(format!("ERR invalid expire time in '{}' command", ctx.command.spec.meta.name))
 }

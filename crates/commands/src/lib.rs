@@ -25,6 +25,8 @@ mod fail;
 mod generic;
 mod geo;
 pub mod glob;
+mod hash_expiry;
+mod hashes;
 pub mod help;
 mod hyperloglog;
 pub mod key_spec;
@@ -77,6 +79,8 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     hyperloglog::COMMANDS,
     sets::COMMANDS,
     set_algebra::COMMANDS,
+    hashes::COMMANDS,
+    hash_expiry::COMMANDS,
     lists::COMMANDS,
     list_moves::COMMANDS,
     sorted_sets::members::COMMANDS,

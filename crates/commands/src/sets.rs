@@ -137,22 +137,22 @@ fn srandmember(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     let set = view.set()?;
-    let (count, repeated) = match draws {
-        None => (1, true),
-        Some(Draws::Repeated(count)) => (count, true),
-        Some(Draws::Distinct(count)) => (count.min(set.len()), false),
+    let draws = match draws {
+        None => Draws::Repeated(1),
+        Some(Draws::Distinct(count)) => Draws::Distinct(count.min(set.len())),
+        Some(repeated) => repeated,
     };
-    if draws.is_some() {
-        ctx.reply.array(count);
+    let (mut random, reply) = (|| random.next(), &mut *ctx.reply);
+    if ctx.request.args.len() > 2 {
+        reply.array(draws.count());
     }
-    let mut random = || random.next();
-    if repeated {
-        for _ in 0..count {
-            let member = set.random(&mut random).unwrap_or(Item::Text(&[]));
-            write_item(ctx.reply, member);
+    match draws {
+        Draws::Distinct(count) => {
+            set.sample(count, &mut random, &mut |member| write_item(reply, member));
         }
-    } else {
-        set.sample(count, &mut random, &mut |member| write_item(ctx.reply, member));
+        Draws::Repeated(count) => {
+            set.draw(count, &mut random, &mut |member| write_item(reply, member));
+        }
     }
     Ok(())
 }

@@ -147,7 +147,7 @@ impl Handle {
         let parts = item.parts();
         let mut insert = std::mem::take(&mut self.scratch);
         insert.clear();
-        let (at, end, len, is_new, expiry) = match Fields::new(form, items).find(&parts) {
+        let (at, end, len, is_new, expiry) = match Fields::new(form, items).named(&parts) {
             Ok(field) => {
                 let expiry = expiry.after(field.expiry, now_ms);
                 (field.value_at, field.end, None, !field.is_alive(now_ms), expiry)
@@ -222,7 +222,7 @@ impl Handle {
                 Some(expiry)
             })?;
         };
-        let field = Fields::new(form, items).find(&Item::from_text(name).parts()).ok()?;
+        let field = Fields::new(form, items).named(&Item::from_text(name).parts()).ok()?;
         let expiry = field.expiry;
         place.1 = self.splice(db, key, *place, field.at, field.end - field.at, &[]);
         Some(expiry)

@@ -71,7 +71,7 @@ impl Handle {
     ) -> bool {
         let now_ms = self.now_ms;
         let Some(items) = place.1.packed() else { return false };
-        let found = Fields::new(form, items).find(&Item::from_text(field).parts());
+        let found = Fields::new(form, items).named(&Item::from_text(field).parts());
         let Some(found) = found.ok().filter(|found| found.is_alive(now_ms)) else { return false };
         if found.expiry == expiry {
             return true;
@@ -144,8 +144,7 @@ fn first_expired(entry: Entry, now_ms: i64, name: &mut Vec<u8>) -> bool {
     match (entry.packed_form(), entry.packed()) {
         (Some(form), Some(items)) => {
             let mut fields = Fields::new(form, items);
-            let Some(field) = fields.find_map(|field| (!field.is_alive(now_ms)).then_some(field))
-            else {
+            let Some(field) = fields.find(|field| !field.is_alive(now_ms)) else {
                 return false;
             };
             name.extend_from_slice(field.name.bytes(&mut scratch));

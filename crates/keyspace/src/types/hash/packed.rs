@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
 
     /// Finds a field; where there is none, tells how many there are.
     #[inline]
-    pub fn find(&self, name: &Parts<'_>) -> Result<Located<'a>, usize> {
+    pub fn named(&self, name: &Parts<'_>) -> Result<Located<'a>, usize> {
         let stride = if self.expiring { 3 } else { 2 };
         let at = packed::find(&self.items[self.at..], name, stride)?;
         Ok(self.locate(self.at + at))

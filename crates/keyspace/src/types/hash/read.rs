@@ -110,7 +110,7 @@ impl<'a> HashRef<'a> {
     pub fn get(&self, name: &[u8]) -> Option<Field<'a>> {
         let field = match self.held {
             Held::Packed(fields) => {
-                let field = fields.find(&Item::from_text(name).parts()).ok()?;
+                let field = fields.named(&Item::from_text(name).parts()).ok()?;
                 Field { name: field.name, value: field.value, expiry: field.expiry }
             }
             Held::Large(hash) => Field::of(hash.fields.get(name)?),
@@ -158,6 +158,28 @@ impl<'a> HashRef<'a> {
             ControlFlow::Continue(())
         });
         found
+    }
+
+    /// Hands fields to `each` that are drawn at random one after the other, `count` of them, some more than once.
+    pub fn draw(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Field<'a>),
+    ) {
+        let is_slow = match self.held {
+            Held::Packed(_) => true,
+            Held::Large(hash) => hash.expired(self.now_ms) > 0,
+        };
+        if count <= 1 || !is_slow {
+            (0..count).filter_map(|_| self.random(random)).for_each(each);
+            return;
+        }
+        let mut fields = Vec::new();
+        self.each(&mut |field| fields.push(field));
+        if !fields.is_empty() {
+            (0..count).for_each(|_| each(fields[below(fields.len(), random)]));
+        }
     }
 
     /// Hands `count` different fields drawn at random to `each`, or all if there are not more.

@@ -119,6 +119,23 @@ impl<'a> SetRef<'a> {
         }
     }
 
+    /// Hands members to `each` that are drawn at random one after the other, `count` of them, some more than once.
+    pub fn draw(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Item<'a>),
+    ) {
+        let members: Vec<Item<'a>> = match self.0 {
+            Held::Packed(items) if count > 1 => Items::new(items).collect(),
+            _ => {
+                (0..count).filter_map(|_| self.random(random)).for_each(each);
+                return;
+            }
+        };
+        (0..count).for_each(|_| each(members[below(members.len(), random)]));
+    }
+
     /// Hands `count` different members drawn at random to `each`, or all if there are not more.
     pub fn sample(
         &self,

@@ -1,0 +1,386 @@
+//! Fields of hashes that expire: HEXPIRE and its like, HTTL and its like, HPERSIST, HGETEX, HSETEX, HGETDEL.
+
+use crate::ctx::Ctx;
+use crate::expire::Condition;
+use crate::expiry::Unit;
+use crate::fail::{Fail, Outcome};
+use crate::hashes::write_value;
+use crate::spec::CommandSpec;
+use crate::table::hashes as meta;
+use petrel_keyspace::FieldExpiry;
+use std::ops::Range;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::HEXPIRE, |ctx| expire(ctx, Unit::Seconds)),
+    CommandSpec::new(&meta::HPEXPIRE, |ctx| expire(ctx, Unit::Millis)),
+    CommandSpec::new(&meta::HEXPIREAT, |ctx| expire(ctx, Unit::UnixSeconds)),
+    CommandSpec::new(&meta::HPEXPIREAT, |ctx| expire(ctx, Unit::UnixMillis)),
+    CommandSpec::new(&meta::HTTL, |ctx| report(ctx, Unit::Seconds)),
+    CommandSpec::new(&meta::HPTTL, |ctx| report(ctx, Unit::Millis)),
+    CommandSpec::new(&meta::HEXPIRETIME, |ctx| report(ctx, Unit::UnixSeconds)),
+    CommandSpec::new(&meta::HPEXPIRETIME, |ctx| report(ctx, Unit::UnixMillis)),
+    CommandSpec::new(&meta::HPERSIST, persist),
+    CommandSpec::new(&meta::HGETDEL, hgetdel),
+    CommandSpec::new(&meta::HGETEX, hgetex),
+    CommandSpec::new(&meta::HSETEX, hsetex),
+];
+
+/// The latest expiry of a field, in Unix milliseconds.
+const EXPIRY_MAX: i64 = (1 << 46) - 1;
+
+const FIELDS_AGAIN: Fail = Fail::fixed("ERR FIELDS keyword specified multiple times");
+const TOO_FEW: Fail = Fail::fixed("ERR wrong number of arguments");
+
+/// What a command answers of a field that is not there, or not at all.
+const MISSING: i64 = -2;
+/// What a command answers of a field without an expiry.
+const WITHOUT: i64 = -1;
+
+fn unknown(argument: &[u8]) -> Fail {
+    Fail::new([b"ERR unknown argument: ", argument].concat())
+}
+
+/// Argument `i` as the expiry of a field, in Unix milliseconds; it may lie in the past.
+fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
+    let n = ctx.integer(i)?;
+    if n < 0 {
+        return Err(Fail::fixed("ERR invalid expire time, must be >= 0"));
+    }
+    let moment = unit.moment(n, ctx.exec.ks.now_ms()).filter(|&at| at <= EXPIRY_MAX);
+    moment.ok_or_else(|| crate::expiry::invalid(ctx))
+}
+
+/// Whether the key holds a hash; another type is an error.
+fn exists(ctx: &mut Ctx<'_>, reads: bool) -> Result<bool, Fail> {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let ks = &mut ctx.exec.ks;
+    match if reads { ks.read(db, key) } else { ks.look(db, key) } {
+        Some(view) => view.hash(0).map(|_| true).map_err(Fail::from),
+        None => Ok(false),
+    }
+}
+
+/// The expiry of a field that is there: none inside if it has none.
+fn expiry_of(ctx: &mut Ctx<'_>, field: &[u8]) -> Option<Option<i64>> {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let hash = ctx.exec.ks.peek(db, key)?.hash(now).ok()?;
+    hash.get(field).map(|field| field.expiry)
+}
+
+/// Where the fields are of a command that has nothing but `FIELDS numfields field ...` after its key.
+fn only_fields(ctx: &Ctx<'_>) -> Result<Range<usize>, Fail> {
+    let args = ctx.args().len();
+    if !ctx.is(2, "FIELDS") {
+        return Err(Fail::fixed(
+            "ERR Mandatory argument FIELDS is missing or not at the right position",
+        ));
+    }
+    let count = match ctx.integer(3) {
+        Ok(count @ 1..) => count,
+        _ => return Err(Fail::fixed("ERR Number of fields must be a positive integer")),
+    };
+    if usize::try_from(count) != Ok(args - 4) {
+        return Err(Fail::fixed(
+            "ERR The `numfields` parameter must match the number of arguments",
+        ));
+    }
+    Ok(4..args)
+}
+
+/// Where the fields are that `FIELDS` at argument `i` announces, each of `width` arguments.
+fn fields_at(ctx: &Ctx<'_>, i: usize, width: usize, bad_count: Fail) -> Result<Range<usize>, Fail> {
+    let count = ctx.integer(i + 1).ok().and_then(|count| i32::try_from(count).ok());
+    let Some(count) = count.filter(|&count| count > 0) else { return Err(bad_count) };
+    let (first, args) = (i + 2, count as usize * width);
+    if ctx.args().len() - first < args {
+        return Err(TOO_FEW);
+    }
+    Ok(first..first + args)
+}
+
+/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`, and in the other units `HPEXPIRE`,
+/// `HEXPIREAT` and `HPEXPIREAT`
+fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
+    let exists = exists(ctx, false)?;
+    let at = moment(ctx, 2, unit)?;
+    let (condition, fields) = expire_options(ctx)?;
+    ctx.reply.array(fields.len());
+    for i in fields {
+        let field = ctx.arg(i);
+        let done = if exists { expire_field(ctx, field, at, &condition)? } else { MISSING };
+        ctx.reply.integer(done);
+    }
+    Ok(())
+}
+
+fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
+    let args = ctx.args().len();
+    let (mut condition, mut fields) = (Condition::default(), None);
+    let mut i = 3;
+    while i < args {
+        if ctx.is(i, "FIELDS") {
+            if fields.is_some() {
+                return Err(FIELDS_AGAIN);
+            }
+            if i + 2 >= args {
+                return Err(Fail::fixed(
+                    "ERR FIELDS requires at least numfields and one field argument",
+                ));
+            }
+            let bad_count = Fail::fixed("ERR Parameter `numFields` should be greater than 0");
+            let found = fields_at(ctx, i, 1, bad_count)?;
+            i = found.end;
+            fields = Some(found);
+            continue;
+        }
+        let stated = Condition::of(ctx.arg(i)).ok_or_else(|| unknown(ctx.arg(i)))?;
+        if condition != Condition::default() && condition != stated {
+            return Err(Fail::fixed("ERR Multiple condition flags specified"));
+        }
+        condition = stated;
+        i += 1;
+    }
+    Ok((condition, fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?))
+}
+
+/// What became of one field: missing, 0 if the condition does not hold, 1 if the expiry is set, 2 if it was in the past
+/// and the field is gone.
+fn expire_field(
+    ctx: &mut Ctx<'_>,
+    field: &[u8],
+    at: i64,
+    condition: &Condition,
+) -> Result<i64, Fail> {
+    let Some(old) = expiry_of(ctx, field) else { return Ok(MISSING) };
+    if !condition.holds(old, at) {
+        return Ok(0);
+    }
+    let (key, db) = (ctx.key(1), ctx.db());
+    if at <= ctx.exec.ks.now_ms() {
+        ctx.exec.ks.hash_remove(db, key, &[field])?;
+        return Ok(2);
+    }
+    ctx.exec.ks.hash_set_expiry(db, key, field, Some(at))?;
+    Ok(1)
+}
+
+/// `HTTL key FIELDS numfields field [field ...]`, and in the other units `HPTTL`, `HEXPIRETIME` and `HPEXPIRETIME`
+fn report(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
+    exists(ctx, true)?;
+    let fields = only_fields(ctx)?;
+    let now = ctx.exec.ks.now_ms();
+    ctx.reply.array(fields.len());
+    for i in fields {
+        let answer = match expiry_of(ctx, ctx.arg(i)) {
+            None => MISSING,
+            Some(None) => WITHOUT,
+            Some(Some(at)) => match unit {
+                Unit::Seconds => (at - now).saturating_add(999) / 1000,
+                Unit::Millis => at - now,
+                Unit::UnixSeconds => at.saturating_add(999) / 1000,
+                Unit::UnixMillis => at,
+            },
+        };
+        ctx.reply.integer(answer);
+    }
+    Ok(())
+}
+
+/// `HPERSIST key FIELDS numfields field [field ...]`
+fn persist(ctx: &mut Ctx<'_>) -> Outcome {
+    exists(ctx, false)?;
+    let fields = only_fields(ctx)?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    ctx.reply.array(fields.len());
+    for i in fields {
+        let field = ctx.arg(i);
+        let answer = match expiry_of(ctx, field) {
+            None => MISSING,
+            Some(None) => WITHOUT,
+            Some(Some(_)) => {
+                ctx.exec.ks.hash_set_expiry(db, key, field, None)?;
+                1
+            }
+        };
+        ctx.reply.integer(answer);
+    }
+    Ok(())
+}
+
+/// `HGETDEL key FIELDS numfields field [field ...]`
+fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
+    exists(ctx, false)?;
+    let fields = only_fields(ctx)?;
+    let (key, db) = (ctx.key(1), ctx.db());
+    ctx.reply.array(fields.len());
+    for i in fields {
+        let field = ctx.arg(i);
+        write_field(ctx, field);
+        ctx.exec.ks.hash_remove(db, key, &[field])?;
+    }
+    Ok(())
+}
+
+/// Writes the value of a field of the hash, if that is there.
+fn write_field(ctx: &mut Ctx<'_>, field: &[u8]) {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let hash = ctx.exec.ks.peek(db, key).and_then(|view| view.hash(now).ok());
+    write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
+}
+
+/// What becomes of the expiry of fields that `HGETEX` reads or `HSETEX` sets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stated {
+    Nothing,
+    At(i64),
+    Persist,
+    Keep,
+}
+
+/// When `HSETEX` acts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum When {
+    Always,
+    AllMissing,
+    AllThere,
+}
+
+/// What tells the options of `HGETEX` from those of `HSETEX`.
+struct Syntax {
+    /// The option that leaves the expiry out of it, and what it means.
+    word: (&'static str, Stated),
+    /// Whether fields may be demanded to be there, or not to be.
+    conditional: bool,
+    /// Arguments of a field.
+    width: usize,
+    /// The error of two expiries.
+    ambiguous: Fail,
+}
+
+const HGETEX: Syntax = Syntax {
+    word: ("PERSIST", Stated::Persist),
+    conditional: false,
+    width: 1,
+    ambiguous: Fail::fixed(
+        "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified",
+    ),
+};
+
+const HSETEX: Syntax = Syntax {
+    word: ("KEEPTTL", Stated::Keep),
+    conditional: true,
+    width: 2,
+    ambiguous: Fail::fixed(
+        "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+    ),
+};
+
+struct ExOptions {
+    expiry: Stated,
+    when: When,
+    fields: Range<usize>,
+}
+
+/// The options from argument 2 on; they may stand before or behind the fields.
+fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
+    let args = ctx.args().len();
+    let (mut expiry, mut when, mut fields) = (Stated::Nothing, When::Always, None);
+    let mut i = 2;
+    while i < args {
+        let is_word = ctx.is(i, syntax.word.0);
+        let unit = Unit::from_option(ctx.arg(i));
+        if is_word || unit.is_some() {
+            if expiry != Stated::Nothing {
+                return Err(syntax.ambiguous.clone());
+            }
+            expiry = match unit {
+                None => syntax.word.1,
+                Some(_) if i + 1 >= args => return Err(Fail::fixed("ERR missing expire time")),
+                Some(unit) => {
+                    i += 1;
+                    Stated::At(moment(ctx, i, unit)?)
+                }
+            };
+            i += 1;
+        } else if ctx.is(i, "FIELDS") {
+            if fields.is_some() {
+                return Err(FIELDS_AGAIN);
+            }
+            if i + 1 >= args {
+                return Err(ctx.wrong_arity());
+            }
+            let bad_count = Fail::fixed("ERR invalid number of fields");
+            let found = fields_at(ctx, i, syntax.width, bad_count)?;
+            i = found.end;
+            fields = Some(found);
+        } else if syntax.conditional && (ctx.is(i, "FNX") || ctx.is(i, "FXX")) {
+            if when != When::Always {
+                return Err(Fail::fixed("ERR Only one of FXX or FNX arguments can be specified"));
+            }
+            when = if ctx.is(i, "FNX") { When::AllMissing } else { When::AllThere };
+            i += 1;
+        } else {
+            return Err(unknown(ctx.arg(i)));
+        }
+    }
+    let fields = fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?;
+    Ok(ExOptions { expiry, when, fields })
+}
+
+/// `HGETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST] FIELDS numfields field [field ...]`
+fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
+    exists(ctx, false)?;
+    let options = ex_options(ctx, &HGETEX)?;
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    ctx.reply.array(options.fields.len());
+    for i in options.fields {
+        let field = ctx.arg(i);
+        write_field(ctx, field);
+        let expiry = expiry_of(ctx, field);
+        let ks = &mut ctx.exec.ks;
+        match (options.expiry, expiry) {
+            (_, None) => {}
+            (Stated::At(at), _) if at <= now => {
+                ks.hash_remove(db, key, &[field])?;
+            }
+            (Stated::At(at), _) => {
+                ks.hash_set_expiry(db, key, field, Some(at))?;
+            }
+            (Stated::Persist, Some(Some(_))) => {
+                ks.hash_set_expiry(db, key, field, None)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `HSETEX key [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value [field value ...]`
+fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
+    let options = ex_options(ctx, &HSETEX)?;
+    exists(ctx, false)?;
+    let pairs = &ctx.args()[options.fields];
+    let mut names = pairs.iter().step_by(2);
+    let acts = match options.when {
+        When::Always => true,
+        When::AllMissing => names.all(|name| expiry_of(ctx, name).is_none()),
+        When::AllThere => names.all(|name| expiry_of(ctx, name).is_some()),
+    };
+    if !acts {
+        return ctx.number(0);
+    }
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let expiry = match options.expiry {
+        Stated::At(at) if at <= now => {
+            let names: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
+            ctx.exec.ks.hash_remove(db, key, &names)?;
+            return ctx.number(1);
+        }
+        Stated::At(at) => FieldExpiry::At(at),
+        Stated::Keep => FieldExpiry::Keep,
+        Stated::Nothing | Stated::Persist => FieldExpiry::Clear,
+    };
+    ctx.exec.ks.hash_set(db, key, pairs, expiry)?;
+    ctx.number(1)
+}

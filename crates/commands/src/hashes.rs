@@ -1,0 +1,296 @@
+//! Hashes: fields set, removed, drawn and read. Expiry of fields: `hash_expiry.rs`.
+
+use crate::ctx::Ctx;
+use crate::draws::{Draws, draws};
+use crate::execute::Executor;
+use crate::extended::Extended;
+use crate::fail::{Fail, Outcome};
+use crate::scan::{self, Found, Options, Scanned};
+use crate::sets::write_item;
+use crate::spec::CommandSpec;
+use crate::table::hashes as meta;
+use petrel_keyspace::packed::Item;
+use petrel_keyspace::{Field, FieldExpiry, parse_int};
+use petrel_resp::{Protocol, Reply};
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::HSET, hset),
+    CommandSpec::new(&meta::HSETNX, hsetnx),
+    CommandSpec::new(&meta::HMSET, hmset),
+    CommandSpec::new(&meta::HGET, hget),
+    CommandSpec::new(&meta::HMGET, hmget),
+    CommandSpec::new(&meta::HGETALL, hgetall),
+    CommandSpec::new(&meta::HKEYS, hkeys),
+    CommandSpec::new(&meta::HVALS, hvals),
+    CommandSpec::new(&meta::HDEL, hdel),
+    CommandSpec::new(&meta::HEXISTS, hexists),
+    CommandSpec::new(&meta::HLEN, hlen),
+    CommandSpec::new(&meta::HSTRLEN, hstrlen),
+    CommandSpec::new(&meta::HINCRBY, hincrby),
+    CommandSpec::new(&meta::HINCRBYFLOAT, hincrbyfloat),
+    CommandSpec::new(&meta::HRANDFIELD, hrandfield),
+    CommandSpec::new(&meta::HSCAN, hscan),
+];
+
+/// `HSET key field value [field value ...]`
+fn hset(ctx: &mut Ctx<'_>) -> Outcome {
+    let added = set_pairs(ctx)?;
+    ctx.number(added as i64)
+}
+
+/// `HMSET key field value [field value ...]`
+fn hmset(ctx: &mut Ctx<'_>) -> Outcome {
+    set_pairs(ctx)?;
+    ctx.ok()
+}
+
+#[inline]
+fn set_pairs(ctx: &mut Ctx<'_>) -> Result<usize, Fail> {
+    let pairs = &ctx.args()[2..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err(ctx.wrong_arity());
+    }
+    let (key, db) = (ctx.key(1), ctx.db());
+    Ok(ctx.exec.ks.hash_set(db, key, pairs, FieldExpiry::Clear)?)
+}
+
+/// `HSETNX key field value`
+fn hsetnx(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let exists = look_up(ctx, ctx.arg(2))?.is_some();
+    if !exists {
+        ctx.exec.ks.hash_set(db, key, &ctx.args()[2..], FieldExpiry::Clear)?;
+    }
+    ctx.number(i64::from(!exists))
+}
+
+/// A field of the hash, as a write command looks at it.
+fn look_up<'c>(ctx: &'c mut Ctx<'_>, name: &[u8]) -> Result<Option<Field<'c>>, Fail> {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    match ctx.exec.ks.look(db, key) {
+        Some(view) => Ok(view.hash(now)?.get(name)),
+        None => Ok(None),
+    }
+}
+
+/// `HGET key field`
+fn hget(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let field = match ctx.exec.ks.read(db, key) {
+        Some(view) => view.hash(now)?.get(ctx.request.args[2]),
+        None => None,
+    };
+    write_value(ctx.reply, field);
+    Ok(())
+}
+
+/// Writes the value of a field, which may not be there.
+#[inline]
+pub(crate) fn write_value(reply: &mut dyn Reply, field: Option<Field<'_>>) {
+    match field {
+        Some(field) => write_item(reply, field.value),
+        None => reply.null(),
+    }
+}
+
+/// `HMGET key field [field ...]`
+fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
+    let fields = &ctx.request.args[2..];
+    ctx.reply.array(fields.len());
+    for field in fields {
+        write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
+    }
+    Ok(())
+}
+
+/// What a command returns of every field.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Part {
+    Both,
+    Names,
+    Values,
+}
+
+/// `HGETALL key`
+fn hgetall(ctx: &mut Ctx<'_>) -> Outcome {
+    all(ctx, Part::Both)
+}
+
+/// `HKEYS key`
+fn hkeys(ctx: &mut Ctx<'_>) -> Outcome {
+    all(ctx, Part::Names)
+}
+
+/// `HVALS key`
+fn hvals(ctx: &mut Ctx<'_>) -> Outcome {
+    all(ctx, Part::Values)
+}
+
+fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
+    let len = hash.map_or(0, |hash| hash.len());
+    match part {
+        Part::Both => ctx.reply.map(len),
+        Part::Names | Part::Values => ctx.reply.array(len),
+    }
+    let Some(hash) = hash else { return Ok(()) };
+    hash.each(&mut |field| {
+        if part != Part::Values {
+            write_item(ctx.reply, field.name);
+        }
+        if part != Part::Names {
+            write_item(ctx.reply, field.value);
+        }
+    });
+    Ok(())
+}
+
+/// `HDEL key field [field ...]`
+fn hdel(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let removed = ctx.exec.ks.hash_remove(db, key, &ctx.args()[2..])?;
+    ctx.number(removed as i64)
+}
+
+/// `HEXISTS key field`
+fn hexists(ctx: &mut Ctx<'_>) -> Outcome {
+    let len = value_len(ctx)?;
+    ctx.number(i64::from(len.is_some()))
+}
+
+/// `HSTRLEN key field`
+fn hstrlen(ctx: &mut Ctx<'_>) -> Outcome {
+    let len = value_len(ctx)?;
+    ctx.number(len.unwrap_or(0) as i64)
+}
+
+/// Length of the value of the field that argument 2 names, if it is there.
+fn value_len(ctx: &mut Ctx<'_>) -> Result<Option<usize>, Fail> {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let Some(view) = ctx.exec.ks.read(db, key) else { return Ok(None) };
+    let field = view.hash(now)?.get(ctx.request.args[2]);
+    Ok(field.map(|field| field.value.text_len()))
+}
+
+/// `HLEN key`
+fn hlen(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let len = match ctx.exec.ks.read(db, key) {
+        Some(view) => view.hash(now)?.len(),
+        None => 0,
+    };
+    ctx.number(len as i64)
+}
+
+/// `HINCRBY key field increment`
+fn hincrby(ctx: &mut Ctx<'_>) -> Outcome {
+    let increment = ctx.integer(3)?;
+    let old = match look_up(ctx, ctx.arg(2))?.map(|field| field.value) {
+        None => Some(0),
+        Some(Item::Int(n)) => Some(n),
+        Some(value) => parse_int(value.bytes(&mut itoa::Buffer::new())),
+    };
+    let old = old.ok_or(Fail::fixed("ERR hash value is not an integer"))?;
+    let sum = old.checked_add(increment).ok_or(Fail::OVERFLOW)?;
+    put_number(ctx, itoa::Buffer::new().format(sum).as_bytes())?;
+    ctx.number(sum)
+}
+
+/// `HINCRBYFLOAT key field increment`
+fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
+    let increment = Extended::parse(ctx.arg(3)).ok_or(Fail::NOT_A_FLOAT)?;
+    if matches!(increment, Extended::Infinite) {
+        return Err(Fail::fixed("ERR value is NaN or Infinity"));
+    }
+    let old = match look_up(ctx, ctx.arg(2))?.map(|field| field.value) {
+        None => Some(Extended::from(0)),
+        Some(Item::Int(n)) => Some(Extended::from(n)),
+        Some(value) => Extended::parse(value.bytes(&mut itoa::Buffer::new())),
+    };
+    let old = old.ok_or(Fail::fixed("ERR hash value is not a float"))?;
+    let sum = old.add(increment).and_then(Extended::print);
+    let text = sum.ok_or(Fail::fixed("ERR increment would produce NaN or Infinity"))?;
+    put_number(ctx, &text)?;
+    ctx.reply.bulk(&text);
+    Ok(())
+}
+
+/// Sets the field that argument 2 names to the text of a number; its expiry stays.
+fn put_number(ctx: &mut Ctx<'_>, text: &[u8]) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    ctx.exec.ks.hash_set(db, key, &[ctx.arg(2), text], FieldExpiry::Keep)?;
+    Ok(())
+}
+
+/// `HRANDFIELD key [count [WITHVALUES]]`
+fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
+    let draws = if ctx.args().len() > 2 { Some(draws(ctx, 2)?) } else { None };
+    let with_values = match ctx.args().len() {
+        0..=3 => false,
+        4 if ctx.is(3, "WITHVALUES") => true,
+        _ => return Err(Fail::SYNTAX),
+    };
+    let (key, db) = (ctx.key(1), ctx.db());
+    let Executor { ks, random, .. } = &mut *ctx.exec;
+    let now = ks.now_ms();
+    let Some(view) = ks.read(db, key) else {
+        match draws {
+            Some(_) => ctx.reply.array(0),
+            None => ctx.reply.null(),
+        }
+        return Ok(());
+    };
+    let hash = view.hash(now)?;
+    let is_one = draws.is_none();
+    let draws = match draws {
+        None => Draws::Repeated(1),
+        Some(Draws::Distinct(count)) => Draws::Distinct(count.min(hash.len())),
+        Some(repeated) => repeated,
+    };
+    let (mut random, reply) = (|| random.next(), &mut *ctx.reply);
+    let in_pairs = with_values && reply.protocol() == Protocol::Resp3;
+    if !is_one {
+        let flat = if with_values && !in_pairs { 2 } else { 1 };
+        reply.array(draws.count() * flat);
+    }
+    let mut each = |field: Field<'_>| {
+        if in_pairs {
+            reply.array(2);
+        }
+        write_item(reply, field.name);
+        if with_values {
+            write_item(reply, field.value);
+        }
+    };
+    match draws {
+        Draws::Distinct(count) => hash.sample(count, &mut random, &mut each),
+        Draws::Repeated(count) => hash.draw(count, &mut random, &mut each),
+    }
+    Ok(())
+}
+
+/// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
+fn hscan(ctx: &mut Ctx<'_>) -> Outcome {
+    let cursor = scan::cursor(ctx, 2)?;
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let options = Options::parse(ctx, 3, Scanned::Fields);
+    let mut found = Found::default();
+    let Some(view) = ctx.exec.ks.read(db, key) else { return found.write_with_cursor(ctx, 0) };
+    let hash = view.hash(now)?;
+    let options = options?;
+    let cursor = hash.scan(cursor, options.count, &mut |field| {
+        let mut scratch = itoa::Buffer::new();
+        let name = field.name.bytes(&mut scratch);
+        if options.admits(name) {
+            found.push(name);
+            if !options.no_values {
+                found.push(field.value.bytes(&mut itoa::Buffer::new()));
+            }
+        }
+    });
+    found.write_with_cursor(ctx, cursor)
+}
