@@ -59,6 +59,19 @@ pub fn bind_unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<Own
     })
 }
 
+/// Makes a listening TCP socket refuse connections and leave its place to others, until [`listen_again`].
+pub fn stop_listening(listener: BorrowedFd<'_>) {
+    sys::shutdown(listener);
+}
+
+/// Listens again after [`stop_listening`].
+///
+/// # Errors
+/// If its place is taken.
+pub fn listen_again(listener: &OwnedFd, backlog: u32) -> io::Result<()> {
+    sys::listen(listener, backlog)
+}
+
 /// Turns Nagle's algorithm off (`true`) or on. Fails on sockets that are not TCP.
 ///
 /// # Errors

@@ -166,6 +166,12 @@ pub(crate) fn listen(fd: &OwnedFd, backlog: u32) -> io::Result<()> {
     check(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
 }
 
+/// Ends what a socket is doing, listening included; one that does nothing stays as it is.
+pub(crate) fn shutdown(fd: BorrowedFd<'_>) {
+    // SAFETY: no pointers.
+    unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
+}
+
 /// The peer's (or with `local` this side's) address of a socket.
 pub(crate) fn address(fd: BorrowedFd<'_>, local: bool) -> io::Result<RawAddress> {
     let mut raw = RawAddress::empty();

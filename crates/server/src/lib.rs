@@ -8,6 +8,7 @@ pub mod config;
 pub mod conn;
 pub mod host;
 mod intake;
+pub mod listening;
 pub mod mailbox;
 pub mod process;
 pub mod server;

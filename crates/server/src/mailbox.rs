@@ -1,5 +1,6 @@
 //! Messages between workers: one mailbox each, emptied once per turn.
 
+use crate::listening::Exchange;
 use parking_lot::Mutex;
 use petrel_commands::Answer;
 use petrel_net::{ListenerId, Slot, Waker};
@@ -32,6 +33,8 @@ pub enum Message {
         /// The reply.
         answer: Answer,
     },
+    /// Accept on other listeners.
+    Listen(Exchange),
     /// `CLIENT PAUSE` has ended: go on with the connections that it held back.
     Unpause,
     /// Stop.

@@ -3,6 +3,7 @@
 use crate::blocked::BlockedClients;
 use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
+use crate::listening::Listening;
 use crate::mailbox::{Mailbox, Message};
 use crate::process::Process;
 use crate::traffic::{Rates, Totals, Traffic};
@@ -49,6 +50,8 @@ pub struct Server {
     pub connections_possible: AtomicUsize,
     /// Whether connections are kept in the rings' own tables.
     pub direct_descriptors: AtomicBool,
+    /// What is listened on over TCP.
+    pub listening: Mutex<Listening>,
     next_client_id: AtomicU64,
     stopping: AtomicBool,
     /// What the reaper has to do, and has done.
@@ -202,6 +205,7 @@ impl Server {
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),
             connections_possible: AtomicUsize::new(snapshot.maxclients as usize),
             direct_descriptors: AtomicBool::new(false),
+            listening: Mutex::default(),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             reaped,
@@ -354,6 +358,17 @@ impl Server {
         if let Some(mailbox) = self.workers[worker].mailbox.get() {
             mailbox.send(message);
         }
+    }
+
+    /// Listens on TCP as the configuration says from now on.
+    ///
+    /// # Errors
+    /// One line that says what cannot be listened on; nothing has changed then.
+    pub fn listen(&self, config: &Config) -> std::io::Result<()> {
+        let exchange = self.listening.lock().change(config)?;
+        // The first worker accepts.
+        self.tell(0, Message::Listen(exchange));
+        Ok(())
     }
 
     /// Closes a connection of any worker.

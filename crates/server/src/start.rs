@@ -1,14 +1,12 @@
 //! Starting and stopping: sockets, limits, workers, signals.
 
 use crate::config::{Auto, Config, IoBackend, SharedConfig};
+use crate::listening::{Listener, SocketFile};
 use crate::process::Process;
 use crate::server::Server;
 use crate::worker::Worker;
-use petrel_net::{Driver, Epoll, ListenerId, Options, Uring, bind_tcp, bind_unix};
+use petrel_net::{Driver, Epoll, Options, Uring};
 use std::io;
-use std::net::ToSocketAddrs;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -24,16 +22,6 @@ pub struct Running {
     _socket: Option<SocketFile>,
 }
 
-/// The file of a Unix socket; removed when dropped.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // A file that is gone already is as it should be.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// Binds the listeners and starts the workers.
 ///
 /// # Errors
@@ -41,7 +29,7 @@ impl Drop for SocketFile {
 pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
     let snapshot = config.snapshot();
     let server = Server::new(config, process);
-    let (listeners, socket) = bind(&snapshot)?;
+    let (listeners, socket) = server.listening.lock().open(&snapshot)?;
     let options = driver_options(&server, &snapshot);
     let threads = match snapshot.io_backend {
         IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
@@ -78,56 +66,6 @@ impl Running {
         }
         result
     }
-}
-
-fn bind(config: &Config) -> io::Result<(Vec<Arc<OwnedFd>>, Option<SocketFile>)> {
-    let (mut listeners, mut socket) = (Vec::new(), None);
-    if config.port != 0 {
-        for address in config.bind.iter() {
-            for ip in resolve(&address.address, config.port)? {
-                match bind_tcp(&ip, config.port, config.tcp_backlog) {
-                    Ok(listener) => listeners.push(Arc::new(listener)),
-                    Err(error) if address.optional && is_unavailable(&error) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-    }
-    if let Some(path) = &config.unixsocket {
-        let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
-        listeners.push(Arc::new(bind_unix(path, mode, config.tcp_backlog)?));
-        // Absolute, since the working directory may change.
-        socket = Some(SocketFile(std::path::absolute(path)?));
-    }
-    if listeners.is_empty() {
-        return Err(io::Error::other("nothing to listen on: set port, bind or unixsocket"));
-    }
-    Ok((listeners, socket))
-}
-
-/// The IP addresses of an address as it was configured: one itself, `*`, `::*`, or the name of a host.
-fn resolve(address: &str, port: u16) -> io::Result<Vec<String>> {
-    match address {
-        "*" => return Ok(vec!["0.0.0.0".into()]),
-        "::*" => return Ok(vec!["::".into()]),
-        _ => {}
-    }
-    let bare = address.trim_matches(['[', ']']);
-    if bare.parse::<std::net::IpAddr>().is_ok() {
-        return Ok(vec![bare.into()]);
-    }
-    let found = (bare, port).to_socket_addrs().map_err(|error| {
-        let text = format!("cannot listen on {address}, port {port}: {error}");
-        io::Error::new(error.kind(), text)
-    })?;
-    let mut ips: Vec<String> = found.map(|found| found.ip().to_string()).collect();
-    ips.dedup();
-    Ok(ips)
-}
-
-/// Whether an address is one that this machine does not have, which an optional address may be.
-fn is_unavailable(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
 }
 
 /// Raises the descriptor limit, decides on direct descriptors and says how many connections will be held.
@@ -200,7 +138,7 @@ fn raise_descriptor_limit(wanted: u64) -> u64 {
 
 fn spawn<D: Driver>(
     server: &Arc<Server>,
-    listeners: &[Arc<OwnedFd>],
+    listeners: &[Listener],
     options: &Options,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let (report, reports) = mpsc::channel();
@@ -261,12 +199,12 @@ impl Drop for Guard {
 fn build<D: Driver>(
     server: Arc<Server>,
     index: usize,
-    listeners: Vec<Arc<OwnedFd>>,
+    listeners: Vec<Listener>,
     options: &Options,
 ) -> io::Result<Worker<D>> {
     let mut worker = Worker::new(server, index, D::new(options)?);
-    for (id, listener) in listeners.into_iter().enumerate() {
-        worker.listen(listener, ListenerId(id as u32))?;
+    for (id, listener) in listeners {
+        worker.listen(listener, id)?;
     }
     Ok(worker)
 }

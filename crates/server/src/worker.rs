@@ -8,6 +8,7 @@ use crate::client::{Client, Flag};
 use crate::config::OutputBufferLimit;
 use crate::conn::Conn;
 use crate::host::ServerHost;
+use crate::listening::Exchange;
 use crate::mailbox::{Mailbox, Message};
 use crate::server::Server;
 use crate::timers::{Deadlines, Timers};
@@ -416,7 +417,17 @@ impl<D: Driver> Worker<D> {
             Message::Answer { slot, id, answer } => {
                 self.engine.host.answers.push_back((slot, id, answer));
             }
+            Message::Listen(exchange) => self.listen_otherwise(exchange),
             Message::Unpause | Message::Stop => {}
+        }
+    }
+
+    fn listen_otherwise(&mut self, exchange: Exchange) {
+        exchange.closed.into_iter().for_each(|id| self.driver.unlisten(id));
+        for (id, listener) in exchange.opened {
+            if let Err(error) = self.driver.listen(listener, id) {
+                tracing::error!("cannot accept connections: {error}");
+            }
         }
     }
 

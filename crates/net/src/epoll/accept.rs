@@ -26,6 +26,12 @@ impl Epoll {
                 // The peer gave up, or a signal came: the next connection may be fine.
                 Err(e) if e.raw_os_error() == Some(libc::ECONNABORTED) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // Another listener takes its place, or it listens again soon.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+                    self.listeners.back_off(index);
+                    self.disarm(index);
+                    return;
+                }
                 Err(error) => {
                     events.push(Event::AcceptFailed { listener: id, error });
                     self.listeners.back_off(index);

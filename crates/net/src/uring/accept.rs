@@ -83,6 +83,8 @@ impl Uring {
             Some(socket) => events.push(Event::Accepted { listener: id, socket }),
             // Cancelled, interrupted, or the peer gave up: the next connection may be fine.
             None if matches!(-result, libc::ECANCELED | libc::EINTR | libc::ECONNABORTED) => {}
+            // Another listener takes its place, or it listens again soon.
+            None if -result == libc::EINVAL => self.listeners.back_off(index),
             None => {
                 let error = io::Error::from_raw_os_error(-result);
                 events.push(Event::AcceptFailed { listener: id, error });

@@ -9,7 +9,7 @@ fn a_file_is_read_rewritten_and_read_again() {
         .unwrap();
     let mut server = Server::start_in(scratch, "epoll", &["petrel.conf", "--hz", "20"]);
     let mut client = server.connect();
-    assert_eq!(client.text(&["CONFIG", "GET", "maxmemory", "hz"]), "[maxmemory 10485760 hz 20]");
+    assert_eq!(client.text(&["CONFIG", "GET", "maxmemory", "hz"]), "[hz 20 maxmemory 10485760]");
     assert_eq!(client.text(&["CONFIG", "SET", "maxmemory", "20mb", "timeout", "7"]), "OK");
     assert_eq!(client.text(&["CONFIG", "REWRITE"]), "OK");
     let text = std::fs::read_to_string(server.scratch.path("petrel.conf")).unwrap();
@@ -22,7 +22,7 @@ fn a_file_is_read_rewritten_and_read_again() {
     std::fs::write(scratch.path("petrel.conf"), text).unwrap();
     let server = Server::start_in(scratch, "epoll", &["petrel.conf"]);
     let shown = server.connect().text(&["CONFIG", "GET", "timeout", "maxmemory"]);
-    assert_eq!(shown, "[timeout 7 maxmemory 20971520]");
+    assert_eq!(shown, "[maxmemory 20971520 timeout 7]");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn get_answers_a_map_in_resp3() {
 fn set_changes_all_or_nothing() {
     let server = Server::start("epoll", &[]);
     let mut client = server.connect();
-    let refused = client.text(&["CONFIG", "SET", "timeout", "9", "port", "1"]);
+    let refused = client.text(&["CONFIG", "SET", "timeout", "9", "databases", "1"]);
     assert!(refused.contains("can't set immutable config"), "{refused}");
     assert!(client.text(&["CONFIG", "SET", "dir", "/"]).contains("can't set protected config"));
     assert_eq!(client.text(&["CONFIG", "SET", "timeout", "9", "hz"]), "ERR syntax error");
@@ -47,12 +47,46 @@ fn set_changes_all_or_nothing() {
     assert!(refused.contains("The operating system is not able"), "{refused}");
     assert_eq!(
         client.text(&["CONFIG", "GET", "timeout", "maxclients"]),
-        "[timeout 0 maxclients 10000]"
+        "[maxclients 10000 timeout 0]"
     );
     assert_eq!(
         client.text(&["CONFIG", "REWRITE"]),
         "ERR The server is running without a config file"
     );
+}
+
+#[test]
+fn addresses_and_port_change_at_run_time() {
+    let backends = if has_io_uring() { &["epoll", "io_uring"][..] } else { &["epoll"] };
+    for backend in backends {
+        let server = Server::start(backend, &[]);
+        let mut client = server.connect();
+        let (first, second) = (free_port().to_string(), free_port().to_string());
+        let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let taken = taken.local_addr().unwrap().port().to_string();
+        let connects = |port: &str| {
+            let address = ("127.0.0.1", port.parse::<u16>().unwrap());
+            std::net::TcpStream::connect(address).is_ok()
+        };
+        assert_eq!(client.text(&["CONFIG", "SET", "port", &first]), "OK");
+        eventually("the port is open", || connects(&first));
+        let refused = client.text(&["CONFIG", "SET", "port", &taken]);
+        assert!(refused.contains("(possibly related to argument 'port') - Unable to"), "{refused}");
+        assert_eq!(client.text(&["CONFIG", "SET", "bind", "0.0.0.0"]), "OK");
+        eventually("all addresses are open", || connects(&first));
+        let refused = client.text(&["CONFIG", "SET", "bind", "127.0.0.1 192.0.2.77"]);
+        assert!(refused.contains("Failed to bind to specified addresses."), "{refused}");
+        eventually("all addresses are open again", || connects(&first));
+        assert_eq!(client.text(&["CONFIG", "GET", "bind"]), "[bind 0.0.0.0]");
+        let set = ["CONFIG", "SET", "bind", "127.0.0.1", "port", &second];
+        assert_eq!(client.text(&set), "OK");
+        eventually("the new port is open", || connects(&second));
+        eventually("the old port is closed", || !connects(&first));
+        let port = second.parse::<u16>().unwrap();
+        assert_eq!(Client::tcp(port).text(&["PING"]), "PONG");
+        assert_eq!(client.text(&["CONFIG", "SET", "port", "0"]), "OK");
+        eventually("TCP is off", || !connects(&second));
+    }
 }
 
 #[test]

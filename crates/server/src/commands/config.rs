@@ -63,33 +63,65 @@ fn resetstat(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Makes the server act on a change. What can be refused comes first, so that nothing is to be undone.
+/// Makes the server act on a change. What can be refused comes first, and is undone if something behind it is refused.
 fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
-    let changes = |name: &str| change.params.iter().any(|param| param.name == name);
-    if changes("dir") {
-        std::env::set_current_dir(&change.new.dir)
-            .map_err(|error| Refusal { name: "dir", reason: error.to_string() })?;
-    }
-    if changes("maxclients")
-        && let Err(possible) = admit_connections(server, change.new.maxclients as usize)
-    {
-        if changes("dir") {
-            // It was the working directory a moment ago; if it is gone since, the new one is no worse.
-            let _ = std::env::set_current_dir(&change.old.dir);
+    let steps: [Step; 3] = [enter_directory, admit_clients, listen];
+    for (i, step) in steps.iter().enumerate() {
+        if let Err(refusal) = step(server, change) {
+            let back = Change { old: change.new, new: change.old, params: change.params };
+            for done in &steps[..i] {
+                // As it was a moment ago; if that is gone since, the new one is no worse.
+                let _ = done(server, &back);
+            }
+            return Err(refusal);
         }
-        return Err(Refusal {
-            name: "maxclients",
-            reason: format!(
-                "The operating system is not able to handle the specified number of clients, try with {possible}"
-            ),
-        });
     }
-    if changes("loglevel") {
+    if changes(change, "loglevel") {
         server.process.set_log_level(change.new.loglevel);
     }
-    if changes("proc-title-template") {
+    if ["proc-title-template", "bind", "port"].iter().any(|name| changes(change, name)) {
         server.process.set_title(change.new);
     }
     server.apply(change.new);
     Ok(())
+}
+
+type Step = fn(&Server, &Change<'_>) -> Result<(), Refusal>;
+
+fn changes(change: &Change<'_>, name: &str) -> bool {
+    change.params.iter().any(|param| param.name == name)
+}
+
+fn enter_directory(_: &Server, change: &Change<'_>) -> Result<(), Refusal> {
+    if !changes(change, "dir") {
+        return Ok(());
+    }
+    std::env::set_current_dir(&change.new.dir)
+        .map_err(|error| Refusal { name: "dir", reason: error.to_string() })
+}
+
+fn admit_clients(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
+    if !changes(change, "maxclients") {
+        return Ok(());
+    }
+    admit_connections(server, change.new.maxclients as usize).map_err(|possible| Refusal {
+        name: "maxclients",
+        reason: format!(
+            "The operating system is not able to handle the specified number of clients, try with {possible}"
+        ),
+    })
+}
+
+fn listen(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
+    let (name, reason) = match () {
+        () if changes(change, "bind") => ("bind", "Failed to bind to specified addresses."),
+        () if changes(change, "port") => {
+            ("port", "Unable to listen on this port. Check server logs.")
+        }
+        () => return Ok(()),
+    };
+    server.listen(change.new).map_err(|error| {
+        tracing::warn!("{error}");
+        Refusal { name, reason: reason.to_owned() }
+    })
 }

@@ -99,7 +99,7 @@ pub fn default_file() -> String {
 }
 
 fn help_entry(text: &mut String, param: &Param) {
-    let mark = if param.mutability == Mutability::AtStart { ' ' } else { '*' };
+    let mark = if param.mutability.is_fixed() { ' ' } else { '*' };
     let title = format!("{mark} --{} {}", param.name, shown_default(param));
     let mut about = described(param);
     if let [alias] = param.aliases {
@@ -118,7 +118,7 @@ fn help_entry(text: &mut String, param: &Param) {
 
 fn markdown_row(text: &mut String, param: &Param) {
     let runtime = match param.mutability {
-        Mutability::AtStart => "no",
+        Mutability::AtStart | Mutability::Kept => "no",
         Mutability::Runtime => "yes",
         Mutability::Protected => "protected",
     };

@@ -88,9 +88,9 @@ parameters! {
 Config, OWN, |config| config, with foreign: Foreign;
 
 Network {
-    bind: BindAddresses = "bind", List("addresses"), "127.0.0.1 -::1", AtStart,
+    bind: BindAddresses = "bind", List("addresses"), "127.0.0.1 -::1", Runtime,
         "Addresses to listen on, `*` for all; one written with a leading `-` may be missing on this host";
-    port: u16 = "port", Number { min: 0, max: 65535 }, "6379", AtStart,
+    port: u16 = "port", Number { min: 0, max: 65535 }, "6379", Runtime,
         "TCP port to listen on; 0 turns TCP off";
     unixsocket: Option<PathBuf> = "unixsocket", SocketPath, "", AtStart,
         "Path of a Unix socket to listen on, beside TCP";
@@ -116,13 +116,13 @@ Security {
         "Who may use DEBUG; local is a Unix socket or the loopback address";
 }
 Threads {
-    threads: u32 = "threads" aka "io-threads", Number { min: 0, max: 1024 }, "0", AtStart,
+    threads: u32 = "threads" aka "io-threads", Number { min: 0, max: 1024 }, "0", Kept,
         "Worker threads, each serving its share of the connections; 0 takes the cores available to the process";
-    io_backend: IoBackend = "io-backend", OneOf(IoBackend::NAMES), "auto", AtStart,
+    io_backend: IoBackend = "io-backend", OneOf(IoBackend::NAMES), "auto", Kept,
         "How workers wait for sockets; auto takes io_uring where the kernel allows it";
-    direct_descriptors: Auto = "direct-descriptors", OneOf(Auto::NAMES), "auto", AtStart,
+    direct_descriptors: Auto = "direct-descriptors", OneOf(Auto::NAMES), "auto", Kept,
         "Keep connections in the rings' own tables, beyond the limit on open files; io_uring only";
-    stripes: u32 = "stripes", PowerOfTwo { max: 1 << 20 }, "0", AtStart,
+    stripes: u32 = "stripes", PowerOfTwo { max: 1 << 20 }, "0", Kept,
         "Independently locked parts of the keyspace, a power of two; 0 derives it from the threads";
 }
 Clients {

@@ -118,7 +118,7 @@ impl SharedConfig {
         self.file.as_ref().map(|file| file.path.as_path())
     }
 
-    /// CONFIG GET: names and values of all parameters that one of `patterns` names, in any case.
+    /// CONFIG GET: names and values of all parameters that one of `patterns` names, in any case, in the order of the names.
     /// A name without wildcards is answered as it was written.
     pub fn get<P: AsRef<[u8]>>(&self, patterns: &[P]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let config = self.snapshot();
@@ -126,10 +126,11 @@ impl SharedConfig {
         for param in PARAMS {
             for name in param.names() {
                 let shown = patterns.iter().find_map(|pattern| shown_as(name, pattern.as_ref()));
-                found.extend(shown.map(|shown| (shown, param.text(&config))));
+                found.extend(shown.map(|shown| (name, shown, param.text(&config))));
             }
         }
-        found
+        found.sort_unstable_by_key(|(name, ..)| *name);
+        found.into_iter().map(|(_, shown, value)| (shown, value)).collect()
     }
 
     /// CONFIG SET: takes over all of `pairs` or none.
@@ -152,6 +153,10 @@ impl SharedConfig {
             assign(param, value.as_ref(), &mut new)?;
         }
         let changed: Vec<_> = PARAMS.iter().filter(|param| !param.same(&old, &new)).collect();
+        if let Some(fixed) = changed.iter().find(|param| param.mutability.is_fixed()) {
+            let (name, reason) = (fixed.name.to_owned(), FIXED.to_owned());
+            return Err(SetError::Failed { name, reason });
+        }
         if changed.is_empty() {
             return Ok(changed);
         }
@@ -246,7 +251,7 @@ fn find_settable<T: AsRef<[u8]>>(
             return Err(SetError::Unknown(in_a_reply(name)));
         };
         match param.mutability {
-            Mutability::AtStart => return failed("can't set immutable config"),
+            Mutability::AtStart => return failed(FIXED),
             Mutability::Protected if !config.enable_protected_configs.allows(client_is_local) => {
                 return failed("can't set protected config");
             }
@@ -279,4 +284,5 @@ fn in_a_reply(name: &[u8]) -> String {
     String::from_utf8_lossy(shown).replace(['\r', '\n'], " ")
 }
 
+const FIXED: &str = "can't set immutable config";
 const NAME_SHOWN_BYTES_MAX: usize = 128;

@@ -31,10 +31,19 @@ pub struct Param {
 pub enum Mutability {
     /// Only on the command line and in the configuration file.
     AtStart,
+    /// Likewise, but setting it to the value that it has is no error: tools that write back what they read get by.
+    Kept,
     /// Also by CONFIG SET.
     Runtime,
     /// Also by CONFIG SET where `enable-protected-configs` lets the client.
     Protected,
+}
+
+impl Mutability {
+    /// Whether it only changes with a start.
+    pub fn is_fixed(self) -> bool {
+        matches!(self, Self::AtStart | Self::Kept)
+    }
 }
 
 /// Sections of the documentation.

@@ -348,7 +348,9 @@ mod get_and_set {
                 "{foo}",
                 Err("template format is invalid or contains unknown variables"),
             ),
-            ("port", "1", Err("can't set immutable config")),
+            ("databases", "1", Err("can't set immutable config")),
+            ("stripes", "0", Ok("0")),
+            ("stripes", "64", Err("can't set immutable config")),
             ("dir", "/", Err("can't set protected config")),
             ("save", "", Ok("")),
         ];
@@ -443,8 +445,8 @@ mod get_and_set {
             found.into_iter().map(|(name, _)| String::from_utf8(name).unwrap()).collect()
         };
         assert_eq!(names(&["MAXMEMORY", "maxmemory", "max[a-m]emory"]), ["MAXMEMORY"]);
-        assert_eq!(names(&["p?RT", "nosuch", "hz"]), ["port", "hz"]);
-        assert_eq!(names(&["*threads"]), ["threads", "io-threads"]);
+        assert_eq!(names(&["p?RT", "nosuch", "hz"]), ["hz", "port"]);
+        assert_eq!(names(&["*threads"]), ["io-threads", "threads"]);
         assert_eq!(names(&["io-threads"]), ["io-threads"]);
         let all: usize = PARAMS.iter().map(|param| param.names().count()).sum();
         assert_eq!(names(&["*"]).len(), all);

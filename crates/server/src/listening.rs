@@ -1,0 +1,165 @@
+//! The sockets that the server listens on: at start, and after `CONFIG SET` of `bind` and `port`.
+
+use crate::config::Config;
+use petrel_net::{ListenerId, bind_tcp, bind_unix, listen_again, stop_listening};
+use std::io;
+use std::net::ToSocketAddrs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A listener as the driver of the accepting worker knows it.
+pub type Listener = (ListenerId, Arc<OwnedFd>);
+
+/// The file of a Unix socket; removed when dropped.
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // A file that is gone already is as it should be.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What the server listens on over TCP.
+#[derive(Default)]
+pub struct Listening {
+    tcp: Vec<Tcp>,
+    next_id: u32,
+}
+
+/// One TCP listener.
+struct Tcp {
+    ip: String,
+    port: u16,
+    id: ListenerId,
+    socket: Arc<OwnedFd>,
+}
+
+/// What the accepting worker has to do after a change.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Listeners to accept on.
+    pub opened: Vec<Listener>,
+    /// Listeners to drop.
+    pub closed: Vec<ListenerId>,
+}
+
+impl Listening {
+    /// Opens what the configuration names.
+    ///
+    /// # Errors
+    /// One line that says what cannot be listened on, or that there is nothing to listen on.
+    pub fn open(&mut self, config: &Config) -> io::Result<(Vec<Listener>, Option<SocketFile>)> {
+        let mut listeners = self.change(config)?.opened;
+        let mut file = None;
+        if let Some(path) = &config.unixsocket {
+            let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
+            let socket = Arc::new(bind_unix(path, mode, config.tcp_backlog)?);
+            listeners.push((self.number(), socket));
+            // Absolute, since the working directory may change.
+            file = Some(SocketFile(std::path::absolute(path)?));
+        }
+        if listeners.is_empty() {
+            return Err(io::Error::other("nothing to listen on: set port, bind or unixsocket"));
+        }
+        Ok((listeners, file))
+    }
+
+    /// Listens on TCP as the configuration says from now on. What stays the same stays open.
+    ///
+    /// # Errors
+    /// One line that says what cannot be listened on; nothing has changed then.
+    pub fn change(&mut self, config: &Config) -> io::Result<Exchange> {
+        let wanted = wanted(config)?;
+        let stays =
+            |tcp: &Tcp| tcp.port == config.port && wanted.iter().any(|(ip, _)| *ip == tcp.ip);
+        // A listener on all addresses is in the way of one on a single address of the same port, and the other way round.
+        let in_the_way: Vec<Arc<OwnedFd>> = self
+            .tcp
+            .iter()
+            .filter(|tcp| tcp.port == config.port && !stays(tcp))
+            .map(|tcp| tcp.socket.clone())
+            .collect();
+        in_the_way.iter().for_each(|socket| stop_listening(socket.as_fd()));
+        let opened = match self.open_missing(config, &wanted) {
+            Ok(opened) => opened,
+            Err(error) => {
+                for socket in &in_the_way {
+                    // It listened a moment ago; if its place is taken since, there is nothing to be done.
+                    let _ = listen_again(socket, config.tcp_backlog);
+                }
+                return Err(error);
+            }
+        };
+        let closed = self.tcp.extract_if(.., |tcp| !stays(tcp)).map(|tcp| tcp.id).collect();
+        let listeners = opened.iter().map(|tcp| (tcp.id, tcp.socket.clone())).collect();
+        self.tcp.extend(opened);
+        Ok(Exchange { opened: listeners, closed })
+    }
+
+    fn open_missing(&mut self, config: &Config, wanted: &[(String, bool)]) -> io::Result<Vec<Tcp>> {
+        let port = config.port;
+        let mut opened = Vec::new();
+        for (ip, optional) in wanted {
+            if self.tcp.iter().any(|tcp| tcp.port == port && tcp.ip == *ip) {
+                continue;
+            }
+            match bind_tcp(ip, port, config.tcp_backlog) {
+                Ok(socket) => {
+                    let (id, socket) = (self.number(), Arc::new(socket));
+                    opened.push(Tcp { ip: ip.clone(), port, id, socket });
+                }
+                Err(error) if *optional && is_unavailable(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(opened)
+    }
+
+    fn number(&mut self) -> ListenerId {
+        self.next_id += 1;
+        ListenerId(self.next_id)
+    }
+}
+
+/// The IP addresses to listen on, each once and with whether it may be missing; none if TCP is turned off.
+fn wanted(config: &Config) -> io::Result<Vec<(String, bool)>> {
+    let mut wanted: Vec<(String, bool)> = Vec::new();
+    if config.port == 0 {
+        return Ok(wanted);
+    }
+    for address in config.bind.iter() {
+        for ip in resolve(&address.address, config.port)? {
+            if !wanted.iter().any(|(other, _)| *other == ip) {
+                wanted.push((ip, address.optional));
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+/// The IP addresses of an address as it was configured: one itself, `*`, `::*`, or the name of a host.
+fn resolve(address: &str, port: u16) -> io::Result<Vec<String>> {
+    match address {
+        "*" => return Ok(vec!["0.0.0.0".into()]),
+        "::*" => return Ok(vec!["::".into()]),
+        _ => {}
+    }
+    let bare = address.trim_matches(['[', ']']);
+    if bare.parse::<std::net::IpAddr>().is_ok() {
+        return Ok(vec![bare.into()]);
+    }
+    let found = (bare, port).to_socket_addrs().map_err(|error| {
+        let text = format!("cannot listen on {address}, port {port}: {error}");
+        io::Error::new(error.kind(), text)
+    })?;
+    let mut ips: Vec<String> = found.map(|found| found.ip().to_string()).collect();
+    ips.dedup();
+    Ok(ips)
+}
+
+/// Whether an address is one that this machine does not have, which an optional address may be.
+fn is_unavailable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+}
