@@ -50,13 +50,14 @@ pub struct Block {
     awaited: Awaited,
     deadline: Option<i64>,
     null: bool,
+    polls: bool,
     replaced: Vec<(usize, Vec<u8>)>,
 }
 
 impl Block {
     /// Waits for any of the keys at these arguments, without end.
     pub fn on(keys: Range<usize>, awaited: Awaited) -> Self {
-        Block { keys, awaited, deadline: None, null: false, replaced: Vec::new() }
+        Block { keys, awaited, deadline: None, null: false, polls: false, replaced: Vec::new() }
     }
 
     /// Waits until a time in Unix milliseconds, as [`Ctx::timeout_seconds`] and [`Ctx::timeout_millis`] read it.
@@ -67,6 +68,11 @@ impl Block {
     /// Answers a null, and no null array, where waiting is not allowed.
     pub fn or_null(self) -> Self {
         Block { null: true, ..self }
+    }
+
+    /// Is tried again every tenth of a second too: time alone may make possible what it waits for.
+    pub fn polling(self) -> Self {
+        Block { polls: true, ..self }
     }
 
     /// Lets the command have another argument `i` when it is executed again.
@@ -96,6 +102,7 @@ pub struct Blocked {
     /// Where each argument ends.
     ends: Box<[usize]>,
     deadline: Option<i64>,
+    polls: bool,
     ticket: Ticket,
     /// Answered, or given up. Changed with all of its stripes held.
     over: AtomicBool,
@@ -115,6 +122,11 @@ impl Blocked {
     /// When the wait ends, in Unix milliseconds.
     pub fn deadline(&self) -> Option<i64> {
         self.deadline
+    }
+
+    /// Whether it is to be [tried again](crate::Executor::try_again) every tenth of a second.
+    pub fn polls(&self) -> bool {
+        self.polls
     }
 
     /// Bytes that it takes.
@@ -215,6 +227,7 @@ impl Ctx<'_> {
             args: args.into(),
             ends: ends.into(),
             deadline: block.deadline,
+            polls: block.polls,
             ticket,
             over: AtomicBool::new(false),
         }

@@ -120,6 +120,20 @@ impl Executor {
         waits
     }
 
+    /// Executes the command of a waiter though none of its keys has changed, and answers unless it waits on. The thread is
+    /// in a batch and holds nothing.
+    pub fn try_again(&mut self, blocked: &Blocked, host: &mut dyn Host) {
+        self.ks.lock_many(blocked.hashes.iter().copied());
+        if !blocked.is_over()
+            && host.standing(blocked) == Standing::Here
+            && let Some(answer) = self.execute_again(blocked, host)
+        {
+            self.dismiss(blocked);
+            host.answer(blocked, answer);
+        }
+        self.settle(host);
+    }
+
     /// Whether keys are ready whose waiters this thread has yet to serve.
     #[inline]
     pub fn has_ready(&self) -> bool {

@@ -55,8 +55,13 @@ impl<D: Driver> Worker<D> {
     /// A command of the connection waits.
     pub(crate) fn begin_wait(&mut self, conn: &Conn) {
         let id = conn.client.id;
-        if let Some(at) = self.blocked().find(id).and_then(|blocked| blocked.deadline()) {
-            self.deadlines.add(at, id, conn.slot);
+        if let Some(blocked) = self.blocked().find(id) {
+            if let Some(at) = blocked.deadline() {
+                self.deadlines.add(at, id, conn.slot);
+            }
+            if blocked.polls() {
+                self.polling.insert(id);
+            }
         }
         self.limit_ahead(conn);
     }
@@ -97,6 +102,16 @@ impl<D: Driver> Worker<D> {
             self.answered(slot, id, answer);
         }
         self.engine.exec.end();
+    }
+
+    /// Tries the commands that time alone may serve. The executor is in a batch.
+    pub(crate) fn poll_waiting(&mut self) {
+        let waiting = self.polling.iter().filter_map(|&id| self.blocked().find(id));
+        for blocked in waiting.collect::<Vec<_>>() {
+            let engine = &mut self.engine;
+            engine.exec.try_again(&blocked, &mut engine.host);
+            engine.exec.yield_if_asked();
+        }
     }
 
     fn time_is_up(&mut self, slot: Slot) {
@@ -154,6 +169,7 @@ impl<D: Driver> Worker<D> {
         if let Some(at) = blocked.deadline() {
             self.deadlines.remove(at, id);
         }
+        self.polling.remove(&id);
         Some(blocked)
     }
 

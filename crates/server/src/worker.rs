@@ -18,6 +18,7 @@ use petrel_keyspace::Pace;
 use petrel_net::{
     Close, Driver, Endpoint, Event, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
 };
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -36,6 +37,9 @@ const BUSY_UPKEEP_BUDGET: Duration = Duration::from_micros(400);
 
 /// Milliseconds after which the peaks of the connections' buffers are halved.
 const PEAKS_MS: i64 = 4000;
+
+/// Between two tries of the waiting commands that time alone may serve.
+const POLL_MS: i64 = 100;
 
 /// Less output than this is taken for written by the next poll.
 const TAKEN_AT_ONCE: u64 = 16 * 1024;
@@ -57,6 +61,9 @@ pub struct Worker<D: Driver> {
     unsettled: Vec<Slot>,
     timers: Timers,
     pub(crate) deadlines: Deadlines,
+    /// Connections whose waiting commands are tried again now and then.
+    pub(crate) polling: BTreeSet<u64>,
+    polled_at: i64,
     upkeep_at: i64,
     /// The last round of upkeep left much to do.
     upkeep_busy: bool,
@@ -80,6 +87,8 @@ impl<D: Driver> Worker<D> {
             unsettled: Vec::new(),
             timers: Timers::default(),
             deadlines: Deadlines::default(),
+            polling: BTreeSet::new(),
+            polled_at: 0,
             upkeep_at: 0,
             upkeep_busy: false,
             supervision_at: 0,
@@ -456,6 +465,10 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.begin();
         while let Some(slot) = self.timers.due(now) {
             self.check_timers(slot, now);
+        }
+        if !self.polling.is_empty() && now - self.polled_at >= POLL_MS {
+            self.polled_at = now;
+            self.poll_waiting();
         }
         self.engine.exec.end();
     }
