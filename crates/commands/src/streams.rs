@@ -126,9 +126,9 @@ fn write_fields(reply: &mut dyn Reply, entry: EntryRef<'_>) {
 }
 
 /// Writes a number that may be unknown.
-fn write_known(reply: &mut dyn Reply, n: Option<u64>) {
+fn write_known(reply: &mut dyn Reply, n: Option<i64>) {
     match n {
-        Some(n) => reply.integer(n as i64),
+        Some(n) => reply.integer(n),
         None => reply.null(),
     }
 }

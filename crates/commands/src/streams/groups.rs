@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::streams::{parse_id, wrong_subcommand};
+use crate::streams::{parse_bound, parse_id, wrong_subcommand};
 use petrel_keyspace::types::stream::{Stream, StreamId, StreamMut};
 
 const NO_KEY: Fail = Fail::fixed(
@@ -48,7 +48,10 @@ pub(super) fn setid(ctx: &mut Ctx<'_>) -> Outcome {
     let options = options(ctx, false)?;
     let (group, id) = (ctx.arg(3), ctx.arg(4));
     let mut stream = existing(ctx)?;
-    let id = position(&stream, id)?;
+    let id = match id {
+        b"-" | b"+" => parse_bound(id, 0)?,
+        id => position(&stream, id)?,
+    };
     let read = options.read.map(|read| read.min(stream.added()));
     stream.put_group(group, id, read);
     drop(stream);

@@ -22,8 +22,11 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
         }),
         _ => return Err(wrong_subcommand(ctx)),
     };
-    let key = ctx.key(2);
-    let view = ctx.exec.ks.read(ctx.session.db, key).ok_or(Fail::NO_SUCH_KEY)?;
+    let (key, db) = (ctx.key(2), ctx.db());
+    if let Ok(Some(mut stream)) = ctx.exec.ks.stream_mut(db, key) {
+        stream.forget_producers();
+    }
+    let view = ctx.exec.ks.read(db, key).ok_or(Fail::NO_SUCH_KEY)?;
     let stream = view.stream()?;
     let reply = &mut *ctx.reply;
     reply.map(if shown.is_some() { 15 } else { 16 });
@@ -160,7 +163,7 @@ pub(super) fn consumers(ctx: &mut Ctx<'_>) -> Outcome {
 /// How much of the stream a group has read, and how much there is still to come.
 fn progress(stream: &Stream, group: &Group, reply: &mut dyn Reply) {
     reply.bulk(b"entries-read");
-    write_known(reply, group.entries_read());
+    write_known(reply, group.entries_read().map(|read| read as i64));
     reply.bulk(b"lag");
     write_known(reply, stream.lag(group));
 }

@@ -35,25 +35,36 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
     for key in reading.keys.clone() {
         parts.push(Part { key, source: source(ctx, &reading, key, group)? });
     }
-    let is_served = |part: &&Part| match part.source {
-        Source::History(after) => after != StreamId::MAX,
-        Source::New { any } => any,
-    };
-    let served = parts.iter().filter(is_served).count();
-    if served == 0 {
-        return wait(ctx, &reading, group, consumer);
+    let is_served = |part: &Part| !matches!(part.source, Source::New { any: false });
+    let served = parts.iter().filter(|part| is_served(part)).count();
+    if served > 0 {
+        begin(ctx.reply, served);
     }
-    begin(ctx.reply, served);
-    for part in parts.iter().filter(is_served) {
+    for part in &parts {
         let key = ctx.key(part.key);
-        let Some(stream) = ctx.exec.ks.stream_mut(db, key)? else { continue };
+        let Some(mut stream) = ctx.exec.ks.stream_mut(db, key)? else { continue };
+        stream.see_consumer(group, consumer);
+        if !is_served(part) {
+            continue;
+        }
         let mut delivery = Delivery { stream, group, consumer, count: reading.count };
         match part.source {
             Source::History(after) => delivery.history(key.bytes, after, ctx.reply),
             Source::New { .. } => delivery.new_entries(key.bytes, &reading, ctx.reply),
         }
     }
-    Ok(())
+    match reading.block {
+        _ if served > 0 => Ok(()),
+        Some(deadline) => {
+            let block = Block::on(reading.keys, Awaited::STREAM.or_loss()).until(deadline);
+            // What is pending becomes old enough by itself.
+            ctx.block(if reading.claim.is_some() { block.polling() } else { block })
+        }
+        None => {
+            ctx.reply.null_array();
+            Ok(())
+        }
+    }
 }
 
 /// What there is to read at a key.
@@ -90,7 +101,11 @@ fn source(
         b">" => {}
         b"$" => return Err(DOLLAR),
         b"+" => return Err(PLUS),
-        id => return Ok(Source::History(parse_id(id, 0)?)),
+        id => match parse_id(id, 0)? {
+            // There can be nothing behind it: what is meant is what is new.
+            StreamId::MAX => {}
+            after => return Ok(Source::History(after)),
+        },
     }
     if stream.last_entry_id() > found.last_delivered() {
         return Ok(Source::New { any: true });
@@ -111,27 +126,6 @@ fn claimable(stream: &mut StreamMut<'_>, group: &[u8], idle: i64, max: usize) ->
     group.claimable(until).filter(|&id| stream.contains(id)).take(max).collect()
 }
 
-/// Notes that the consumer asked, and waits if it is to.
-fn wait(ctx: &mut Ctx<'_>, reading: &Reading<'_>, group: &[u8], consumer: &[u8]) -> Outcome {
-    let db = ctx.db();
-    for key in reading.keys.clone() {
-        let key = ctx.key(key);
-        if let Some(mut stream) = ctx.exec.ks.stream_mut(db, key)? {
-            stream.see_consumer(group, consumer);
-        }
-    }
-    match reading.block {
-        Some(deadline) => {
-            let awaited = Awaited::STREAM.or_loss();
-            ctx.block(Block::on(reading.keys.clone(), awaited).until(deadline))
-        }
-        None => {
-            ctx.reply.null_array();
-            Ok(())
-        }
-    }
-}
-
 /// A delivery of entries of one stream to a consumer of a group.
 struct Delivery<'a> {
     stream: StreamMut<'a>,
@@ -143,7 +137,7 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     /// Delivers again what the consumer has pending above an ID.
     fn history(&mut self, key: &[u8], after: StreamId, reply: &mut dyn Reply) {
-        let owner = self.stream.see_consumer(self.group, self.consumer);
+        let owner = self.owner();
         let group = self.stream.groups().get(self.group);
         let consumer = owner.and_then(|owner| group?.consumer(owner));
         let ids: Vec<StreamId> = match (consumer, after.next()) {
@@ -165,7 +159,7 @@ impl Delivery<'_> {
 
     /// Delivers what has been pending for long, if that is asked for, and then what is new.
     fn new_entries(&mut self, key: &[u8], reading: &Reading<'_>, reply: &mut dyn Reply) {
-        let owner = self.stream.see_consumer(self.group, self.consumer);
+        let owner = self.owner();
         let claimed = match reading.claim {
             Some(idle) => claimable(&mut self.stream, self.group, idle, self.count),
             None => Vec::new(),
@@ -199,7 +193,15 @@ impl Delivery<'_> {
                 self.put(id, owner, 1);
             }
         }
-        self.stream.mark_active(self.group, self.consumer);
+        // Who has nothing of it pending was not active.
+        if !claimed.is_empty() || !reading.noack {
+            self.stream.mark_active(self.group, self.consumer);
+        }
+    }
+
+    /// The consumer, who has been seen.
+    fn owner(&self) -> Option<ConsumerId> {
+        self.stream.groups().get(self.group)?.consumer_id(self.consumer)
     }
 
     fn last_delivered(&self) -> StreamId {

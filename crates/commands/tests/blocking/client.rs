@@ -159,6 +159,13 @@ impl Client {
         self.batch(|exec, _| exec.give_up(&blocked))
     }
 
+    /// Tries the client's own command again, as its worker does now and then.
+    pub fn try_again(&mut self) {
+        let blocked = self.host.blocked.clone().unwrap();
+        assert!(blocked.polls());
+        self.batch(|exec, host| exec.try_again(&blocked, host));
+    }
+
     pub fn serve_postponed(&mut self) {
         self.batch(|exec, host| exec.serve_postponed(host));
     }

@@ -78,3 +78,23 @@ fn consumers_learn_that_their_group_is_gone() {
         world.assert_idle();
     }
 }
+
+#[test]
+fn what_is_pending_is_claimed_when_it_is_old_enough() {
+    let (world, [mut a, mut b]) = world();
+    a.exec.ks.set_clock(1_000_000);
+    b.exec.ks.set_clock(1_000_000);
+    a.run("XADD s 1-1 f v");
+    a.run("XGROUP CREATE s g 0");
+    a.run("XREADGROUP GROUP g alice STREAMS s >");
+    let call = "XREADGROUP GROUP g bob BLOCK 0 CLAIM 1000 STREAMS s >";
+    assert_eq!(b.run(call), "waits");
+    b.exec.ks.set_clock(1_000_999);
+    b.try_again();
+    assert_eq!(b.answer(), None);
+    b.exec.ks.set_clock(1_001_000);
+    b.try_again();
+    let entry = "*1 *2 $1 s *1 *4 $3 1-1 *2 $1 f $1 v :1000 :1";
+    assert_eq!(b.answer().as_deref(), Some(entry));
+    world.assert_idle();
+}

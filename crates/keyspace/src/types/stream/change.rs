@@ -32,8 +32,8 @@ pub enum StreamChange<'a> {
         /// Its ID.
         id: StreamId,
     },
-    /// All entries below an ID were trimmed.
-    TrimBelow {
+    /// All entries up to an ID were trimmed.
+    TrimUpTo {
         /// The ID.
         id: StreamId,
     },
@@ -230,14 +230,13 @@ impl StreamMut<'_> {
 
     /// Trims; says how many entries went.
     pub fn trim(&mut self, trim: &Trim) -> u64 {
-        let Trimmed { count, below, entries } = self.stream.plan_trim(trim);
+        let Trimmed { count, up_to, entries } = self.stream.plan_trim(trim);
         if count == 0 {
             return 0;
         }
         if trim.references == References::Delete && !self.stream.groups().is_empty() {
             let mut gone = Vec::with_capacity(count as usize);
-            gone.extend(self.stream.range(StreamId::MIN, below).map(|entry| entry.id));
-            gone.truncate(count as usize);
+            gone.extend(self.stream.range(StreamId::MIN, up_to).map(|entry| entry.id));
             self.remove_references(&gone);
         }
         if trim.references == References::Acked {
@@ -245,14 +244,14 @@ impl StreamMut<'_> {
                 self.trim_one(id);
             }
         } else {
-            self.trim_below(below);
+            self.trim_up_to(up_to);
         }
         count
     }
 
-    fn trim_below(&mut self, id: StreamId) {
-        if self.stream.trim_below(id) > 0 {
-            self.record(StreamChange::TrimBelow { id });
+    fn trim_up_to(&mut self, id: StreamId) {
+        if self.stream.trim_up_to(id) > 0 {
+            self.record(StreamChange::TrimUpTo { id });
         }
     }
 
@@ -359,12 +358,20 @@ impl StreamMut<'_> {
         self.stream.groups_mut().change(group, Group::order_by_time);
     }
 
+    /// Forgets the IDs of producers that have been remembered for long enough. Nobody else need learn of it: time
+    /// passes everywhere.
+    pub fn forget_producers(&mut self) {
+        let now = self.now_ms().max(0) as u64;
+        if self.stream.producers().is_some() {
+            self.stream.producers_mut().forget_until(now);
+        }
+    }
+
     /// The entry that a producer gave this ID, if it is remembered; that it was sent again is counted.
     pub fn duplicate_of(&mut self, producer: &[u8], own_id: &[u8]) -> Option<StreamId> {
-        let now = self.now_ms().max(0) as u64;
         self.stream.producers()?;
+        self.forget_producers();
         let producers = self.stream.producers_mut();
-        producers.forget_until(now);
         let entry = producers.entry(producer, own_id)?;
         producers.count_duplicate();
         Some(entry)
@@ -391,7 +398,7 @@ impl StreamMut<'_> {
                 self.delete(id);
             }
             StreamChange::TrimOne { id } => self.trim_one(id),
-            StreamChange::TrimBelow { id } => self.trim_below(id),
+            StreamChange::TrimUpTo { id } => self.trim_up_to(id),
             StreamChange::Set { last_id, added, max_deleted } => {
                 self.set(last_id, added, max_deleted);
             }

@@ -99,6 +99,8 @@ pub(super) struct Chunk {
     base: StreamId,
     /// The last entry's ID.
     last: StreamId,
+    /// The greatest ID that an entry of the chunk ever had.
+    top: StreamId,
     /// Where the first entry lies.
     start: u32,
     /// Entries in the chunk, and deleted from it.
@@ -133,6 +135,7 @@ impl Chunk {
         let mut chunk = Chunk {
             base: id,
             last: id,
+            top: id,
             start: bytes.len() as u32,
             live: 0,
             deleted: 0,
@@ -176,7 +179,7 @@ impl Chunk {
         put_length_before(&mut self.bytes, at);
         let nominal = self.nominal as usize + nominal::entry_len(self.base, id, fields, same);
         self.nominal = u32::try_from(nominal).unwrap_or(u32::MAX);
-        self.last = id;
+        (self.last, self.top) = (id, id);
         self.live += 1;
     }
 
@@ -221,6 +224,11 @@ impl Chunk {
     /// The last entry's ID.
     pub fn last(&self) -> StreamId {
         self.last
+    }
+
+    /// The greatest ID that an entry of the chunk ever had.
+    pub fn top(&self) -> StreamId {
+        self.top
     }
 
     /// Number of entries.

@@ -49,15 +49,21 @@ impl Stream {
     }
 
     /// Number of entries that a group has still to be given; none if it cannot be known.
-    pub fn lag(&self, group: &Group) -> Option<u64> {
-        if self.added == 0 {
+    pub fn lag(&self, group: &Group) -> Option<i64> {
+        if self.is_empty() {
             return Some(0);
+        }
+        let first = self.first_id();
+        if group.last_delivered() < first && self.max_deleted < first {
+            // Whatever is missing is behind both.
+            return Some(self.len as i64);
         }
         let read = match group.entries_read() {
             Some(read) if !self.deleted_after(group.last_delivered()) => Some(read),
             _ => self.entries_up_to(group.last_delivered()),
         };
-        read.map(|read| self.added.saturating_sub(read))
+        // XSETID may have set the counter of entries back, below what was read of them.
+        read.map(|read| self.added.wrapping_sub(read) as i64)
     }
 
     /// What a group's counter of entries read becomes when these entries are delivered, the next ones above what the group
@@ -67,7 +73,7 @@ impl Stream {
         let (mut last, mut read) = (group.last_delivered(), group.entries_read());
         for &id in ids {
             read = match read {
-                Some(read) if last >= first && !self.deleted_after(id) => Some(read + 1),
+                Some(read) if last >= first && !self.deleted_after(last) => Some(read + 1),
                 // A counter once known is not forgotten while the stream never had an entry.
                 known if self.added == 0 => known,
                 _ => self.entries_up_to(id),

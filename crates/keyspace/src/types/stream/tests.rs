@@ -102,7 +102,7 @@ fn apply(stream: &mut Stream, model: &mut Model, step: Step, limits: NodeLimits)
         }
         Step::TrimTo { len } => {
             let plan = stream.plan_trim(&trim(TrimTo::Len(len as u64)));
-            let removed = stream.trim_below(plan.below);
+            let removed = stream.trim_up_to(plan.up_to);
             assert_eq!(removed, plan.count);
             while model.len() > len {
                 model.pop_first();
@@ -111,7 +111,7 @@ fn apply(stream: &mut Stream, model: &mut Model, step: Step, limits: NodeLimits)
         Step::TrimBelow { nth } => {
             let id = nth_id(model, nth);
             let plan = stream.plan_trim(&trim(TrimTo::Id(id)));
-            assert_eq!(stream.trim_below(plan.below), plan.count);
+            assert_eq!(stream.trim_up_to(plan.up_to), plan.count);
             *model = model.split_off(&id);
         }
         Step::Range { from, to } => {
@@ -207,7 +207,7 @@ fn nodes_without_limits_give_memory_back() {
     let mut stream = simple(20_000, limits);
     assert_eq!(stream.nodes(), 1);
     let before = stream.footprint();
-    assert_eq!(stream.trim_below(StreamId::new(19_990, 0)), 19_989);
+    assert_eq!(stream.trim_up_to(StreamId::new(19_989, 0)), 19_989);
     assert!(stream.footprint() < before / 10);
     assert_eq!(stream.range(StreamId::MIN, StreamId::MAX).count(), 11);
 }

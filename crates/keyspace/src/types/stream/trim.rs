@@ -43,8 +43,8 @@ pub struct Trim {
 pub struct Trimmed {
     /// Number of entries that go.
     pub count: u64,
-    /// All entries below this ID go; without [`References::Acked`].
-    pub below: StreamId,
+    /// All entries up to this ID go; without [`References::Acked`].
+    pub up_to: StreamId,
     /// The entries that go; with [`References::Acked`].
     pub entries: Vec<StreamId>,
 }
@@ -62,11 +62,12 @@ impl Stream {
             }
             let whole = match trim.to {
                 TrimTo::Len(to) => len - chunk.live() >= to,
-                TrimTo::Id(to) => chunk.last() < to,
+                // As in Redis, which sees the deleted ones too.
+                TrimTo::Id(to) => chunk.top() < to,
             };
             if whole && trim.references != References::Acked {
                 plan.count += chunk.live();
-                plan.below = chunk.last().next().unwrap_or(StreamId::MAX);
+                plan.up_to = chunk.last();
                 continue;
             }
             if whole || !trim.approximate || trim.references != References::Keep {
@@ -91,7 +92,7 @@ impl Stream {
                 return;
             }
             if trim.references != References::Acked {
-                plan.below = id.next().unwrap_or(StreamId::MAX);
+                plan.up_to = id;
                 plan.count += 1;
             } else if self.groups.have_acknowledged(id) {
                 plan.entries.push(id);
@@ -100,11 +101,11 @@ impl Stream {
         }
     }
 
-    /// Removes all entries below `id`; says how many there were.
-    pub(super) fn trim_below(&mut self, id: StreamId) -> u64 {
+    /// Removes all entries up to `id`; says how many there were.
+    pub(super) fn trim_up_to(&mut self, id: StreamId) -> u64 {
         let before = self.len;
         while let Some(chunk) = self.chunks.front_mut() {
-            if chunk.last() < id {
+            if chunk.last() <= id {
                 self.len -= chunk.live();
                 self.remove_chunk(0);
                 continue;
@@ -112,7 +113,7 @@ impl Stream {
             let capacity = chunk.capacity();
             let mut entries = chunk.entries();
             let mut count = 0;
-            while entries.next_id().is_some_and(|entry| entry < id) {
+            while entries.next_id().is_some_and(|entry| entry <= id) {
                 count += 1;
             }
             if count > 0 {
