@@ -1,18 +1,28 @@
 //! Arguments that are doubles: scores, coordinates, weights.
 
+use crate::extended::Extended;
 use petrel_keyspace::parse_int;
 
 /// Integers up to this magnitude are doubles without rounding.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Reads a decimal number or infinity, with nothing before or behind. None also for NaN, and for numbers too large or too
+/// Reads a decimal or hexadecimal number or infinity, with nothing before or behind. None also for NaN, and for numbers too large or too
 /// close to 0 for a double.
 #[inline]
 pub(crate) fn parse(text: &[u8]) -> Option<f64> {
     match parse_int(text) {
         Some(n) if n.unsigned_abs() <= EXACT_MAX => Some(n as f64),
+        _ if is_hexadecimal(text) => parse_hexadecimal(text),
         _ => parse_decimal(text),
     }
+}
+
+fn is_hexadecimal(text: &[u8]) -> bool {
+    text.get(..3).is_some_and(|begin| begin.contains(&b'x') || begin.contains(&b'X'))
+}
+
+fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
+    Extended::parse(text)?.to_double().filter(|value| value.is_finite())
 }
 
 fn parse_decimal(text: &[u8]) -> Option<f64> {
@@ -29,6 +39,7 @@ fn parse_decimal(text: &[u8]) -> Option<f64> {
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     match text.split(|&byte| byte == 0).next().unwrap_or_default() {
         [] => Some(0.0),
+        text if is_hexadecimal(text) => Extended::parse(text)?.to_double(),
         text => read(text),
     }
 }
@@ -59,6 +70,10 @@ mod tests {
             ("9007199254740993", 9007199254740992.0),
             ("4.9e-324", 5e-324),
             ("1.7976931348623157e308", f64::MAX),
+            ("0x10", 16.0),
+            ("-0X1.8p1", -3.0),
+            ("+0x1p-1074", 5e-324),
+            ("0x0p+0", 0.0),
         ] {
             assert_eq!(parse(text.as_bytes()), Some(value), "{text}");
             assert_eq!(parse_bound(text.as_bytes()), Some(value), "{text}");

@@ -56,6 +56,20 @@ impl Extended {
         matches!(number, Extended::Finite { .. }).then_some(number)
     }
 
+    /// The nearest double; none if it is 0 although the number is not.
+    pub fn to_double(self) -> Option<f64> {
+        match self {
+            Extended::Finite { negative, mantissa, exponent } => {
+                // In two steps, each of which is a double: a power of two may be too small for one.
+                let half = exponent / 2;
+                let magnitude = mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
+                let lost = magnitude == 0.0 && mantissa != 0;
+                (!lost).then_some(if negative { -magnitude } else { magnitude })
+            }
+            Extended::Infinite => Some(f64::INFINITY),
+        }
+    }
+
     /// The sum; none if it is not finite.
     pub fn add(self, other: Self) -> Option<Self> {
         let (Some(a), Some(b)) = (self.normalised(), other.normalised()) else { return None };

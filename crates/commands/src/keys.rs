@@ -105,6 +105,37 @@ pub fn stream_keys(args: &[&[u8]]) -> Range<usize> {
     0..0
 }
 
+/// The key at which `GEORADIUS` stores what it finds: the last that is named, by `STORE` or `STOREDIST`.
+pub fn georadius_destination(args: &[&[u8]]) -> Range<usize> {
+    destination_from(6, args)
+}
+
+/// The same of `GEORADIUSBYMEMBER`.
+pub fn georadiusbymember_destination(args: &[&[u8]]) -> Range<usize> {
+    destination_from(5, args)
+}
+
+/// The options are read as the commands read them, since a key may well be called `store`.
+fn destination_from(mut at: usize, args: &[&[u8]]) -> Range<usize> {
+    let mut destination = 0..0;
+    while let Some(word) = args.get(at) {
+        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        if (is(b"STORE") || is(b"STOREDIST")) && at + 1 < args.len() {
+            destination = at + 1..at + 2;
+            at += 1;
+        } else if is(b"COUNT") {
+            at += 1;
+        }
+        at += 1;
+    }
+    destination
+}
+
+/// None: the key of one spec that another finds.
+pub fn no_keys(_: &[&[u8]]) -> Range<usize> {
+    0..0
+}
+
 /// Evenly spaced arguments; `last` is below the number of arguments.
 struct Run {
     first: usize,
@@ -241,6 +272,25 @@ mod tests {
         {
             assert!(keys(call).is_empty(), "{call}");
         }
+    }
+
+    #[test]
+    fn the_last_destination_counts() {
+        let keys = |call: &str| {
+            let args: Vec<&[u8]> = call.split(' ').map(str::as_bytes).collect();
+            let meta = match args[0] {
+                b"georadius" => crate::table::geo::GEORADIUS,
+                _ => crate::table::geo::GEORADIUSBYMEMBER,
+            };
+            let mut keys = Vec::new();
+            key_positions(meta.keys, &args, &mut keys).unwrap();
+            keys.iter().map(|key| key.index).collect::<Vec<_>>()
+        };
+        assert_eq!(keys("georadius g 0 0 1 km store a STORE b"), [1, 9]);
+        assert_eq!(keys("georadius g 0 0 1 km storedist a count store"), [1, 7]);
+        assert_eq!(keys("georadius g 0 0 1 km store store storedist b"), [1, 9]);
+        assert_eq!(keys("georadius g 0 0 1 km count 1 store"), [1]);
+        assert_eq!(keys("georadiusbymember g m 1 km storedist a asc"), [1, 6]);
     }
 
     #[test]

@@ -93,8 +93,8 @@ fn member_place(
     set: Option<SortedSetRef<'_>>,
 ) -> Result<Option<Place>, Fail> {
     let Some(set) = set else { return Ok(None) };
-    let place = place_of(&set, ctx.arg(i));
-    place.map(Some).ok_or(Fail::fixed("ERR could not decode requested zset member"))
+    let (member, place) = (ctx.arg(i), place_of(&set, ctx.arg(i)));
+    place.map(Some).ok_or_else(|| Fail::new([b"ERR member ", member, b" does not exist"].concat()))
 }
 
 /// A member inside the area.

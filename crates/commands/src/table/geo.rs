@@ -1,6 +1,7 @@
 //! Geographic indexes: sorted sets whose scores are places.
 
 use crate::bitset::bits;
+use crate::keys::{georadius_destination, georadiusbymember_destination, no_keys};
 use crate::spec::{Arg, BeginSearch, Group, KeyFlags, KeySpec, Meta};
 
 /// `GEOADD`.
@@ -69,8 +70,8 @@ pub const GEORADIUS: Meta = Meta {
     stated_categories: bits!(Categories: GEO),
     keys: &[
         KeySpec::at(1, bits!(KeyFlags: RO, ACCESS)),
-        stored_after("STORE", 6),
-        stored_after("STOREDIST", 6),
+        stored_after("STORE", 6).located_by(georadius_destination),
+        stored_after("STOREDIST", 6).located_by(no_keys),
     ],
     summary: "Finds the members of a geographic index within a distance of a place; may store them at a key.",
     complexity: SEARCH_COMPLEXITY,
@@ -122,8 +123,8 @@ pub const GEORADIUSBYMEMBER: Meta = Meta {
     stated_categories: bits!(Categories: GEO),
     keys: &[
         KeySpec::at(1, bits!(KeyFlags: RO, ACCESS)),
-        stored_after("STORE", 5),
-        stored_after("STOREDIST", 5),
+        stored_after("STORE", 5).located_by(georadiusbymember_destination),
+        stored_after("STOREDIST", 5).located_by(no_keys),
     ],
     summary: "Finds the members of a geographic index within a distance of one of them; may store them at a key.",
     complexity: SEARCH_COMPLEXITY,

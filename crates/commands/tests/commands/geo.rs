@@ -53,7 +53,7 @@ fn searches() {
         GEOSEARCH g FROMLONLAT 15 37 BYBOX 400 400 km COUNT 2 DESC => ["edge1" "edge2"]
         GEOSEARCH g FROMLONLAT 15 37 BYRADIUS 1 m => []
         GEOSEARCH none FROMLONLAT 15 37 BYRADIUS 1 m => []
-        GEOSEARCH g FROMMEMBER nobody BYRADIUS 1 m => ERR could not decode requested zset member
+        GEOSEARCH g FROMMEMBER nobody BYRADIUS 1 m => ERR member nobody does not exist
         GEOSEARCH none FROMMEMBER nobody BYRADIUS 1 m => []
         GEOSEARCH g BYRADIUS 200 km ASC => ERR wrong number of arguments for 'geosearch' command
         GEOSEARCH g FROMLONLAT 15 37 FROMMEMBER Palermo BYRADIUS 1 km => ERR syntax error
@@ -72,7 +72,7 @@ fn searches() {
         GEORADIUS_RO g 15 37 200 km DESC => ["Palermo" "Catania"]
         GEORADIUSBYMEMBER g Palermo 200 km ASC => ["Palermo" "edge1" "Catania"]
         GEORADIUSBYMEMBER_RO g Palermo 200 km ASC WITHDIST => [["Palermo" "0.0000"] ["edge1" "91.4007"] ["Catania" "166.2742"]]
-        GEORADIUSBYMEMBER g nobody 200 km => ERR could not decode requested zset member
+        GEORADIUSBYMEMBER g nobody 200 km => ERR member nobody does not exist
         GEORADIUS_RO g 15 37 200 km STORE d => ERR syntax error
         SET s text => OK
         GEORADIUS s x y z => ERR wrong number of arguments for 'georadius' command
