@@ -86,6 +86,10 @@ pub const DEBUG: Meta = Meta {
             "PROTOCOL <type>",
             "Answer with a value of this type: STRING, INTEGER, DOUBLE, NULL, ARRAY,\nSET, MAP, ATTRIB, PUSH, VERBATIM, BIGNUM, TRUE, FALSE.",
         ),
+        (
+            "QUICKLIST-PACKED-THRESHOLD <size>",
+            "Accepted for test suites, without effect: long elements always lie apart.",
+        ),
         ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
         ("SLEEP <seconds>", "Hold the connection's thread for this long; decimals allowed."),
     ],

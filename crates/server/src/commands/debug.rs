@@ -2,6 +2,7 @@
 
 mod digest;
 
+use crate::config::parse_memory;
 use crate::host::ServerHost;
 use petrel_commands::help::help;
 use petrel_commands::spec::{Handler, Locks};
@@ -26,6 +27,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("OBJECT", 1, 1, object),
     ("POPULATE", 1, 3, populate),
     ("PROTOCOL", 1, 1, protocol),
+    ("QUICKLIST-PACKED-THRESHOLD", 1, 1, quicklist_packed_threshold),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
     ("SLEEP", 1, 1, sleep),
 ];
@@ -84,6 +86,17 @@ fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     }
     ks.refresh_clock();
     ctx.ok()
+}
+
+/// `DEBUG QUICKLIST-PACKED-THRESHOLD size`: from which size on an element has a node of its own in Redis. Here that
+/// follows from the size of chunks.
+fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
+    match parse_memory(ctx.arg(2)) {
+        Some(bytes) if bytes < 1 << 32 => ctx.ok(),
+        _ => Err(Fail::fixed(
+            "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
+        )),
+    }
 }
 
 /// `DEBUG SET-ACTIVE-EXPIRE <0 | 1>`

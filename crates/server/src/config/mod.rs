@@ -41,4 +41,4 @@ pub use types::{
     OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate,
     SavePoints, ShutdownFlags, Supervised, Text, Word,
 };
-pub use value::{Invalid, Rule, Secret, Value};
+pub use value::{Invalid, Rule, Secret, Value, parse_memory};

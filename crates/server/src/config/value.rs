@@ -293,7 +293,7 @@ pub(super) fn parse_decimal(text: &[u8]) -> Result<i128, Invalid> {
 }
 
 /// Reads bytes with an optional unit: k, m, g count in thousands, kb, mb, gb in 1,024s.
-pub(super) fn parse_memory(text: &[u8]) -> Option<u64> {
+pub fn parse_memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let unit = match text[digits..].to_ascii_lowercase().as_slice() {
         b"" | b"b" => 1,
