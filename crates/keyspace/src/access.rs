@@ -258,9 +258,10 @@ impl Handle {
         }
     }
 
-    /// Tells the consumers of effects. With none this is two predictable branches.
+    /// Counts an effect and tells its consumers. With none this is two predictable branches.
     #[inline]
     pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        self.counters.changes.add(1);
         if self.stripe(key.hash).interest.is_some() {
             self.tell_interested(db, key, effect);
         }

@@ -44,6 +44,8 @@ pub(crate) struct Counters {
     pub expired: Cell,
     pub expired_fields: Cell,
     pub evicted: Cell,
+    /// Effects, whether or not anybody learned of them.
+    pub changes: Cell,
     pub dbs: Box<[DbCounters]>,
 }
 
@@ -59,6 +61,7 @@ impl Counters {
             expired: Cell::default(),
             expired_fields: Cell::default(),
             evicted: Cell::default(),
+            changes: Cell::default(),
             dbs: (0..databases).map(|_| DbCounters::default()).collect(),
         }
     }
@@ -81,6 +84,8 @@ pub struct Stats {
     pub expired_fields: u64,
     /// Keys removed to stay under the memory limit.
     pub evicted: u64,
+    /// Changes of keys and databases: effects.
+    pub changes: u64,
 }
 
 /// Size of one database.

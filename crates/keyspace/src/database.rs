@@ -56,6 +56,7 @@ impl Handle {
             }
             self.forget_counts(db);
             self.count_bytes(-bytes, -entries);
+            self.counters.changes.add(1);
             if let Some(sink) = &mut self.sink {
                 sink.record(db, &Effect::Clear);
             }
@@ -83,6 +84,7 @@ impl Handle {
                 b.add(more);
             }
         }
+        self.counters.changes.add(1);
         if let Some(sink) = &mut self.sink {
             sink.record(a, &Effect::Swap { with: b });
         }

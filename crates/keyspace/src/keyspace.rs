@@ -121,6 +121,7 @@ impl Keyspace {
             departed.misses.add(counters.misses.get());
             departed.expired.add(counters.expired.get());
             departed.evicted.add(counters.evicted.get());
+            departed.changes.add(counters.changes.get());
             departed.expired_fields.add(counters.expired_fields.get());
             for (sum, db) in departed.dbs.iter().zip(&counters.dbs) {
                 sum.keys.add(db.keys.get());
@@ -169,7 +170,7 @@ impl Keyspace {
     /// Sums over all threads.
     pub fn stats(&self) -> Stats {
         let base = &self.stats_base;
-        let mut sums = [0i64; 7];
+        let mut sums = [0i64; 8];
         for thread in self.threads() {
             sums[0] += thread.used.get();
             sums[1] += thread.table_bytes.get();
@@ -178,6 +179,7 @@ impl Keyspace {
             sums[4] += thread.expired.get();
             sums[5] += thread.evicted.get();
             sums[6] += thread.expired_fields.get();
+            sums[7] += thread.changes.get();
         }
         Stats {
             used: sums[0].max(0) as u64,
@@ -186,6 +188,7 @@ impl Keyspace {
             misses: (sums[3] - base.misses.load(Relaxed)).max(0) as u64,
             expired: (sums[4] - base.expired.load(Relaxed)).max(0) as u64,
             evicted: (sums[5] - base.evicted.load(Relaxed)).max(0) as u64,
+            changes: sums[7].max(0) as u64,
             expired_fields: (sums[6] - base.expired_fields.load(Relaxed)).max(0) as u64,
         }
     }

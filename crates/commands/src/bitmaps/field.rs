@@ -51,8 +51,12 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     let checked = check(ctx)?;
     let (key, db) = (ctx.key(1), ctx.db());
     let Some(len) = checked.written_bytes else { return get(ctx, checked.count) };
-    // The string has its full length before the first operation, whatever comes of them.
-    let view = ctx.exec.ks.look(db, key);
+    if let Some(view) = ctx.exec.ks.look(db, key) {
+        view.string()?;
+    }
+    run(ctx, checked.count)?;
+    // The string reaches the farthest bit that was to be written, whether or not it was.
+    let view = ctx.exec.ks.peek(db, key);
     let is_raw = view.is_some_and(|view| view.encoding() == RAW);
     let value = view.map(|view| view.string()).transpose()?;
     let last = value
@@ -61,7 +65,7 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     if last.is_none() || !is_raw {
         ctx.exec.ks.write_range(db, key, len - 1, &[last.unwrap_or(0)])?;
     }
-    run(ctx, checked.count)
+    Ok(())
 }
 
 /// `BITFIELD_RO key [GET type offset ...]`

@@ -42,6 +42,27 @@ fn expiry_is_kept() {
 }
 
 #[test]
+fn only_what_changes_is_a_change() {
+    let mut client = Client::new();
+    for (call, changes) in [
+        ("SETBIT a 0 0", 1),
+        ("SETBIT a 0 0", 0),
+        ("SETBIT a 0 1", 1),
+        ("SETBIT a 90 0", 1),
+        ("BITFIELD b SET i5 0 0", 1),
+        ("BITFIELD b SET i5 0 0", 0),
+        ("BITFIELD b INCRBY i5 0 1 GET u8 100", 1),
+        ("BITFIELD b SET i5 90 0", 1),
+        ("BITFIELD c SET i5 90 1", 1),
+        ("BITFIELD c OVERFLOW FAIL SET u5 90 99", 0),
+    ] {
+        let before = client.exec.ks.keyspace().stats().changes;
+        client.run(call);
+        assert_eq!(client.exec.ks.keyspace().stats().changes - before, changes, "{call}");
+    }
+}
+
+#[test]
 fn counts_and_positions() {
     Client::new().follow(
         r#"

@@ -331,8 +331,11 @@ impl StreamMut<'_> {
     pub fn put_pending(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         let groups = self.stream.groups_mut();
         let put = groups.change(group, |group| group.put_pending(id, pending));
-        if put.is_none() || self.handle.is_unobserved(self.key) {
+        if put.is_none() {
             return;
+        }
+        if self.handle.is_unobserved(self.key) {
+            return self.handle.counters.changes.add(1);
         }
         let name = pending
             .owner

@@ -77,12 +77,9 @@ pub fn persistence(report: &mut Report<'_>) {
         "current_cow_size_age",
     ]);
     report.field("current_fork_perc", "0.00");
-    report.zeros(&[
-        "current_save_keys_processed",
-        "current_save_keys_total",
-        "rdb_changes_since_last_save",
-        "rdb_bgsave_in_progress",
-    ]);
+    report.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    report.field("rdb_changes_since_last_save", report.server.keyspace.stats().changes);
+    report.zeros(&["rdb_bgsave_in_progress"]);
     report.field("rdb_last_save_time", report.server.started_unix_ms / 1000);
     report.field("rdb_last_bgsave_status", "ok");
     report.field("rdb_last_bgsave_time_sec", -1);
