@@ -47,6 +47,7 @@ mod session;
 mod set_algebra;
 mod sets;
 pub mod slowlog;
+mod sort;
 mod sorted_sets;
 pub mod spec;
 pub mod stats;
@@ -95,6 +96,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     expire::COMMANDS,
     walk::COMMANDS,
     databases::COMMANDS,
+    sort::COMMANDS,
     transactions::COMMANDS,
     object::COMMANDS,
     command::COMMANDS,

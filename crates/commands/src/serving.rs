@@ -24,7 +24,7 @@ use crate::ctx::Host;
 use crate::execute::{Execution, Executor, Request};
 use crate::fail::Fail;
 use crate::session::Session;
-use petrel_keyspace::{Key, ReadyKey};
+use petrel_keyspace::{Key, KeyHash, ReadyKey};
 use petrel_resp::RespWriter;
 use std::sync::Arc;
 
@@ -180,6 +180,22 @@ impl Executor {
             self.serve(&ready, &mut usize::MAX.clone(), host);
         }
         self.settle(host);
+    }
+
+    /// Lets go of what is held and locks these stripes instead, or all: for a command that finds its keys in what it has
+    /// locked, and has executed nothing yet.
+    pub(crate) fn lock_instead(&mut self, hashes: Option<&[KeyHash]>, host: &mut dyn Host) {
+        loop {
+            self.ks.unlock();
+            match hashes {
+                Some(hashes) => self.ks.lock_many(hashes.iter().copied()),
+                None => self.ks.lock_all(),
+            }
+            if !self.ks.holds_ready() {
+                return;
+            }
+            self.help(host);
+        }
     }
 
     /// Tries those who wait for a key, in order. What is held may be let go of on the way.

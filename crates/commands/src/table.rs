@@ -17,6 +17,7 @@ pub mod object;
 pub mod server;
 pub mod sets;
 pub mod slowlog;
+pub mod sort;
 pub mod sorted_set_algebra;
 pub mod sorted_set_ranges;
 pub mod sorted_sets;

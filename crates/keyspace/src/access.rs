@@ -123,6 +123,19 @@ impl Handle {
         (!self.is_expired(entry)).then(|| View::new(entry))
     }
 
+    /// Reads a key as [`Handle::read`] does, beside others that are being viewed.
+    pub fn read_beside(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
+        let view = self.view(db, key);
+        match view {
+            Some(view) => {
+                self.counters.hits.add(1);
+                self.use_entry(view.entry);
+            }
+            None => self.counters.misses.add(1),
+        }
+        view
+    }
+
     /// Counts a read that found its key, or did not, for commands that look without reading.
     pub fn count_read(&mut self, found: bool) {
         let counters = &self.counters;

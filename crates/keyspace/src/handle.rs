@@ -309,7 +309,7 @@ impl Handle {
 
     /// Whether every stripe is held.
     #[inline]
-    pub(crate) fn holds_everything(&self) -> bool {
+    pub fn holds_everything(&self) -> bool {
         self.held == Held::All
     }
 

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
-//! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `sorted_sets`, `hashes`, `geo`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `sorted_sets`, `hashes`, `geo`, `sort`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
@@ -26,6 +26,7 @@ mod redis;
 mod redis_bits;
 mod server;
 mod sets;
+mod sort;
 mod sorted_sets;
 mod streams;
 mod strings;

@@ -1,0 +1,462 @@
+//! SORT and SORT_RO.
+//!
+//! What `BY` and `GET` read lies at keys that follow from the elements. Their stripes are not known before the elements
+//! are: [`lock_outside`] locks those of few keys, and the whole keyspace for many.
+
+use crate::ctx::Ctx;
+use crate::double;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::sort as meta;
+use petrel_keyspace::packed::Item;
+use petrel_keyspace::types::list::End;
+use petrel_keyspace::types::{Type, WrongType};
+use petrel_keyspace::{Handle, Key, KeyHash, View};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new(&meta::SORT, sort), CommandSpec::new(&meta::SORT_RO, sort_ro)];
+
+/// Keys named by patterns that are locked one by one at most; for more, the whole keyspace is locked.
+const OUTSIDE_MAX: usize = 512;
+
+/// How often the keys may have become others while they were being locked.
+const ATTEMPTS: usize = 3;
+
+const NO_NUMBER: Fail = Fail::fixed("ERR One or more scores can't be converted into double");
+
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]`
+fn sort(ctx: &mut Ctx<'_>) -> Outcome {
+    let options = Options::parse(ctx, true)?;
+    run(ctx, &options)
+}
+
+/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]`
+fn sort_ro(ctx: &mut Ctx<'_>) -> Outcome {
+    let options = Options::parse(ctx, false)?;
+    run(ctx, &options)
+}
+
+fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
+    lock_outside(ctx, options);
+    let (db, key) = (ctx.db(), ctx.key(1));
+    ctx.exec.ks.read(db, key);
+    let source = Source { ks: &ctx.exec.ks, db };
+    let elements = match source.ks.view(db, key) {
+        None => Vec::new(),
+        Some(view) => options.chosen(view, &source)?,
+    };
+    let Some(destination) = options.store else {
+        ctx.reply.array(elements.len() * options.get.len().max(1));
+        options.each_result(&elements, &source, |result| match result {
+            Some(text) => ctx.reply.bulk(text.bytes()),
+            None => ctx.reply.null(),
+        });
+        return Ok(());
+    };
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    options.each_result(&elements, &source, |result| {
+        bytes.extend_from_slice(result.as_ref().map_or(&[], Text::bytes));
+        ends.push(bytes.len());
+    });
+    store(ctx, destination, &bytes, &ends)
+}
+
+/// Puts a list in the place of the destination; `ends` says where each element ends.
+fn store(ctx: &mut Ctx<'_>, destination: usize, bytes: &[u8], ends: &[usize]) -> Outcome {
+    let (db, key) = (ctx.db(), ctx.key(destination));
+    let mut begin = 0;
+    let elements: Vec<&[u8]> =
+        ends.iter().map(|&end| &bytes[std::mem::replace(&mut begin, end)..end]).collect();
+    crate::lists::check_elements(&elements)?;
+    ctx.exec.ks.remove(db, key);
+    if !elements.is_empty() {
+        ctx.exec.ks.list_push(db, key, End::Back, &elements)?;
+    }
+    ctx.number(elements.len() as i64)
+}
+
+/// Where `STORE` says that the result goes: the last one counts.
+pub(crate) fn destination(args: &[&[u8]]) -> Range<usize> {
+    let mut found = 0..0;
+    let mut at = 2;
+    while at < args.len() {
+        let is = |word: &[u8]| args[at].eq_ignore_ascii_case(word);
+        let values = match () {
+            () if is(b"LIMIT") => 2,
+            () if is(b"BY") || is(b"GET") || is(b"STORE") => 1,
+            () => 0,
+        };
+        if is(b"STORE") && at + 1 < args.len() {
+            found = at + 1..at + 2;
+        }
+        at += 1 + values;
+    }
+    found
+}
+
+/// What the arguments ask for.
+struct Options<'a> {
+    by: Option<Pattern<'a>>,
+    /// `BY` with a pattern that is the same for every element.
+    unsorted: bool,
+    get: Vec<Pattern<'a>>,
+    descending: bool,
+    alphabetic: bool,
+    offset: i64,
+    count: i64,
+    /// The argument that names the destination.
+    store: Option<usize>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(ctx: &Ctx<'a>, may_store: bool) -> Result<Self, Fail> {
+        let mut options = Options {
+            by: None,
+            unsorted: false,
+            get: Vec::new(),
+            descending: false,
+            alphabetic: false,
+            offset: 0,
+            count: -1,
+            store: None,
+        };
+        let (mut at, end) = (2, ctx.args().len());
+        while at < end {
+            let left = end - at - 1;
+            if ctx.is(at, "ASC") {
+                options.descending = false;
+            } else if ctx.is(at, "DESC") {
+                options.descending = true;
+            } else if ctx.is(at, "ALPHA") {
+                options.alphabetic = true;
+            } else if ctx.is(at, "LIMIT") && left >= 2 {
+                options.offset = ctx.integer(at + 1)?;
+                options.count = ctx.integer(at + 2)?;
+                at += 2;
+            } else if may_store && ctx.is(at, "STORE") && left >= 1 {
+                options.store = Some(at + 1);
+                at += 1;
+            } else if ctx.is(at, "BY") && left >= 1 {
+                options.by = Some(Pattern::parse(ctx.arg(at + 1)));
+                options.unsorted |= !ctx.arg(at + 1).contains(&b'*');
+                at += 1;
+            } else if ctx.is(at, "GET") && left >= 1 {
+                options.get.push(Pattern::parse(ctx.arg(at + 1)));
+                at += 1;
+            } else {
+                return Err(Fail::SYNTAX);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+
+    /// The patterns that name keys.
+    fn outside(&self) -> impl Iterator<Item = &Pattern<'a>> {
+        let by = self.by.iter().filter(|_| !self.unsorted);
+        by.chain(&self.get).filter(|pattern| matches!(pattern, Pattern::At { .. }))
+    }
+
+    /// Which of so many elements are asked for.
+    fn window(&self, len: usize) -> Range<usize> {
+        let start = usize::try_from(self.offset).unwrap_or(0).min(len);
+        let count = usize::try_from(self.count).unwrap_or(len);
+        start..start.saturating_add(count).min(len)
+    }
+
+    /// The elements that are asked for, in order.
+    fn chosen<'k>(&self, view: View<'k>, source: &Source<'k>) -> Result<Vec<Text<'k>>, Fail> {
+        let len = len_of(view)?;
+        let window = self.window(len);
+        // What is stored must not depend on how a set happens to be held.
+        let is_set = view.type_of() == Type::Set;
+        if self.unsorted && !(is_set && self.store.is_some()) {
+            return Ok(self.unsorted_elements(view, window)?);
+        }
+        let mut rows = Vec::with_capacity(len);
+        let mut failed = None;
+        each_element(view, |text| {
+            match self.weight(&text, source) {
+                Ok(weight) => rows.push(Row { weight, index: rows.len(), text }),
+                Err(fail) => failed = Some(fail),
+            };
+        })?;
+        if let Some(fail) = failed {
+            return Err(fail);
+        }
+        let order = |a: &Row<'_>, b: &Row<'_>| a.order(b, self.descending);
+        if window.end < len / 2 {
+            // Only what comes first has to be in order.
+            if window.end > 0 {
+                rows.select_nth_unstable_by(window.end - 1, order);
+            }
+            rows.truncate(window.end);
+        }
+        rows.sort_unstable_by(order);
+        Ok(rows[window].iter().map(|row| row.text).collect())
+    }
+
+    fn unsorted_elements<'k>(
+        &self,
+        view: View<'k>,
+        window: Range<usize>,
+    ) -> Result<Vec<Text<'k>>, WrongType> {
+        let mut elements = Vec::with_capacity(window.len());
+        let mut add = |element: Item<'k>| elements.push(Text::of(element));
+        match view.type_of() {
+            Type::List if self.descending => {
+                let list = view.list()?;
+                if !window.is_empty() {
+                    let last = list.len() - 1 - window.start;
+                    list.iter_back_from(last).take(window.len()).for_each(add);
+                }
+            }
+            Type::List => view.list()?.iter_from(window.start).take(window.len()).for_each(add),
+            Type::SortedSet => {
+                let set = view.sorted_set()?;
+                if self.descending {
+                    let ranks = set.len() - window.end..set.len() - window.start;
+                    set.each_back(ranks, |member, _| add(member));
+                } else {
+                    set.each(window, |member, _| add(member));
+                }
+            }
+            _ => {
+                let mut rank = 0;
+                view.set()?.each(&mut |member| {
+                    if window.contains(&rank) {
+                        add(member);
+                    }
+                    rank += 1;
+                });
+            }
+        }
+        Ok(elements)
+    }
+
+    /// What an element is sorted by.
+    fn weight<'k>(&self, element: &Text<'k>, source: &Source<'k>) -> Result<Weight<'k>, Fail> {
+        let by = match &self.by {
+            Some(pattern) if !self.unsorted => source.look_up(pattern, element),
+            _ => Some(*element),
+        };
+        if self.alphabetic || self.unsorted {
+            return Ok(Weight::Text(by));
+        }
+        let number = by.map_or(Some(0.0), |text| double::parse(text.bytes()));
+        number.map(Weight::Number).ok_or(NO_NUMBER)
+    }
+
+    /// Hands over what is answered for each element: the element, or what the patterns of `GET` name.
+    fn each_result<'k>(
+        &self,
+        elements: &[Text<'k>],
+        source: &Source<'k>,
+        mut each: impl FnMut(Option<Text<'k>>),
+    ) {
+        for element in elements {
+            if self.get.is_empty() {
+                each(Some(*element));
+            }
+            for pattern in &self.get {
+                each(source.look_up(pattern, element));
+            }
+        }
+    }
+}
+
+/// An element, and what decides where it comes.
+struct Row<'k> {
+    weight: Weight<'k>,
+    text: Text<'k>,
+    index: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Weight<'k> {
+    Number(f64),
+    /// None comes first.
+    Text(Option<Text<'k>>),
+}
+
+impl Row<'_> {
+    /// Elements of equal numbers are ordered by themselves; those of equal texts stay as they were.
+    fn order(&self, other: &Self, descending: bool) -> Ordering {
+        let order = match (&self.weight, &other.weight) {
+            (Weight::Number(a), Weight::Number(b)) => a
+                .partial_cmp(b)
+                .unwrap_or(Ordering::Equal)
+                .then_with(|| self.text.bytes().cmp(other.text.bytes())),
+            (Weight::Text(a), Weight::Text(b)) => {
+                a.as_ref().map(Text::bytes).cmp(&b.as_ref().map(Text::bytes))
+            }
+            // All weights of a call are of one kind.
+            _ => Ordering::Equal,
+        };
+        let order = if descending { order.reverse() } else { order };
+        order.then(self.index.cmp(&other.index))
+    }
+}
+
+/// A string where it lies, or the digits of an integer.
+#[derive(Clone, Copy)]
+enum Text<'k> {
+    Lies(&'k [u8]),
+    Digits { digits: [u8; 20], len: u8 },
+}
+
+impl<'k> Text<'k> {
+    fn of(item: Item<'k>) -> Self {
+        match item {
+            Item::Text(text) => Text::Lies(text),
+            Item::Int(n) => Self::of_int(n),
+            // Scores are no elements.
+            Item::Double(_) => Text::Lies(&[]),
+        }
+    }
+
+    fn of_int(n: i64) -> Self {
+        let mut buffer = itoa::Buffer::new();
+        let printed = buffer.format(n).as_bytes();
+        let mut digits = [0; 20];
+        digits[..printed.len()].copy_from_slice(printed);
+        Text::Digits { digits, len: printed.len() as u8 }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Text::Lies(text) => text,
+            Text::Digits { digits, len } => &digits[..usize::from(*len)],
+        }
+    }
+}
+
+/// What `BY` and `GET` may say.
+enum Pattern<'a> {
+    /// `#`: the element itself.
+    Element,
+    /// Nothing that depends on the element, hence nothing at all.
+    Nowhere,
+    /// The element between two texts names a key: a string, or a hash of which a field is meant.
+    At { before: &'a [u8], after: &'a [u8], field: Option<&'a [u8]> },
+}
+
+impl<'a> Pattern<'a> {
+    fn parse(text: &'a [u8]) -> Self {
+        if text == b"#" {
+            return Pattern::Element;
+        }
+        let Some(star) = text.iter().position(|&byte| byte == b'*') else {
+            return Pattern::Nowhere;
+        };
+        let (before, after) = (&text[..star], &text[star + 1..]);
+        match after.windows(2).position(|pair| pair == b"->") {
+            Some(arrow) if arrow + 2 < after.len() => {
+                Pattern::At { before, after: &after[..arrow], field: Some(&after[arrow + 2..]) }
+            }
+            _ => Pattern::At { before, after, field: None },
+        }
+    }
+
+    /// The name of the key.
+    fn key(before: &[u8], element: &Text<'_>, after: &[u8]) -> Vec<u8> {
+        [before, element.bytes(), after].concat()
+    }
+}
+
+/// The database that patterns name keys of.
+struct Source<'k> {
+    ks: &'k Handle,
+    db: u16,
+}
+
+impl<'k> Source<'k> {
+    fn look_up(&self, pattern: &Pattern<'_>, element: &Text<'k>) -> Option<Text<'k>> {
+        let (before, after, field) = match pattern {
+            Pattern::Element => return Some(*element),
+            Pattern::Nowhere => return None,
+            Pattern::At { before, after, field } => (before, after, field),
+        };
+        let name = Pattern::key(before, element, after);
+        let key: Key<'_> = self.ks.key(&name);
+        let view = self.ks.read_beside(self.db, key)?;
+        match field {
+            Some(field) => {
+                let hash = view.hash(self.ks.now_ms()).ok()?;
+                hash.get(field).map(|field| Text::of(field.value))
+            }
+            None => match view.string().ok()? {
+                petrel_keyspace::StrRef::Int(n) => Some(Text::of_int(n)),
+                petrel_keyspace::StrRef::Bytes(bytes) => Some(Text::Lies(bytes)),
+                petrel_keyspace::StrRef::Blob(bytes) => Some(Text::Lies(bytes)),
+            },
+        }
+    }
+}
+
+fn len_of(view: View<'_>) -> Result<usize, WrongType> {
+    match view.type_of() {
+        Type::List => Ok(view.list()?.len()),
+        Type::SortedSet => Ok(view.sorted_set()?.len()),
+        _ => Ok(view.set()?.len()),
+    }
+}
+
+fn each_element<'k>(view: View<'k>, mut each: impl FnMut(Text<'k>)) -> Result<(), WrongType> {
+    match view.type_of() {
+        Type::List => view.list()?.iter_from(0).for_each(|element| each(Text::of(element))),
+        Type::SortedSet => {
+            let set = view.sorted_set()?;
+            set.each(0..set.len(), |member, _| each(Text::of(member)));
+        }
+        _ => view.set()?.each(&mut |member| each(Text::of(member))),
+    }
+    Ok(())
+}
+
+/// Locks the keys that patterns name as well. Nothing has been executed yet, so what is held may be let go of; within a
+/// transaction everything is held.
+fn lock_outside(ctx: &mut Ctx<'_>, options: &Options<'_>) {
+    if options.outside().next().is_none() {
+        return;
+    }
+    let mut own = vec![ctx.key(1).hash];
+    own.extend(options.store.map(|destination| ctx.key(destination).hash));
+    for _ in 0..ATTEMPTS {
+        if ctx.exec.ks.holds_everything() {
+            return;
+        }
+        let Some(mut hashes) = outside_hashes(ctx, options) else { break };
+        if hashes.iter().all(|&hash| ctx.exec.ks.holds(hash)) {
+            return;
+        }
+        hashes.extend_from_slice(&own);
+        ctx.exec.lock_instead(Some(&hashes), ctx.host);
+    }
+    if !ctx.exec.ks.holds_everything() {
+        ctx.exec.lock_instead(None, ctx.host);
+    }
+}
+
+/// Hashes of the keys that the patterns name for the elements that there are; none if they are many.
+fn outside_hashes(ctx: &Ctx<'_>, options: &Options<'_>) -> Option<Vec<KeyHash>> {
+    let ks = &ctx.exec.ks;
+    let Some(view) = ks.view(ctx.db(), ctx.key(1)) else { return Some(Vec::new()) };
+    // Another type is refused later.
+    let len = len_of(view).unwrap_or(0);
+    if len.saturating_mul(options.outside().count()) > OUTSIDE_MAX {
+        return None;
+    }
+    let mut hashes = Vec::new();
+    let _ = each_element(view, |element| {
+        for pattern in options.outside() {
+            if let Pattern::At { before, after, .. } = pattern {
+                hashes.push(ks.hash(&Pattern::key(before, &element, after)));
+            }
+        }
+    });
+    Some(hashes)
+}
