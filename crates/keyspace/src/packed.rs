@@ -157,6 +157,19 @@ impl<'a> Parts<'a> {
         Parts { head, head_len: 1 + more.len(), tail }
     }
 
+    /// Whether `bytes`, which an item begins, begin with this item.
+    #[inline]
+    pub fn begin(&self, bytes: &[u8]) -> bool {
+        let (head, tail) = (self.head(), self.tail);
+        let len = head.len() + tail.len();
+        // Items of one kind and length begin alike, and end unlike more often than not.
+        bytes[0] == head[0]
+            && bytes.len() >= len
+            && tail.last().is_none_or(|&last| bytes[len - 1] == last)
+            && bytes[1..head.len()] == head[1..]
+            && bytes[head.len()..len] == *tail
+    }
+
     /// What comes first: 1 to 9 bytes.
     #[inline]
     pub fn head(&self) -> &[u8] {
@@ -293,14 +306,10 @@ impl<'a> Iterator for Items<'a> {
 /// Equal strings have equal packed forms, so nothing is decoded.
 #[inline]
 pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usize> {
-    let head = parts.head();
     let (mut at, mut count) = (0, 0);
     while at < bytes.len() {
         let here = &bytes[at..];
-        if here[0] == head[0]
-            && here.starts_with(head)
-            && here[head.len()..].starts_with(parts.tail)
-        {
+        if parts.begin(here) {
             return Ok(at);
         }
         at += packed_len(here);

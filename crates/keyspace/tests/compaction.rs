@@ -51,6 +51,7 @@ fn memory_comes_back_after_most_keys_were_deleted() {
 
 #[test]
 fn large_collections_are_moved_too() {
+    const MEMBERS: usize = KEYS / 4;
     let keyspace = Keyspace::new(&Options { databases: 1, stripes: 64, seed: 9 });
     let mut handle = keyspace.attach();
     let member = |i: usize| format!("member:{i:012}").into_bytes();
@@ -62,7 +63,7 @@ fn large_collections_are_moved_too() {
         handle.unlock();
         handle.exit();
     };
-    for i in 0..KEYS {
+    for i in 0..MEMBERS {
         locked(&mut handle, "set", &mut |handle, key| {
             handle.set_add(0, key, &[&member(i)]).unwrap();
         });
@@ -81,7 +82,7 @@ fn large_collections_are_moved_too() {
             handle.list_push(0, key, End::Back, &[&member(i)]).unwrap();
         });
     }
-    for i in (0..KEYS).filter(|i| i % 10 != 0) {
+    for i in (0..MEMBERS).filter(|i| i % 10 != 0) {
         locked(&mut handle, "set", &mut |handle, key| {
             handle.set_remove(0, key, &[&member(i)]).unwrap();
         });
@@ -101,16 +102,16 @@ fn large_collections_are_moved_too() {
     locked(&mut handle, "set", &mut |handle, key| {
         let view = handle.read(0, key).unwrap();
         let set = view.set().unwrap();
-        assert!((0..KEYS).all(|i| set.contains(&member(i)) == (i % 10 == 0)));
+        assert!((0..MEMBERS).all(|i| set.contains(&member(i)) == (i % 10 == 0)));
     });
     locked(&mut handle, "zset", &mut |handle, key| {
         let view = handle.read(0, key).unwrap();
         let set = view.sorted_set().unwrap();
-        assert_eq!(set.len(), KEYS / 10);
+        assert_eq!(set.len(), MEMBERS / 10);
     });
     locked(&mut handle, "hash", &mut |handle, key| {
         let now = handle.now_ms();
-        for i in (0..KEYS).step_by(10) {
+        for i in (0..MEMBERS).step_by(10) {
             let name = member(i);
             let view = handle.read(0, key).unwrap();
             let field = view.hash(now).unwrap().get(&name).unwrap();

@@ -120,6 +120,5 @@ fn compare(pair: &Pair<'_>, score: f64, member: &[u8]) -> Ordering {
 
 #[inline]
 fn is_at(bytes: &[u8], at: usize, parts: &Parts<'_>) -> bool {
-    let (head, here) = (parts.head(), &bytes[at..]);
-    here[0] == head[0] && here.starts_with(head) && here[head.len()..].starts_with(parts.tail)
+    parts.begin(&bytes[at..])
 }
