@@ -90,6 +90,7 @@ pub const DEBUG: Meta = Meta {
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "Accepted for test suites, without effect: long elements always lie apart.",
         ),
+        ("RELOAD [MERGE] [NOFLUSH]", "Write every value to memory, and read it again."),
         ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
         ("SLEEP <seconds>", "Hold the connection's thread for this long; decimals allowed."),
     ],

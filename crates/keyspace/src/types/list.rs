@@ -14,6 +14,7 @@ mod small;
 mod tests;
 
 pub use change::ListMut;
+pub use encoding::Nodes;
 pub use read::{BackIter, Iter, ListRef};
 
 /// An end of a list.

@@ -1,6 +1,8 @@
 //! DEBUG: what test suites need to look inside and to provoke.
 
 mod digest;
+mod object;
+mod reload;
 
 use crate::config::parse_memory;
 use crate::host::ServerHost;
@@ -8,7 +10,7 @@ use petrel_commands::help::help;
 use petrel_commands::spec::{Handler, Locks};
 use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
-use petrel_keyspace::{StrRef, Value};
+use petrel_keyspace::Value;
 use petrel_resp::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -24,10 +26,11 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("ERROR", 1, 1, error),
     ("HELP", 0, 0, help),
     ("LOG", 1, 1, log),
-    ("OBJECT", 1, 1, object),
+    ("OBJECT", 1, 1, object::object),
     ("POPULATE", 1, 3, populate),
     ("PROTOCOL", 1, 1, protocol),
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, quicklist_packed_threshold),
+    ("RELOAD", 0, usize::MAX, reload::reload),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
     ("SLEEP", 1, 1, sleep),
 ];
@@ -104,56 +107,6 @@ fn set_active_expire(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     ServerHost::of(ctx).server.active_expire.store(on, Relaxed);
     ctx.ok()
-}
-
-/// `DEBUG OBJECT key`
-fn object(ctx: &mut Ctx<'_>) -> Outcome {
-    let (db, key) = (ctx.session.db, ctx.exec.ks.key(ctx.arg(2)));
-    let locks = !ctx.exec.ks.holds_any();
-    if locks {
-        ctx.exec.ks.lock(key.hash);
-    }
-    let ks = &mut ctx.exec.ks;
-    let idle = ks.idle_seconds(db, key).unwrap_or(0);
-    let frequency = ks.frequency(db, key);
-    let seconds = ks.now_ms() / 1000;
-    let text = ks.peek(db, key).map(|view| {
-        let lru = (seconds - i64::from(idle)) & ACCESS_CLOCK_MASK;
-        let frequency = frequency.map(|n| format!(" lfu_freq:{n}")).unwrap_or_default();
-        format!(
-            "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{lru} lru_seconds_idle:{idle}{frequency}",
-            view.key().as_ptr(),
-            view.encoding(),
-            view.string().map_or(0, serialized_len),
-        )
-    });
-    if locks {
-        ctx.exec.ks.unlock();
-    }
-    ctx.reply.simple(&text.ok_or(Fail::NO_SUCH_KEY)?);
-    Ok(())
-}
-
-/// Bits of the clock by which the policies measure the time since a key was used.
-const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
-
-/// Bytes of a string in an RDB file without compression: small integers are binary, a length precedes the rest.
-fn serialized_len(value: StrRef<'_>) -> usize {
-    if let StrRef::Int(n) = value {
-        match n {
-            -0x80..=0x7f => return 2,
-            -0x8000..=0x7fff => return 3,
-            -0x8000_0000..=0x7fff_ffff => return 5,
-            _ => {}
-        }
-    }
-    let len = value.len();
-    len + match len {
-        0..=0x3f => 1,
-        0x40..=0x3fff => 2,
-        0x4000..=0xffff_ffff => 5,
-        _ => 9,
-    }
 }
 
 /// `DEBUG POPULATE count [prefix] [size]`: strings `prefix:0`, `prefix:1`, ...; those that exist stay as they are.
@@ -253,21 +206,4 @@ fn protocol(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn serialized_lengths() {
-        let ints = [(0, 2), (127, 2), (128, 3), (-32768, 3), (32768, 5), (i64::MAX, 20)];
-        for (n, expected) in ints {
-            assert_eq!(serialized_len(StrRef::Int(n)), expected, "{n}");
-        }
-        for (len, expected) in [(0, 1), (3, 4), (63, 64), (64, 66), (16383, 16385), (16384, 16389)]
-        {
-            assert_eq!(serialized_len(StrRef::Bytes(&vec![b'x'; len])), expected, "{len}");
-        }
-    }
 }

@@ -11,6 +11,34 @@ const COUNTED_BYTES_MAX: usize = 8192;
 /// Bytes of an empty listpack.
 pub const LISTPACK_FRAME: usize = 7;
 
+/// The nodes of a quicklist of Redis.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Nodes {
+    /// How many.
+    pub count: usize,
+    /// Bytes of their listpacks.
+    pub bytes: usize,
+}
+
+impl Nodes {
+    /// The nodes of a list whose elements were pushed one after the other at the end.
+    pub fn of<'a>(elements: impl Iterator<Item = Item<'a>>, limits: &TypeLimits) -> Self {
+        let limit = Limit::of(limits);
+        let (mut nodes, mut bytes, mut count) = (Nodes::default(), 0, 0);
+        for element in elements {
+            let len = listpack_entry_len(&element);
+            if count == 0 || !limit.allows(bytes + len, count + 1) {
+                nodes.count += 1;
+                nodes.bytes += LISTPACK_FRAME;
+                (bytes, count) = (LISTPACK_FRAME, 0);
+            }
+            (bytes, count) = (bytes + len, count + 1);
+            nodes.bytes += len;
+        }
+        nodes
+    }
+}
+
 /// The longest listpack.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {

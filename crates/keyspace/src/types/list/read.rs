@@ -1,9 +1,11 @@
 //! Reading lists.
 
+use super::encoding::Nodes;
 use super::large::{self, List};
 use super::run::{self, Run};
 use super::small::Small;
 use crate::access::View;
+use crate::limits::TypeLimits;
 use crate::packed::Item;
 use crate::types::{Large, Type, WrongType};
 
@@ -65,6 +67,11 @@ impl<'a> ListRef<'a> {
             Form::Small(list) => list.run().items(index).next(),
             Form::Large(list) => list.get(index),
         }
+    }
+
+    /// The nodes that a quicklist of Redis would have; found out by a walk over all elements.
+    pub fn quicklist_nodes(&self, limits: &TypeLimits) -> Nodes {
+        Nodes::of(self.iter_from(0), limits)
     }
 
     /// Walks forwards from `index` on.

@@ -1,0 +1,61 @@
+//! DEBUG OBJECT: how a value is held.
+
+use crate::host::ServerHost;
+use petrel_commands::{Ctx, Fail, Outcome};
+use petrel_keyspace::{TypeLimits, View};
+use petrel_persistence::rdb::Dialect;
+use petrel_persistence::value;
+
+/// Bits of the clock by which the policies measure the time since a key was used.
+const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
+
+/// Bytes of a `DUMP` payload beside the value: its type, version and checksum.
+const PAYLOAD_FRAME: usize = 1 + 2 + 8;
+
+/// `DEBUG OBJECT key`
+pub fn object(ctx: &mut Ctx<'_>) -> Outcome {
+    let compressed = ServerHost::of(ctx).config.foreign.list_compress_depth != 0;
+    let (db, key) = (ctx.session.db, ctx.exec.ks.key(ctx.arg(2)));
+    let locks = !ctx.exec.ks.holds_any();
+    if locks {
+        ctx.exec.ks.lock(key.hash);
+    }
+    let ks = &mut ctx.exec.ks;
+    let idle = ks.idle_seconds(db, key).unwrap_or(0);
+    let frequency = ks.frequency(db, key);
+    let (now, keyspace) = (ks.now_ms(), ks.keyspace().clone());
+    let text = ks.peek(db, key).map(|view| {
+        let lru = (now / 1000 - i64::from(idle)) & ACCESS_CLOCK_MASK;
+        let frequency = frequency.map(|n| format!(" lfu_freq:{n}")).unwrap_or_default();
+        let serialized = value::dump(view, now, Dialect::Redis).map_or(0, |dump| dump.len());
+        format!(
+            "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{lru} lru_seconds_idle:{idle}{frequency}{}",
+            view.key().as_ptr(),
+            view.encoding(),
+            serialized.saturating_sub(PAYLOAD_FRAME),
+            quicklist(view, keyspace.limits(), compressed),
+        )
+    });
+    if locks {
+        ctx.exec.ks.unlock();
+    }
+    ctx.reply.simple(&text.ok_or(Fail::NO_SUCH_KEY)?);
+    Ok(())
+}
+
+/// What there is to say of a quicklist: the nodes that Redis would have.
+fn quicklist(view: View<'_>, limits: &TypeLimits, compressed: bool) -> String {
+    let list = match view.list() {
+        Ok(list) if view.encoding() == "quicklist" => list,
+        _ => return String::new(),
+    };
+    let nodes = list.quicklist_nodes(limits);
+    format!(
+        " ql_nodes:{} ql_avg_node:{:.2} ql_listpack_max:{} ql_compressed:{} ql_uncompressed_size:{}",
+        nodes.count,
+        list.len() as f64 / nodes.count.max(1) as f64,
+        limits.list_max_listpack_size(),
+        u8::from(compressed),
+        nodes.bytes,
+    )
+}

@@ -1,0 +1,62 @@
+//! DEBUG RELOAD: every value through its serialised form and back.
+
+use petrel_commands::{Ctx, Fail, Outcome};
+use petrel_keyspace::{Cursor, Handle};
+use petrel_persistence::rdb::Dialect;
+use petrel_persistence::value;
+
+/// Keys that are known at a time.
+const KEYS_AT_ONCE: usize = 1024;
+
+/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: there is no file, each key is written to memory and read again. That
+/// leaves nothing to be said by the first two options, and nothing to be read with the last.
+pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
+    for i in 2..ctx.args().len() {
+        if ctx.is(i, "NOSAVE") {
+            return Err(Fail::fixed("ERR Error trying to load the RDB dump, check server logs."));
+        }
+        if !ctx.is(i, "MERGE") && !ctx.is(i, "NOFLUSH") {
+            return Err(Fail::fixed(
+                "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+            ));
+        }
+    }
+    let ks = &mut ctx.exec.ks;
+    let locks = !ks.holds_any();
+    if locks {
+        ks.lock_all();
+    }
+    let databases = ks.keyspace().databases();
+    let reloaded = (0..databases).try_for_each(|db| reload_database(ks, db));
+    if locks {
+        ks.unlock();
+    }
+    reloaded?;
+    ctx.ok()
+}
+
+fn reload_database(ks: &mut Handle, db: u16) -> Outcome {
+    let mut cursor = Cursor::default();
+    loop {
+        let mut names = Vec::new();
+        cursor = ks.scan(db, cursor, KEYS_AT_ONCE, |view| names.push(view.key().to_vec()));
+        for name in names {
+            reload_key(ks, db, &name)?;
+        }
+        if cursor == Cursor::default() {
+            return Ok(());
+        }
+    }
+}
+
+fn reload_key(ks: &mut Handle, db: u16, name: &[u8]) -> Outcome {
+    let (key, now) = (ks.key(name), ks.now_ms());
+    let Some(view) = ks.peek(db, key) else { return Ok(()) };
+    let expiry = view.expiry();
+    let fail = |error| {
+        let name = String::from_utf8_lossy(name);
+        Fail::new(format!("ERR reloading '{name}' failed: {error}"))
+    };
+    let payload = value::dump(view, now, Dialect::Redis).map_err(fail)?;
+    value::restore(ks, db, key, expiry, &payload).map_err(fail)
+}
