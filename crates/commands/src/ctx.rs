@@ -6,6 +6,7 @@ use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Session;
 use petrel_keyspace::{BLOB_MIN, Cleared, Key, Value};
+use petrel_persistence::rdb::Dialect;
 use petrel_resp::Reply;
 use std::any::Any;
 use std::sync::Arc;
@@ -46,6 +47,11 @@ pub trait Host {
     /// `lazyfree-lazy-user-flush`: whether a flush that does not say how frees in the background.
     fn flushes_in_background(&self) -> bool {
         false
+    }
+
+    /// `dump-dialect`: whose form `DUMP` writes where Redis and Valkey part.
+    fn dialect(&self) -> Dialect {
+        Dialect::default()
     }
 
     /// Frees what an asynchronous flush removed, on a thread that has time for it.

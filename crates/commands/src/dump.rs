@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::dump as meta;
-use petrel_persistence::rdb::{Dialect, Error};
+use petrel_persistence::rdb::Error;
 use petrel_persistence::value;
 
 /// The commands of this family.
@@ -18,13 +18,13 @@ const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
 /// `DUMP key`
 fn dump(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
-    let now = ctx.exec.ks.now_ms();
+    let (now, dialect) = (ctx.exec.ks.now_ms(), ctx.host.dialect());
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
         ctx.reply.null();
         return Ok(());
     };
-    let payload = value::dump(view, now, Dialect::Redis)
-        .map_err(|error| Fail::new(format!("ERR {error}")))?;
+    let payload =
+        value::dump(view, now, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
     ctx.reply.shared(payload.into());
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::batch::may_write;
 use crate::client::{Client, Flag};
-use crate::config::{Config, ConfigReader};
+use crate::config::{Config, ConfigReader, DumpDialect};
 use crate::mailbox::Message;
 use crate::server::{Server, unix_ms};
 use petrel_commands::{
@@ -10,6 +10,7 @@ use petrel_commands::{
 };
 use petrel_keyspace::Cleared;
 use petrel_net::{Endpoint, Slot, is_hung_up};
+use petrel_persistence::rdb::Dialect;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -137,6 +138,13 @@ impl Host for ServerHost {
 
     fn flushes_in_background(&self) -> bool {
         self.config.lazyfree_lazy_user_flush
+    }
+
+    fn dialect(&self) -> Dialect {
+        match self.config.dump_dialect {
+            DumpDialect::Redis => Dialect::Redis,
+            DumpDialect::Valkey => Dialect::Valkey,
+        }
     }
 
     fn discard(&mut self, cleared: Cleared) {

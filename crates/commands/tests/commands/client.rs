@@ -6,6 +6,7 @@ use petrel_commands::{
     memory, transactions,
 };
 use petrel_keyspace::{Cleared, Keyspace, Options};
+use petrel_persistence::rdb::Dialect;
 use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value, decode};
 use std::any::Any;
 use std::fmt::Write;
@@ -30,6 +31,7 @@ pub struct FakeHost {
     pub string_len_max: usize,
     /// Keys that were handed over to be freed in the background.
     pub discarded: usize,
+    pub dialect: Dialect,
 }
 
 impl Host for FakeHost {
@@ -51,6 +53,10 @@ impl Host for FakeHost {
 
     fn query_buffer_limit(&self) -> usize {
         1 << 20
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     fn discard(&mut self, cleared: Cleared) {
@@ -77,7 +83,7 @@ impl Client {
         Client {
             exec: Executor::new(ks, shared),
             session: Session::new(true),
-            host: FakeHost { string_len_max: 512 << 20, discarded: 0 },
+            host: FakeHost { string_len_max: 512 << 20, discarded: 0, dialect: Dialect::Redis },
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::client::{Client, show, show_args};
 use crate::random::Random;
 use crate::redis::Redis;
+use petrel_persistence::rdb::Dialect;
 use petrel_resp::Value;
 use std::path::PathBuf;
 
@@ -54,6 +55,7 @@ fn look(server: &mut dyn Server, unknown: &[&str]) -> String {
         "list" => server.ask(&[b"LRANGE", b"k", b"0", b"-1"]),
         "set" => sorted(server.ask(&[b"SMEMBERS", b"k"])),
         "zset" => server.ask(&[b"ZRANGE", b"k", b"0", b"-1", b"WITHSCORES"]),
+        "hash" => hash(server),
         "stream" => {
             let mut state = server.ask(&[b"XINFO", b"STREAM", b"k", b"FULL", b"COUNT", b"0"]);
             leave_out(&mut state, unknown);
@@ -62,6 +64,22 @@ fn look(server: &mut dyn Server, unknown: &[&str]) -> String {
         _ => panic!("what is a {kind}?"),
     };
     format!("{kind} {}", show(&value))
+}
+
+/// The fields of a hash in order: name, value, expiry.
+fn hash(server: &mut dyn Server) -> Value {
+    let Value::Array(items) = server.ask(&[b"HGETALL", b"k"]) else { panic!("no hash") };
+    let mut fields = Vec::new();
+    for pair in items.chunks(2) {
+        let Value::Bulk(name) = &pair[0] else { panic!("no field") };
+        let expiry = match server.ask(&[b"HPEXPIRETIME", b"k", b"FIELDS", b"1", name]) {
+            // Where fields do not expire.
+            Value::Error(_) => Value::Array(vec![Value::Integer(-1)]),
+            expiry => expiry,
+        };
+        fields.push(Value::Array(vec![pair[0].clone(), pair[1].clone(), expiry]));
+    }
+    sorted(Value::Array(fields))
 }
 
 /// What `XINFO STREAM` tells that is not part of the stream: how it is held, and what old servers compute otherwise.
@@ -220,6 +238,24 @@ fn sorted_set(random: &mut Random) -> Vec<Call> {
     calls
 }
 
+/// A hash, some of whose fields may expire.
+fn hash_of(random: &mut Random, expiring: bool) -> Vec<Call> {
+    let mut calls = with_elements("HSET", random, element);
+    for call in &mut calls {
+        if call.len() % 2 == 1 {
+            call.push(b"value".to_vec());
+        }
+    }
+    let some: Vec<Vec<u8>> = calls.iter().map(|call| call[2].clone()).collect();
+    for field in some.into_iter().filter(|_| expiring) {
+        let at = 4_000_000_000_000 + random.below(1 << 30);
+        let mut expire = call(&["HPEXPIREAT", "k", &at.to_string(), "FIELDS", "1"]);
+        expire.push(field);
+        calls.push(expire);
+    }
+    calls
+}
+
 /// A stream with gaps, groups, and entries that were delivered, claimed and given back.
 fn stream(random: &mut Random) -> Vec<Call> {
     let mut calls = Vec::new();
@@ -285,6 +321,8 @@ fn values(random: &mut Random) -> Vec<Vec<Call>> {
         with_elements("SADD", random, numbers_only),
         with_elements("SADD", random, |random| format!("m{}", random.below(500)).into_bytes()),
         sorted_set(random),
+        hash_of(random, false),
+        hash_of(random, true),
         stream(random),
         new_stream(random),
     ]
@@ -301,6 +339,8 @@ fn values_move_to_other_servers_and_back() {
     let mut random = Random::seeded();
     for (path, peer) in &mut peers {
         let mut moved = 0;
+        let is_valkey = show(&peer.ask(&[b"INFO", b"server"])).contains("valkey");
+        petrel.host.dialect = if is_valkey { Dialect::Valkey } else { Dialect::Redis };
         for _ in 0..ROUNDS {
             for calls in values(&mut random) {
                 moved += usize::from(moves(peer, &mut petrel, &calls));

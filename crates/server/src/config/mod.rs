@@ -37,8 +37,8 @@ pub use rewrite::RewriteError;
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
 pub use table::{Group, Mutability, Param};
 pub use types::{
-    Auto, BindAddress, BindAddresses, ClientMemory, Fixed, IoBackend, LogLevel, MaxmemoryPolicy,
-    OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate,
-    SavePoints, ShutdownFlags, Supervised, Text, Word,
+    Auto, BindAddress, BindAddresses, ClientMemory, DumpDialect, Fixed, IoBackend, LogLevel,
+    MaxmemoryPolicy, OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles, Permission,
+    ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text, Word,
 };
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

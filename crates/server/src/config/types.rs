@@ -105,6 +105,16 @@ choice! {
 }
 
 choice! {
+    /// Whose serialisation `DUMP` writes where Redis and Valkey part.
+    DumpDialect {
+        /// Redis's.
+        Redis = "redis",
+        /// Valkey's.
+        Valkey = "valkey",
+    }
+}
+
+choice! {
     /// Yes, no, or as the host allows.
     Auto {
         /// As the host allows.
