@@ -3,6 +3,7 @@
 //! the last digit, on every processor.
 
 use crate::big_uint::BigUint;
+use std::cmp::Ordering;
 
 /// Longest text of a number, as in Redis.
 const TEXT_LEN_MAX: usize = 5 * 1024 - 1;
@@ -31,10 +32,20 @@ pub(crate) enum Extended {
         exponent: i32,
     },
     /// Beyond every number.
-    Infinite,
+    Infinite {
+        /// The sign.
+        negative: bool,
+    },
 }
 
 impl Extended {
+    /// The greatest number; the least is its opposite.
+    pub const MAX: Self = Extended::Finite {
+        negative: false,
+        mantissa: u64::MAX,
+        exponent: MAGNITUDE_MAX - MANTISSA_BITS,
+    };
+
     /// Reads what C's `strtold` reads: decimal and hexadecimal numbers and infinity, with nothing before or behind.
     /// None also for NaN and for numbers too large or too close to 0.
     pub fn parse(text: &[u8]) -> Option<Self> {
@@ -47,7 +58,7 @@ impl Extended {
             rest => (false, rest),
         };
         if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") {
-            return Some(Extended::Infinite);
+            return Some(Extended::Infinite { negative });
         }
         let number = match rest {
             [b'0', b'x' | b'X', digits @ ..] => parse_hexadecimal(negative, digits),
@@ -66,7 +77,8 @@ impl Extended {
                 let lost = magnitude == 0.0 && mantissa != 0;
                 (!lost).then_some(if negative { -magnitude } else { magnitude })
             }
-            Extended::Infinite => Some(f64::INFINITY),
+            Extended::Infinite { negative: false } => Some(f64::INFINITY),
+            Extended::Infinite { negative: true } => Some(f64::NEG_INFINITY),
         }
     }
 
@@ -91,6 +103,51 @@ impl Extended {
             round(large.negative && difference > 0, difference, exponent, lost)
         };
         matches!(sum, Extended::Finite { .. }).then_some(sum)
+    }
+
+    /// The number with the other sign.
+    pub fn opposite(self) -> Self {
+        match self {
+            Extended::Finite { negative, mantissa, exponent } => {
+                Extended::Finite { negative: !negative, mantissa, exponent }
+            }
+            Extended::Infinite { negative } => Extended::Infinite { negative: !negative },
+        }
+    }
+
+    /// Whether it is below 0, -0 included.
+    pub fn is_negative(self) -> bool {
+        match self {
+            Extended::Finite { negative, .. } | Extended::Infinite { negative } => negative,
+        }
+    }
+
+    /// Whether it is no number.
+    pub fn is_infinite(self) -> bool {
+        matches!(self, Extended::Infinite { .. })
+    }
+
+    /// How it compares with another; 0 equals -0.
+    pub fn compare(self, other: Self) -> Ordering {
+        // Sign, exponent and mantissa of what is not 0 are in the order of the numbers.
+        let magnitude = |number: Self| match number.normalised() {
+            None => (i32::MAX, 0),
+            Some(Normalised { exponent, mantissa, .. }) => (exponent, mantissa),
+        };
+        let is_zero = |number: Self| magnitude(number).1 == 0 && !number.is_infinite();
+        match (is_zero(self), is_zero(other)) {
+            (true, true) => Ordering::Equal,
+            (true, false) if other.is_negative() => Ordering::Greater,
+            (true, false) => Ordering::Less,
+            (false, true) if self.is_negative() => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            _ => match (self.is_negative(), other.is_negative()) {
+                (true, false) => Ordering::Less,
+                (false, true) => Ordering::Greater,
+                (false, false) => magnitude(self).cmp(&magnitude(other)),
+                (true, true) => magnitude(other).cmp(&magnitude(self)),
+            },
+        }
     }
 
     /// Prints all digits before the point and up to 17 behind it, without trailing zeros. None if infinite.
@@ -172,7 +229,7 @@ fn round(negative: bool, bits: u128, exponent: i32, sticky: bool) -> Extended {
     if mantissa == 0 {
         Extended::Finite { negative, mantissa: 0, exponent: 0 }
     } else if magnitude > MAGNITUDE_MAX {
-        Extended::Infinite
+        Extended::Infinite { negative }
     } else {
         Extended::Finite { negative, mantissa, exponent }
     }
@@ -357,6 +414,26 @@ mod tests {
             let expected = (expected != "refused").then(|| expected.to_owned());
             assert_eq!(sum(a, b), expected, "{a} + {b}");
         }
+    }
+
+    #[test]
+    fn numbers_are_in_order() {
+        let texts = [
+            "-inf", "-1e4932", "-1.5", "-1e-4950", "0", "1e-4950", "0.1", "1", "1.5", "2",
+            "1e4932", "inf",
+        ];
+        let numbers = texts.map(|text| Extended::parse(text.as_bytes()).unwrap());
+        for (i, a) in numbers.iter().enumerate() {
+            for (j, b) in numbers.iter().enumerate() {
+                assert_eq!(a.compare(*b), i.cmp(&j), "{} and {}", texts[i], texts[j]);
+                assert_eq!(b.opposite().compare(a.opposite()), i.cmp(&j));
+            }
+        }
+        let zero = Extended::from(0);
+        assert_eq!(zero.compare(zero.opposite()), Ordering::Equal);
+        assert_eq!(Extended::MAX.compare(numbers[10]), Ordering::Greater);
+        assert_eq!(Extended::MAX.compare(numbers[11]), Ordering::Less);
+        assert!(Extended::MAX.add(Extended::MAX).is_none());
     }
 
     #[test]

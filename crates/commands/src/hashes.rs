@@ -203,7 +203,7 @@ fn hincrby(ctx: &mut Ctx<'_>) -> Outcome {
 /// `HINCRBYFLOAT key field increment`
 fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
     let increment = Extended::parse(ctx.arg(3)).ok_or(Fail::NOT_A_FLOAT)?;
-    if matches!(increment, Extended::Infinite) {
+    if increment.is_infinite() {
         return Err(Fail::fixed("ERR value is NaN or Infinity"));
     }
     let old = match look_up(ctx, ctx.arg(2))?.map(|field| field.value) {

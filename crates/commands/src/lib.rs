@@ -29,6 +29,7 @@ mod hash_expiry;
 mod hashes;
 pub mod help;
 mod hyperloglog;
+mod increx;
 pub mod key_spec;
 pub mod keys;
 pub mod latency;
@@ -75,6 +76,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     string_parts::COMMANDS,
     lcs::COMMANDS,
     counters::COMMANDS,
+    increx::COMMANDS,
     streams::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,

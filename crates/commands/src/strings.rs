@@ -225,7 +225,7 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
 }
 
 /// Sets a key; an expiry that has passed already deletes it.
-fn store(ctx: &mut Ctx<'_>, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) {
+pub(crate) fn store(ctx: &mut Ctx<'_>, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) {
     let db = ctx.session.db;
     if expiry.is_some_and(|at| at <= ctx.exec.ks.now_ms()) {
         ctx.exec.ks.remove(db, key);

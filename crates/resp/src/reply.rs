@@ -53,6 +53,8 @@ pub trait Reply {
     fn attribute(&mut self, len: usize) -> bool;
     /// A double, printed with the shortest digits that read back the same.
     fn double(&mut self, value: f64);
+    /// A double by its decimal digits, for numbers that an `f64` does not hold.
+    fn decimal(&mut self, digits: &[u8]);
     /// A boolean (`:1` or `:0` in RESP2).
     fn boolean(&mut self, value: bool);
     /// A verbatim string; `format` is three characters (`txt`, `mkd`).

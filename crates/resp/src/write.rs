@@ -149,6 +149,14 @@ impl Reply for RespWriter<'_> {
         }
     }
 
+    fn decimal(&mut self, digits: &[u8]) {
+        if self.resp3() {
+            line(self.bytes, b',', digits);
+        } else {
+            bulk(self.bytes, digits);
+        }
+    }
+
     fn boolean(&mut self, value: bool) {
         self.bytes.extend_from_slice(match (self.protocol, value) {
             (Protocol::Resp3, true) => b"#t\r\n",

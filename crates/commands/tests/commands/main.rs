@@ -18,6 +18,7 @@ mod dump;
 mod geo;
 mod hashes;
 mod hyperloglog;
+mod increx;
 mod keys;
 mod lists;
 mod peers;
