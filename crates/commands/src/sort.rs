@@ -219,7 +219,7 @@ impl<'a> Options<'a> {
                 let set = view.sorted_set()?;
                 if self.descending {
                     let ranks = set.len() - window.end..set.len() - window.start;
-                    set.each_back(ranks, |member, _| add(member));
+                    set.run(ranks).each_back(|member, _| add(member));
                 } else {
                     set.each(window, |member, _| add(member));
                 }

@@ -1,6 +1,6 @@
 //! Sorted sets against a map that is sorted on demand, across the sizes at which they change their form.
 
-use petrel_keyspace::types::sorted_set::{ScoreChange, SortedSetRef, order};
+use petrel_keyspace::types::sorted_set::{Part, ScoreChange, SortedSetRef, order};
 use petrel_keyspace::{Effect, Handle, Key, Keyspace, Options, Type, Value, WrongType};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -244,13 +244,22 @@ fn check_reads(handle: &mut Handle, model: &Model) {
                 .map(|(member, score)| (member.bytes(&mut itoa::Buffer::new()).to_vec(), score));
             assert_eq!(read, Some((member.clone(), *score)));
             let below = sorted.iter().filter(|pair| pair.1 < *score).count();
-            assert_eq!(set.count_scores(|other| other < *score), below);
+            assert_eq!(set.count(|other, _| other < *score), below);
             let ranks = rank / 2..rank + 1;
             let mut back = Vec::new();
-            set.each_back(ranks.clone(), |member, score| {
+            set.run(ranks.clone()).each_back(|member, score| {
                 back.push((member.bytes(&mut itoa::Buffer::new()).to_vec(), score));
             });
             assert!(back.iter().eq(sorted[ranks].iter().rev()));
+            let above = sorted.iter().filter(|pair| pair.1 <= *score + 5.0).count();
+            for (skip, take, from_end) in [(0, usize::MAX, false), (1, 3, false), (2, 90, true)] {
+                let part = Part { skip, take, from_end };
+                let run = set.run_within(|s, _| s < *score, |s, _| s <= *score + 5.0, part);
+                assert_eq!(run.len(), part.of(below..above).len());
+                let members = run.into_iter().map(|(_, score)| score);
+                let expected = &sorted[part.of(below..above)];
+                assert!(members.eq(expected.iter().map(|pair| pair.1)));
+            }
         }
         assert_eq!(set.score(b"stranger"), None);
     });

@@ -343,7 +343,7 @@ impl Asked {
         let enough = if self.any { count } else { usize::MAX };
         let mut hits = Vec::new();
         for range in area.score_ranges() {
-            let rank = |bound: u64| set.count_scores(|score| score < bound as f64);
+            let rank = |bound: u64| set.count(|score, _| score < bound as f64);
             for (member, score) in set.range(rank(range.start)..rank(range.end)) {
                 if hits.len() == enough {
                     break;

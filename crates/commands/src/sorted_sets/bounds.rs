@@ -2,8 +2,9 @@
 
 use crate::double;
 use crate::fail::Fail;
+use petrel_keyspace::packed::Item;
 use petrel_keyspace::parse_int;
-use petrel_keyspace::types::sorted_set::SortedSetRef;
+use petrel_keyspace::types::sorted_set::{Part, Run, SortedSetRef};
 use std::ops::Range;
 
 /// A range as a command states it.
@@ -45,6 +46,18 @@ impl ScoreBound {
             double::parse_bound(number).ok_or(Fail::fixed("ERR min or max is not a float"))?;
         Ok(ScoreBound { score, excluded })
     }
+
+    /// Whether a range that begins here begins above a score.
+    #[inline]
+    fn is_above(&self, score: f64) -> bool {
+        score < self.score || self.excluded && score == self.score
+    }
+
+    /// Whether a range that ends here has not ended before a score.
+    #[inline]
+    fn is_from(&self, score: f64) -> bool {
+        score < self.score || !self.excluded && score == self.score
+    }
 }
 
 impl<'a> MemberBound<'a> {
@@ -55,6 +68,26 @@ impl<'a> MemberBound<'a> {
             [b'[', member @ ..] => Ok(MemberBound::Included(member)),
             [b'(', member @ ..] => Ok(MemberBound::Excluded(member)),
             _ => Err(Fail::fixed("ERR min or max not valid string range item")),
+        }
+    }
+
+    /// Whether a range that begins here begins above a member.
+    fn is_above(&self, member: Item<'_>) -> bool {
+        match *self {
+            MemberBound::Lowest => false,
+            MemberBound::Highest => true,
+            MemberBound::Included(bound) => member.bytes(&mut itoa::Buffer::new()) < bound,
+            MemberBound::Excluded(bound) => member.bytes(&mut itoa::Buffer::new()) <= bound,
+        }
+    }
+
+    /// Whether a range that ends here has not ended before a member.
+    fn is_from(&self, member: Item<'_>) -> bool {
+        match *self {
+            MemberBound::Lowest => false,
+            MemberBound::Highest => true,
+            MemberBound::Included(bound) => member.bytes(&mut itoa::Buffer::new()) <= bound,
+            MemberBound::Excluded(bound) => member.bytes(&mut itoa::Buffer::new()) < bound,
         }
     }
 }
@@ -76,36 +109,44 @@ impl<'a> Bounds<'a> {
         Ok(Bounds::Members(MemberBound::parse(min)?, MemberBound::parse(max)?))
     }
 
-    /// The ranks of a set that are in the range. Ranks of a range in `reverse` count from the highest score.
-    pub fn of(&self, set: &SortedSetRef<'_>, reverse: bool) -> Range<usize> {
+    /// The ranks of a set that are in the range.
+    pub fn ranks_of(&self, set: &SortedSetRef<'_>) -> Range<usize> {
         let range = match *self {
-            Bounds::Ranks(start, stop) => {
-                let len = set.len();
-                let range = ranks_of(start, stop, len);
-                if reverse { len - range.end..len - range.start } else { range }
-            }
+            Bounds::Ranks(start, stop) => ranks_of(start, stop, set.len()),
             Bounds::Scores(min, max) => {
-                let below = |score| score < min.score || min.excluded && score == min.score;
-                let within = |score| score < max.score || !max.excluded && score == max.score;
-                set.count_scores(below)..set.count_scores(within)
+                set.count(|score, _| min.is_above(score))..set.count(|score, _| max.is_from(score))
             }
             Bounds::Members(min, max) => {
-                let below = |member: &[u8]| match min {
-                    MemberBound::Lowest => false,
-                    MemberBound::Highest => true,
-                    MemberBound::Included(bound) => member < bound,
-                    MemberBound::Excluded(bound) => member <= bound,
-                };
-                let within = |member: &[u8]| match max {
-                    MemberBound::Lowest => false,
-                    MemberBound::Highest => true,
-                    MemberBound::Included(bound) => member <= bound,
-                    MemberBound::Excluded(bound) => member < bound,
-                };
-                set.count_members(below)..set.count_members(within)
+                set.count(|_, member| min.is_above(member))
+                    ..set.count(|_, member| max.is_from(member))
             }
         };
         range.start..range.end.max(range.start)
+    }
+
+    /// The part of a set that is in the range. If the part is taken from the end, ranks count from there too.
+    #[inline]
+    pub fn run_of<'s>(&self, set: &SortedSetRef<'s>, part: Part) -> Run<'s> {
+        match *self {
+            Bounds::Ranks(start @ 0.., stop @ 0..) if !part.from_end => {
+                let start = start as usize;
+                set.run(start..(stop as usize).saturating_add(1).max(start))
+            }
+            Bounds::Ranks(start, stop) => {
+                let len = set.len();
+                let range = ranks_of(start, stop, len);
+                let from_end = len - range.end..len - range.start;
+                set.run(if part.from_end { from_end } else { range })
+            }
+            Bounds::Scores(min, max) => {
+                set.run_within(|score, _| min.is_above(score), |score, _| max.is_from(score), part)
+            }
+            Bounds::Members(min, max) => set.run_within(
+                |_, member| min.is_above(member),
+                |_, member| max.is_from(member),
+                part,
+            ),
+        }
     }
 }
 

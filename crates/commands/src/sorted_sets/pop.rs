@@ -8,7 +8,7 @@ use crate::spec::CommandSpec;
 use crate::table::sorted_sets as meta;
 use petrel_keyspace::Key;
 use petrel_keyspace::packed::Item;
-use petrel_keyspace::types::sorted_set::SortedSetRef;
+use petrel_keyspace::types::sorted_set::Run;
 use petrel_resp::Reply;
 use std::ops::Range;
 
@@ -31,8 +31,7 @@ enum End {
 
 /// Members that are about to be taken.
 struct Taken<'a> {
-    set: SortedSetRef<'a>,
-    ranks: Range<usize>,
+    run: Run<'a>,
     end: End,
 }
 
@@ -41,8 +40,8 @@ impl Taken<'_> {
     fn write(&self, listing: Listing, reply: &mut dyn Reply) {
         let write = |member: Item<'_>, score| listing.write(reply, member, score);
         match self.end {
-            End::Lowest => self.set.each(self.ranks.clone(), write),
-            End::Highest => self.set.each_back(self.ranks.clone(), write),
+            End::Lowest => self.run.each(write),
+            End::Highest => self.run.each_back(write),
         }
     }
 }
@@ -63,7 +62,7 @@ fn take(
         End::Lowest => 0..count,
         End::Highest => len - count..len,
     };
-    write(ctx.reply, &Taken { set, ranks: ranks.clone(), end });
+    write(ctx.reply, &Taken { run: set.run(ranks.clone()), end });
     ctx.exec.ks.sorted_set_remove_range(db, key, ranks)?;
     Ok(true)
 }
@@ -77,7 +76,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> Outcome {
     };
     let key = ctx.key(1);
     let found = take(ctx, key, end, count, |reply, taken| {
-        listing.begin(reply, taken.ranks.len());
+        listing.begin(reply, taken.run.len());
         taken.write(listing, reply);
     })?;
     if !found {
@@ -133,7 +132,7 @@ fn take_first(ctx: &mut Ctx<'_>, choice: &Choice) -> Result<bool, Fail> {
         let found = take(ctx, key, choice.end, choice.count, |reply, taken| {
             reply.array(2);
             reply.bulk(key.bytes);
-            reply.array(taken.ranks.len());
+            reply.array(taken.run.len());
             taken.write(Listing::Pairs, reply);
         })?;
         if found {

@@ -6,7 +6,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::sorted_set_ranges as meta;
-use std::ops::Range;
+use petrel_keyspace::types::sorted_set::{Part, Run, SortedSetRef};
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -102,18 +102,13 @@ impl<'a> Asked<'a> {
         Ok(Asked { bounds, reverse, scores, limit })
     }
 
-    /// What is left of a range of ranks after `LIMIT`.
-    fn limited(&self, ranks: Range<usize>) -> Range<usize> {
-        let Some((offset, count)) = self.limit else { return ranks };
-        let skipped = usize::try_from(offset).unwrap_or(usize::MAX).min(ranks.len());
-        let taken = usize::try_from(count).unwrap_or(usize::MAX).min(ranks.len() - skipped);
-        if self.reverse {
-            let end = ranks.end - skipped;
-            end - taken..end
-        } else {
-            let start = ranks.start + skipped;
-            start..start + taken
-        }
+    /// The members that are asked for, the lowest first.
+    #[inline]
+    fn run_of<'s>(&self, set: &SortedSetRef<'s>) -> Run<'s> {
+        let wanted = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
+        let (skip, take) =
+            self.limit.map_or((0, usize::MAX), |(skip, take)| (wanted(skip), wanted(take)));
+        self.bounds.run_of(set, Part { skip, take, from_end: self.reverse })
     }
 }
 
@@ -130,14 +125,14 @@ fn list(ctx: &mut Ctx<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
         ctx.reply.array(0);
         return Ok(());
     };
-    let ranks = asked.limited(asked.bounds.of(&set, asked.reverse));
+    let run = asked.run_of(&set);
     let reply = &mut *ctx.reply;
     let listing = Listing::with_scores(asked.scores, reply);
-    listing.begin(reply, ranks.len());
+    listing.begin(reply, run.len());
     if asked.reverse {
-        set.each_back(ranks, |member, score| listing.write(reply, member, score));
+        run.each_back(|member, score| listing.write(reply, member, score));
     } else {
-        set.each(ranks, |member, score| listing.write(reply, member, score));
+        run.each(|member, score| listing.write(reply, member, score));
     }
     Ok(())
 }
@@ -148,8 +143,7 @@ fn zrangestore(ctx: &mut Ctx<'_>) -> Outcome {
     let (destination, source, db) = (ctx.key(1), ctx.key(2), ctx.db());
     let mut gathered = Gathered::default();
     if let Some(set) = read(&mut ctx.exec.ks, db, source)? {
-        let ranks = asked.limited(asked.bounds.of(&set, asked.reverse));
-        set.each(ranks, |member, score| gathered.push(member, score));
+        asked.run_of(&set).each(|member, score| gathered.push(member, score));
     }
     let len = gathered.store(&mut ctx.exec.ks, db, destination);
     ctx.number(len as i64)
@@ -160,7 +154,7 @@ fn count(ctx: &mut Ctx<'_>, by: By) -> Outcome {
     let bounds = by.bounds(ctx.arg(2), ctx.arg(3))?;
     let (key, db) = (ctx.key(1), ctx.db());
     let set = read(&mut ctx.exec.ks, db, key)?;
-    let count = set.map_or(0, |set| bounds.of(&set, false).len());
+    let count = set.map_or(0, |set| bounds.ranks_of(&set).len());
     ctx.number(count as i64)
 }
 
@@ -169,7 +163,7 @@ fn remove(ctx: &mut Ctx<'_>, by: By) -> Outcome {
     let bounds = by.bounds(ctx.arg(2), ctx.arg(3))?;
     let (key, db) = (ctx.key(1), ctx.db());
     let set = look(&mut ctx.exec.ks, db, key)?;
-    let ranks = set.map_or(0..0, |set| bounds.of(&set, false));
+    let ranks = set.map_or(0..0, |set| bounds.ranks_of(&set));
     let removed = ranks.len();
     if removed > 0 {
         ctx.exec.ks.sorted_set_remove_range(db, key, ranks)?;

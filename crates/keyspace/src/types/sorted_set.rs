@@ -6,7 +6,7 @@
 mod pairs;
 mod read;
 
-pub use read::{LargeRef, Members, Ordered, SortedSetRef};
+pub use read::{LargeRef, Members, Ordered, Part, Run, SortedSetRef};
 
 use super::rank_tree::{NODES, RankTree, Scored};
 use super::{Form, Large, Type, WrongType};

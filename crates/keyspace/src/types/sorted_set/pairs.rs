@@ -33,16 +33,17 @@ impl<'a> Pairs<'a> {
         self.at
     }
 
-    /// Passes over `n` pairs, or all that are left.
+    /// Passes over `n` pairs, or all that are left; returns how many.
     #[inline]
-    pub fn skip_pairs(&mut self, n: usize) {
-        for _ in 0..n {
+    pub fn skip_pairs(&mut self, n: usize) -> usize {
+        for passed in 0..n {
             if self.at == self.bytes.len() {
-                return;
+                return passed;
             }
             self.at += packed_len(&self.bytes[self.at..]);
             self.at += packed_len(&self.bytes[self.at..]);
         }
+        n
     }
 }
 

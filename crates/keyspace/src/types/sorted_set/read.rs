@@ -1,7 +1,7 @@
 //! Reading sorted sets, small or large.
 
 use super::SortedSet;
-use super::pairs::{self, Pairs};
+use super::pairs::{self, Pair, Pairs};
 use crate::access::View;
 use crate::bucket::Item as _;
 use crate::element::Element;
@@ -14,6 +14,9 @@ use std::ops::Range;
 
 /// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk over all.
 const DRAWN_SHARE: usize = 8;
+
+/// Members of a large set up to which a range is measured by walking over it.
+const WALKED_MAX: usize = 64;
 
 /// A sorted set where it lies, for as long as nothing is changed.
 #[derive(Clone, Copy)]
@@ -84,25 +87,15 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Number of members of whose scores `before` is true: it is for those up to some score, and false beyond.
+    /// Number of members of which `before` is true: it is for those up to some place, and false beyond.
     #[inline]
-    pub fn count_scores(&self, before: impl Fn(f64) -> bool) -> usize {
+    pub fn count(&self, before: impl Fn(f64, Item<'_>) -> bool) -> usize {
         match self {
             SortedSetRef::Packed(pairs) => {
-                Pairs::new(pairs).take_while(|pair| before(pair.score)).count()
+                Pairs::new(pairs).take_while(|pair| before(pair.score, pair.member)).count()
             }
-            SortedSetRef::Large(LargeRef(set)) => set.order.rank(|score, _| before(score)),
-        }
-    }
-
-    /// Number of members of which `before` is true: it is for those up to some member, and false beyond.
-    pub fn count_members(&self, before: impl Fn(&[u8]) -> bool) -> usize {
-        match self {
-            SortedSetRef::Packed(pairs) => Pairs::new(pairs)
-                .take_while(|pair| before(pair.member.bytes(&mut itoa::Buffer::new())))
-                .count(),
             SortedSetRef::Large(LargeRef(set)) => {
-                set.order.rank(|_, element| before(element.key()))
+                set.order.rank(|score, element| before(score, Item::Text(element.key())))
             }
         }
     }
@@ -119,45 +112,76 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
+    /// The members of a range of ranks that are there.
+    #[inline]
+    pub fn run(&self, ranks: Range<usize>) -> Run<'a> {
+        match self {
+            SortedSetRef::Packed(bytes) => {
+                let mut pairs = Pairs::new(bytes);
+                pairs.skip_pairs(ranks.start);
+                let len = pairs.clone().skip_pairs(ranks.len());
+                Run(Held::Pairs(pairs, len))
+            }
+            SortedSetRef::Large(LargeRef(set)) => {
+                let end = ranks.end.min(set.len());
+                Run(Held::Ranks(set, ranks.start.min(end)..end))
+            }
+        }
+    }
+
+    /// A part of the members that are not `below` a place, but `within` those up to another: both are true for
+    /// all up to some member, and false beyond.
+    #[inline]
+    pub fn run_within(
+        &self,
+        below: impl Fn(f64, Item<'_>) -> bool,
+        within: impl Fn(f64, Item<'_>) -> bool,
+        part: Part,
+    ) -> Run<'a> {
+        match self {
+            SortedSetRef::Packed(bytes) => {
+                let (mut first, mut next) = (Pairs::new(bytes), Pairs::new(bytes));
+                while next.next().is_some_and(|pair| below(pair.score, pair.member)) {
+                    first = next;
+                }
+                let within = |pair: &Pair<'_>| within(pair.score, pair.member);
+                if part.from_end {
+                    let len = first.take_while(within).count();
+                    let ranks = part.of(0..len);
+                    first.skip_pairs(ranks.start);
+                    return Run(Held::Pairs(first, ranks.len()));
+                }
+                first.skip_pairs(part.skip);
+                let len = first.take(part.take).take_while(within).count();
+                Run(Held::Pairs(first, len))
+            }
+            SortedSetRef::Large(LargeRef(set)) => {
+                let rank = |before: &dyn Fn(f64, Item<'_>) -> bool| {
+                    set.order.rank(|score, element| before(score, Item::Text(element.key())))
+                };
+                let start = rank(&below);
+                if part.from_end || part.take > WALKED_MAX {
+                    return Run(Held::Ranks(set, part.of(start..rank(&within))));
+                }
+                // They will be read anyway.
+                let start = start.saturating_add(part.skip).min(set.len());
+                let members = set.order.range(start..start.saturating_add(part.take));
+                let within = |element: &Element| within(element.score(), Item::Text(element.key()));
+                let len = members.take_while(within).count();
+                Run(Held::Ranks(set, start..start + len))
+            }
+        }
+    }
+
     /// The members of a range of ranks, in order.
     pub fn range(&self, ranks: Range<usize>) -> Members<'a> {
-        match self {
-            SortedSetRef::Packed(pairs) => {
-                let mut pairs = Pairs::new(pairs);
-                pairs.skip_pairs(ranks.start);
-                Members::Packed(pairs.take(ranks.len()))
-            }
-            SortedSetRef::Large(LargeRef(set)) => Members::Large(Ordered(set.order.range(ranks))),
-        }
+        self.run(ranks).into_iter()
     }
 
     /// Hands the members of a range of ranks to `each`, in order.
     #[inline]
-    pub fn each(&self, ranks: Range<usize>, mut each: impl FnMut(Item<'a>, f64)) {
-        match self.range(ranks) {
-            Members::Packed(pairs) => pairs.for_each(|pair| each(pair.member, pair.score)),
-            Members::Large(Ordered(elements)) => {
-                elements.map(read).for_each(|(member, score)| each(member, score));
-            }
-        }
-    }
-
-    /// The same from the last of them to the first.
-    pub fn each_back(&self, ranks: Range<usize>, mut each: impl FnMut(Item<'a>, f64)) {
-        match self {
-            SortedSetRef::Packed(pairs) => {
-                let mut pairs = Pairs::new(pairs);
-                pairs.skip_pairs(ranks.start);
-                // Packed items are walked forwards only.
-                let found: Vec<_> =
-                    pairs.take(ranks.len()).map(|pair| (pair.member, pair.score)).collect();
-                found.into_iter().rev().for_each(|(member, score)| each(member, score));
-            }
-            SortedSetRef::Large(LargeRef(set)) => {
-                let back = set.order.range(ranks).rev();
-                back.map(read).for_each(|(member, score)| each(member, score));
-            }
-        }
+    pub fn each(&self, ranks: Range<usize>, each: impl FnMut(Item<'a>, f64)) {
+        self.run(ranks).each(each);
     }
 
     /// Hands `count` members drawn at random to `each`, each of them drawn from all.
@@ -219,6 +243,92 @@ impl<'a> SortedSetRef<'a> {
                 let (member, score) = read(element);
                 each(member, score);
             }),
+        }
+    }
+}
+
+/// A part of a range of members.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Members that are passed over.
+    pub skip: usize,
+    /// Members that are wanted then, at most.
+    pub take: usize,
+    /// Whether they are counted from the last one of the range down.
+    pub from_end: bool,
+}
+
+impl Part {
+    /// The part of a range of ranks.
+    pub fn of(&self, ranks: Range<usize>) -> Range<usize> {
+        let len = ranks.end.saturating_sub(ranks.start);
+        let skip = self.skip.min(len);
+        let take = self.take.min(len - skip);
+        let start = if self.from_end { len - skip - take } else { skip };
+        ranks.start + start..ranks.start + start + take
+    }
+}
+
+/// Members that follow each other.
+#[derive(Clone)]
+pub struct Run<'a>(Held<'a>);
+
+#[derive(Clone)]
+enum Held<'a> {
+    /// The next ones, and how many.
+    Pairs(Pairs<'a>, usize),
+    /// Ranks that are there.
+    Ranks(&'a SortedSet, Range<usize>),
+}
+
+impl<'a> Run<'a> {
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Held::Pairs(_, len) => *len,
+            Held::Ranks(_, ranks) => ranks.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands the members to `each`, in order.
+    #[inline]
+    pub fn each(&self, mut each: impl FnMut(Item<'a>, f64)) {
+        match self.clone().into_iter() {
+            Members::Packed(pairs) => pairs.for_each(|pair| each(pair.member, pair.score)),
+            Members::Large(Ordered(elements)) => {
+                elements.map(read).for_each(|(member, score)| each(member, score));
+            }
+        }
+    }
+
+    /// The same from the last of them to the first.
+    pub fn each_back(&self, mut each: impl FnMut(Item<'a>, f64)) {
+        match self.clone().into_iter() {
+            Members::Packed(pairs) => {
+                // Packed items are walked forwards only.
+                let found: Vec<Pair<'a>> = pairs.collect();
+                found.into_iter().rev().for_each(|pair| each(pair.member, pair.score));
+            }
+            Members::Large(Ordered(elements)) => {
+                elements.rev().map(read).for_each(|(member, score)| each(member, score));
+            }
+        }
+    }
+}
+
+impl<'a> IntoIterator for Run<'a> {
+    type Item = (Item<'a>, f64);
+    type IntoIter = Members<'a>;
+
+    fn into_iter(self) -> Members<'a> {
+        match self.0 {
+            Held::Pairs(pairs, len) => Members::Packed(pairs.take(len)),
+            Held::Ranks(set, ranks) => Members::Large(Ordered(set.order.range(ranks))),
         }
     }
 }
