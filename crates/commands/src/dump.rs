@@ -4,6 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::dump as meta;
+use petrel_keyspace::View;
 use petrel_persistence::rdb::Error;
 use petrel_persistence::value;
 
@@ -19,7 +20,9 @@ const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
 fn dump(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
     let (now, dialect) = (ctx.exec.ks.now_ms(), ctx.host.dialect());
-    let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
+    // A hash whose fields have all expired has nothing to show.
+    let is_there = |view: &View<'_>| view.hash(now).map_or(true, |hash| hash.alive() > 0);
+    let Some(view) = ctx.exec.ks.read(ctx.session.db, key).filter(is_there) else {
         ctx.reply.null();
         return Ok(());
     };

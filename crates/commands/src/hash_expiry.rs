@@ -340,7 +340,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
         let expiry = expiry_of(ctx, field);
         let ks = &mut ctx.exec.ks;
         match (options.expiry, expiry) {
-            (_, None) => {}
+            (_, None) => ks.hash_drop_expired(db, key, &[field]),
             (Stated::At(at), _) if at <= now => {
                 ks.hash_remove(db, key, &[field])?;
             }

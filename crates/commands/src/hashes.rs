@@ -77,11 +77,16 @@ fn look_up<'c>(ctx: &'c mut Ctx<'_>, name: &[u8]) -> Result<Option<Field<'c>>, F
 /// `HGET key field`
 fn hget(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
-    let field = match ctx.exec.ks.read(db, key) {
-        Some(view) => view.hash(now)?.get(ctx.request.args[2]),
-        None => None,
+    let Some(view) = ctx.exec.ks.read(db, key) else {
+        ctx.reply.null();
+        return Ok(());
     };
+    let hash = view.hash(now)?;
+    let field = hash.get(ctx.request.args[2]);
     write_value(ctx.reply, field);
+    if field.is_none() && hash.has_expired() {
+        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..]);
+    }
     Ok(())
 }
 
@@ -102,6 +107,9 @@ fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.reply.array(fields.len());
     for field in fields {
         write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
+    }
+    if hash.is_some_and(|hash| hash.has_expired()) {
+        ctx.exec.ks.hash_drop_expired(db, key, fields);
     }
     Ok(())
 }
@@ -132,7 +140,7 @@ fn hvals(ctx: &mut Ctx<'_>) -> Outcome {
 fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
-    let len = hash.map_or(0, |hash| hash.len());
+    let len = hash.map_or(0, |hash| hash.alive());
     match part {
         Part::Both => ctx.reply.map(len),
         Part::Names | Part::Values => ctx.reply.array(len),
@@ -172,8 +180,12 @@ fn hstrlen(ctx: &mut Ctx<'_>) -> Outcome {
 fn value_len(ctx: &mut Ctx<'_>) -> Result<Option<usize>, Fail> {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let Some(view) = ctx.exec.ks.read(db, key) else { return Ok(None) };
-    let field = view.hash(now)?.get(ctx.request.args[2]);
-    Ok(field.map(|field| field.value.text_len()))
+    let hash = view.hash(now)?;
+    let len = hash.get(ctx.request.args[2]).map(|field| field.value.text_len());
+    if len.is_none() && hash.has_expired() {
+        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..]);
+    }
+    Ok(len)
 }
 
 /// `HLEN key`
@@ -237,6 +249,7 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let now = ks.now_ms();
+    ks.hash_drop_some_expired(db, key);
     let Some(view) = ks.read(db, key) else {
         match draws {
             Some(_) => ctx.reply.array(0),
@@ -245,10 +258,15 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     let hash = view.hash(now)?;
-    let is_one = draws.is_none();
+    let (is_one, alive) = (draws.is_none(), hash.alive());
     let draws = match draws {
+        None if alive == 0 => {
+            ctx.reply.null();
+            return Ok(());
+        }
         None => Draws::Repeated(1),
-        Some(Draws::Distinct(count)) => Draws::Distinct(count.min(hash.len())),
+        Some(Draws::Distinct(count)) => Draws::Distinct(count.min(alive)),
+        Some(Draws::Repeated(_)) if alive == 0 => Draws::Repeated(0),
         Some(repeated) => repeated,
     };
     let (mut random, reply) = (|| random.next(), &mut *ctx.reply);

@@ -7,7 +7,7 @@ use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, Kind, StrRef, Value};
 use crate::handle::{Handle, Key};
 use crate::table::Position;
-use crate::types::hash::{FieldExpiry, HashRef};
+use crate::types::hash::FieldExpiry;
 use crate::types::stream::Stream;
 use crate::types::{Large, Type, WrongType};
 use std::marker::PhantomData;
@@ -294,35 +294,20 @@ impl Handle {
         self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)
     }
 
-    /// Finds a key that has not expired; one that has is removed, with all fields of which it consists too.
+    /// Finds a key that has not expired; one that has is removed.
     #[inline]
     pub(crate) fn find_alive(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
         if self.is_expired(entry) {
-            self.remove_expired(db, key, at, entry);
+            self.remove_at(db, key, at, entry, Removal::Expired);
             return None;
         }
         Some((at, entry))
     }
 
-    /// Removes a key whose time has passed, or a hash all of whose fields' time has.
-    #[cold]
-    pub(crate) fn remove_expired(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
-        let why = match entry.expiry() {
-            Some(expiry) if expiry <= self.now_ms => Removal::Expired,
-            _ => {
-                let fields = HashRef::of(entry, i64::MIN).map_or(0, |hash| hash.len());
-                self.counters.expired_fields.add(fields as i64);
-                Removal::Emptied
-            }
-        };
-        self.remove_at(db, key, at, entry, why);
-    }
-
     #[inline]
     pub(crate) fn is_expired(&self, entry: Entry) -> bool {
         entry.expiry().is_some_and(|at| at <= self.now_ms)
-            || entry.elements_expire() && entry.is_outlived(self.now_ms)
     }
 
     /// Removes an entry with its value and records why.

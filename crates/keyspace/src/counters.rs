@@ -43,6 +43,7 @@ pub(crate) struct Counters {
     pub misses: Cell,
     pub expired: Cell,
     pub expired_fields: Cell,
+    pub expired_fields_active: Cell,
     pub evicted: Cell,
     /// Effects, whether or not anybody learned of them.
     pub changes: Cell,
@@ -60,6 +61,7 @@ impl Counters {
             misses: Cell::default(),
             expired: Cell::default(),
             expired_fields: Cell::default(),
+            expired_fields_active: Cell::default(),
             evicted: Cell::default(),
             changes: Cell::default(),
             dbs: (0..databases).map(|_| DbCounters::default()).collect(),
@@ -82,6 +84,8 @@ pub struct Stats {
     pub expired: u64,
     /// Fields of hashes removed because theirs had.
     pub expired_fields: u64,
+    /// Of these, fields that nobody had asked for.
+    pub expired_fields_active: u64,
     /// Keys removed to stay under the memory limit.
     pub evicted: u64,
     /// Changes of keys and databases: effects.

@@ -668,6 +668,7 @@ impl Entry {
     #[inline]
     pub fn elements_expire(self) -> bool {
         self.meta() & SUB_MASK == (Form::ExpiringHash as u8) << SUB_SHIFT
+            && (self.kind() == Kind::Large || self.earliest_field_expiry() != i64::MAX)
     }
 
     /// Expiry as Unix time in milliseconds.

@@ -74,6 +74,7 @@ struct StatsBase {
     expired: AtomicI64,
     evicted: AtomicI64,
     expired_fields: AtomicI64,
+    expired_fields_active: AtomicI64,
 }
 
 impl Keyspace {
@@ -123,6 +124,7 @@ impl Keyspace {
             departed.evicted.add(counters.evicted.get());
             departed.changes.add(counters.changes.get());
             departed.expired_fields.add(counters.expired_fields.get());
+            departed.expired_fields_active.add(counters.expired_fields_active.get());
             for (sum, db) in departed.dbs.iter().zip(&counters.dbs) {
                 sum.keys.add(db.keys.get());
                 sum.volatile.add(db.volatile.get());
@@ -179,6 +181,7 @@ impl Keyspace {
             sums[4] += thread.expired.get();
             sums[5] += thread.evicted.get();
             sums[6] += thread.expired_fields.get();
+            sums[7] += thread.expired_fields_active.get();
             sums[7] += thread.changes.get();
         }
         Stats {
@@ -190,6 +193,8 @@ impl Keyspace {
             evicted: (sums[5] - base.evicted.load(Relaxed)).max(0) as u64,
             changes: sums[7].max(0) as u64,
             expired_fields: (sums[6] - base.expired_fields.load(Relaxed)).max(0) as u64,
+            expired_fields_active: (sums[7] - base.expired_fields_active.load(Relaxed)).max(0)
+                as u64,
         }
     }
 
@@ -202,6 +207,7 @@ impl Keyspace {
         base.expired.fetch_add(now.expired as i64, Relaxed);
         base.evicted.fetch_add(now.evicted as i64, Relaxed);
         base.expired_fields.fetch_add(now.expired_fields as i64, Relaxed);
+        base.expired_fields_active.fetch_add(now.expired_fields_active as i64, Relaxed);
     }
 
     /// Size of a database.

@@ -5,6 +5,7 @@
 //! entries have an expiry, so keys without one are never read. A step looks at a fixed number of keys, and goes on for
 //! as long as its budget allows while many of them turn out to be expired.
 
+use crate::effect::Removal;
 use crate::entry::Entry;
 use crate::handle::Handle;
 use std::sync::atomic::Ordering::Relaxed;
@@ -122,11 +123,13 @@ impl Handle {
             let key = self.key_of(entry);
             if let Some((position, entry)) = self.find(place.db, key) {
                 if self.is_expired(entry) {
-                    self.remove_expired(place.db, key, position, entry);
+                    self.remove_at(place.db, key, position, entry, Removal::Expired);
                     removed += 1;
                 } else {
                     let budget = EXPIRED_PER_HOLD - removed;
-                    removed += self.expire_fields(place.db, key, (position, entry), budget).max(1);
+                    let fields = self.expire_fields(place.db, key, (position, entry), budget);
+                    self.counters.expired_fields_active.add(fields as i64);
+                    removed += fields.max(1);
                 }
             }
             swept.expired += 1;

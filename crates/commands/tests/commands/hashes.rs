@@ -239,7 +239,33 @@ fn fields_expire() {
     client.wait(3_900);
     client.follow("HGETALL h => [\"a\" \"1\"]\nHSETNX h c 4 => 1\nHDEL h c => 1");
     client.wait(7_000);
-    client.follow("EXISTS h => 0\nTYPE h => none\nHGETALL h => []\nDBSIZE => 0");
+    // What has expired counts until it is removed.
+    client.follow(
+        r#"
+        HGETALL h => []
+        HKEYS h => []
+        HSCAN h 0 => ["0" []]
+        HTTL h FIELDS 1 a => [-2]
+        HLEN h => 1
+        EXISTS h => 1
+        RENAME h i => OK
+        HEXISTS i a => 0
+        EXISTS i => 0
+        HSETEX h PX 1 FIELDS 3 a 1 b 2 c 3 => 1
+        "#,
+    );
+    client.wait(1);
+    client.follow(
+        r#"
+        HLEN h => 3
+        HDEL h a => 1
+        HMGET h a b => [nil nil]
+        HLEN h => 1
+        HRANDFIELD h => nil
+        EXISTS h => 0
+        DBSIZE => 0
+        "#,
+    );
 }
 
 #[test]

@@ -351,16 +351,24 @@ impl Handle {
         Some(result)
     }
 
-    /// Changes the form that a large collection is entered under: whether it has elements that expire.
-    #[cold]
-    pub(crate) fn change_large_form(&mut self, db: u16, key: Key<'_>, entry: Entry, form: Form) {
-        let Some((at, _)) = self.find(db, key) else { return };
-        let expired = i64::from(entry.elements_expire());
-        entry.set_large_form(form);
-        let delta = i64::from(entry.elements_expire()) - expired;
-        self.counters.dbs[usize::from(db)].expiring.add(delta);
-        // The slot says it as well, so that the sweep need not read the entry.
-        self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
+    /// Makes a change of an entry after which its elements may expire though they did not before, or the other way
+    /// round.
+    pub(crate) fn change_expiring(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        (at, entry): (Position, Entry),
+        change: impl FnOnce(Entry),
+    ) {
+        let before = entry.elements_expire();
+        change(entry);
+        let after = entry.elements_expire();
+        if before != after {
+            let delta = i64::from(after) - i64::from(before);
+            self.counters.dbs[usize::from(db)].expiring.add(delta);
+            // The slot says it as well, so that the sweep need not read the entry.
+            self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
+        }
     }
 
     /// Removes a key whose collection has become empty.

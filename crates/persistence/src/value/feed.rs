@@ -64,7 +64,7 @@ fn feed_set(set: SetRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
 }
 
 fn feed_hash(hash: HashRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
-    sink.begin(Shape::Hash { len: hash.len() })?;
+    sink.begin(Shape::Hash { len: hash.alive() })?;
     let mut fed = Ok(());
     let _ = hash.try_each(&mut |field| {
         fed = sink.field(item(field.name), item(field.value), field.expiry);

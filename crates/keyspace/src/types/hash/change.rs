@@ -75,7 +75,8 @@ impl Handle {
         Ok(added)
     }
 
-    /// Removes fields from a hash, and the key with the last of them; returns how many were there.
+    /// Removes fields from a hash, and the key with the last of them; returns how many were there, those included that had
+    /// expired.
     pub fn hash_remove(
         &mut self,
         db: u16,
@@ -87,7 +88,7 @@ impl Handle {
         for field in fields {
             let Some(expiry) = self.take_field(db, key, &mut place, field) else { continue };
             let expired = expiry.is_some_and(|at| at <= self.now_ms);
-            removed += usize::from(!expired);
+            removed += 1;
             let why = if expired { Removal::Expired } else { Removal::Deleted };
             self.record(db, key, &Effect::FieldRemove { key: key.bytes, field, why });
             if self.remove_hash_if_empty(db, key, place.1) {
@@ -140,24 +141,25 @@ impl Handle {
             self.let_fields_expire(db, key, place);
         }
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
-            return self.put_in_large(db, key, place.1, (name, value), expiry, limits);
+            return self.put_in_large(db, key, *place, (name, value), expiry, limits);
         };
         let now_ms = self.now_ms;
         let item = Item::from_text(name);
         let parts = item.parts();
         let mut insert = std::mem::take(&mut self.scratch);
         insert.clear();
-        let (at, end, len, is_new, expiry) = match Fields::new(form, items).named(&parts) {
-            Ok(field) => {
-                let expiry = expiry.after(field.expiry, now_ms);
-                (field.value_at, field.end, None, !field.is_alive(now_ms), expiry)
-            }
+        let found = Fields::new(form, items).named(&parts);
+        let old = found.as_ref().ok().and_then(|field| field.expiry);
+        let expiry = expiry.after(old, now_ms);
+        let (at, end, len, is_new) = match found {
+            Ok(field) => (field.value_at, field.end, None, !field.is_alive(now_ms)),
             Err(len) => {
                 item.pack(&mut insert);
-                (items.len(), items.len(), Some(len + 1), true, expiry.after(None, now_ms))
+                (items.len(), items.len(), Some(len + 1), true)
             }
         };
         pack_value(&mut insert, form, value, expiry);
+        self.counters.expired_fields.add(i64::from(is_new && len.is_none()));
         let beyond = place.1.is_beyond() || len.is_some_and(|len| limits.passed_at(len));
         let is_walkable = !beyond || len.is_none_or(|len| len <= WALKED_MAX);
         if items.len() - (end - at) + insert.len() <= PACKED_MAX && is_walkable {
@@ -165,14 +167,14 @@ impl Handle {
             if beyond {
                 set_beyond(place.1);
             }
-            note_expiry(place.1, expiry);
+            self.note_expiry(db, key, *place, old, expiry);
         } else {
             self.enlarge_hash(db, key, place);
             let put = match expiry {
                 Some(at) => FieldExpiry::At(at),
                 None => FieldExpiry::Clear,
             };
-            self.put_in_large(db, key, place.1, (name, value), put, limits);
+            self.put_in_large(db, key, *place, (name, value), put, limits);
         }
         self.scratch = insert;
         (is_new, expiry)
@@ -182,27 +184,30 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        entry: Entry,
+        place: Place,
         (name, value): (&[u8], &[u8]),
         expiry: FieldExpiry,
         limits: &Limits,
     ) -> (bool, Option<i64>) {
         let now_ms = self.now_ms;
-        let put = self.change_hash(db, key, entry, |hash, cache| match hash.fields.find(name) {
+        let put = self.change_hash(db, key, place, |hash, cache| match hash.fields.find(name) {
             Some(found) => {
                 let old = found.1.expiry();
                 let expiry = expiry.after(old, now_ms);
                 hash.update(found, value, expiry, cache);
-                (old.is_some_and(|at| at <= now_ms), expiry)
+                let expired = old.is_some_and(|at| at <= now_ms);
+                (expired, expired, expiry)
             }
             None => {
                 let expiry = expiry.after(None, now_ms);
                 hash.insert(name, value, expiry, cache);
                 hash.beyond |= limits.passed_at(hash.len());
-                (true, expiry)
+                (true, false, expiry)
             }
         });
-        put.unwrap_or((false, None))
+        let (is_new, expired, expiry) = put.unwrap_or((false, false, None));
+        self.counters.expired_fields.add(i64::from(expired));
+        (is_new, expiry)
     }
 
     /// Takes a field out, and tells the expiry it had; none if it is not there. The caller records the effect, and
@@ -215,7 +220,7 @@ impl Handle {
         name: &[u8],
     ) -> Option<Option<i64>> {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
-            return self.change_hash(db, key, place.1, |hash, cache| {
+            return self.change_hash(db, key, *place, |hash, cache| {
                 let found = hash.fields.find(name)?;
                 let expiry = found.1.expiry();
                 hash.remove(found, cache);
@@ -225,6 +230,7 @@ impl Handle {
         let field = Fields::new(form, items).named(&Item::from_text(name).parts()).ok()?;
         let expiry = field.expiry;
         place.1 = self.splice(db, key, *place, field.at, field.end - field.at, &[]);
+        self.note_expiry(db, key, *place, expiry, None);
         Some(expiry)
     }
 
@@ -251,7 +257,7 @@ impl Handle {
             place.1 = self.repack(db, key, *place, Form::ExpiringHash, beyond, &triples);
         } else {
             self.enlarge_hash(db, key, place);
-            self.change_hash(db, key, place.1, |hash, _| hash.expires = true);
+            self.change_hash(db, key, *place, |hash, _| hash.expires = true);
         }
     }
 
@@ -267,22 +273,52 @@ impl Handle {
         place.1 = self.enlarge(db, key, *place, Large::Hash(hash));
     }
 
-    /// Changes a large hash in place, and says anew whether its fields may expire. None if the entry is small.
+    /// Changes a large hash in place. None if the entry is small.
     pub(super) fn change_hash<T>(
         &mut self,
         db: u16,
         key: Key<'_>,
-        entry: Entry,
+        place: Place,
         change: impl FnOnce(&mut Hash, &mut Cache) -> T,
     ) -> Option<T> {
+        let entry = place.1;
         let result = self.change_large(db, key, entry, |large, cache| {
             Some(change(large.hash_mut()?, cache))
         })??;
         let form = entry.large()?.form();
         if entry.form() != form {
-            self.change_large_form(db, key, entry, form);
+            self.change_expiring(db, key, place, |entry| entry.set_large_form(form));
         }
         Some(result)
+    }
+
+    /// Keeps the earliest expiry of a small hash in mind after a field's expiry has changed from `old` to `new`.
+    #[inline]
+    pub(super) fn note_expiry(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        place: Place,
+        old: Option<i64>,
+        new: Option<i64>,
+    ) {
+        let (Some(Form::ExpiringHash), Some(items)) = (place.1.packed_form(), place.1.packed())
+        else {
+            return;
+        };
+        let mut fields = Fields::new(Form::ExpiringHash, items);
+        let mut earliest = fields.earliest();
+        if old == Some(earliest) {
+            earliest = fields.by_ref().filter_map(|field| field.expiry).min().unwrap_or(i64::MAX);
+        }
+        let earliest = earliest.min(new.unwrap_or(i64::MAX));
+        if fields.earliest() != earliest {
+            self.change_expiring(db, key, place, |entry| {
+                if let Some(items) = entry.packed_mut() {
+                    items[..EARLIEST_LEN].copy_from_slice(&earliest.to_le_bytes());
+                }
+            });
+        }
     }
 }
 
@@ -292,15 +328,5 @@ fn set_beyond(entry: Entry) {
         entry.set_packed_form(form, true);
     } else if let Some(hash) = entry.large_mut().and_then(Large::hash_mut) {
         hash.beyond = true;
-    }
-}
-
-/// Keeps the earliest expiry of a small hash right after a field has been given `expiry`.
-pub(super) fn note_expiry(entry: Entry, expiry: Option<i64>) {
-    if let (Some(Form::ExpiringHash), Some(at)) = (entry.packed_form(), expiry)
-        && let Some(earliest) = entry.packed_mut().and_then(|items| items.first_chunk_mut())
-    {
-        let earliest: &mut [u8; EARLIEST_LEN] = earliest;
-        *earliest = at.min(i64::from_le_bytes(*earliest)).to_le_bytes();
     }
 }

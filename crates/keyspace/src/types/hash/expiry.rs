@@ -1,31 +1,19 @@
 //! Expiry of fields: setting it, and removing the fields whose time has passed.
 
-use super::change::{Place, note_expiry};
-use super::packed::{EARLIEST_LEN, Fields};
+use super::change::Place;
+use super::packed::Fields;
+use super::read::HashRef;
 use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, PACKED_MAX};
 use crate::handle::{Handle, Key};
 use crate::packed::Item;
 use crate::types::{Form, Type, WrongType};
 
-impl Entry {
-    /// Whether every field of a hash has expired: the key is as good as gone.
-    #[cold]
-    pub(crate) fn is_outlived(self, now_ms: i64) -> bool {
-        match (self.packed_form(), self.packed()) {
-            (Some(Form::ExpiringHash), Some(items)) => {
-                let mut fields = Fields::new(Form::ExpiringHash, items);
-                fields.earliest() <= now_ms && fields.all(|field| !field.is_alive(now_ms))
-            }
-            (Some(_), _) => false,
-            _ => self
-                .large()
-                .and_then(|large| large.hash())
-                .is_some_and(|hash| hash.expired(now_ms) == hash.len()),
-        }
-    }
+/// Fields that have expired which one read removes at most: some ten microseconds.
+const DROPPED_BY_READ: usize = 64;
 
-    /// A moment before which no field of a hash expires.
+impl Entry {
+    /// When the first field of a hash expires; the end of time if none does.
     pub(crate) fn earliest_field_expiry(self) -> i64 {
         match (self.packed_form(), self.packed()) {
             (Some(form), Some(items)) => Fields::new(form, items).earliest(),
@@ -52,7 +40,7 @@ impl Handle {
         }
         let set = match place.1.packed_form() {
             Some(form) => self.set_packed_expiry(db, key, &mut place, form, field, expiry),
-            None => self.set_large_expiry(db, key, place.1, field, expiry),
+            None => self.set_large_expiry(db, key, place, field, expiry),
         };
         if set {
             self.record(db, key, &Effect::FieldExpire { key: key.bytes, field, expiry });
@@ -80,10 +68,11 @@ impl Handle {
         let parts = Item::Int(expiry.unwrap_or(0)).parts();
         if items.len() - old + parts.packed_len() > PACKED_MAX {
             self.enlarge_hash(db, key, place);
-            return self.set_large_expiry(db, key, place.1, field, expiry);
+            return self.set_large_expiry(db, key, *place, field, expiry);
         }
+        let before = found.expiry;
         place.1 = self.splice(db, key, *place, found.end - old, old, parts.head());
-        note_expiry(place.1, expiry);
+        self.note_expiry(db, key, *place, before, expiry);
         true
     }
 
@@ -91,12 +80,12 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        entry: Entry,
+        place: Place,
         field: &[u8],
         expiry: Option<i64>,
     ) -> bool {
         let now_ms = self.now_ms;
-        let set = self.change_hash(db, key, entry, |hash, cache| {
+        let set = self.change_hash(db, key, place, |hash, cache| {
             let Some(found) = hash.fields.find(field) else { return false };
             if found.1.expiry().is_some_and(|at| at <= now_ms) {
                 return false;
@@ -133,8 +122,39 @@ impl Handle {
                 return removed;
             }
         }
-        recall_earliest(place.1);
         removed
+    }
+
+    /// Removes those of the fields that have expired, and the key with the last field: what reads do that asked for
+    /// them.
+    pub fn hash_drop_expired(&mut self, db: u16, key: Key<'_>, fields: &[&[u8]]) {
+        let Some((at, entry)) = self.find_alive(db, key) else { return };
+        let mut place = (at, entry);
+        for field in fields {
+            let now_ms = self.now_ms;
+            let Some(hash) = HashRef::of(place.1, now_ms) else { return };
+            if !hash.has_expired() {
+                return;
+            }
+            if !hash.is_expired(field) || self.take_field(db, key, &mut place, field).is_none() {
+                continue;
+            }
+            self.counters.expired_fields.add(1);
+            let why = Removal::Expired;
+            self.record(db, key, &Effect::FieldRemove { key: key.bytes, field, why });
+            if self.remove_hash_if_empty(db, key, place.1) {
+                return;
+            }
+        }
+    }
+
+    /// Removes some fields that have expired, so that a read that draws from all does not come across them.
+    pub fn hash_drop_some_expired(&mut self, db: u16, key: Key<'_>) {
+        if let Some(place) = self.find_alive(db, key)
+            && place.1.elements_expire()
+        {
+            self.expire_fields(db, key, place, DROPPED_BY_READ);
+        }
     }
 }
 
@@ -157,16 +177,4 @@ fn first_expired(entry: Entry, now_ms: i64, name: &mut Vec<u8>) -> bool {
         }
     }
     true
-}
-
-/// Finds out again which expiry of a small hash is the earliest.
-fn recall_earliest(entry: Entry) {
-    let (Some(Form::ExpiringHash), Some(items)) = (entry.packed_form(), entry.packed()) else {
-        return;
-    };
-    let fields = Fields::new(Form::ExpiringHash, items);
-    let earliest = fields.filter_map(|field| field.expiry).min().unwrap_or(i64::MAX);
-    if let Some(items) = entry.packed_mut() {
-        items[..EARLIEST_LEN].copy_from_slice(&earliest.to_le_bytes());
-    }
 }

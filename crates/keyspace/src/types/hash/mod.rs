@@ -6,8 +6,8 @@
 //! | packed triples | the earliest expiry, then fields, each followed by its value and its expiry or 0 | 4,096 bytes; 128 fields once it is nominally a hash table |
 //! | [`Hash`] | a [`Dict`] of fields, and in the order of their expiry those that have one | it is removed |
 //!
-//! A field whose time has passed is not seen by anybody; writes, and the sweep, remove it. A hash of nothing but such
-//! fields is as good as a key whose time has passed.
+//! A field whose time has passed is not seen by anybody, but counts until it is removed: by the sweep, by a write, or by
+//! a read that asks for it.
 
 mod change;
 mod expiry;

@@ -76,46 +76,73 @@ impl<'a> HashRef<'a> {
         Some(HashRef { held, now_ms })
     }
 
-    /// Number of fields.
+    /// Number of fields, those included that have expired but are not removed yet.
+    #[inline]
     pub fn len(&self) -> usize {
         match self.held {
-            Held::Packed(mut fields) if fields.earliest() > self.now_ms => fields.by_ref().count(),
-            Held::Packed(fields) => fields.filter(|field| field.is_alive(self.now_ms)).count(),
-            Held::Large(hash) => hash.len() - hash.expired(self.now_ms),
+            Held::Packed(fields) => fields.count(),
+            Held::Large(hash) => hash.len(),
         }
     }
 
     /// Never true of a hash at a key.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        match self.held {
+            Held::Packed(fields) => fields.is_empty(),
+            Held::Large(hash) => hash.len() == 0,
+        }
     }
 
-    /// The earliest expiry of a field.
-    pub fn earliest_expiry(&self) -> Option<i64> {
-        let any = match self.held {
-            Held::Packed(fields) => fields.earliest() < i64::MAX,
-            Held::Large(hash) => hash.earliest().is_some(),
-        };
-        let mut earliest = None;
-        if any {
-            self.each(&mut |field| {
-                earliest = [earliest, field.expiry].into_iter().flatten().min();
-            });
+    /// Number of fields that can be seen.
+    pub fn alive(&self) -> usize {
+        match self.held {
+            _ if !self.has_expired() => self.len(),
+            Held::Packed(fields) => fields.filter(|field| field.is_alive(self.now_ms)).count(),
+            Held::Large(hash) => hash.len() - hash.expired(self.now_ms),
         }
-        earliest
+    }
+
+    /// Whether there are fields that have expired but are not removed yet.
+    #[inline]
+    pub fn has_expired(&self) -> bool {
+        let earliest = match self.held {
+            Held::Packed(fields) => fields.earliest(),
+            Held::Large(hash) => hash.earliest().unwrap_or(i64::MAX),
+        };
+        earliest <= self.now_ms
+    }
+
+    /// The earliest expiry of a field that can be seen.
+    pub fn earliest_expiry(&self) -> Option<i64> {
+        match self.held {
+            Held::Packed(fields) => {
+                let expiries = fields.filter_map(|field| field.expiry);
+                expiries.filter(|&at| at > self.now_ms).min()
+            }
+            Held::Large(hash) => hash.expiring.get(hash.expired(self.now_ms))?.0.expiry(),
+        }
     }
 
     /// A field.
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<Field<'a>> {
-        let field = match self.held {
+        self.find(name).filter(|field| field.is_alive(self.now_ms))
+    }
+
+    /// Whether a field has expired but is not removed yet.
+    pub(super) fn is_expired(&self, name: &[u8]) -> bool {
+        self.find(name).is_some_and(|field| !field.is_alive(self.now_ms))
+    }
+
+    #[inline]
+    fn find(&self, name: &[u8]) -> Option<Field<'a>> {
+        match self.held {
             Held::Packed(fields) => {
                 let field = fields.named(&Item::from_text(name).parts()).ok()?;
-                Field { name: field.name, value: field.value, expiry: field.expiry }
+                Some(Field { name: field.name, value: field.value, expiry: field.expiry })
             }
-            Held::Large(hash) => Field::of(hash.fields.get(name)?),
-        };
-        field.is_alive(self.now_ms).then_some(field)
+            Held::Large(hash) => hash.fields.get(name).map(Field::of),
+        }
     }
 
     /// Hands every field to `each`.
@@ -142,12 +169,10 @@ impl<'a> HashRef<'a> {
 
     /// A field drawn at random.
     pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Field<'a>> {
-        if let Held::Large(hash) = self.held
-            && hash.expired(self.now_ms) == 0
-        {
+        if let (Held::Large(hash), false) = (self.held, self.has_expired()) {
             return hash.fields.random(&mut || random()).map(Field::of);
         }
-        let mut left = below(self.len().max(1), random);
+        let mut left = below(self.alive().max(1), random);
         let mut found = None;
         let _ = self.try_each(&mut |field| {
             if left == 0 {
@@ -167,11 +192,8 @@ impl<'a> HashRef<'a> {
         random: &mut dyn FnMut() -> u64,
         each: &mut dyn FnMut(Field<'a>),
     ) {
-        let is_slow = match self.held {
-            Held::Packed(_) => true,
-            Held::Large(hash) => hash.expired(self.now_ms) > 0,
-        };
-        if count <= 1 || !is_slow {
+        let is_fast = matches!(self.held, Held::Large(_)) && !self.has_expired();
+        if count <= 1 || is_fast {
             (0..count).filter_map(|_| self.random(random)).for_each(each);
             return;
         }
@@ -189,9 +211,9 @@ impl<'a> HashRef<'a> {
         random: &mut dyn FnMut() -> u64,
         each: &mut dyn FnMut(Field<'a>),
     ) {
-        let len = self.len();
+        let len = self.alive();
         match self.held {
-            Held::Large(hash) if len == hash.len() && count < len / DRAWN_SHARE => {
+            Held::Large(hash) if !self.has_expired() && count < len / DRAWN_SHARE => {
                 let mut drawn = HashSet::with_capacity(count);
                 while drawn.len() < count {
                     let Some(element) = hash.fields.random(&mut || random()) else { return };

@@ -129,9 +129,10 @@ pub fn keyspace(report: &mut Report<'_>) {
         }
         let (keys, volatile) = (stats.keys, stats.volatile);
         let ttl = if volatile > 0 { mean_ttl(report, db) } else { 0 };
+        // Redis and Valkey count the hashes with fields that expire under names of their own.
+        let expiring = stats.expiring;
         report.put(format_args!(
-            "db{db}:keys={keys},expires={volatile},avg_ttl={ttl},subexpiry={}\r\n",
-            stats.expiring
+            "db{db}:keys={keys},expires={volatile},avg_ttl={ttl},subexpiry={expiring},keys_with_volatile_items={expiring}\r\n"
         ));
     }
 }

@@ -23,6 +23,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     let data = server.keyspace.stats();
     report.field("expired_subkeys", data.expired_fields);
+    report.field("expired_subkeys_active", data.expired_fields_active);
     report.field("expired_keys", data.expired);
     report.field("evicted_keys", data.evicted);
     report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
