@@ -196,6 +196,7 @@ impl Handle {
             self.replace_entry(db, key, at, old, entry);
             self.bury_hollow(old);
         }
+        self.clock.touch_changed(entry);
         self.record(db, key, &Effect::Expire { key: key.bytes, expiry });
         true
     }
@@ -425,7 +426,7 @@ impl Handle {
     #[inline]
     fn use_entry(&self, entry: Entry) {
         if self.touch {
-            self.clock.touch(entry);
+            self.clock.touch_unchanged(entry);
         }
     }
 

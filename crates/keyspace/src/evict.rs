@@ -504,7 +504,9 @@ impl Candidate {
         match policy {
             Policy::NoEviction => 0,
             Policy::AllKeysRandom | Policy::VolatileRandom => self.rank,
-            Policy::AllKeysLru | Policy::VolatileLru => clock.idle_seconds(self.access).into(),
+            Policy::AllKeysLru | Policy::AllKeysLrm | Policy::VolatileLru | Policy::VolatileLrm => {
+                clock.idle_seconds(self.access).into()
+            }
             Policy::AllKeysLfu | Policy::VolatileLfu => -i64::from(clock.frequency(self.access)),
             Policy::VolatileTtl => self.rank.saturating_neg(),
             Policy::AllKeysS3Fifo => clock.queue_age(self.access).into(),

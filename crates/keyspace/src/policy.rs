@@ -1,6 +1,7 @@
 //! Eviction policies, and what the 24-bit access field of an entry means under each.
 //!
-//! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24.
+//! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24, of the last use.
+//! * LRM: the same, of the last change.
 //! * LFU: 16 bits of minutes when the counter was last decayed, 8 bits of logarithmic counter (Morris), as Redis
 //!   documents under `lfu-log-factor` and `lfu-decay-time`.
 //! * S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): 21 bits of time when the
@@ -36,12 +37,16 @@ pub enum Policy {
     NoEviction,
     /// Any key, approximately the least recently used.
     AllKeysLru,
+    /// Any key, approximately the least recently modified: what is only read grows old.
+    AllKeysLrm,
     /// Any key, approximately the least frequently used.
     AllKeysLfu,
     /// Any key.
     AllKeysRandom,
     /// Of the keys with an expiry, approximately the least recently used.
     VolatileLru,
+    /// Of the keys with an expiry, approximately the least recently modified.
+    VolatileLrm,
     /// Of the keys with an expiry, approximately the least frequently used.
     VolatileLfu,
     /// Any key with an expiry.
@@ -53,12 +58,14 @@ pub enum Policy {
     AllKeysS3Fifo,
 }
 
-const POLICIES: [(Policy, &str); 9] = [
+const POLICIES: [(Policy, &str); 11] = [
     (Policy::NoEviction, "noeviction"),
     (Policy::AllKeysLru, "allkeys-lru"),
+    (Policy::AllKeysLrm, "allkeys-lrm"),
     (Policy::AllKeysLfu, "allkeys-lfu"),
     (Policy::AllKeysRandom, "allkeys-random"),
     (Policy::VolatileLru, "volatile-lru"),
+    (Policy::VolatileLrm, "volatile-lrm"),
     (Policy::VolatileLfu, "volatile-lfu"),
     (Policy::VolatileRandom, "volatile-random"),
     (Policy::VolatileTtl, "volatile-ttl"),
@@ -86,6 +93,7 @@ impl Policy {
         matches!(
             self,
             Policy::VolatileLru
+                | Policy::VolatileLrm
                 | Policy::VolatileLfu
                 | Policy::VolatileRandom
                 | Policy::VolatileTtl
@@ -181,6 +189,8 @@ enum Field {
 #[derive(Debug, Default)]
 pub(crate) struct AccessClock {
     field: Field,
+    /// Under LRM a use that changes nothing is not noted.
+    only_changes: bool,
     seconds: u32,
     minutes: u32,
     /// The byte clock, in units.
@@ -200,6 +210,7 @@ impl AccessClock {
             Policy::AllKeysS3Fifo => Field::Queue,
             _ => Field::LastUse,
         };
+        self.only_changes = matches!(policy.get(), Policy::AllKeysLrm | Policy::VolatileLrm);
         self.log_factor = policy.lfu_log_factor.load(Relaxed);
         self.decay_minutes = policy.lfu_decay_minutes.load(Relaxed);
     }
@@ -243,6 +254,22 @@ impl AccessClock {
             }
             Field::Queue if old & USES_MASK == USES_MASK => old,
             Field::Queue => old + 1,
+        }
+    }
+
+    /// Notes a use that changes nothing by itself.
+    #[inline]
+    pub fn touch_unchanged(&self, entry: Entry) {
+        if !self.only_changes {
+            self.touch(entry);
+        }
+    }
+
+    /// Notes a change of what was noted as used before.
+    #[inline]
+    pub fn touch_changed(&self, entry: Entry) {
+        if self.only_changes {
+            self.touch(entry);
         }
     }
 

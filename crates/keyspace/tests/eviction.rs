@@ -57,6 +57,37 @@ fn every_policy_holds_the_limit() {
 }
 
 #[test]
+fn what_is_only_read_grows_old_under_lrm() {
+    for (policy, reads_keep) in [(Policy::AllKeysLrm, false), (Policy::AllKeysLru, true)] {
+        let keyspace = keyspace(4);
+        keyspace.set_memory_limit(u64::MAX, policy);
+        let mut handle = keyspace.attach();
+        handle.set_clock(1_000_000_000);
+        for name in ["read", "set", "expires"] {
+            assert!(set(&mut handle, 0, name, 10, None));
+        }
+        handle.set_clock(1_000_010_000);
+        assert!(get(&mut handle, "read"));
+        assert!(set(&mut handle, 0, "set", 10, None));
+        let mut idle = |name: &str, expire: bool| {
+            let key = handle.key(name.as_bytes());
+            handle.enter();
+            handle.lock(key.hash);
+            if expire {
+                handle.set_expiry(0, key, Some(2_000_000_000));
+            }
+            let idle = handle.idle_seconds(0, key);
+            handle.unlock();
+            handle.exit();
+            idle
+        };
+        assert_eq!(idle("read", false), Some(if reads_keep { 0 } else { 10 }));
+        assert_eq!(idle("set", false), Some(0));
+        assert_eq!(idle("expires", true), Some(if reads_keep { 10 } else { 0 }));
+    }
+}
+
+#[test]
 fn threads_hold_the_limit_together() {
     let keyspace = keyspace(64);
     keyspace.set_memory_limit(LIMIT, Policy::AllKeysS3Fifo);

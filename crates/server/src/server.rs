@@ -449,9 +449,11 @@ fn set_limits(limits: &TypeLimits, config: &Config) {
 fn policy(policy: MaxmemoryPolicy) -> Policy {
     match policy {
         MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
+        MaxmemoryPolicy::AllkeysLrm => Policy::AllKeysLrm,
         MaxmemoryPolicy::AllkeysLfu => Policy::AllKeysLfu,
         MaxmemoryPolicy::AllkeysRandom => Policy::AllKeysRandom,
         MaxmemoryPolicy::VolatileLru => Policy::VolatileLru,
+        MaxmemoryPolicy::VolatileLrm => Policy::VolatileLrm,
         MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
         MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
         MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,

@@ -51,12 +51,16 @@ choice! {
         VolatileRandom = "volatile-random",
         /// Evict the key that expires next.
         VolatileTtl = "volatile-ttl",
+        /// Evict the least recently modified of the keys that expire.
+        VolatileLrm = "volatile-lrm",
         /// Evict the least recently used key.
         AllkeysLru = "allkeys-lru",
         /// Evict the least frequently used key.
         AllkeysLfu = "allkeys-lfu",
         /// Evict any key.
         AllkeysRandom = "allkeys-random",
+        /// Evict the least recently modified key.
+        AllkeysLrm = "allkeys-lrm",
         /// Evict nothing; writes that need memory fail.
         Noeviction = "noeviction",
         /// Evict by S3-FIFO: a small queue for newcomers, a main queue for keys read again.
