@@ -1,6 +1,8 @@
 //! Bitmaps: replies as Redis gives them.
 
 use crate::client::Client;
+use crate::random::{Random, duration};
+use std::time::Instant;
 
 #[test]
 fn single_bits() {
@@ -176,4 +178,66 @@ fn a_large_string_is_changed_where_it_lies() {
     client.follow("BITFIELD a SET u16 77 40000 GET u16 77 => [0 40000]");
     assert_eq!(address(&mut client), before);
     client.follow("BITCOUNT a => 7");
+}
+
+/// Random calls against a vector of bits.
+#[test]
+fn bits_are_those_of_a_vector() {
+    let mut random = Random::seeded();
+    let mut client = Client::new();
+    let begin = Instant::now();
+    while begin.elapsed() < duration() / 2 {
+        // Below and beyond the length from which strings are shared blobs.
+        let reach = [20, 300, 16_500 * 8][random.below(3)];
+        let mut bits: Vec<bool> = Vec::new();
+        client.run("DEL a b r");
+        for _ in 0..40 {
+            let at = random.below(reach);
+            let value = random.below(2) == 1;
+            let old = bits.get(at).copied().unwrap_or(false);
+            bits.resize(bits.len().max((at / 8 + 1) * 8), false);
+            bits[at] = value;
+            let call = format!("SETBIT a {at} {}", u8::from(value));
+            assert_eq!(client.run(&call), u8::from(old).to_string());
+            let at = random.below(reach);
+            let expected = bits.get(at).copied().unwrap_or(false);
+            assert_eq!(client.run(&format!("GETBIT a {at}")), u8::from(expected).to_string());
+        }
+        for _ in 0..10 {
+            let (start, end) = (random.below(bits.len()), random.below(bits.len()));
+            let inside = || bits.iter().enumerate().take(end + 1).skip(start);
+            let count = inside().filter(|(_, bit)| **bit).count();
+            let call = format!("BITCOUNT a {start} {end} BIT");
+            assert_eq!(client.run(&call), count.to_string(), "{call}");
+            for wanted in [false, true] {
+                let first = inside().find(|(_, bit)| **bit == wanted).map(|(at, _)| at as i64);
+                let call = format!("BITPOS a {} {start} {end} BIT", u8::from(wanted));
+                assert_eq!(client.run(&call), first.unwrap_or(-1).to_string(), "{call}");
+            }
+            let (at, width) = (random.below(bits.len()), 1 + random.below(63));
+            let number = (at..at + width).fold(0u64, |number, at| {
+                number << 1 | u64::from(bits.get(at).copied().unwrap_or(false))
+            });
+            let call = format!("BITFIELD_RO a GET u{width} {at}");
+            assert_eq!(client.run(&call), format!("[{number}]"), "{call}");
+        }
+        let at = random.below(reach);
+        client.run(&format!("SETBIT b {at} 1"));
+        let mut other = vec![false; bits.len().max((at / 8 + 1) * 8)];
+        other[at] = true;
+        type Combine = fn(bool, bool) -> bool;
+        let operations: [(&str, Combine); 4] = [
+            ("AND", |a, b| a && b),
+            ("XOR", |a, b| a != b),
+            ("DIFF", |a, b| a && !b),
+            ("DIFF1", |a, b| !a && b),
+        ];
+        for (name, combine) in operations {
+            let bit = |at: usize| bits.get(at).copied().unwrap_or(false);
+            let expected = (0..other.len()).filter(|&at| combine(bit(at), other[at])).count();
+            let len = client.run(&format!("BITOP {name} r a b"));
+            assert_eq!(len, (other.len() / 8).to_string());
+            assert_eq!(client.run("BITCOUNT r"), expected.to_string(), "{name}");
+        }
+    }
 }
