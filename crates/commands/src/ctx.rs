@@ -6,7 +6,7 @@ use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Session;
 use petrel_keyspace::{BLOB_MIN, Cleared, Key, Value};
-use petrel_persistence::rdb::Dialect;
+use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
 use std::any::Any;
 use std::sync::Arc;
@@ -47,6 +47,11 @@ pub trait Host {
     /// `lazyfree-lazy-user-flush`: whether a flush that does not say how frees in the background.
     fn flushes_in_background(&self) -> bool {
         false
+    }
+
+    /// What `RESTORE` does not check: `rdb-version-check`, `DEBUG SET-SKIP-CHECKSUM-VALIDATION`.
+    fn leniency(&self) -> Leniency {
+        Leniency::default()
     }
 
     /// `dump-dialect`: whose form `DUMP` writes where Redis and Valkey part.

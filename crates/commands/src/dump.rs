@@ -65,7 +65,8 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         (ttl, false) => Some(now.wrapping_add(ttl)),
     };
     let payload = ctx.arg(3);
-    value::restore(&mut ctx.exec.ks, db, key, expiry, payload).map_err(refusal)?;
+    let leniency = ctx.host.leniency();
+    value::restore(&mut ctx.exec.ks, db, key, expiry, payload, leniency).map_err(refusal)?;
     match options.used {
         Use::Unstated => {}
         Use::IdleSeconds(seconds) => {

@@ -142,6 +142,11 @@ impl Handle {
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
     }
 
+    /// Counts a key that had expired before it was there.
+    pub fn count_expired(&mut self) {
+        self.counters.expired.add(1);
+    }
+
     /// Sets a key to a string; `expiry` in Unix milliseconds. True if the key existed.
     pub fn put(&mut self, db: u16, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) -> bool {
         let found = self.find(db, key);

@@ -2,7 +2,7 @@
 
 use crate::batch::may_write;
 use crate::client::{Client, Flag};
-use crate::config::{Config, ConfigReader, DumpDialect};
+use crate::config::{Config, ConfigReader, DumpDialect, VersionCheck};
 use crate::mailbox::Message;
 use crate::server::{Server, unix_ms};
 use petrel_commands::{
@@ -10,7 +10,7 @@ use petrel_commands::{
 };
 use petrel_keyspace::Cleared;
 use petrel_net::{Endpoint, Slot, is_hung_up};
-use petrel_persistence::rdb::Dialect;
+use petrel_persistence::rdb::{Dialect, Leniency};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -138,6 +138,13 @@ impl Host for ServerHost {
 
     fn flushes_in_background(&self) -> bool {
         self.config.lazyfree_lazy_user_flush
+    }
+
+    fn leniency(&self) -> Leniency {
+        Leniency {
+            any_version: self.config.rdb_version_check == VersionCheck::Relaxed,
+            any_sum: self.server.any_checksum.load(Relaxed),
+        }
     }
 
     fn dialect(&self) -> Dialect {

@@ -40,6 +40,8 @@ pub struct Server {
     pub replication_id: Mutex<String>,
     /// Whether workers look for expired keys that nobody reads (`DEBUG SET-ACTIVE-EXPIRE`).
     pub active_expire: AtomicBool,
+    /// `RESTORE` takes payloads with any checksum.
+    pub any_checksum: AtomicBool,
     /// When the server started.
     pub started: Instant,
     /// The same as Unix time in milliseconds.
@@ -200,6 +202,7 @@ impl Server {
             run_id: run_id(),
             replication_id: Mutex::new(run_id()),
             active_expire: AtomicBool::new(true),
+            any_checksum: AtomicBool::new(false),
             started: Instant::now(),
             started_unix_ms: unix_ms(),
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),

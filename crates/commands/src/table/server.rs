@@ -92,6 +92,10 @@ pub const DEBUG: Meta = Meta {
         ),
         ("RELOAD [MERGE] [NOFLUSH]", "Write every value to memory, and read it again."),
         ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
+        (
+            "SET-SKIP-CHECKSUM-VALIDATION <0 | 1>",
+            "Let RESTORE take payloads with any checksum, or not.",
+        ),
         ("SLEEP <seconds>", "Hold the connection's thread for this long; decimals allowed."),
     ],
     ..Meta::new("debug", -2, Group::Server, "1.0.0")

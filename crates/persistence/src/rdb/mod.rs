@@ -40,7 +40,7 @@ mod zipmap;
 
 pub use error::Error;
 pub use kind::{Dialect, Form, StreamFacts};
-pub use payload::{open, seal};
+pub use payload::{Leniency, open, seal};
 pub use read::read_value;
 pub use sink::{
     Consumer, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,

@@ -13,15 +13,27 @@ pub fn seal(out: &mut Vec<u8>, start: usize, form: Form) {
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// Checks version and checksum of a payload; answers the type byte and the value.
-pub fn open(payload: &[u8]) -> Result<(u8, Slice<'_>), Error> {
+/// What is not to be checked of a payload's frame.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Leniency {
+    /// Any version may be; what is read is still the forms that are known.
+    pub any_version: bool,
+    /// Any checksum may be.
+    pub any_sum: bool,
+}
+
+/// Checks version and checksum of a payload; answers the type byte and the value. A checksum of 0 says that there is
+/// none.
+pub fn open(payload: &[u8], leniency: Leniency) -> Result<(u8, Slice<'_>), Error> {
     let (summed, sum) = payload.split_last_chunk().ok_or(Error::Frame)?;
     let (body, version) = summed.split_last_chunk().ok_or(Error::Frame)?;
     let version = u16::from_le_bytes(*version);
-    if version > REDIS_VERSION_MAX && !VALKEY_VERSIONS.contains(&version) {
+    let known = version <= REDIS_VERSION_MAX || VALKEY_VERSIONS.contains(&version);
+    if !known && !leniency.any_version {
         return Err(Error::Frame);
     }
-    if CRC.checksum(summed) != u64::from_le_bytes(*sum) {
+    let sum = u64::from_le_bytes(*sum);
+    if sum != 0 && !leniency.any_sum && CRC.checksum(summed) != sum {
         return Err(Error::Frame);
     }
     let (&type_byte, value) = body.split_first().ok_or(Error::Truncated)?;
@@ -32,6 +44,8 @@ pub fn open(payload: &[u8]) -> Result<(u8, Slice<'_>), Error> {
 mod tests {
     use super::*;
     use crate::rdb::Source;
+
+    const STRICT: Leniency = Leniency { any_version: false, any_sum: false };
 
     #[test]
     fn checksum_is_that_of_redis() {
@@ -44,13 +58,13 @@ mod tests {
         out.extend_from_slice(b"\x00\x03abc");
         seal(&mut out, 6, Form::String);
         let payload = &out[6..];
-        let (type_byte, mut value) = open(payload).unwrap();
+        let (type_byte, mut value) = open(payload, STRICT).unwrap();
         assert_eq!((type_byte, value.take(4)), (0, Ok(&b"\x03abc"[..])));
         for i in 0..payload.len() {
             let mut bad = payload.to_vec();
             bad[i] ^= 0x10;
-            assert_eq!(open(&bad).unwrap_err(), Error::Frame, "{i}");
-            assert!(open(&payload[..i]).is_err(), "{i}");
+            assert_eq!(open(&bad, STRICT).unwrap_err(), Error::Frame, "{i}");
+            assert!(open(&payload[..i], STRICT).is_err(), "{i}");
         }
     }
 
@@ -63,7 +77,16 @@ mod tests {
             out.extend_from_slice(&u16::to_le_bytes(version));
             let sum = CRC.checksum(&out);
             out.extend_from_slice(&sum.to_le_bytes());
-            assert_eq!(open(&out).is_ok(), known, "{version}");
+            assert_eq!(open(&out, STRICT).is_ok(), known, "{version}");
+            let lenient = Leniency { any_version: true, ..STRICT };
+            assert!(open(&out, lenient).is_ok(), "{version}");
         }
+    }
+    #[test]
+    fn sums() {
+        let payload = |sum: u64| [&b"\x00\x03abc\x09\x00"[..], &sum.to_le_bytes()].concat();
+        assert!(open(&payload(0), STRICT).is_ok());
+        assert!(open(&payload(1), STRICT).is_err());
+        assert!(open(&payload(1), Leniency { any_sum: true, ..STRICT }).is_ok());
     }
 }

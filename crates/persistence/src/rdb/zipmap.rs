@@ -43,7 +43,11 @@ pub(super) fn pairs(bytes: &[u8]) -> Result<Vec<Pair<'_>>, Error> {
 fn length(source: &mut Slice<'_>) -> Result<Option<usize>, Error> {
     Ok(match source.byte()? {
         END => None,
-        WIDE => Some(u32::from_le_bytes(source.array()?) as usize),
+        WIDE => {
+            // Redis takes a short length for one byte, however it is written, and goes on from there.
+            let len = u32::from_le_bytes(source.array()?) as usize;
+            Some(len).filter(|&len| len >= usize::from(WIDE)).ok_or(MALFORMED).map(Some)?
+        }
         len => Some(usize::from(len)),
     })
 }
@@ -59,8 +63,9 @@ mod tests {
             pairs(bytes).unwrap(),
             [(&b"foo"[..], &b"bar"[..]), (&b"hello"[..], &b"world"[..])]
         );
-        let wide = [&b"\x01\xfe\x02\x00\x00\x00ab\x00\x00\xff"[..]].concat();
-        assert_eq!(pairs(&wide).unwrap(), [(&b"ab"[..], &b""[..])]);
+        let long = [b'x'; 254];
+        let wide = [&b"\x01\xfe\xfe\x00\x00\x00"[..], &long, b"\x00\x00\xff"].concat();
+        assert_eq!(pairs(&wide).unwrap(), [(&long[..], &b""[..])]);
         assert_eq!(pairs(b"\x00\xff").unwrap(), []);
     }
 
@@ -75,5 +80,6 @@ mod tests {
         assert!(pairs(b"\x01\x03foo\x03\x00bar\xffx").is_err());
         assert!(pairs(b"\x01\x03foo\x03\x09bar\xff").is_err());
         assert!(pairs(b"\x01\x03foo\xff").is_err());
+        assert!(pairs(b"\x01\xfe\x02\x00\x00\x00ab\x00\x00\xff").is_err());
     }
 }

@@ -7,7 +7,7 @@ mod stream;
 pub use build::Builder;
 pub use feed::{feed, form};
 
-use crate::rdb::{self, Dialect, Error, Writer};
+use crate::rdb::{self, Dialect, Error, Leniency, Writer};
 use petrel_keyspace::{Handle, Key, View};
 
 /// The payload of `DUMP`, of the value as it is at a moment in Unix milliseconds.
@@ -35,14 +35,16 @@ pub fn restore(
     key: Key<'_>,
     expiry: Option<i64>,
     payload: &[u8],
+    leniency: Leniency,
 ) -> Result<(), Error> {
-    let (type_byte, mut source) = rdb::open(payload)?;
+    let (type_byte, mut source) = rdb::open(payload, leniency)?;
     handle.build(db, key, expiry, |handle| {
         let mut builder = Builder::new(handle, db, key);
         rdb::read_value(&mut source, type_byte, &mut builder)?;
         builder.finish();
         if expiry.is_some_and(|at| at <= handle.now_ms()) {
             handle.remove(db, key);
+            handle.count_expired();
         }
         Ok(())
     })

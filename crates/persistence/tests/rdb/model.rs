@@ -1,8 +1,8 @@
 //! A value held in the plainest way, which takes what a reader feeds and feeds a writer.
 
 use petrel_persistence::rdb::{
-    Consumer, Dialect, Error, Form, Group, Item, Pending, Producers, Shape, StreamFacts, StreamId,
-    StreamState, ValueSink, Writer, open, read_value, seal,
+    Consumer, Dialect, Error, Form, Group, Item, Leniency, Pending, Producers, Shape, StreamFacts,
+    StreamId, StreamState, ValueSink, Writer, open, read_value, seal,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +115,7 @@ impl Value {
 
     /// What a payload of `DUMP` holds.
     pub fn restore(payload: &[u8]) -> Result<Self, Error> {
-        let (type_byte, mut source) = open(payload)?;
+        let (type_byte, mut source) = open(payload, Leniency::default())?;
         let mut sink = Builder::default();
         read_value(&mut source, type_byte, &mut sink)?;
         Ok(sink.value.expect("a value was fed"))

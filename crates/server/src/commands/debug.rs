@@ -32,6 +32,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, quicklist_packed_threshold),
     ("RELOAD", 0, usize::MAX, reload::reload),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
+    ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, set_skip_checksum_validation),
     ("SLEEP", 1, 1, sleep),
 ];
 
@@ -106,6 +107,13 @@ fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
 fn set_active_expire(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     ServerHost::of(ctx).server.active_expire.store(on, Relaxed);
+    ctx.ok()
+}
+
+/// `DEBUG SET-SKIP-CHECKSUM-VALIDATION <0 | 1>`
+fn set_skip_checksum_validation(ctx: &mut Ctx<'_>) -> Outcome {
+    let skip = ctx.integer(2).unwrap_or(0) != 0;
+    ServerHost::of(ctx).server.any_checksum.store(skip, Relaxed);
     ctx.ok()
 }
 

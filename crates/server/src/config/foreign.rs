@@ -40,8 +40,6 @@ Persistence {
         "Sync a snapshot as it is written";
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
         "Delete snapshots that were made for replicas";
-    rdb_version_check: Word = "rdb-version-check", OneOf(&["strict", "relaxed"]), "strict", Runtime,
-        "Whether snapshots of other versions are loaded";
     stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error", YesNo, "yes", Runtime,
         "Refuse writes after a snapshot failed";
     appendonly: Fixed = "appendonly", Only(&["no"], IN_MEMORY), "no", Runtime, "Keep an append-only file";

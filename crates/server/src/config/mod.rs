@@ -39,6 +39,6 @@ pub use table::{Group, Mutability, Param};
 pub use types::{
     Auto, BindAddress, BindAddresses, ClientMemory, DumpDialect, Fixed, IoBackend, LogLevel,
     MaxmemoryPolicy, OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles, Permission,
-    ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text, Word,
+    ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text, VersionCheck, Word,
 };
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

@@ -194,6 +194,8 @@ Types {
         "Ids that it remembers of each producer";
     hll_sparse_max_bytes: i64 = "hll-sparse-max-bytes", SIZE, "3000", Runtime,
         "Bytes up to which a HyperLogLog is held sparsely";
+    rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,
+        "Let RESTORE read what says that it is of a version that is not known";
     dump_dialect: DumpDialect = "dump-dialect", OneOf(DumpDialect::NAMES), "redis", Runtime,
         "Who shall be able to RESTORE what DUMP writes of a hash with fields that expire: Redis 7.4 and later, or Valkey 9 and later";
 }

@@ -109,6 +109,16 @@ choice! {
 }
 
 choice! {
+    /// Which serialised values are read.
+    VersionCheck {
+        /// Those of versions that are known.
+        Strict = "strict",
+        /// Those of any version.
+        Relaxed = "relaxed",
+    }
+}
+
+choice! {
     /// Whose serialisation `DUMP` writes where Redis and Valkey part.
     DumpDialect {
         /// Redis's.

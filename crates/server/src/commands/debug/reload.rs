@@ -2,7 +2,7 @@
 
 use petrel_commands::{Ctx, Fail, Outcome};
 use petrel_keyspace::{Cursor, Handle};
-use petrel_persistence::rdb::Dialect;
+use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_persistence::value;
 
 /// Keys that are known at a time.
@@ -58,5 +58,5 @@ fn reload_key(ks: &mut Handle, db: u16, name: &[u8]) -> Outcome {
         Fail::new(format!("ERR reloading '{name}' failed: {error}"))
     };
     let payload = value::dump(view, now, Dialect::Redis).map_err(fail)?;
-    value::restore(ks, db, key, expiry, &payload).map_err(fail)
+    value::restore(ks, db, key, expiry, &payload, Leniency::default()).map_err(fail)
 }
