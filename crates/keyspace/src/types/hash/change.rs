@@ -7,11 +7,14 @@ use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, PACKED_MAX};
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
-use crate::packed::Item;
+use crate::packed::{Item, find};
 use crate::table::Position;
 use crate::types::{Form, Large, Type, WrongType};
 
 pub(super) type Place = (Position, Entry);
+
+/// Bytes of packed pairs that a new hash begins with at most.
+const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 
 /// What becomes of the expiry of a field that is set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,7 +51,9 @@ impl Handle {
     ) -> Result<usize, WrongType> {
         let limits = Limits::of(&self.ks.limits);
         let found = self.find_type(db, key, Type::Hash)?;
-        let [name, value, others @ ..] = pairs else { return Ok(0) };
+        if pairs.len() < 2 {
+            return Ok(0);
+        }
         let beyond = limits.passed_by(pairs);
         let (mut place, rest, mut added) = match found {
             Some(place) => {
@@ -58,10 +63,10 @@ impl Handle {
                 (place, pairs, 0)
             }
             None => {
-                self.make_hash(db, key, (name, value), expiry, beyond || limits.passed_at(1));
+                let made = self.make_hash(db, key, pairs, expiry, beyond, &limits);
                 match self.find(db, key) {
-                    Some(place) if !others.is_empty() => (place, others, 1),
-                    _ => return Ok(1),
+                    Some(place) if made * 2 < pairs.len() => (place, &pairs[made * 2..], made),
+                    _ => return Ok(made),
                 }
             }
         };
@@ -98,15 +103,18 @@ impl Handle {
         Ok(removed)
     }
 
-    /// Makes a hash of one field.
+    /// Makes a hash of the first pair and of those after it that are simply packed with it: as long as names are new and
+    /// fields have no expiry. Returns how many that were.
     fn make_hash(
         &mut self,
         db: u16,
         key: Key<'_>,
-        (name, value): (&[u8], &[u8]),
+        pairs: &[&[u8]],
         expiry: FieldExpiry,
         beyond: bool,
-    ) {
+        limits: &Limits,
+    ) -> usize {
+        let (name, value) = (pairs[0], pairs[1]);
         let expiry = expiry.after(None, self.now_ms);
         let form = if expiry.is_some() { Form::ExpiringHash } else { Form::Hash };
         let mut items = std::mem::take(&mut self.scratch);
@@ -116,15 +124,25 @@ impl Handle {
         }
         Item::from_text(name).pack(&mut items);
         pack_value(&mut items, form, value, expiry);
+        let mut made = 1;
         if items.len() <= PACKED_MAX {
+            if expiry.is_none() {
+                made += pack_new(&mut items, &pairs[2..]);
+            }
+            let beyond = beyond || limits.passed_at(made);
             self.insert_packed(db, key, form, beyond, &items);
         } else {
+            let beyond = beyond || limits.passed_at(made);
             let mut hash = Hash::new(expiry.is_some(), beyond, &self.ks.hasher);
             hash.insert(name, value, expiry, &mut self.cache);
             self.insert_large(db, key, Large::Hash(hash));
         }
         self.scratch = items;
-        self.record(db, key, &Effect::FieldPut { key: key.bytes, field: name, value, expiry });
+        for pair in pairs[..made * 2].chunks_exact(2) {
+            let (field, value) = (pair[0], pair[1]);
+            self.record(db, key, &Effect::FieldPut { key: key.bytes, field, value, expiry });
+        }
+        made
     }
 
     /// Sets a field; returns whether it is new, and its expiry. The caller records the effect.
@@ -329,4 +347,21 @@ fn set_beyond(entry: Entry) {
     } else if let Some(hash) = entry.large_mut().and_then(Large::hash_mut) {
         hash.beyond = true;
     }
+}
+
+/// Packs pairs behind `items` as long as their names are new and a walk over all stays short; returns how many.
+fn pack_new(items: &mut Vec<u8>, pairs: &[&[u8]]) -> usize {
+    let mut packed = 0;
+    for pair in pairs.chunks_exact(2) {
+        let (name, value) = (Item::from_text(pair[0]), Item::from_text(pair[1]));
+        let len = items.len() + name.packed_len() + value.packed_len();
+        if len > PACKED_AT_ONCE_MAX || packed == WALKED_MAX || find(items, &name.parts(), 2).is_ok()
+        {
+            break;
+        }
+        name.pack(items);
+        value.pack(items);
+        packed += 1;
+    }
+    packed
 }

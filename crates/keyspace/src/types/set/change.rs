@@ -69,6 +69,63 @@ pub(super) fn unpacked(ints: IntSet<'_>) -> Vec<u8> {
     items
 }
 
+/// Bytes of packed members that a new set begins with at most.
+const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
+
+/// The members that a new set begins with.
+struct Packing<'a> {
+    /// How many were taken from the front of those given.
+    taken: usize,
+    distinct: Vec<&'a [u8]>,
+}
+
+impl<'a> Packing<'a> {
+    /// Integers, as long as there are only such and an intset may hold them; and the same in ascending order.
+    fn of_ints(members: &[&'a [u8]], limits: &Limits) -> (Self, Vec<i64>) {
+        let mut packing = Packing { taken: 0, distinct: Vec::new() };
+        let mut ints: Vec<i64> = Vec::new();
+        for &member in members {
+            let item = Item::from_text(member);
+            let Item::Int(n) = item else { break };
+            if let Err(at) = ints.binary_search(&n) {
+                let encoding = Encoding::Intset.joined(ints.len(), &item, 0, limits);
+                if encoding != Encoding::Intset || ints.len() == PACKED_AT_ONCE_MAX / 8 {
+                    break;
+                }
+                ints.insert(at, n);
+                packing.distinct.push(member);
+            }
+            packing.taken += 1;
+        }
+        (packing, ints)
+    }
+
+    /// The first member and strings after it, as long as the encoding stays and a walk over all is short; packed
+    /// into `items`.
+    fn with_texts(
+        mut self,
+        members: &[&'a [u8]],
+        encoding: Encoding,
+        limits: &Limits,
+        items: &mut Vec<u8>,
+    ) -> Self {
+        Item::from_text(members[0]).pack(items);
+        for &member in &members[1..] {
+            let item = Item::from_text(member);
+            if let Err(len) = packed::find(items, &item.parts(), 1) {
+                let stays = encoding.joined(len, &item, 0, limits) == encoding;
+                if !stays || items.len() + item.packed_len() > PACKED_AT_ONCE_MAX {
+                    break;
+                }
+                item.pack(items);
+                self.distinct.push(member);
+            }
+            self.taken += 1;
+        }
+        self
+    }
+}
+
 impl Handle {
     /// Adds members to a set, which is made if the key does not exist; returns how many were new.
     pub fn set_add(
@@ -78,17 +135,19 @@ impl Handle {
         members: &[&[u8]],
     ) -> Result<usize, WrongType> {
         let limits = Limits::of(&self.ks.limits);
-        let Some((&first, others)) = members.split_first() else { return Ok(0) };
+        if members.is_empty() {
+            return Ok(0);
+        }
         let (mut place, rest, mut added) = match self.find_type(db, key, Type::Set)? {
             Some(place) => {
                 self.foresee_members(place.1, members.len(), &limits);
                 (place, members, 0)
             }
             None => {
-                self.make_set(db, key, first, members.len(), &limits);
+                let (taken, added) = self.make_set(db, key, members, &limits);
                 match self.find(db, key) {
-                    Some(place) if !others.is_empty() => (place, others, 1),
-                    _ => return Ok(1),
+                    Some(place) if taken < members.len() => (place, &members[taken..], added),
+                    _ => return Ok(added),
                 }
             }
         };
@@ -194,31 +253,50 @@ impl Handle {
         }
     }
 
-    /// Makes a set of one member, of a command that names `count`.
-    fn make_set(&mut self, db: u16, key: Key<'_>, member: &[u8], count: usize, limits: &Limits) {
-        let item = Item::from_text(member);
-        let encoding = Encoding::initial(&item, count, limits).joined(0, &item, 0, limits);
-        match item {
-            Item::Int(n) if encoding == Encoding::Intset => {
+    /// Makes a set of the first member and of those after it that are simply packed with it. Returns how many were taken
+    /// from the front of `members`, and how many of them were distinct.
+    fn make_set(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        members: &[&[u8]],
+        limits: &Limits,
+    ) -> (usize, usize) {
+        let item = Item::from_text(members[0]);
+        let encoding = Encoding::initial(&item, members.len(), limits).joined(0, &item, 0, limits);
+        let first = Packing { taken: 1, distinct: vec![members[0]] };
+        let packing = match item {
+            Item::Int(n) if encoding == Encoding::Intset && members.len() == 1 => {
                 let (bytes, len) = IntSet::pack_one(n);
                 self.insert_packed(db, key, Form::Intset, false, &bytes[..len]);
+                first
+            }
+            Item::Int(_) if encoding == Encoding::Intset => {
+                let (packing, ints) = Packing::of_ints(members, limits);
+                self.insert_packed(db, key, Form::Intset, false, &IntSet::pack(&ints));
+                packing
             }
             _ if item.packed_len() <= PACKED_MAX => {
                 let mut items = std::mem::take(&mut self.scratch);
                 items.clear();
-                item.pack(&mut items);
+                let packing = first.with_texts(members, encoding, limits, &mut items);
                 self.insert_packed(db, key, Form::Set, encoding.is_beyond(), &items);
                 self.scratch = items;
+                packing
             }
             _ => {
                 let none = SetRef::packed(Form::Set, &[]);
-                let Some(none) = none else { return };
+                let Some(none) = none else { return (members.len(), 0) };
                 let mut set = Set::of(none, encoding, &self.ks.hasher, &mut self.cache);
-                set.add(member, limits, &mut self.cache);
+                set.add(members[0], limits, &mut self.cache);
                 self.insert_large(db, key, Large::Set(set));
+                first
             }
+        };
+        for member in &packing.distinct {
+            self.record(db, key, &Effect::MemberAdd { key: key.bytes, member });
         }
-        self.record(db, key, &Effect::MemberAdd { key: key.bytes, member });
+        (packing.taken, packing.distinct.len())
     }
 
     /// Takes note of how many members a command is about to add.
