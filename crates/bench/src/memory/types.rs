@@ -13,6 +13,10 @@ use crate::workload::Args;
 /// Elements of one command at most, while one large collection is filled.
 const ELEMENTS_PER_COMMAND: u64 = 100;
 
+/// Commands sent to the empty server first, and bytes of each: as large as those that fill it.
+const WARM_UP_COMMANDS: u64 = 20_000;
+const WARM_UP_BYTES: usize = 500;
+
 /// A kind of collection.
 struct Kind {
     name: &'static str,
@@ -25,7 +29,7 @@ struct Kind {
     single: bool,
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind { name: "hashes of 10 fields", each: 10, command: "HSET", element: field, single: false },
     Kind { name: "one hash", each: 0, command: "HSET", element: field, single: false },
     Kind {
@@ -40,7 +44,20 @@ const KINDS: [Kind; 12] = [
     Kind { name: "one set of strings", each: 0, command: "SADD", element: member, single: false },
     Kind { name: "sorted sets of 10", each: 10, command: "ZADD", element: scored, single: false },
     Kind { name: "one sorted set", each: 0, command: "ZADD", element: scored, single: false },
-    Kind { name: "lists of 100", each: 100, command: "RPUSH", element: item, single: false },
+    Kind {
+        name: "lists of 100 strings",
+        each: 100,
+        command: "RPUSH",
+        element: item,
+        single: false,
+    },
+    Kind {
+        name: "lists of 100 integers",
+        each: 100,
+        command: "RPUSH",
+        element: integer,
+        single: false,
+    },
     Kind { name: "one list", each: 0, command: "RPUSH", element: item, single: false },
     Kind { name: "streams of 100", each: 100, command: "XADD", element: entry, single: true },
     Kind { name: "one stream", each: 0, command: "XADD", element: entry, single: true },
@@ -109,10 +126,17 @@ pub fn run(args: &MemoryArgs, peers: &[Peer]) -> Result<(), String> {
         let mut row = Row { kind: kind.name.to_owned(), bytes_per_element: Vec::new() };
         for peer in &peers {
             let server = Server::start(peer, &setting)?;
-            let empty = server.rss_at_rest(Duration::from_secs(5))?.0;
             // Streams take their entries in order: commands on one connection do not overtake each other.
             let connections = if kind.single { 1 } else { 4 };
             let mut exchange = Exchange::connect(server.endpoint(), connections)?;
+            // What the traffic itself costs is no cost of the elements.
+            exchange.run(WARM_UP_COMMANDS, 32, |out| {
+                Args::new()
+                    .add(format_args!("ECHO"))
+                    .add(format_args!("{:0>1$}", 0, WARM_UP_BYTES))
+                    .encode(out);
+            })?;
+            let empty = server.rss_at_rest(Duration::from_secs(5))?.0;
             fill(kind, args.keys, &mut exchange)?;
             if let Some(error) = &exchange.first_error {
                 let (name, errors) = (&peer.name, exchange.errors);
@@ -156,7 +180,11 @@ fn document(report: &Report) -> Document {
     document.heading(2, "Configuration");
     document.items([
         format!("{} elements of each kind; keys of 16 bytes.", report.elements),
-        "A fresh server for each cell; resident memory is Rss of /proc/PID/smaps_rollup once it rests."
+        format!(
+            "A fresh server for each cell, which has answered {WARM_UP_COMMANDS} times ECHO of {WARM_UP_BYTES} bytes \
+             before it counts as empty."
+        ),
+        "Resident memory is Rss of /proc/PID/smaps_rollup once it rests."
             .to_owned(),
     ]);
     document.items(report.commands.iter().cloned());
