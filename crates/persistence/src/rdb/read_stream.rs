@@ -73,9 +73,9 @@ pub(super) fn read<S: Source, K: ValueSink>(
     };
     let mut reader = Reader { source, sink, version, scratch: Vec::new() };
     let entries = reader.entries()?;
-    let groups = reader.state(&entries)?;
-    for _ in 0..groups {
-        reader.group()?;
+    let state = reader.state(&entries)?;
+    for _ in 0..state.groups {
+        reader.group(&state)?;
     }
     if version >= 4 {
         reader.producers()?;
@@ -123,6 +123,18 @@ enum Owner {
     Consumer(usize),
 }
 
+/// Number of entries up to `last`, where nothing counted them: none of those that are has been added before, and it can be
+/// said only at their ends.
+fn read_before_counting(stream: &StreamState, last: StreamId) -> Option<u64> {
+    match stream.len {
+        0 => Some(0),
+        len if last == stream.last => Some(len),
+        _ if last > stream.last => None,
+        _ if last < stream.first => Some(0),
+        _ => (last == stream.first).then_some(1),
+    }
+}
+
 impl<S: Source, K: ValueSink> Reader<'_, S, K> {
     fn entries(&mut self) -> Result<Entries, Error> {
         let nodes = read_count(self.source, NODE_MIN)?;
@@ -138,8 +150,8 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
         Ok(entries)
     }
 
-    /// Reads what is said of the stream as a whole; answers the number of groups.
-    fn state(&mut self, entries: &Entries) -> Result<usize, Error> {
+    /// Reads what is said of the stream as a whole.
+    fn state(&mut self, entries: &Entries) -> Result<StreamState, Error> {
         let len = read_number(self.source)?;
         let last = self.id()?;
         if len != entries.len {
@@ -156,22 +168,16 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
             added = read_number(self.source)?;
         }
         let groups = read_count(self.source, GROUP_MIN)?;
-        self.sink.state(&StreamState {
-            len,
-            last,
-            first: entries.first,
-            max_deleted,
-            added,
-            groups,
-        })?;
-        Ok(groups)
+        let state = StreamState { len, last, first: entries.first, max_deleted, added, groups };
+        self.sink.state(&state)?;
+        Ok(state)
     }
 
-    fn group(&mut self) -> Result<(), Error> {
+    fn group(&mut self, stream: &StreamState) -> Result<(), Error> {
         let name = read_bytes(self.source, &mut self.scratch)?;
         let last = self.id()?;
         let read = match self.version {
-            1 => None,
+            1 => read_before_counting(stream, last),
             _ => Some(read_number(self.source)?).filter(|&read| read != u64::MAX),
         };
         let mut pending = self.delivered()?;

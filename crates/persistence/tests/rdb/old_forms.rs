@@ -107,7 +107,7 @@ fn first_version_of_streams() {
     let group = GroupState {
         name: text("g"),
         last: id(5, 1),
-        read: None,
+        read: Some(1),
         consumers: vec![(text("c"), 8, Some(8))],
         pending: vec![Pending { id: id(5, 1), owner: Some(0), delivered_ms: 9, deliveries: 3 }],
         given_back: Vec::new(),
