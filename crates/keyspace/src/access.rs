@@ -277,16 +277,28 @@ impl Handle {
         }
     }
 
-    /// Counts an effect and tells its consumers. With none this is two predictable branches.
+    /// Counts an effect and tells its consumers.
     #[inline]
     pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         self.counters.changes.add(1);
+        self.tell(db, key, effect);
+    }
+
+    /// Tells the consumers of an effect that is part of another and not counted by itself. With none this is two
+    /// predictable branches.
+    #[inline]
+    pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         if self.stripe(key.hash).interest.is_some() {
             self.tell_interested(db, key, effect);
         }
         if let Some(sink) = &mut self.sink {
             sink.record(db, effect);
         }
+    }
+
+    /// Counts a change whose effects are [told](Handle::tell) aside.
+    pub(crate) fn count_change(&self) {
+        self.counters.changes.add(1);
     }
 
     /// Whether nobody learns of effects of this key, so that none need be made.

@@ -242,6 +242,6 @@ impl Delivery<'_> {
 
     fn put(&mut self, id: StreamId, owner: Option<ConsumerId>, count: u64) {
         let delivered_ms = self.stream.now_ms();
-        self.stream.put_pending(self.group, id, Pending { owner, delivered_ms, count });
+        self.stream.deliver(self.group, id, Pending { owner, delivered_ms, count });
     }
 }

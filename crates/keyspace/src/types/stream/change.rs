@@ -206,6 +206,12 @@ impl StreamMut<'_> {
         self.handle.record(self.db, self.key, &effect);
     }
 
+    /// The same of a change that comes with another.
+    fn tell(&mut self, change: StreamChange<'_>) {
+        let effect = Effect::Stream { key: self.key.bytes, change };
+        self.handle.tell(self.db, self.key, &effect);
+    }
+
     /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID is not above the last.
     #[inline]
     pub fn add(&mut self, id: StreamId, fields: &[&[u8]]) -> bool {
@@ -316,7 +322,7 @@ impl StreamMut<'_> {
         let groups = self.stream.groups_mut();
         groups.change(group, |group| group.put_consumer(consumer, now, Some(now)));
         let active_ms = Some(now);
-        self.record(StreamChange::Consumer { group, consumer, seen_ms: now, active_ms });
+        self.tell(StreamChange::Consumer { group, consumer, seen_ms: now, active_ms });
     }
 
     /// Removes a consumer; says how many entries it had pending, or none if there is no such consumer.
@@ -329,13 +335,16 @@ impl StreamMut<'_> {
 
     /// Makes an entry pending with a consumer of the group (none: given back), or changes how it is.
     pub fn put_pending(&mut self, group: &[u8], id: StreamId, pending: Pending) {
+        self.handle.count_change();
+        self.deliver(group, id, pending);
+    }
+
+    /// The same as part of a delivery, which is one change however many entries it has.
+    pub fn deliver(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         let groups = self.stream.groups_mut();
         let put = groups.change(group, |group| group.put_pending(id, pending));
-        if put.is_none() {
+        if put.is_none() || self.handle.is_unobserved(self.key) {
             return;
-        }
-        if self.handle.is_unobserved(self.key) {
-            return self.handle.counters.changes.add(1);
         }
         let name = pending
             .owner
@@ -343,7 +352,7 @@ impl StreamMut<'_> {
             .map(|consumer| consumer.name().to_vec());
         let Pending { delivered_ms, count, .. } = pending;
         let consumer = name.as_deref();
-        self.record(StreamChange::Pending { group, id, consumer, delivered_ms, count });
+        self.tell(StreamChange::Pending { group, id, consumer, delivered_ms, count });
     }
 
     /// Makes an entry no longer pending in a group; false if it was not.
