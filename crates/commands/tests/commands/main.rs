@@ -7,6 +7,8 @@
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
+//! | `every_type` | commands that take values of any type, with each of them |
+//! | `look` | all that can be told of a value |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
 //! | `random` | draws calls of commands from a seed |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
@@ -15,12 +17,14 @@ mod anything;
 mod bitmaps;
 mod client;
 mod dump;
+mod every_type;
 mod geo;
 mod hashes;
 mod hyperloglog;
 mod increx;
 mod keys;
 mod lists;
+mod look;
 mod peers;
 mod random;
 mod redis;

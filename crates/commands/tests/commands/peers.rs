@@ -3,29 +3,12 @@
 //! gives, parted by colons.
 
 use crate::client::{Client, show, show_args};
+use crate::look::{Server, look, unknown_to};
 use crate::random::Random;
 use crate::redis::Redis;
 use petrel_persistence::rdb::Dialect;
 use petrel_resp::Value;
 use std::path::PathBuf;
-
-/// Somebody who executes commands.
-trait Server {
-    fn ask(&mut self, args: &[&[u8]]) -> Value;
-}
-
-impl Server for Redis {
-    fn ask(&mut self, args: &[&[u8]]) -> Value {
-        self.call(args)
-    }
-}
-
-impl Server for Client {
-    fn ask(&mut self, args: &[&[u8]]) -> Value {
-        self.exec.ks.refresh_clock();
-        self.call(args)
-    }
-}
 
 fn peers() -> Vec<(PathBuf, Redis)> {
     let stated = std::env::var_os("PETREL_TEST_PEERS").unwrap_or_default();
@@ -45,80 +28,6 @@ fn call<T: ToString>(words: &[T]) -> Call {
 fn run(server: &mut dyn Server, call: &Call) -> Value {
     let args: Vec<&[u8]> = call.iter().map(|arg| &arg[..]).collect();
     server.ask(&args)
-}
-
-/// All that can be told of the value at key `k`, but for what the other side does not know.
-fn look(server: &mut dyn Server, unknown: &[&str]) -> String {
-    let kind = show(&server.ask(&[b"TYPE", b"k"]));
-    let value = match &kind[..] {
-        "string" => server.ask(&[b"GET", b"k"]),
-        "list" => server.ask(&[b"LRANGE", b"k", b"0", b"-1"]),
-        "set" => sorted(server.ask(&[b"SMEMBERS", b"k"])),
-        "zset" => server.ask(&[b"ZRANGE", b"k", b"0", b"-1", b"WITHSCORES"]),
-        "hash" => hash(server),
-        "stream" => {
-            let mut state = server.ask(&[b"XINFO", b"STREAM", b"k", b"FULL", b"COUNT", b"0"]);
-            leave_out(&mut state, unknown);
-            state
-        }
-        _ => panic!("what is a {kind}?"),
-    };
-    format!("{kind} {}", show(&value))
-}
-
-/// The fields of a hash in order: name, value, expiry.
-fn hash(server: &mut dyn Server) -> Value {
-    let Value::Array(items) = server.ask(&[b"HGETALL", b"k"]) else { panic!("no hash") };
-    let mut fields = Vec::new();
-    for pair in items.chunks(2) {
-        let Value::Bulk(name) = &pair[0] else { panic!("no field") };
-        let expiry = match server.ask(&[b"HPEXPIRETIME", b"k", b"FIELDS", b"1", name]) {
-            // Where fields do not expire.
-            Value::Error(_) => Value::Array(vec![Value::Integer(-1)]),
-            expiry => expiry,
-        };
-        fields.push(Value::Array(vec![pair[0].clone(), pair[1].clone(), expiry]));
-    }
-    sorted(Value::Array(fields))
-}
-
-/// What `XINFO STREAM` tells that is not part of the stream: how it is held, and what old servers compute otherwise.
-const NO_PART: [&str; 3] = ["radix-tree-keys", "radix-tree-nodes", "lag"];
-
-/// What servers may not know of a stream.
-const MAYBE_UNKNOWN: [&str; 8] = [
-    "active-time",
-    "idmp-duration",
-    "idmp-maxsize",
-    "pids-tracked",
-    "iids-tracked",
-    "iids-added",
-    "iids-duplicates",
-    "nacked-count",
-];
-
-/// What a server that looked at a value like this does not know.
-fn unknown_to(look: &str) -> Vec<&'static str> {
-    MAYBE_UNKNOWN.into_iter().filter(|name| !look.contains(name)).collect()
-}
-
-/// Leaves out names with what follows each, at any depth.
-fn leave_out(value: &mut Value, names: &[&str]) {
-    let Value::Array(items) = value else { return };
-    let is_named = |item: &Value| match item {
-        Value::Bulk(name) => NO_PART.iter().chain(names).any(|known| known.as_bytes() == &name[..]),
-        _ => false,
-    };
-    while let Some(at) = items.iter().position(is_named) {
-        items.drain(at..at + 2);
-    }
-    items.iter_mut().for_each(|item| leave_out(item, names));
-}
-
-fn sorted(value: Value) -> Value {
-    let Value::Array(mut items) = value else { panic!("{value:?}") };
-    items.sort_by_key(show);
-    Value::Array(items)
 }
 
 fn dump(server: &mut dyn Server) -> Vec<u8> {
