@@ -6,7 +6,6 @@ use crate::fail::{Fail, Outcome};
 use crate::lists::write_element;
 use crate::spec::CommandSpec;
 use crate::table::lists as meta;
-use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::list::End;
 use std::ops::Range;
 
@@ -175,14 +174,14 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
     let is_rotation = source.bytes == destination.bytes;
     if is_rotation && count == len {
         // The list must not become empty in between: it would lose its expiry.
-        let elements = list.read().iter_from(0).map(|element| owned(&element)).collect();
+        let elements = list.read().iter_from(0).map(|element| element.to_vec()).collect();
         let elements = arranged(elements, ends, how_many.one_by_one, End::Front);
         push(&elements, ends.to, |elements| list.push(ends.to, elements));
         list.pop(ends.to.opposite(), len, |_| ());
         return Ok(Some(elements));
     }
     let mut elements = Vec::with_capacity(count);
-    list.pop(ends.from, count, |element| elements.push(owned(&element)));
+    list.pop(ends.from, count, |element| elements.push(element.to_vec()));
     let elements = arranged(elements, ends, how_many.one_by_one, ends.from);
     if is_rotation {
         push(&elements, ends.to, |elements| list.push(ends.to, elements));
@@ -192,10 +191,6 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
         pushed?;
     }
     Ok(Some(elements))
-}
-
-fn owned(element: &Item<'_>) -> Vec<u8> {
-    element.bytes(&mut itoa::Buffer::new()).to_vec()
 }
 
 /// Elements that were read from one end on, in the order in which they are to lie.

@@ -4,8 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::lists as meta;
-use petrel_keyspace::packed::Item;
-use petrel_keyspace::types::list::{End, ListRef};
+use petrel_keyspace::types::list::{Element, End, ListRef};
 use petrel_resp::Reply;
 use std::ops::Range;
 
@@ -34,8 +33,10 @@ const NOT_POSITIVE: Fail = Fail::fixed("ERR value is out of range, must be posit
 
 /// Writes an element.
 #[inline]
-pub(crate) fn write_element(reply: &mut dyn Reply, element: &Item<'_>) {
-    reply.bulk(element.bytes(&mut itoa::Buffer::new()));
+pub(crate) fn write_element(reply: &mut dyn Reply, element: &Element<'_>) {
+    let mut digits = itoa::Buffer::new();
+    let (first, second) = element.parts(&mut digits);
+    reply.bulk_joined(first, second);
 }
 
 /// Refuses elements beyond what a list can hold.
@@ -204,10 +205,12 @@ fn linsert(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, pivot, element) = (ctx.key(1), ctx.db(), ctx.arg(3), ctx.arg(4));
     check_elements(&[element])?;
     let Some(mut list) = ctx.exec.ks.list_mut(db, key)? else { return ctx.number(0) };
-    let pivot = Item::from_text(pivot);
-    let Some(index) = list.read().iter_from(0).position(|item| item == pivot) else {
-        return ctx.number(-1);
-    };
+    let mut found = None;
+    list.read().find(pivot, End::Front, usize::MAX, |index| {
+        found = Some(index);
+        false
+    });
+    let Some(index) = found else { return ctx.number(-1) };
     list.insert(index + behind, element);
     let len = list.len();
     ctx.number(len as i64)
@@ -258,9 +261,9 @@ struct Search {
 /// `LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]`
 fn lpos(ctx: &mut Ctx<'_>) -> Outcome {
     let search = search(ctx)?;
-    let (key, element) = (ctx.key(1), Item::from_text(ctx.arg(2)));
+    let (key, element) = (ctx.key(1), ctx.arg(2));
     let places = match ctx.exec.ks.read(ctx.session.db, key) {
-        Some(view) => places(view.list()?, &element, &search),
+        Some(view) => places(view.list()?, element, &search),
         None => Vec::new(),
     };
     match (search.count, places.first()) {
@@ -309,18 +312,16 @@ fn at_least_zero(ctx: &Ctx<'_>, i: usize, otherwise: &'static str) -> Result<usi
     n.map(|n| if n == 0 { usize::MAX } else { n }).ok_or(Fail::fixed(otherwise))
 }
 
-fn places(list: ListRef<'_>, element: &Item<'_>, search: &Search) -> Vec<usize> {
-    let (count, len) = (search.count.unwrap_or(1), list.len());
-    let matches = |(place, item): (usize, Item<'_>)| (item == *element).then_some(place);
-    match search.from {
-        End::Front => {
-            let all = list.iter_from(0).take(search.most).enumerate();
-            all.filter_map(matches).skip(search.skip).take(count).collect()
+fn places(list: ListRef<'_>, element: &[u8], search: &Search) -> Vec<usize> {
+    let count = search.count.unwrap_or(1);
+    let (mut places, mut skip) = (Vec::new(), search.skip);
+    list.find(element, search.from, search.most, |place| {
+        if skip > 0 {
+            skip -= 1;
+        } else {
+            places.push(place);
         }
-        End::Back => {
-            let all = list.iter_back_from(usize::MAX).take(search.most).enumerate();
-            let all = all.filter_map(matches).skip(search.skip).take(count);
-            all.map(|place| len - 1 - place).collect()
-        }
-    }
+        places.len() < count
+    });
+    places
 }

@@ -9,7 +9,7 @@ use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::sort as meta;
 use petrel_keyspace::packed::Item;
-use petrel_keyspace::types::list::End;
+use petrel_keyspace::types::list::{Element, End};
 use petrel_keyspace::types::{Type, WrongType};
 use petrel_keyspace::{Handle, Key, KeyHash, View};
 use std::cmp::Ordering;
@@ -44,9 +44,10 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     let (db, key) = (ctx.db(), ctx.key(1));
     ctx.exec.ks.read(db, key);
     let source = Source { ks: &ctx.exec.ks, db };
+    let mut joined = Vec::new();
     let elements = match source.ks.view(db, key) {
         None => Vec::new(),
-        Some(view) => options.chosen(view, &source)?,
+        Some(view) => options.chosen(view, &source, &mut joined)?,
     };
     let Some(destination) = options.store else {
         ctx.reply.array(elements.len() * options.get.len().max(1));
@@ -168,17 +169,22 @@ impl<'a> Options<'a> {
     }
 
     /// The elements that are asked for, in order.
-    fn chosen<'k>(&self, view: View<'k>, source: &Source<'k>) -> Result<Vec<Text<'k>>, Fail> {
+    fn chosen<'k>(
+        &self,
+        view: View<'k>,
+        source: &Source<'k>,
+        joined: &'k mut Vec<u8>,
+    ) -> Result<Vec<Text<'k>>, Fail> {
         let len = len_of(view)?;
         let window = self.window(len);
         // What is stored must not depend on how a set happens to be held.
         let is_set = view.type_of() == Type::Set;
         if self.unsorted && !(is_set && self.store.is_some()) {
-            return Ok(self.unsorted_elements(view, window)?);
+            return Ok(self.unsorted_elements(view, window, joined)?);
         }
         let mut rows = Vec::with_capacity(len);
         let mut failed = None;
-        each_element(view, |text| {
+        each_element(view, joined, |text| {
             match self.weight(&text, source) {
                 Ok(weight) => rows.push(Row { weight, index: rows.len(), text }),
                 Err(fail) => failed = Some(fail),
@@ -203,6 +209,7 @@ impl<'a> Options<'a> {
         &self,
         view: View<'k>,
         window: Range<usize>,
+        joined: &'k mut Vec<u8>,
     ) -> Result<Vec<Text<'k>>, WrongType> {
         let mut elements = Vec::with_capacity(window.len());
         let mut add = |element: Item<'k>| elements.push(Text::of(element));
@@ -211,10 +218,14 @@ impl<'a> Options<'a> {
                 let list = view.list()?;
                 if !window.is_empty() {
                     let last = list.len() - 1 - window.start;
-                    list.iter_back_from(last).take(window.len()).for_each(add);
+                    let run = list.iter_back_from(last).take(window.len());
+                    elements.extend(texts(run, joined));
                 }
             }
-            Type::List => view.list()?.iter_from(window.start).take(window.len()).for_each(add),
+            Type::List => {
+                let run = view.list()?.iter_from(window.start).take(window.len());
+                elements.extend(texts(run, joined));
+            }
             Type::SortedSet => {
                 let set = view.sorted_set()?;
                 if self.descending {
@@ -405,9 +416,33 @@ fn len_of(view: View<'_>) -> Result<usize, WrongType> {
     }
 }
 
-fn each_element<'k>(view: View<'k>, mut each: impl FnMut(Text<'k>)) -> Result<(), WrongType> {
+/// The elements of a list; those that lie in two pieces are put together in `joined`.
+fn texts<'k>(
+    elements: impl Iterator<Item = Element<'k>> + Clone,
+    joined: &'k mut Vec<u8>,
+) -> impl Iterator<Item = Text<'k>> {
+    joined.clear();
+    for element in elements.clone().filter(|element| element.item().is_none()) {
+        element.append_to(joined);
+    }
+    let mut rest = &joined[..];
+    elements.map(move |element| match element.item() {
+        Some(item) => Text::of(item),
+        None => {
+            let (text, behind) = rest.split_at(element.len());
+            rest = behind;
+            Text::Lies(text)
+        }
+    })
+}
+
+fn each_element<'k>(
+    view: View<'k>,
+    joined: &'k mut Vec<u8>,
+    mut each: impl FnMut(Text<'k>),
+) -> Result<(), WrongType> {
     match view.type_of() {
-        Type::List => view.list()?.iter_from(0).for_each(|element| each(Text::of(element))),
+        Type::List => texts(view.list()?.iter_from(0), joined).for_each(each),
         Type::SortedSet => {
             let set = view.sorted_set()?;
             set.each(0..set.len(), |member, _| each(Text::of(member)));
@@ -451,7 +486,7 @@ fn outside_hashes(ctx: &Ctx<'_>, options: &Options<'_>) -> Option<Vec<KeyHash>> 
         return None;
     }
     let mut hashes = Vec::new();
-    let _ = each_element(view, |element| {
+    let _ = each_element(view, &mut Vec::new(), |element| {
         for pattern in options.outside() {
             if let Pattern::At { before, after, .. } = pattern {
                 hashes.push(ks.hash(&Pattern::key(before, &element, after)));

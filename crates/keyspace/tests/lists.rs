@@ -1,7 +1,6 @@
 //! Random changes of lists against rings of strings, across the borders of their forms and encodings.
 
-use petrel_keyspace::packed::Item;
-use petrel_keyspace::types::list::{End, ListMut};
+use petrel_keyspace::types::list::{Element, End, ListMut};
 use petrel_keyspace::{Cursor, Effect, Handle, Key, Keyspace, Options, Removal};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -101,8 +100,8 @@ fn key_bytes(key: usize) -> Vec<u8> {
     format!("key:{key}").into_bytes()
 }
 
-fn bytes(item: Item<'_>) -> Vec<u8> {
-    item.bytes(&mut itoa::Buffer::new()).to_vec()
+fn bytes(element: Element<'_>) -> Vec<u8> {
+    element.to_vec()
 }
 
 fn locked<T>(

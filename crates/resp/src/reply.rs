@@ -32,6 +32,10 @@ pub trait Reply {
     fn integer(&mut self, n: i64);
     /// A binary-safe string.
     fn bulk(&mut self, bytes: &[u8]);
+    /// A binary-safe string in two parts.
+    fn bulk_joined(&mut self, first: &[u8], second: &[u8]) {
+        if first.is_empty() { self.bulk(second) } else { self.bulk(&[first, second].concat()) }
+    }
     /// A binary-safe string, by reference: large values are sent from where they lie.
     fn shared(&mut self, bytes: Bytes);
     /// The absent value (`$-1` in RESP2, `_` in RESP3).

@@ -87,6 +87,15 @@ impl Reply for RespWriter<'_> {
         bulk(self.bytes, bytes);
     }
 
+    fn bulk_joined(&mut self, first: &[u8], second: &[u8]) {
+        let len = first.len() + second.len();
+        self.bytes.reserve(HEADER_LEN_MAX + len + 2);
+        header(self.bytes, b'$', len);
+        self.bytes.extend_from_slice(first);
+        self.bytes.extend_from_slice(second);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
     #[inline]
     fn shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARED_LEN_MIN {

@@ -16,6 +16,7 @@ mod tests;
 pub use change::ListMut;
 pub use encoding::Nodes;
 pub use read::{BackIter, Iter, ListRef};
+pub use run::Element;
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -50,7 +50,15 @@ fn feed_string(string: StrRef<'_>, sink: &mut impl ValueSink) -> Result<(), Erro
 
 fn feed_list(list: ListRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
     sink.begin(Shape::List { len: Some(list.len()) })?;
-    list.iter_from(0).try_for_each(|element| sink.element(item(element)))
+    let mut text = Vec::new();
+    list.iter_from(0).try_for_each(|element| {
+        if let Some(whole) = element.item() {
+            return sink.element(item(whole));
+        }
+        text.clear();
+        element.append_to(&mut text);
+        sink.element(item(packed::Item::from_text(&text)))
+    })
 }
 
 fn feed_set(set: SetRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {

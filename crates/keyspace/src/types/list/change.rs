@@ -4,12 +4,11 @@ use super::End;
 use super::encoding::{LISTPACK_FRAME, Limit, listpack_len};
 use super::large::List;
 use super::read::ListRef;
-use super::run::{Layout, Run};
-use super::small::{HEADER, Small, header};
+use super::run::{Element, Packing, Run, Texts};
+use super::small::{self, HEADER, Small, header};
 use crate::effect::{Effect, Removal};
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
-use crate::packed::Item;
 use crate::table::Position;
 use crate::types::{Form, Large, Type, WrongType};
 use std::mem;
@@ -17,6 +16,8 @@ use std::ops::Range;
 
 /// Most bytes of a small list.
 const SMALL_MAX: usize = 2048;
+/// Bytes of elements that are put together, at most, to see whether they make a small list.
+const TEXT_MAX: usize = 32 * SMALL_MAX;
 /// A large list becomes a small one when its items have shrunk to this many bytes.
 const SMALL_AGAIN: usize = SMALL_MAX / 4;
 
@@ -89,28 +90,22 @@ impl Handle {
         }
         let limit = Limit::of(&self.ks.limits);
         let beyond = limit.is_exceeded_by(LISTPACK_FRAME, 0, elements);
-        let mut bytes = mem::take(&mut self.scratch);
-        let first = Layout::of(&Item::from_text(elements[0]).parts());
-        let packed = [first, Layout::MIXED].into_iter().find_map(|layout| {
+        let packing = packed_if_small(elements, end);
+        if let Some(packing) = packing {
+            let mut bytes = mem::take(&mut self.scratch);
             bytes.clear();
-            bytes.extend_from_slice(&header(elements.len(), layout));
-            match pack_all(&mut bytes, layout, end, elements) {
-                Ok(()) => Some(true),
-                Err(Misfit::Shape) => None,
-                Err(Misfit::Length) => Some(false),
-            }
-        });
-        if packed == Some(true) {
+            small::write(&mut bytes, packing.count, packing.run());
             self.insert_packed(db, key, Form::List, beyond, &bytes);
+            bytes.clear();
+            self.scratch = bytes;
         } else {
             let mut list = List::new();
             for element in elements {
-                list.push(&mut self.cache, end, &Item::from_text(element));
+                list.push(&mut self.cache, end, element);
             }
             list.set_quicklist(beyond);
             self.insert_large(db, key, Large::List(list));
         }
-        self.scratch = bytes;
         self.record_pushes(db, key, end, elements);
     }
 
@@ -122,41 +117,26 @@ impl Handle {
     }
 }
 
-/// Why elements were not packed.
-#[derive(Clone, Copy, Debug)]
-enum Misfit {
-    /// The layout does not take one of them.
-    Shape,
-    /// They are too long for a small list.
-    Length,
+/// Whether elements are a small list as they are packed. Each takes a byte at least.
+fn is_small(packing: &Packing) -> bool {
+    small::len_of(packing) <= SMALL_MAX && packing.count <= SMALL_MAX
 }
 
-/// Appends elements, pushed one after the other at an end, as the layout holds them, as long as that makes no more bytes
-/// than a small list has.
-#[inline]
-fn pack_all(
-    bytes: &mut Vec<u8>,
-    layout: Layout,
-    end: End,
-    elements: &[&[u8]],
-) -> Result<(), Misfit> {
-    let mut pack = |element: &&[u8]| {
-        let parts = Item::from_text(element).parts();
-        if !layout.takes(&parts) {
-            return Err(Misfit::Shape);
-        }
-        if bytes.len() + layout.held_len(&parts) > SMALL_MAX {
-            return Err(Misfit::Length);
-        }
-        let (head, tail) = layout.held(&parts);
-        bytes.extend_from_slice(head);
-        bytes.extend_from_slice(tail);
-        Ok(())
-    };
-    match end {
-        End::Back => elements.iter().try_for_each(&mut pack),
-        End::Front => elements.iter().rev().try_for_each(&mut pack),
+/// Whether it is worth a try to pack elements as a small list.
+fn may_be_small(elements: &[&[u8]]) -> bool {
+    elements.iter().map(|element| element.len()).sum::<usize>() <= TEXT_MAX
+}
+
+/// Elements, pushed one after the other at an end, as a small list; none if they are too long for one.
+fn packed_if_small(elements: &[&[u8]], end: End) -> Option<Packing> {
+    if !may_be_small(elements) {
+        return None;
     }
+    let packing = match end {
+        End::Back => Packing::of(elements.iter().copied()),
+        End::Front => Packing::of(elements.iter().rev().copied()),
+    };
+    is_small(&packing).then_some(packing)
 }
 
 impl<'k> ListMut<'_, 'k> {
@@ -188,7 +168,7 @@ impl<'k> ListMut<'_, 'k> {
             self.enlarge();
             self.change_large(|list, handle| {
                 for element in elements {
-                    list.push(&mut handle.cache, end, &Item::from_text(element));
+                    list.push(&mut handle.cache, end, element);
                 }
             });
         }
@@ -199,50 +179,67 @@ impl<'k> ListMut<'_, 'k> {
     /// Pushes onto a small list; false, when nothing was done, if it would be too long.
     #[inline]
     fn push_small(&mut self, end: End, elements: &[&[u8]]) -> bool {
-        let (len, run) = (self.small().len(), self.small().run());
+        let list = self.small();
+        let (len, run) = (list.len(), list.run());
         let mut bytes = mem::take(&mut self.handle.scratch);
         bytes.clear();
-        let mut packed = pack_all(&mut bytes, run.layout, end, elements);
-        if let Err(Misfit::Shape) = packed {
-            self.mix();
-            bytes.clear();
-            packed = pack_all(&mut bytes, Layout::MIXED, end, elements);
-        }
-        // Giving items their first bytes back may have made it a large list.
-        let run = self.small().run();
-        let held = HEADER + run.bytes.len();
-        let fits = self.large().is_none() && packed.is_ok() && held + bytes.len() <= SMALL_MAX;
+        let room = SMALL_MAX - self.entry.packed().map_or(SMALL_MAX, <[u8]>::len);
+        let mut is_admitted = true;
+        let mut pack = |element: &&[u8]| {
+            let Some(item) = run.admit(len, element) else {
+                is_admitted = false;
+                return false;
+            };
+            let (head, tail) = run.layout.held(&item);
+            bytes.extend_from_slice(head);
+            bytes.extend_from_slice(tail);
+            bytes.len() <= room
+        };
+        let fits = match end {
+            End::Back => elements.iter().all(&mut pack),
+            End::Front => elements.iter().rev().all(&mut pack),
+        };
         if fits {
             let (offset, hint) = match (end, run.layout.hint()) {
-                (End::Front, 0) => (HEADER, 0),
-                (End::Front, hint) => (HEADER, hint + bytes.len()),
-                (End::Back, hint) => (held, hint),
+                (End::Front, 0) => (list.items_at(), 0),
+                (End::Front, hint) => (list.items_at(), hint + bytes.len()),
+                (End::Back, hint) => (list.items_at() + run.bytes.len(), hint),
             };
             let header = header(len + elements.len(), run.layout.with_hint(hint));
             self.splice(offset, 0, &bytes, header);
         }
         bytes.clear();
         self.handle.scratch = bytes;
-        fits
+        fits || !is_admitted && may_be_small(elements) && self.pack_anew(end, elements)
     }
 
-    /// Gives each item of a small list its first byte back.
+    /// Packs a small list anew, with these elements on top; false if it would be too long.
     #[cold]
-    fn mix(&mut self) {
-        let list = self.small();
-        let mut bytes = Vec::with_capacity(HEADER + list.run().mixed_len());
-        bytes.extend_from_slice(&header(list.len(), Layout::MIXED));
-        list.run().write_mixed(&mut bytes);
-        if bytes.len() <= SMALL_MAX {
-            self.repack(self.entry.is_beyond(), &bytes);
-        } else {
-            self.enlarge();
+    fn pack_anew(&mut self, end: End, elements: &[&[u8]]) -> bool {
+        let mut texts = Texts::default();
+        if end == End::Front {
+            elements.iter().rev().for_each(|element| texts.push(element));
         }
+        texts.extend(self.small().run());
+        if end == End::Back {
+            elements.iter().for_each(|element| texts.push(element));
+        }
+        self.replace_small(&texts)
+    }
+
+    /// Puts a small list of other elements in the place of one; false if it would be too long.
+    fn replace_small(&mut self, texts: &Texts) -> bool {
+        let packing = Packing::of(texts.iter());
+        let fits = is_small(&packing);
+        if fits {
+            self.repack_run(self.entry.is_beyond(), packing.count, packing.run());
+        }
+        fits
     }
 
     /// Removes up to `count` elements from an end and shows each to `take`; returns how many.
     #[inline]
-    pub fn pop(&mut self, end: End, count: usize, mut take: impl FnMut(Item<'_>)) -> usize {
+    pub fn pop(&mut self, end: End, count: usize, mut take: impl FnMut(Element<'_>)) -> usize {
         let len = self.len();
         let count = count.min(len);
         if count == 0 {
@@ -266,11 +263,11 @@ impl<'k> ListMut<'_, 'k> {
     }
 
     #[inline]
-    fn pop_small(&mut self, end: End, len: usize, count: usize, mut take: impl FnMut(Item<'_>)) {
-        let run = self.small().run();
+    fn pop_small(&mut self, end: End, len: usize, count: usize, mut take: impl FnMut(Element<'_>)) {
+        let (run, items_at) = (self.small().run(), self.small().items_at());
         let (span, layout) = match end {
             End::Front => {
-                run.items(0).take(count).for_each(take);
+                run.elements(0).take(count).for_each(take);
                 let cut = run.offset(count);
                 (0..cut, run.layout.with_hint(run.layout.hint().saturating_sub(cut)))
             }
@@ -291,7 +288,8 @@ impl<'k> ListMut<'_, 'k> {
             // A hint must be before an item.
             let is_sound = layout.hint() < run.bytes.len() - span.len();
             let layout = if is_sound { layout } else { layout.with_hint(0) };
-            self.splice(HEADER + span.start, span.len(), &[], header(len - count, layout));
+            let header = header(len - count, layout);
+            self.splice(items_at + span.start, span.len(), &[], header);
         }
     }
 
@@ -301,10 +299,9 @@ impl<'k> ListMut<'_, 'k> {
             return;
         }
         self.prepare_growth(&[element]);
-        let item = Item::from_text(element);
-        if !self.splice_small(index..index + 1, &item) {
+        if !self.put_small(index..index + 1, element) {
             self.enlarge();
-            self.change_large(|list, handle| list.set(&mut handle.cache, index, &item));
+            self.change_large(|list, handle| list.set(&mut handle.cache, index, element));
         }
         let effect = Effect::ListSet { key: self.key.bytes, index, element };
         self.handle.record(self.db, self.key, &effect);
@@ -315,39 +312,42 @@ impl<'k> ListMut<'_, 'k> {
     pub fn insert(&mut self, index: usize, element: &[u8]) {
         let index = index.min(self.len());
         self.prepare_growth(&[element]);
-        let item = Item::from_text(element);
-        if !self.splice_small(index..index, &item) {
+        if !self.put_small(index..index, element) {
             self.enlarge();
-            self.change_large(|list, handle| list.insert(&mut handle.cache, index, &item));
+            self.change_large(|list, handle| list.insert(&mut handle.cache, index, element));
         }
         let effect = Effect::ListInsert { key: self.key.bytes, index, element };
         self.handle.record(self.db, self.key, &effect);
     }
 
-    /// Puts an item in the place of some of a small list; false if the list is large or becomes too long.
-    fn splice_small(&mut self, items: Range<usize>, item: &Item<'_>) -> bool {
-        let parts = item.parts();
-        if self.large().is_none() && !self.small().run().layout.takes(&parts) {
-            self.mix();
-        }
-        if self.large().is_some() {
+    /// Puts an element in the place of those of a range of a small list; false, when nothing was done, if the list is large
+    /// or becomes too long.
+    fn put_small(&mut self, range: Range<usize>, element: &[u8]) -> bool {
+        if self.large().is_some() || element.len() > SMALL_MAX {
             return false;
         }
         let list = self.small();
-        let (len, run) = (list.len() + 1 - items.len(), list.run());
-        let span = run.span(items);
-        let inserted = run.layout.held_len(&parts);
-        if HEADER + run.bytes.len() - span.len() + inserted > SMALL_MAX {
+        let (len, run) = (list.len(), list.run());
+        let Some(item) = run.admit(len, element) else {
+            let mut texts = Texts::default();
+            texts.extend(run.slice(run.span(0..range.start)));
+            texts.push(element);
+            texts.extend(run.slice(run.span(range.end..len)));
+            return self.replace_small(&texts);
+        };
+        let span = run.span(range.clone());
+        let end = list.items_at() + run.bytes.len() - span.len() + run.layout.held_len(&item);
+        if end > SMALL_MAX {
             return false;
         }
         let hint = if run.layout.hint() <= span.start { run.layout.hint() } else { 0 };
+        let header = header(len + 1 - range.len(), run.layout.with_hint(hint));
         let mut bytes = mem::take(&mut self.handle.scratch);
         bytes.clear();
-        let (head, tail) = run.layout.held(&parts);
+        let (head, tail) = run.layout.held(&item);
         bytes.extend_from_slice(head);
         bytes.extend_from_slice(tail);
-        let header = header(len, run.layout.with_hint(hint));
-        self.splice(HEADER + span.start, span.len(), &bytes, header);
+        self.splice(list.items_at() + span.start, span.len(), &bytes, header);
         bytes.clear();
         self.handle.scratch = bytes;
         true
@@ -356,7 +356,6 @@ impl<'k> ListMut<'_, 'k> {
     /// Removes elements that equal `element`, at most `limit`, from the first on or from the last on; returns how many.
     pub fn remove_equal(&mut self, element: &[u8], from: End, limit: usize) -> usize {
         let len = self.len();
-        let item = Item::from_text(element);
         let is_heard = self.handle.sink.is_some();
         let (mut removed, mut last) = (Vec::new(), 0);
         let mut note = |index| {
@@ -367,11 +366,11 @@ impl<'k> ListMut<'_, 'k> {
         };
         let count = if self.large().is_some() {
             let changed = self.change_large(|list, handle| {
-                list.remove_equal(&mut handle.cache, &item, from, limit, &mut note)
+                list.remove_equal(&mut handle.cache, element, from, limit, &mut note)
             });
             changed.unwrap_or(0)
         } else {
-            self.remove_equal_small(&item, from, limit, &mut note)
+            self.remove_equal_small(element, from, limit, &mut note)
         };
         if count > 0 && !is_heard {
             // Who watches the key hears of it once.
@@ -389,14 +388,14 @@ impl<'k> ListMut<'_, 'k> {
 
     fn remove_equal_small(
         &mut self,
-        item: &Item<'_>,
+        element: &[u8],
         from: End,
         limit: usize,
         note: &mut impl FnMut(usize),
     ) -> usize {
         let (len, run) = (self.small().len(), self.small().run());
         let mut numbers = Vec::new();
-        run.find(&item.parts(), |number| {
+        run.find(element, |number| {
             numbers.push(number);
             true
         });
@@ -410,8 +409,7 @@ impl<'k> ListMut<'_, 'k> {
             End::Back => numbers.iter().rev().for_each(|&at| note(at)),
         }
         if !numbers.is_empty() && numbers.len() < len {
-            let mut kept = Vec::with_capacity(HEADER + run.bytes.len());
-            kept.extend_from_slice(&header(len - numbers.len(), run.layout.with_hint(0)));
+            let mut kept = Vec::with_capacity(run.bytes.len());
             let mut begin = 0;
             for &number in &numbers {
                 let span = run.span(number..number + 1);
@@ -419,7 +417,8 @@ impl<'k> ListMut<'_, 'k> {
                 begin = span.end;
             }
             kept.extend_from_slice(&run.bytes[begin..]);
-            self.repack(self.entry.is_beyond(), &kept);
+            let kept = Run { bytes: &kept, ..run };
+            self.repack_run(self.entry.is_beyond(), len - numbers.len(), kept);
         }
         numbers.len()
     }
@@ -436,10 +435,10 @@ impl<'k> ListMut<'_, 'k> {
                 removed.release(&mut handle.cache);
             });
         } else if len > 1 {
-            let run = self.small().run();
+            let (run, items_at) = (self.small().run(), self.small().items_at());
             let span = run.span(index..index + 1);
             let header = header(len - 1, run.layout.with_hint(0));
-            self.splice(HEADER + span.start, span.len(), &[], header);
+            self.splice(items_at + span.start, span.len(), &[], header);
         }
         let effect = Effect::ListRemove { key: self.key.bytes, index };
         self.handle.record(self.db, self.key, &effect);
@@ -465,7 +464,7 @@ impl<'k> ListMut<'_, 'k> {
                 });
             } else {
                 let run = self.small().run();
-                let kept = Run { bytes: &run.bytes[run.span(range.clone())], ..run };
+                let kept = run.slice(run.span(range.clone()));
                 self.repack_run(self.entry.is_beyond(), range.len(), kept);
             }
         }
@@ -509,7 +508,7 @@ impl<'k> ListMut<'_, 'k> {
             return;
         }
         let list = self.small();
-        if limit.may_be_exceeded(list.run().bytes.len(), list.len(), elements)
+        if limit.may_be_exceeded(list.run(), list.len(), elements)
             && limit.is_exceeded_by(listpack_len(list.run()), list.len(), elements)
         {
             self.entry.set_packed_form(Form::List, true);
@@ -528,18 +527,12 @@ impl<'k> ListMut<'_, 'k> {
         self.entry = self.handle.enlarge(self.db, self.key, place, Large::List(list));
     }
 
-    /// Puts a small list of these items in the place of what is there.
+    /// Puts a small list of a run in the place of what is there.
     fn repack_run(&mut self, beyond: bool, len: usize, run: Run<'_>) {
-        let mut bytes = Vec::with_capacity(HEADER + run.bytes.len());
-        bytes.extend_from_slice(&header(len, run.layout.with_hint(0)));
-        bytes.extend_from_slice(run.bytes);
-        self.repack(beyond, &bytes);
-    }
-
-    /// Puts a small list in the place of what is there.
-    fn repack(&mut self, beyond: bool, bytes: &[u8]) {
+        let mut bytes = Vec::with_capacity(HEADER + 1 + run.prefix.len() + run.bytes.len());
+        small::write(&mut bytes, len, run);
         let place = (self.at, self.entry);
-        self.entry = self.handle.repack(self.db, self.key, place, Form::List, beyond, bytes);
+        self.entry = self.handle.repack(self.db, self.key, place, Form::List, beyond, &bytes);
     }
 
     /// Replaces bytes of a small list, and what they begin with.

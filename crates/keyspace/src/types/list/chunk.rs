@@ -1,26 +1,26 @@
-//! A run of a list's items in one block of the heap.
+//! A run of a list's elements in one block of the heap.
 //!
 //! ```text
-//!  0       2       4        6         start        end        size
-//! +-------+-------+--------+---------+------------+----------+
-//! | start | end   | layout | free    | items      | free     |     an ordinary chunk, of at most 1,024 bytes
-//! +-------+-------+--------+---------+------------+----------+
-//! | len           | 0      | one item of len bytes           |     a chunk of one long item
-//! +---------------+--------+---------------------------------+
+//!  0       2       4        6                      start        end        size
+//! +-------+-------+--------+------------------+---------+------------+----------+
+//! | start | end   | layout | [len and prefix] | free    | items      | free     |     an ordinary chunk: 1,024 bytes
+//! +-------+-------+--------+------------------+---------+------------+----------+     at most
+//! | len           | 0      | one item of len bytes                              |     a chunk of one long element
+//! +---------------+--------+----------------------------------------------------+
 //! ```
 //!
-//! Items are held as `run.rs` says. Both ends have room, so pushing at either moves nothing; hence the hint of a layout
+//! Elements are held as `run.rs` says. Both ends have room, so pushing at either moves nothing; hence the hint of a layout
 //! counts from the beginning of the block here.
 
 use super::End;
-use super::run::{Layout, Run};
+use super::run::{Element, Layout, Packing, Run, Texts};
 use crate::heap::{Cache, usable};
 use crate::packed::{Item, Parts};
 use std::mem;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-/// Most bytes of items in an ordinary chunk; a longer item has a chunk of its own.
+/// Most bytes of items and prefix in an ordinary chunk; a longer element has a chunk of its own.
 pub const CHUNK_ROOM: usize = CHUNK_BYTES - HEADER;
 
 const CHUNK_BYTES: usize = 1024;
@@ -48,31 +48,42 @@ struct Head {
 }
 
 impl Chunk {
-    /// A chunk with one item and room for `room` bytes of items, what is left of it on the side of `end`. A long item
-    /// takes what it needs and leaves no room.
-    pub fn with_item(cache: &mut Cache, end: End, room: usize, item: &Parts<'_>) -> Self {
+    /// A chunk of one element with room for `room` bytes, what is left of it on the side of `end`. A long element takes
+    /// what it needs and leaves no room.
+    pub fn with_element(cache: &mut Cache, end: End, room: usize, text: &[u8]) -> Self {
+        let item = Item::from_text(text).parts();
         let len = item.packed_len();
         if len > CHUNK_ROOM {
-            return Self::long(cache, item);
+            return Self::long(cache, &item);
         }
-        let layout = Layout::of(item);
-        let room = room.clamp(layout.held_len(item), CHUNK_ROOM);
-        let mut chunk = Self::empty(cache, layout, room, end);
-        let pushed = chunk.push_in_place(end, item);
+        let layout = Layout::of(&item);
+        let room = room.clamp(layout.held_len(&item), CHUNK_ROOM);
+        let mut chunk = Self::empty(cache, Run { layout, ..Run::EMPTY }, room, end);
+        let pushed = chunk.push_in_place(end, text);
         debug_assert!(pushed, "there is room for the item");
         chunk
     }
 
-    /// An empty ordinary chunk with room for `room` bytes of items on the side of `end`.
-    fn empty(cache: &mut Cache, layout: Layout, room: usize, end: End) -> Self {
-        let size = usable(HEADER + room);
+    /// An ordinary chunk with the prefix and the layout of a run, but no items; with room for `room` bytes of them on the
+    /// side of `end`.
+    fn empty(cache: &mut Cache, run: Run<'_>, room: usize, end: End) -> Self {
+        let floor = HEADER + extra_len(run);
+        let size = usable(floor + room);
         debug_assert!(size <= CHUNK_BYTES && size.is_multiple_of(8));
         let chunk = Self::of_block(cache.alloc(size), size / 8, 0);
         let at = match end {
-            End::Back => HEADER,
+            End::Back => floor,
             End::Front => size,
         } as u16;
-        chunk.set_head(Head { start: at, end: at, layout: layout.with_hint(0) });
+        chunk.set_head(Head { start: at, end: at, layout: run.layout.with_hint(0) });
+        if run.layout.is_prefixed() {
+            // SAFETY: the block has room for the prefix and its length behind the head.
+            unsafe {
+                let to = chunk.base().add(HEADER);
+                to.write(run.prefix.len() as u8);
+                ptr::copy_nonoverlapping(run.prefix.as_ptr(), to.add(1), run.prefix.len());
+            }
+        }
         chunk
     }
 
@@ -82,7 +93,7 @@ impl Chunk {
         // SAFETY: the block is fresh, 8-byte aligned and HEADER + len bytes long.
         unsafe {
             chunk.base().cast::<u32>().write(len as u32);
-            write_item(chunk.base().add(HEADER), Layout::MIXED, item);
+            write_both(chunk.base().add(HEADER), Layout::MIXED.held(item));
         }
         chunk
     }
@@ -93,113 +104,131 @@ impl Chunk {
         Chunk(address >> 3 << (COUNT_BITS + SIZE_BITS) | (size_words << COUNT_BITS | count) as u64)
     }
 
-    /// Number of items.
+    /// Number of elements.
     #[inline]
     pub fn count(&self) -> usize {
         (self.0 & ((1 << COUNT_BITS) - 1)) as usize
     }
 
-    /// The items.
+    /// The elements.
     #[inline]
     pub fn run(&self) -> Run<'_> {
-        let (start, end) = self.span();
-        let layout = if self.is_long() { Layout::MIXED } else { self.head().layout };
-        // SAFETY: the block's bytes from start to end are initialised.
-        let bytes = unsafe { std::slice::from_raw_parts(self.base().add(start), end - start) };
-        Run { bytes, layout: layout.with_hint(layout.hint().saturating_sub(start)) }
+        if self.is_long() {
+            // SAFETY: the block of a long element begins with its length, and has that many bytes behind the head.
+            let bytes = unsafe {
+                let len = self.base().cast::<u32>().read() as usize;
+                std::slice::from_raw_parts(self.base().add(HEADER), len)
+            };
+            return Run { bytes, ..Run::EMPTY };
+        }
+        let Head { start, end, layout } = self.head();
+        // SAFETY: the block's bytes from start to end are initialised, and so are the prefix and its length if the
+        // layout says that they are there.
+        unsafe {
+            let prefix = if layout.is_prefixed() {
+                let at = self.base().add(HEADER);
+                std::slice::from_raw_parts(at.add(1), usize::from(at.read()))
+            } else {
+                &[]
+            };
+            let at = self.base().add(start.into());
+            let bytes = std::slice::from_raw_parts(at, usize::from(end - start));
+            let hint = layout.hint().saturating_sub(start.into());
+            Run { prefix, layout: layout.with_hint(hint), bytes }
+        }
     }
 
     /// Bytes of the block, as the heap rounds them.
     #[inline]
     pub fn footprint(&self) -> usize {
-        if self.is_long() { usable(self.span().1) } else { self.size() }
+        if self.is_long() { usable(HEADER + self.run().bytes.len()) } else { self.size() }
     }
 
-    /// Pushes an item, moving to a larger block where that makes room for it; false if the chunk is full.
+    /// Pushes an element, moving to a larger block where that makes room for it; false if the chunk is full.
     #[inline]
-    pub fn push(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) -> bool {
-        self.push_in_place(end, item) || self.push_after_all(cache, end, item)
+    pub fn push(&mut self, cache: &mut Cache, end: End, text: &[u8]) -> bool {
+        self.push_in_place(end, text) || self.push_after_all(cache, end, text)
     }
 
-    fn push_after_all(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) -> bool {
-        if !self.make_room(cache, item, 0, end) {
-            return false;
-        }
-        let Head { start, end: behind, layout } = self.head();
-        let gap = match end {
-            End::Front => usize::from(start) - HEADER,
-            End::Back => self.size() - usize::from(behind),
-        };
-        if gap < layout.held_len(item) {
-            self.shift(end);
-        }
-        self.push_in_place(end, item)
-    }
-
-    /// Makes the layout one that takes an item, and the block large enough for it if `less` bytes go; false, and nothing
-    /// is changed, if the chunk would be too long.
-    fn make_room(&mut self, cache: &mut Cache, item: &Parts<'_>, less: usize, end: End) -> bool {
+    #[inline]
+    fn push_in_place(&mut self, end: End, text: &[u8]) -> bool {
         if self.is_long() {
             return false;
         }
-        let run = self.run();
-        if !run.layout.takes(item) {
-            let len = run.mixed_len() + item.packed_len();
-            if len > CHUNK_ROOM {
-                return false;
-            }
-            self.mix(cache, grown(len), end);
-            return true;
-        }
-        let len = run.bytes.len() + run.layout.held_len(item) - less;
-        if len > CHUNK_ROOM {
-            return false;
-        }
-        if HEADER + len > self.size() {
-            self.move_to(cache, grown(len), end);
-        }
-        true
-    }
-
-    /// Gives each item its first byte back.
-    fn mix(&mut self, cache: &mut Cache, room: usize, end: End) {
-        let mut bytes = Vec::with_capacity(self.run().mixed_len());
-        self.run().write_mixed(&mut bytes);
-        let run = Run { bytes: &bytes, layout: Layout::MIXED };
-        let mixed = Self::copy_of(cache, run, self.count(), room, end);
-        mem::replace(self, mixed).release(cache);
-    }
-
-    #[inline]
-    fn push_in_place(&mut self, end: End, item: &Parts<'_>) -> bool {
+        let Some(item) = self.run().admit(self.count(), text) else { return false };
         let mut head = self.head();
-        // A long item's chunk has a size of 0 here, and its length where others have start and end.
-        if self.is_long() || !head.layout.takes(item) {
-            return false;
-        }
-        let len = head.layout.held_len(item);
+        let len = head.layout.held_len(&item);
         let at = match end {
             End::Back if usize::from(head.end) + len <= self.size() => {
                 let at = head.end;
                 head.end += len as u16;
                 at
             }
-            End::Front if usize::from(head.start) >= HEADER + len => {
+            End::Front if usize::from(head.start) >= self.floor() + len => {
                 head.start -= len as u16;
                 head.start
             }
             _ => return false,
         };
         // SAFETY: by the comparisons above, the item's bytes from `at` on lie in the block and belong to no item.
-        unsafe { write_item(self.base().add(at.into()), head.layout, item) };
+        unsafe { write_both(self.base().add(at.into()), head.layout.held(&item)) };
         self.set_head(head);
         self.0 += 1;
         true
     }
 
-    /// Shows the item at an end to `take` and drops it. The chunk is not empty; left empty, it is to be released.
+    #[inline(never)]
+    fn push_after_all(&mut self, cache: &mut Cache, end: End, text: &[u8]) -> bool {
+        if self.is_long() || text.len() > CHUNK_ROOM {
+            return false;
+        }
+        let count = self.count();
+        let Some(item) = self.run().admit(count, text) else {
+            let index = if end == End::Front { 0 } else { count };
+            return self.pack_anew(cache, index..index, text, end);
+        };
+        let run = self.run();
+        let held = run.layout.held_len(&item);
+        let len = extra_len(run) + run.bytes.len() + held;
+        if len > CHUNK_ROOM {
+            return false;
+        }
+        if HEADER + len > self.size() {
+            self.move_to(cache, grown(run.bytes.len() + held), end);
+        } else {
+            self.shift(end);
+        }
+        self.push_in_place(end, text)
+    }
+
+    /// Packs all elements anew, with one more in the place of some of them; false, and nothing is changed, if the chunk
+    /// would be too long.
+    #[cold]
+    fn pack_anew(
+        &mut self,
+        cache: &mut Cache,
+        replaced: Range<usize>,
+        text: &[u8],
+        end: End,
+    ) -> bool {
+        let (run, mut texts) = (self.run(), Texts::default());
+        let parts = [0..replaced.start, replaced.end..self.count()].map(|part| run.span(part));
+        texts.extend(run.slice(parts[0].clone()));
+        texts.push(text);
+        texts.extend(run.slice(parts[1].clone()));
+        let packing = Packing::of(texts.iter());
+        let (run, count) = (packing.run(), packing.count);
+        if extra_len(run) + run.bytes.len() > CHUNK_ROOM || count >= 1 << COUNT_BITS {
+            return false;
+        }
+        let packed = Self::copy_of(cache, run, count, grown(run.bytes.len()), end);
+        mem::replace(self, packed).release(cache);
+        true
+    }
+
+    /// Shows the element at an end to `take` and drops it. The chunk is not empty; left empty, it is to be released.
     #[inline]
-    pub fn pop<T>(&mut self, end: End, take: impl FnOnce(Item<'_>) -> T) -> T {
+    pub fn pop<T>(&mut self, end: End, take: impl FnOnce(Element<'_>) -> T) -> T {
         let run = self.run();
         let (at, layout) = match end {
             End::Front => (0, run.layout),
@@ -222,8 +251,8 @@ impl Chunk {
         taken
     }
 
-    /// Drops `n` items from an end, fewer than there are.
-    fn drop_items(&mut self, end: End, n: usize) {
+    /// Drops `n` elements from an end, fewer than there are.
+    fn drop_elements(&mut self, end: End, n: usize) {
         debug_assert!(n < self.count());
         let mut head = self.head();
         match end {
@@ -234,42 +263,42 @@ impl Chunk {
         self.0 -= n as u64;
     }
 
-    /// Removes some items, but not all.
-    pub fn remove(&mut self, items: Range<usize>) {
+    /// Removes some elements, but not all.
+    pub fn remove(&mut self, range: Range<usize>) {
         let count = self.count();
-        debug_assert!(items.len() < count && items.end <= count);
-        if items.start == 0 {
-            self.drop_items(End::Front, items.len());
-        } else if items.end == count {
-            self.drop_items(End::Back, items.len());
+        debug_assert!(range.len() < count && range.end <= count);
+        if range.start == 0 {
+            self.drop_elements(End::Front, range.len());
+        } else if range.end == count {
+            self.drop_elements(End::Back, range.len());
         } else {
-            let span = self.run().span(items.clone());
+            let span = self.run().span(range.clone());
             self.splice(span, (&[], &[]));
-            self.0 -= items.len() as u64;
+            self.0 -= range.len() as u64;
         }
     }
 
-    /// Inserts an item before item `index`, or at the end. False, and nothing is changed, if the chunk would be too long.
-    pub fn insert(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>) -> bool {
-        if !self.make_room(cache, item, 0, End::Back) {
+    /// Puts an element in the place of those of a range: of none to insert it, of one to replace that. False, and nothing
+    /// is changed, if the chunk would be too long.
+    pub fn put(&mut self, cache: &mut Cache, range: Range<usize>, text: &[u8]) -> bool {
+        if self.is_long() || text.len() > CHUNK_ROOM {
             return false;
         }
+        let Some(item) = self.run().admit(self.count(), text) else {
+            return self.pack_anew(cache, range, text, End::Back);
+        };
         let run = self.run();
-        let (at, layout) = (run.offset(index), run.layout);
-        self.splice(at..at, layout.held(item));
-        self.0 += 1;
-        true
-    }
-
-    /// Replaces item `index`. False, and nothing is changed, if the chunk would be too long.
-    pub fn set(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>) -> bool {
-        let old = self.run().span(index..index + 1).len();
-        if !self.make_room(cache, item, old, End::Back) {
+        let (span, layout) = (run.span(range.clone()), run.layout);
+        let items = run.bytes.len() - span.len() + layout.held_len(&item);
+        let floor = HEADER + extra_len(run);
+        if floor + items > CHUNK_BYTES {
             return false;
         }
-        let run = self.run();
-        let (span, layout) = (run.span(index..index + 1), run.layout);
-        self.splice(span, layout.held(item));
+        if floor + items > self.size() {
+            self.move_to(cache, grown(items), End::Back);
+        }
+        self.splice(span, layout.held(&item));
+        self.0 = self.0 + 1 - range.len() as u64;
         true
     }
 
@@ -278,19 +307,20 @@ impl Chunk {
         let held = self.run().bytes.len();
         let inserted = first.len() + second.len();
         let len = held - span.len() + inserted;
-        debug_assert!(HEADER + len <= self.size());
+        debug_assert!(self.floor() + len <= self.size());
         let head = self.head();
         let (start, end) = (usize::from(head.start), usize::from(head.end));
         let (before, behind) = (span.start, held - span.end);
         // The shorter side moves, if it has where to; else both do, and the items end with the block.
-        let start_if_end_stays = end.checked_sub(len).filter(|&start| start >= HEADER);
+        let floor = self.floor();
+        let start_if_end_stays = end.checked_sub(len).filter(|&start| start >= floor);
         let new_start = match start_if_end_stays {
             Some(start) if before < behind => start,
             _ if start + len <= self.size() => start,
             _ => self.size() - len,
         };
         let new_end = new_start + len;
-        // SAFETY: HEADER <= new_start and new_end <= size, since the block has room, and both outer parts are moved in the
+        // SAFETY: floor <= new_start and new_end <= size, since the block has room, and both outer parts are moved in the
         // order in which neither overwrites the other.
         unsafe {
             let base = self.base();
@@ -303,19 +333,17 @@ impl Chunk {
                 back();
                 front();
             }
-            let to = base.add(new_start + before);
-            ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
-            ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
+            write_both(base.add(new_start + before), (first, second));
         }
         let layout = head.layout.with_hint(0);
         self.set_head(Head { start: new_start as u16, end: new_end as u16, layout });
     }
 
-    /// Cuts off the items from `index` on into a chunk of their own. There are items on both sides.
+    /// Cuts off the elements from `index` on into a chunk of their own. There are some on both sides.
     pub fn split(&mut self, cache: &mut Cache, index: usize) -> Self {
         let run = self.run();
         let at = run.offset(index);
-        let tail = Run { bytes: &run.bytes[at..], ..run };
+        let tail = run.slice(at..run.bytes.len());
         let rest = Self::copy_of(cache, tail, self.count() - index, 0, End::Back);
         let mut head = self.head();
         head.end = head.start + at as u16;
@@ -324,43 +352,38 @@ impl Chunk {
         rest
     }
 
-    /// Appends the items of the chunk behind it, if they fit; that one is to be released then.
+    /// Appends the elements of the chunk behind it, if they fit; that one is to be released then.
     pub fn absorb(&mut self, cache: &mut Cache, behind: &Self) -> bool {
-        let (run, other) = (self.run(), behind.run());
-        let len = run.mixed_len() + other.mixed_len();
-        if self.is_long() || behind.is_long() || len > CHUNK_ROOM {
+        if self.is_long() || behind.is_long() {
             return false;
         }
-        let mut bytes = Vec::with_capacity(len);
-        let layout = if run.layout.common() == other.layout.common() {
-            bytes.extend_from_slice(run.bytes);
-            bytes.extend_from_slice(other.bytes);
-            run.layout
-        } else {
-            run.write_mixed(&mut bytes);
-            other.write_mixed(&mut bytes);
-            Layout::MIXED
-        };
-        let both = Run { bytes: &bytes, layout };
-        let merged = Self::copy_of(cache, both, self.count() + behind.count(), 0, End::Back);
-        mem::replace(self, merged).release(cache);
+        let mut texts = Texts::default();
+        texts.extend(self.run());
+        texts.extend(behind.run());
+        let packing = Packing::of(texts.iter());
+        let (run, count) = (packing.run(), packing.count);
+        if extra_len(run) + run.bytes.len() > CHUNK_ROOM || count >= 1 << COUNT_BITS {
+            return false;
+        }
+        let both = Self::copy_of(cache, run, count, 0, End::Back);
+        mem::replace(self, both).release(cache);
         true
     }
 
     /// Moves to a block without room to spare, if that saves a sixteenth.
     pub fn fit(&mut self, cache: &mut Cache) {
         let len = self.run().bytes.len();
-        if !self.is_long() && usable(HEADER + len) + self.size() / 16 <= self.size() {
+        if !self.is_long() && usable(self.floor() + len) + self.size() / 16 <= self.size() {
             self.move_to(cache, len, End::Back);
         }
     }
 
-    /// The same items in a fresh block.
+    /// The same elements in a fresh block.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         if !self.is_long() {
             return Self::copy_of(cache, self.run(), self.count(), 0, End::Back);
         }
-        let len = self.span().1;
+        let len = HEADER + self.run().bytes.len();
         let chunk = Self::of_block(cache.alloc(len), 0, 1);
         // SAFETY: two distinct blocks of at least len bytes.
         unsafe { ptr::copy_nonoverlapping(self.base(), chunk.base(), len) };
@@ -386,10 +409,11 @@ impl Chunk {
         }
     }
 
-    /// A chunk with these items and room for `room` bytes at least, what is free of it on the side of `end`.
+    /// A chunk of a run, with room for `room` bytes of items at least, what is free of it on the side of `end`.
     fn copy_of(cache: &mut Cache, run: Run<'_>, count: usize, room: usize, end: End) -> Self {
-        let (items, layout) = (run.bytes, run.layout);
-        let mut chunk = Self::empty(cache, layout, room.max(items.len()), end);
+        let items = run.bytes;
+        let room = room.min(CHUNK_ROOM - extra_len(run)).max(items.len());
+        let mut chunk = Self::empty(cache, run, room, end);
         let mut head = chunk.head();
         match end {
             End::Back => head.end += items.len() as u16,
@@ -416,7 +440,7 @@ impl Chunk {
         let head = self.head();
         let len = head.end - head.start;
         let start = match end {
-            End::Back => HEADER as u16,
+            End::Back => self.floor() as u16,
             End::Front => self.size() as u16 - len,
         };
         // SAFETY: source and destination lie in the block, and `copy` lets them overlap.
@@ -439,15 +463,10 @@ impl Chunk {
         (self.0 >> COUNT_BITS & ((1 << SIZE_BITS) - 1)) as usize * 8
     }
 
-    /// Where the items begin and end in the block.
+    /// Where items may begin in an ordinary chunk's block.
     #[inline]
-    fn span(&self) -> (usize, usize) {
-        if self.is_long() {
-            // SAFETY: the block of a long item begins with its length.
-            return (HEADER, HEADER + unsafe { self.base().cast::<u32>().read() } as usize);
-        }
-        let head = self.head();
-        (head.start.into(), head.end.into())
+    fn floor(&self) -> usize {
+        HEADER + extra_len(self.run())
     }
 
     #[inline]
@@ -480,19 +499,24 @@ impl Head {
     }
 }
 
-/// # Safety
-/// From `to` on, as many bytes as the layout holds of the item may be written.
+/// Bytes of a run's prefix with its length.
 #[inline]
-unsafe fn write_item(to: *mut u8, layout: Layout, item: &Parts<'_>) {
-    let (head, tail) = layout.held(item);
-    // SAFETY: by the contract; the item lies elsewhere.
+fn extra_len(run: Run<'_>) -> usize {
+    if run.layout.is_prefixed() { 1 + run.prefix.len() } else { 0 }
+}
+
+/// # Safety
+/// From `to` on, as many bytes as both have may be written.
+#[inline]
+unsafe fn write_both(to: *mut u8, (first, second): (&[u8], &[u8])) {
+    // SAFETY: by the contract; what is written lies elsewhere.
     unsafe {
-        ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
-        ptr::copy_nonoverlapping(tail.as_ptr(), to.add(head.len()), tail.len());
+        ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
+        ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
     }
 }
 
-/// Room for a chunk that has to hold `len` bytes and goes on growing.
+/// Room for a chunk that has to hold `len` bytes of items and goes on growing.
 fn grown(len: usize) -> usize {
     (len + len / 4 + 16).min(CHUNK_ROOM)
 }

@@ -2,7 +2,7 @@
 //! quicklist then, and a listpack again once it has shrunk to half of that.
 
 use super::large::List;
-use super::run::Run;
+use super::run::{Element, Run};
 use crate::limits::TypeLimits;
 use crate::packed::Item;
 
@@ -22,11 +22,11 @@ pub struct Nodes {
 
 impl Nodes {
     /// The nodes of a list whose elements were pushed one after the other at the end.
-    pub fn of<'a>(elements: impl Iterator<Item = Item<'a>>, limits: &TypeLimits) -> Self {
+    pub fn of<'a>(elements: impl Iterator<Item = Element<'a>>, limits: &TypeLimits) -> Self {
         let limit = Limit::of(limits);
         let (mut nodes, mut bytes, mut count) = (Nodes::default(), 0, 0);
         for element in elements {
-            let len = listpack_entry_len(&element);
+            let len = listpack_len_of(&element);
             if count == 0 || !limit.allows(bytes + len, count + 1) {
                 nodes.count += 1;
                 nodes.bytes += LISTPACK_FRAME;
@@ -86,11 +86,12 @@ impl Limit {
         !self.allows(bytes + more, count + elements.len())
     }
 
-    /// False if [`Limit::is_exceeded_by`] is, told from the bytes of a run alone: in a listpack, none of its items is more
-    /// than three times as long.
+    /// False if [`Limit::is_exceeded_by`] is, told without a look at the items of a run: in a listpack, none of them is more
+    /// than three times as long, a number that has a prefix here 20 digits at most, and the prefix is part of each.
     #[inline]
-    pub fn may_be_exceeded(self, bytes: usize, count: usize, elements: &[&[u8]]) -> bool {
-        self.is_exceeded_by(LISTPACK_FRAME + 3 * bytes, count, elements)
+    pub fn may_be_exceeded(self, run: Run<'_>, count: usize, elements: &[&[u8]]) -> bool {
+        let prefixes = if run.prefix.is_empty() { 0 } else { count * (run.prefix.len() + 24) };
+        self.is_exceeded_by(LISTPACK_FRAME + 3 * run.bytes.len() + prefixes, count, elements)
     }
 
     /// Whether so many items are too many for a listpack, whatever they are: each takes two bytes.
@@ -123,25 +124,51 @@ impl List {
     }
 }
 
-/// Bytes that an item takes in a listpack.
+/// Bytes that an element takes in a listpack.
 #[inline]
-pub fn listpack_entry_len(item: &Item<'_>) -> usize {
-    let len = match *item {
-        Item::Int(0..128) => 1,
-        Item::Int(-4096..4096) => 2,
-        Item::Int(-0x8000..0x8000) => 3,
-        Item::Int(-0x80_0000..0x80_0000) => 4,
-        Item::Int(-0x8000_0000..0x8000_0000) => 5,
-        Item::Int(_) | Item::Double(_) => 9,
-        Item::Text(text) => {
-            text.len()
-                + match text.len() {
-                    0..64 => 1,
-                    64..4096 => 2,
-                    _ => 5,
-                }
+pub fn listpack_entry_len(text: &[u8]) -> usize {
+    item_len(&Item::from_text(text))
+}
+
+/// The same of one that lies in a list.
+#[inline]
+pub fn listpack_len_of(element: &Element<'_>) -> usize {
+    match element.item() {
+        Some(item) => item_len(&item),
+        None if element.len() <= INTEGER_LEN_MAX => {
+            let (mut text, mut digits) = ([0; INTEGER_LEN_MAX], itoa::Buffer::new());
+            let (first, second) = element.parts(&mut digits);
+            let len = first.len() + second.len();
+            text[..first.len()].copy_from_slice(first);
+            text[first.len()..len].copy_from_slice(second);
+            listpack_entry_len(&text[..len])
         }
-    };
+        None => string_len(element.len()),
+    }
+}
+
+/// Digits of the longest integer, with its sign.
+const INTEGER_LEN_MAX: usize = 20;
+
+fn item_len(item: &Item<'_>) -> usize {
+    match *item {
+        Item::Int(0..128) => 2,
+        Item::Int(-4096..4096) => 3,
+        Item::Int(-0x8000..0x8000) => 4,
+        Item::Int(-0x80_0000..0x80_0000) => 5,
+        Item::Int(-0x8000_0000..0x8000_0000) => 6,
+        Item::Int(_) | Item::Double(_) => 10,
+        Item::Text(text) => string_len(text.len()),
+    }
+}
+
+fn string_len(len: usize) -> usize {
+    let len = len
+        + match len {
+            0..64 => 1,
+            64..4096 => 2,
+            _ => 5,
+        };
     let back = match len {
         0..128 => 1,
         128..16_383 => 2,
@@ -152,7 +179,7 @@ pub fn listpack_entry_len(item: &Item<'_>) -> usize {
     len + back
 }
 
-/// Bytes of a listpack that holds these items.
+/// Bytes of a listpack that holds these elements.
 pub fn listpack_len(run: Run<'_>) -> usize {
-    LISTPACK_FRAME + run.items(0).map(|item| listpack_entry_len(&item)).sum::<usize>()
+    LISTPACK_FRAME + run.elements(0).map(|element| listpack_len_of(&element)).sum::<usize>()
 }

@@ -2,10 +2,9 @@
 
 use super::End;
 use super::chunk::{CHUNK_ROOM, Chunk};
-use super::encoding::{LISTPACK_FRAME, listpack_entry_len};
-use super::run::{Items, Run};
+use super::encoding::{LISTPACK_FRAME, listpack_entry_len, listpack_len_of};
+use super::run::{Element, Elements, Run};
 use crate::heap::Cache;
-use crate::packed::{Item, Parts};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -47,11 +46,13 @@ impl List {
         list
     }
 
-    /// The list of a run's items.
+    /// The list of a run's elements.
     pub fn from_run(cache: &mut Cache, run: Run<'_>) -> Self {
-        let mut list = List::new();
-        for item in run.items(0) {
-            list.push(cache, End::Back, &item);
+        let (mut list, mut text) = (List::new(), Vec::new());
+        for element in run.elements(0) {
+            text.clear();
+            element.append_to(&mut text);
+            list.push(cache, End::Back, &text);
         }
         list
     }
@@ -85,17 +86,17 @@ impl List {
         self.blocks + self.chunks.capacity() * size_of::<Chunk>()
     }
 
-    /// Appends an item at an end.
+    /// Appends an element at an end.
     #[inline]
-    pub fn push(&mut self, cache: &mut Cache, end: End, item: &Item<'_>) {
+    pub fn push(&mut self, cache: &mut Cache, end: End, text: &[u8]) {
         if let Some(listpack) = &mut self.listpack {
-            *listpack += listpack_entry_len(item);
+            *listpack += listpack_entry_len(text);
         }
-        self.push_parts(cache, end, &item.parts());
+        self.push_uncounted(cache, end, text);
     }
 
     #[inline]
-    fn push_parts(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) {
+    fn push_uncounted(&mut self, cache: &mut Cache, end: End, text: &[u8]) {
         self.len += 1;
         let chunk = match end {
             End::Front => self.chunks.front_mut(),
@@ -103,7 +104,7 @@ impl List {
         };
         if let Some(chunk) = chunk {
             let before = chunk.footprint();
-            let pushed = chunk.push(cache, end, item);
+            let pushed = chunk.push(cache, end, text);
             if !pushed {
                 chunk.fit(cache);
             }
@@ -112,19 +113,18 @@ impl List {
                 return;
             }
         }
-        self.push_chunk(cache, end, item);
+        self.push_chunk(cache, end, text);
     }
 
     #[inline(never)]
-    fn push_chunk(&mut self, cache: &mut Cache, end: End, item: &Parts<'_>) {
-        let len = item.packed_len();
-        let is_small = len <= CHUNK_ROOM / 8;
+    fn push_chunk(&mut self, cache: &mut Cache, end: End, text: &[u8]) {
+        let is_small = text.len() <= CHUNK_ROOM / 8;
         let room = match self.chunks.len() {
             WHOLE_CHUNKS_FROM.. if is_small => CHUNK_ROOM,
             1.. if is_small => CHUNK_ROOM / 8,
-            _ => len,
+            _ => 0,
         };
-        let chunk = Chunk::with_item(cache, end, room, item);
+        let chunk = Chunk::with_element(cache, end, room, text);
         self.blocks += chunk.footprint();
         match end {
             End::Front => self.chunks.push_front(chunk),
@@ -138,18 +138,18 @@ impl List {
         &mut self,
         cache: &mut Cache,
         end: End,
-        take: impl FnOnce(Item<'_>) -> T,
+        take: impl FnOnce(Element<'_>) -> T,
     ) -> Option<T> {
         let chunk = match end {
             End::Front => self.chunks.front_mut()?,
             End::Back => self.chunks.back_mut()?,
         };
         let listpack = &mut self.listpack;
-        let taken = chunk.pop(end, |item| {
+        let taken = chunk.pop(end, |element| {
             if let Some(listpack) = listpack {
-                *listpack -= listpack_entry_len(&item);
+                *listpack -= listpack_len_of(&element);
             }
-            take(item)
+            take(element)
         });
         self.len -= 1;
         if chunk.count() == 0 {
@@ -167,18 +167,18 @@ impl List {
     }
 
     /// The item at `index`.
-    pub fn get(&self, index: usize) -> Option<Item<'_>> {
+    pub fn get(&self, index: usize) -> Option<Element<'_>> {
         self.iter_from(index).next()
     }
 
     /// Walks forwards from `index` on.
     pub fn iter_from(&self, index: usize) -> Iter<'_> {
         if index >= self.len {
-            return Iter { list: self, next_chunk: self.chunks.len(), items: Items::NONE };
+            return Iter { list: self, next_chunk: self.chunks.len(), elements: Elements::NONE };
         }
         let place = self.place(index);
-        let items = self.chunks[place.chunk].run().items(place.item);
-        Iter { list: self, next_chunk: place.chunk + 1, items }
+        let elements = self.chunks[place.chunk].run().elements(place.item);
+        Iter { list: self, next_chunk: place.chunk + 1, elements }
     }
 
     /// Walks backwards from `index` on; the first item is the last one.
@@ -192,46 +192,46 @@ impl List {
         walk
     }
 
-    /// Replaces the item at `index`, which exists.
-    pub fn set(&mut self, cache: &mut Cache, index: usize, item: &Item<'_>) {
+    /// Replaces the element at `index`, which exists.
+    pub fn set(&mut self, cache: &mut Cache, index: usize, text: &[u8]) {
         let place = self.place(index);
         let chunk = &mut self.chunks[place.chunk];
         if let Some(listpack) = &mut self.listpack {
             let run = chunk.run();
-            *listpack -= listpack_entry_len(&run.at(run.offset(place.item)));
-            *listpack += listpack_entry_len(item);
+            *listpack -= listpack_len_of(&run.at(run.offset(place.item)));
+            *listpack += listpack_entry_len(text);
         }
         let before = chunk.footprint();
-        let fits = chunk.set(cache, place.item, &item.parts());
+        let fits = chunk.put(cache, place.item..place.item + 1, text);
         self.blocks = self.blocks - before + chunk.footprint();
         if !fits {
             self.detach(cache, place.chunk, place.item..place.item + 1);
             self.len -= 1;
-            self.insert_parts(cache, index, &item.parts());
+            self.insert_uncounted(cache, index, text);
         }
     }
 
-    /// Inserts an item before the one at `index`, or at the end.
-    pub fn insert(&mut self, cache: &mut Cache, index: usize, item: &Item<'_>) {
+    /// Inserts an element before the one at `index`, or at the end.
+    pub fn insert(&mut self, cache: &mut Cache, index: usize, text: &[u8]) {
         if let Some(listpack) = &mut self.listpack {
-            *listpack += listpack_entry_len(item);
+            *listpack += listpack_entry_len(text);
         }
-        self.insert_parts(cache, index, &item.parts());
+        self.insert_uncounted(cache, index, text);
     }
 
-    fn insert_parts(&mut self, cache: &mut Cache, index: usize, item: &Parts<'_>) {
+    fn insert_uncounted(&mut self, cache: &mut Cache, index: usize, text: &[u8]) {
         if index == 0 || index >= self.len {
             let end = if index == 0 { End::Front } else { End::Back };
-            return self.push_parts(cache, end, item);
+            return self.push_uncounted(cache, end, text);
         }
         let place = self.place(index);
         self.len += 1;
-        if place.item == 0 && self.try_push(cache, place.chunk - 1, End::Back, item) {
+        if place.item == 0 && self.try_push(cache, place.chunk - 1, End::Back, text) {
             return;
         }
         let chunk = &mut self.chunks[place.chunk];
         let before = chunk.footprint();
-        let fits = chunk.insert(cache, place.item, item);
+        let fits = chunk.put(cache, place.item..place.item, text);
         self.blocks = self.blocks - before + chunk.footprint();
         if fits {
             return;
@@ -242,20 +242,20 @@ impl List {
             self.split(cache, place);
             place.chunk + 1
         };
-        let pushed = self.try_push(cache, behind - 1, End::Back, item)
-            || self.try_push(cache, behind, End::Front, item);
+        let pushed = self.try_push(cache, behind - 1, End::Back, text)
+            || self.try_push(cache, behind, End::Front, text);
         if !pushed {
-            let chunk = Chunk::with_item(cache, End::Back, 0, item);
+            let chunk = Chunk::with_element(cache, End::Back, 0, text);
             self.blocks += chunk.footprint();
             self.chunks.insert(behind, chunk);
         }
     }
 
     /// Pushes at an end of a chunk, if it has room.
-    fn try_push(&mut self, cache: &mut Cache, chunk: usize, end: End, item: &Parts<'_>) -> bool {
+    fn try_push(&mut self, cache: &mut Cache, chunk: usize, end: End, text: &[u8]) -> bool {
         let chunk = &mut self.chunks[chunk];
         let before = chunk.footprint();
-        let pushed = chunk.push(cache, end, item);
+        let pushed = chunk.push(cache, end, text);
         self.blocks = self.blocks - before + chunk.footprint();
         pushed
     }
@@ -278,8 +278,8 @@ impl List {
             return removed;
         }
         if self.listpack.is_some() {
-            let items = self.iter_from(range.start).take(range.len());
-            let bytes: usize = items.map(|item| listpack_entry_len(&item)).sum();
+            let elements = self.iter_from(range.start).take(range.len());
+            let bytes: usize = elements.map(|element| listpack_len_of(&element)).sum();
             self.listpack = self.listpack.map(|listpack| listpack - bytes);
         }
         let first = self.place(range.start);
@@ -327,12 +327,12 @@ impl List {
     pub fn remove_equal(
         &mut self,
         cache: &mut Cache,
-        item: &Item<'_>,
+        text: &[u8],
         from: End,
         limit: usize,
         mut removed: impl FnMut(usize),
     ) -> usize {
-        let (chunks, parts, entry) = (self.chunks.len(), item.parts(), listpack_entry_len(item));
+        let (chunks, entry) = (self.chunks.len(), listpack_entry_len(text));
         let (mut count, mut matches) = (0, Vec::new());
         // Items before the chunk in hand, and the chunks from the first that lost an item to the last.
         let mut before = if from == End::Front { 0 } else { self.len };
@@ -344,7 +344,7 @@ impl List {
             let number = if from == End::Front { step } else { chunks - 1 - step };
             let held = self.chunks[number].count();
             matches.clear();
-            self.chunks[number].run().find(&parts, |at| {
+            self.chunks[number].run().find(text, |at| {
                 matches.push(at);
                 true
             });
@@ -425,13 +425,43 @@ impl List {
         }
     }
 
+    /// Calls `found` with the index of every element that equals a given one, of the first or last `most`, from an end on,
+    /// until it says that it is enough.
+    pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
+        let mut matches = Vec::new();
+        let mut passed = 0;
+        for step in 0..self.chunks.len() {
+            let number = match from {
+                End::Front => step,
+                End::Back => self.chunks.len() - 1 - step,
+            };
+            let count = self.chunks[number].count();
+            matches.clear();
+            self.chunks[number].run().find(text, |at| {
+                matches.push(at);
+                true
+            });
+            let goes_on = match from {
+                End::Front => matches.iter().all(|at| passed + at < most && found(passed + at)),
+                End::Back => matches.iter().rev().all(|at| {
+                    let behind = passed + count - 1 - at;
+                    behind < most && found(self.len - 1 - behind)
+                }),
+            };
+            passed += count;
+            if !goes_on || passed >= most {
+                return;
+            }
+        }
+    }
+
     /// The length in bytes of the listpack that Redis would hold the items in; counted once when it is wanted, and kept up
     /// to date from then on.
     pub fn listpack(&mut self) -> usize {
         if let Some(listpack) = self.listpack {
             return listpack;
         }
-        let entries: usize = self.iter_from(0).map(|item| listpack_entry_len(&item)).sum();
+        let entries: usize = self.iter_from(0).map(|element| listpack_len_of(&element)).sum();
         let listpack = entries + LISTPACK_FRAME;
         self.listpack = Some(listpack);
         listpack
@@ -533,7 +563,7 @@ impl List {
         assert_eq!(self.len, self.chunks.iter().map(Chunk::count).sum::<usize>());
         assert_eq!(self.blocks, self.chunks.iter().map(Chunk::footprint).sum::<usize>());
         for chunk in &self.chunks {
-            assert_eq!(chunk.count(), chunk.run().items(0).count());
+            assert_eq!(chunk.count(), chunk.run().elements(0).count());
             assert!(chunk.count() > 0);
         }
     }
@@ -592,19 +622,19 @@ fn backwards(chunks: &[Chunk], mut behind: usize) -> Result<(usize, usize), usiz
 pub struct Iter<'a> {
     list: &'a List,
     next_chunk: usize,
-    items: Items<'a>,
+    elements: Elements<'a>,
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = Item<'a>;
+    type Item = Element<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<Element<'a>> {
         loop {
-            if let Some(item) = self.items.next() {
-                return Some(item);
+            if let Some(element) = self.elements.next() {
+                return Some(element);
             }
-            self.items = self.list.chunks.get(self.next_chunk)?.run().items(0);
+            self.elements = self.list.chunks.get(self.next_chunk)?.run().elements(0);
             self.next_chunk += 1;
         }
     }
@@ -630,10 +660,10 @@ impl BackIter<'_> {
 }
 
 impl<'a> Iterator for BackIter<'a> {
-    type Item = Item<'a>;
+    type Item = Element<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<Element<'a>> {
         if self.offsets.is_empty() {
             self.chunks = self.chunks.checked_sub(1)?;
             self.enter(self.list.chunks[self.chunks].count());

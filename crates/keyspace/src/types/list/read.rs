@@ -1,12 +1,12 @@
 //! Reading lists.
 
+use super::End;
 use super::encoding::Nodes;
 use super::large::{self, List};
-use super::run::{self, Run};
+use super::run::{Element, Elements, Run};
 use super::small::Small;
 use crate::access::View;
 use crate::limits::TypeLimits;
-use crate::packed::Item;
 use crate::types::{Large, Type, WrongType};
 
 /// A list where it lies, for as long as nothing is changed.
@@ -59,12 +59,12 @@ impl<'a> ListRef<'a> {
     }
 
     /// The element at `index`.
-    pub fn get(&self, index: usize) -> Option<Item<'a>> {
+    pub fn get(&self, index: usize) -> Option<Element<'a>> {
         match self.0 {
             Form::Small(list) if index + 1 == list.len() => {
                 Some(list.run().at(list.run().last().0))
             }
-            Form::Small(list) => list.run().items(index).next(),
+            Form::Small(list) => list.run().elements(index).next(),
             Form::Large(list) => list.get(index),
         }
     }
@@ -77,8 +77,33 @@ impl<'a> ListRef<'a> {
     /// Walks forwards from `index` on.
     pub fn iter_from(&self, index: usize) -> Iter<'a> {
         match self.0 {
-            Form::Small(list) => Iter::Small(list.run().items(index)),
+            Form::Small(list) => Iter::Small(list.run().elements(index)),
             Form::Large(list) => Iter::Large(list.iter_from(index)),
+        }
+    }
+
+    /// Calls `found` with the index of every element that equals a given one, of the first or last `most`, from an end on,
+    /// until it says that it is enough.
+    pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
+        let list = match self.0 {
+            Form::Small(list) => list,
+            Form::Large(list) => return list.find(text, from, most, found),
+        };
+        let len = list.len();
+        match from {
+            End::Front => list.run().find(text, |at| at < most && found(at)),
+            End::Back => {
+                let mut matches = Vec::new();
+                list.run().find(text, |at| {
+                    matches.push(at);
+                    true
+                });
+                for at in matches.into_iter().rev() {
+                    if len - 1 - at >= most || !found(at) {
+                        return;
+                    }
+                }
+            }
         }
     }
 
@@ -98,19 +123,19 @@ impl<'a> ListRef<'a> {
 #[derive(Clone, Debug)]
 pub enum Iter<'a> {
     /// Of a small list.
-    Small(run::Items<'a>),
+    Small(Elements<'a>),
     /// Of a large one.
     Large(large::Iter<'a>),
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = Item<'a>;
+    type Item = Element<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<Element<'a>> {
         match self {
-            Iter::Small(items) => items.next(),
-            Iter::Large(items) => items.next(),
+            Iter::Small(elements) => elements.next(),
+            Iter::Large(elements) => elements.next(),
         }
     }
 }
@@ -120,7 +145,7 @@ impl<'a> Iterator for Iter<'a> {
 pub enum BackIter<'a> {
     /// Of a small list.
     Small {
-        /// The items.
+        /// The elements.
         run: Run<'a>,
         /// Where those begin that are still to come.
         offsets: Vec<u32>,
@@ -130,16 +155,16 @@ pub enum BackIter<'a> {
 }
 
 impl<'a> Iterator for BackIter<'a> {
-    type Item = Item<'a>;
+    type Item = Element<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<Element<'a>> {
         match self {
             BackIter::Small { run, offsets } => {
                 let at = offsets.pop()?;
                 Some(run.at(at as usize))
             }
-            BackIter::Large(items) => items.next(),
+            BackIter::Large(elements) => elements.next(),
         }
     }
 }

@@ -1,25 +1,39 @@
-//! A run of items one behind the other: a small list, or the items of a chunk.
+//! A run of elements one behind the other: a small list, or the elements of a chunk.
 //!
-//! Items are packed as [`crate::packed`] draws it. Where all of them begin with the same byte and have the same length, as
-//! identifiers and timestamps do, that byte is said once for the run and left out of each: this saves a byte per item,
-//! and every item's place is known.
+//! Elements are packed as [`crate::packed`] draws it, less what the run says for all of them:
+//!
+//! * The bytes with which all of them begin, as `job:` or `{"id":`, are its *prefix*. What follows is an item of its
+//!   own, so `job:1234` is a small integer.
+//! * Where all items then begin with the same packed byte, and so have one length, that byte is said once: the run is
+//!   *uniform*, and every item's place is known.
+//!
+//! A run takes elements as long as they fit what it says; for one that does not it is packed anew ([`Packing`]). That
+//! happens a few times at most: each time it says less.
 
 use crate::packed::{Item, Parts, fixed_len, last_item, packed_len, unpack, unpack_behind};
 use std::ops::Range;
 
-/// How the items of a run are held, in 16 bits: the top bit and the byte that they have in common; or, of items that have
-/// none in common, where one begins that is a little before the last: from there the last is found in a few steps.
+/// How the items of a run are held, in 16 bits: whether it is uniform, whether it has a prefix, and the byte that uniform
+/// items have in common, or where an item of a mixed run begins that is a little before the last: from there the last one
+/// is found in a few steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Layout(u16);
 
 const UNIFORM: u16 = 1 << 15;
+const PREFIXED: u16 = 1 << 14;
+const HINT_MAX: u16 = PREFIXED - 1;
+
+/// Longest prefix.
+const PREFIX_MAX: usize = u8::MAX as usize;
+/// Shorter ones are not worth it.
+const PREFIX_MIN: usize = 3;
 
 impl Layout {
     /// Items that have nothing in common.
     pub const MIXED: Layout = Layout(0);
 
-    /// The layout in which a run with this item begins.
+    /// The layout of a run of this item alone.
     #[inline]
     pub fn of(item: &Parts<'_>) -> Self {
         let first = item.head()[0];
@@ -40,29 +54,32 @@ impl Layout {
 
     /// The byte with which all items begin.
     #[inline]
-    pub fn common(self) -> Option<u8> {
+    fn common(self) -> Option<u8> {
         (self.0 & UNIFORM != 0).then_some(self.0 as u8)
+    }
+
+    /// Whether the run has a prefix.
+    #[inline]
+    pub fn is_prefixed(self) -> bool {
+        self.0 & PREFIXED != 0
     }
 
     /// Where some item of a mixed run begins.
     #[inline]
     pub fn hint(self) -> usize {
-        if self.0 & UNIFORM != 0 { 0 } else { self.0.into() }
+        if self.0 & UNIFORM != 0 { 0 } else { usize::from(self.0 & HINT_MAX) }
     }
 
     /// The same with another hint, if the run is mixed.
     #[inline]
     pub fn with_hint(self, hint: usize) -> Self {
-        if self.0 & UNIFORM != 0 { self } else { Layout(hint as u16 & !UNIFORM) }
+        if self.0 & UNIFORM != 0 {
+            return self;
+        }
+        Layout(self.0 & PREFIXED | hint as u16 & HINT_MAX)
     }
 
-    /// Whether an item can be held in this layout.
-    #[inline]
-    pub fn takes(self, item: &Parts<'_>) -> bool {
-        self.common().is_none_or(|common| common == item.head()[0])
-    }
-
-    /// What of an item is held in this layout, which takes it.
+    /// What of an item is held.
     #[inline]
     pub fn held<'p>(self, item: &'p Parts<'_>) -> (&'p [u8], &'p [u8]) {
         let head = item.head();
@@ -82,18 +99,85 @@ impl Layout {
     }
 }
 
+/// An element of a list, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
+    prefix: &'a [u8],
+    item: Item<'a>,
+}
+
+impl<'a> Element<'a> {
+    /// The element in two parts; numbers are printed into `digits`.
+    #[inline]
+    pub fn parts<'s>(&'s self, digits: &'s mut itoa::Buffer) -> (&'s [u8], &'s [u8]) {
+        (self.prefix, self.item.bytes(digits))
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.prefix.len() + self.item.text_len()
+    }
+
+    /// Whether it is the empty string.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element as a packed item, if it lies in one piece.
+    #[inline]
+    pub fn item(&self) -> Option<Item<'a>> {
+        self.prefix.is_empty().then_some(self.item)
+    }
+
+    /// Appends the element to `out`.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        let mut digits = itoa::Buffer::new();
+        let (first, second) = self.parts(&mut digits);
+        out.reserve(first.len() + second.len());
+        out.extend_from_slice(first);
+        out.extend_from_slice(second);
+    }
+
+    /// A copy.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut copy = Vec::new();
+        self.append_to(&mut copy);
+        copy
+    }
+}
+
 /// A run where it lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
+    /// With what every element begins.
+    pub prefix: &'a [u8],
+    /// How the items are held. The hint is relative to `bytes`.
+    pub layout: Layout,
     /// The items.
     pub bytes: &'a [u8],
-    /// How they are held. The hint is relative to `bytes`.
-    pub layout: Layout,
 }
 
 impl<'a> Run<'a> {
-    /// No items.
-    pub const EMPTY: Run<'static> = Run { bytes: &[], layout: Layout::MIXED };
+    /// No elements.
+    pub const EMPTY: Run<'static> = Run { prefix: &[], layout: Layout::MIXED, bytes: &[] };
+
+    /// The item that the run, of `count` elements, would hold for another one; none if it has to be packed anew.
+    #[inline]
+    pub fn admit<'t>(self, count: usize, text: &'t [u8]) -> Option<Parts<'t>> {
+        let suffix = text.strip_prefix(self.prefix)?;
+        if count == 1 && self.prefix.is_empty() && self.shares_prefix(text) {
+            return None;
+        }
+        let item = Item::from_text(suffix).parts();
+        self.layout.common().is_none_or(|common| common == item.head()[0]).then_some(item)
+    }
+
+    #[cold]
+    fn shares_prefix(self, text: &[u8]) -> bool {
+        let first = self.at(0).to_vec();
+        first.starts_with(&text[..text.len().min(PREFIX_MIN)]) && text.len() >= PREFIX_MIN
+    }
 
     /// Where item `index` begins, or the end.
     #[inline]
@@ -121,14 +205,21 @@ impl<'a> Run<'a> {
         from..from + behind.offset(items.len())
     }
 
-    /// The item that begins at an offset.
+    /// A part of the run.
     #[inline]
-    pub fn at(self, offset: usize) -> Item<'a> {
+    pub fn slice(self, span: Range<usize>) -> Self {
+        Run { bytes: &self.bytes[span], layout: self.layout.with_hint(0), ..self }
+    }
+
+    /// The element whose item begins at an offset.
+    #[inline]
+    pub fn at(self, offset: usize) -> Element<'a> {
         let bytes = &self.bytes[offset..];
-        match self.layout.common() {
+        let item = match self.layout.common() {
             Some(common) => unpack_behind(common, bytes).0,
             None => unpack(bytes).0,
-        }
+        };
+        Element { prefix: self.prefix, item }
     }
 
     /// Where the last item begins, and the layout with a hint at one a little before it. There is an item.
@@ -143,10 +234,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Walks the items from `index` on.
+    /// Walks the elements from `index` on.
     #[inline]
-    pub fn items(self, index: usize) -> Items<'a> {
-        Items { rest: &self.bytes[self.offset(index)..], common: self.layout.common() }
+    pub fn elements(self, index: usize) -> Elements<'a> {
+        let rest = &self.bytes[self.offset(index)..];
+        Elements { prefix: self.prefix, common: self.layout.common(), rest }
     }
 
     /// Where each of the first `count` items begins.
@@ -161,65 +253,46 @@ impl<'a> Run<'a> {
         offsets
     }
 
-    /// Calls `found` with the number of every item that equals a given one, until it says that it is enough.
-    pub fn find(self, item: &Parts<'_>, mut found: impl FnMut(usize) -> bool) {
-        if !self.layout.takes(item) {
+    /// Calls `found` with the number of every element that equals a given one, until it says that it is enough.
+    pub fn find(self, text: &[u8], mut found: impl FnMut(usize) -> bool) {
+        let Some(suffix) = text.strip_prefix(self.prefix) else { return };
+        let item = Item::from_text(suffix).parts();
+        if self.layout.common().is_some_and(|common| common != item.head()[0]) {
             return;
         }
-        let (head, tail) = self.layout.held(item);
-        let (stride, len) = (self.layout.stride(), head.len() + tail.len());
+        let (head, tail) = self.layout.held(&item);
+        let stride = self.layout.stride();
         let (mut at, mut number) = (0, 0);
         while at < self.bytes.len() {
             let here = &self.bytes[at..];
+            // A packed item tells its length first, so no other begins with it.
             if here.starts_with(head) && here[head.len()..].starts_with(tail) && !found(number) {
                 return;
             }
             at += stride.unwrap_or_else(|| packed_len(here));
             number += 1;
-            debug_assert!(stride.is_none_or(|stride| stride == len));
-        }
-    }
-
-    /// Bytes of the items if each began with a byte of its own.
-    #[inline]
-    pub fn mixed_len(self) -> usize {
-        match self.layout.stride() {
-            Some(stride) => self.bytes.len() / stride * (stride + 1),
-            None => self.bytes.len(),
-        }
-    }
-
-    /// Appends the items to `out`, each with its first byte.
-    pub fn write_mixed(self, out: &mut Vec<u8>) {
-        match (self.layout.common(), self.layout.stride()) {
-            (Some(common), Some(stride)) => {
-                for item in self.bytes.chunks_exact(stride) {
-                    out.push(common);
-                    out.extend_from_slice(item);
-                }
-            }
-            _ => out.extend_from_slice(self.bytes),
         }
     }
 }
 
-/// The items of a run, forwards.
+/// The elements of a run, forwards.
 #[derive(Clone, Copy, Debug)]
-pub struct Items<'a> {
-    rest: &'a [u8],
+pub struct Elements<'a> {
+    prefix: &'a [u8],
     common: Option<u8>,
+    rest: &'a [u8],
 }
 
-impl Items<'_> {
-    /// No items.
-    pub const NONE: Items<'static> = Items { rest: &[], common: None };
+impl Elements<'_> {
+    /// None.
+    pub const NONE: Elements<'static> = Elements { prefix: &[], common: None, rest: &[] };
 }
 
-impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<Element<'a>> {
         if self.rest.is_empty() {
             return None;
         }
@@ -228,50 +301,144 @@ impl<'a> Iterator for Items<'a> {
             None => unpack(self.rest),
         };
         self.rest = rest;
-        Some(item)
+        Some(Element { prefix: self.prefix, item })
     }
+}
+
+/// Elements that are put together to be packed as a run.
+#[derive(Debug, Default)]
+pub struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    /// Appends the elements of a run.
+    pub fn extend(&mut self, run: Run<'_>) {
+        for element in run.elements(0) {
+            element.append_to(&mut self.bytes);
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// Appends an element.
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The elements, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, &end)| &self.bytes[begin..end])
+    }
+}
+
+/// Elements packed as a run.
+#[derive(Debug)]
+pub struct Packing {
+    /// With what every element begins.
+    pub prefix: Vec<u8>,
+    /// How the items are held.
+    pub layout: Layout,
+    /// The items.
+    pub bytes: Vec<u8>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Packing {
+    /// Packs elements with all that they have in common left out.
+    pub fn of<'t>(elements: impl Iterator<Item = &'t [u8]> + Clone) -> Self {
+        let prefix = common_prefix(elements.clone());
+        let items = elements.map(|text| Item::from_text(&text[prefix.len()..]).parts());
+        let mut layout = items.clone().next().map_or(Layout::MIXED, |item| Layout::of(&item));
+        if layout.common().is_some_and(|c| items.clone().any(|item| item.head()[0] != c)) {
+            layout = Layout::MIXED;
+        }
+        let (mut bytes, mut count) = (Vec::new(), 0);
+        for item in items {
+            let (head, tail) = layout.held(&item);
+            bytes.extend_from_slice(head);
+            bytes.extend_from_slice(tail);
+            count += 1;
+        }
+        if !prefix.is_empty() {
+            layout = Layout(layout.0 | PREFIXED);
+        }
+        Packing { prefix: prefix.to_vec(), layout, bytes, count }
+    }
+
+    /// The run.
+    pub fn run(&self) -> Run<'_> {
+        Run { prefix: &self.prefix, layout: self.layout, bytes: &self.bytes }
+    }
+}
+
+/// What two or more elements all begin with, if it is worth saying once.
+fn common_prefix<'t>(mut elements: impl Iterator<Item = &'t [u8]>) -> &'t [u8] {
+    let (Some(first), Some(second)) = (elements.next(), elements.next()) else { return &[] };
+    let shared = |prefix: &'t [u8], text: &[u8]| {
+        let len = prefix.iter().zip(text).take_while(|(a, b)| a == b).count();
+        &prefix[..len]
+    };
+    let mut prefix = shared(&first[..first.len().min(PREFIX_MAX)], second);
+    for text in elements {
+        if prefix.len() < PREFIX_MIN {
+            break;
+        }
+        prefix = shared(prefix, text);
+    }
+    if prefix.len() < PREFIX_MIN { &[] } else { prefix }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packed;
 
     #[test]
-    fn items_of_one_shape_share_their_first_byte() {
-        for (texts, common) in [
-            (&[&b"abc"[..], b"def", b"ghi"][..], Some(3)),
-            (&[b"abc", b"defg"], None),
-            (&[b"100000", b"999999", b"123456"], Some(0b1111_0010)),
-            (&[b"1", b"2"], None),
-            (&[b"", b""], None),
-            (&[b"1000", b"1001"], Some(0b1100_0011)),
+    fn what_elements_have_in_common_is_said_once() {
+        for (texts, prefix, held) in [
+            (&["abc", "def", "ghi"][..], "", 9),
+            (&["abc", "defg"], "", 9),
+            (&["1000000", "2000000", "3000000"], "", 9),
+            (&["1", "2"], "", 2),
+            (&["", ""], "", 2),
+            (&["1000", "1001"], "100", 2),
+            (&["job:17", "job:4095", "job:x"], "job:", 5),
+            (&["element:0001", "element:0002"], "element:000", 2),
+            (&["element:0101", "element:0002"], "element:0", 6),
+            (&["same", "same"], "same", 2),
+            (&["ab1", "ab2"], "", 6),
         ] {
-            let items: Vec<Item<'_>> = texts.iter().map(|text| Item::from_text(text)).collect();
-            let layout = Layout::of(&items[0].parts());
-            let fits = items.iter().all(|item| layout.takes(&item.parts()));
-            let layout = if fits { layout } else { Layout::MIXED };
-            assert_eq!(layout.common(), common, "{texts:?}");
-            let mut bytes = Vec::new();
-            for item in &items {
-                let parts = item.parts();
-                let (head, tail) = layout.held(&parts);
-                assert_eq!(head.len() + tail.len(), layout.held_len(&parts));
-                bytes.extend_from_slice(head);
-                bytes.extend_from_slice(tail);
-            }
-            let run = Run { bytes: &bytes, layout };
-            assert!(run.items(0).eq(items.iter().copied()), "{texts:?}");
-            assert_eq!(run.at(run.last().0), items[items.len() - 1]);
-            assert_eq!(run.offsets(9).len(), items.len());
-            let mut mixed = Vec::new();
-            run.write_mixed(&mut mixed);
-            assert_eq!(mixed.len(), run.mixed_len());
-            assert!(packed::Items::new(&mixed).eq(items.iter().copied()));
-            run.find(&items[1].parts(), |number| {
-                assert_eq!(items[number], items[1]);
-                number < 1
+            let packing = Packing::of(texts.iter().map(|text| text.as_bytes()));
+            assert_eq!(packing.prefix, prefix.as_bytes(), "{texts:?}");
+            assert_eq!((packing.bytes.len(), packing.count), (held, texts.len()), "{texts:?}");
+            let run = packing.run();
+            let read: Vec<Vec<u8>> = run.elements(0).map(|element| element.to_vec()).collect();
+            assert!(read.iter().map(Vec::as_slice).eq(texts.iter().map(|t| t.as_bytes())));
+            let last = texts[texts.len() - 1];
+            assert_eq!(run.at(run.last().0).to_vec(), last.as_bytes());
+            assert_eq!(run.offsets(9).len(), texts.len());
+            assert_eq!(run.offset(9), held);
+            let mut found = Vec::new();
+            run.find(last.as_bytes(), |number| {
+                found.push(number);
+                true
             });
+            let expected: Vec<usize> = (0..texts.len()).filter(|&n| texts[n] == last).collect();
+            assert_eq!(found, expected, "{texts:?}");
         }
+    }
+
+    #[test]
+    fn runs_admit_what_fits_them() {
+        let packing = Packing::of([&b"job:5"[..]].into_iter());
+        assert!(packing.run().admit(1, b"other").is_some());
+        assert!(packing.run().admit(1, b"job:6").is_none());
+        let packing = Packing::of([&b"job:70"[..], b"job:71"].into_iter());
+        assert!(packing.run().admit(2, b"job:74").is_some());
+        assert!(packing.run().admit(2, b"job:7").is_some());
+        assert!(packing.run().admit(2, b"job:99").is_none());
     }
 }

@@ -1,17 +1,17 @@
 //! A small list, as it lies in its key's entry.
 //!
 //! ```text
-//!  0       2       4
-//! +-------+-------+------------------+
-//! | count | layout| items            |
-//! +-------+-------+------------------+
+//!  0       2        4
+//! +-------+--------+-----------------------+------------------+
+//! | count | layout | [len u8 and prefix]   | items            |
+//! +-------+--------+-----------------------+------------------+
 //! ```
 //!
-//! Items are held as `run.rs` says.
+//! Elements are held as `run.rs` says; the prefix is there if the layout says so.
 
-use super::run::{Layout, Run};
+use super::run::{Layout, Packing, Run};
 
-/// Bytes before the items.
+/// Bytes of count and layout.
 pub const HEADER: usize = 4;
 
 /// The bytes of a small list.
@@ -25,16 +25,28 @@ impl<'a> Small<'a> {
         Small(bytes)
     }
 
-    /// Number of items.
+    /// Number of elements.
     #[inline]
     pub fn len(self) -> usize {
         self.word(0).into()
     }
 
-    /// The items.
+    /// The elements.
     #[inline]
     pub fn run(self) -> Run<'a> {
-        Run { bytes: &self.0[HEADER..], layout: Layout::from_bits(self.word(2)) }
+        let layout = Layout::from_bits(self.word(2));
+        let (prefix, bytes) = if layout.is_prefixed() {
+            self.0[HEADER + 1..].split_at(self.0[HEADER].into())
+        } else {
+            (&[][..], &self.0[HEADER..])
+        };
+        Run { prefix, layout, bytes }
+    }
+
+    /// Where the items begin.
+    #[inline]
+    pub fn items_at(self) -> usize {
+        self.0.len() - self.run().bytes.len()
     }
 
     #[inline]
@@ -43,10 +55,26 @@ impl<'a> Small<'a> {
     }
 }
 
-/// What the bytes of a small list begin with.
+/// Count and layout.
 #[inline]
 pub fn header(len: usize, layout: Layout) -> [u8; HEADER] {
     let [a, b] = (len as u16).to_le_bytes();
     let [c, d] = layout.bits().to_le_bytes();
     [a, b, c, d]
+}
+
+/// Appends the bytes of a small list to `out`.
+pub fn write(out: &mut Vec<u8>, len: usize, run: Run<'_>) {
+    out.extend_from_slice(&header(len, run.layout.with_hint(0)));
+    if run.layout.is_prefixed() {
+        out.push(run.prefix.len() as u8);
+        out.extend_from_slice(run.prefix);
+    }
+    out.extend_from_slice(run.bytes);
+}
+
+/// How many bytes a small list of these elements has.
+pub fn len_of(packing: &Packing) -> usize {
+    let prefix = if packing.layout.is_prefixed() { 1 + packing.prefix.len() } else { 0 };
+    HEADER + prefix + packing.bytes.len()
 }

@@ -1,11 +1,10 @@
 //! A large list against a ring of strings that is too simple to be wrong.
 
 use super::End;
-use super::encoding::listpack_len;
+use super::encoding::{LISTPACK_FRAME, listpack_entry_len};
 use super::large::List;
-use super::run::{Layout, Run};
+use super::run::Element;
 use crate::heap::{Cache, Heap};
-use crate::packed::Item;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -96,8 +95,8 @@ struct Pair {
     model: VecDeque<Vec<u8>>,
 }
 
-fn bytes(item: Item<'_>) -> Vec<u8> {
-    item.bytes(&mut itoa::Buffer::new()).to_vec()
+fn bytes(element: Element<'_>) -> Vec<u8> {
+    element.to_vec()
 }
 
 impl Pair {
@@ -107,7 +106,7 @@ impl Pair {
             Op::Push(end, texts) => {
                 for text in texts {
                     let text = text.bytes();
-                    list.push(cache, *end, &Item::from_text(&text));
+                    list.push(cache, *end, &text);
                     match end {
                         End::Front => model.push_front(text),
                         End::Back => model.push_back(text),
@@ -130,20 +129,20 @@ impl Pair {
             }
             Op::Set(at, text) if !model.is_empty() => {
                 let (at, text) = (at % model.len(), text.bytes());
-                list.set(cache, at, &Item::from_text(&text));
+                list.set(cache, at, &text);
                 model[at] = text;
             }
             Op::Set(..) => {}
             Op::Insert(at, text) => {
                 let (at, text) = (at % (model.len() + 1), text.bytes());
-                list.insert(cache, at, &Item::from_text(&text));
+                list.insert(cache, at, &text);
                 model.insert(at, text);
             }
             Op::InsertMany(at, text, n) => {
                 let (at, text) = (at % (model.len() + 1), text.bytes());
                 let text = &text[..text.len().min(300)];
                 for _ in 0..*n {
-                    list.insert(cache, at, &Item::from_text(text));
+                    list.insert(cache, at, text);
                     model.insert(at, text.to_vec());
                 }
             }
@@ -157,8 +156,8 @@ impl Pair {
             }
             Op::RemoveEqual(at, end, n) if !model.is_empty() => {
                 let text = model[at % model.len()].clone();
-                let (item, mut indexes) = (Item::from_text(&text), Vec::new());
-                let count = list.remove_equal(cache, &item, *end, *n, |index| indexes.push(index));
+                let mut indexes = Vec::new();
+                let count = list.remove_equal(cache, &text, *end, *n, |index| indexes.push(index));
                 assert_eq!(count, indexes.len());
                 for index in indexes {
                     assert_eq!(model.remove(index).as_deref(), Some(&text[..]));
@@ -190,9 +189,26 @@ impl Pair {
             let behind = list.iter_back_from(at).next().map(bytes);
             assert_eq!(behind.as_ref(), model.get(at).or(model.back()), "backwards at {at}");
         }
-        let mut packed = Vec::new();
-        model.iter().for_each(|text| Item::from_text(text).pack(&mut packed));
-        assert_eq!(list.listpack(), listpack_len(Run { bytes: &packed, layout: Layout::MIXED }));
+        let listpack: usize = model.iter().map(|text| listpack_entry_len(text)).sum();
+        assert_eq!(list.listpack(), LISTPACK_FRAME + listpack);
+        for text in [&model.front(), &model.get(model.len() / 2), &Some(&b"none".to_vec())] {
+            let Some(text) = text else { continue };
+            for (from, most) in [(End::Front, usize::MAX), (End::Back, usize::MAX), (End::Back, 50)]
+            {
+                let mut found = Vec::new();
+                list.find(text, from, most, |at| {
+                    found.push(at);
+                    true
+                });
+                let mut places: Vec<usize> = (0..model.len()).collect();
+                if from == End::Back {
+                    places.reverse();
+                }
+                places.truncate(most);
+                places.retain(|&at| model[at] == **text);
+                assert_eq!(found, places);
+            }
+        }
         list.check();
         self.cache.trim();
         let stats = self.heap.stats();
