@@ -2,7 +2,7 @@
 //!
 //! Two classes, told by the group. Of a **feature that this version does not have**: a parameter that asks for it takes
 //! only the value that does not (`Only`, with the reason why); one that says how it would work takes any valid value,
-//! shows it again and has no effect. Of what **Petrel does in another way**: any valid value, shown again.
+//! shows it again and has no effect. What only Redis or only Valkey fixes at start may be set to what it is. Of what **Petrel does in another way**: any valid value, shown again.
 
 use super::params::{Config, I32_MAX, MEMORY, parameters};
 use super::table::{Group, Mutability::*, Param};
@@ -63,6 +63,10 @@ Persistence {
         "Write times into the append-only file";
     aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync", YesNo, "yes", Runtime,
         "Sync a rewritten append-only file as it is written";
+    key_load_delay: i64 = "key-load-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
+        "Microseconds that loading a key is delayed, for tests; not shown to patterns";
+    rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
+        "Microseconds that saving a key is delayed, for tests; not shown to patterns";
     aof_disable_auto_gc: bool = "aof-disable-auto-gc", YesNo, "no", Runtime,
         "Keep append-only files that were replaced";
 }
@@ -93,7 +97,7 @@ Replication {
         Number { min: 1, max: I32_MAX }, "10", Runtime, "Seconds between pings to replicas";
     repl_timeout: i64 = "repl-timeout", Number { min: 1, max: I32_MAX }, "60", Runtime,
         "Seconds of silence that end a replication";
-    repl_mptcp: bool = "repl-mptcp", YesNo, "no", AtStart, "Replicate over several paths";
+    repl_mptcp: bool = "repl-mptcp", YesNo, "no", Kept, "Replicate over several paths";
     replica_announce_ip: Text = "replica-announce-ip" aka "slave-announce-ip", AnyText, "", Runtime,
         "Address that a replica says it has";
     replica_announce_port: u16 = "replica-announce-port" aka "slave-announce-port",
@@ -127,7 +131,7 @@ Cluster {
     cluster_config_file: Text = "cluster-config-file", AnyText, "nodes.conf", AtStart, "File that a node keeps its view in";
     cluster_config_save_behavior: Word = "cluster-config-save-behavior", OneOf(&["sync", "best-effort"]), "sync", Runtime,
         "Whether a node must be able to write it";
-    cluster_databases: i64 = "cluster-databases", Number { min: 1, max: I32_MAX }, "1", AtStart, "Databases of a cluster";
+    cluster_databases: i64 = "cluster-databases", Number { min: 1, max: I32_MAX }, "1", Kept, "Databases of a cluster";
     cluster_port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart, "Port of the cluster bus";
     cluster_node_timeout: i64 = "cluster-node-timeout", Number { min: 0, max: i64::MAX }, "15000", Runtime,
         "Milliseconds of silence after which a node counts as failing";
@@ -241,9 +245,9 @@ Absent {
     array_slice_size: i64 = "array-slice-size", Number { min: 256, max: 65536 }, "4096", Runtime, "Elements in a slice of an array";
     array_sparse_kmin: i64 = "array-sparse-kmin", Number { min: 0, max: 256 }, "5", Runtime, "When a slice becomes sparse";
     array_sparse_kmax: i64 = "array-sparse-kmax", Number { min: 0, max: 256 }, "10", Runtime, "When a sparse slice becomes dense";
-    vset_force_single_threaded_execution: bool = "vset-force-single-threaded-execution", YesNo, "no", AtStart,
+    vset_force_single_threaded_execution: bool = "vset-force-single-threaded-execution", YesNo, "no", Kept,
         "Search vector sets on one thread";
-    key_memory_histograms: Fixed = "key-memory-histograms", Only(&["no"], NO_HISTOGRAMS), "no", AtStart,
+    key_memory_histograms: Fixed = "key-memory-histograms", Only(&["no"], NO_HISTOGRAMS), "no", Kept,
         "Keep histograms of the sizes of keys";
     syslog_enabled: Fixed = "syslog-enabled", Only(&["no"], NO_SYSLOG), "no", AtStart, "Log to syslog";
     syslog_ident: Text = "syslog-ident", AnyText, "petrel", AtStart, "Name in syslog";
@@ -263,15 +267,15 @@ Absent {
         "Processors of a snapshot";
     oom_score_adj: Fixed = "oom-score-adj", Only(&["no"], NO_OOM_SCORE), "no", Runtime, "Tell the kernel whom to kill first";
     oom_score_adj_values: OomScores = "oom-score-adj-values", List("three scores"), "0 200 800", Runtime, "Scores of master, replica and child";
-    unixsocketgroup: Fixed = "unixsocketgroup", Only(&[""], NO_SOCKET_GROUP), "", AtStart, "Group of the Unix socket";
+    unixsocketgroup: Fixed = "unixsocketgroup", Only(&[""], NO_SOCKET_GROUP), "", Kept, "Group of the Unix socket";
     socket_mark_id: Fixed = "socket-mark-id", Only(&["0"], NO_MARK), "0", AtStart, "Mark of the sockets";
-    mptcp: Fixed = "mptcp", Only(&["no"], NO_MPTCP), "no", AtStart, "Accept connections over several paths";
+    mptcp: Fixed = "mptcp", Only(&["no"], NO_MPTCP), "no", Kept, "Accept connections over several paths";
     rdma_bind: Fixed = "rdma-bind", Only(&[""], NO_MPTCP), "", Runtime, "Addresses for RDMA";
     rdma_port: Fixed = "rdma-port", Only(&["0"], NO_MPTCP), "0", Runtime, "Port for RDMA";
-    rdma_rx_size: u64 = "rdma-rx-size", MEMORY, "1mb", AtStart, "Receive buffer of RDMA";
-    rdma_completion_vector: i64 = "rdma-completion-vector", Number { min: -1, max: 1024 }, "-1", AtStart,
+    rdma_rx_size: u64 = "rdma-rx-size", MEMORY, "1mb", Kept, "Receive buffer of RDMA";
+    rdma_completion_vector: i64 = "rdma-completion-vector", Number { min: -1, max: 1024 }, "-1", Kept,
         "Interrupt vector of RDMA";
-    hash_seed: Fixed = "hash-seed", Only(&[""], NO_SEED), "", AtStart, "Seed of the hash function";
+    hash_seed: Fixed = "hash-seed", Only(&[""], NO_SEED), "", Kept, "Seed of the hash function";
     locale_collate: Fixed = "locale-collate", Only(&["", "C", "POSIX"], NO_COLLATION), "", Runtime,
         "Locale in which SORT ALPHA compares";
 }

@@ -228,6 +228,9 @@ impl fmt::Display for SetError {
 /// How CONFIG GET names `name` when asked for `pattern`; `None` if it was not asked for.
 fn shown_as(name: &str, pattern: &[u8]) -> Option<Vec<u8>> {
     if glob::is_pattern(pattern) {
+        if HIDDEN.contains(&name) {
+            return None;
+        }
         let matches = glob::matches(pattern, name.as_bytes(), Case::Insensitive);
         return matches.then(|| name.into());
     }
@@ -284,5 +287,7 @@ fn in_a_reply(name: &[u8]) -> String {
     String::from_utf8_lossy(shown).replace(['\r', '\n'], " ")
 }
 
+/// Parameters that CONFIG GET shows to whoever knows their names.
+const HIDDEN: [&str; 2] = ["key-load-delay", "rdb-key-save-delay"];
 const FIXED: &str = "can't set immutable config";
 const NAME_SHOWN_BYTES_MAX: usize = 128;
