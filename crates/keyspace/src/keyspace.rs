@@ -1,7 +1,7 @@
 //! The keyspace as a whole: what all threads share.
 
 use crate::compact::Compaction;
-use crate::counters::{Counters, DbStats, Stats};
+use crate::counters::{Cell, Counters, DbStats, Stats};
 use crate::garbage::Garbage;
 use crate::handle::Handle;
 use crate::hash::KeyHasher;
@@ -172,29 +172,25 @@ impl Keyspace {
     /// Sums over all threads.
     pub fn stats(&self) -> Stats {
         let base = &self.stats_base;
-        let mut sums = [0i64; 8];
-        for thread in self.threads() {
-            sums[0] += thread.used.get();
-            sums[1] += thread.table_bytes.get();
-            sums[2] += thread.hits.get();
-            sums[3] += thread.misses.get();
-            sums[4] += thread.expired.get();
-            sums[5] += thread.evicted.get();
-            sums[6] += thread.expired_fields.get();
-            sums[7] += thread.expired_fields_active.get();
-            sums[7] += thread.changes.get();
-        }
+        let threads = self.threads();
+        let sum =
+            |of: fn(&Counters) -> &Cell| threads.iter().map(|thread| of(thread).get()).sum::<i64>();
+        let since = |of: fn(&Counters) -> &Cell, base: &AtomicI64| {
+            (sum(of) - base.load(Relaxed)).max(0) as u64
+        };
         Stats {
-            used: sums[0].max(0) as u64,
-            tables: sums[1].max(0) as u64,
-            hits: (sums[2] - base.hits.load(Relaxed)).max(0) as u64,
-            misses: (sums[3] - base.misses.load(Relaxed)).max(0) as u64,
-            expired: (sums[4] - base.expired.load(Relaxed)).max(0) as u64,
-            evicted: (sums[5] - base.evicted.load(Relaxed)).max(0) as u64,
-            changes: sums[7].max(0) as u64,
-            expired_fields: (sums[6] - base.expired_fields.load(Relaxed)).max(0) as u64,
-            expired_fields_active: (sums[7] - base.expired_fields_active.load(Relaxed)).max(0)
-                as u64,
+            used: sum(|thread| &thread.used).max(0) as u64,
+            tables: sum(|thread| &thread.table_bytes).max(0) as u64,
+            changes: sum(|thread| &thread.changes).max(0) as u64,
+            hits: since(|thread| &thread.hits, &base.hits),
+            misses: since(|thread| &thread.misses, &base.misses),
+            expired: since(|thread| &thread.expired, &base.expired),
+            evicted: since(|thread| &thread.evicted, &base.evicted),
+            expired_fields: since(|thread| &thread.expired_fields, &base.expired_fields),
+            expired_fields_active: since(
+                |thread| &thread.expired_fields_active,
+                &base.expired_fields_active,
+            ),
         }
     }
 
