@@ -5,6 +5,7 @@
 
 use crate::access::View;
 use crate::bucket::{DISPLACEMENT_MAX, Item, SLOTS};
+use crate::effect::Removal;
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::table::Table;
@@ -117,7 +118,8 @@ impl Handle {
         result
     }
 
-    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were seen before the end.
+    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were seen before the end. Some
+    /// of the keys that are left out because their time has passed are removed.
     fn scan_stripe(
         &mut self,
         db: u16,
@@ -125,6 +127,26 @@ impl Handle {
         position: u32,
         count: usize,
         each: &mut dyn FnMut(View<'_>),
+    ) -> Option<u32> {
+        let mut expired = Vec::new();
+        let next = self.walk_stripe(db, stripe, position, count, each, &mut expired);
+        for entry in expired {
+            let key = self.key_of(entry);
+            if let Some((at, entry)) = self.find(db, key) {
+                self.remove_at(db, key, at, entry, Removal::Expired);
+            }
+        }
+        next
+    }
+
+    fn walk_stripe(
+        &self,
+        db: u16,
+        stripe: u32,
+        position: u32,
+        count: usize,
+        each: &mut dyn FnMut(View<'_>),
+        expired: &mut Vec<Entry>,
     ) -> Option<u32> {
         let table = self.stripe_at(stripe).table(db)?;
         let buckets = table.buckets();
@@ -136,9 +158,14 @@ impl Handle {
         for home in first..buckets {
             for entry in homed(table, home, &|entry| self.hash(entry.key()).position()) {
                 let hash = self.hash(entry.key());
-                if hash.position() >= position && !self.is_expired(entry) {
+                if hash.position() < position {
+                    continue;
+                }
+                if !self.is_expired(entry) {
                     each(View::new(entry));
                     seen += 1;
+                } else if expired.len() < EXPIRED_PER_HOLD {
+                    expired.push(entry);
                 }
             }
             if seen >= count && home + 1 < buckets {
@@ -184,6 +211,8 @@ impl Handle {
 
 /// Draws before a random choice falls back to a walk.
 const RANDOM_TRIES: usize = 64;
+/// Keys that are removed by one walk of a stripe because their time has passed, at most.
+const EXPIRED_PER_HOLD: usize = 64;
 
 /// The smallest position whose home is `bucket`.
 pub(crate) fn first_position(bucket: usize, buckets: usize) -> u32 {

@@ -203,7 +203,7 @@ fn scanning_options() {
         SCAN 0 COUNT -5 => ERR syntax error
         SCAN 0 COUNT abc => ERR value is not an integer or out of range
         SCAN 0 COUNT => ERR syntax error
-        SCAN 0 TYPE nope => ERR unknown type name 'nope'
+        SCAN 0 TYPE nope => ["0" []]
         SCAN 0 NOVALUES => ERR NOVALUES option can only be used in HSCAN
         SCAN 0 FOO => ERR syntax error
         SCAN 18446744073709551615 => ["0" []]
