@@ -360,8 +360,13 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
 fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let options = ex_options(ctx, &HSETEX)?;
     exists(ctx, false)?;
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let pairs = &ctx.args()[options.fields];
-    let mut names = pairs.iter().step_by(2);
+    let all: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
+    if options.when != When::Always {
+        ctx.exec.ks.hash_drop_expired(db, key, &all);
+    }
+    let mut names = all.iter();
     let acts = match options.when {
         When::Always => true,
         When::AllMissing => names.all(|name| expiry_of(ctx, name).is_none()),
@@ -370,11 +375,9 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     if !acts {
         return ctx.number(0);
     }
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let expiry = match options.expiry {
         Stated::At(at) if at <= now => {
-            let names: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
-            ctx.exec.ks.hash_remove(db, key, &names)?;
+            ctx.exec.ks.hash_remove(db, key, &all)?;
             return ctx.number(1);
         }
         Stated::At(at) => FieldExpiry::At(at),

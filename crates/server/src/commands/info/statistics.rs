@@ -24,6 +24,8 @@ pub fn stats(report: &mut Report<'_>) {
     let data = server.keyspace.stats();
     report.field("expired_subkeys", data.expired_fields);
     report.field("expired_subkeys_active", data.expired_fields_active);
+    // Valkey's name for it.
+    report.field("expired_fields", data.expired_fields);
     report.field("expired_keys", data.expired);
     report.field("evicted_keys", data.evicted);
     report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
