@@ -178,6 +178,7 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
         let elements = arranged(elements, ends, how_many.one_by_one, End::Front);
         push(&elements, ends.to, |elements| list.push(ends.to, elements));
         list.pop(ends.to.opposite(), len, |_| ());
+        ks.uncount_change();
         return Ok(Some(elements));
     }
     let mut elements = Vec::with_capacity(count);
@@ -190,6 +191,7 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
             push(&elements, ends.to, |elements| ks.list_push(db, destination, ends.to, elements));
         pushed?;
     }
+    ks.uncount_change();
     Ok(Some(elements))
 }
 

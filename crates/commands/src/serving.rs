@@ -123,7 +123,7 @@ impl Executor {
     /// Executes the command of a waiter though none of its keys has changed, and answers unless it waits on. The thread is
     /// in a batch and holds nothing.
     pub fn try_again(&mut self, blocked: &Blocked, host: &mut dyn Host) {
-        self.ks.lock_many(blocked.hashes.iter().copied());
+        self.lock_instead(Some(&blocked.hashes), host);
         if !blocked.is_over()
             && host.standing(blocked) == Standing::Here
             && let Some(answer) = self.execute_again(blocked, host)

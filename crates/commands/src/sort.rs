@@ -72,10 +72,12 @@ fn store(ctx: &mut Ctx<'_>, destination: usize, bytes: &[u8], ends: &[usize]) ->
     let elements: Vec<&[u8]> =
         ends.iter().map(|&end| &bytes[std::mem::replace(&mut begin, end)..end]).collect();
     crate::lists::check_elements(&elements)?;
-    ctx.exec.ks.remove(db, key);
-    if !elements.is_empty() {
-        ctx.exec.ks.list_push(db, key, End::Back, &elements)?;
-    }
+    ctx.exec.ks.build(db, key, None, |ks| {
+        if elements.is_empty() {
+            return Ok(());
+        }
+        ks.list_push(db, key, End::Back, &elements).map(|_| ())
+    })?;
     ctx.number(elements.len() as i64)
 }
 

@@ -301,6 +301,11 @@ impl Handle {
         self.counters.changes.add(1);
     }
 
+    /// Counts the last two changes as one, which they are to those who do not see effects.
+    pub fn uncount_change(&mut self) {
+        self.counters.changes.add(-1);
+    }
+
     /// Whether nobody learns of effects of this key, so that none need be made.
     #[inline]
     pub(crate) fn is_unobserved(&self, key: Key<'_>) -> bool {
@@ -339,7 +344,9 @@ impl Handle {
     ) {
         self.take_at(db, key, at, entry);
         match why {
-            Removal::Deleted | Removal::Emptied => {}
+            Removal::Deleted => {}
+            // What emptied it has been counted.
+            Removal::Emptied => self.uncount_change(),
             Removal::Expired => self.counters.expired.add(1),
             Removal::Evicted => self.counters.evicted.add(1),
         }
