@@ -20,7 +20,7 @@ pub static COMMANDS: &[CommandSpec] = &[
 ];
 
 /// Release of Redis whose commands are implemented: what clients choose their features by.
-pub const REDIS_VERSION: &str = "8.4.0";
+pub const REDIS_VERSION: &str = "8.8.0";
 
 /// `PING [message]`
 fn ping(ctx: &mut Ctx<'_>) -> Outcome {
