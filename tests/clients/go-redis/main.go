@@ -39,6 +39,7 @@ func main() {
 		{"clients", clients},
 		{"info and config", infoAndConfig},
 		{"many connections", manyConnections},
+		{"blocking", blocking},
 		{"errors", errorReplies},
 		{"reply types", replyTypes},
 	}
@@ -377,6 +378,64 @@ func manyConnections(protocol int) error {
 		w.ok("connection", <-failures)
 	}
 	w.equal("sum", admin.Get(ctx, "together").Val(), "2000")
+	return w.err
+}
+
+func blocking(protocol int) error {
+	var w want
+	client, other := connect(protocol), connect(protocol)
+	defer client.Close()
+	defer other.Close()
+	meanwhile := func(wait, act func()) {
+		done := make(chan struct{})
+		go func() { wait(); close(done) }()
+		for range 2000 {
+			if other.InfoMap(ctx, "clients").Val()["Clients"]["blocked_clients"] != "0" {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		act()
+		<-done
+	}
+	var pair []string
+	meanwhile(
+		func() { pair = client.BLPop(ctx, 10*time.Second, "none", "queue").Val() },
+		func() { other.RPush(ctx, "queue", "a", "b") },
+	)
+	w.equal("BLPOP", pair, []string{"queue", "a"})
+	w.equal("BRPOP", client.BRPop(ctx, time.Second, "queue").Val(), []string{"queue", "b"})
+	w.equal("BLPOP of nothing", client.BLPop(ctx, time.Second, "queue").Err(), redis.Nil)
+	var moved string
+	meanwhile(
+		func() { moved = client.BLMove(ctx, "queue", "done", "LEFT", "RIGHT", 10*time.Second).Val() },
+		func() { other.RPush(ctx, "queue", "c") },
+	)
+	w.equal("BLMOVE", moved, "c")
+	var least *redis.ZWithKey
+	meanwhile(
+		func() { least = client.BZPopMin(ctx, 10*time.Second, "scores").Val() },
+		func() { other.ZAdd(ctx, "scores", redis.Z{Score: 1.5, Member: "m"}) },
+	)
+	w.equal("BZPOPMIN", least, &redis.ZWithKey{Z: redis.Z{Score: 1.5, Member: "m"}, Key: "scores"})
+	var streams []redis.XStream
+	meanwhile(
+		func() {
+			streams = client.XRead(ctx, &redis.XReadArgs{Streams: []string{"log", "$"}, Block: 10 * time.Second}).Val()
+		},
+		func() { other.XAdd(ctx, &redis.XAddArgs{Stream: "log", ID: "1-1", Values: []string{"f", "v"}}) },
+	)
+	w.that("XREAD", len(streams) == 1 && len(streams[0].Messages) == 1 && streams[0].Messages[0].ID == "1-1")
+	other.Del(ctx, "queue")
+	single := client.Conn()
+	defer single.Close()
+	id := single.ClientID(ctx).Val()
+	var err error
+	meanwhile(
+		func() { err = single.BLPop(ctx, 10*time.Second, "queue").Err() },
+		func() { w.equal("CLIENT UNBLOCK", other.ClientUnblockWithError(ctx, id).Val(), int64(1)) },
+	)
+	w.fails("the unblocked", err, "UNBLOCKED client unblocked via CLIENT UNBLOCK")
 	return w.err
 }
 

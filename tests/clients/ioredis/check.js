@@ -194,6 +194,32 @@ const cases = {
     assert.equal(await client.get("together"), "2000");
   },
 
+  async blocking(client, protocol) {
+    await withClients(1, { protocol }, async (waiter) => {
+      const meanwhile = async (waiting, act) => {
+        while (infoFields(await client.info("clients")).blocked_clients === "0") await sleep(5);
+        await act();
+        return waiting;
+      };
+      const id = await waiter.client("ID");
+      const pushed = meanwhile(waiter.blpop("none", "queue", 10), () => client.rpush("queue", "a", "b"));
+      assert.deepEqual(await pushed, ["queue", "a"]);
+      assert.deepEqual(await waiter.brpop("queue", 1), ["queue", "b"]);
+      assert.equal(await waiter.blpop("queue", 0.02), null);
+      const moved = meanwhile(waiter.blmove("queue", "done", "LEFT", "RIGHT", 10), () => client.rpush("queue", "c"));
+      assert.equal(await moved, "c");
+      const least = meanwhile(waiter.bzpopmin("scores", 10), () => client.zadd("scores", 1.5, "m"));
+      assert.deepEqual((await least).map(String), ["scores", "m", "1.5"]);
+      const ahead = waiter.blpop("queue", 10);
+      const behind = waiter.ping();
+      await meanwhile(ahead, () => client.rpush("queue", "d"));
+      assert.deepEqual([await ahead, await behind], [["queue", "d"], "PONG"]);
+      const unblocked = failsWith("UNBLOCKED client unblocked", waiter.blpop("queue", 0));
+      await meanwhile(unblocked, async () => assert.equal(await client.client("UNBLOCK", id, "ERROR"), 1));
+      assert.equal(await client.client("UNBLOCK", id), 0);
+    });
+  },
+
   async errors(client) {
     await client.set("word", "not a number");
     await failsWith("ERR unknown command 'NOSUCH', with args beginning with: 'a'", client.call("NOSUCH", "a"));

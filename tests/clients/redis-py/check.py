@@ -275,6 +275,52 @@ def many_connections(protocol):
     equal(client.get("together"), b"2000")
 
 
+def blocking(protocol):
+    client = connect(protocol, decode_responses=True, single_connection_client=True)
+    other = connect(protocol, decode_responses=True)
+
+    def meanwhile(wait, act):
+        """What `wait` returns if `act` is done once it waits."""
+        got = []
+        waiter = threading.Thread(target=lambda: got.append(wait()))
+        waiter.start()
+        deadline = time.time() + 10
+        while other.info("clients")["blocked_clients"] == 0 and time.time() < deadline:
+            time.sleep(0.005)
+        act()
+        waiter.join(10)
+        return got[0]
+
+    def unblocked():
+        try:
+            client.blpop("queue")
+        except redis.ResponseError as error:
+            return str(error)
+        return None
+
+    pushed = meanwhile(lambda: client.blpop(["none", "queue"], timeout=10), lambda: other.rpush("queue", "a", "b"))
+    equal(tuple(pushed), ("queue", "a"))
+    equal(tuple(client.brpop("queue", timeout=1)), ("queue", "b"))
+    equal(client.blpop("queue", timeout=0.02), None)
+    moved = meanwhile(lambda: client.blmove("queue", "done", 10), lambda: other.rpush("queue", "c"))
+    equal((moved, other.lrange("done", 0, -1)), ("c", ["c"]))
+    popped = meanwhile(lambda: client.blmpop(10, 1, "queue", direction="RIGHT", count=2),
+                       lambda: other.rpush("queue", 1, 2, 3))
+    equal(popped, ["queue", ["3", "2"]])
+    least = meanwhile(lambda: client.bzpopmin("scores", timeout=10), lambda: other.zadd("scores", {"m": 1.5}))
+    equal(list(least), ["scores", "m", 1.5])
+    entries = meanwhile(lambda: client.xread({"log": "$"}, block=10_000), lambda: other.xadd("log", {"f": "v"}, id="1-1"))
+    entries = entries["log"][0] if protocol == 3 else entries[0][1]
+    equal(entries, [("1-1", {"f": "v"})])
+    other.delete("queue")
+    number = client.client_id()
+    equal(meanwhile(unblocked, lambda: other.client_unblock(number, error=True)),
+          "UNBLOCKED client unblocked via CLIENT UNBLOCK")
+    equal(other.client_unblock(number), False)
+    with client.pipeline() as transaction:
+        equal(transaction.blpop("queue", timeout=0).ping().execute(), [None, True])
+
+
 def errors(protocol):
     client = connect(protocol, **ONCE)
     client.set("word", "not a number")
@@ -301,7 +347,7 @@ def reply_types(protocol):
 
 CASES = [
     handshake, authentication, set_options, strings, expiry, pipeline, transactions, scan, binary, clients,
-    info_and_config, databases, many_connections, errors, reply_types,
+    info_and_config, databases, many_connections, blocking, errors, reply_types,
 ]
 
 if __name__ == "__main__":
