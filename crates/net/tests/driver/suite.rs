@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -475,10 +475,10 @@ pub fn outputs_keep_their_order<D: Driver>(driver: D) {
 
 pub fn accept_failures_back_off<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
-    // A connected stream is no listener: accepting on it fails like a lack of descriptors does.
-    let (broken, _peer) = UnixStream::pair().unwrap();
+    // A socket of datagrams is no listener: accepting on it fails like a lack of descriptors does.
+    let (broken, peer) = UnixDatagram::pair().unwrap();
     let id = ListenerId(9);
-    (&_peer).write_all(b"readable").unwrap();
+    peer.send(b"readable").unwrap();
     harness.driver.listen(Arc::new(OwnedFd::from(broken)), id).unwrap();
     let began = Instant::now();
     let mut failures = 0;
