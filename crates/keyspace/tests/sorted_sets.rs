@@ -3,7 +3,7 @@
 use petrel_keyspace::types::sorted_set::{Part, ScoreChange, SortedSetRef, order};
 use petrel_keyspace::{Effect, Handle, Key, Keyspace, Options, Type, Value, WrongType};
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 const ENTRIES_MAX: usize = 20;
@@ -18,6 +18,8 @@ enum Op {
     Remove(Member),
     RemoveRange(u16, u16),
     Store(Vec<(Member, f64)>),
+    /// Does nothing to a key that exists.
+    Create(Vec<(Member, f64)>),
     Copy,
     Delete,
 }
@@ -52,6 +54,7 @@ fn member() -> impl Strategy<Value = Member> {
 fn score() -> impl Strategy<Value = f64> {
     prop_oneof![
         6 => (-9i32..9).prop_map(f64::from),
+        2 => prop_oneof![-(1i64 << 54)..1 << 54, -300_000i64..300_000].prop_map(|n| n as f64),
         2 => -1e3..1e3,
         1 => prop_oneof![Just(-0.0), Just(f64::INFINITY), Just(f64::NEG_INFINITY), Just(5e-324)],
     ]
@@ -66,6 +69,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (any::<u16>(), 0u16..40).prop_map(|(from, len)| Op::RemoveRange(from, len)),
         1 => (any::<u16>(), 0u16..2_000).prop_map(|(from, len)| Op::RemoveRange(from, len)),
         1 => prop::collection::vec((member(), score()), 0..60).prop_map(Op::Store),
+        2 => prop::collection::vec((member(), score()), 0..60).prop_map(Op::Create),
         1 => Just(Op::Copy),
         1 => Just(Op::Delete),
     ]
@@ -197,6 +201,23 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
             pairs.into_iter().for_each(|(member, score)| {
                 model.put(member, score);
             });
+        }
+        Op::Create(pairs) => {
+            let pairs: Vec<(Vec<u8>, f64)> =
+                pairs.iter().map(|(member, score)| (member.bytes(), *score)).collect();
+            let distinct: HashSet<&[u8]> = pairs.iter().map(|(member, _)| &member[..]).collect();
+            let mut members: Vec<(f64, &[u8])> =
+                pairs.iter().map(|(member, score)| (*score, &member[..])).collect();
+            let created =
+                locked(handle, b"z", |handle, key| handle.sorted_set_create(0, key, &mut members));
+            let possible = !pairs.is_empty() && distinct.len() == pairs.len();
+            assert_eq!(created, model.scores.is_empty() && possible);
+            if created {
+                *model = Model::default();
+                pairs.into_iter().for_each(|(member, score)| {
+                    model.put(member, score);
+                });
+            }
         }
         Op::Copy => {
             // To another key and back, so that the copy is what goes on.

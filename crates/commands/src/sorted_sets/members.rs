@@ -117,8 +117,11 @@ pub(crate) fn add(
     ctx: &mut Ctx<'_>,
     options: AddOptions,
     scores: &[f64],
-    members: impl Iterator<Item = usize>,
+    members: impl Iterator<Item = usize> + Clone,
 ) -> Outcome {
+    if scores.len() > 1 && !options.only_present && create(ctx, scores, members.clone()) {
+        return ctx.number(scores.len() as i64);
+    }
     let (mut added, mut changed) = (0, 0);
     for (&score, member) in scores.iter().zip(members) {
         let ScoreChange { old, new } = change(ctx, options, member, score)?;
@@ -128,6 +131,17 @@ pub(crate) fn add(
     let (key, db) = (ctx.key(1), ctx.db());
     ctx.exec.ks.sorted_set_expect(db, key, scores.len());
     ctx.number(if options.changed { changed } else { added })
+}
+
+/// Makes a sorted set of all members at once, if there is no such key and each is named once.
+fn create(ctx: &mut Ctx<'_>, scores: &[f64], members: impl Iterator<Item = usize>) -> bool {
+    let (key, db) = (ctx.key(1), ctx.db());
+    if ctx.exec.ks.look(db, key).is_some() {
+        return false;
+    }
+    let members = members.map(|member| ctx.arg(member));
+    let mut members: Vec<(f64, &[u8])> = scores.iter().copied().zip(members).collect();
+    ctx.exec.ks.sorted_set_create(db, key, &mut members)
 }
 
 #[inline]

@@ -5,6 +5,7 @@
 
 mod pairs;
 mod read;
+mod scores;
 
 pub use read::{LargeRef, Members, Ordered, Part, Run, SortedSetRef};
 
@@ -21,7 +22,7 @@ use crate::heap::Cache;
 use crate::limits::TypeLimits;
 use crate::packed::Item;
 use crate::table::Position;
-use pairs::{Pair, Pairs};
+use pairs::{Pair, Pairs, Writer};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -260,7 +261,8 @@ impl Handle {
             None => {
                 let new = decide(None);
                 if let Some(score) = new {
-                    self.begin_sorted_set(db, key, member, score);
+                    let entry = self.sorted_set_entry(key, &[(score, member)]);
+                    self.insert_entry(db, key, entry);
                 }
                 ScoreChange { old: None, new }
             }
@@ -280,6 +282,30 @@ impl Handle {
             self.record(db, key, &Effect::ScorePut { key: key.bytes, member, score });
         }
         Ok(change)
+    }
+
+    /// Makes a sorted set of members at a key that does not exist. False, and nothing is done, if it does, or if a member
+    /// is named twice. They may be put in another order; no score is NaN.
+    pub fn sorted_set_create(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        members: &mut [(f64, &[u8])],
+    ) -> bool {
+        if self.find_alive(db, key).is_some() {
+            return false;
+        }
+        members.sort_unstable_by(|a, b| a.1.cmp(b.1));
+        if members.is_empty() || members.windows(2).any(|pair| pair[0].1 == pair[1].1) {
+            return false;
+        }
+        members.sort_unstable_by(|a, b| order((a.1, a.0), (b.1, b.0)));
+        let entry = self.sorted_set_entry(key, members);
+        self.insert_entry(db, key, entry);
+        for &mut (score, member) in members {
+            self.record(db, key, &Effect::ScorePut { key: key.bytes, member, score });
+        }
+        true
     }
 
     /// Lets `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the key holds one: what
@@ -314,8 +340,10 @@ impl Handle {
                 let Some((_, pair)) = pairs::find(pairs, &Item::from_text(member).parts()) else {
                     return Ok(None);
                 };
-                let (score, len) = (pair.score, pair.end - pair.at);
-                let entry = self.splice(db, key, (at, entry), pair.at, len, &[]);
+                let (score, place) = (pair.score, (at, entry));
+                let (from, to) = (pair.at, pair.end);
+                let entry =
+                    self.edit_pairs(db, key, place, |out| pairs::remove(pairs, from, to, out));
                 (Some(score), entry.packed().is_some_and(<[u8]>::is_empty))
             }
             None => self.change_sorted_set(db, key, entry, |set, cache| {
@@ -346,14 +374,15 @@ impl Handle {
             Some(pairs) => {
                 let mut walk = Pairs::new(pairs);
                 walk.skip_pairs(ranks.start);
-                let begin = walk.offset();
+                let from = walk.spot();
                 for Pair { member, .. } in walk.by_ref().take(ranks.len()) {
                     let mut text = itoa::Buffer::new();
                     let member = member.bytes(&mut text);
                     self.record(db, key, &Effect::ScoreRemove { key: key.bytes, member });
                 }
-                let end = walk.offset();
-                let entry = self.splice(db, key, (at, entry), begin, end - begin, &[]);
+                let (to, place) = (walk.spot(), (at, entry));
+                let entry =
+                    self.edit_pairs(db, key, place, |out| pairs::remove(pairs, from, to, out));
                 entry.packed().is_some_and(<[u8]>::is_empty)
             }
             None => {
@@ -401,35 +430,32 @@ impl Handle {
         let len = members.len();
         let beyond = members.iter().any(|(_, member)| thresholds.passed_by(len, member));
         let access = self.initial_access(key.hash);
-        let mut pairs = Vec::new();
-        for (score, member) in members {
-            pack(&mut pairs, member, *score, beyond);
-            if pairs.len() > PACKED_PAIRS_MAX {
-                let members = members.iter().map(|&(score, member)| (member, score));
-                let hasher = &self.ks.hasher;
-                let set = SortedSet::from_sorted(hasher, members, beyond, &mut self.cache);
-                let large = Box::new(Large::SortedSet(set));
-                return Entry::large_collection(&mut self.cache, key.bytes, large, None, access);
-            }
+        let Handle { ks, cache, scratch, .. } = self;
+        scratch.clear();
+        if pack_all(members, beyond, scratch) {
+            let form = Form::SortedSet;
+            return Entry::packed_collection(cache, key.bytes, form, beyond, scratch, None, access);
         }
-        let (cache, form) = (&mut self.cache, Form::SortedSet);
-        Entry::packed_collection(cache, key.bytes, form, beyond, &pairs, None, access)
+        let members = members.iter().map(|&(score, member)| (member, score));
+        let set = SortedSet::from_sorted(&ks.hasher, members, beyond, cache);
+        Entry::large_collection(cache, key.bytes, Box::new(Large::SortedSet(set)), None, access)
     }
 
-    /// Makes a sorted set of one member.
-    fn begin_sorted_set(&mut self, db: u16, key: Key<'_>, member: &[u8], score: f64) {
-        let beyond = Thresholds::of(self.ks.limits()).passed_by(1, member);
-        let mut pairs = std::mem::take(&mut self.scratch);
-        pairs.clear();
-        pack(&mut pairs, member, score, beyond);
-        if pairs.len() > PACKED_PAIRS_MAX {
-            let mut set = SortedSet::new(&self.ks.hasher, beyond);
-            set.add(member, score, &mut self.cache);
-            self.insert_large(db, key, Large::SortedSet(set));
-        } else {
-            self.insert_packed(db, key, Form::SortedSet, beyond, &pairs);
-        }
-        self.scratch = pairs;
+    /// Changes the pairs of a small set: `edit` tells the bytes to be replaced, and appends what replaces them.
+    #[inline]
+    fn edit_pairs(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        place: (Position, Entry),
+        edit: impl FnOnce(&mut Vec<u8>) -> Range<usize>,
+    ) -> Entry {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let replaced = edit(&mut scratch);
+        let entry = self.splice(db, key, place, replaced.start, replaced.len(), &scratch);
+        self.scratch = scratch;
+        entry
     }
 
     #[inline]
@@ -457,28 +483,22 @@ impl Handle {
         let beyond = place.1.is_beyond();
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
-        match located.found {
-            Some(pair) => {
-                let score = item_of(new, beyond);
-                let changed = move_pair(pairs, &pair, located.place, score, &mut scratch);
-                if pairs.len() - changed.len() + scratch.len() > PACKED_PAIRS_MAX {
-                    self.enlarge_pairs(db, key, place, member, new);
-                } else {
-                    self.splice(db, key, place, changed.start, changed.len(), &scratch);
-                }
-            }
+        let passed = beyond
+            || located.found.is_none()
+                && Thresholds::of(self.ks.limits()).passed_by(located.count + 1, member);
+        let packed = held(new, passed);
+        let replaced = match &located.found {
+            Some(pair) => pairs::shift(pairs, pair, located.place, packed, &mut scratch),
             None => {
-                let thresholds = Thresholds::of(self.ks.limits());
-                let passed = beyond || thresholds.passed_by(located.count + 1, member);
-                pack(&mut scratch, member, new, passed);
-                if pairs.len() + scratch.len() > PACKED_PAIRS_MAX {
-                    self.enlarge_pairs(db, key, place, member, new);
-                } else {
-                    let entry = self.splice(db, key, place, located.place, 0, &scratch);
-                    if passed && !beyond {
-                        entry.set_packed_form(Form::SortedSet, true);
-                    }
-                }
+                pairs::insert(pairs, located.place, Item::from_text(member), packed, &mut scratch)
+            }
+        };
+        if pairs.len() - replaced.len() + scratch.len() > PACKED_PAIRS_MAX {
+            self.enlarge_pairs(db, key, place, member, new);
+        } else {
+            let entry = self.splice(db, key, place, replaced.start, replaced.len(), &scratch);
+            if passed && !beyond {
+                entry.set_packed_form(Form::SortedSet, true);
             }
         }
         self.scratch = scratch;
@@ -534,39 +554,16 @@ impl Handle {
     }
 }
 
-/// Appends a member and its score.
-fn pack(out: &mut Vec<u8>, member: &[u8], score: f64, beyond: bool) {
-    Item::from_text(member).pack(out);
-    item_of(score, beyond).pack(out);
+/// Packs members that are in order; false if they do not fit a small set.
+fn pack_all(members: &[(f64, &[u8])], beyond: bool, out: &mut Vec<u8>) -> bool {
+    let mut writer = Writer::at(pairs::Spot::default(), out);
+    members.iter().all(|&(score, member)| {
+        writer.put_item(Item::from_text(member), held(score, beyond));
+        writer.len() <= PACKED_PAIRS_MAX
+    })
 }
 
-/// A score to be packed. Within the thresholds zero has one sign, as in Redis's listpacks.
-fn item_of(score: f64, beyond: bool) -> Item<'static> {
-    Item::from_score(if beyond { score } else { score + 0.0 })
-}
-
-/// Gives a pair another score, which makes it belong at `place`: returns the bytes to be replaced, and appends to `out`
-/// those that replace them.
-fn move_pair(
-    pairs: &[u8],
-    pair: &Pair<'_>,
-    place: usize,
-    score: Item<'_>,
-    out: &mut Vec<u8>,
-) -> Range<usize> {
-    let member = &pairs[pair.at..pair.score_at];
-    if place > pair.end {
-        out.extend_from_slice(&pairs[pair.end..place]);
-        out.extend_from_slice(member);
-        score.pack(out);
-        return pair.at..place;
-    }
-    if place >= pair.at {
-        score.pack(out);
-        return pair.score_at..pair.end;
-    }
-    out.extend_from_slice(member);
-    score.pack(out);
-    out.extend_from_slice(&pairs[place..pair.at]);
-    place..pair.end
+/// A score as a small set holds it. Within the thresholds zero has one sign, as in Redis's listpacks.
+fn held(score: f64, beyond: bool) -> f64 {
+    if beyond { score } else { score + 0.0 }
 }

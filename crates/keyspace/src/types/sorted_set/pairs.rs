@@ -1,49 +1,69 @@
 //! Small sorted sets: members, each followed by its score, in the order of scores and of members with the same score.
+//! Members are packed items ([`crate::packed`]), scores as told in `scores.rs`.
+//!
+//! A score may be told by its distance to the one before, so whoever changes a pair writes those that follow anew, up to
+//! the next whole number: from there on nothing changes.
 
+use super::scores;
 use crate::packed::{Item, Parts, packed_len, unpack};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// One member with its score, and where both lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// Offset of the member.
-    pub at: usize,
+    /// Where the member begins.
+    pub at: Spot,
     /// Offset of the score.
     pub score_at: usize,
-    /// Offset of what follows.
-    pub end: usize,
+    /// What follows.
+    pub end: Spot,
     pub member: Item<'a>,
     pub score: f64,
+}
+
+/// A place between pairs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spot {
+    /// Its offset.
+    pub offset: usize,
+    /// The last whole score before it.
+    base: i64,
 }
 
 /// Walks pairs forwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs<'a> {
     bytes: &'a [u8],
-    at: usize,
+    spot: Spot,
 }
 
 impl<'a> Pairs<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Pairs { bytes, at: 0 }
+        Pairs { bytes, spot: Spot::default() }
     }
 
-    /// Offset of the pair that comes next.
-    pub fn offset(&self) -> usize {
-        self.at
+    /// Where the pair that comes next begins.
+    pub fn spot(&self) -> Spot {
+        self.spot
     }
 
     /// Passes over `n` pairs, or all that are left; returns how many.
     #[inline]
     pub fn skip_pairs(&mut self, n: usize) -> usize {
         for passed in 0..n {
-            if self.at == self.bytes.len() {
+            if self.spot.offset == self.bytes.len() {
                 return passed;
             }
-            self.at += packed_len(&self.bytes[self.at..]);
-            self.at += packed_len(&self.bytes[self.at..]);
+            self.skip_pair();
         }
         n
+    }
+
+    #[inline]
+    fn skip_pair(&mut self) {
+        let score_at = self.spot.offset + packed_len(&self.bytes[self.spot.offset..]);
+        self.spot.offset = scores::unpack(self.bytes, score_at, &mut self.spot.base).1;
     }
 }
 
@@ -52,16 +72,27 @@ impl<'a> Iterator for Pairs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Pair<'a>> {
-        let at = self.at;
-        if at == self.bytes.len() {
+        let at = self.spot;
+        if at.offset == self.bytes.len() {
             return None;
         }
-        let (member, rest) = unpack(&self.bytes[at..]);
+        let (member, rest) = unpack(&self.bytes[at.offset..]);
         let score_at = self.bytes.len() - rest.len();
-        let (score, rest) = unpack(rest);
-        self.at = self.bytes.len() - rest.len();
-        Some(Pair { at, score_at, end: self.at, member, score: score.score().unwrap_or(0.0) })
+        let (score, offset) = scores::unpack(self.bytes, score_at, &mut self.spot.base);
+        self.spot.offset = offset;
+        Some(Pair { at, score_at, end: self.spot, member, score })
     }
+}
+
+/// Number of pairs.
+pub fn count(bytes: &[u8]) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() {
+        at += packed_len(&bytes[at..]);
+        at += scores::packed_len(bytes[at]);
+        count += 1;
+    }
+    count
 }
 
 /// Where a member lies, and where it belongs.
@@ -69,8 +100,8 @@ impl<'a> Iterator for Pairs<'a> {
 pub struct Located<'a> {
     /// The member's pair.
     pub found: Option<Pair<'a>>,
-    /// Offset of the first pair that comes after the member if it has the score asked for.
-    pub place: usize,
+    /// Where the first pair begins that comes after the member if it has the score asked for.
+    pub place: Spot,
     /// Number of pairs, if the member is not there.
     pub count: usize,
 }
@@ -79,8 +110,9 @@ pub struct Located<'a> {
 #[inline]
 pub fn locate<'a>(bytes: &'a [u8], member: &[u8], parts: &Parts<'_>, score: f64) -> Located<'a> {
     let (mut found, mut place, mut count) = (None, None, 0);
-    for pair in Pairs::new(bytes) {
-        if found.is_none() && is_at(bytes, pair.at, parts) {
+    let mut pairs = Pairs::new(bytes);
+    for pair in pairs.by_ref() {
+        if found.is_none() && is_at(bytes, pair.at.offset, parts) {
             found = Some(pair);
         } else if place.is_none() && compare(&pair, score, member) == Ordering::Greater {
             place = Some(pair.at);
@@ -90,18 +122,18 @@ pub fn locate<'a>(bytes: &'a [u8], member: &[u8], parts: &Parts<'_>, score: f64)
         }
         count += 1;
     }
-    Located { found, place: place.unwrap_or(bytes.len()), count }
+    Located { found, place: place.unwrap_or(pairs.spot()), count }
 }
 
 /// Finds a member's pair and the number of those before it.
 pub fn find<'a>(bytes: &'a [u8], parts: &Parts<'_>) -> Option<(usize, Pair<'a>)> {
     let mut pairs = Pairs::new(bytes);
     let mut rank = 0;
-    while pairs.offset() < bytes.len() {
-        if is_at(bytes, pairs.offset(), parts) {
+    while pairs.spot.offset < bytes.len() {
+        if is_at(bytes, pairs.spot.offset, parts) {
             return pairs.next().map(|pair| (rank, pair));
         }
-        pairs.skip_pairs(1);
+        pairs.skip_pair();
         rank += 1;
     }
     None
@@ -121,5 +153,101 @@ fn compare(pair: &Pair<'_>, score: f64, member: &[u8]) -> Ordering {
 
 #[inline]
 fn is_at(bytes: &[u8], at: usize, parts: &Parts<'_>) -> bool {
-    parts.begin(&bytes[at..])
+    let (head, here) = (parts.head(), &bytes[at..]);
+    here[0] == head[0] && here.starts_with(head) && here[head.len()..].starts_with(parts.tail)
+}
+
+/// Puts pairs one behind the other.
+pub struct Writer<'o> {
+    out: &'o mut Vec<u8>,
+    base: i64,
+}
+
+impl<'o> Writer<'o> {
+    /// Appends pairs that will follow `spot`.
+    pub fn at(spot: Spot, out: &'o mut Vec<u8>) -> Self {
+        Writer { out, base: spot.base }
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Appends a member and its score.
+    pub fn put_item(&mut self, member: Item<'_>, score: f64) {
+        member.pack(self.out);
+        self.put(&[], score);
+    }
+
+    /// Appends a member, packed already, and its score.
+    pub fn put(&mut self, member: &[u8], score: f64) {
+        self.out.extend_from_slice(member);
+        scores::pack(self.out, score, &mut self.base);
+    }
+
+    /// Appends the pairs of `bytes` from one spot to another.
+    fn copy(&mut self, bytes: &[u8], from: Spot, to: Spot) {
+        let settled = self.settle(bytes, from, to.offset);
+        if settled < to.offset {
+            self.out.extend_from_slice(&bytes[settled..to.offset]);
+            self.base = to.base;
+        }
+    }
+
+    /// Writes anew the pairs of `bytes` from a spot on whose bytes depend on what is before them, at most up to `end`;
+    /// returns where those begin that stay as they are.
+    fn settle(&mut self, bytes: &[u8], from: Spot, end: usize) -> usize {
+        let mut pairs = Pairs { bytes, spot: from };
+        while pairs.spot.base != self.base && pairs.spot.offset < end {
+            let Some(pair) = pairs.next() else { break };
+            self.put(&bytes[pair.at.offset..pair.score_at], pair.score);
+        }
+        pairs.spot.offset
+    }
+}
+
+/// Adds a pair, whose member is packed, at a spot. As what changes a pair below: returns the bytes to be replaced, and
+/// appends to `out` those that replace them.
+pub fn insert(
+    bytes: &[u8],
+    spot: Spot,
+    member: Item<'_>,
+    score: f64,
+    out: &mut Vec<u8>,
+) -> Range<usize> {
+    let mut writer = Writer::at(spot, out);
+    writer.put_item(member, score);
+    spot.offset..writer.settle(bytes, spot, bytes.len())
+}
+
+/// Removes the pairs between two spots.
+pub fn remove(bytes: &[u8], from: Spot, to: Spot, out: &mut Vec<u8>) -> Range<usize> {
+    from.offset..Writer::at(from, out).settle(bytes, to, bytes.len())
+}
+
+/// Gives a pair another score, which makes it belong at `place`.
+pub fn shift(
+    bytes: &[u8],
+    pair: &Pair<'_>,
+    place: Spot,
+    score: f64,
+    out: &mut Vec<u8>,
+) -> Range<usize> {
+    let member = &bytes[pair.at.offset..pair.score_at];
+    if place.offset > pair.end.offset {
+        let mut writer = Writer::at(pair.at, out);
+        writer.copy(bytes, pair.end, place);
+        writer.put(member, score);
+        return pair.at.offset..writer.settle(bytes, place, bytes.len());
+    }
+    if place.offset >= pair.at.offset {
+        let mut writer = Writer::at(pair.at, out);
+        writer.put(&[], score);
+        return pair.score_at..writer.settle(bytes, pair.end, bytes.len());
+    }
+    let mut writer = Writer::at(place, out);
+    writer.put(member, score);
+    writer.copy(bytes, place, pair.at);
+    place.offset..writer.settle(bytes, pair.end, bytes.len())
 }

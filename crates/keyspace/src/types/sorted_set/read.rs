@@ -51,7 +51,7 @@ impl<'a> SortedSetRef<'a> {
     /// Number of members.
     pub fn len(&self) -> usize {
         match self {
-            SortedSetRef::Packed(pairs) => crate::packed::count(pairs) / 2,
+            SortedSetRef::Packed(pairs) => pairs::count(pairs),
             SortedSetRef::Large(LargeRef(set)) => set.len(),
         }
     }
