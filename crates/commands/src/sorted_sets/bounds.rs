@@ -2,9 +2,8 @@
 
 use crate::double;
 use crate::fail::Fail;
-use petrel_keyspace::packed::Item;
 use petrel_keyspace::parse_int;
-use petrel_keyspace::types::sorted_set::{Part, Run, SortedSetRef};
+use petrel_keyspace::types::sorted_set::{MemberRef, Part, Run, SortedSetRef};
 use std::ops::Range;
 
 /// A range as a command states it.
@@ -72,22 +71,22 @@ impl<'a> MemberBound<'a> {
     }
 
     /// Whether a range that begins here begins above a member.
-    fn is_above(&self, member: Item<'_>) -> bool {
+    fn is_above(&self, member: MemberRef<'_>) -> bool {
         match *self {
             MemberBound::Lowest => false,
             MemberBound::Highest => true,
-            MemberBound::Included(bound) => member.bytes(&mut itoa::Buffer::new()) < bound,
-            MemberBound::Excluded(bound) => member.bytes(&mut itoa::Buffer::new()) <= bound,
+            MemberBound::Included(bound) => member.read().bytes(&mut itoa::Buffer::new()) < bound,
+            MemberBound::Excluded(bound) => member.read().bytes(&mut itoa::Buffer::new()) <= bound,
         }
     }
 
     /// Whether a range that ends here has not ended before a member.
-    fn is_from(&self, member: Item<'_>) -> bool {
+    fn is_from(&self, member: MemberRef<'_>) -> bool {
         match *self {
             MemberBound::Lowest => false,
             MemberBound::Highest => true,
-            MemberBound::Included(bound) => member.bytes(&mut itoa::Buffer::new()) <= bound,
-            MemberBound::Excluded(bound) => member.bytes(&mut itoa::Buffer::new()) < bound,
+            MemberBound::Included(bound) => member.read().bytes(&mut itoa::Buffer::new()) <= bound,
+            MemberBound::Excluded(bound) => member.read().bytes(&mut itoa::Buffer::new()) < bound,
         }
     }
 }

@@ -7,6 +7,7 @@ mod pairs;
 mod read;
 mod scores;
 
+pub use pairs::MemberRef;
 pub use read::{LargeRef, Members, Ordered, Part, Run, SortedSetRef};
 
 use super::rank_tree::{NODES, RankTree, Scored};
@@ -337,7 +338,7 @@ impl Handle {
         let Some((at, entry)) = self.find_type(db, key, Type::SortedSet)? else { return Ok(None) };
         let (old, is_empty) = match entry.packed() {
             Some(pairs) => {
-                let Some((_, pair)) = pairs::find(pairs, &Item::from_text(member).parts()) else {
+                let Some((_, pair)) = pairs::find(pairs, member) else {
                     return Ok(None);
                 };
                 let (score, place) = (pair.score, (at, entry));
@@ -470,15 +471,14 @@ impl Handle {
         score: f64,
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> ScoreChange {
-        let parts = Item::from_text(member).parts();
-        let mut located = pairs::locate(pairs, member, &parts, score);
+        let mut located = pairs::locate(pairs, member, score);
         let old = located.found.map(|pair| pair.score);
         let Some(new) = decide(old) else { return ScoreChange { old, new: old } };
         if old == Some(new) {
             return ScoreChange { old, new: old };
         }
         if new != score {
-            located = pairs::locate(pairs, member, &parts, new);
+            located = pairs::locate(pairs, member, new);
         }
         let beyond = place.1.is_beyond();
         let mut scratch = std::mem::take(&mut self.scratch);

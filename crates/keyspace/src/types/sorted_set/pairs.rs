@@ -6,7 +6,6 @@
 
 use super::scores;
 use crate::packed::{Item, Parts, packed_len, unpack};
-use std::cmp::Ordering;
 use std::ops::Range;
 
 /// One member with its score, and where both lie.
@@ -60,10 +59,30 @@ impl<'a> Pairs<'a> {
         n
     }
 
+    /// Passes over pairs, `max` at most, while `keep` is true of score and member; returns how many.
     #[inline]
-    fn skip_pair(&mut self) {
+    pub fn pass_while(&mut self, max: usize, keep: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
+        for passed in 0..max {
+            let at = self.spot;
+            if at.offset == self.bytes.len() {
+                return passed;
+            }
+            let score = self.skip_pair();
+            if !keep(score, MemberRef::Packed(&self.bytes[at.offset..])) {
+                self.spot = at;
+                return passed;
+            }
+        }
+        max
+    }
+
+    /// Passes over the next pair, which is there; returns its score.
+    #[inline(always)]
+    fn skip_pair(&mut self) -> f64 {
         let score_at = self.spot.offset + packed_len(&self.bytes[self.spot.offset..]);
-        self.spot.offset = scores::unpack(self.bytes, score_at, &mut self.spot.base).1;
+        let (score, end) = scores::unpack(self.bytes, score_at, &mut self.spot.base);
+        self.spot.offset = end;
+        score
     }
 }
 
@@ -81,6 +100,26 @@ impl<'a> Iterator for Pairs<'a> {
         let (score, offset) = scores::unpack(self.bytes, score_at, &mut self.spot.base);
         self.spot.offset = offset;
         Some(Pair { at, score_at, end: self.spot, member, score })
+    }
+}
+
+/// A member where it lies; to be read only where it matters.
+#[derive(Clone, Copy, Debug)]
+pub enum MemberRef<'a> {
+    /// Packed, at the front of these bytes.
+    Packed(&'a [u8]),
+    /// Text.
+    Text(&'a [u8]),
+}
+
+impl<'a> MemberRef<'a> {
+    /// The member.
+    #[inline]
+    pub fn read(self) -> Item<'a> {
+        match self {
+            MemberRef::Packed(bytes) => unpack(bytes).0,
+            MemberRef::Text(text) => Item::Text(text),
+        }
     }
 }
 
@@ -106,19 +145,34 @@ pub struct Located<'a> {
     pub count: usize,
 }
 
-/// Looks for a member, whose packed form is `parts`, and for the place that a score gives it, in one walk.
+/// Looks for a member and for the place that a score gives it, in one walk.
 #[inline]
-pub fn locate<'a>(bytes: &'a [u8], member: &[u8], parts: &Parts<'_>, score: f64) -> Located<'a> {
+pub fn locate<'a>(bytes: &'a [u8], member: &[u8], score: f64) -> Located<'a> {
+    let parts = Item::from_text(member).parts();
+    let sought = Sought::new(&parts);
     let (mut found, mut place, mut count) = (None, None, 0);
     let mut pairs = Pairs::new(bytes);
-    for pair in pairs.by_ref() {
-        if found.is_none() && is_at(bytes, pair.at.offset, parts) {
-            found = Some(pair);
-        } else if place.is_none() && compare(&pair, score, member) == Ordering::Greater {
-            place = Some(pair.at);
+    while pairs.spot.offset < bytes.len() {
+        let at = pairs.spot;
+        if sought.is_at(bytes, at.offset) {
+            found = pairs.next();
+            if place.is_some() {
+                break;
+            }
+            continue;
         }
-        if found.is_some() && place.is_some() {
-            break;
+        let other = pairs.skip_pair();
+        if place.is_none() && other >= score {
+            let is_behind = || {
+                let (item, _) = unpack(&bytes[at.offset..]);
+                item.bytes(&mut itoa::Buffer::new()) > member
+            };
+            if other > score || is_behind() {
+                place = Some(at);
+                if found.is_some() {
+                    break;
+                }
+            }
         }
         count += 1;
     }
@@ -126,11 +180,13 @@ pub fn locate<'a>(bytes: &'a [u8], member: &[u8], parts: &Parts<'_>, score: f64)
 }
 
 /// Finds a member's pair and the number of those before it.
-pub fn find<'a>(bytes: &'a [u8], parts: &Parts<'_>) -> Option<(usize, Pair<'a>)> {
+pub fn find<'a>(bytes: &'a [u8], member: &[u8]) -> Option<(usize, Pair<'a>)> {
+    let parts = Item::from_text(member).parts();
+    let sought = Sought::new(&parts);
     let mut pairs = Pairs::new(bytes);
     let mut rank = 0;
     while pairs.spot.offset < bytes.len() {
-        if is_at(bytes, pairs.spot.offset, parts) {
+        if sought.is_at(bytes, pairs.spot.offset) {
             return pairs.next().map(|pair| (rank, pair));
         }
         pairs.skip_pair();
@@ -139,22 +195,41 @@ pub fn find<'a>(bytes: &'a [u8], parts: &Parts<'_>) -> Option<(usize, Pair<'a>)>
     None
 }
 
-/// The order of a pair relative to a member with a score.
-#[inline]
-fn compare(pair: &Pair<'_>, score: f64, member: &[u8]) -> Ordering {
-    if pair.score < score {
-        Ordering::Less
-    } else if pair.score > score {
-        Ordering::Greater
-    } else {
-        pair.member.bytes(&mut itoa::Buffer::new()).cmp(member)
-    }
+/// A member that is looked for. The last bytes are compared first: it is there that members mostly differ.
+struct Sought<'p> {
+    parts: &'p Parts<'p>,
+    first: u8,
+    len: usize,
+    /// The last bytes, if there are as many.
+    last: Option<[u8; LAST]>,
 }
 
-#[inline]
-fn is_at(bytes: &[u8], at: usize, parts: &Parts<'_>) -> bool {
-    let (head, here) = (parts.head(), &bytes[at..]);
-    here[0] == head[0] && here.starts_with(head) && here[head.len()..].starts_with(parts.tail)
+const LAST: usize = 8;
+
+impl<'p> Sought<'p> {
+    #[inline]
+    fn new(parts: &'p Parts<'p>) -> Self {
+        let head = parts.head();
+        let last = parts.tail.last_chunk().copied();
+        Sought { parts, first: head[0], len: head.len() + parts.tail.len(), last }
+    }
+
+    #[inline(always)]
+    fn is_at(&self, bytes: &[u8], at: usize) -> bool {
+        if bytes[at] != self.first {
+            return false;
+        }
+        let Some(here) = bytes.get(at..at + self.len) else { return false };
+        match self.last {
+            Some(last) if here.last_chunk() != Some(&last) => false,
+            _ => self.is_in(here),
+        }
+    }
+
+    fn is_in(&self, here: &[u8]) -> bool {
+        let head = self.parts.head();
+        here.starts_with(head) && &here[head.len()..] == self.parts.tail
+    }
 }
 
 /// Puts pairs one behind the other.

@@ -1,7 +1,7 @@
 //! Reading sorted sets, small or large.
 
 use super::SortedSet;
-use super::pairs::{self, Pair, Pairs};
+use super::pairs::{self, MemberRef, Pair, Pairs};
 use crate::access::View;
 use crate::bucket::Item as _;
 use crate::element::Element;
@@ -66,7 +66,7 @@ impl<'a> SortedSetRef<'a> {
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match self {
             SortedSetRef::Packed(pairs) => {
-                let (_, pair) = pairs::find(pairs, &Item::from_text(member).parts())?;
+                let (_, pair) = pairs::find(pairs, member)?;
                 Some(pair.score)
             }
             SortedSetRef::Large(LargeRef(set)) => Some(set.members.get(member)?.score()),
@@ -77,7 +77,7 @@ impl<'a> SortedSetRef<'a> {
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         match self {
             SortedSetRef::Packed(pairs) => {
-                let (rank, pair) = pairs::find(pairs, &Item::from_text(member).parts())?;
+                let (rank, pair) = pairs::find(pairs, member)?;
                 Some((rank, pair.score))
             }
             SortedSetRef::Large(LargeRef(set)) => {
@@ -89,13 +89,11 @@ impl<'a> SortedSetRef<'a> {
 
     /// Number of members of which `before` is true: it is for those up to some place, and false beyond.
     #[inline]
-    pub fn count(&self, before: impl Fn(f64, Item<'_>) -> bool) -> usize {
+    pub fn count(&self, before: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
         match self {
-            SortedSetRef::Packed(pairs) => {
-                Pairs::new(pairs).take_while(|pair| before(pair.score, pair.member)).count()
-            }
+            SortedSetRef::Packed(pairs) => Pairs::new(pairs).pass_while(usize::MAX, before),
             SortedSetRef::Large(LargeRef(set)) => {
-                set.order.rank(|score, element| before(score, Item::Text(element.key())))
+                set.order.rank(|score, element| before(score, MemberRef::Text(element.key())))
             }
         }
     }
@@ -134,30 +132,27 @@ impl<'a> SortedSetRef<'a> {
     #[inline]
     pub fn run_within(
         &self,
-        below: impl Fn(f64, Item<'_>) -> bool,
-        within: impl Fn(f64, Item<'_>) -> bool,
+        below: impl Fn(f64, MemberRef<'_>) -> bool,
+        within: impl Fn(f64, MemberRef<'_>) -> bool,
         part: Part,
     ) -> Run<'a> {
         match self {
             SortedSetRef::Packed(bytes) => {
-                let (mut first, mut next) = (Pairs::new(bytes), Pairs::new(bytes));
-                while next.next().is_some_and(|pair| below(pair.score, pair.member)) {
-                    first = next;
-                }
-                let within = |pair: &Pair<'_>| within(pair.score, pair.member);
+                let mut first = Pairs::new(bytes);
+                first.pass_while(usize::MAX, below);
+                let mut behind = first;
                 if part.from_end {
-                    let len = first.take_while(within).count();
-                    let ranks = part.of(0..len);
+                    let ranks = part.of(0..behind.pass_while(usize::MAX, within));
                     first.skip_pairs(ranks.start);
                     return Run(Held::Pairs(first, ranks.len()));
                 }
                 first.skip_pairs(part.skip);
-                let len = first.take(part.take).take_while(within).count();
-                Run(Held::Pairs(first, len))
+                behind = first;
+                Run(Held::Pairs(first, behind.pass_while(part.take, within)))
             }
             SortedSetRef::Large(LargeRef(set)) => {
-                let rank = |before: &dyn Fn(f64, Item<'_>) -> bool| {
-                    set.order.rank(|score, element| before(score, Item::Text(element.key())))
+                let rank = |before: &dyn Fn(f64, MemberRef<'_>) -> bool| {
+                    set.order.rank(|score, element| before(score, MemberRef::Text(element.key())))
                 };
                 let start = rank(&below);
                 if part.from_end || part.take > WALKED_MAX {
@@ -166,7 +161,8 @@ impl<'a> SortedSetRef<'a> {
                 // They will be read anyway.
                 let start = start.saturating_add(part.skip).min(set.len());
                 let members = set.order.range(start..start.saturating_add(part.take));
-                let within = |element: &Element| within(element.score(), Item::Text(element.key()));
+                let within =
+                    |element: &Element| within(element.score(), MemberRef::Text(element.key()));
                 let len = members.take_while(within).count();
                 Run(Held::Ranks(set, start..start + len))
             }

@@ -57,22 +57,30 @@ fn whole_len(whole: i64) -> usize {
 }
 
 /// Reads the score at an offset; returns the offset behind it too.
-#[inline]
+#[inline(always)]
 pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
-    let first = bytes[at];
-    let (distance, end) = match first {
-        0..=0x7f => (u32::from(first), at + 1),
-        0x80..=0xbf => (u32::from(first & 0x3f) << 8 | u32::from(bytes[at + 1]), at + 2),
-        0xc0..=0xdf => (big_endian(&[first & 0x1f, bytes[at + 1], bytes[at + 2]]), at + 3),
-        0xe0..=0xef => {
-            (big_endian(&[first & 0x0f, bytes[at + 1], bytes[at + 2], bytes[at + 3]]), at + 4)
-        }
-        _ => return unpack_long(bytes, at, base),
+    let word = match bytes[at..].first_chunk() {
+        Some(word) => u32::from_be_bytes(*word),
+        None => short_word(&bytes[at..]),
     };
-    *base += i64::from(distance);
-    (*base as f64, end)
+    let ones = word.leading_ones();
+    if ones > 3 {
+        return unpack_long(bytes, at, base);
+    }
+    // Of the `ones + 1` bytes, as many bits are the header.
+    *base += i64::from(word << (ones + 1) >> (25 - 7 * ones));
+    (*base as f64, at + ones as usize + 1)
 }
 
+/// The last bytes, as if zeros followed.
+#[cold]
+fn short_word(bytes: &[u8]) -> u32 {
+    let mut word = [0; 4];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u32::from_be_bytes(word)
+}
+
+#[cold]
 fn unpack_long(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     let end = at + packed_len(bytes[at]);
     let mut word = [0; 8];
@@ -83,11 +91,6 @@ fn unpack_long(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     let shift = 64 - 8 * (end - at - 1);
     *base = i64::from_le_bytes(word) << shift >> shift;
     (*base as f64, end)
-}
-
-#[inline]
-fn big_endian(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte))
 }
 
 /// Length of the packed score that begins with this byte.
