@@ -26,6 +26,8 @@ use std::time::Instant;
 const POOL_MAX: usize = 16;
 /// Evictions between two looks at the time.
 const EVICTIONS_PER_LOOK: u32 = 8;
+/// Stripes gone through between two looks at the time.
+const STRIPES_PER_LOOK: u32 = 64;
 /// All threads together grow by one in so many bytes of the limit before each looks again: the error of the limit.
 const SLACK_SHARE: u64 = 1024;
 /// Room made at most ahead of need, in bytes; it bounds the pause.
@@ -252,6 +254,9 @@ impl Handle {
                     break;
                 }
             }
+            if draws == 0 {
+                self.gather(policy, left);
+            }
             let any = draws >= DRAWS_PER_QUEUE;
             while let Some(candidate) = self.evictor.take_best(any, &self.clock) {
                 if self.evict_candidate(candidate) {
@@ -260,6 +265,28 @@ impl Handle {
             }
         }
         false
+    }
+
+    /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any, draws alone find too few
+    /// to choose from.
+    fn gather(&mut self, policy: Policy, mut wanted: usize) {
+        if wanted == 0 {
+            return;
+        }
+        let (start, budget) = (Instant::now(), self.ks.policy.budget());
+        let stripes = self.ks.stripes.len() as u32;
+        for step in 0..stripes {
+            self.evictor.search_at = (self.evictor.search_at + 1) % stripes;
+            for i in 0..self.evictor.eligible.len() {
+                let db = self.evictor.eligible[i].0;
+                let seen = self.sample(policy, db, self.evictor.search_at, wanted);
+                wanted -= seen.min(wanted);
+            }
+            let look = step % STRIPES_PER_LOOK == STRIPES_PER_LOOK - 1;
+            if wanted == 0 || look && start.elapsed() >= budget {
+                return;
+            }
+        }
     }
 
     /// Looks for a candidate in all stripes in turn; for when there are few, or few stripes have any. Costs no more

@@ -57,6 +57,29 @@ fn every_policy_holds_the_limit() {
 }
 
 #[test]
+fn of_few_keys_in_many_stripes_the_oldest_go() {
+    let keyspace = keyspace(4096);
+    keyspace.tune_policy(64, 10, 1);
+    keyspace.set_memory_limit(0, Policy::AllKeysLru);
+    let mut handle = keyspace.attach();
+    handle.set_clock(1_000_000_000);
+    for i in 0..50 {
+        assert!(set(&mut handle, 0, &format!("key:{i}"), 20_000, None));
+    }
+    handle.set_clock(1_000_010_000);
+    assert!((0..25).all(|i| get(&mut handle, &format!("key:{i}"))));
+    keyspace.set_memory_limit(keyspace.stats().used - 200_000, Policy::AllKeysLru);
+    for i in 0..10 {
+        assert!(set(&mut handle, 0, &format!("more:{i}"), 20_000, None));
+    }
+    let survivors = |handle: &mut Handle, keys: std::ops::Range<usize>| {
+        keys.filter(|i| get(handle, &format!("key:{i}"))).count()
+    };
+    assert_eq!(survivors(&mut handle, 0..25), 25);
+    assert!(survivors(&mut handle, 25..50) < 10);
+}
+
+#[test]
 fn what_is_only_read_grows_old_under_lrm() {
     for (policy, reads_keep) in [(Policy::AllKeysLrm, false), (Policy::AllKeysLru, true)] {
         let keyspace = keyspace(4);
