@@ -167,7 +167,7 @@ pub struct Answer {
 
 impl Answer {
     /// What `write` writes.
-    pub(crate) fn new(protocol: Protocol, write: impl FnOnce(&mut dyn Reply)) -> Self {
+    pub fn new(protocol: Protocol, write: impl FnOnce(&mut dyn Reply)) -> Self {
         let mut answer = Answer::default();
         write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
         answer
@@ -189,7 +189,7 @@ impl Ctx<'_> {
     /// Waits as `block` says; what the handler returns then.
     pub fn block(&mut self, block: Block) -> Outcome {
         if self.exec.is_serving() {
-            self.exec.goes_on_waiting();
+            self.exec.reply_comes_later();
             return Ok(());
         }
         let ticket = if self.session.in_exec { None } else { self.host.ticket() };

@@ -17,6 +17,7 @@ mod databases;
 mod double;
 mod draws;
 mod dump;
+pub mod elsewhere;
 mod execute;
 mod expire;
 mod expiry;

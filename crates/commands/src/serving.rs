@@ -70,8 +70,8 @@ impl Executor {
         self.serving.active
     }
 
-    /// The waiter that is being tried found nothing again.
-    pub(crate) fn goes_on_waiting(&mut self) {
+    /// The command in hand is answered later: its client waits, or goes on waiting.
+    pub(crate) fn reply_comes_later(&mut self) {
         self.serving.waits = true;
     }
 

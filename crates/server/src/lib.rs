@@ -10,6 +10,7 @@ pub mod host;
 mod intake;
 pub mod listening;
 pub mod mailbox;
+pub mod migrate;
 pub mod process;
 pub mod server;
 pub mod start;

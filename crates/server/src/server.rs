@@ -5,6 +5,7 @@ use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::listening::Listening;
 use crate::mailbox::{Mailbox, Message};
+use crate::migrate::Migrator;
 use crate::process::Process;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
@@ -52,6 +53,8 @@ pub struct Server {
     pub connections_possible: AtomicUsize,
     /// Whether connections are kept in the rings' own tables.
     pub direct_descriptors: AtomicBool,
+    /// Moves keys to other servers.
+    pub migrator: Migrator,
     /// What is listened on over TCP.
     pub listening: Mutex<Listening>,
     next_client_id: AtomicU64,
@@ -208,6 +211,7 @@ impl Server {
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),
             connections_possible: AtomicUsize::new(snapshot.maxclients as usize),
             direct_descriptors: AtomicBool::new(false),
+            migrator: Migrator::default(),
             listening: Mutex::default(),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),

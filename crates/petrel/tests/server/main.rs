@@ -7,4 +7,5 @@ mod data;
 mod harness;
 mod lifecycle;
 mod limits;
+mod migrate;
 mod protocol;

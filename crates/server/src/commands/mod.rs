@@ -7,6 +7,7 @@ mod debug;
 mod footprint;
 mod info;
 mod memory;
+mod migrate;
 mod shutdown;
 
 use petrel_commands::CommandSpec;
@@ -14,5 +15,12 @@ use petrel_commands::CommandSpec;
 /// The families of session commands.
 pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, SERVER];
 
-static SERVER: &[CommandSpec] =
-    &[client::CLIENT, config::CONFIG, debug::DEBUG, info::INFO, memory::MEMORY, shutdown::SHUTDOWN];
+static SERVER: &[CommandSpec] = &[
+    client::CLIENT,
+    config::CONFIG,
+    debug::DEBUG,
+    info::INFO,
+    memory::MEMORY,
+    migrate::MIGRATE,
+    shutdown::SHUTDOWN,
+];

@@ -32,13 +32,13 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("evicted_scripts", 0);
     report.field("keyspace_hits", data.hits);
     report.field("keyspace_misses", data.misses);
+    report.field("migrate_cached_sockets", server.migrator.cached());
     report.zeros(&[
         "pubsub_channels",
         "pubsub_patterns",
         "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
-        "migrate_cached_sockets",
         "slave_expires_tracked_keys",
         "tracking_total_keys",
         "tracking_total_items",

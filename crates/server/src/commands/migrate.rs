@@ -1,0 +1,76 @@
+//! MIGRATE: what is asked for. How it is done: [`crate::migrate`].
+
+use crate::host::ServerHost;
+use crate::migrate::{Credentials, Migration};
+use petrel_commands::spec::Locks;
+use petrel_commands::table::dump as meta;
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use std::time::Duration;
+
+/// `MIGRATE`.
+pub const MIGRATE: CommandSpec = CommandSpec::new(&meta::MIGRATE, migrate).locking(Locks::Itself);
+
+/// What a timeout of 0 or less stands for.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
+
+/// `MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password]
+/// [KEYS key [key ...]]`
+fn migrate(ctx: &mut Ctx<'_>) -> Outcome {
+    let mut migration = options(ctx)?;
+    let timeout = ctx.integer(5)?;
+    migration.db = ctx.integer(4)?;
+    migration.timeout = match u64::try_from(timeout) {
+        Ok(0) | Err(_) => TIMEOUT_DEFAULT,
+        Ok(millis) => Duration::from_millis(millis),
+    };
+    ctx.leave()?;
+    ServerHost::of(ctx).server.clone().migrate(migration);
+    Ok(())
+}
+
+/// Reads what stands in words and in options.
+fn options(ctx: &mut Ctx<'_>) -> Result<Migration, Fail> {
+    let client = ServerHost::of(ctx).client.clone();
+    let mut migration = Migration {
+        host: String::from_utf8_lossy(ctx.arg(1)).into_owned(),
+        // What is no port is one that nobody listens on.
+        port: ctx.integer(2).ok().and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
+        db: 0,
+        timeout: TIMEOUT_DEFAULT,
+        copy: false,
+        replace: false,
+        credentials: None,
+        keys: vec![ctx.arg(3).into()],
+        from_db: ctx.db(),
+        command: ctx.command,
+        protocol: ctx.session.protocol,
+        client,
+    };
+    let mut i = 6;
+    while i < ctx.args().len() {
+        let more = ctx.args().len() - i - 1;
+        if ctx.is(i, "COPY") {
+            migration.copy = true;
+        } else if ctx.is(i, "REPLACE") {
+            migration.replace = true;
+        } else if ctx.is(i, "AUTH") && more >= 1 {
+            migration.credentials = Some(Credentials::password(ctx.arg(i + 1)));
+            i += 1;
+        } else if ctx.is(i, "AUTH2") && more >= 2 {
+            migration.credentials = Some(Credentials::user(ctx.arg(i + 1), ctx.arg(i + 2)));
+            i += 2;
+        } else if ctx.is(i, "KEYS") {
+            if !ctx.arg(3).is_empty() {
+                return Err(Fail::fixed(
+                    "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
+                ));
+            }
+            migration.keys = ctx.args()[i + 1..].iter().map(|&key| key.into()).collect();
+            break;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+        i += 1;
+    }
+    Ok(migration)
+}
