@@ -76,13 +76,14 @@ const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 struct Packing<'a> {
     /// How many were taken from the front of those given.
     taken: usize,
-    distinct: Vec<&'a [u8]>,
+    /// Those that were new, after the first. A set of one member allocates nothing here.
+    others: Vec<&'a [u8]>,
 }
 
 impl<'a> Packing<'a> {
     /// Integers, as long as there are only such and an intset may hold them; and the same in ascending order.
     fn of_ints(members: &[&'a [u8]], limits: &Limits) -> (Self, Vec<i64>) {
-        let mut packing = Packing { taken: 0, distinct: Vec::new() };
+        let mut packing = Packing { taken: 0, others: Vec::new() };
         let mut ints: Vec<i64> = Vec::new();
         for &member in members {
             let item = Item::from_text(member);
@@ -93,7 +94,9 @@ impl<'a> Packing<'a> {
                     break;
                 }
                 ints.insert(at, n);
-                packing.distinct.push(member);
+                if packing.taken > 0 {
+                    packing.others.push(member);
+                }
             }
             packing.taken += 1;
         }
@@ -118,7 +121,7 @@ impl<'a> Packing<'a> {
                     break;
                 }
                 item.pack(items);
-                self.distinct.push(member);
+                self.others.push(member);
             }
             self.taken += 1;
         }
@@ -264,7 +267,7 @@ impl Handle {
     ) -> (usize, usize) {
         let item = Item::from_text(members[0]);
         let encoding = Encoding::initial(&item, members.len(), limits).joined(0, &item, 0, limits);
-        let first = Packing { taken: 1, distinct: vec![members[0]] };
+        let first = Packing { taken: 1, others: Vec::new() };
         let packing = match item {
             Item::Int(n) if encoding == Encoding::Intset && members.len() == 1 => {
                 let (bytes, len) = IntSet::pack_one(n);
@@ -293,10 +296,10 @@ impl Handle {
                 first
             }
         };
-        for member in &packing.distinct {
+        for member in members[..1].iter().chain(&packing.others) {
             self.record(db, key, &Effect::MemberAdd { key: key.bytes, member });
         }
-        (packing.taken, packing.distinct.len())
+        (packing.taken, 1 + packing.others.len())
     }
 
     /// Takes note of how many members a command is about to add.
