@@ -4,12 +4,13 @@
 
 use crate::bucket::Item;
 use crate::effect::{Effect, Removal};
-use crate::entry::{Entry, Kind, StrRef, Value};
+use crate::entry::{Entry, Kind};
 use crate::handle::{Handle, Key};
 use crate::table::Position;
 use crate::types::hash::FieldExpiry;
 use crate::types::stream::Stream;
 use crate::types::{Large, Type, WrongType};
+use crate::value::{StrRef, Value};
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,9 +1,9 @@
 //! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes learn from.
 
 use crate::access::View;
-use crate::entry::StrRef;
 use crate::types::list::End;
 use crate::types::stream::StreamChange;
+use crate::value::StrRef;
 
 /// One change of one key (or of a whole database), deterministic: times are absolute, generated values resolved.
 ///

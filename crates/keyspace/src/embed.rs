@@ -1,9 +1,9 @@
 //! The typed API for programs that embed the keyspace: each call locks, works and unlocks by itself.
 
 use crate::access::View;
-use crate::entry::Value;
 use crate::handle::{Handle, Key};
 use crate::scan::Cursor;
+use crate::value::Value;
 use bytes::Bytes;
 
 /// What [`Handle::update`] does with a key.

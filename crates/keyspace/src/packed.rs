@@ -13,7 +13,7 @@
 //! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is always held as
 //! one, so equal strings have equal bytes. There is no length behind an item: items are walked forwards.
 
-use crate::entry::parse_int;
+use crate::value::parse_int;
 
 const STRING_12: u8 = 0b1110_0000;
 const STRING_32: u8 = 0b1111_0000;

@@ -1,9 +1,10 @@
 //! Mutators of strings beyond setting them whole.
 
 use crate::effect::Effect;
-use crate::entry::{BLOB_MIN, Entry, Kind, StrRef, Value, parse_int};
+use crate::entry::{BLOB_MIN, Entry, Kind};
 use crate::handle::{Handle, Key};
 use crate::types::WrongType;
+use crate::value::{StrRef, Value, parse_int};
 use bytes::BytesMut;
 
 /// Why a number could not be added.

@@ -4,11 +4,12 @@ use super::Set;
 use crate::access::View;
 use crate::bucket::Item as _;
 use crate::element::Element;
-use crate::entry::{Entry, parse_int};
+use crate::entry::Entry;
 use crate::packed::{self, Item, Items};
 use crate::random::{below, choose};
 use crate::types::intset::IntSet;
 use crate::types::{Form, WrongType};
+use crate::value::parse_int;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
