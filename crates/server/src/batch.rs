@@ -254,7 +254,19 @@ impl Batch<'_> {
             self.output.bytes.truncate(before.0);
             self.scratch.shared.truncate(before.1);
         }
+        if self.host.has_pushed() {
+            self.pass_pushes(conn);
+        }
         (conn.session.close || conn.closing).then_some(Stop::Close)
+    }
+
+    /// Hands the connection what its own command has pushed to it, behind the reply.
+    #[cold]
+    fn pass_pushes(&mut self, conn: &Conn) {
+        let Batch { host, output, scratch, .. } = self;
+        host.collect_pushes(|push| {
+            push.write(conn.session.protocol, &mut output.bytes, &mut scratch.shared)
+        });
     }
 
     #[inline]

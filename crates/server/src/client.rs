@@ -32,6 +32,13 @@ pub enum Flag {
     Closing = 1 << 9,
     /// Waits for a key.
     Blocked = 1 << 10,
+    /// Is subscribed to a channel or a pattern.
+    PubSub = 1 << 11,
+}
+
+impl Flag {
+    /// Connections that are sent what they did not ask for: a connection with none of these flags gets no push.
+    pub const LISTENERS: [Flag; 1] = [Flag::PubSub];
 }
 
 /// Bytes of an idle connection: what its worker and what the others know of it.

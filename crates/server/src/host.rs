@@ -4,6 +4,7 @@ use crate::batch::may_write;
 use crate::client::{Client, Flag};
 use crate::config::{Config, ConfigReader, DumpDialect, VersionCheck};
 use crate::mailbox::Message;
+use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, Outcome, Session, Standing, Ticket,
@@ -26,6 +27,8 @@ pub struct ServerHost {
     pub client: Arc<Client>,
     /// Answers for connections of this worker that have waited: slot and number of each.
     pub answers: VecDeque<(Slot, u64, Answer)>,
+    /// Pushes to this worker's connections.
+    pub(crate) desk: PushDesk,
     /// The worker's number.
     worker: u16,
     reconfigured: bool,
@@ -45,7 +48,13 @@ impl ServerHost {
         let config = server.config.reader();
         let worker = client.worker;
         let answers = VecDeque::new();
-        ServerHost { server, config, client, answers, worker, reconfigured: false }
+        let desk = PushDesk::default();
+        ServerHost { server, config, client, answers, desk, worker, reconfigured: false }
+    }
+
+    /// The worker's number.
+    pub fn worker(&self) -> usize {
+        usize::from(self.worker)
     }
 
     /// Goes by the new values at once, amid a batch; other workers do from their next turn on.

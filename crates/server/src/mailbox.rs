@@ -61,6 +61,11 @@ impl Mailbox {
         self.waker.wake();
     }
 
+    /// Wakes the worker.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
     /// Takes every message, in the order in which they were left.
     pub fn take(&self) -> Vec<Message> {
         if !self.filled.load(Acquire) || !self.filled.swap(false, AcqRel) {

@@ -7,6 +7,7 @@ use crate::listening::Listening;
 use crate::mailbox::{Mailbox, Message};
 use crate::migrate::Migrator;
 use crate::process::Process;
+use crate::push::PushQueue;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, FAMILIES, Registry, Shared};
@@ -75,6 +76,8 @@ pub struct WorkerLink {
     pub blocked: BlockedClients,
     /// Its traffic.
     pub traffic: Traffic,
+    /// What is on its way to its connections without their having asked.
+    pub pushes: PushQueue,
     mailbox: OnceLock<Mailbox>,
     backend: OnceLock<&'static str>,
 }
@@ -423,6 +426,13 @@ impl WorkerLink {
     pub fn open(&self, mailbox: Mailbox, backend: &'static str) {
         let _ = self.mailbox.set(mailbox);
         let _ = self.backend.set(backend);
+    }
+
+    /// Makes it look at what was left for it.
+    pub fn wake(&self) {
+        if let Some(mailbox) = self.mailbox.get() {
+            mailbox.wake();
+        }
     }
 
     /// The messages that have arrived.

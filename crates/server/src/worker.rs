@@ -133,6 +133,7 @@ impl<D: Driver> Worker<D> {
                 self.upkeep();
             }
             self.attend();
+            self.deliver_pushes();
         }
         self.shut_down();
         Ok(())
@@ -208,9 +209,7 @@ impl<D: Driver> Worker<D> {
         if output.is_empty() {
             self.driver.recycle(output);
         } else {
-            traffic::add(&conn.client.sent, output.len() as u64);
-            traffic::add(&self.traffic().sent, output.len() as u64);
-            traffic::add(&self.traffic().writes, 1);
+            self.count_sent(&conn, output.len());
             self.driver.send(slot, output);
         }
         match progress.stop {
@@ -222,10 +221,19 @@ impl<D: Driver> Worker<D> {
         }
         self.check_output(&mut conn);
         self.settle(conn);
+        if self.engine.host.has_pending_pushes() {
+            self.deliver_pending();
+        }
+    }
+
+    pub(crate) fn count_sent(&self, conn: &Conn, bytes: usize) {
+        traffic::add(&conn.client.sent, bytes as u64);
+        traffic::add(&self.traffic().sent, bytes as u64);
+        traffic::add(&self.traffic().writes, 1);
     }
 
     /// Puts a connection back, or ends it if it was found to be beyond a limit.
-    fn settle(&mut self, mut conn: Box<Conn>) {
+    pub(crate) fn settle(&mut self, mut conn: Box<Conn>) {
         if conn.doomed {
             self.driver.close(conn.slot, Close::Now);
             self.release(&mut conn);
@@ -348,7 +356,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection is gone, or is to be.
-    fn forget(&mut self, slot: Slot) {
+    pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(mut conn) = self.take(slot) {
             self.release(&mut conn);
             self.driver.close(slot, Close::Now);
@@ -384,10 +392,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Closes a connection whose peer does not read: at once above the hard limit, after a while above the soft one.
-    fn check_output(&mut self, conn: &mut Conn) {
+    pub(crate) fn check_output(&mut self, conn: &mut Conn) {
         let unsent = self.driver.unsent(conn.slot) as u64;
+        let limits = &self.engine.host.config.client_output_buffer_limit;
         let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
-            self.engine.host.config.client_output_buffer_limit.normal;
+            if conn.client.has(Flag::PubSub) { limits.pubsub } else { limits.normal };
         let above_soft = soft_bytes > 0 && unsent >= soft_bytes;
         let above_hard = hard_bytes > 0 && unsent >= hard_bytes;
         let known = conn.client.output_bytes.load(Relaxed) != 0 || conn.soft_since != 0;
@@ -536,6 +545,11 @@ impl<D: Driver> Worker<D> {
         }
         // One turn writes what the kernel takes at once; nobody is waited for.
         let _ = self.driver.poll(Some(Duration::ZERO), &mut events);
+    }
+
+    /// Its connections, but for the one in hand.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Conn> {
+        self.conns.iter().flatten().map(|conn| &**conn)
     }
 
     pub(crate) fn conn(&self, slot: Slot) -> Option<&Conn> {

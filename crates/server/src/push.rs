@@ -1,0 +1,375 @@
+//! Pushes: what a connection is sent without having asked for it just now. Messages of channels, invalidations of
+//! cached keys, lines of `MONITOR`.
+//!
+//! ```text
+//!  command on any worker ── host.push(client, push) ──▶ queue of the client's worker, one per worker
+//!                                                             │ in the order in which it was filled
+//!    the client's own command pushed it: after its reply  ◀───┤
+//!    anyone else: at the end of the batch or of the turn  ◀───┘ one send per connection and turn, by the driver
+//! ```
+//!
+//! Every push takes the queue, even to a connection of the same worker: so two pushes to one connection arrive in the
+//! order in which they were sent, whoever sent them. A push is encoded once and shared by reference until it is copied
+//! into the connection's output; large ones are not copied at all.
+
+use crate::client::{Client, Flag};
+use crate::conn::Conn;
+use crate::host::ServerHost;
+use crate::server::Server;
+use crate::worker::Worker;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use petrel_net::{Driver, Output, Slot};
+use petrel_resp::{Protocol, Reply, RespWriter};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+
+/// Parts shorter than this are copied into the output; a piece more in a gathered write costs as much.
+const SHARED_LEN_MIN: usize = 16 * 1024;
+
+/// Bytes of pushes that may wait for a worker that is busy with something else. Beyond them the connections that
+/// listen there are closed: they would miss something without knowing.
+const QUEUE_BYTES_MAX: usize = 256 << 20;
+
+/// A message, encoded once for all that it is sent to.
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// A RESP3 push up to where `tail` begins, or all of what is sent as it is.
+    head: Bytes,
+    tail: Bytes,
+    is_raw: bool,
+}
+
+impl Push {
+    /// A push written by `build`, which begins with [`Reply::push`]. RESP2 gets the same as an array, so what follows
+    /// the header must look the same in both protocols: bulk strings, integers and arrays do.
+    pub fn new(build: impl FnOnce(&mut dyn Reply)) -> Self {
+        let (mut bytes, mut shared) = (Vec::new(), Vec::new());
+        build(&mut RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3));
+        debug_assert!(shared.is_empty(), "a push is written with `bulk`");
+        debug_assert_eq!(bytes.first(), Some(&b'>'));
+        Push { head: bytes.into(), tail: Bytes::new(), is_raw: false }
+    }
+
+    /// A push in two parts, of which the first begins with the header of a RESP3 push.
+    pub fn of_parts(head: Bytes, tail: Bytes) -> Self {
+        debug_assert_eq!(head.first(), Some(&b'>'));
+        Push { head, tail, is_raw: false }
+    }
+
+    /// Something that is RESP already and is sent as it is in both protocols, such as `+line`.
+    pub fn raw(encoded: impl Into<Bytes>) -> Self {
+        Push { head: encoded.into(), tail: Bytes::new(), is_raw: true }
+    }
+
+    /// Bytes of the message.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the message to `bytes`; a large part is noted in `shared` with the offset where it belongs.
+    pub fn write(&self, protocol: Protocol, bytes: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
+        let mut head = self.head.clone();
+        if !self.is_raw && protocol == Protocol::Resp2 && !head.is_empty() {
+            bytes.push(b'*');
+            head = head.slice(1..);
+        }
+        for part in [head, self.tail.clone()] {
+            if part.len() < SHARED_LEN_MIN {
+                bytes.extend_from_slice(&part);
+            } else {
+                shared.push((bytes.len(), part));
+            }
+        }
+    }
+
+    fn append_to(&self, protocol: Protocol, output: &mut Output) {
+        let mut shared = Vec::new();
+        self.write(protocol, &mut output.bytes, &mut shared);
+        shared.into_iter().for_each(|(offset, part)| output.splice_at(offset, part));
+    }
+}
+
+/// Whom a push is for: a slot is used again, so the connection's number goes with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipient {
+    slot: Slot,
+    id: u64,
+}
+
+impl Recipient {
+    /// The connection.
+    pub fn of(client: &Client) -> Self {
+        Recipient { slot: client.slot, id: client.id }
+    }
+}
+
+/// A push on its way to connections of one worker.
+#[derive(Debug)]
+pub enum Delivery {
+    /// To one connection.
+    Client(Recipient, Push),
+    /// To several, the same to each.
+    Clients(Box<[Recipient]>, Push),
+}
+
+impl Delivery {
+    /// Bytes that it holds while it waits.
+    fn footprint(&self) -> usize {
+        match self {
+            Delivery::Client(_, push) => size_of::<Delivery>() + push.len(),
+            Delivery::Clients(to, push) => {
+                size_of::<Delivery>() + push.len() + size_of_val::<[Recipient]>(to)
+            }
+        }
+    }
+}
+
+/// The pushes on their way to the connections of one worker.
+#[derive(Default)]
+pub struct PushQueue {
+    filled: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    deliveries: Vec<Delivery>,
+    bytes: usize,
+    /// Something was dropped because too much was waiting.
+    overflowed: bool,
+}
+
+impl PushQueue {
+    /// Adds a push; says whether the worker has to be woken.
+    fn add(&self, delivery: Delivery) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.bytes += delivery.footprint();
+        if waiting.bytes > QUEUE_BYTES_MAX || waiting.overflowed {
+            waiting.bytes -= delivery.footprint();
+            waiting.overflowed = true;
+        } else {
+            waiting.deliveries.push(delivery);
+        }
+        !self.filled.swap(true, Release)
+    }
+
+    /// Takes what waits, in order; the flag says that something was dropped.
+    fn take(&self) -> (Vec<Delivery>, bool) {
+        if !self.filled.load(Acquire) || !self.filled.swap(false, AcqRel) {
+            return (Vec::new(), false);
+        }
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        (waiting.deliveries, waiting.overflowed)
+    }
+}
+
+impl Server {
+    /// Sends a connection something that it did not ask for, from any thread.
+    pub fn push(&self, client: &Client, push: Push) {
+        let delivery = Delivery::Client(Recipient::of(client), push);
+        self.deliver(usize::from(client.worker), delivery, true);
+    }
+
+    /// Leaves a push for the connections of a worker, which is woken if it may sleep.
+    fn deliver(&self, worker: usize, delivery: Delivery, may_sleep: bool) {
+        if self.workers[worker].pushes.add(delivery) && may_sleep {
+            self.workers[worker].wake();
+        }
+    }
+}
+
+/// What a worker's host knows of pushes.
+#[derive(Default)]
+pub struct PushDesk {
+    /// A command of this worker has pushed something to a connection of this worker.
+    pushed: bool,
+    /// Taken from the queue, in order.
+    pending: VecDeque<Pending>,
+    /// Something was dropped from the queue.
+    overflowed: bool,
+}
+
+struct Pending {
+    delivery: Delivery,
+    /// The connection that has had it, if it was for it: its command was being executed.
+    passed: Option<Slot>,
+}
+
+impl ServerHost {
+    /// Sends a connection of any worker something that it did not ask for. To the connection whose command is being
+    /// executed it goes after the reply.
+    pub fn push(&mut self, client: &Client, push: Push) {
+        self.deliver(usize::from(client.worker), Delivery::Client(Recipient::of(client), push));
+    }
+
+    /// Sends several connections the same: one message for each worker that has some of them.
+    pub fn push_all<'c>(&mut self, clients: impl IntoIterator<Item = &'c Client>, push: &Push) {
+        let mut by_worker: Vec<Vec<Recipient>> = vec![Vec::new(); self.server.workers.len()];
+        for client in clients {
+            by_worker[usize::from(client.worker)].push(Recipient::of(client));
+        }
+        for (worker, to) in by_worker.into_iter().enumerate().filter(|(_, to)| !to.is_empty()) {
+            self.deliver(worker, Delivery::Clients(to.into(), push.clone()));
+        }
+    }
+
+    /// Leaves a push for connections of a worker.
+    pub fn deliver(&mut self, worker: usize, delivery: Delivery) {
+        let is_own = worker == self.worker();
+        self.desk.pushed |= is_own;
+        self.server.deliver(worker, delivery, !is_own);
+    }
+
+    /// Whether a command of this worker has pushed something that its own connection may have to get now.
+    #[inline]
+    pub fn has_pushed(&self) -> bool {
+        self.desk.pushed
+    }
+
+    /// Takes what is on its way to this worker's connections, and gives what is for the connection in hand to `own`.
+    pub fn collect_pushes(&mut self, mut own: impl FnMut(&Push)) {
+        self.desk.pushed = false;
+        let me = Recipient::of(&self.client);
+        for delivery in self.take_pushes() {
+            match &delivery {
+                Delivery::Client(to, push) if to.id == me.id => own(push),
+                Delivery::Clients(to, push) if to.iter().any(|to| to.id == me.id) => own(push),
+                _ => {}
+            }
+            self.desk.pending.push_back(Pending { delivery, passed: Some(me.slot) });
+        }
+    }
+
+    fn take_pushes(&mut self) -> Vec<Delivery> {
+        let (deliveries, overflowed) = self.server.workers[self.worker()].pushes.take();
+        self.desk.overflowed |= overflowed;
+        deliveries
+    }
+
+    /// Whether pushes were collected that are not delivered yet.
+    #[inline]
+    pub fn has_pending_pushes(&self) -> bool {
+        !self.desk.pending.is_empty()
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Delivers what has been pushed to this worker's connections, at the end of a turn.
+    pub(crate) fn deliver_pushes(&mut self) {
+        let host = &mut self.engine.host;
+        host.desk.pushed = false;
+        for delivery in host.take_pushes() {
+            host.desk.pending.push_back(Pending { delivery, passed: None });
+        }
+        if host.has_pending_pushes() || host.desk.overflowed {
+            self.engine.exec.begin();
+            self.deliver_pending();
+            self.engine.exec.end();
+        }
+    }
+
+    /// Delivers what was collected amid a batch, before another connection's commands. The executor is in a batch.
+    pub(crate) fn deliver_pending(&mut self) {
+        if std::mem::take(&mut self.engine.host.desk.overflowed) {
+            self.close_listeners();
+        }
+        while let Some(Pending { delivery, passed }) = self.engine.host.desk.pending.pop_front() {
+            match delivery {
+                Delivery::Client(to, push) => self.send_push(to, &push, passed),
+                Delivery::Clients(to, push) => {
+                    to.iter().for_each(|&to| self.send_push(to, &push, passed));
+                }
+            }
+        }
+    }
+
+    fn send_push(&mut self, to: Recipient, push: &Push, passed: Option<Slot>) {
+        if passed == Some(to.slot) {
+            return;
+        }
+        let Some(mut conn) = self.take(to.slot) else { return };
+        if conn.client.id == to.id && !conn.closing {
+            let mut output = self.driver.output();
+            push.append_to(conn.session.protocol, &mut output);
+            self.count_sent(&conn, output.len());
+            self.driver.send(to.slot, output);
+            self.check_output(&mut conn);
+        }
+        self.settle(conn);
+    }
+
+    /// Closes every connection that may have missed a push.
+    fn close_listeners(&mut self) {
+        let listens = |conn: &&Conn| Flag::LISTENERS.iter().any(|&flag| conn.client.has(flag));
+        let slots: Vec<Slot> = self.connections().filter(listens).map(|conn| conn.slot).collect();
+        tracing::warn!(
+            "{} clients closed: {QUEUE_BYTES_MAX} bytes of messages wait for a worker",
+            slots.len()
+        );
+        slots.into_iter().for_each(|slot| self.forget(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(push: &Push, protocol: Protocol) -> Vec<u8> {
+        let (mut bytes, mut shared) = (b"before".to_vec(), Vec::new());
+        push.write(protocol, &mut bytes, &mut shared);
+        for (offset, part) in shared.into_iter().rev() {
+            bytes.splice(offset..offset, part);
+        }
+        bytes
+    }
+
+    #[test]
+    fn each_protocol_gets_its_form() {
+        let push = Push::new(|reply| {
+            reply.push(2);
+            reply.bulk(b"invalidate");
+            reply.array(1);
+            reply.bulk(b"key");
+        });
+        let body = "2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n";
+        assert_eq!(written(&push, Protocol::Resp3), format!("before>{body}").as_bytes());
+        assert_eq!(written(&push, Protocol::Resp2), format!("before*{body}").as_bytes());
+        let line = Push::raw("+OK\r\n");
+        assert_eq!(written(&line, Protocol::Resp2), b"before+OK\r\n");
+        assert_eq!(written(&line, Protocol::Resp3), b"before+OK\r\n");
+    }
+
+    #[test]
+    fn large_parts_are_shared_and_in_their_place() {
+        let large = Bytes::from(vec![b'x'; SHARED_LEN_MIN]);
+        let push = Push::of_parts(Bytes::from_static(b">2\r\n"), large.clone());
+        let (mut bytes, mut shared) = (Vec::new(), Vec::new());
+        push.write(Protocol::Resp2, &mut bytes, &mut shared);
+        assert_eq!(bytes, b"*2\r\n");
+        assert_eq!(shared.len(), 1);
+        assert_eq!(shared[0].1.as_ptr(), large.as_ptr());
+        assert_eq!(written(&push, Protocol::Resp3), [b"before>2\r\n", &large[..]].concat());
+    }
+
+    #[test]
+    fn a_queue_is_bounded_and_wakes_once() {
+        let queue = PushQueue::default();
+        let to = Recipient { slot: Slot::NOWHERE, id: 1 };
+        let push = Push::raw(vec![0; QUEUE_BYTES_MAX / 8]);
+        assert!(queue.add(Delivery::Client(to, push.clone())));
+        for _ in 0..20 {
+            assert!(!queue.add(Delivery::Client(to, push.clone())));
+        }
+        let (taken, overflowed) = queue.take();
+        assert_eq!((taken.len(), overflowed), (7, true));
+        assert!(queue.take().0.is_empty());
+        assert!(queue.add(Delivery::Client(to, push)));
+        assert_eq!(queue.take().0.len(), 1);
+    }
+}
