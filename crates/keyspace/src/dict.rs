@@ -14,8 +14,10 @@ use crate::bucket::{Item, SLOTS};
 use crate::element::Element;
 use crate::hash::{KeyHash, KeyHasher};
 use crate::heap::Cache;
+use crate::prefetch::prefetch;
 use crate::scan::{first_position, homed};
 use crate::table::{Position, Retired, Table};
+use std::ops::Range;
 
 /// Elements of a segment at most.
 const SEGMENT_MAX: usize = 4096;
@@ -23,6 +25,10 @@ const SEGMENT_MAX: usize = 4096;
 const DEPTH_MAX: u32 = 16;
 /// Buckets looked at by one step of a relocation: some ten microseconds.
 const BUCKETS_PER_MOVE: usize = 64;
+/// Buckets whose elements are prefetched ahead while all are walked.
+const BUCKETS_AHEAD: usize = 2;
+/// Elements prefetched ahead while a segment is split.
+const SPLIT_AHEAD: usize = 16;
 /// Draws before a random choice gives up on rejection.
 const RANDOM_TRIES: usize = 256;
 
@@ -55,10 +61,11 @@ pub(crate) struct Place {
 }
 
 impl Dict {
-    /// An empty dict whose elements are hashed as the keyspace hashes keys.
+    /// An empty dict with a hasher of its own, whose seed follows from `hasher`: dicts are filled from each other in the order
+    /// in which they lie.
     pub fn new(hasher: &KeyHasher) -> Self {
         Dict {
-            hasher: hasher.clone(),
+            hasher: hasher.reseeded(),
             depth: 0,
             directory: vec![0],
             segments: vec![Segment { depth: 0, table: Table::default() }],
@@ -109,7 +116,7 @@ impl Dict {
         while self.segments[segment].table.len() >= SEGMENT_MAX
             && self.segments[segment].depth < DEPTH_MAX
         {
-            self.split(segment, hash, cache);
+            self.split(segment, cache);
             segment = self.segment_of(hash) as usize;
         }
         self.bytes += element.footprint();
@@ -146,7 +153,12 @@ impl Dict {
     /// Every element, in no order that means anything.
     pub fn iter(&self) -> impl Iterator<Item = Element> + '_ {
         self.segments.iter().flat_map(|segment| {
-            (0..segment.table.buckets()).flat_map(move |i| {
+            let buckets = segment.table.buckets();
+            (0..buckets).flat_map(move |i| {
+                if i + BUCKETS_AHEAD < buckets {
+                    let ahead = segment.table.bucket(i + BUCKETS_AHEAD);
+                    ahead.used().for_each(|slot| prefetch(ahead.slot(slot).address()));
+                }
                 let bucket = segment.table.bucket(i);
                 bucket.used().map(move |slot| bucket.slot(slot).item::<Element>())
             })
@@ -246,12 +258,47 @@ impl Dict {
 
     /// The same elements in blocks of their own.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
-        let mut copy = Dict::new(&self.hasher);
-        for element in self.iter() {
-            let element = element.duplicate(cache);
-            copy.insert(element, cache);
+        let mut copy = |segment: &Segment| {
+            let table = segment.table.duplicate(cache, Element::duplicate);
+            Segment { depth: segment.depth, table }
+        };
+        Dict {
+            hasher: self.hasher.clone(),
+            directory: self.directory.clone(),
+            segments: self.segments.iter().map(&mut copy).collect(),
+            ..*self
         }
-        copy
+    }
+
+    /// Takes out the elements of which `is_taken` says so, each of which it is asked once; they are the caller's to release.
+    pub fn extract(
+        &mut self,
+        is_taken: &mut dyn FnMut(Element) -> bool,
+        cache: &mut Cache,
+    ) -> Vec<Element> {
+        let (mut taken, mut kept) = (Vec::new(), Vec::new());
+        self.buckets_max = 0;
+        for Segment { depth, table } in &mut self.segments {
+            let (hasher, depth) = (&self.hasher, *depth);
+            self.bytes -= table.footprint();
+            let retired = table.drain(|element| {
+                if is_taken(element) { taken.push(element) } else { kept.push(element) }
+            });
+            discard(retired, cache);
+            if !kept.is_empty() {
+                *table = Table::with_room(kept.len(), cache);
+            }
+            for element in kept.drain(..) {
+                let hash = hasher.hash(element.key()).at_depth(depth);
+                let retired = table.insert(hash, element, cache, |_| hash);
+                discard(retired, cache);
+            }
+            self.bytes += table.footprint();
+            self.buckets_max = self.buckets_max.max(table.buckets());
+        }
+        self.len -= taken.len();
+        self.bytes -= taken.iter().map(|element| element.footprint()).sum::<usize>();
+        taken
     }
 
     /// Frees every element.
@@ -302,31 +349,74 @@ impl Dict {
         discard(retired, cache);
     }
 
-    /// Splits the segment that `hash` leads to by the next bit of its elements' hashes.
+    /// Splits a full segment by the first of the next bits in which its elements' hashes differ.
     #[cold]
-    fn split(&mut self, at: usize, hash: KeyHash, cache: &mut Cache) {
+    fn split(&mut self, at: usize, cache: &mut Cache) {
+        let mut full = std::mem::take(&mut self.segments[at].table);
+        self.bytes -= full.footprint();
+        let mut elements = Vec::with_capacity(full.len());
+        let retired = full.drain(|element| elements.push(element));
+        discard(retired, cache);
+        let mut hashes = Vec::with_capacity(elements.len());
+        for (i, element) in elements.iter().enumerate() {
+            if let Some(ahead) = elements.get(i + SPLIT_AHEAD) {
+                prefetch(ahead.address());
+            }
+            hashes.push(self.hasher.hash(element.key()));
+        }
+        loop {
+            let other = self.segments.len();
+            let depth = self.divide(at, hashes[0], other);
+            let in_upper = |hash: &&KeyHash| hash.at_depth(depth).stripe() % 2 == 1;
+            let in_other = hashes.iter().filter(in_upper).count();
+            self.segments.push(Segment { depth, table: Table::default() });
+            let is_even = in_other > 0 && in_other < hashes.len();
+            if is_even || depth == DEPTH_MAX {
+                let sizes = [(at, hashes.len() - in_other), (other, in_other)];
+                for (segment, len) in sizes.into_iter().filter(|&(_, len)| len > 0) {
+                    let table = Table::with_room(len, cache);
+                    self.bytes += table.footprint();
+                    self.segments[segment].table = table;
+                }
+                break;
+            }
+            if in_other > 0 {
+                // All are in the upper half, which goes on under the segment's number.
+                self.exchange(at, other, hashes[0]);
+            }
+        }
+        for (element, hash) in elements.into_iter().zip(hashes) {
+            let segment = self.segment_of(hash) as usize;
+            self.insert_into(segment, element, hash, cache);
+        }
+    }
+
+    /// Gives the upper half of a segment's places, which `hash` leads to, to a segment `other`; returns the depth of
+    /// both.
+    fn divide(&mut self, at: usize, hash: KeyHash, other: usize) -> u32 {
         let depth = self.segments[at].depth + 1;
         if depth > self.depth {
             self.directory = self.directory.iter().flat_map(|&segment| [segment; 2]).collect();
             self.depth = depth;
         }
-        let other = self.segments.len();
-        let mut full = std::mem::take(&mut self.segments[at].table);
-        self.bytes -= full.footprint();
         self.segments[at].depth = depth;
-        self.segments.push(Segment { depth, table: Table::default() });
-        // The places of a segment are neighbours; the upper half of them now leads to the new one.
-        let places = 1 << (self.depth - depth);
-        let upper = (hash.at_depth(depth).stripe() as usize | 1) * places;
-        self.directory[upper..upper + places].fill(other as u32);
-        let mut elements = Vec::with_capacity(full.len());
-        let retired = full.drain(|element| elements.push(element));
-        discard(retired, cache);
-        for element in elements {
-            let hash = self.hasher.hash(element.key());
-            let segment = self.segment_of(hash) as usize;
-            self.insert_into(segment, element, hash, cache);
-        }
+        let (_, upper) = self.places(hash, depth);
+        self.directory[upper].fill(other as u32);
+        depth
+    }
+
+    /// Lets the halves of what was one segment change numbers.
+    fn exchange(&mut self, lower: usize, upper: usize, hash: KeyHash) {
+        let (first, second) = self.places(hash, self.segments[lower].depth);
+        self.directory[first].fill(upper as u32);
+        self.directory[second].fill(lower as u32);
+    }
+
+    /// The places that lead to the two halves of the segment of `hash`, which are neighbours.
+    fn places(&self, hash: KeyHash, depth: u32) -> (Range<usize>, Range<usize>) {
+        let half = 1 << (self.depth - depth);
+        let first = (hash.at_depth(depth).stripe() as usize & !1) * half;
+        (first..first + half, first + half..first + 2 * half)
     }
 }
 
@@ -401,14 +491,74 @@ mod tests {
             dict.remove(place, &mut cache).release(&mut cache);
         }
         assert_eq!(dict.len(), len / 10);
-        assert!((0..len).all(|n| dict.get(&name(n)).is_some() == (n % 10 == 3)));
+        check(&dict, (0..len).filter(|n| n % 10 == 3));
         let copy = dict.duplicate(&mut cache);
-        assert_eq!(copy.iter().count(), dict.iter().count());
+        check(&copy, (0..len).filter(|n| n % 10 == 3));
+        dict.release(&mut cache);
+        copy.release(&mut cache);
+    }
+
+    /// Everything is found, and the figures are those of what is there.
+    fn check(dict: &Dict, names: impl Iterator<Item = usize>) {
+        let found = names.filter(|&n| dict.get(&name(n)).is_some_and(|e| e.key() == name(n)));
+        assert_eq!((found.count(), dict.iter().count()), (dict.len(), dict.len()));
         let elements: usize = dict.iter().map(Element::footprint).sum();
         let arrays: usize = dict.segments.iter().map(|segment| segment.table.footprint()).sum();
         assert_eq!(dict.bytes, elements + arrays);
+        assert!(dict.segments.iter().all(|segment| segment.table.len() <= SEGMENT_MAX));
+    }
+
+    #[test]
+    fn elements_may_come_in_the_order_of_their_hashes() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let dict = filled(30_000, &mut cache);
+        let mut elements: Vec<Element> = dict.iter().collect();
+        for _ in 0..2 {
+            let mut other = Dict::new(&dict.hasher);
+            other.hasher = dict.hasher.clone();
+            for element in &elements {
+                let element = element.duplicate(&mut cache);
+                other.insert(element, &mut cache);
+            }
+            check(&other, 0..30_000);
+            other.release(&mut cache);
+            elements.reverse();
+        }
         dict.release(&mut cache);
-        copy.release(&mut cache);
+    }
+
+    #[test]
+    fn what_is_left_of_an_extraction_keeps_its_place_in_a_scan() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let mut dict = filled(20_000, &mut cache);
+        let mut seen = HashSet::new();
+        let mut cursor = 0;
+        let mut parity = false;
+        loop {
+            cursor = dict.scan(cursor, 3_000, |element| {
+                seen.insert(element.key().to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+            let mut is_taken = |_| {
+                parity = !parity;
+                parity
+            };
+            let taken = dict.extract(&mut is_taken, &mut cache);
+            taken.into_iter().for_each(|element| element.release(&mut cache));
+            check(&dict, 0..20_000);
+        }
+        assert!(dict.len() < 10_000 && dict.iter().all(|element| seen.contains(element.key())));
+        let all = dict.extract(&mut |_| true, &mut cache);
+        assert_eq!((dict.len(), dict.iter().count(), dict.buckets_max), (0, 0, 0));
+        all.into_iter().for_each(|element| element.release(&mut cache));
+        let element = Element::member(&mut cache, b"new");
+        dict.insert(element, &mut cache);
+        assert!(dict.get(b"new").is_some());
+        dict.release(&mut cache);
     }
 
     #[test]

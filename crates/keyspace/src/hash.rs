@@ -3,6 +3,7 @@
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 16 are the tag.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -55,6 +56,14 @@ impl KeyHasher {
             state: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()),
             stripe_bits,
         }
+    }
+
+    /// A hasher whose seed follows from this one's, another each time: what lies in the order of one hasher's hashes is in
+    /// no order of the other's. Who fills a table in the order of its own hashes finds its first buckets crowded.
+    pub fn reseeded(&self) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let seed = self.hash(&COUNT.fetch_add(1, Relaxed).to_le_bytes()).bits;
+        KeyHasher::new(seed, self.stripe_bits)
     }
 
     /// Hash of a key.

@@ -70,6 +70,33 @@ impl<I: Item> Default for Table<I> {
 }
 
 impl<I: Item> Table<I> {
+    /// An empty table in which `len` items have their places without its growing.
+    pub fn with_room(len: usize, cache: &mut Cache) -> Self {
+        let table = Table::default();
+        let buckets = (len + len / 4).div_ceil(SLOTS - 1).clamp(1, BUCKETS_MAX);
+        table.publish(Buckets::new(buckets, cache));
+        table
+    }
+
+    /// A table of the same shape, of the copies that `copy` makes of the items.
+    pub fn duplicate(&self, cache: &mut Cache, copy: impl Fn(I, &mut Cache) -> I) -> Self {
+        let (from, to) = (self.array(), Buckets::new(self.buckets(), cache));
+        for (i, (from, to)) in from.as_slice().iter().zip(to.as_slice()).enumerate() {
+            if let Some(ahead) = self.array().as_slice().get(i + REBUILD_AHEAD / SLOTS) {
+                ahead.used().for_each(|slot| prefetch(ahead.slot(slot).address()));
+            }
+            for slot in from.used() {
+                let old = from.slot(slot);
+                let new = copy(old.item(), cache);
+                to.set(slot, from.tag(slot), Slot::new(new, old.displacement()));
+            }
+        }
+        let mut table = Table::default();
+        (table.len, table.volatile, table.bytes) = (self.len, self.volatile, self.bytes);
+        table.publish(to);
+        table
+    }
+
     /// Keys in the table, those with a TTL that has passed included.
     pub fn len(&self) -> usize {
         self.len as usize
