@@ -37,12 +37,14 @@ impl<'a> SetBuilder<'a> {
         }
     }
 
-    /// Adds a member; false if it is there.
-    pub fn add(&mut self, member: Item<'_>, cache: &mut Cache) -> bool {
+    /// Adds a member that is not there.
+    pub fn add(&mut self, member: Item<'_>, cache: &mut Cache) {
         let mut scratch = itoa::Buffer::new();
         let (form, items) = match &mut self.held {
             Held::Packed(form, items) => (form, items),
-            Held::Large(set) => return set.add(member.bytes(&mut scratch), &self.limits, cache),
+            Held::Large(set) => {
+                return set.insert(member.bytes(&mut scratch), &self.limits, cache);
+            }
         };
         let member = match member {
             Item::Text(text) => Item::from_text(text),
@@ -55,7 +57,7 @@ impl<'a> SetBuilder<'a> {
         }
         let Some((joining, encoding)) = joining(*form, items, self.encoding, &member, &self.limits)
         else {
-            return false;
+            return;
         };
         self.encoding = encoding;
         match joining {
@@ -72,12 +74,11 @@ impl<'a> SetBuilder<'a> {
             Joining::Enlarge => {
                 if let Some(members) = SetRef::packed(*form, items) {
                     let mut set = Set::of(members, encoding, self.hasher, cache);
-                    set.add(member.bytes(&mut scratch), &self.limits, cache);
+                    set.insert(member.bytes(&mut scratch), &self.limits, cache);
                     self.held = Held::Large(set);
                 }
             }
         }
-        true
     }
 
     /// An entry that holds the set, which has a member.

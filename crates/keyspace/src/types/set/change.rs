@@ -1,6 +1,7 @@
 //! Mutators of sets.
 
-use super::{Encoding, Limits, Set, SetRef, WALKED_MAX};
+use super::{Encoding, Limits, POPPED_SHARE, Set, SetRef, WALKED_MAX};
+use crate::bucket::Item as _;
 use crate::effect::Effect;
 use crate::entry::{Entry, PACKED_MAX};
 use crate::handle::{Handle, Key};
@@ -201,7 +202,18 @@ impl Handle {
         if count >= len {
             set.each(&mut |member| each(member.bytes(&mut itoa::Buffer::new())));
             self.remove_emptied(db, key);
-        } else if place.1.packed_form().is_none() {
+        } else if place.1.packed_form().is_some() {
+            self.pop_packed(db, key, place, (len, count), random, each);
+        } else if count > len / POPPED_SHARE {
+            let taken =
+                self.change_set(db, key, place.1, |set, cache| set.take(count, random, cache));
+            for element in taken.unwrap_or_default() {
+                each(element.key());
+                let effect = Effect::MemberRemove { key: key.bytes, member: element.key() };
+                self.record(db, key, &effect);
+                element.release(&mut self.cache);
+            }
+        } else {
             let mut popped = std::mem::take(&mut self.scratch);
             for _ in 0..count {
                 popped.clear();
@@ -212,8 +224,6 @@ impl Handle {
                 self.record(db, key, &Effect::MemberRemove { key: key.bytes, member: &popped });
             }
             self.scratch = popped;
-        } else {
-            self.pop_packed(db, key, place, (len, count), random, each);
         }
         Ok(())
     }

@@ -21,8 +21,12 @@ use crate::element::Element;
 use crate::hash::KeyHasher;
 use crate::heap::Cache;
 use crate::packed::Item;
+use crate::random::choose;
 use crate::types::Large;
 use encoding::{Encoding, Limits};
+
+/// A larger share of the members than one in this many is popped in a walk over all.
+const POPPED_SHARE: usize = 4;
 
 /// Packed items are walked, so a set that is nominally a hash table has at most this many.
 const WALKED_MAX: usize = 128;
@@ -67,10 +71,15 @@ impl Set {
         if self.members.get(member).is_some() {
             return false;
         }
+        self.insert(member, limits, cache);
+        true
+    }
+
+    /// Adds a member that is not there.
+    fn insert(&mut self, member: &[u8], limits: &Limits, cache: &mut Cache) {
         let item = Item::from_text(member);
         self.encoding = self.encoding.joined(self.members.len(), &item, 0, limits);
         self.members.insert(Element::member(cache, member), cache);
-        true
     }
 
     /// Removes a member; false if it is not there.
@@ -92,6 +101,17 @@ impl Set {
             each(element.key());
             self.members.remove(place, cache).release(cache);
         }
+    }
+
+    /// Takes `count` members drawn at random out, which are the caller's to release. It takes a walk over all members.
+    fn take(
+        &mut self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        cache: &mut Cache,
+    ) -> Vec<Element> {
+        let mut chosen = choose(self.members.len(), count, random);
+        self.members.extract(&mut |_| chosen.next() == Some(true), cache)
     }
 
     /// `OBJECT ENCODING`.
