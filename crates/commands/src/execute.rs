@@ -387,7 +387,7 @@ impl Executor {
 
     #[cold]
     fn refuse_unknown(&mut self, args: &[&[u8]], session: &mut Session, reply: &mut dyn Reply) {
-        if let Some(transaction) = session.transaction.as_mut().filter(|open| open.open) {
+        if let Some(transaction) = session.open_transaction() {
             transaction.spoiled = true;
         }
         let fail = Fail::new(self.registry().unknown_error(args));

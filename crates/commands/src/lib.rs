@@ -67,7 +67,7 @@ pub use execute::{Execution, Executor, Request};
 pub use fail::{Fail, Outcome};
 pub use registry::{Command, Registry};
 pub use serving::WaitEnd;
-pub use session::{Queued, Replies, Session, Transaction};
+pub use session::{Extras, Queued, Replies, Session, Transaction};
 pub use spec::CommandSpec;
 pub use stats::Shared;
 

@@ -22,6 +22,13 @@ pub struct Session {
     pub in_exec: bool,
     /// The connection is to be closed once its output is written.
     pub close: bool,
+    /// What few connections need; none until something of it is.
+    pub extras: Option<Box<Extras>>,
+}
+
+/// State of a connection that most never have.
+#[derive(Debug, Default)]
+pub struct Extras {
     /// An open `MULTI`, or watched keys.
     pub transaction: Option<Box<Transaction>>,
 }
@@ -75,17 +82,39 @@ impl Session {
             replies: Replies::On,
             in_exec: false,
             close: false,
-            transaction: None,
+            extras: None,
         }
     }
 
     /// Whether commands are being queued for `EXEC`.
+    #[inline]
     pub fn in_multi(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|transaction| transaction.open)
+        self.transaction().is_some_and(|transaction| transaction.open)
+    }
+
+    /// What few connections have, made if it is not there.
+    pub fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+
+    /// The transaction, if there is one.
+    #[inline]
+    pub fn transaction(&self) -> Option<&Transaction> {
+        self.extras.as_ref()?.transaction.as_deref()
     }
 
     /// The transaction, made if there is none.
     pub fn transaction_mut(&mut self) -> &mut Transaction {
-        self.transaction.get_or_insert_default()
+        self.extras_mut().transaction.get_or_insert_default()
+    }
+
+    /// The transaction if `MULTI` has opened it.
+    pub fn open_transaction(&mut self) -> Option<&mut Transaction> {
+        self.extras.as_mut()?.transaction.as_deref_mut().filter(|transaction| transaction.open)
+    }
+
+    /// Ends the transaction and gives it to the caller.
+    pub fn take_transaction(&mut self) -> Option<Box<Transaction>> {
+        self.extras.as_mut()?.transaction.take()
     }
 }

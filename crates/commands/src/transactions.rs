@@ -67,9 +67,9 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     if !ctx.session.in_multi() {
         return Err(Fail::fixed("ERR EXEC without MULTI"));
     }
-    let Some(transaction) = ctx.session.transaction.take() else { return Ok(()) };
+    let Some(transaction) = ctx.session.take_transaction() else { return Ok(()) };
     if transaction.spoiled {
-        ctx.session.transaction = Some(transaction);
+        ctx.session.extras_mut().transaction = Some(transaction);
         abandon(ctx.exec, ctx.session);
         return Err(Fail::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
@@ -114,7 +114,7 @@ pub(crate) fn spoil(
     fail: Fail,
 ) -> Fail {
     if command.spec.meta.name != meta::EXEC.name {
-        if let Some(transaction) = session.transaction.as_mut().filter(|open| open.open) {
+        if let Some(transaction) = session.open_transaction() {
             transaction.spoiled = true;
         }
         return fail;
@@ -129,11 +129,14 @@ pub(crate) fn spoil(
 /// batch ([`Executor::begin`]).
 pub fn abandon(exec: &mut Executor, session: &mut Session) {
     release_watches(exec, session);
-    session.transaction = None;
+    session.take_transaction();
 }
 
 fn release_watches(exec: &mut Executor, session: &mut Session) {
-    let Some(transaction) = &mut session.transaction else { return };
+    let Some(transaction) = session.extras.as_mut().and_then(|extras| extras.transaction.as_mut())
+    else {
+        return;
+    };
     for watched in std::mem::take(&mut transaction.watched) {
         if exec.ks.holds_any() {
             exec.ks.unwatch(&watched);
@@ -144,7 +147,7 @@ fn release_watches(exec: &mut Executor, session: &mut Session) {
         }
     }
     if !transaction.open {
-        session.transaction = None;
+        session.take_transaction();
     }
 }
 

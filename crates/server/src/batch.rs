@@ -305,7 +305,7 @@ pub fn may_write(command: Command) -> bool {
 }
 
 fn has_writes(session: &Session) -> bool {
-    session.transaction.as_ref().is_some_and(|transaction| {
+    session.transaction().is_some_and(|transaction| {
         transaction.queued.iter().any(|queued| queued.command.spec.flags.contains(Flags::WRITE))
     })
 }

@@ -82,7 +82,7 @@ impl ServerHost {
         let client = &self.client;
         client.commands.store(client.commands.load(Relaxed) + executed, Relaxed);
         client.db.store(session.db, Relaxed);
-        let (queued, watching) = match &session.transaction {
+        let (queued, watching) = match session.transaction() {
             Some(transaction) if transaction.open => {
                 (transaction.queued.len() as i32, transaction.watched.len() as u32)
             }
@@ -90,7 +90,7 @@ impl ServerHost {
             None => (-1, 0),
         };
         client.queued.store(queued, Relaxed);
-        let bytes = session.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
+        let bytes = session.transaction().map_or(0, |transaction| transaction.bytes);
         client.queued_bytes.store(bytes.min(u32::MAX as usize) as u32, Relaxed);
         let before = client.watching.load(Relaxed);
         if watching != before {
