@@ -25,8 +25,8 @@
 //! * The keys waited for must be among the keys that the command's key specs name: those are locked, hence nothing
 //!   comes between the look and the wait.
 //! * Inside a transaction, and where nobody can wait, [`Ctx::block`] answers as if the time were up.
-//! * The answer to a time that is up is always a null array. Only inside a transaction some commands answer a plain null
-//!   instead: [`Block::or_null`].
+//! * The answer to a time that is up is a null array. Only inside a transaction some commands answer a plain null
+//!   instead: [`Block::or_null`]. A command that waits for no key says itself what it answers: [`Block::for_time`].
 //!
 //! Who is served when: `serving.rs`. The queues: `waiting.rs` of the keyspace.
 
@@ -41,7 +41,7 @@ use petrel_resp::{Protocol, Reply, RespWriter};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
 
 /// What a command waits for, and how long.
 #[derive(Clone, Debug)]
@@ -49,15 +49,35 @@ pub struct Block {
     keys: Range<usize>,
     awaited: Awaited,
     deadline: Option<i64>,
-    null: bool,
     polls: bool,
     replaced: Vec<(usize, Vec<u8>)>,
+    /// Answers where waiting is not allowed.
+    at_once: WriteReply,
+    /// Answers when the time is up.
+    late: WriteReply,
 }
+
+/// Writes one reply.
+type WriteReply = fn(&mut dyn Reply);
 
 impl Block {
     /// Waits for any of the keys at these arguments, without end.
     pub fn on(keys: Range<usize>, awaited: Awaited) -> Self {
-        Block { keys, awaited, deadline: None, null: false, polls: false, replaced: Vec::new() }
+        let null: WriteReply = |reply| reply.null_array();
+        Block {
+            keys,
+            awaited,
+            deadline: None,
+            polls: false,
+            replaced: Vec::new(),
+            at_once: null,
+            late: null,
+        }
+    }
+
+    /// Waits for no key, only until its time is up, and answers with what `write` writes then.
+    pub fn for_time(write: WriteReply) -> Self {
+        Block { at_once: write, late: write, ..Self::on(0..0, Awaited::LIST) }
     }
 
     /// Waits until a time in Unix milliseconds, as [`Ctx::timeout_seconds`] and [`Ctx::timeout_millis`] read it.
@@ -67,7 +87,7 @@ impl Block {
 
     /// Answers a null, and no null array, where waiting is not allowed.
     pub fn or_null(self) -> Self {
-        Block { null: true, ..self }
+        Block { at_once: |reply| reply.null(), ..self }
     }
 
     /// Is tried again every tenth of a second too: time alone may make possible what it waits for.
@@ -103,6 +123,8 @@ pub struct Blocked {
     ends: Box<[usize]>,
     deadline: Option<i64>,
     polls: bool,
+    /// Answers when the time is up.
+    pub(crate) late: WriteReply,
     ticket: Ticket,
     /// Answered, or given up. Changed with all of its stripes held.
     over: AtomicBool,
@@ -151,8 +173,9 @@ impl Blocked {
         self.over.load(Relaxed)
     }
 
-    pub(crate) fn end(&self) {
-        self.over.store(true, Relaxed);
+    /// Ends the wait; false if it had ended before. Who waits for no key holds no stripe that would say so.
+    pub(crate) fn end(&self) -> bool {
+        !self.over.swap(true, AcqRel)
     }
 }
 
@@ -194,11 +217,7 @@ impl Ctx<'_> {
         }
         let ticket = if self.session.in_exec { None } else { self.host.ticket() };
         let Some(ticket) = ticket else {
-            if block.null {
-                self.reply.null()
-            } else {
-                self.reply.null_array()
-            }
+            (block.at_once)(self.reply);
             return Ok(());
         };
         let blocked = Arc::new(self.blocked(block, ticket));
@@ -228,6 +247,7 @@ impl Ctx<'_> {
             ends: ends.into(),
             deadline: block.deadline,
             polls: block.polls,
+            late: block.late,
             ticket,
             over: AtomicBool::new(false),
         }

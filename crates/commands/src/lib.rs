@@ -10,6 +10,7 @@ mod bitmaps;
 mod bitset;
 pub mod blocking;
 pub mod clock;
+mod cluster;
 mod command;
 mod counters;
 mod ctx;
@@ -39,10 +40,12 @@ mod list_moves;
 mod lists;
 mod lolwut;
 pub mod memory;
+mod module;
 mod object;
 mod random;
 mod recent;
 pub mod registry;
+mod replication;
 mod scan;
 mod serving;
 mod session;
@@ -65,6 +68,7 @@ pub use blocking::{Answer, Awaited, Block, Blocked, Standing, Ticket};
 pub use ctx::{Ctx, Host};
 pub use execute::{Execution, Executor, Request};
 pub use fail::{Fail, Outcome};
+pub use module::NO_MODULES;
 pub use registry::{Command, Registry};
 pub use serving::WaitEnd;
 pub use session::{Extras, Queued, Replies, Session, Transaction};
@@ -105,6 +109,9 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     command::COMMANDS,
     slowlog::COMMANDS,
     latency::COMMANDS,
+    replication::COMMANDS,
+    cluster::COMMANDS,
+    module::COMMANDS,
     time::COMMANDS,
     lolwut::COMMANDS,
 ];

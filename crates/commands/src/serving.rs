@@ -93,7 +93,7 @@ impl Executor {
         }
         self.stats.called(blocked.command.index, blocked.nanos, end == WaitEnd::Error);
         let answer = match end {
-            WaitEnd::Timeout => Answer::new(blocked.protocol, |reply| reply.null_array()),
+            WaitEnd::Timeout => Answer::new(blocked.protocol, blocked.late),
             WaitEnd::Error => {
                 self.shared.count_error(&UNBLOCKED);
                 Answer::new(blocked.protocol, |reply| reply.error(UNBLOCKED.text()))
@@ -110,10 +110,7 @@ impl Executor {
         if !nested {
             self.ks.lock_many(blocked.hashes.iter().copied());
         }
-        let waits = !blocked.is_over();
-        if waits {
-            self.dismiss(blocked);
-        }
+        let waits = self.dismiss(blocked);
         if !nested {
             self.ks.unlock();
         }
@@ -239,7 +236,10 @@ impl Executor {
     ) {
         match host.standing(blocked) {
             Standing::Here => {}
-            Standing::Gone => return self.dismiss(blocked),
+            Standing::Gone => {
+                self.dismiss(blocked);
+                return;
+            }
             Standing::Postponed => {
                 if !self.serving.postponed.contains(ready) {
                     self.serving.postponed.push(ready.clone());
@@ -278,13 +278,16 @@ impl Executor {
         (execution == Execution::Answered).then_some(answer)
     }
 
-    /// Takes a waiter out of its queues for good; all of its stripes are held.
-    fn dismiss(&mut self, blocked: &Blocked) {
-        blocked.end();
+    /// Takes a waiter out of its queues for good; false if somebody has before. All of its stripes are held.
+    fn dismiss(&mut self, blocked: &Blocked) -> bool {
+        if !blocked.end() {
+            return false;
+        }
         for i in blocked.keys.clone() {
             let key = self.ks.key(blocked.arg(i));
             self.ks.leave(blocked.db, key, blocked.arrival);
         }
         self.shared.count_blocked(-1);
+        true
     }
 }

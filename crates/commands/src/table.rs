@@ -2,6 +2,7 @@
 
 pub mod bitmaps;
 pub mod client;
+pub mod cluster;
 pub mod command;
 pub mod config;
 pub mod connection;
@@ -13,7 +14,9 @@ pub mod hyperloglog;
 pub mod latency;
 pub mod lists;
 pub mod memory;
+pub mod module;
 pub mod object;
+pub mod replication;
 pub mod server;
 pub mod sets;
 pub mod slowlog;

@@ -6,8 +6,9 @@ use crate::config::{Config, ConfigReader, DumpDialect, VersionCheck};
 use crate::mailbox::Message;
 use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
+use petrel_commands::table::server as meta;
 use petrel_commands::{
-    Answer, Blocked, Command, Ctx, Fail, Host, Outcome, Session, Standing, Ticket,
+    Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
 use petrel_keyspace::Cleared;
 use petrel_net::{Endpoint, Slot, is_hung_up};
@@ -121,6 +122,9 @@ impl Host for ServerHost {
     }
 
     fn admit_protected(&mut self, command: Command) -> Outcome {
+        if command.spec.meta.name != meta::DEBUG.name {
+            return Err(NO_MODULES);
+        }
         if self.config.enable_debug_command.allows(self.is_local()) {
             return Ok(());
         }

@@ -6,6 +6,7 @@
 //! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `sorted_sets`, `hashes`, `geo`, `sort`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
+//! | `alone` | replication, cluster and modules, of which there is nothing |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic |
 //! | `every_type` | commands that take values of any type, with each of them |
 //! | `look` | all that can be told of a value |
@@ -13,6 +14,7 @@
 //! | `random` | draws calls of commands from a seed |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
+mod alone;
 mod anything;
 mod bitmaps;
 mod client;

@@ -16,6 +16,7 @@ with_each_backend!(
     the_muted_get_no_answer,
     what_is_moved_is_passed_on_between_threads,
     waiting_is_shown,
+    nothing_but_time_or_unblock_ends_the_wait_for_replicas,
     shutdown_does_not_wait,
 );
 
@@ -281,4 +282,23 @@ fn shutdown_does_not_wait(backend: &str) {
     server.connect().send(&["SHUTDOWN", "NOSAVE"]);
     assert_eq!(server.exit_code(), Some(0));
     assert!(waiters.iter_mut().all(|waiter| waiter.receive().is_none()));
+}
+
+fn nothing_but_time_or_unblock_ends_the_wait_for_replicas(backend: &str) {
+    let server = start(backend);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["WAIT", "1", "20"]), "0");
+    assert_eq!(client.text(&["WAITAOF", "0", "1", "20"]), "[0 0]");
+    let id = client.text(&["CLIENT", "ID"]);
+    let mut other = server.connect();
+    wait(&server, &mut client, &["WAIT", "1", "0"]);
+    assert_eq!(other.text(&["CLIENT", "UNBLOCK", &id]), "1");
+    assert_eq!(answer(&mut client), "0");
+    assert_eq!(other.text(&["CLIENT", "UNBLOCK", &id]), "0");
+    wait(&server, &mut client, &["WAITAOF", "0", "3", "0"]);
+    assert_eq!(other.text(&["CLIENT", "UNBLOCK", &id, "ERROR"]), "1");
+    assert_eq!(answer(&mut client), "UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    wait(&server, &mut client, &["WAIT", "1", "0"]);
+    drop(client);
+    eventually("the wait ends with the connection", || server.info("blocked_clients") == 0);
 }

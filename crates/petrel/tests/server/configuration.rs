@@ -140,3 +140,12 @@ fn statistics_are_reset() {
     assert!(server.info("total_commands_processed") < 6);
     assert!(!client.text(&["INFO", "commandstats"]).contains("cmdstat_get"));
 }
+
+#[test]
+fn modules_are_refused_whatever_is_configured() {
+    let server = Server::start("epoll", &["--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    for call in [&["MODULE", "LOAD", "/m.so"][..], &["MODULE", "UNLOAD", "m"]] {
+        assert!(client.text(call).starts_with("ERR MODULE command not allowed."), "{call:?}");
+    }
+}

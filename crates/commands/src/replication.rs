@@ -1,0 +1,106 @@
+//! WAIT, WAITAOF, ROLE, REPLICAOF, SLAVEOF, FAILOVER: the answers of a primary that has no replicas and no append-only
+//! file.
+
+use crate::blocking::Block;
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::{CommandSpec, Locks};
+use crate::table::replication as meta;
+use petrel_resp::Reply;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::WAIT, wait).locking(Locks::Itself),
+    CommandSpec::new(&meta::WAITAOF, waitaof).locking(Locks::Itself),
+    CommandSpec::new(&meta::ROLE, role).locking(Locks::Itself),
+    CommandSpec::new(&meta::REPLICAOF, replicaof).locking(Locks::Itself),
+    CommandSpec::new(&meta::SLAVEOF, replicaof).locking(Locks::Itself),
+    CommandSpec::new(&meta::FAILOVER, failover).locking(Locks::Itself),
+];
+
+const INVALID_PORT: Fail = Fail::fixed("ERR Invalid master port");
+
+/// `WAIT numreplicas timeout`: nobody acknowledges, so that only the end of the time, or `CLIENT UNBLOCK`, ends it.
+fn wait(ctx: &mut Ctx<'_>) -> Outcome {
+    let replicas = ctx.integer(1)?;
+    let deadline = ctx.timeout_millis(2)?;
+    if replicas <= 0 {
+        return ctx.number(0);
+    }
+    ctx.block(Block::for_time(|reply| reply.integer(0)).until(deadline))
+}
+
+/// `WAITAOF numlocal numreplicas timeout`
+fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
+    let local = ctx.integer(1)?;
+    if !(0..=1).contains(&local) {
+        return Err(Fail::fixed("ERR value is out of range, value must between 0 and 1"));
+    }
+    let replicas = ctx.integer(2).ok().filter(|&replicas| replicas >= 0);
+    let replicas = replicas.ok_or(Fail::fixed("ERR value is out of range, must be positive"))?;
+    let deadline = ctx.timeout_millis(3)?;
+    if local > 0 {
+        return Err(Fail::fixed(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    if replicas == 0 {
+        nobody(ctx.reply);
+        return Ok(());
+    }
+    ctx.block(Block::for_time(nobody).until(deadline))
+}
+
+/// What `WAITAOF` answers: neither this server nor any replica has a file.
+fn nobody(reply: &mut dyn Reply) {
+    reply.array(2);
+    reply.integer(0);
+    reply.integer(0);
+}
+
+/// `ROLE`
+fn role(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.reply.array(3);
+    ctx.reply.bulk(b"master");
+    ctx.reply.integer(0);
+    ctx.reply.array(0);
+    Ok(())
+}
+
+/// `REPLICAOF <host port | NO ONE>`: it is a primary already, and cannot be anything else.
+fn replicaof(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.is(1, "NO") && ctx.is(2, "ONE") {
+        return ctx.ok();
+    }
+    u16::try_from(ctx.integer(2).map_err(|_| INVALID_PORT)?).map_err(|_| INVALID_PORT)?;
+    Err(Fail::fixed("ERR replication is not supported: this server cannot be a replica"))
+}
+
+/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`
+fn failover(ctx: &mut Ctx<'_>) -> Outcome {
+    let args = ctx.args().len();
+    if args == 2 && ctx.is(1, "ABORT") {
+        return Err(Fail::fixed("ERR No failover in progress."));
+    }
+    let (mut to, mut force, mut timeout) = (false, false, false);
+    let mut i = 1;
+    while i < args {
+        if ctx.is(i, "TIMEOUT") && i + 1 < args && !timeout {
+            if ctx.integer(i + 1)? <= 0 {
+                return Err(Fail::fixed("ERR FAILOVER timeout must be greater than 0"));
+            }
+            timeout = true;
+            i += 2;
+        } else if ctx.is(i, "TO") && i + 2 < args && !to {
+            ctx.integer(i + 2)?;
+            to = true;
+            i += 3;
+        } else if ctx.is(i, "FORCE") && !force {
+            force = true;
+            i += 1;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+    }
+    Err(Fail::fixed("ERR FAILOVER requires connected replicas."))
+}
