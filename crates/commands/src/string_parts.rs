@@ -56,10 +56,14 @@ fn getrange(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 /// The bytes from `start` to `end`, both counted from the end if negative, as a half-open range; none if it is empty.
+/// What lies before the value counts as its first byte, unless both ends are negative and in the wrong order.
 fn span(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
+    if start < 0 && end < 0 && start > end {
+        return None;
+    }
     let len = len as i64;
-    let from_front = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
-    let (first, last) = (from_front(start).max(0), from_front(end).min(len - 1));
+    let from_front = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
+    let (first, last) = (from_front(start), from_front(end).min(len - 1));
     (first <= last).then(|| (first as usize, last as usize + 1))
 }
 

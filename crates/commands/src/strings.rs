@@ -56,26 +56,25 @@ enum Condition<'a> {
     Present,
     Equal(&'a [u8]),
     NotEqual(&'a [u8]),
-    DigestEqual(u64),
-    DigestNotEqual(u64),
+    DigestEqual(&'a [u8]),
+    DigestNotEqual(&'a [u8]),
 }
 
 impl<'a> Condition<'a> {
     /// The condition that compares with the argument after it.
-    fn comparing(option: &[u8], with: &'a [u8]) -> Result<Option<Self>, Fail> {
+    fn comparing(option: &[u8], with: &'a [u8]) -> Option<Self> {
         let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
-        let condition = if is(b"IFEQ") {
-            Condition::Equal(with)
+        if is(b"IFEQ") {
+            Some(Condition::Equal(with))
         } else if is(b"IFNE") {
-            Condition::NotEqual(with)
+            Some(Condition::NotEqual(with))
         } else if is(b"IFDEQ") {
-            Condition::DigestEqual(parse_digest(with)?)
+            Some(Condition::DigestEqual(with))
         } else if is(b"IFDNE") {
-            Condition::DigestNotEqual(parse_digest(with)?)
+            Some(Condition::DigestNotEqual(with))
         } else {
-            return Ok(None);
-        };
-        Ok(Some(condition))
+            None
+        }
     }
 
     /// The condition that `NX` or `XX` makes of this one; either may be repeated, but nothing else said beside it.
@@ -105,19 +104,20 @@ impl<'a> Condition<'a> {
         }
     }
 
-    fn holds(self, old: Option<StrRef<'_>>) -> bool {
+    /// Whether it holds of a value. What a digest is compared with is read only if there is a value to compare.
+    fn holds(self, old: Option<StrRef<'_>>) -> Result<bool, Fail> {
         let equals =
             |with: &[u8]| old.is_some_and(|old| old.bytes(&mut itoa::Buffer::new()) == with);
-        let digests = |with| old.is_some_and(|old| digest_of(old) == with);
-        match self {
+        let digests = |with| old.map_or(Ok(false), |old| has_digest(old, with));
+        Ok(match self {
             Condition::Always | Condition::Missing | Condition::Present => {
                 self.holds_for(old.is_some())
             }
             Condition::Equal(with) => equals(with),
             Condition::NotEqual(with) => !equals(with),
-            Condition::DigestEqual(with) => digests(with),
-            Condition::DigestNotEqual(with) => !digests(with),
-        }
+            Condition::DigestEqual(with) => digests(with)?,
+            Condition::DigestNotEqual(with) => !digests(with)?,
+        })
     }
 }
 
@@ -160,7 +160,7 @@ fn set_options<'a>(ctx: &Ctx<'a>, from: usize, to: usize) -> Result<SetOptions<'
     while i < to {
         let option = ctx.arg(i);
         let comparison = match options.condition {
-            Condition::Always if i + 1 < to => Condition::comparing(option, ctx.arg(i + 1))?,
+            Condition::Always if i + 1 < to => Condition::comparing(option, ctx.arg(i + 1)),
             _ => None,
         };
         if let Some(condition) = comparison {
@@ -195,7 +195,7 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
     let old = ks.look(db, key);
     let string = old.map(|old| old.string()).transpose();
     let holds = if options.get || options.condition.reads_value() {
-        options.condition.holds(string?)
+        options.condition.holds(string?)?
     } else {
         options.condition.holds_for(old.is_some())
     };
@@ -224,11 +224,12 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
     Ok(())
 }
 
-/// Sets a key; an expiry that has passed already deletes it.
+/// Sets a key; an expiry that has passed already deletes it, and counts.
 pub(crate) fn store(ctx: &mut Ctx<'_>, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) {
     let db = ctx.session.db;
     if expiry.is_some_and(|at| at <= ctx.exec.ks.now_ms()) {
         ctx.exec.ks.remove(db, key);
+        ctx.exec.ks.count_expired();
     } else {
         ctx.exec.ks.put(db, key, value, expiry);
     }
@@ -352,13 +353,12 @@ fn msetnx(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL]`
 fn msetex(ctx: &mut Ctx<'_>) -> Outcome {
-    let invalid = Fail::fixed("ERR invalid numkeys value");
-    let pairs = ctx.integer(1).map_err(|_| invalid.clone())?;
-    let Some(pairs) = usize::try_from(pairs).ok().filter(|&pairs| pairs > 0) else {
-        return Err(invalid);
+    let pairs = ctx.integer(1).ok().and_then(|pairs| i32::try_from(pairs).ok());
+    let Some(pairs) = pairs.filter(|&pairs| pairs > 0) else {
+        return Err(Fail::fixed("ERR invalid numkeys value"));
     };
-    let end = match pairs.checked_mul(2).map(|args| args.saturating_add(2)) {
-        Some(end) if end <= ctx.args().len() => end,
+    let end = match pairs as usize * 2 + 2 {
+        end if end <= ctx.args().len() => end,
         _ => return Err(Fail::fixed("ERR wrong number of key-value pairs")),
     };
     let options = set_options(ctx, end, ctx.args().len())?;
@@ -405,11 +405,18 @@ fn set_pairs(ctx: &mut Ctx<'_>, from: usize, to: usize, expiry: Expiry) {
 
 /// `DELEX key [IFEQ v | IFNE v | IFDEQ d | IFDNE d]`
 fn delex(ctx: &mut Ctx<'_>) -> Outcome {
-    let condition = match ctx.args().len() {
-        2 => Condition::Always,
-        4 => Condition::comparing(ctx.arg(2), ctx.arg(3))?.ok_or(Fail::SYNTAX)?,
-        _ => return Err(Fail::SYNTAX),
-    };
+    let (key, db) = (ctx.key(1), ctx.db());
+    if ctx.args().len() == 2 {
+        return remove_if(ctx, Condition::Always);
+    }
+    let &[_, _, option, with] = ctx.args() else { return Err(ctx.wrong_arity()) };
+    // The condition is read only if there is a value that it is of.
+    let Some(old) = ctx.exec.ks.look(db, key) else { return ctx.number(0) };
+    if old.string().is_err() {
+        return Err(Fail::fixed("ERR Key should be of string type if conditions are specified"));
+    }
+    let condition = Condition::comparing(option, with)
+        .ok_or(Fail::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
     remove_if(ctx, condition)
 }
 
@@ -422,7 +429,7 @@ fn delifeq(ctx: &mut Ctx<'_>) -> Outcome {
 fn remove_if(ctx: &mut Ctx<'_>, condition: Condition<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     let acts = match ctx.exec.ks.look(db, key) {
-        Some(old) if condition.reads_value() => condition.holds(Some(old.string()?)),
+        Some(old) if condition.reads_value() => condition.holds(Some(old.string()?))?,
         old => old.is_some(),
     };
     if acts {
@@ -446,10 +453,11 @@ fn digest_of(value: StrRef<'_>) -> u64 {
     twox_hash::XxHash3_64::oneshot(value.bytes(&mut itoa::Buffer::new()))
 }
 
-fn parse_digest(text: &[u8]) -> Result<u64, Fail> {
-    let digits = std::str::from_utf8(text).ok().filter(|text| text.len() == 16);
-    digits
-        .filter(|text| text.bytes().all(|c| c.is_ascii_hexdigit()))
-        .and_then(|text| u64::from_str_radix(text, 16).ok())
-        .ok_or_else(|| Fail::fixed("ERR digest must be exactly 16 hexadecimal characters"))
+/// Whether a value has the digest that `text` says in 16 hexadecimal digits of either case.
+fn has_digest(value: StrRef<'_>, text: &[u8]) -> Result<bool, Fail> {
+    let text: &[u8; 16] = text
+        .try_into()
+        .map_err(|_| Fail::fixed("ERR must be exactly 16 hexadecimal characters"))?;
+    let digest = format!("{:016x}", digest_of(value));
+    Ok(digest.as_bytes().eq_ignore_ascii_case(text))
 }

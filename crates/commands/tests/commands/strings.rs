@@ -91,7 +91,13 @@ fn values_compared() {
         SET a Hello => OK
         DIGEST none => nil
         DELEX a IFDEQ 0000000000000000 => 0
-        DELEX a IFDEQ 12 => ERR digest must be exactly 16 hexadecimal characters
+        DELEX a IFDEQ 12 => ERR must be exactly 16 hexadecimal characters
+        SET a y IFDNE 12 => ERR must be exactly 16 hexadecimal characters
+        SET none y IFDEQ 12 => nil
+        DELEX none IFDEQ 12 => 0
+        DELEX none WHAT 12 => 0
+        DELEX a WHAT 12 => ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE
+        DELEX a IFEQ => ERR wrong number of arguments for 'delex' command
         DELEX a IFDNE 0000000000000000 => 1
         "#,
     );
@@ -135,14 +141,16 @@ fn parts() {
         GETRANGE a -3 -1 => "ext"
         GETRANGE a -100 2 => "ohm"
         GETRANGE a -100 -8 => "o"
-        GETRANGE a -100 -9 => ""
+        GETRANGE a -100 -9 => "o"
+        GETRANGE a 0 -100 => "o"
+        GETRANGE a -9 -100 => ""
         GETRANGE a 5 2 => ""
         GETRANGE a -1 -5 => ""
         GETRANGE a 8 9 => ""
         GETRANGE a x 5 => ERR value is not an integer or out of range
         GETRANGE a 0 99999999999999999999 => ERR value is not an integer or out of range
         GETRANGE a 0 9223372036854775807 => "ohmytext"
-        GETRANGE a -9223372036854775808 -9223372036854775808 => ""
+        GETRANGE a -9223372036854775808 -9223372036854775808 => "o"
         GETRANGE zz 0 5 => ""
         GETRANGE zz x 5 => ERR value is not an integer or out of range
         SUBSTR a 0 1 => "oh"
