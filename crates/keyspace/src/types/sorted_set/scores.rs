@@ -11,7 +11,7 @@
 //! | `11111000` | 8 bytes | any other number |
 
 /// Whole numbers beyond are not told apart from their neighbors.
-const WHOLE_MAX: i64 = 1 << 53;
+const WHOLE_MAX: u64 = 1 << 53;
 
 const WHOLE: u8 = 0b1111_0000;
 const DOUBLE: u8 = 0b1111_1000;
@@ -20,7 +20,7 @@ const DOUBLE: u8 = 0b1111_1000;
 #[inline]
 pub fn whole(score: f64) -> Option<i64> {
     let whole = score as i64;
-    (whole as f64 == score && whole.abs() <= WHOLE_MAX && score.to_bits() != 1 << 63)
+    (whole as f64 == score && whole.unsigned_abs() <= WHOLE_MAX && score.to_bits() != 1 << 63)
         .then_some(whole)
 }
 
@@ -136,6 +136,7 @@ mod tests {
         assert_eq!(check(&[-9e15, 9e15]).len(), 8 + 8);
         assert_eq!(check(&[5.0, 5.5, 6.0]).len(), 1 + 9 + 1);
         assert_eq!(check(&[f64::NEG_INFINITY, -0.0, f64::INFINITY]).len(), 27);
+        assert_eq!(check(&[i64::MIN as f64, 0.0, i64::MAX as f64]).len(), 9 + 1 + 9);
     }
 
     proptest! {
