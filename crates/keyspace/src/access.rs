@@ -148,6 +148,11 @@ impl Handle {
         self.counters.expired.add(1);
     }
 
+    /// Counts fields of hashes that had expired before they were there, or were told that they have.
+    pub fn count_expired_fields(&mut self, fields: usize) {
+        self.counters.expired_fields.add(fields as i64);
+    }
+
     /// Sets a key to a string; `expiry` in Unix milliseconds. True if the key existed.
     pub fn put(&mut self, db: u16, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) -> bool {
         let found = self.find(db, key);
@@ -195,6 +200,7 @@ impl Handle {
         let Some((at, old)) = self.find_alive(db, key) else { return false };
         if expiry.is_some_and(|at| at <= self.now_ms) {
             self.remove_at(db, key, at, old, Removal::Deleted);
+            self.count_expired();
             return true;
         }
         let entry = old.with_expiry(&mut self.cache, expiry);

@@ -42,6 +42,7 @@ pub(crate) struct Counters {
     pub hits: Cell,
     pub misses: Cell,
     pub expired: Cell,
+    pub expired_active: Cell,
     pub expired_fields: Cell,
     pub expired_fields_active: Cell,
     pub evicted: Cell,
@@ -60,6 +61,7 @@ impl Counters {
             hits: Cell::default(),
             misses: Cell::default(),
             expired: Cell::default(),
+            expired_active: Cell::default(),
             expired_fields: Cell::default(),
             expired_fields_active: Cell::default(),
             evicted: Cell::default(),
@@ -82,6 +84,8 @@ pub struct Stats {
     pub misses: u64,
     /// Keys removed because their time had passed.
     pub expired: u64,
+    /// Of these, keys that nobody had asked for.
+    pub expired_active: u64,
     /// Fields of hashes removed because theirs had.
     pub expired_fields: u64,
     /// Of these, fields that nobody had asked for.

@@ -73,6 +73,7 @@ struct StatsBase {
     misses: AtomicI64,
     expired: AtomicI64,
     evicted: AtomicI64,
+    expired_active: AtomicI64,
     expired_fields: AtomicI64,
     expired_fields_active: AtomicI64,
 }
@@ -121,6 +122,7 @@ impl Keyspace {
             departed.hits.add(counters.hits.get());
             departed.misses.add(counters.misses.get());
             departed.expired.add(counters.expired.get());
+            departed.expired_active.add(counters.expired_active.get());
             departed.evicted.add(counters.evicted.get());
             departed.changes.add(counters.changes.get());
             departed.expired_fields.add(counters.expired_fields.get());
@@ -185,6 +187,7 @@ impl Keyspace {
             hits: since(|thread| &thread.hits, &base.hits),
             misses: since(|thread| &thread.misses, &base.misses),
             expired: since(|thread| &thread.expired, &base.expired),
+            expired_active: since(|thread| &thread.expired_active, &base.expired_active),
             evicted: since(|thread| &thread.evicted, &base.evicted),
             expired_fields: since(|thread| &thread.expired_fields, &base.expired_fields),
             expired_fields_active: since(
@@ -201,6 +204,7 @@ impl Keyspace {
         base.hits.fetch_add(now.hits as i64, Relaxed);
         base.misses.fetch_add(now.misses as i64, Relaxed);
         base.expired.fetch_add(now.expired as i64, Relaxed);
+        base.expired_active.fetch_add(now.expired_active as i64, Relaxed);
         base.evicted.fetch_add(now.evicted as i64, Relaxed);
         base.expired_fields.fetch_add(now.expired_fields as i64, Relaxed);
         base.expired_fields_active.fetch_add(now.expired_fields_active as i64, Relaxed);

@@ -124,6 +124,7 @@ impl Handle {
             if let Some((position, entry)) = self.find(place.db, key) {
                 if self.is_expired(entry) {
                     self.remove_at(place.db, key, position, entry, Removal::Expired);
+                    self.counters.expired_active.add(1);
                     removed += 1;
                 } else {
                     let budget = EXPIRED_PER_HOLD - removed;

@@ -27,6 +27,7 @@ pub fn stats(report: &mut Report<'_>) {
     // Valkey's name for it.
     report.field("expired_fields", data.expired_fields);
     report.field("expired_keys", data.expired);
+    report.field("expired_keys_active", data.expired_active);
     report.field("evicted_keys", data.evicted);
     report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
     report.field("evicted_scripts", 0);
