@@ -158,11 +158,19 @@ fn expire_field(
     }
     let (key, db) = (ctx.key(1), ctx.db());
     if at <= ctx.exec.ks.now_ms() {
-        ctx.exec.ks.hash_remove(db, key, &[field])?;
+        expire_now(ctx, &[field])?;
         return Ok(2);
     }
     ctx.exec.ks.hash_set_expiry(db, key, field, Some(at))?;
     Ok(1)
+}
+
+/// Removes fields because the expiry they are given has passed, which counts.
+fn expire_now(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
+    ctx.exec.ks.hash_remove(db, key, fields)?;
+    ctx.exec.ks.count_expired_fields(fields.len());
+    Ok(())
 }
 
 /// `HTTL key FIELDS numfields field [field ...]`, and in the other units `HPTTL`, `HEXPIRETIME` and `HPEXPIRETIME`
@@ -238,19 +246,19 @@ enum Stated {
     Keep,
 }
 
-/// When `HSETEX` acts.
+/// When `HSETEX` acts, by its fields or by its key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum When {
     Always,
-    AllMissing,
-    AllThere,
+    Missing,
+    There,
 }
 
 /// What tells the options of `HGETEX` from those of `HSETEX`.
 struct Syntax {
     /// The option that leaves the expiry out of it, and what it means.
     word: (&'static str, Stated),
-    /// Whether fields may be demanded to be there, or not to be.
+    /// Whether fields, or the key, may be demanded to be there, or not to be.
     conditional: bool,
     /// Arguments of a field.
     width: usize,
@@ -278,14 +286,18 @@ const HSETEX: Syntax = Syntax {
 
 struct ExOptions {
     expiry: Stated,
+    /// Demanded of each field.
     when: When,
+    /// Demanded of the key, as Valkey has it.
+    when_key: When,
     fields: Range<usize>,
 }
 
 /// The options from argument 2 on; they may stand before or behind the fields.
 fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     let args = ctx.args().len();
-    let (mut expiry, mut when, mut fields) = (Stated::Nothing, When::Always, None);
+    let (mut expiry, mut fields) = (Stated::Nothing, None);
+    let (mut when, mut when_key) = (When::Always, When::Always);
     let mut i = 2;
     while i < args {
         let is_word = ctx.is(i, syntax.word.0);
@@ -318,14 +330,21 @@ fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
             if when != When::Always {
                 return Err(Fail::fixed("ERR Only one of FXX or FNX arguments can be specified"));
             }
-            when = if ctx.is(i, "FNX") { When::AllMissing } else { When::AllThere };
+            when = if ctx.is(i, "FNX") { When::Missing } else { When::There };
+            i += 1;
+        } else if syntax.conditional && (ctx.is(i, "NX") || ctx.is(i, "XX")) {
+            let stated = if ctx.is(i, "NX") { When::Missing } else { When::There };
+            if when_key != When::Always && when_key != stated {
+                return Err(Fail::SYNTAX);
+            }
+            when_key = stated;
             i += 1;
         } else {
             return Err(unknown(ctx.arg(i)));
         }
     }
     let fields = fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?;
-    Ok(ExOptions { expiry, when, fields })
+    Ok(ExOptions { expiry, when, when_key, fields })
 }
 
 /// `HGETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST] FIELDS numfields field [field ...]`
@@ -341,9 +360,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
         let ks = &mut ctx.exec.ks;
         match (options.expiry, expiry) {
             (_, None) => ks.hash_drop_expired(db, key, &[field]),
-            (Stated::At(at), _) if at <= now => {
-                ks.hash_remove(db, key, &[field])?;
-            }
+            (Stated::At(at), _) if at <= now => expire_now(ctx, &[field])?,
             (Stated::At(at), _) => {
                 ks.hash_set_expiry(db, key, field, Some(at))?;
             }
@@ -356,11 +373,14 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `HSETEX key [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value [field value ...]`
+/// `HSETEX key [NX | XX] [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value [field value ...]`
 fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let options = ex_options(ctx, &HSETEX)?;
-    exists(ctx, false)?;
+    let exists = exists(ctx, false)?;
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    if options.when_key == if exists { When::Missing } else { When::There } {
+        return ctx.number(0);
+    }
     let pairs = &ctx.args()[options.fields];
     let all: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
     if options.when != When::Always {
@@ -369,15 +389,15 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let mut names = all.iter();
     let acts = match options.when {
         When::Always => true,
-        When::AllMissing => names.all(|name| expiry_of(ctx, name).is_none()),
-        When::AllThere => names.all(|name| expiry_of(ctx, name).is_some()),
+        When::Missing => names.all(|name| expiry_of(ctx, name).is_none()),
+        When::There => names.all(|name| expiry_of(ctx, name).is_some()),
     };
     if !acts {
         return ctx.number(0);
     }
     let expiry = match options.expiry {
         Stated::At(at) if at <= now => {
-            ctx.exec.ks.hash_remove(db, key, &all)?;
+            expire_now(ctx, &all)?;
             return ctx.number(1);
         }
         Stated::At(at) => FieldExpiry::At(at),

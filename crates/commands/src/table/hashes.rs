@@ -195,7 +195,7 @@ pub const HSCAN: Meta = Meta {
 
 /// `HEXPIRE`.
 pub const HEXPIRE: Meta = Meta {
-    flags: bits!(Flags: WRITE, DENYOOM, FAST),
+    flags: bits!(Flags: WRITE, FAST),
     stated_categories: bits!(Categories: HASH),
     keys: &[KeySpec::at(1, bits!(KeyFlags: RW, UPDATE))],
     summary: "Gives fields a time to live in seconds.",
@@ -206,7 +206,7 @@ pub const HEXPIRE: Meta = Meta {
 
 /// `HPEXPIRE`.
 pub const HPEXPIRE: Meta = Meta {
-    flags: bits!(Flags: WRITE, DENYOOM, FAST),
+    flags: bits!(Flags: WRITE, FAST),
     stated_categories: bits!(Categories: HASH),
     keys: &[KeySpec::at(1, bits!(KeyFlags: RW, UPDATE))],
     summary: "Gives fields a time to live in milliseconds.",
@@ -217,7 +217,7 @@ pub const HPEXPIRE: Meta = Meta {
 
 /// `HEXPIREAT`.
 pub const HEXPIREAT: Meta = Meta {
-    flags: bits!(Flags: WRITE, DENYOOM, FAST),
+    flags: bits!(Flags: WRITE, FAST),
     stated_categories: bits!(Categories: HASH),
     keys: &[KeySpec::at(1, bits!(KeyFlags: RW, UPDATE))],
     summary: "Sets the Unix time, in seconds, at which fields expire.",
@@ -228,7 +228,7 @@ pub const HEXPIREAT: Meta = Meta {
 
 /// `HPEXPIREAT`.
 pub const HPEXPIREAT: Meta = Meta {
-    flags: bits!(Flags: WRITE, DENYOOM, FAST),
+    flags: bits!(Flags: WRITE, FAST),
     stated_categories: bits!(Categories: HASH),
     keys: &[KeySpec::at(1, bits!(KeyFlags: RW, UPDATE))],
     summary: "Sets the Unix time, in milliseconds, at which fields expire.",
@@ -242,6 +242,7 @@ pub const HTTL: Meta = Meta {
     flags: bits!(Flags: READONLY, FAST),
     stated_categories: bits!(Categories: HASH),
     keys: &[KeySpec::at(1, bits!(KeyFlags: RO, ACCESS))],
+    tips: &["nondeterministic_output"],
     summary: "Returns the time that fields have to live, in seconds.",
     complexity: "O(N) where N is the number of fields",
     arguments: &[Arg::key("key"), FIELDS],
@@ -253,6 +254,7 @@ pub const HPTTL: Meta = Meta {
     flags: bits!(Flags: READONLY, FAST),
     stated_categories: bits!(Categories: HASH),
     keys: &[KeySpec::at(1, bits!(KeyFlags: RO, ACCESS))],
+    tips: &["nondeterministic_output"],
     summary: "Returns the time that fields have to live, in milliseconds.",
     complexity: "O(N) where N is the number of fields",
     arguments: &[Arg::key("key"), FIELDS],
