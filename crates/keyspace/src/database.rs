@@ -64,6 +64,32 @@ impl Handle {
         cleared
     }
 
+    /// Makes room for so many keys of a database, so that its tables need not grow on the way there. Stripes are locked
+    /// one after another; the thread is in a batch.
+    pub fn reserve(&mut self, db: u16, keys: u64) {
+        let stripes = self.ks.stripes.len();
+        let share = keys / stripes as u64;
+        // No two stripes get the same number: it varies by about the root.
+        let wanted = (share + 2 * share.isqrt()) as usize;
+        for stripe in 0..stripes as u32 {
+            self.with_stripe(stripe, |handle| handle.reserve_in_stripe(db, stripe, wanted));
+        }
+    }
+
+    fn reserve_in_stripe(&mut self, db: u16, stripe: u32, keys: usize) {
+        let ks = self.ks.clone();
+        // SAFETY: the stripe is held.
+        let data = unsafe { ks.stripes[stripe as usize].data() };
+        let table = data.table_mut(db, usize::from(ks.databases));
+        let before = table.footprint() as i64;
+        let retired = table.reserve(keys, &mut self.cache, |key| ks.hasher.hash(key));
+        let after = table.footprint() as i64;
+        self.count_bytes(after - before, 0);
+        if let Some(array) = retired {
+            self.retire(array);
+        }
+    }
+
     /// Lets two databases change places. The keyspace is held exclusively.
     pub fn swap(&mut self, a: u16, b: u16) {
         if a == b {

@@ -105,6 +105,14 @@ impl Policy {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }
 
+    /// True if keys are removed by the time of their last use, or of their last change.
+    pub fn is_lru(self) -> bool {
+        matches!(
+            self,
+            Policy::AllKeysLru | Policy::VolatileLru | Policy::AllKeysLrm | Policy::VolatileLrm
+        )
+    }
+
     /// True if the access field holds the time of the last use: `OBJECT IDLETIME` has an answer.
     pub fn knows_idle_time(self) -> bool {
         !self.is_lfu() && self != Policy::AllKeysS3Fifo
@@ -186,7 +194,7 @@ enum Field {
 }
 
 /// What a thread writes into the access field, refreshed with its clock.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct AccessClock {
     field: Field,
     /// Under LRM a use that changes nothing is not noted.

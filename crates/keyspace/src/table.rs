@@ -205,6 +205,17 @@ impl<I: Item> Table<I> {
         retired
     }
 
+    /// Makes room for `len` entries altogether, so that the table need not grow before. Returns the array that was replaced.
+    pub fn reserve(
+        &mut self,
+        len: usize,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let wanted = len.div_ceil(SLOTS - 1).min(BUCKETS_MAX);
+        if wanted <= self.buckets() { None } else { self.rebuild(wanted, cache, rehash) }
+    }
+
     /// Puts another entry of the same key where `at` points.
     pub fn replace(&mut self, at: Position, entry: I) {
         let bucket = &self.array().as_slice()[at.bucket];

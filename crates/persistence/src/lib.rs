@@ -1,7 +1,12 @@
 //! Values as bytes that outlive the process. Nothing here knows sockets.
 //!
-//! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and `RESTORE`, and what RDB
-//! files hold of a value. [`value`] is what joins it to a keyspace.
+//! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and `RESTORE`, and RDB files.
+//! [`value`] is what joins it to a keyspace, [`save`] and [`load`] are that of a whole one.
 
+mod load;
 pub mod rdb;
+mod save;
 pub mod value;
+
+pub use load::{LoadOptions, Loaded, Progress, load};
+pub use save::save;

@@ -32,6 +32,9 @@ pub(super) mod type_byte {
     pub const ARRAY: u8 = 28;
 }
 
+/// The type byte of strings.
+pub const STRING: u8 = type_byte::STRING;
+
 /// Versions of RDB up to this one are Redis's; this is that of Redis 8.8.
 pub(super) const REDIS_VERSION_MAX: u16 = 14;
 /// The versions that are Valkey's alone: those of Valkey 9.

@@ -16,12 +16,18 @@
 //! | `sink` | the neutral form in which values pass |
 //! | `payload` | the frame of a `DUMP` payload |
 //! | `source`, `length`, `text` | bytes, lengths and strings as they are read |
+//! | `file`, `file_read`, `file_write` | the frame of an RDB file |
+//! | `skip` | where a value ends |
+//! | `sum` | the checksum |
 //! | `kind` | type bytes, and which of them are written |
 //! | `read`, `read_stream` | values of each type, read |
 //! | `write`, `write_stream` | values of each type, written |
 //! | `listpack`, `ziplist`, `zipmap`, `intset`, `lzf` | the byte formats inside |
 
 mod error;
+mod file;
+mod file_read;
+mod file_write;
 mod intset;
 mod kind;
 mod length;
@@ -31,19 +37,25 @@ mod payload;
 mod read;
 mod read_stream;
 mod sink;
+mod skip;
 mod source;
+mod sum;
 mod text;
 mod write;
 mod write_stream;
 mod ziplist;
 mod zipmap;
 
-pub use error::Error;
-pub use kind::{Dialect, Form, StreamFacts};
+pub use error::{Error, FileError};
+pub use file_read::{FileReader, Head, Section, next_key};
+pub use file_write::{FileOptions, FileWriter};
+pub use kind::{Dialect, Form, STRING, StreamFacts};
 pub use payload::{Leniency, open, seal};
 pub use read::read_value;
 pub use sink::{
     Consumer, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
 };
+pub use skip::skip_value;
 pub use source::{Slice, Source};
-pub use write::Writer;
+pub use text::read_text;
+pub use write::{Spill, Writer};

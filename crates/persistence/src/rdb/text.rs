@@ -23,7 +23,7 @@ const SAVED_MIN: usize = 4;
 
 /// Reads a string; `scratch` holds it if it was compressed.
 #[inline]
-pub(super) fn read_text<'a, S: Source>(
+pub fn read_text<'a, S: Source>(
     source: &'a mut S,
     scratch: &'a mut Vec<u8>,
 ) -> Result<Item<'a>, Error> {

@@ -10,13 +10,18 @@ use super::{
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
 
+/// Bytes of a value that are passed on together.
+const SPILL_LEN: usize = 256 * 1024;
+
+/// Takes what was written so far, and leaves nothing.
+pub type Spill<'s> = dyn FnMut(&mut Vec<u8>) + 's;
+
 /// Writes one value in a given form.
 ///
-/// Bytes are only ever appended, so whoever feeds a long value may pass on, between two items, what was written so
-/// far.
-#[derive(Debug)]
+/// Bytes are only ever appended, so a long value can be passed on between two items ([`Writer::spilling`]).
 pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
+    spill: Option<&'o mut Spill<'o>>,
     form: Form,
     compressor: Option<Compressor>,
     /// Elements that were announced and have yet to come.
@@ -28,16 +33,35 @@ impl<'o> Writer<'o> {
     /// A writer of a value behind its type byte, which whoever makes a file puts before the key. With `compress`, long
     /// strings are compressed where that makes them shorter.
     pub fn new(out: &'o mut Vec<u8>, form: Form, compress: bool) -> Self {
-        let compressor = compress.then(Compressor::default);
-        Writer { out, form, compressor, left: 0, stream: StreamWriter::default() }
+        Self::compressing(out, form, compress.then(Compressor::default))
+    }
+
+    /// The same with a compressor that was used before.
+    pub(super) fn compressing(
+        out: &'o mut Vec<u8>,
+        form: Form,
+        compressor: Option<Compressor>,
+    ) -> Self {
+        Writer { out, spill: None, form, compressor, left: 0, stream: StreamWriter::default() }
+    }
+
+    /// Lets `spill` take what is written so far, all of it, whenever it has become much.
+    pub fn spilling(mut self, spill: &'o mut Spill<'o>) -> Self {
+        self.spill = Some(spill);
+        self
     }
 
     /// The value is complete: every element that was announced has come.
-    pub fn finish(mut self) -> Result<(), Error> {
+    pub fn finish(self) -> Result<(), Error> {
+        self.end().map(drop)
+    }
+
+    /// The same; gives the compressor back.
+    pub(super) fn end(mut self) -> Result<Option<Compressor>, Error> {
         if self.form.is_stream() {
             self.stream.finish(self.out)?;
         }
-        if self.left == 0 { Ok(()) } else { Err(SHAPE) }
+        if self.left == 0 { Ok(self.compressor) } else { Err(SHAPE) }
     }
 
     #[inline]
@@ -48,7 +72,17 @@ impl<'o> Writer<'o> {
     #[inline]
     fn count_down(&mut self) -> Result<(), Error> {
         self.left = self.left.checked_sub(1).ok_or(SHAPE)?;
+        self.spill_if_much();
         Ok(())
+    }
+
+    #[inline]
+    fn spill_if_much(&mut self) {
+        if self.out.len() >= SPILL_LEN
+            && let Some(spill) = &mut self.spill
+        {
+            spill(self.out);
+        }
     }
 }
 
@@ -126,6 +160,7 @@ impl ValueSink for Writer<'_> {
     }
 
     fn node(&mut self) -> Result<(), Error> {
+        self.spill_if_much();
         self.stream.node(self.out, self.compressor.as_mut())
     }
 

@@ -1,0 +1,340 @@
+//! An RDB file into a keyspace, with every core.
+//!
+//! ```text
+//! the calling thread   read ─ find the records' ends ─ runs of about 512 KiB ─┬─▶ builder: values into the keyspace
+//!                      (builds one itself when the builders are busy)         └─▶ builder ...
+//! ```
+//!
+//! A key that is too long for a run is built where it is read, so that no value is held twice.
+
+use crate::rdb::{
+    self, Error, FileError, FileReader, Head, Item, Leniency, Section, Slice, Source, next_key,
+    read_text, read_value, skip_value,
+};
+use crate::value::Builder;
+use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Value};
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes that a key's record takes at least.
+const KEY_MIN: u64 = 4;
+
+/// Keys whose cache lines are asked for before the first of them is built.
+const AHEAD: usize = 16;
+
+/// How a file is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// Threads, the calling one included; at least 1.
+    pub threads: usize,
+    /// What is not to be checked.
+    pub leniency: Leniency,
+}
+
+/// How far a load is; others may look while it runs, and end it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes of the file.
+    pub total: AtomicU64,
+    /// Bytes of which the keys are there, or about to be.
+    pub loaded: AtomicU64,
+    /// Keys that are there.
+    pub keys: AtomicU64,
+    /// Keys of the file that had expired.
+    pub expired: AtomicU64,
+    /// To be set by who wants the load to end early; what was loaded so far stays.
+    pub stop: AtomicBool,
+}
+
+/// What a file held beside its keys.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Loaded {
+    /// The version in its head.
+    pub version: u16,
+    /// Sources of libraries of functions.
+    pub functions: Vec<Vec<u8>>,
+    /// Texts that describe it: name and text.
+    pub aux: Vec<(Vec<u8>, Vec<u8>)>,
+    /// How many modules had left something, which was skipped.
+    pub modules: usize,
+}
+
+/// Loads a file of `len` bytes into a keyspace that nobody else changes meanwhile. Keys whose time has passed are left
+/// out.
+///
+/// # Errors
+/// If the file cannot be read or is broken, if a key comes twice or is there already, or if there are too few databases. What was loaded
+/// until then stays.
+pub fn load<R: Read>(
+    file: R,
+    len: u64,
+    keyspace: &Arc<Keyspace>,
+    options: LoadOptions,
+    progress: &Progress,
+) -> Result<Loaded, FileError> {
+    progress.total.store(len, Relaxed);
+    let reader = FileReader::new(file, len, options.leniency)?;
+    let builders = options.threads.max(1) - 1;
+    let (send, receive) = sync_channel::<Run>(2 * builders);
+    let queue = Mutex::new(receive);
+    let failure = Mutex::new(None);
+    let loaded = std::thread::scope(|scope| {
+        for _ in 0..builders {
+            scope.spawn(|| {
+                let mut target = Target::new(keyspace, progress);
+                while let Some(run) = next_run(&queue) {
+                    if let Err(error) = target.build(&run) {
+                        lock(&failure).get_or_insert(error);
+                        progress.stop.store(true, Relaxed);
+                    }
+                }
+            });
+        }
+        let target = Target::new(keyspace, progress);
+        Loading { reader, len, target, send, db: 0 }.load()
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => loaded,
+    }
+}
+
+fn next_run(queue: &Mutex<Receiver<Run>>) -> Option<Run> {
+    lock(queue).recv().ok()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whole records of keys of one database.
+struct Run {
+    db: u16,
+    /// Where in the file it begins.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// The reading side.
+struct Loading<'l, R> {
+    reader: FileReader<R>,
+    len: u64,
+    target: Target<'l>,
+    send: SyncSender<Run>,
+    db: u16,
+}
+
+impl<R: Read> Loading<'_, R> {
+    fn load(mut self) -> Result<Loaded, FileError> {
+        let mut loaded = Loaded { version: self.reader.version(), ..Loaded::default() };
+        loop {
+            let progress = self.target.progress;
+            let at = self.reader.position();
+            progress.loaded.store(at, Relaxed);
+            if progress.stop.load(Relaxed) {
+                return Ok(loaded);
+            }
+            match self.reader.next_section()? {
+                Section::Aux { name, text } => loaded.aux.push((name, text)),
+                Section::Function(source) => loaded.functions.push(source),
+                Section::Database(db) => self.db = self.target.database(db)?,
+                Section::Sizes { keys, .. } => {
+                    // The file's word, and no more than its bytes can hold.
+                    let handle = &mut self.target.handle;
+                    handle.enter();
+                    handle.reserve(self.db, keys.min(self.len / KEY_MIN));
+                    handle.exit();
+                }
+                Section::Keys(bytes) => self.hand_out(Run { db: self.db, at, bytes })?,
+                Section::LongKey(head) => {
+                    let (db, reader) = (self.db, &mut self.reader);
+                    let key = self.target.handle.hash(&head.key);
+                    let key = Key { bytes: &head.key, hash: key };
+                    self.target.handle.enter();
+                    let added = self
+                        .target
+                        .add(db, key, &head, |type_byte, sink| reader.read_value(type_byte, sink));
+                    self.target.handle.exit();
+                    self.target.publish();
+                    added?;
+                }
+                Section::Module(_) => loaded.modules += 1,
+                Section::End => return Ok(loaded),
+            }
+        }
+    }
+
+    /// Gives a run to whoever has time for it.
+    fn hand_out(&mut self, run: Run) -> Result<(), FileError> {
+        match self.send.try_send(run) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(run) | TrySendError::Disconnected(run)) => {
+                self.target.build(&run)
+            }
+        }
+    }
+}
+
+/// One thread's way into the keyspace.
+struct Target<'l> {
+    handle: Handle,
+    progress: &'l Progress,
+    /// Keys that were added and left out since [`Target::publish`].
+    keys: u64,
+    expired: u64,
+    /// The keys in hand, each with its hash and where in the run its value begins; kept for their capacity.
+    ahead: Vec<(Head, KeyHash, usize)>,
+}
+
+impl<'l> Target<'l> {
+    fn new(keyspace: &Arc<Keyspace>, progress: &'l Progress) -> Self {
+        let handle = keyspace.attach();
+        let nothing = || (Head::default(), handle.hash(b""), 0);
+        Target {
+            ahead: (0..AHEAD).map(|_| nothing()).collect(),
+            handle,
+            progress,
+            keys: 0,
+            expired: 0,
+        }
+    }
+
+    /// Lets others see what was done.
+    fn publish(&mut self) {
+        self.progress.keys.fetch_add(std::mem::take(&mut self.keys), Relaxed);
+        self.progress.expired.fetch_add(std::mem::take(&mut self.expired), Relaxed);
+    }
+
+    fn database(&self, db: u64) -> Result<u16, FileError> {
+        let there = self.handle.keyspace().databases();
+        let known = u16::try_from(db).ok().filter(|&db| db < there);
+        known.ok_or(FileError::Databases { needed: db, there })
+    }
+
+    fn build(&mut self, run: &Run) -> Result<(), FileError> {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        self.handle.refresh_clock();
+        self.handle.enter();
+        let built = self.build_keys(run, &mut ahead);
+        self.handle.exit();
+        self.publish();
+        self.ahead = ahead;
+        built
+    }
+
+    fn build_keys(
+        &mut self,
+        run: &Run,
+        ahead: &mut [(Head, KeyHash, usize)],
+    ) -> Result<(), FileError> {
+        let mut source = Slice::new(&run.bytes);
+        let mut scratch = Vec::new();
+        loop {
+            let count = self.look_ahead(run, &mut source, ahead)?;
+            if count == 0 {
+                return Ok(());
+            }
+            for (head, hash, at) in &ahead[..count] {
+                let located = |error| FileError::Format { at: run.at + *at as u64, error };
+                let mut value = Slice::new(&run.bytes[*at..]);
+                let key = Key { bytes: &head.key, hash: *hash };
+                if head.type_byte == rdb::STRING {
+                    let text = read_text(&mut value, &mut scratch).map_err(located)?;
+                    self.put(run.db, key, head, text)?;
+                } else {
+                    self.add(run.db, key, head, |type_byte, sink| {
+                        read_value(&mut value, type_byte, sink).map_err(located)
+                    })?;
+                }
+            }
+        }
+    }
+
+    /// Reads the heads of the next keys, and lets the cache lines come that they will be put into. How many there are.
+    fn look_ahead(
+        &mut self,
+        run: &Run,
+        source: &mut Slice<'_>,
+        ahead: &mut [(Head, KeyHash, usize)],
+    ) -> Result<usize, FileError> {
+        let mut count = 0;
+        for (head, hash, value_at) in ahead.iter_mut() {
+            let at = run.bytes.len() - source.left();
+            let located = |error: Error| FileError::Format { at: run.at + at as u64, error };
+            if !next_key(source, head).map_err(located)? {
+                break;
+            }
+            *value_at = run.bytes.len() - source.left();
+            *hash = self.handle.hash(&head.key);
+            self.handle.prefetch_stripe(*hash);
+            skip_value(source, head.type_byte).map_err(located)?;
+            count += 1;
+        }
+        for (_, hash, _) in &ahead[..count] {
+            self.handle.prefetch_bucket(run.db, *hash);
+        }
+        Ok(count)
+    }
+
+    /// Sets a string. The handle is in a batch.
+    fn put(&mut self, db: u16, key: Key<'_>, head: &Head, text: Item<'_>) -> Result<(), FileError> {
+        if self.has_expired(head) {
+            self.expired += 1;
+            return Ok(());
+        }
+        let value = match text {
+            Item::Text(text) => Value::from_text(text),
+            Item::Int(n) => Value::Int(n),
+        };
+        self.handle.lock(key.hash);
+        let existed = self.handle.put(db, key, value, head.expiry);
+        self.handle.set_usage(db, key, head.usage);
+        self.handle.unlock();
+        self.count(db, head, existed)
+    }
+
+    /// Adds a key, whose value `read` feeds to the sink that it is given. The handle is in a batch.
+    fn add(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        head: &Head,
+        read: impl FnOnce(u8, &mut Builder<'_, '_>) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let has_expired = self.has_expired(head);
+        let handle = &mut self.handle;
+        handle.lock(key.hash);
+        let existed = handle.view(db, key).is_some();
+        let built: Result<(), FileError> = handle.build(db, key, head.expiry, |handle| {
+            let mut builder = Builder::new(handle, db, key);
+            read(head.type_byte, &mut builder)?;
+            builder.finish();
+            if has_expired {
+                handle.remove(db, key);
+            }
+            Ok(())
+        });
+        handle.set_usage(db, key, head.usage);
+        handle.unlock();
+        built?;
+        if has_expired {
+            self.expired += 1;
+            return Ok(());
+        }
+        self.count(db, head, existed)
+    }
+
+    fn has_expired(&self, head: &Head) -> bool {
+        head.expiry.is_some_and(|at| at <= self.handle.now_ms())
+    }
+
+    fn count(&mut self, db: u16, head: &Head, existed: bool) -> Result<(), FileError> {
+        if existed {
+            return Err(FileError::Duplicate { key: head.key.clone(), db });
+        }
+        self.keys += 1;
+        Ok(())
+    }
+}

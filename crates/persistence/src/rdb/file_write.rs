@@ -1,0 +1,163 @@
+//! Writing RDB files.
+
+use super::file::{HEAD_LEN, head, opcode};
+use super::length::write_number;
+use super::lzf::Compressor;
+use super::sum::{Sum, checksum, join};
+use super::text::write_bytes;
+use super::{Dialect, FileError, Writer};
+use crate::value;
+use petrel_keyspace::{Usage, View};
+use std::io::{self, Seek, SeekFrom, Write};
+
+/// Bytes that are handed to the file together.
+const CHUNK: usize = 256 * 1024;
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug)]
+pub struct FileOptions {
+    /// Long strings are compressed.
+    pub compress: bool,
+    /// The file ends with a checksum.
+    pub sum: bool,
+    /// Whose form is written where Redis and Valkey part.
+    pub dialect: Dialect,
+}
+
+/// Writes a file: texts that describe it, functions, then databases with their keys. The version in its head is the lowest that
+/// knows every form that was written, so that the widest range of servers loads it.
+pub struct FileWriter<W> {
+    out: Out<W>,
+    /// What was not handed to the file yet.
+    buffer: Vec<u8>,
+    options: FileOptions,
+    compressor: Option<Compressor>,
+    version: u16,
+}
+
+/// The file, and what is known of the bytes behind the head.
+struct Out<W> {
+    file: W,
+    sum: Option<Sum>,
+    len: u64,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> Out<W> {
+    /// Takes all bytes of the buffer. An error is kept for who can report it.
+    fn take(&mut self, buffer: &mut Vec<u8>) {
+        if let Some(sum) = &mut self.sum {
+            sum.update(buffer);
+        }
+        self.len += buffer.len() as u64;
+        if self.failed.is_none() {
+            self.failed = self.file.write_all(buffer).err();
+        }
+        buffer.clear();
+    }
+}
+
+impl<W: Write + Seek> FileWriter<W> {
+    /// Begins an empty file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(mut file: W, options: FileOptions) -> Result<Self, FileError> {
+        // Files without the functions of Redis 7 are read by Redis 5 and 6.
+        let version = 9;
+        file.write_all(&head(version))?;
+        Ok(FileWriter {
+            out: Out { file, sum: options.sum.then(Sum::new), len: 0, failed: None },
+            buffer: Vec::with_capacity(2 * CHUNK),
+            compressor: options.compress.then(Compressor::default),
+            options,
+            version,
+        })
+    }
+
+    /// A text that describes the file, such as who made it.
+    pub fn aux(&mut self, name: &str, text: &[u8]) {
+        self.buffer.push(opcode::AUX);
+        write_bytes(&mut self.buffer, name.as_bytes(), None);
+        write_bytes(&mut self.buffer, text, None);
+    }
+
+    /// The source of a library of functions.
+    pub fn function(&mut self, source: &[u8]) {
+        /// The version that functions came with.
+        const FUNCTIONS: u16 = 10;
+        self.version = self.version.max(FUNCTIONS);
+        self.buffer.push(opcode::FUNCTION);
+        write_bytes(&mut self.buffer, source, self.compressor.as_mut());
+    }
+
+    /// The keys that follow are of this database, which has about so many of them, some with an expiry.
+    pub fn database(&mut self, db: u16, keys: u64, volatile: u64) {
+        self.buffer.push(opcode::SELECT);
+        write_number(&mut self.buffer, db.into());
+        self.buffer.push(opcode::SIZES);
+        write_number(&mut self.buffer, keys);
+        write_number(&mut self.buffer, volatile);
+    }
+
+    /// A key with its value, as they are at a moment in Unix milliseconds, and how it was used.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or not the value.
+    pub fn key(&mut self, view: View<'_>, usage: Usage, now_ms: i64) -> Result<(), FileError> {
+        let form = value::form(view, now_ms, self.options.dialect);
+        self.version = self.version.max(form.version());
+        let buffer = &mut self.buffer;
+        if let Some(at) = view.expiry() {
+            buffer.push(opcode::EXPIRY_MS);
+            buffer.extend_from_slice(&at.to_le_bytes());
+        }
+        match usage {
+            Usage::Unknown => {}
+            Usage::IdleSeconds(seconds) => {
+                buffer.push(opcode::IDLE);
+                write_number(buffer, seconds.into());
+            }
+            Usage::Frequency(counter) => buffer.extend_from_slice(&[opcode::FREQUENCY, counter]),
+        }
+        buffer.push(form.type_byte());
+        write_bytes(buffer, view.key(), self.compressor.as_mut());
+        let mut spill = |buffer: &mut Vec<u8>| self.out.take(buffer);
+        let mut writer =
+            Writer::compressing(buffer, form, self.compressor.take()).spilling(&mut spill);
+        value::feed(view, now_ms, &mut writer).map_err(FileError::Value)?;
+        self.compressor = writer.end().map_err(FileError::Value)?;
+        if self.buffer.len() >= CHUNK {
+            self.out.take(&mut self.buffer);
+        }
+        match self.out.failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of the file so far.
+    pub fn written(&self) -> u64 {
+        HEAD_LEN as u64 + self.out.len + self.buffer.len() as u64
+    }
+
+    /// Completes the file and gives it back; nothing is flushed to the disk by that.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self) -> Result<W, FileError> {
+        self.buffer.push(opcode::END);
+        self.out.take(&mut self.buffer);
+        if let Some(error) = self.out.failed {
+            return Err(error.into());
+        }
+        let head = head(self.version);
+        let sum = self.out.sum.map_or(0, |sum| join(checksum(&head), sum.value(), self.out.len));
+        let mut file = self.out.file;
+        file.write_all(&sum.to_le_bytes())?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&head)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(file)
+    }
+}

@@ -1,0 +1,120 @@
+//! Finding where a value ends, without looking at what it is.
+
+use super::kind::type_byte as is;
+use super::length::{Length, read_length, read_number};
+use super::{
+    Consumer, Error, Group, Item, Pending, Producers, Shape, Source, StreamId, StreamState,
+    ValueSink, read_value,
+};
+
+/// Reads over one value. What it says of itself may still be refused when it is read.
+pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error> {
+    match type_byte {
+        is::STRING
+        | is::LIST_ZIPLIST
+        | is::SET_INTSET
+        | is::SORTED_SET_ZIPLIST
+        | is::HASH_ZIPMAP
+        | is::HASH_ZIPLIST
+        | is::HASH_LISTPACK
+        | is::SORTED_SET_LISTPACK
+        | is::SET_LISTPACK => skip_text(source),
+        is::HASH_EXPIRING_LISTPACK => {
+            source.take(8)?;
+            skip_text(source)
+        }
+        is::LIST | is::SET | is::LIST_ZIPLISTS => each(source, skip_text),
+        is::HASH => each(source, skip_pair),
+        is::SORTED_SET => each(source, |source| {
+            skip_text(source)?;
+            source.take(8).map(drop)
+        }),
+        is::SORTED_SET_ASCII => each(source, |source| {
+            skip_text(source)?;
+            skip_ascii_score(source)
+        }),
+        is::LIST_LISTPACKS => each(source, |source| {
+            read_number(source)?;
+            skip_text(source)
+        }),
+        is::HASH_EXPIRING => {
+            source.take(8)?;
+            each(source, |source| {
+                read_number(source)?;
+                skip_pair(source)
+            })
+        }
+        is::HASH_EXPIRING_VALKEY => each(source, |source| {
+            skip_pair(source)?;
+            source.take(8).map(drop)
+        }),
+        // Streams, which have too many parts to be worth a second description.
+        _ => read_value(source, type_byte, &mut Nowhere),
+    }
+}
+
+/// Reads over a text.
+#[inline]
+pub(super) fn skip_text<S: Source>(source: &mut S) -> Result<(), Error> {
+    /// Bytes behind the first, of the forms that are integers.
+    const INTEGERS: [usize; 3] = [1, 2, 4];
+    /// The form of compressed texts.
+    const COMPRESSED: u8 = 3;
+    let len = match read_length(source)? {
+        Length::Number(len) => len,
+        Length::Special(COMPRESSED) => {
+            let len = read_number(source)?;
+            read_number(source)?;
+            len
+        }
+        Length::Special(form) => match INTEGERS.get(usize::from(form)) {
+            Some(&len) => len as u64,
+            None => return Err(Error::Malformed("a string in no known form")),
+        },
+    };
+    source.take(usize::try_from(len).map_err(|_| Error::Truncated)?)?;
+    Ok(())
+}
+
+fn skip_pair<S: Source>(source: &mut S) -> Result<(), Error> {
+    skip_text(source)?;
+    skip_text(source)
+}
+
+fn skip_ascii_score<S: Source>(source: &mut S) -> Result<(), Error> {
+    match source.byte()? {
+        253..=255 => Ok(()),
+        len => source.take(len.into()).map(drop),
+    }
+}
+
+/// Reads a count and so many things.
+fn each<S: Source>(
+    source: &mut S,
+    mut skip: impl FnMut(&mut S) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let count = read_number(source)?;
+    (0..count).try_for_each(|_| skip(source))
+}
+
+/// A sink of values that nobody wants.
+struct Nowhere;
+
+#[rustfmt::skip]
+impl ValueSink for Nowhere {
+    fn string(&mut self, _: Item<'_>) -> Result<(), Error> { Ok(()) }
+    fn begin(&mut self, _: Shape) -> Result<(), Error> { Ok(()) }
+    fn element(&mut self, _: Item<'_>) -> Result<(), Error> { Ok(()) }
+    fn scored(&mut self, _: Item<'_>, _: f64) -> Result<(), Error> { Ok(()) }
+    fn field(&mut self, _: Item<'_>, _: Item<'_>, _: Option<i64>) -> Result<(), Error> { Ok(()) }
+    fn entry(&mut self, _: StreamId, _: &[Item<'_>]) -> Result<(), Error> { Ok(()) }
+    fn state(&mut self, _: &StreamState) -> Result<(), Error> { Ok(()) }
+    fn group(&mut self, _: &Group<'_>) -> Result<(), Error> { Ok(()) }
+    fn consumer(&mut self, _: &Consumer<'_>) -> Result<(), Error> { Ok(()) }
+    fn pending(&mut self, _: &Pending) -> Result<(), Error> { Ok(()) }
+    fn given_back(&mut self, _: StreamId) -> Result<(), Error> { Ok(()) }
+    fn producers(&mut self, _: &Producers) -> Result<(), Error> { Ok(()) }
+    fn producer(&mut self, _: &[u8], _: usize) -> Result<(), Error> { Ok(()) }
+    fn produced(&mut self, _: &[u8], _: StreamId) -> Result<(), Error> { Ok(()) }
+    fn counters(&mut self, _: u64, _: u64) -> Result<(), Error> { Ok(()) }
+}
