@@ -34,6 +34,7 @@ use crate::ctx::Ctx;
 use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
+use crate::session::Modes;
 use bytes::Bytes;
 pub use petrel_keyspace::Awaited;
 use petrel_keyspace::KeyHash;
@@ -240,7 +241,7 @@ impl Ctx<'_> {
             hashes: self.exec.locked_for(&self.request),
             db: self.db(),
             protocol: self.session.protocol,
-            no_touch: self.session.no_touch,
+            no_touch: self.session.is(Modes::NO_TOUCH),
             arrival: self.exec.ks.arrive(),
             nanos: self.exec.nanos_so_far(),
             args: args.into(),

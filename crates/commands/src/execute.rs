@@ -19,13 +19,13 @@ use crate::random::Random;
 use crate::recent::Recent;
 use crate::registry::{Command, Registry};
 use crate::serving::Serving;
-use crate::session::{Queued, Session};
+use crate::session::{Modes, Queued, Session};
 use crate::spec::{Flags, KeyShape, Locks};
 use crate::stats::{Shared, ThreadStats};
 use crate::transactions::spoil;
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
-use petrel_resp::Reply;
+use petrel_resp::{Protocol, Reply};
 use std::sync::Arc;
 
 /// What one thread needs to execute commands.
@@ -272,7 +272,30 @@ impl Executor {
                 return Err(Fail::OUT_OF_MEMORY);
             }
         }
+        if session.is(Modes::SUBSCRIBER) {
+            self.admit_subscriber(command, session)?;
+        }
         Ok(())
+    }
+
+    /// A connection that speaks RESP2 cannot tell messages from replies: while it is subscribed it may send only what
+    /// is answered in a way that it can.
+    #[cold]
+    fn admit_subscriber(&self, command: Command, session: &Session) -> Outcome {
+        let name = command.spec.meta.name;
+        let is_about_it = command.spec.flags.contains(Flags::PUBSUB) && name.ends_with("subscribe");
+        if session.protocol == Protocol::Resp3
+            || session.in_exec
+            || is_about_it
+            || matches!(name, "ping" | "quit" | "reset")
+        {
+            return Ok(());
+        }
+        let name = self.registry().full_name(command.index);
+        Err(Fail::new(format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+             this context"
+        )))
     }
 
     #[inline]
@@ -290,7 +313,7 @@ impl Executor {
         } else {
             self.lock(command, request, host)?;
         }
-        self.ks.set_touch(!session.no_touch);
+        self.ks.set_touch(!session.is(Modes::NO_TOUCH));
         let mut ctx = Ctx { request: *request, command, exec: self, session, host, reply };
         let outcome = (command.spec.handler)(&mut ctx);
         // Whoever waits for a key that has changed is served before the locks are let go of, but for those of everybody.

@@ -71,7 +71,7 @@ pub use fail::{Fail, Outcome};
 pub use module::NO_MODULES;
 pub use registry::{Command, Registry};
 pub use serving::WaitEnd;
-pub use session::{Extras, Queued, Replies, Session, Transaction};
+pub use session::{Extras, Modes, Queued, Replies, Session, Transaction};
 pub use spec::CommandSpec;
 pub use stats::Shared;
 

@@ -23,7 +23,7 @@ use crate::blocking::{Answer, Blocked, Standing};
 use crate::ctx::Host;
 use crate::execute::{Execution, Executor, Request};
 use crate::fail::Fail;
-use crate::session::Session;
+use crate::session::{Modes, Session};
 use petrel_keyspace::{Key, KeyHash, ReadyKey};
 use petrel_resp::RespWriter;
 use std::sync::Arc;
@@ -263,7 +263,7 @@ impl Executor {
         let mut session = Session::new(true);
         session.db = blocked.db;
         session.protocol = blocked.protocol;
-        session.no_touch = blocked.no_touch;
+        session.set(Modes::NO_TOUCH, blocked.no_touch);
         let args = blocked.args();
         let request =
             Request { args: &args, command: Some(blocked.command), hash: None, owner: None };

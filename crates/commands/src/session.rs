@@ -1,8 +1,19 @@
 //! What a connection carries from command to command, as far as commands know.
 
+use crate::bitset::bitset;
 use crate::registry::Command;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
+
+bitset! {
+    /// What a connection has been put into, and is not by default.
+    Modes: u8 {
+        /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
+        NO_TOUCH = 0 "no-touch",
+        /// Subscribed to a channel or pattern. With RESP2 it may send few commands then.
+        SUBSCRIBER = 1 "subscriber",
+    }
+}
 
 /// State of a connection that commands read and change. An idle connection keeps one, so it is small: what few
 /// connections need lies behind a box.
@@ -14,8 +25,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// Whether commands that need authentication are admitted.
     pub authenticated: bool,
-    /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
-    pub no_touch: bool,
+    /// What it has been put into.
+    pub modes: Modes,
     /// What becomes of replies (`CLIENT REPLY`).
     pub replies: Replies,
     /// Set while `EXEC` runs the queued commands.
@@ -78,12 +89,23 @@ impl Session {
             db: 0,
             protocol: Protocol::Resp2,
             authenticated,
-            no_touch: false,
+            modes: Modes::NONE,
             replies: Replies::On,
             in_exec: false,
             close: false,
             extras: None,
         }
+    }
+
+    /// Whether it has been put into a mode.
+    #[inline]
+    pub fn is(&self, mode: Modes) -> bool {
+        self.modes.contains(mode)
+    }
+
+    /// Puts it into a mode, or out of it.
+    pub fn set(&mut self, mode: Modes, on: bool) {
+        self.modes = if on { self.modes.with(mode) } else { self.modes.without(mode) };
     }
 
     /// Whether commands are being queued for `EXEC`.

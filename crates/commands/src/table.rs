@@ -16,6 +16,7 @@ pub mod lists;
 pub mod memory;
 pub mod module;
 pub mod object;
+pub mod pubsub;
 pub mod replication;
 pub mod server;
 pub mod sets;

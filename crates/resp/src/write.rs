@@ -29,12 +29,6 @@ impl<'o> RespWriter<'o> {
         Self { bytes, shared, protocol }
     }
 
-    /// Appends what is RESP already, such as a message that was encoded once for many connections.
-    #[inline]
-    pub fn raw(&mut self, encoded: &[u8]) {
-        self.bytes.extend_from_slice(encoded);
-    }
-
     #[inline]
     fn resp3(&self) -> bool {
         self.protocol == Protocol::Resp3
@@ -184,6 +178,10 @@ impl Reply for RespWriter<'_> {
         self.bytes.push(b':');
         self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn encoded(&mut self, resp: &[u8]) {
+        self.bytes.extend_from_slice(resp);
     }
 
     fn big_number(&mut self, digits: &str) {

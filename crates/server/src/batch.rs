@@ -251,8 +251,10 @@ impl Batch<'_> {
             if conn.session.replies == Replies::Skip {
                 conn.session.replies = Replies::On;
             }
-            self.output.bytes.truncate(before.0);
-            self.scratch.shared.truncate(before.1);
+            if !request.command.is_some_and(answers_by_push) {
+                self.output.bytes.truncate(before.0);
+                self.scratch.shared.truncate(before.1);
+            }
         }
         if self.host.has_pushed() {
             self.pass_pushes(conn);
@@ -296,6 +298,11 @@ impl Batch<'_> {
             self.output.splice_at(offset, value);
         }
     }
+}
+
+/// Whether a command answers by pushes, which are sent to those too who want no replies.
+fn answers_by_push(command: Command) -> bool {
+    command.spec.flags.contains(Flags::PUBSUB) && command.spec.meta.name.ends_with("subscribe")
 }
 
 /// Whether a command is held back while writes are.

@@ -158,6 +158,7 @@ impl<D: Driver> Worker<D> {
             self.engine.exec.give_up(&blocked);
         }
         conn.release(&mut self.engine.exec);
+        self.engine.host.forget_subscriber(&conn.client);
     }
 
     fn end_wait(&mut self, conn: &mut Conn) -> Option<Arc<Blocked>> {

@@ -99,7 +99,16 @@ struct Ends {
 /// With its two counts a client fills two cache lines.
 const _: () = assert!(size_of::<Client>() <= 112);
 
-/// What a client says of itself.
+/// What a client is subscribed to, for others to see.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Subscribed {
+    /// Names of each [`crate::pubsub::Kind`].
+    pub counts: [u32; 3],
+    /// Bytes that the subscriptions take.
+    pub bytes: usize,
+}
+
+/// What few clients have: what they say of themselves, and what they listen to.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     /// `CLIENT SETNAME`.
@@ -108,6 +117,8 @@ pub struct Labels {
     pub lib_name: Vec<u8>,
     /// `CLIENT SETINFO LIB-VER`.
     pub lib_version: Vec<u8>,
+    /// What it is subscribed to.
+    pub subscribed: Subscribed,
 }
 
 impl Client {
@@ -170,6 +181,16 @@ impl Client {
         change(self.labels.lock().get_or_insert_default());
     }
 
+    /// What it is subscribed to.
+    pub fn subscribed(&self) -> Subscribed {
+        self.labels.lock().as_deref().map_or_else(Subscribed::default, |labels| labels.subscribed)
+    }
+
+    /// Says what it is subscribed to.
+    pub fn show_subscriptions(&self, subscribed: Subscribed) {
+        self.relabel(|labels| labels.subscribed = subscribed);
+    }
+
     /// Forgets its name (`RESET`); the library that it said it uses is the same still.
     pub fn unname(&self) {
         if let Some(labels) = &mut *self.labels.lock() {
@@ -184,6 +205,7 @@ impl Client {
                 + labels.name.capacity()
                 + labels.lib_name.capacity()
                 + labels.lib_version.capacity()
+                + labels.subscribed.bytes
         });
         (CONNECTION_BYTES + labels) as u64 + u64::from(self.buffered.load(Relaxed))
     }

@@ -4,6 +4,7 @@ use crate::batch::may_write;
 use crate::client::{Client, Flag};
 use crate::config::{Config, ConfigReader, DumpDialect, VersionCheck};
 use crate::mailbox::Message;
+use crate::pubsub::Subscribers;
 use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
 use petrel_commands::table::server as meta;
@@ -28,6 +29,8 @@ pub struct ServerHost {
     pub client: Arc<Client>,
     /// Answers for connections of this worker that have waited: slot and number of each.
     pub answers: VecDeque<(Slot, u64, Answer)>,
+    /// Who of this worker's connections is subscribed to what.
+    pub(crate) subscribers: Subscribers,
     /// Pushes to this worker's connections.
     pub(crate) desk: PushDesk,
     /// The worker's number.
@@ -49,8 +52,16 @@ impl ServerHost {
         let config = server.config.reader();
         let worker = client.worker;
         let answers = VecDeque::new();
-        let desk = PushDesk::default();
-        ServerHost { server, config, client, answers, desk, worker, reconfigured: false }
+        ServerHost {
+            server,
+            config,
+            client,
+            answers,
+            subscribers: Subscribers::default(),
+            desk: PushDesk::default(),
+            worker,
+            reconfigured: false,
+        }
     }
 
     /// The worker's number.

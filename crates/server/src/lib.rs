@@ -12,6 +12,7 @@ pub mod listening;
 pub mod mailbox;
 pub mod migrate;
 pub mod process;
+pub mod pubsub;
 pub mod push;
 pub mod server;
 pub mod start;

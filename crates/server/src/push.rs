@@ -15,6 +15,7 @@
 use crate::client::{Client, Flag};
 use crate::conn::Conn;
 use crate::host::ServerHost;
+use crate::pubsub::{Kind, Message};
 use crate::server::Server;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use petrel_net::{Driver, Output, Slot};
 use petrel_resp::{Protocol, Reply, RespWriter};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 /// Parts shorter than this are copied into the output; a piece more in a gathered write costs as much.
@@ -60,6 +62,21 @@ impl Push {
     /// Something that is RESP already and is sent as it is in both protocols, such as `+line`.
     pub fn raw(encoded: impl Into<Bytes>) -> Self {
         Push { head: encoded.into(), tail: Bytes::new(), is_raw: true }
+    }
+
+    /// The same for RESP2 and for RESP3.
+    fn both(push: Push) -> [Push; 2] {
+        [push.clone(), push]
+    }
+
+    /// The message as it is sent.
+    pub fn to_bytes(&self, protocol: Protocol) -> Vec<u8> {
+        let (mut bytes, mut shared) = (Vec::with_capacity(self.len()), Vec::new());
+        self.write(protocol, &mut bytes, &mut shared);
+        for (offset, part) in shared.into_iter().rev() {
+            bytes.splice(offset..offset, part);
+        }
+        bytes
     }
 
     /// Bytes of the message.
@@ -105,7 +122,17 @@ pub struct Recipient {
 impl Recipient {
     /// The connection.
     pub fn of(client: &Client) -> Self {
-        Recipient { slot: client.slot, id: client.id }
+        Self::new(client.slot, client.id)
+    }
+
+    /// The connection of this number at this place.
+    pub fn new(slot: Slot, id: u64) -> Self {
+        Recipient { slot, id }
+    }
+
+    /// The connection's number.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 }
 
@@ -116,6 +143,8 @@ pub enum Delivery {
     Client(Recipient, Push),
     /// To several, the same to each.
     Clients(Box<[Recipient]>, Push),
+    /// To whoever is subscribed.
+    Channel(Arc<Message>),
 }
 
 impl Delivery {
@@ -126,6 +155,7 @@ impl Delivery {
             Delivery::Clients(to, push) => {
                 size_of::<Delivery>() + push.len() + size_of_val::<[Recipient]>(to)
             }
+            Delivery::Channel(message) => size_of::<Delivery>() + message.footprint(),
         }
     }
 }
@@ -191,6 +221,10 @@ pub struct PushDesk {
     pushed: bool,
     /// Taken from the queue, in order.
     pending: VecDeque<Pending>,
+    /// For the connection in hand, after the reply of its command.
+    own: Vec<Push>,
+    /// Connections that were found beyond a limit while something was sent to many.
+    doomed: Vec<Slot>,
     /// Something was dropped from the queue.
     overflowed: bool,
 }
@@ -235,14 +269,41 @@ impl ServerHost {
     /// Takes what is on its way to this worker's connections, and gives what is for the connection in hand to `own`.
     pub fn collect_pushes(&mut self, mut own: impl FnMut(&Push)) {
         self.desk.pushed = false;
+        self.desk.own.drain(..).for_each(|push| own(&push));
         let me = Recipient::of(&self.client);
         for delivery in self.take_pushes() {
             match &delivery {
                 Delivery::Client(to, push) if to.id == me.id => own(push),
                 Delivery::Clients(to, push) if to.iter().any(|to| to.id == me.id) => own(push),
+                Delivery::Channel(message) => self.copies_of_mine(message, &mut own),
                 _ => {}
             }
             self.desk.pending.push_back(Pending { delivery, passed: Some(me.slot) });
+        }
+    }
+
+    /// Takes what is on its way before the subscriptions of the connection in hand change: it is for those who are
+    /// subscribed now. What is for the connection in hand waits until it is asked for, or for the end of its command.
+    pub fn collect_before_change(&mut self) {
+        let mut own = Vec::new();
+        self.collect_pushes(|push| own.push(push.clone()));
+        self.desk.pushed = !own.is_empty();
+        self.desk.own = own;
+    }
+
+    /// What is for the connection in hand and may go before the reply of its command.
+    pub fn take_own_pushes(&mut self) -> Vec<Push> {
+        std::mem::take(&mut self.desk.own)
+    }
+
+    /// Gives the connection in hand its copies of a message: one for each way in which it is subscribed.
+    fn copies_of_mine(&self, message: &Message, own: &mut impl FnMut(&Push)) {
+        let Some(mine) = self.subscribers.of(self.client.id) else { return };
+        if mine.contains(message.kind(), message.channel()) {
+            own(&message.plain());
+        }
+        for pattern in message.patterns().iter().filter(|name| mine.contains(Kind::Pattern, name)) {
+            own(&message.matched(pattern));
         }
     }
 
@@ -285,23 +346,76 @@ impl<D: Driver> Worker<D> {
                 Delivery::Clients(to, push) => {
                     to.iter().for_each(|&to| self.send_push(to, &push, passed));
                 }
+                Delivery::Channel(message) => self.send_message(message, passed),
+            }
+        }
+        // Only now, for a list of listeners must not change while it is walked.
+        for slot in std::mem::take(&mut self.engine.host.desk.doomed) {
+            if let Some(conn) = self.take(slot) {
+                self.settle(conn);
             }
         }
     }
 
+    /// Sends a message, and those behind it that go to the same subscribers, to each subscriber at once.
+    fn send_message(&mut self, message: Arc<Message>, passed: Option<Slot>) {
+        let mut run = vec![message];
+        let pending = &mut self.engine.host.desk.pending;
+        while let Some(Pending { delivery: Delivery::Channel(next), passed: its }) = pending.front()
+            && *its == passed
+            && run[0].shares_audience(next)
+        {
+            run.push(next.clone());
+            pending.pop_front();
+        }
+        let message = &run[0];
+        let pushes = match &run[..] {
+            [one] => Push::both(one.plain()),
+            more => Message::joined(more.iter().map(|message| &**message)),
+        };
+        self.send_to_listeners(message.kind(), message.channel(), &pushes, passed);
+        for pattern in message.patterns() {
+            let matched = Push::both(message.matched(pattern));
+            self.send_to_listeners(Kind::Pattern, pattern, &matched, passed);
+        }
+    }
+
+    fn send_to_listeners(
+        &mut self,
+        kind: Kind,
+        name: &[u8],
+        pushes: &[Push; 2],
+        passed: Option<Slot>,
+    ) {
+        let listeners = self.engine.host.subscribers.take(kind, name);
+        for &to in &listeners {
+            self.send_either(to, pushes, passed);
+        }
+        self.engine.host.subscribers.put_back(kind, name, listeners);
+    }
+
     fn send_push(&mut self, to: Recipient, push: &Push, passed: Option<Slot>) {
+        self.send_either(to, &Push::both(push.clone()), passed);
+    }
+
+    /// Sends a connection the push of its protocol, unless it has been passed it.
+    fn send_either(&mut self, to: Recipient, pushes: &[Push; 2], passed: Option<Slot>) {
         if passed == Some(to.slot) {
             return;
         }
         let Some(mut conn) = self.take(to.slot) else { return };
-        if conn.client.id == to.id && !conn.closing {
+        if conn.client.id == to.id && !conn.closing && !conn.doomed {
             let mut output = self.driver.output();
-            push.append_to(conn.session.protocol, &mut output);
+            let protocol = conn.session.protocol;
+            pushes[usize::from(protocol == Protocol::Resp3)].append_to(protocol, &mut output);
             self.count_sent(&conn, output.len());
             self.driver.send(to.slot, output);
             self.check_output(&mut conn);
+            if conn.doomed {
+                self.engine.host.desk.doomed.push(to.slot);
+            }
         }
-        self.settle(conn);
+        self.put(conn);
     }
 
     /// Closes every connection that may have missed a push.
@@ -321,12 +435,7 @@ mod tests {
     use super::*;
 
     fn written(push: &Push, protocol: Protocol) -> Vec<u8> {
-        let (mut bytes, mut shared) = (b"before".to_vec(), Vec::new());
-        push.write(protocol, &mut bytes, &mut shared);
-        for (offset, part) in shared.into_iter().rev() {
-            bytes.splice(offset..offset, part);
-        }
-        bytes
+        [b"before", &push.to_bytes(protocol)[..]].concat()
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::listening::Listening;
 use crate::mailbox::{Mailbox, Message};
 use crate::migrate::Migrator;
 use crate::process::Process;
+use crate::pubsub::Directory;
 use crate::push::PushQueue;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
@@ -34,6 +35,8 @@ pub struct Server {
     pub rates: Rates,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
+    /// Who is subscribed to what.
+    pub channels: Directory,
     /// The process that the server runs in.
     pub process: Box<dyn Process>,
     /// 40 hexadecimal digits, drawn at start.
@@ -204,6 +207,7 @@ impl Server {
             figures: Figures::default(),
             rates: Rates::default(),
             pause: Pause::default(),
+            channels: Directory::default(),
             process,
             run_id: run_id(),
             replication_id: Mutex::new(run_id()),
@@ -342,7 +346,7 @@ impl Server {
     fn evict_clients(&self, limit: u64) {
         let mut held = self.client_bytes();
         let mut clients = self.clients();
-        clients.sort_by_key(|client| std::cmp::Reverse(client.buffered.load(Relaxed)));
+        clients.sort_by_cached_key(|client| std::cmp::Reverse(client.memory()));
         for client in clients {
             if held <= limit {
                 break;

@@ -298,7 +298,7 @@ fn objects() {
         OBJECT IDLETIME a => 0
         "#,
     );
-    client.session.no_touch = true;
+    client.session.set(petrel_commands::Modes::NO_TOUCH, true);
     client.wait(3000);
     client.follow("GET a => \"5\"\nOBJECT IDLETIME a => 3\nTOUCH a => 1\nOBJECT IDLETIME a => 0");
 }

@@ -9,3 +9,4 @@ mod lifecycle;
 mod limits;
 mod migrate;
 mod protocol;
+mod pubsub;

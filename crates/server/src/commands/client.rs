@@ -9,7 +9,7 @@ use filter::{Filter, Verb};
 use petrel_commands::help::help;
 use petrel_commands::spec::Group;
 use petrel_commands::table::client as meta;
-use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, Replies, WaitEnd};
+use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome, Replies, WaitEnd};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `CLIENT`.
@@ -194,7 +194,7 @@ fn no_evict(ctx: &mut Ctx<'_>) -> Outcome {
 fn no_touch(ctx: &mut Ctx<'_>) -> Outcome {
     let on = on_or_off(ctx)?;
     ServerHost::of(ctx).client.set(Flag::NoTouch, on);
-    ctx.session.no_touch = on;
+    ctx.session.set(Modes::NO_TOUCH, on);
     ctx.ok()
 }
 

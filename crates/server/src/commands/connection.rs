@@ -4,7 +4,7 @@ use crate::client::Flag;
 use crate::host::ServerHost;
 use petrel_commands::spec::Locks;
 use petrel_commands::table::connection as meta;
-use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, Replies, transactions};
+use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome, Replies, transactions};
 use petrel_resp::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,11 +24,25 @@ pub const REDIS_VERSION: &str = "8.8.0";
 
 /// `PING [message]`
 fn ping(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.session.is(Modes::SUBSCRIBER) && ctx.session.protocol == Protocol::Resp2 {
+        return ping_as_message(ctx);
+    }
     match ctx.args().len() {
         1 => ctx.reply.simple("PONG"),
         2 => ctx.reply.bulk(ctx.request.args[1]),
         _ => return Err(Fail::fixed("ERR wrong number of arguments for 'ping' command")),
     }
+    Ok(())
+}
+
+/// A subscriber's PING, in the form of a message.
+fn ping_as_message(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.args().len() > 2 {
+        return Err(ctx.wrong_arity());
+    }
+    ctx.reply.array(2);
+    ctx.reply.bulk(b"pong");
+    ctx.reply.bulk(ctx.request.args.get(1).copied().unwrap_or_default());
     Ok(())
 }
 
@@ -56,6 +70,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     let host = ServerHost::of(ctx);
     let authenticated = !host.config.requirepass.is_set();
     let client = host.client.clone();
+    host.forget_subscriber(&client);
     client.unname();
     client.set(Flag::NoEvict, false);
     client.set(Flag::NoTouch, false);
@@ -65,7 +80,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     session.db = 0;
     session.protocol = Protocol::Resp2;
     session.authenticated = authenticated;
-    session.no_touch = false;
+    session.modes = Modes::NONE;
     session.replies = Replies::On;
     ctx.reply.set_protocol(Protocol::Resp2);
     ctx.reply.simple("RESET");

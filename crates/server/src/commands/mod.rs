@@ -8,12 +8,13 @@ mod footprint;
 mod info;
 mod memory;
 mod migrate;
+mod pubsub;
 mod shutdown;
 
 use petrel_commands::CommandSpec;
 
 /// The families of session commands.
-pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, SERVER];
+pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, pubsub::COMMANDS, SERVER];
 
 static SERVER: &[CommandSpec] = &[
     client::CLIENT,

@@ -3,7 +3,7 @@
 //! Conditions are those of Valkey 9: what one asks for, and with `NOT-` before it what one does not want.
 
 use super::line;
-use crate::client::Client;
+use crate::client::{Client, Flag};
 use crate::server::Server;
 use petrel_commands::{Ctx, Fail};
 use std::sync::Arc;
@@ -30,10 +30,24 @@ struct Condition {
     negated: bool,
 }
 
+/// The classes that limits on output tell apart.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Class {
+    Normal,
+    PubSub,
+    /// Other servers, of which there are none.
+    Replication,
+}
+
+impl Class {
+    fn of(client: &Client) -> Self {
+        if client.has(Flag::PubSub) { Class::PubSub } else { Class::Normal }
+    }
+}
+
 enum Test {
     Ids(Vec<u64>),
-    /// Of a class that has members here: ordinary clients.
-    Ordinary(bool),
+    Class(Class),
     /// The only user is `default`, so everybody is.
     User,
     Address(Vec<u8>),
@@ -112,7 +126,7 @@ impl Test {
     fn holds(&self, client: &Client, server: &Server, path: &str) -> bool {
         match self {
             Test::Ids(ids) => ids.contains(&client.id),
-            Test::Ordinary(ordinary) => *ordinary,
+            Test::Class(class) => *class == Class::of(client),
             Test::User => true,
             Test::Address(address) => client.address(path).as_bytes() == address,
             Test::LocalAddress(address) => line::local_address(client, path).as_bytes() == address,
@@ -137,7 +151,7 @@ impl Test {
 fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fail> {
     let value = ctx.arg(at);
     Ok(match name {
-        b"TYPE" => Test::Ordinary(is_ordinary(value)?),
+        b"TYPE" => Test::Class(class(value)?),
         b"USER" if value == b"default" => Test::User,
         b"USER" => return Err(quoting("ERR No such user '", value)),
         b"ADDR" => Test::Address(value.to_vec()),
@@ -177,11 +191,12 @@ fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb) -> Result<(Test, usize), Fail> 
     Ok((Test::Ids(ids), at))
 }
 
-/// Whether a type of clients is the one that there is: neither replicas nor subscribers exist.
-fn is_ordinary(name: &[u8]) -> Result<bool, Fail> {
+/// The class of this name.
+fn class(name: &[u8]) -> Result<Class, Fail> {
     match &name.to_ascii_lowercase()[..] {
-        b"normal" => Ok(true),
-        b"master" | b"primary" | b"slave" | b"replica" | b"pubsub" => Ok(false),
+        b"normal" => Ok(Class::Normal),
+        b"pubsub" => Ok(Class::PubSub),
+        b"master" | b"primary" | b"slave" | b"replica" => Ok(Class::Replication),
         _ => Err(quoting("ERR Unknown client type '", name)),
     }
 }

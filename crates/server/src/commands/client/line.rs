@@ -7,7 +7,8 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-const LETTERS: [(Flag, u8); 5] = [
+const LETTERS: [(Flag, u8); 6] = [
+    (Flag::PubSub, b'P'),
     (Flag::Closing, b'c'),
     (Flag::Killed, b'A'),
     (Flag::Unix, b'U'),
@@ -16,12 +17,13 @@ const LETTERS: [(Flag, u8); 5] = [
 ];
 
 /// Every letter that a connection can have: [`LETTERS`], waiting, inside `MULTI`, and none of them.
-pub const KNOWN_FLAGS: &[u8] = b"bcAUeTxN";
+pub const KNOWN_FLAGS: &[u8] = b"PbcAUeTxN";
 
 /// Appends the line of `client`. Connections own no buffer unless input or output waits, so the sizes of fixed
 /// buffers, which Redis has, are zero.
 pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut Vec<u8>) {
     let labels = client.labels();
+    let [channels, shards, patterns] = labels.subscribed.counts;
     let now = server.uptime_seconds();
     let (input, output) = (client.input_bytes.load(Relaxed), client.output_bytes.load(Relaxed));
     let command = match client.last_command.load(Relaxed) {
@@ -41,7 +43,7 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
     ));
     put(format_args!("{}", Ascii(&labels.name)));
     put(format_args!(
-        " age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} watch={}",
+        " age={} idle={} flags={} db={} sub={channels} psub={patterns} ssub={shards} multi={} watch={}",
         now.saturating_sub(client.connected_at),
         idle_seconds(client, server),
         Ascii(&flags(client)),

@@ -2,6 +2,7 @@
 //! `latencystats`.
 
 use super::Report;
+use crate::pubsub::Kind;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -34,10 +35,10 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("keyspace_hits", data.hits);
     report.field("keyspace_misses", data.misses);
     report.field("migrate_cached_sockets", server.migrator.cached());
+    report.field("pubsub_channels", server.channels.len(Kind::Channel));
+    report.field("pubsub_patterns", server.channels.len(Kind::Pattern));
+    report.field("pubsubshard_channels", server.channels.len(Kind::Shard));
     report.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "slave_expires_tracked_keys",

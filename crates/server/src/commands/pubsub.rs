@@ -1,0 +1,129 @@
+//! SUBSCRIBE, PUBLISH and their companions; how messages travel is told in [`crate::pubsub`].
+
+use crate::host::ServerHost;
+use crate::pubsub::Kind;
+use petrel_commands::help::help;
+use petrel_commands::table::pubsub as meta;
+use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::SUBSCRIBE, |ctx| subscribe(ctx, Kind::Channel, b"subscribe")),
+    CommandSpec::new(&meta::PSUBSCRIBE, |ctx| subscribe(ctx, Kind::Pattern, b"psubscribe")),
+    CommandSpec::new(&meta::SSUBSCRIBE, |ctx| subscribe(ctx, Kind::Shard, b"ssubscribe")),
+    CommandSpec::new(&meta::UNSUBSCRIBE, |ctx| unsubscribe(ctx, Kind::Channel, b"unsubscribe")),
+    CommandSpec::new(&meta::PUNSUBSCRIBE, |ctx| unsubscribe(ctx, Kind::Pattern, b"punsubscribe")),
+    CommandSpec::new(&meta::SUNSUBSCRIBE, |ctx| unsubscribe(ctx, Kind::Shard, b"sunsubscribe")),
+    CommandSpec::new(&meta::PUBLISH, |ctx| publish(ctx, Kind::Channel)),
+    CommandSpec::new(&meta::SPUBLISH, |ctx| publish(ctx, Kind::Shard)),
+    CommandSpec::container(&meta::PUBSUB, SUBCOMMANDS),
+];
+
+static SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::CHANNELS, |ctx| channels(ctx, Kind::Channel)),
+    CommandSpec::new(&meta::NUMPAT, numpat),
+    CommandSpec::new(&meta::NUMSUB, |ctx| numsub(ctx, Kind::Channel)),
+    CommandSpec::new(&meta::SHARDCHANNELS, |ctx| channels(ctx, Kind::Shard)),
+    CommandSpec::new(&meta::SHARDNUMSUB, |ctx| numsub(ctx, Kind::Shard)),
+    CommandSpec::new(&meta::HELP, help),
+];
+
+/// `PUBLISH channel message`, `SPUBLISH shardchannel message`
+fn publish(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+    let (channel, message) = (ctx.arg(1), ctx.arg(2));
+    let receivers = ServerHost::of(ctx).publish_message(kind, channel, message);
+    ctx.number(receivers as i64)
+}
+
+/// `SUBSCRIBE channel [channel ...]` and its likes: a push for each name.
+fn subscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
+    let names = &ctx.args()[1..];
+    ServerHost::of(ctx).admit_subscriptions(kind, names.len())?;
+    for name in names {
+        ServerHost::of(ctx).subscribe(kind, name);
+        ctx.session.set(Modes::SUBSCRIBER, true);
+        confirm(ctx, kind, word, Some(name));
+    }
+    Ok(())
+}
+
+/// `UNSUBSCRIBE [channel [channel ...]]` and its likes: without a name, from all of the kind.
+fn unsubscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
+    let named = &ctx.args()[1..];
+    if named.is_empty() {
+        let all = ServerHost::of(ctx).subscriptions(kind);
+        if all.is_empty() {
+            confirm(ctx, kind, word, None);
+        }
+        all.iter().for_each(|name| leave(ctx, kind, word, name));
+    }
+    named.iter().for_each(|name| leave(ctx, kind, word, name));
+    Ok(())
+}
+
+fn leave(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: &[u8]) {
+    let host = ServerHost::of(ctx);
+    host.unsubscribe(kind, name);
+    let listens = host.is_subscriber();
+    ctx.session.set(Modes::SUBSCRIBER, listens);
+    confirm(ctx, kind, word, Some(name));
+}
+
+/// Tells the connection what it is subscribed to now, behind the messages that were sent before.
+fn confirm(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: Option<&[u8]>) {
+    // Inside the reply of EXEC there is no room for a message.
+    if !ctx.session.in_exec {
+        let protocol = ctx.reply.protocol();
+        for push in ServerHost::of(ctx).take_own_pushes() {
+            ctx.reply.encoded(&push.to_bytes(protocol));
+        }
+    }
+    let host = ServerHost::of(ctx);
+    let count = match kind {
+        Kind::Shard => host.count_subscriptions(Kind::Shard),
+        _ => host.count_subscriptions(Kind::Channel) + host.count_subscriptions(Kind::Pattern),
+    };
+    ctx.reply.push(3);
+    ctx.reply.bulk(word);
+    match name {
+        Some(name) => ctx.reply.bulk(name),
+        None => ctx.reply.null(),
+    }
+    ctx.reply.integer(count as i64);
+}
+
+/// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`
+fn channels(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+    let pattern = match *ctx.args() {
+        [_, _] => None,
+        [_, _, pattern] => Some(pattern),
+        _ => {
+            let name = String::from_utf8_lossy(ctx.arg(1));
+            return Err(Fail::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try PUBSUB HELP."
+            )));
+        }
+    };
+    let names = ServerHost::of(ctx).server.channels.names(kind, pattern);
+    ctx.reply.array(names.len());
+    names.iter().for_each(|name| ctx.reply.bulk(name));
+    Ok(())
+}
+
+/// `PUBSUB NUMSUB [channel [channel ...]]`, `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
+fn numsub(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+    let names = &ctx.args()[2..];
+    ctx.reply.array(names.len() * 2);
+    for name in names {
+        let count = ServerHost::of(ctx).server.channels.subscribers(kind, name);
+        ctx.reply.bulk(name);
+        ctx.reply.integer(count as i64);
+    }
+    Ok(())
+}
+
+/// `PUBSUB NUMPAT`
+fn numpat(ctx: &mut Ctx<'_>) -> Outcome {
+    let patterns = ServerHost::of(ctx).server.channels.len(Kind::Pattern);
+    ctx.number(patterns as i64)
+}

@@ -1,0 +1,43 @@
+//! Channels: who listens to what, and how a message finds them.
+//!
+//! ```text
+//!  PUBLISH ── Directory: which workers have subscribers, and how many ── one message into the queue of each of them
+//!                │ the channel's shard stays locked meanwhile                  │
+//!                ▼                                                             ▼
+//!          the reply: a count                          worker: Subscribers, its own table ── one send per subscriber
+//! ```
+//!
+//! Whoever publishes to a channel, subscribes to it or leaves it holds the lock of the channel's shard. So messages of
+//! a channel enter all queues in one order, and a worker that first empties its queue and then changes its table
+//! delivers a message to exactly those who were counted.
+
+mod directory;
+mod host;
+mod message;
+mod subscribers;
+
+pub use directory::Directory;
+pub use message::Message;
+pub use subscribers::{Subscribers, Subscriptions};
+
+use std::sync::Arc;
+
+/// A name of a channel, or a pattern of names.
+pub type Name = Arc<[u8]>;
+
+/// What one can subscribe to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A channel of the whole deployment (`SUBSCRIBE`).
+    Channel,
+    /// A channel of a shard (`SSUBSCRIBE`).
+    Shard,
+    /// All channels whose names match (`PSUBSCRIBE`).
+    Pattern,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 3] = [Kind::Channel, Kind::Shard, Kind::Pattern];
+}
