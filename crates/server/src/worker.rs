@@ -59,6 +59,9 @@ pub struct Worker<D: Driver> {
     paused: Vec<Slot>,
     /// Connections whose output may have been too much for one write.
     unsettled: Vec<Slot>,
+    /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
+    /// and one whose end is among the events still has its connection here.
+    arrivals: Vec<(OwnedFd, u64)>,
     timers: Timers,
     pub(crate) deadlines: Deadlines,
     /// Connections whose waiting commands are tried again now and then.
@@ -85,6 +88,7 @@ impl<D: Driver> Worker<D> {
             ready: Vec::new(),
             paused: Vec::new(),
             unsettled: Vec::new(),
+            arrivals: Vec::new(),
             timers: Timers::default(),
             deadlines: Deadlines::default(),
             polling: BTreeSet::new(),
@@ -122,6 +126,9 @@ impl<D: Driver> Worker<D> {
             self.engine.exec.begin();
             for event in events.drain(..) {
                 self.handle(event);
+            }
+            for (socket, id) in std::mem::take(&mut self.arrivals) {
+                self.adopt(socket, id);
             }
             self.go_on();
             self.engine.exec.end();
@@ -308,7 +315,7 @@ impl<D: Driver> Worker<D> {
         let worker = server.least_loaded();
         server.workers[worker].load.fetch_add(1, Relaxed);
         if worker == self.index {
-            self.adopt(socket, id);
+            self.arrivals.push((socket, id));
         } else {
             server.tell(worker, Message::Adopt { listener, socket, id });
         }
