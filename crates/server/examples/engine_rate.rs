@@ -1,8 +1,9 @@
 //! What a command costs between the socket's bytes and the reply's bytes, without sockets: parse, look up, lock, execute,
 //! write the reply.
 //!
-//! `cargo run --release -p petrel-server --example engine_rate -- [keys] [pipeline] [rounds]` prints the
-//! processor time per command; under `valgrind --tool=callgrind` the same run gives instructions, which a busy machine does not disturb.
+//! `cargo run --release -p petrel-server --example engine_rate -- [keys] [pipeline] [rounds of GET] [rounds of SET]` prints the
+//! processor time per command; under `valgrind --tool=callgrind --toggle-collect=petrel_server::batch::Engine::run` the same
+//! run counts instructions, which a busy machine does not disturb.
 
 use petrel_commands::{Executor, Session};
 use petrel_net::{Endpoint, Output, Slot};
@@ -22,7 +23,8 @@ fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse().expect("a number"));
     let keys: u64 = args.next().unwrap_or(1_000_000);
     let pipeline = args.next().unwrap_or(50);
-    let rounds: u64 = args.next().unwrap_or(100_000);
+    let gets: u64 = args.next().unwrap_or(100_000);
+    let sets: u64 = args.next().unwrap_or(gets);
 
     let config = Arc::new(SharedConfig::new(Config::default(), None));
     let server = Server::new(config, Box::new(petrel_server::process::Indifferent));
@@ -45,7 +47,7 @@ fn main() {
         draw ^= draw << 17;
         draw
     };
-    measure("get", &mut engine, &mut conn, rounds, pipeline, |_, buffer| {
+    measure("get", &mut engine, &mut conn, gets, pipeline, |_, buffer| {
         encode_command(&[b"GET", key(next() % keys).as_bytes()], buffer);
     });
     let mut next = {
@@ -57,7 +59,7 @@ fn main() {
             draw
         }
     };
-    measure("set", &mut engine, &mut conn, rounds, pipeline, |_, buffer| {
+    measure("set", &mut engine, &mut conn, sets, pipeline, |_, buffer| {
         let draw = next();
         let len = (draw >> 40) as usize % 1024 + 1;
         encode_command(&[b"SET", key(draw % keys).as_bytes(), &value[..len]], buffer);
@@ -93,7 +95,7 @@ fn measure(
         nanos += cpu_nanos() - start;
         assert_eq!(progress.consumed, buffer.len());
     }
-    println!("{name}: {:.1} ns per command", nanos as f64 / (rounds * pipeline) as f64);
+    println!("{name}: {:.1} ns per command", nanos as f64 / (rounds * pipeline).max(1) as f64);
 }
 
 /// Processor time of this thread, which other processes do not lengthen.
