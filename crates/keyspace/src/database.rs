@@ -4,7 +4,9 @@ use crate::access::View;
 use crate::effect::{Effect, Removal};
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
+use crate::keyspace::Keyspace;
 use crate::table::Table;
+use std::sync::Arc;
 
 /// Tables that were taken out of the keyspace, with everything in them. Freeing them takes time in proportion to
 /// their keys, and needs no lock: it is for the thread that can afford it.
@@ -15,6 +17,11 @@ pub struct Cleared {
 }
 
 impl Cleared {
+    /// Frees everything, and gives way to threads that are at work.
+    pub fn free_gently(mut self, keyspace: &Arc<Keyspace>) {
+        self.cache.breathe_with(keyspace.breather());
+    }
+
     /// Keys that were removed.
     pub fn keys(&self) -> usize {
         self.tables.iter().map(Table::len).sum()

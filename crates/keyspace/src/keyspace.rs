@@ -247,7 +247,7 @@ impl Keyspace {
 
 impl Drop for Keyspace {
     fn drop(&mut self) {
-        self.collect_garbage();
+        self.free_garbage();
         let mut cache = self.heap.cache();
         for stripe in &self.stripes {
             // SAFETY: the last owner drops the keyspace; nobody else can reach a stripe.

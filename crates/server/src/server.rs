@@ -126,9 +126,9 @@ pub struct Reaped {
 }
 
 impl Reaped {
-    fn free(&self, cleared: Cleared) {
+    fn free(&self, cleared: Cleared, free: impl FnOnce(Cleared)) {
         let keys = cleared.keys();
-        drop(cleared);
+        free(cleared);
         self.freed.fetch_add(keys, Relaxed);
         self.pending.fetch_sub(keys, Relaxed);
     }
@@ -183,13 +183,12 @@ impl Server {
         // Frees what flushes and the removal of large values left, until the server is dropped.
         let reap = move || {
             for task in tasks {
+                let Some(keyspace) = owner.upgrade() else { return };
                 if let Reap::Cleared(cleared) = task {
-                    done.free(cleared);
+                    done.free(cleared, |cleared| cleared.free_gently(&keyspace));
                 }
                 // After any task, for a word of garbage is lost when the channel is full.
-                if let Some(keyspace) = owner.upgrade() {
-                    keyspace.collect_garbage();
-                }
+                keyspace.collect_garbage();
             }
         };
         match reaping.spawn(reap) {
@@ -404,7 +403,7 @@ impl Server {
         if let Err(Full(Reap::Cleared(cleared)) | Disconnected(Reap::Cleared(cleared))) =
             self.reaper.try_send(Reap::Cleared(cleared))
         {
-            self.reaped.free(cleared);
+            self.reaped.free(cleared, drop);
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use super::classes::{BLOCK_BYTES_MAX, CLASS, CLASSES, Class, class_of, usable};
 use super::poison;
 use super::slabs::{Chain, Slabs, corrupted};
-use super::{Heap, Shared};
+use super::{Breather, Heap, Shared};
 
 /// A thread's way into a [`Heap`]: allocates and frees blocks.
 ///
@@ -20,6 +20,7 @@ pub struct Cache {
     bins: Arc<Bins>,
     shared: Arc<Shared>,
     trim_epoch: u64,
+    breather: Option<Breather>,
     /// Bins are used by one thread at a time.
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -58,7 +59,7 @@ impl Cache {
         let shared = Arc::clone(&heap.shared);
         shared.caches.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&bins));
         let trim_epoch = heap.trim_epoch();
-        Cache { bins, shared, trim_epoch, _not_sync: PhantomData }
+        Cache { bins, shared, trim_epoch, breather: None, _not_sync: PhantomData }
     }
 
     /// Allocates a block of at least `size` bytes, [`usable`](super::usable)`(size)` in fact, aligned to
@@ -104,6 +105,19 @@ impl Cache {
         unsafe { block.cast::<*mut u8>().write(bin.head.get()) };
         bin.head.set(block.as_ptr());
         bin.count.store(count + 1, Ordering::Relaxed);
+    }
+
+    /// From now on calls `breather` now and then while much is freed: every hundred blocks or so.
+    pub fn breathe_with(&mut self, breather: Breather) {
+        self.breather = Some(breather);
+    }
+
+    /// Calls the breather, if there is one, for whoever frees something else than blocks.
+    #[inline]
+    pub fn breathe(&mut self) {
+        if let Some(breather) = &mut self.breather {
+            breather();
+        }
     }
 
     /// Returns all free blocks to the heap. Each worker calls this from its periodic tick when
@@ -183,10 +197,12 @@ impl Cache {
         let Class { cached_max, batch, .. } = CLASS[class as usize];
         if cached_max == 0 || self.slabs().region.is_evacuating(block.as_ptr()) {
             // SAFETY: passed on.
-            return unsafe { self.slabs().put(class, &[block.as_ptr()]) };
+            unsafe { self.slabs().put(class, &[block.as_ptr()]) };
+            return self.breathe();
         }
         if self.bins.bins[class as usize].count.load(Ordering::Relaxed) >= cached_max.into() {
             self.flush(class, batch.into());
+            self.breathe();
         }
         let bin = &self.bins.bins[class as usize];
         // SAFETY: the block is free now, at least 8 bytes and aligned to 8.
@@ -230,6 +246,7 @@ impl Cache {
         self.bins.add_huge(-(layout.size() as i64));
         // SAFETY: a block of this usable size came from `alloc_huge`, with this layout.
         unsafe { alloc::dealloc(block.as_ptr(), layout) };
+        self.breathe();
     }
 
     #[inline]

@@ -46,6 +46,9 @@ pub use system::{Cache, Evacuation, Heap};
 #[cfg(not(feature = "system-heap"))]
 use shared::Shared;
 
+/// What a cache calls now and then while much is freed through it, so that the thread can give way to others.
+pub type Breather = Box<dyn FnMut() + Send>;
+
 /// Sizes of a [`Heap`], in bytes. Taken while other threads go on, so they need not fit to the byte.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::classes::{CLASS, CLASSES, Class};
 use super::region::{Links, NO_UNIT, Region, Slab};
+use crate::prefetch::prefetch;
 
 /// Lists of partly free slabs per class, by quarters of occupancy, the sparsest first.
 const BINS: usize = 4;
@@ -133,6 +134,10 @@ impl Slabs {
     /// # Safety
     /// The blocks are distinct, of this heap and of `class`, and nobody uses them any more.
     pub unsafe fn put(&self, class: u8, blocks: &[*mut u8]) {
+        // What will be changed under the lock is on its way before.
+        for slab in blocks.iter().filter_map(|block| self.region.slab_of(*block)) {
+            prefetch(ptr::from_ref(self.region.slab(slab)).addr());
+        }
         let mut emptied = NO_UNIT;
         let mut lists = self.lock(class);
         for block in blocks {

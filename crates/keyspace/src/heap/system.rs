@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use super::Stats;
 use super::classes::{BLOCK_BYTES_MAX, usable};
+use super::{Breather, Stats};
 
 /// A heap, shared by all threads of a keyspace; a clone is the same heap.
 #[derive(Clone, Default)]
@@ -31,6 +31,7 @@ struct Shared {
 pub struct Cache {
     shared: Arc<Shared>,
     trim_epoch: u64,
+    breather: Option<Breather>,
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -48,7 +49,12 @@ impl Heap {
     /// A cache for one thread. All blocks are allocated and freed through caches.
     pub fn cache(&self) -> Cache {
         let trim_epoch = self.trim_epoch();
-        Cache { shared: Arc::clone(&self.shared), trim_epoch, _not_sync: PhantomData }
+        Cache {
+            shared: Arc::clone(&self.shared),
+            trim_epoch,
+            breather: None,
+            _not_sync: PhantomData,
+        }
     }
 
     /// Begins an evacuation, whatever the fragmentation; `None` if one is under way or no block is live.
@@ -105,6 +111,19 @@ impl Cache {
         self.count(-(layout.size() as i64));
         // SAFETY: a block of this usable size came from `alloc`, with this layout.
         unsafe { alloc::dealloc(block.as_ptr(), layout) };
+        self.breathe();
+    }
+
+    /// From now on calls `breather` now and then while much is freed.
+    pub fn breathe_with(&mut self, breather: Breather) {
+        self.breather = Some(breather);
+    }
+
+    /// Calls the breather, if there is one.
+    pub fn breathe(&mut self) {
+        if let Some(breather) = &mut self.breather {
+            breather();
+        }
     }
 
     /// Nothing is kept, so nothing is returned.

@@ -226,7 +226,7 @@ impl Large {
     pub fn release(self, cache: &mut Cache) {
         match self {
             Large::List(list) => list.release(cache),
-            Large::Stream(stream) => drop(stream),
+            Large::Stream(stream) => stream.release(cache),
             Large::Set(set) => set.release(cache),
             Large::SortedSet(set) => set.release(cache),
             Large::Hash(hash) => hash.release(cache),

@@ -35,6 +35,17 @@ impl Groups {
         self.bytes
     }
 
+    /// Frees the groups piece by piece: `breathe` is called after each.
+    pub fn release(self, breathe: &mut dyn FnMut()) {
+        for (_, group) in self.groups {
+            group.pending.into_iter().for_each(|_| breathe());
+            group.nacked.into_iter().for_each(|_| breathe());
+            group.by_time.into_iter().flatten().for_each(|_| breathe());
+            let consumers = group.consumers.into_iter().flatten();
+            consumers.flat_map(|consumer| consumer.pending).for_each(|_| breathe());
+        }
+    }
+
     /// The group of this name.
     pub fn get(&self, name: &[u8]) -> Option<&Group> {
         self.groups.get(name)

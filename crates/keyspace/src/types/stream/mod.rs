@@ -24,8 +24,12 @@ pub use producers::Producers;
 pub use range::{Range, RevRange};
 pub use trim::{References, Trim, TrimTo, Trimmed};
 
+use crate::heap::Cache;
 use chunk::Chunk;
 use std::collections::VecDeque;
+
+/// Chunks or pending entries that are freed between two breaths.
+const PIECES_PER_BREATH: u32 = 32;
 
 /// A stream.
 #[derive(Debug, Default)]
@@ -97,6 +101,22 @@ impl Stream {
     /// Pieces of memory that it takes to free it, about.
     pub(crate) fn pieces(&self) -> usize {
         self.chunks.len() + self.groups.footprint() / group::PENDING_BYTES
+    }
+
+    /// Frees the stream piece by piece.
+    pub fn release(mut self, cache: &mut Cache) {
+        let mut pieces = 0u32;
+        let mut breathe = || {
+            pieces += 1;
+            if pieces.is_multiple_of(PIECES_PER_BREATH) {
+                cache.breathe();
+            }
+        };
+        for chunk in self.chunks.drain(..) {
+            drop(chunk);
+            breathe();
+        }
+        self.groups.release(&mut breathe);
     }
 
     /// All entries, chunk by chunk.
