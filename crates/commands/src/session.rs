@@ -4,6 +4,7 @@ use crate::bitset::bitset;
 use crate::registry::Command;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
+use std::collections::HashSet;
 
 bitset! {
     /// What a connection has been put into, and is not by default.
@@ -70,7 +71,7 @@ pub struct Transaction {
     /// Bytes of the queued arguments.
     pub bytes: usize,
     /// Keys of `WATCH`.
-    pub watched: Vec<WatchedKey>,
+    pub watched: HashSet<WatchedKey>,
 }
 
 /// A command waiting for `EXEC`.

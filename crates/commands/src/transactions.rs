@@ -48,9 +48,13 @@ fn watch(ctx: &mut Ctx<'_>) -> Outcome {
     let db = ctx.db();
     for i in 1..ctx.args().len() {
         let key = ctx.key(i);
+        let watch = ctx.exec.ks.watch(db, key);
         let watched = &mut ctx.session.transaction_mut().watched;
-        if watched.iter().all(|known| known.db() != db || known.key() != key.bytes) {
-            watched.push(ctx.exec.ks.watch(db, key));
+        // A key that is watched already is so from the first time on.
+        if watched.contains(&watch) {
+            ctx.exec.ks.unwatch(&watch);
+        } else {
+            watched.insert(watch);
         }
     }
     ctx.ok()

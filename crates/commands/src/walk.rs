@@ -22,8 +22,8 @@ const KEYS_PER_HOLD: usize = 512;
 /// `KEYS pattern`
 fn keys(ctx: &mut Ctx<'_>) -> Outcome {
     let pattern = ctx.arg(1);
-    let admits = |view: &View<'_>| glob::matches(pattern, view.key(), Case::Sensitive);
-    let (_, found) = walk(ctx, Cursor::default(), usize::MAX, &admits);
+    let named = |key: &[u8]| glob::matches(pattern, key, Case::Sensitive);
+    let (_, found) = walk(ctx, Cursor::default(), usize::MAX, &named, &|_| true);
     found.write(ctx);
     Ok(())
 }
@@ -32,28 +32,31 @@ fn keys(ctx: &mut Ctx<'_>) -> Outcome {
 fn scan(ctx: &mut Ctx<'_>) -> Outcome {
     let cursor = Cursor::from_number(scan::cursor(ctx, 1)?);
     let options = Options::parse(ctx, 2, Scanned::Keys)?;
-    let admits = |view: &View<'_>| {
+    let named = |key: &[u8]| options.admits(key);
+    let typed = |view: &View<'_>| {
         let is_type = |name: &[u8]| name.eq_ignore_ascii_case(view.type_of().name().as_bytes());
-        options.admits(view.key()) && options.type_name.is_none_or(is_type)
+        options.type_name.is_none_or(is_type)
     };
-    let (cursor, found) = walk(ctx, cursor, options.count, &admits);
+    let (cursor, found) = walk(ctx, cursor, options.count, &named, &typed);
     found.write_with_cursor(ctx, cursor.number())
 }
 
-/// Looks at `count` keys or a few more, and keeps those that are wanted.
+/// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those that have expired, the
+/// wanted by name are removed.
 fn walk(
     ctx: &mut Ctx<'_>,
     mut cursor: Cursor,
     mut count: usize,
-    admits: &dyn Fn(&View<'_>) -> bool,
+    named: &dyn Fn(&[u8]) -> bool,
+    typed: &dyn Fn(&View<'_>) -> bool,
 ) -> (Cursor, Found) {
     let db = ctx.db();
     let mut found = Found::default();
     loop {
         let mut seen = 0;
-        cursor = ctx.exec.ks.scan(db, cursor, count.min(KEYS_PER_HOLD), |view| {
+        cursor = ctx.exec.ks.scan_removing(db, cursor, count.min(KEYS_PER_HOLD), named, |view| {
             seen += 1;
-            if admits(&view) {
+            if named(view.key()) && typed(&view) {
                 found.push(view.key());
             }
         });

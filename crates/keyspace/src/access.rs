@@ -94,7 +94,7 @@ impl Handle {
     /// Reads a key: counts a hit or a miss and a use of the key.
     #[inline]
     pub fn read(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
-        let Some((_, entry)) = self.find_alive(db, key) else {
+        let Some((_, entry)) = self.find_seen(db, key) else {
             self.counters.misses.add(1);
             return None;
         };
@@ -106,14 +106,14 @@ impl Handle {
     /// Looks at a key as a write command does: a use of the key, but neither hit nor miss.
     #[inline]
     pub fn look(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
-        let (_, entry) = self.find_alive(db, key)?;
+        let (_, entry) = self.find_seen(db, key)?;
         self.use_entry(entry);
         Some(View::new(entry))
     }
 
     /// Looks at a key without leaving a trace (`OBJECT`, `TTL`, `DEBUG`).
     pub fn peek(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
-        let (_, entry) = self.find_alive(db, key)?;
+        let (_, entry) = self.find_seen(db, key)?;
         Some(View::new(entry))
     }
 
@@ -333,6 +333,25 @@ impl Handle {
             return None;
         }
         Some((at, entry))
+    }
+
+    /// Finds a key that has not expired, as a read does: one that has is removed, unless such are
+    /// [held](crate::Keyspace::hold_until).
+    #[inline]
+    fn find_seen(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
+        let (at, entry) = self.find(db, key)?;
+        if self.is_expired(entry) {
+            if !self.holds_expired() {
+                self.remove_at(db, key, at, entry, Removal::Expired);
+            }
+            return None;
+        }
+        Some((at, entry))
+    }
+
+    /// Whether what has expired is left where it is for the time being.
+    pub(crate) fn holds_expired(&self) -> bool {
+        self.now_ms < self.ks.hold_until_ms.load(Relaxed)
     }
 
     #[inline]

@@ -169,6 +169,9 @@ impl Handle {
 
     #[cold]
     fn make_room_slow(&mut self, limit: u64, needed: u64) -> bool {
+        if self.holds_expired() {
+            return true;
+        }
         let threads = self.roster.threads(&self.ks);
         let count = threads.len() as u64;
         let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();

@@ -52,6 +52,8 @@ pub struct Keyspace {
     pub(crate) waits: WaitCounts,
     pub(crate) limits: TypeLimits,
     pub(crate) garbage: Garbage,
+    /// [`Keyspace::hold_until`].
+    pub(crate) hold_until_ms: AtomicI64,
     /// Set once there has been a large collection: until then no entry need be read to find one.
     pub(crate) any_large: AtomicBool,
     roster: Mutex<Roster>,
@@ -95,6 +97,7 @@ impl Keyspace {
             waits: WaitCounts::default(),
             limits: TypeLimits::default(),
             garbage: Garbage::default(),
+            hold_until_ms: AtomicI64::new(0),
             any_large: AtomicBool::new(false),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
@@ -169,6 +172,12 @@ impl Keyspace {
     /// The policy in force.
     pub fn policy(&self) -> Policy {
         self.policy.get()
+    }
+
+    /// Until this moment, in Unix milliseconds, nothing is evicted, and keys and fields whose time passes are only not seen:
+    /// they go when somebody writes to them, or later.
+    pub fn hold_until(&self, until_ms: i64) {
+        self.hold_until_ms.store(until_ms, Relaxed);
     }
 
     /// Sums over all threads.

@@ -49,6 +49,18 @@ impl Handle {
         db: u16,
         cursor: Cursor,
         count: usize,
+        each: impl FnMut(View<'_>),
+    ) -> Cursor {
+        self.scan_removing(db, cursor, count, &|_| true, each)
+    }
+
+    /// The same; of keys whose time has passed, only those whose names are `removable` are removed on the way.
+    pub fn scan_removing(
+        &mut self,
+        db: u16,
+        cursor: Cursor,
+        count: usize,
+        removable: &dyn Fn(&[u8]) -> bool,
         mut each: impl FnMut(View<'_>),
     ) -> Cursor {
         let stripes = self.ks.stripes.len() as u64;
@@ -62,7 +74,8 @@ impl Handle {
                 continue;
             }
             let next = self.with_stripe(stripe as u32, |handle| {
-                handle.scan_stripe(db, stripe as u32, position, count - seen, &mut |view| {
+                let (from, count) = ((db, stripe as u32, position), count - seen);
+                handle.scan_stripe(from, count, removable, &mut |view| {
                     seen += 1;
                     each(view);
                 })
@@ -79,24 +92,30 @@ impl Handle {
         if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) }
     }
 
-    /// A key drawn at random, or none if the database is empty.
+    /// A key drawn at random, or none if the database is empty. While what expires is [held](crate::Keyspace::hold_until),
+    /// a database of nothing else has keys all the same.
     pub fn random_key(&mut self, db: u16, random: &mut impl FnMut() -> u64) -> Option<Vec<u8>> {
         let stripes = self.ks.stripes.len() as u64;
         for _ in 0..RANDOM_TRIES {
             let stripe = (random() % stripes) as u32;
-            if let Some(key) = self.random_in_stripe(db, stripe, random) {
+            if let Some(key) = self.random_in_stripe(db, stripe, false, random) {
                 return Some(key);
             }
         }
         let first = random() % stripes;
-        (0..stripes).find_map(|i| {
-            let stripe = ((first + i) % stripes) as u32;
+        let mut in_turn = (0..stripes).map(|i| ((first + i) % stripes) as u32);
+        let alive = in_turn.clone().find_map(|stripe| {
             let mut found = None;
             self.with_stripe(stripe, |handle| {
-                handle.scan_stripe(db, stripe, 0, 1, &mut |view| found = Some(view.key().to_vec()))
+                let mut each = |view: View<'_>| found = Some(view.key().to_vec());
+                handle.scan_stripe((db, stripe, 0), 1, &|_| true, &mut each)
             });
             found
-        })
+        });
+        if alive.is_some() || !self.holds_expired() {
+            return alive;
+        }
+        in_turn.find_map(|stripe| self.random_in_stripe(db, stripe, true, random))
     }
 
     /// True if the stripe has no key in database 0: told without its lock, so that an almost empty keyspace is walked
@@ -122,16 +141,18 @@ impl Handle {
     /// of the keys that are left out because their time has passed are removed.
     fn scan_stripe(
         &mut self,
-        db: u16,
-        stripe: u32,
-        position: u32,
+        from: (u16, u32, u32),
         count: usize,
+        removable: &dyn Fn(&[u8]) -> bool,
         each: &mut dyn FnMut(View<'_>),
     ) -> Option<u32> {
         let mut expired = Vec::new();
-        let next = self.walk_stripe(db, stripe, position, count, each, &mut expired);
+        let next = self.walk_stripe(from, count, each, &mut expired);
         for entry in expired {
-            let key = self.key_of(entry);
+            let (db, key) = (from.0, self.key_of(entry));
+            if !removable(key.bytes) || self.holds_expired() {
+                continue;
+            }
             if let Some((at, entry)) = self.find(db, key) {
                 self.remove_at(db, key, at, entry, Removal::Expired);
             }
@@ -141,9 +162,7 @@ impl Handle {
 
     fn walk_stripe(
         &self,
-        db: u16,
-        stripe: u32,
-        position: u32,
+        (db, stripe, position): (u16, u32, u32),
         count: usize,
         each: &mut dyn FnMut(View<'_>),
         expired: &mut Vec<Entry>,
@@ -179,6 +198,7 @@ impl Handle {
         &mut self,
         db: u16,
         stripe: u32,
+        expired_too: bool,
         random: &mut impl FnMut() -> u64,
     ) -> Option<Vec<u8>> {
         self.with_stripe(stripe, |handle| {
@@ -194,7 +214,7 @@ impl Handle {
                 let slot = (draw >> 32) as usize % SLOTS;
                 if bucket.tag(slot) != 0 {
                     let entry = bucket.slot(slot).item::<Entry>();
-                    if !handle.is_expired(entry) {
+                    if expired_too || !handle.is_expired(entry) {
                         return Some(entry.key().to_vec());
                     }
                 }

@@ -41,7 +41,7 @@ impl Handle {
     /// and holds nothing.
     pub fn expire_step(&mut self, budget: Duration) -> Swept {
         let mut swept = Swept::default();
-        if !self.any_volatile() {
+        if self.holds_expired() || !self.any_volatile() {
             return swept;
         }
         let start = Instant::now();

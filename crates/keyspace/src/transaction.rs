@@ -1,8 +1,9 @@
 //! What `WATCH` needs: versions of the keys that somebody watches.
 
 use crate::handle::{Handle, Key};
+use std::hash::{Hash, Hasher};
 
-/// A watched key as it was when the watch began.
+/// A watched key as it was when the watch began; two of the same key of the same database are equal.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
     db: u16,
@@ -20,6 +21,21 @@ impl WatchedKey {
     /// The key.
     pub fn key(&self) -> &[u8] {
         &self.key
+    }
+}
+
+impl PartialEq for WatchedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.db == other.db && self.key == other.key
+    }
+}
+
+impl Eq for WatchedKey {}
+
+impl Hash for WatchedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.db.hash(state);
+        self.key.hash(state);
     }
 }
 

@@ -393,6 +393,7 @@ impl Server {
     /// Ends `CLIENT PAUSE`.
     pub fn unpause(&self) {
         self.pause.end();
+        self.keyspace.hold_until(0);
         (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Unpause));
     }
 

@@ -312,7 +312,7 @@ impl Asked {
         }
         if self.shape.is_none() {
             return Err(Fail::new(format!(
-                "ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for {name}"
+                "ERR exactly one of BYRADIUS and BYBOX can be specified for {name}"
             )));
         }
         if self.any && self.count.is_none() {

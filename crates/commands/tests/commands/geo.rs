@@ -128,7 +128,7 @@ fn polygons() {
         GEOSEARCH g FROMLONLAT 1 1 BYPOLYGON 3 0 0 10 0 10 10 => ERR syntax error
         GEOSEARCH g BYPOLYGON 3 0 0 10 0 10 10 FROMMEMBER a => ERR syntax error
         GEOSEARCH g BYPOLYGON 3 0 0 10 0 10 10 BYRADIUS 1 m => ERR syntax error
-        GEOSEARCH g FROMLONLAT 1 1 ASC COUNT 1 => ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for GEOSEARCH
+        GEOSEARCH g FROMLONLAT 1 1 ASC COUNT 1 => ERR exactly one of BYRADIUS and BYBOX can be specified for GEOSEARCH
         GEOSEARCHSTORE d g BYPOLYGON 3 0 0 10 0 10 10 STOREDIST => 3
         ZRANGE d 0 -1 => ["d" "b" "a"]
         "#,

@@ -81,6 +81,41 @@ fn keys_go_when_their_time_has_passed() {
 }
 
 #[test]
+fn what_expires_is_held_while_asked_to() {
+    let mut client = Client::new();
+    client.follow("SET a 1 PX 5 => OK\nHSET h f 1 g 2 => 2\nHPEXPIRE h 5 FIELDS 1 f => [1]");
+    let keyspace = client.exec.ks.keyspace().clone();
+    keyspace.hold_until(client.exec.ks.now_ms() + 1000);
+    client.wait(10);
+    client.follow(
+        r#"
+        GET a => nil
+        EXISTS a => 0
+        HGET h f => nil
+        SCAN 0 => ["0" ["h"]]
+        DBSIZE => 2
+        HLEN h => 2
+        SADD a x => 1
+        DBSIZE => 2
+        PEXPIRE a 5 => 1
+        DEL h => 1
+        "#,
+    );
+    client.wait(10);
+    client.follow("TYPE a => none\nRANDOMKEY => \"a\"\nDBSIZE => 1");
+    keyspace.hold_until(0);
+    client.follow("RANDOMKEY => nil\nTYPE a => none\nDBSIZE => 0");
+}
+
+#[test]
+fn scans_remove_what_has_expired_and_is_asked_for_by_name() {
+    let mut client = Client::new();
+    client.follow("SET a1 1 PX 5 => OK\nSET a2 1 PX 5 => OK\nSET b 1 PX 5 => OK");
+    client.wait(10);
+    client.follow("SCAN 0 MATCH a* TYPE set => [\"0\" []]\nDBSIZE => 1\nKEYS c => []\nDBSIZE => 1");
+}
+
+#[test]
 fn names() {
     Client::new().follow(
         r#"

@@ -106,6 +106,20 @@ fn watched_keys_that_change_stop_the_transaction() {
 }
 
 #[test]
+fn many_keys_are_watched_once_each() {
+    let mut client = Client::new();
+    let keys: Vec<String> = (0..50_000).map(|i| i.to_string()).collect();
+    let mut args: Vec<&[u8]> = vec![b"WATCH"];
+    args.extend(keys.iter().map(|key| key.as_bytes()));
+    for _ in 0..2 {
+        client.call(&args);
+        assert_eq!(client.session.transaction_mut().watched.len(), keys.len());
+    }
+    client.run("UNWATCH");
+    assert!(client.session.transaction_mut().watched.is_empty());
+}
+
+#[test]
 fn other_changes_do_not() {
     for (before, between) in [
         ("WATCH a", &["GET a", "EXPIRE a 10", "DEL a", "PERSIST a"][..]),

@@ -157,7 +157,9 @@ fn pause(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let now = ctx.exec.ks.now_ms();
     let until = now.checked_add(millis).ok_or(Fail::fixed("ERR timeout is out of range"))?;
-    ServerHost::of(ctx).server.pause.start(now, until, writes_only);
+    let server = &ServerHost::of(ctx).server;
+    server.pause.start(now, until, writes_only);
+    server.keyspace.hold_until(server.pause.until_ms());
     ctx.ok()
 }
 
