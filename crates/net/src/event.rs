@@ -69,6 +69,21 @@ impl Chunk {
     pub fn len(self) -> usize {
         self.len as usize
     }
+
+    /// A place in the memory of a driver that is built around another one. The inner driver's chunks start below
+    /// [`Chunk::OUTER`].
+    pub fn at(start: u32, len: u32) -> Chunk {
+        Chunk { start: start | Self::OUTER, len }
+    }
+
+    /// The inverse of [`Chunk::at`]; `None` for a chunk of the inner driver.
+    #[inline]
+    pub fn outer_start(self) -> Option<usize> {
+        (self.start >= Self::OUTER).then_some((self.start & !Self::OUTER) as usize)
+    }
+
+    /// From here on chunks lie in the memory of an outer driver: no back-end has 2 GiB of buffers.
+    const OUTER: u32 = 1 << 31;
 }
 
 /// What happened since the last poll.

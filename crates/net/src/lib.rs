@@ -159,6 +159,10 @@ pub trait Driver: Sized {
     /// Closes the connection, at once or after its output; see [`Close`].
     fn close(&mut self, slot: Slot, how: Close);
 
+    /// Says whether more output will come for `slot` although all that was queued may be written: until it does not, a
+    /// peer that has ended its side is not closed. For a driver around this one that produces output in steps.
+    fn expect_output(&mut self, slot: Slot, expected: bool);
+
     /// The number of open connections, those that only wait for their output included.
     fn connections(&self) -> usize;
 

@@ -49,6 +49,16 @@ impl Output {
         self.len() == 0
     }
 
+    /// What will be sent, piece by piece.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let mut cursor = Cursor::default();
+        std::iter::from_fn(move || {
+            let piece = cursor.piece(self)?;
+            cursor.advance(self, piece.len());
+            Some(piece)
+        })
+    }
+
     /// The whole as one piece, if no value is spliced in.
     #[inline]
     pub(crate) fn as_plain(&self) -> Option<&[u8]> {
@@ -149,6 +159,8 @@ mod tests {
             assert_eq!(collect(&output, step), b"first-second-middle[value]end");
         }
         assert_eq!(output.len(), 29);
+        assert_eq!(output.pieces().count(), 5);
+        assert_eq!(output.pieces().collect::<Vec<_>>().concat(), collect(&output, 100));
     }
 
     #[test]

@@ -84,6 +84,9 @@ fn announce(config: &Config) {
         let addresses: Vec<_> = config.bind.iter().map(|bind| bind.address.as_str()).collect();
         tracing::info!("listening on {}, port {}", addresses.join(" and "), config.port);
     }
+    if config.tls.tls_port != 0 {
+        tracing::info!("listening for TLS on port {}", config.tls.tls_port);
+    }
     if let Some(path) = &config.unixsocket {
         tracing::info!("listening on {}", path.display());
     }

@@ -17,6 +17,7 @@ pub mod push;
 pub mod server;
 pub mod start;
 mod timers;
+pub mod tls;
 pub mod traffic;
 pub mod worker;
 

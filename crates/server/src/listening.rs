@@ -21,6 +21,14 @@ impl Drop for SocketFile {
     }
 }
 
+/// Set in the numbers of listeners whose connections speak TLS.
+const TLS: u32 = 1 << 31;
+
+/// Whether the connections of a listener speak TLS.
+pub fn is_tls(id: ListenerId) -> bool {
+    id.0 & TLS != 0
+}
+
 /// What the server listens on over TCP.
 #[derive(Default)]
 pub struct Listening {
@@ -56,12 +64,14 @@ impl Listening {
         if let Some(path) = &config.unixsocket {
             let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
             let socket = Arc::new(bind_unix(path, mode, config.tcp_backlog)?);
-            listeners.push((self.number(), socket));
+            listeners.push((self.number(false), socket));
             // Absolute, since the working directory may change.
             file = Some(SocketFile(std::path::absolute(path)?));
         }
         if listeners.is_empty() {
-            return Err(io::Error::other("nothing to listen on: set port, bind or unixsocket"));
+            return Err(io::Error::other(
+                "nothing to listen on: set port, tls-port, bind or unixsocket",
+            ));
         }
         Ok((listeners, file))
     }
@@ -72,13 +82,12 @@ impl Listening {
     /// One line that says what cannot be listened on; nothing has changed then.
     pub fn change(&mut self, config: &Config) -> io::Result<Exchange> {
         let wanted = wanted(config)?;
-        let stays =
-            |tcp: &Tcp| tcp.port == config.port && wanted.iter().any(|(ip, _)| *ip == tcp.ip);
+        let stays = |tcp: &Tcp| wanted.iter().any(|place| place.is(tcp));
         // A listener on all addresses is in the way of one on a single address of the same port, and the other way round.
         let in_the_way: Vec<Arc<OwnedFd>> = self
             .tcp
             .iter()
-            .filter(|tcp| tcp.port == config.port && !stays(tcp))
+            .filter(|tcp| wanted.iter().any(|place| place.port == tcp.port) && !stays(tcp))
             .map(|tcp| tcp.socket.clone())
             .collect();
         in_the_way.iter().for_each(|socket| stop_listening(socket.as_fd()));
@@ -98,41 +107,57 @@ impl Listening {
         Ok(Exchange { opened: listeners, closed })
     }
 
-    fn open_missing(&mut self, config: &Config, wanted: &[(String, bool)]) -> io::Result<Vec<Tcp>> {
-        let port = config.port;
+    fn open_missing(&mut self, config: &Config, wanted: &[Place]) -> io::Result<Vec<Tcp>> {
         let mut opened = Vec::new();
-        for (ip, optional) in wanted {
-            if self.tcp.iter().any(|tcp| tcp.port == port && tcp.ip == *ip) {
+        for place in wanted {
+            if self.tcp.iter().any(|tcp| place.is(tcp)) {
                 continue;
             }
-            match bind_tcp(ip, port, config.tcp_backlog) {
+            match bind_tcp(&place.ip, place.port, config.tcp_backlog) {
                 Ok(socket) => {
-                    let (id, socket) = (self.number(), Arc::new(socket));
-                    opened.push(Tcp { ip: ip.clone(), port, id, socket });
+                    let (id, socket) = (self.number(place.tls), Arc::new(socket));
+                    opened.push(Tcp { ip: place.ip.clone(), port: place.port, id, socket });
                 }
-                Err(error) if *optional && is_unavailable(&error) => {}
+                Err(error) if place.optional && is_unavailable(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(opened)
     }
 
-    fn number(&mut self) -> ListenerId {
+    fn number(&mut self, tls: bool) -> ListenerId {
         self.next_id += 1;
-        ListenerId(self.next_id)
+        ListenerId(if tls { self.next_id | TLS } else { self.next_id })
     }
 }
 
-/// The IP addresses to listen on, each once and with whether it may be missing; none if TCP is turned off.
-fn wanted(config: &Config) -> io::Result<Vec<(String, bool)>> {
-    let mut wanted: Vec<(String, bool)> = Vec::new();
-    if config.port == 0 {
-        return Ok(wanted);
+/// A place to listen on.
+struct Place {
+    ip: String,
+    port: u16,
+    tls: bool,
+    /// It may be missing.
+    optional: bool,
+}
+
+impl Place {
+    fn is(&self, tcp: &Tcp) -> bool {
+        self.ip == tcp.ip && self.port == tcp.port && self.tls == is_tls(tcp.id)
     }
-    for address in config.bind.iter() {
-        for ip in resolve(&address.address, config.port)? {
-            if !wanted.iter().any(|(other, _)| *other == ip) {
-                wanted.push((ip, address.optional));
+}
+
+/// The places to listen on, each once; none for a port that is turned off.
+fn wanted(config: &Config) -> io::Result<Vec<Place>> {
+    let mut wanted: Vec<Place> = Vec::new();
+    for (port, tls) in [(config.port, false), (config.tls.tls_port, true)] {
+        if port == 0 {
+            continue;
+        }
+        for address in config.bind.iter() {
+            for ip in resolve(&address.address, port)? {
+                if !wanted.iter().any(|other| other.ip == ip && other.tls == tls) {
+                    wanted.push(Place { ip, port, tls, optional: address.optional });
+                }
             }
         }
     }

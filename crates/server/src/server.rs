@@ -9,6 +9,7 @@ use crate::migrate::Migrator;
 use crate::process::Process;
 use crate::pubsub::Directory;
 use crate::push::PushQueue;
+use crate::tls::{Settings, Trouble};
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, FAMILIES, Registry, Shared};
@@ -59,6 +60,8 @@ pub struct Server {
     pub direct_descriptors: AtomicBool,
     /// Moves keys to other servers.
     pub migrator: Migrator,
+    /// What new TLS connections are served by; none where there is no port for them.
+    pub tls: Mutex<Option<Arc<Settings>>>,
     /// What is listened on over TCP.
     pub listening: Mutex<Listening>,
     next_client_id: AtomicU64,
@@ -218,6 +221,7 @@ impl Server {
             connections_possible: AtomicUsize::new(snapshot.maxclients as usize),
             direct_descriptors: AtomicBool::new(false),
             migrator: Migrator::default(),
+            tls: Mutex::default(),
             listening: Mutex::default(),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
@@ -371,6 +375,22 @@ impl Server {
         if let Some(mailbox) = self.workers[worker].mailbox.get() {
             mailbox.send(message);
         }
+    }
+
+    /// Reads the certificates and keys that the configuration names; new connections go by them from now on.
+    ///
+    /// # Errors
+    /// What is wrong; nothing has changed then.
+    pub fn configure_tls(&self, config: &Config) -> Result<(), Trouble> {
+        let settings = match config.tls.tls_port {
+            0 => None,
+            _ => Some(Arc::new(Settings::read(config)?)),
+        };
+        for warning in settings.iter().flat_map(|settings| &settings.warnings) {
+            tracing::warn!("{warning}");
+        }
+        *self.tls.lock() = settings;
+        Ok(())
     }
 
     /// Listens on TCP as the configuration says from now on.

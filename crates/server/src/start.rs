@@ -29,6 +29,7 @@ pub struct Running {
 pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
     let snapshot = config.snapshot();
     let server = Server::new(config, process);
+    server.configure_tls(&snapshot).map_err(io::Error::other)?;
     let (listeners, socket) = server.listening.lock().open(&snapshot)?;
     let options = driver_options(&server, &snapshot);
     let threads = match snapshot.io_backend {

@@ -8,10 +8,11 @@ use crate::client::{Client, Flag};
 use crate::config::OutputBufferLimit;
 use crate::conn::Conn;
 use crate::host::ServerHost;
-use crate::listening::Exchange;
+use crate::listening::{Exchange, is_tls};
 use crate::mailbox::{Mailbox, Message};
 use crate::server::Server;
 use crate::timers::{Deadlines, Timers};
+use crate::tls::Secured;
 use crate::traffic::{self, Traffic};
 use petrel_commands::{Executor, Session};
 use petrel_keyspace::Pace;
@@ -49,7 +50,7 @@ pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
-    pub(crate) driver: D,
+    pub(crate) driver: Secured<D>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
     conns: Vec<Option<Box<Conn>>>,
@@ -61,7 +62,7 @@ pub struct Worker<D: Driver> {
     unsettled: Vec<Slot>,
     /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
     /// and one whose end is among the events still has its connection here.
-    arrivals: Vec<(OwnedFd, u64)>,
+    arrivals: Vec<(ListenerId, OwnedFd, u64)>,
     timers: Timers,
     pub(crate) deadlines: Deadlines,
     /// Connections whose waiting commands are tried again now and then.
@@ -81,7 +82,7 @@ impl<D: Driver> Worker<D> {
         let here = Endpoint::Unix;
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         Worker {
-            driver,
+            driver: Secured::around(driver),
             engine: Engine::new(exec, ServerHost::new(server, Arc::new(nobody))),
             index,
             conns: Vec::new(),
@@ -127,8 +128,8 @@ impl<D: Driver> Worker<D> {
             for event in events.drain(..) {
                 self.handle(event);
             }
-            for (socket, id) in std::mem::take(&mut self.arrivals) {
-                self.adopt(socket, id);
+            for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
+                self.adopt(listener, socket, id);
             }
             self.go_on();
             self.engine.exec.end();
@@ -308,26 +309,26 @@ impl<D: Driver> Worker<D> {
         server.figures.accepted.fetch_add(1, Relaxed);
         if server.connections() >= server.connections_max.load(Relaxed) {
             server.figures.refused.fetch_add(1, Relaxed);
-            return refuse(&socket, b"-ERR max number of clients reached\r\n");
+            return refuse(&socket, listener, b"-ERR max number of clients reached\r\n");
         }
         // In the order of the connections, whoever serves them.
         let id = server.next_client_id();
         let worker = server.least_loaded();
         server.workers[worker].load.fetch_add(1, Relaxed);
         if worker == self.index {
-            self.arrivals.push((socket, id));
+            self.arrivals.push((listener, socket, id));
         } else {
             server.tell(worker, Message::Adopt { listener, socket, id });
         }
     }
 
     /// Takes a connection over; it is counted in this worker's load already.
-    fn adopt(&mut self, socket: OwnedFd, id: u64) {
+    fn adopt(&mut self, listener: ListenerId, socket: OwnedFd, id: u64) {
         let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
         let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
         let server = self.engine.host.server.clone();
         if self.is_unprotected(&peer) {
-            refuse(&socket, PROTECTED);
+            refuse(&socket, listener, PROTECTED);
             server.workers[self.index].load.fetch_sub(1, Relaxed);
             return;
         }
@@ -337,7 +338,11 @@ impl<D: Driver> Worker<D> {
         }
         let direct = self.engine.host.server.direct_descriptors.load(Relaxed);
         let fd = if direct { -1 } else { socket.as_raw_fd() };
-        let slot = match self.driver.adopt(socket) {
+        let adopted = match is_tls(listener) {
+            true => self.adopt_tls(socket),
+            false => self.driver.adopt(socket),
+        };
+        let slot = match adopted {
             Ok(slot) => slot,
             Err(error) => {
                 tracing::warn!("cannot take a connection over: {error}");
@@ -352,6 +357,12 @@ impl<D: Driver> Worker<D> {
         server.workers[self.index].clients.add(&client);
         self.put(Box::new(Conn::new(slot, client, Session::new(authenticated))));
         self.watch_idleness_of(slot);
+    }
+
+    fn adopt_tls(&mut self, socket: OwnedFd) -> io::Result<Slot> {
+        let settings = self.engine.host.server.tls.lock().clone();
+        let settings = settings.ok_or_else(|| io::Error::other("TLS was turned off"))?;
+        self.driver.adopt_tls(socket, settings.handshake.clone())
     }
 
     /// Protected mode: without a password only this machine may connect.
@@ -433,7 +444,7 @@ impl<D: Driver> Worker<D> {
 
     fn obey(&mut self, message: Message) {
         match message {
-            Message::Adopt { socket, id, .. } => self.adopt(socket, id),
+            Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
             Message::Kill { slot } => {
                 self.engine.exec.begin();
                 self.kill(slot);
@@ -587,10 +598,13 @@ const PROTECTED: &[u8] = b"-DENIED Petrel is running in protected mode because p
 is set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
 other computers, set a password (requirepass) or turn protected-mode off.\r\n";
 
-/// Says why and closes. The few bytes fit the empty send buffer of a new connection.
-fn refuse(socket: &OwnedFd, text: &[u8]) {
+/// Says why and closes. The few bytes fit the empty send buffer of a new connection. A peer that waits for a handshake
+/// is told nothing.
+fn refuse(socket: &OwnedFd, listener: ListenerId, text: &[u8]) {
     use std::io::Write;
-    if let Ok(copy) = socket.try_clone() {
+    if !is_tls(listener)
+        && let Ok(copy) = socket.try_clone()
+    {
         let _ = std::fs::File::from(copy).write_all(text);
     }
 }

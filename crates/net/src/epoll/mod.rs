@@ -69,6 +69,8 @@ struct Connection {
     parked: bool,
     /// On the `dirty` list.
     dirty: bool,
+    /// See [`Driver::expect_output`].
+    expecting: bool,
     /// No more reading; closes when the output is through.
     closing: Option<Ending>,
     outbox: Option<Box<Outbox>>,
@@ -78,8 +80,18 @@ struct Connection {
 /// An idle connection takes less than a cache line.
 const _: () = assert!(Slab::<Connection>::ENTRY_BYTES <= 48);
 
+impl Connection {
+    /// Whether output may still be queued.
+    fn takes_output(&self) -> bool {
+        match self.closing {
+            None => true,
+            Some(ending) => ending == Ending::Eof && self.expecting,
+        }
+    }
+}
+
 /// Why a connection closes after its output.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Eq, PartialEq)]
 enum Ending {
     Eof,
     Flush,
@@ -199,7 +211,7 @@ impl Driver for Epoll {
         let Some(connection) = self.connections.get_mut(slot) else {
             return self.pools.outputs.give(output);
         };
-        if output.is_empty() || connection.closing.is_some() {
+        if output.is_empty() || !connection.takes_output() {
             return self.pools.outputs.give(output);
         }
         let outbox = connection.outbox.get_or_insert_with(|| self.pools.take_outbox());
@@ -246,6 +258,15 @@ impl Driver for Epoll {
                 self.end(slot, Ending::Flush);
             }
             _ => {}
+        }
+    }
+
+    fn expect_output(&mut self, slot: Slot, expected: bool) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.expecting = expected;
+            if !expected && connection.closing.is_some() && !connection.parked {
+                self.write_again(slot);
+            }
         }
     }
 

@@ -52,7 +52,10 @@ impl Epoll {
             self.pools.give_outbox(outbox);
         }
         let why = match connection.closing {
-            None if connection.parked => return self.park(slot, false, events),
+            _ if connection.takes_output() && connection.parked => {
+                return self.park(slot, false, events);
+            }
+            _ if connection.takes_output() => return,
             None => return,
             Some(Ending::Eof) => Why::Eof,
             Some(Ending::Flush) => Why::Flushed,

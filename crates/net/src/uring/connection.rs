@@ -8,7 +8,7 @@ use crate::slab::Slab;
 
 /// With this many receives put off, a connection is not received from until they are reported:
 /// the buffers are shared.
-pub(super) const DEFERRED_MAX: u32 = 4;
+pub(super) const DEFERRED_MAX: u16 = 4;
 
 /// Kept small: a node holds tens of thousands of these. Boxes exist only while they are needed.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Connection {
     pub(super) turn: u32,
     pub(super) event: u32,
     /// Receives that wait in the driver's `deferred` list.
-    pub(super) deferred: u32,
+    pub(super) deferred: u16,
     pub(super) receive: Receive,
     pub(super) transmit: Transmit,
     pub(super) closing: Closing,
@@ -32,6 +32,8 @@ pub(super) struct Connection {
     pub(super) hung: bool,
     /// The peer made output wait; `Drained` is owed.
     pub(super) parked: bool,
+    /// See [`crate::Driver::expect_output`].
+    pub(super) expecting: bool,
     /// The receiving side has ended: 0 for end of file, else an errno.
     pub(super) ended: Option<i32>,
     pub(super) outbox: Option<Box<Outbox>>,
@@ -123,6 +125,12 @@ impl Connection {
         } else {
             Receive::Shared
         }
+    }
+
+    /// Whether output may still be queued.
+    #[inline]
+    pub(super) fn takes_output(&self) -> bool {
+        self.closing == Closing::Open || self.closing == Closing::Eof && self.expecting
     }
 
     /// Whether bytes that came earlier are still to be reported.

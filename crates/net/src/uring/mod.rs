@@ -204,7 +204,7 @@ impl Driver for Uring {
         let Some(connection) = self.connections.get_mut(slot) else {
             return self.pools.outputs.give(output);
         };
-        if output.is_empty() || connection.closing != Closing::Open {
+        if output.is_empty() || !connection.takes_output() {
             return self.pools.outputs.give(output);
         }
         connection.outbox.get_or_insert_with(|| self.pools.take_outbox()).push(output);
@@ -254,6 +254,15 @@ impl Driver for Uring {
                 self.unsettle(slot);
             }
             (Close::AfterFlush, _) => {}
+        }
+    }
+
+    fn expect_output(&mut self, slot: Slot, expected: bool) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.expecting = expected;
+            if !expected && connection.closing != Closing::Open {
+                self.unsettle(slot);
+            }
         }
     }
 

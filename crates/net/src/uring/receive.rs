@@ -257,6 +257,7 @@ impl Uring {
         }
         if let Some(why) = connection.closing.why()
             && connection.outbox.is_none()
+            && !connection.takes_output()
         {
             self.closed(slot, why, events);
         }

@@ -111,7 +111,7 @@ impl Uring {
         if let Some(outbox) = connection.outbox.take() {
             self.pools.give_outbox(outbox);
         }
-        if take(&mut connection.parked) && connection.closing == Closing::Open {
+        if take(&mut connection.parked) && connection.takes_output() {
             events.push(Event::Drained { slot });
         }
         if connection.closing != Closing::Open {

@@ -30,6 +30,7 @@ macro_rules! suite {
             output_is_flushed_before_closing
             close_now_is_silent_and_frees_the_slot
             input_before_eof_is_answered
+            output_that_is_expected_is_waited_for
             a_reset_peer_closes
             a_stale_slot_is_ignored
             the_waker_interrupts_and_coalesces

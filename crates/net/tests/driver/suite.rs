@@ -256,6 +256,32 @@ pub fn input_before_eof_is_answered<D: Driver>(driver: D) {
     }
 }
 
+/// A peer that has ended its side gets output that comes later, if the driver was told that it comes.
+pub fn output_that_is_expected_is_waited_for<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    harness.driver.expect_output(slot, true);
+    client.shutdown(Shutdown::Write).unwrap();
+    harness.silence(MOMENT);
+    let large = pattern(3_000_000);
+    say(&mut harness.driver, slot, b"first");
+    harness.silence(MOMENT);
+    say(&mut harness.driver, slot, &large);
+    let reader = thread::spawn(move || {
+        thread::sleep(MOMENT);
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).unwrap();
+        got
+    });
+    harness.until(|_, event| matches!(event, Event::Drained { .. }));
+    say(&mut harness.driver, slot, b"last");
+    harness.driver.expect_output(slot, false);
+    harness.until(|_, event| matches!(event, Event::Closed { why: Why::Eof, .. }));
+    let got = reader.join().unwrap();
+    assert!(got == [&b"first"[..], &large, b"last"].concat());
+    assert_eq!(harness.driver.connections(), 0);
+}
+
 pub fn a_reset_peer_closes<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

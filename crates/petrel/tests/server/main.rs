@@ -10,3 +10,4 @@ mod limits;
 mod migrate;
 mod protocol;
 mod pubsub;
+mod tls;

@@ -1,6 +1,6 @@
 //! CONFIG.
 
-use crate::config::{Change, Refusal};
+use crate::config::{Change, Group, Refusal};
 use crate::host::ServerHost;
 use crate::server::Server;
 use crate::start::admit_connections;
@@ -65,7 +65,7 @@ fn resetstat(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// Makes the server act on a change. What can be refused comes first, and is undone if something behind it is refused.
 fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
-    let steps: [Step; 3] = [enter_directory, admit_clients, listen];
+    let steps: [Step; 4] = [enter_directory, admit_clients, configure_tls, listen];
     for (i, step) in steps.iter().enumerate() {
         if let Err(refusal) = step(server, change) {
             let back = Change { old: change.new, new: change.old, params: change.params };
@@ -79,7 +79,8 @@ fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
     if changes(change, "loglevel") {
         server.process.set_log_level(change.new.loglevel);
     }
-    if ["proc-title-template", "bind", "port"].iter().any(|name| changes(change, name)) {
+    if ["proc-title-template", "bind", "port", "tls-port"].iter().any(|name| changes(change, name))
+    {
         server.process.set_title(change.new);
     }
     server.apply(change.new);
@@ -112,12 +113,26 @@ fn admit_clients(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
     })
 }
 
+const NO_PORT: &str = "Unable to listen on this port. Check server logs.";
+
+fn configure_tls(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
+    let Some(changed) = change.params.iter().find(|param| param.group == Group::Tls) else {
+        return Ok(());
+    };
+    server.configure_tls(change.new).map_err(|trouble| {
+        tracing::warn!("{trouble}");
+        // The parameter at fault, if it is one of those that were set.
+        let at_fault = change.params.iter().find(|param| param.name == trouble.name);
+        let name = at_fault.unwrap_or(changed).name;
+        Refusal { name, reason: "Unable to update TLS configuration. Check server logs.".into() }
+    })
+}
+
 fn listen(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
     let (name, reason) = match () {
         () if changes(change, "bind") => ("bind", "Failed to bind to specified addresses."),
-        () if changes(change, "port") => {
-            ("port", "Unable to listen on this port. Check server logs.")
-        }
+        () if changes(change, "port") => ("port", NO_PORT),
+        () if changes(change, "tls-port") => ("tls-port", NO_PORT),
         () => return Ok(()),
     };
     server.listen(change.new).map_err(|error| {

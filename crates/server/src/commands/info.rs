@@ -7,6 +7,7 @@
 mod data;
 mod machine;
 mod statistics;
+mod tls;
 
 use crate::config::Config;
 use crate::host::ServerHost;
@@ -51,6 +52,7 @@ static SECTIONS: &[Section] = &[
     extra("commandstats", "Commandstats", statistics::commands),
     usual("errorstats", "Errorstats", statistics::errors),
     extra("latencystats", "Latencystats", statistics::latencies),
+    extra("tls", "TLS", tls::tls),
     usual("cluster", "Cluster", |report| report.field("cluster_enabled", 0)),
     usual("keyspace", "Keyspace", data::keyspace),
 ];

@@ -119,7 +119,7 @@ fn help_entry(text: &mut String, param: &Param) {
 fn markdown_row(text: &mut String, param: &Param) {
     let runtime = match param.mutability {
         Mutability::AtStart | Mutability::Kept => "no",
-        Mutability::Runtime => "yes",
+        Mutability::Runtime | Mutability::Reloads => "yes",
         Mutability::Protected => "protected",
     };
     let aliases: String = param.aliases.iter().map(|alias| format!(", also `{alias}`")).collect();

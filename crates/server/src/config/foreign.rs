@@ -12,7 +12,6 @@ use super::value::{Rule::*, Secret, Value};
 const IN_MEMORY: &str = "data is kept in memory only in this version of Petrel";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
-const NO_TLS: &str = "this version of Petrel has no TLS";
 const NO_ACL_FILE: &str = "this version of Petrel has no ACL users";
 const NO_NOTIFICATIONS: &str = "this version of Petrel has no keyspace notifications";
 const NO_SYSLOG: &str = "this version of Petrel does not write to syslog";
@@ -189,38 +188,6 @@ Cluster {
         Number { min: -1, max: i64::MAX }, "0", Runtime, "Bytes that may be missing when a migration is taken over";
     availability_zone: Text = "availability-zone", AnyText, "", Runtime, "Where this server is";
 }
-Tls {
-    tls_port: Fixed = "tls-port", Only(&["0"], NO_TLS), "0", Runtime, "Port for TLS";
-    tls_cert_file: Text = "tls-cert-file", AnyText, "", Runtime, "Certificate of this server";
-    tls_key_file: Text = "tls-key-file", AnyText, "", Runtime, "Its private key";
-    tls_key_file_pass: Secret = "tls-key-file-pass", Password, "", Runtime, "Password of the private key";
-    tls_client_cert_file: Text = "tls-client-cert-file", AnyText, "", Runtime, "Certificate for outgoing connections";
-    tls_client_key_file: Text = "tls-client-key-file", AnyText, "", Runtime, "Its private key";
-    tls_client_key_file_pass: Secret = "tls-client-key-file-pass", Password, "", Runtime, "Password of that key";
-    tls_ca_cert_file: Text = "tls-ca-cert-file", AnyText, "", Runtime, "Certificates of authorities";
-    tls_ca_cert_dir: Text = "tls-ca-cert-dir", AnyText, "", Runtime, "Directory of them";
-    tls_dh_params_file: Text = "tls-dh-params-file", AnyText, "", Runtime, "Diffie-Hellman parameters";
-    tls_auth_clients: Word = "tls-auth-clients", OneOf(&["no", "yes", "optional"]), "yes", Runtime,
-        "Whether clients show certificates";
-    tls_auth_clients_user: Word = "tls-auth-clients-user", OneOf(&["CN", "URI", "off"]), "off", Runtime,
-        "Take the user from the certificate";
-    tls_auto_reload_interval: i64 = "tls-auto-reload-interval", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Seconds between looks for new certificates";
-    tls_replication: bool = "tls-replication", YesNo, "no", Runtime, "Replicate over TLS";
-    tls_cluster: bool = "tls-cluster", YesNo, "no", Runtime, "Run the cluster bus over TLS";
-    tls_protocols: Text = "tls-protocols", AnyText, "", Runtime, "Versions of the protocol";
-    tls_ciphers: Text = "tls-ciphers", AnyText, "", Runtime, "Ciphers up to TLS 1.2";
-    tls_ciphersuites: Text = "tls-ciphersuites", AnyText, "", Runtime, "Ciphers of TLS 1.3";
-    tls_prefer_server_ciphers: bool = "tls-prefer-server-ciphers", YesNo, "no", Runtime,
-        "Choose ciphers by this server's order";
-    tls_session_caching: bool = "tls-session-caching", YesNo, "yes", Runtime, "Keep sessions";
-    tls_session_cache_size: i64 = "tls-session-cache-size", Number { min: 0, max: I32_MAX }, "20480", Runtime,
-        "Sessions that are kept";
-    tls_session_cache_timeout: i64 = "tls-session-cache-timeout", Number { min: 0, max: I32_MAX }, "300", Runtime,
-        "Seconds that a session is kept";
-    max_new_tls_connections_per_cycle: i64 = "max-new-tls-connections-per-cycle", Number { min: 1, max: 1000 }, "1", Runtime,
-        "Connections accepted in a turn";
-}
 Absent {
     aclfile: Fixed = "aclfile", Only(&[""], NO_ACL_FILE), "", AtStart, "File of ACL users";
     acl_pubsub_default: Word = "acl-pubsub-default", OneOf(&["allchannels", "resetchannels"]), "resetchannels", Runtime,
@@ -314,6 +281,10 @@ Otherwise {
     lookahead: i64 = "lookahead", Number { min: 1, max: I32_MAX }, "16", Runtime, "As prefetch-batch-max-size";
     max_new_connections_per_cycle: i64 = "max-new-connections-per-cycle", Number { min: 1, max: 1000 }, "10", Runtime,
         "The first worker accepts whoever has come";
+    max_new_tls_connections_per_cycle: i64 = "max-new-tls-connections-per-cycle", Number { min: 1, max: 1000 }, "1", Runtime,
+        "As max-new-connections-per-cycle; the worker that serves a connection shakes hands with it";
+    tls_replication: bool = "tls-replication", YesNo, "no", Runtime, "There are no replicas to talk to";
+    tls_cluster: bool = "tls-cluster", YesNo, "no", Runtime, "There is no cluster bus";
     list_compress_depth: i64 = "list-compress-depth", Number { min: 0, max: I32_MAX }, "0", Runtime,
         "Lists are packed, but not compressed";
     sanitize_dump_payload: Word = "sanitize-dump-payload", OneOf(&["no", "yes", "clients"]), "no", Runtime,

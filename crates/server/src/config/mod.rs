@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! params.rs   the table: a row per parameter ──▶ Config (fields), PARAMS (names, rules, help)
+//! tls.rs      the rows of TLS
 //! foreign.rs  the rows of Redis's parameters that decide nothing here
 //! command_line.rs ─▶ load.rs ─▶ Config ─▶ store.rs (CONFIG GET, SET) ─▶ rewrite.rs (REWRITE)
 //! document.rs     --help, docs/configuration.md, petrel.conf
@@ -21,6 +22,7 @@ mod params;
 mod rewrite;
 mod store;
 mod table;
+mod tls;
 mod types;
 mod value;
 
@@ -36,9 +38,11 @@ pub use params::{Config, PARAMS};
 pub use rewrite::RewriteError;
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
 pub use table::{Group, Mutability, Param};
+pub use tls::Tls;
 pub use types::{
-    Auto, BindAddress, BindAddresses, ClientMemory, DumpDialect, Fixed, IoBackend, LogLevel,
-    MaxmemoryPolicy, OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles, Permission,
-    ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text, VersionCheck, Word,
+    AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DumpDialect, Fixed, IdentityField,
+    IoBackend, LogLevel, MaxmemoryPolicy, OomScores, OutputBufferLimit, OutputBufferLimits,
+    Percentiles, Permission, ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text,
+    VersionCheck, Word,
 };
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use super::foreign::{FOREIGN, Foreign};
 use super::table::{Group, Mutability::*, Param};
+use super::tls::{TLS, Tls};
 use super::types::*;
 use super::value::{Rule::*, Secret, Value};
 
@@ -19,7 +20,7 @@ pub(super) const MEMORY: super::value::Rule = Memory { min: 0, max: u64::MAX };
 
 /// Builds the struct of the values, its default and the table of the rows. `$this` is where the struct lies in `Config`.
 macro_rules! parameters {
-    ($(#[$about:meta])* $settings:ident, $rows:ident, |$config:ident| $this:expr $(, with $part:ident: $part_ty:ty)?;
+    ($(#[$about:meta])* $settings:ident, $rows:ident, |$config:ident| $this:expr $(, with $part:ident: $part_ty:ty)*;
     $( $group:ident { $(
         $field:ident: $ty:ty = $name:literal $(aka $alias:literal)*, $rule:expr, $default:literal,
         $mutability:ident, $help:literal;
@@ -32,9 +33,9 @@ macro_rules! parameters {
                 pub $field: $ty,
             )* )*
             $(
-                /// The other table.
+                #[doc = concat!("Those of ", stringify!($part_ty), ".")]
                 pub $part: $part_ty,
-            )?
+            )*
         }
 
         impl Default for $settings {
@@ -45,7 +46,7 @@ macro_rules! parameters {
                         $field: <$ty as Value>::parse(&$rule, &Param::split_default($rule, $default))
                             .unwrap_or_else(|why| panic!(concat!("default of ", $name, ": {}"), why)),
                     )* )*
-                    $( $part: <$part_ty>::default(), )?
+                    $( $part: <$part_ty>::default(), )*
                 }
             }
         }
@@ -71,21 +72,26 @@ macro_rules! parameters {
 pub(super) use parameters;
 
 /// Every parameter, in the order of the documentation.
-pub static PARAMS: &[Param] = &joined::<{ OWN.len() + FOREIGN.len() }>();
+pub static PARAMS: &[Param] =
+    &joined::<{ OWN.len() + TLS.len() + FOREIGN.len() }>([OWN, TLS, FOREIGN]);
 
-const fn joined<const ALL: usize>() -> [Param; ALL] {
+const fn joined<const ALL: usize>(tables: [&[Param]; 3]) -> [Param; ALL] {
     let mut all = [OWN[0]; ALL];
-    let mut i = 0;
+    let (mut table, mut row, mut i) = (0, 0, 0);
     while i < ALL {
-        all[i] = if i < OWN.len() { OWN[i] } else { FOREIGN[i - OWN.len()] };
-        i += 1;
+        if row == tables[table].len() {
+            (table, row) = (table + 1, 0);
+            continue;
+        }
+        all[i] = tables[table][row];
+        (row, i) = (row + 1, i + 1);
     }
     all
 }
 
 parameters! {
 /// Every parameter with its present value.
-Config, OWN, |config| config, with foreign: Foreign;
+Config, OWN, |config| config, with tls: Tls, with foreign: Foreign;
 
 Network {
     bind: BindAddresses = "bind", List("addresses"), "127.0.0.1 -::1", Runtime,

@@ -152,7 +152,11 @@ impl SharedConfig {
         for (param, (_, value)) in params.iter().zip(pairs) {
             assign(param, value.as_ref(), &mut new)?;
         }
-        let changed: Vec<_> = PARAMS.iter().filter(|param| !param.same(&old, &new)).collect();
+        let reloads = |param: &&Param| {
+            param.mutability == Mutability::Reloads && params.iter().any(|p| p.name == param.name)
+        };
+        let changed: Vec<_> =
+            PARAMS.iter().filter(|param| !param.same(&old, &new) || reloads(param)).collect();
         if let Some(fixed) = changed.iter().find(|param| param.mutability.is_fixed()) {
             let (name, reason) = (fixed.name.to_owned(), FIXED.to_owned());
             return Err(SetError::Failed { name, reason });

@@ -35,6 +35,8 @@ pub enum Mutability {
     Kept,
     /// Also by CONFIG SET.
     Runtime,
+    /// Also by CONFIG SET, to the value that it has too: it names something that may have changed.
+    Reloads,
     /// Also by CONFIG SET where `enable-protected-configs` lets the client.
     Protected,
 }
@@ -51,6 +53,8 @@ impl Mutability {
 pub enum Group {
     /// Where the server listens, and TCP details.
     Network,
+    /// Encrypted connections.
+    Tls,
     /// Passwords and permissions.
     Security,
     /// Workers and their event loops.
@@ -71,8 +75,6 @@ pub enum Group {
     Replication,
     /// Of a feature that is not there.
     Cluster,
-    /// Of a feature that is not there.
-    Tls,
     /// Of the other features that are not there.
     Absent,
     /// Of what Petrel does in another way.
@@ -83,6 +85,7 @@ impl Group {
     /// Every group, in the order of the documentation.
     pub const ALL: [Self; 14] = [
         Self::Network,
+        Self::Tls,
         Self::Security,
         Self::Threads,
         Self::Clients,
@@ -93,7 +96,6 @@ impl Group {
         Self::Persistence,
         Self::Replication,
         Self::Cluster,
-        Self::Tls,
         Self::Absent,
         Self::Otherwise,
     ];
@@ -112,7 +114,7 @@ impl Group {
             Self::Persistence => "Not in this version: persistence",
             Self::Replication => "Not in this version: replication",
             Self::Cluster => "Not in this version: cluster",
-            Self::Tls => "Not in this version: TLS",
+            Self::Tls => "TLS",
             Self::Absent => "Not in this version: other features",
             Self::Otherwise => "Done in another way",
         }
@@ -121,7 +123,7 @@ impl Group {
     /// Whether its parameters decide nothing and are there for files and tools of Redis.
     pub fn is_foreign(self) -> bool {
         use Group::*;
-        matches!(self, Persistence | Replication | Cluster | Tls | Absent | Otherwise)
+        matches!(self, Persistence | Replication | Cluster | Absent | Otherwise)
     }
 
     /// The parameters of the section.

@@ -129,6 +129,30 @@ choice! {
 }
 
 choice! {
+    /// Whether clients show certificates.
+    AuthClients {
+        /// They are not asked.
+        No = "no",
+        /// They must.
+        Yes = "yes",
+        /// They may.
+        Optional = "optional",
+    }
+}
+
+choice! {
+    /// What of a client's certificate names its user.
+    IdentityField {
+        /// The common name of the subject.
+        Cn = "CN",
+        /// The first URI among the alternative names that is a user's.
+        Uri = "URI",
+        /// Nothing.
+        Off = "off",
+    }
+}
+
+choice! {
     /// Yes, no, or as the host allows.
     Auto {
         /// As the host allows.
@@ -472,6 +496,13 @@ impl Value for OomScores {
 /// Bytes that mean nothing here.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Text(Vec<u8>);
+
+impl Text {
+    /// The text, with a mark where it is no UTF-8.
+    pub fn lossy(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
 
 impl Value for Text {
     fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {

@@ -120,6 +120,11 @@ impl Secret {
         !self.0.is_empty()
     }
 
+    /// The bytes, for whoever opens something with them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Whether `given` is the secret, in a time that tells nothing but a difference in length.
     pub fn matches(&self, given: &[u8]) -> bool {
         let differing = self.0.iter().zip(given).fold(0, |acc, (a, b)| acc | (a ^ b));

@@ -1,0 +1,246 @@
+//! From the configuration and the files that it names to what handshakes go by.
+
+use super::certificate::Certificate;
+use super::sessions::Sessions;
+use super::suites;
+use crate::config::{AuthClients, Config};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Files of a directory of authorities that are read.
+const DIRECTORY_FILES_MAX: usize = 4096;
+
+/// A certificate or key file is not longer.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// What new connections are served by, and what `INFO` says of it.
+pub struct Settings {
+    /// What handshakes go by.
+    pub handshake: Arc<ServerConfig>,
+    /// The certificate that the server shows.
+    pub server: Certificate,
+    /// The certificate that it would show to other servers.
+    pub client: Option<Certificate>,
+    /// Of the authorities that it trusts, the one that ends first.
+    pub authority: Option<Certificate>,
+    /// What the configuration asks for and cannot have, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Why a configuration cannot be used: which parameter, and what is wrong.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Trouble {
+    /// The parameter.
+    pub name: &'static str,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TLS cannot be configured: {}: {}", self.name, self.reason)
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+impl Trouble {
+    fn new(name: &'static str, reason: impl fmt::Display) -> Self {
+        Trouble { name, reason: reason.to_string() }
+    }
+}
+
+impl Settings {
+    /// Reads what the configuration names.
+    ///
+    /// # Errors
+    /// A parameter and what is wrong with it.
+    pub fn read(config: &Config) -> Result<Self, Trouble> {
+        let tls = &config.tls;
+        let mut warnings = Vec::new();
+        let provider = Arc::new(provider(config, &mut warnings)?);
+        let versions =
+            chosen("tls-protocols", &mut warnings, suites::protocols(&tls.tls_protocols.lossy()))?;
+        if tls.tls_dh_params_file.is_some() {
+            warnings.push(
+                "tls-dh-params-file is ignored: keys are exchanged over elliptic curves only"
+                    .into(),
+            );
+        }
+        let chain = chain("tls-cert-file", tls.tls_cert_file.as_deref())?;
+        let server = facts("tls-cert-file", &chain)?;
+        let key = key(config)?;
+        let (authorities, authority) = authorities(config)?;
+        let verifier = verifier(config, authorities, &provider)?;
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|error| Trouble::new("tls-protocols", error))?;
+        let mut handshake = builder
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .map_err(|error| Trouble::new("tls-key-file", error))?;
+        handshake.ignore_client_order = tls.tls_prefer_server_ciphers;
+        if tls.tls_session_caching {
+            let lifetime = Duration::from_secs(tls.tls_session_cache_timeout.max(0) as u64);
+            handshake.session_storage =
+                Sessions::new(tls.tls_session_cache_size.max(0) as usize, lifetime);
+        } else {
+            handshake.session_storage = Arc::new(NoServerSessionStorage {});
+            handshake.send_tls13_tickets = 0;
+        }
+        let client = match &tls.tls_client_cert_file {
+            None => None,
+            file => Some(facts(
+                "tls-client-cert-file",
+                &self::chain("tls-client-cert-file", file.as_deref())?,
+            )?),
+        };
+        Ok(Settings { handshake: Arc::new(handshake), server, client, authority, warnings })
+    }
+}
+
+fn provider(config: &Config, warnings: &mut Vec<String>) -> Result<CryptoProvider, Trouble> {
+    let tls = &config.tls;
+    let newer = suites::ciphersuites(&tls.tls_ciphersuites.lossy());
+    let mut cipher_suites = chosen("tls-ciphersuites", warnings, newer)?;
+    let older = suites::ciphers(&tls.tls_ciphers.lossy());
+    cipher_suites.extend(chosen("tls-ciphers", warnings, older)?);
+    Ok(CryptoProvider { cipher_suites, ..ring::default_provider() })
+}
+
+fn chosen<T>(
+    name: &'static str,
+    warnings: &mut Vec<String>,
+    choice: Result<suites::Choice<T>, String>,
+) -> Result<Vec<T>, Trouble> {
+    let choice = choice.map_err(|reason| Trouble::new(name, reason))?;
+    let left_out = choice.left_out.iter();
+    warnings.extend(left_out.map(|word| format!("{name}: {word} is not supported and left out")));
+    Ok(choice.chosen)
+}
+
+fn read(name: &'static str, path: &Path) -> Result<Vec<u8>, Trouble> {
+    let trouble = |reason: &dyn fmt::Display| {
+        Trouble::new(name, format_args!("{}: {reason}", path.display()))
+    };
+    let about = std::fs::metadata(path).map_err(|error| trouble(&error))?;
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+        return Err(trouble(&"it is no file of certificates or keys"));
+    }
+    std::fs::read(path).map_err(|error| trouble(&error))
+}
+
+/// The certificates of a file, of which there is at least one.
+fn chain(name: &'static str, path: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Trouble> {
+    let path = path.ok_or_else(|| Trouble::new(name, "it must be set where tls-port is"))?;
+    let text = read(name, path)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match chain {
+        Ok(chain) if !chain.is_empty() => Ok(chain),
+        Ok(_) => {
+            Err(Trouble::new(name, format_args!("{}: it holds no certificate", path.display())))
+        }
+        Err(error) => Err(Trouble::new(name, format_args!("{}: {error}", path.display()))),
+    }
+}
+
+fn facts(name: &'static str, chain: &[CertificateDer<'_>]) -> Result<Certificate, Trouble> {
+    let first = chain.first().and_then(Certificate::read);
+    first.ok_or_else(|| Trouble::new(name, "its first certificate cannot be read"))
+}
+
+/// The private key, decrypted if it has a password.
+fn key(config: &Config) -> Result<PrivateKeyDer<'static>, Trouble> {
+    const NAME: &str = "tls-key-file";
+    let Some(path) = config.tls.tls_key_file.as_deref() else {
+        return Err(Trouble::new(NAME, "it must be set where tls-port is"));
+    };
+    let text = read(NAME, path)?;
+    let trouble = |reason: &dyn fmt::Display| {
+        Trouble::new(NAME, format_args!("{}: {reason}", path.display()))
+    };
+    let text = std::str::from_utf8(&text).map_err(|_| trouble(&"it is no PEM file"))?;
+    if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
+        return decrypted(text, config).map_err(|reason| trouble(&reason));
+    }
+    if text.contains("Proc-Type: 4,ENCRYPTED") {
+        return Err(trouble(
+            &"its form of encryption is obsolete: convert it with `openssl pkcs8 -topk8`",
+        ));
+    }
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| trouble(&error))
+}
+
+fn decrypted(text: &str, config: &Config) -> Result<PrivateKeyDer<'static>, String> {
+    if !config.tls.tls_key_file_pass.is_set() {
+        return Err("it is encrypted and tls-key-file-pass is not set".into());
+    }
+    let start = text.find("-----BEGIN ENCRYPTED").unwrap_or(0);
+    let (_, der) =
+        pkcs8::der::pem::decode_vec(text[start..].trim().as_bytes()).map_err(|e| e.to_string())?;
+    let info = pkcs8::EncryptedPrivateKeyInfo::try_from(&der[..]).map_err(|e| e.to_string())?;
+    let key = info.decrypt(config.tls.tls_key_file_pass.bytes());
+    let key = key.map_err(|_| "it cannot be decrypted with tls-key-file-pass".to_string())?;
+    Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
+}
+
+/// The authorities of the file and the directory, and the one that ends first.
+fn authorities(config: &Config) -> Result<(RootCertStore, Option<Certificate>), Trouble> {
+    let mut found: HashSet<CertificateDer<'static>> = HashSet::new();
+    if let Some(path) = config.tls.tls_ca_cert_file.as_deref() {
+        found.extend(chain("tls-ca-cert-file", Some(path))?);
+    }
+    if let Some(path) = config.tls.tls_ca_cert_dir.as_deref() {
+        let trouble = |error: std::io::Error| {
+            Trouble::new("tls-ca-cert-dir", format_args!("{}: {error}", path.display()))
+        };
+        for entry in std::fs::read_dir(path).map_err(trouble)?.take(DIRECTORY_FILES_MAX) {
+            // Other files may lie there too.
+            found.extend(
+                chain("tls-ca-cert-dir", Some(&entry.map_err(trouble)?.path())).unwrap_or_default(),
+            );
+        }
+    }
+    let mut roots = RootCertStore::empty();
+    let mut first: Option<Certificate> = None;
+    for der in found {
+        if let Some(facts) = Certificate::read(&der)
+            && first.as_ref().is_none_or(|first| facts.ends_at < first.ends_at)
+        {
+            first = Some(facts);
+        }
+        roots.add(der).map_err(|error| Trouble::new("tls-ca-cert-file", error))?;
+    }
+    Ok((roots, first))
+}
+
+fn verifier(
+    config: &Config,
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Trouble> {
+    let auth = config.tls.tls_auth_clients;
+    if auth == AuthClients::No {
+        return Ok(WebPkiClientVerifier::no_client_auth());
+    }
+    if roots.is_empty() {
+        let reason =
+            "it or tls-ca-cert-dir must name an authority while tls-auth-clients is not 'no'";
+        return Err(Trouble::new("tls-ca-cert-file", reason));
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let builder = match auth {
+        AuthClients::Optional => builder.allow_unauthenticated(),
+        _ => builder,
+    };
+    builder.build().map_err(|error| Trouble::new("tls-ca-cert-file", error))
+}
