@@ -38,6 +38,10 @@ pub trait Host {
     /// Address and name of the connection, for the slow log.
     fn client_label(&mut self) -> (String, String);
 
+    /// Shows a command that has been executed, secrets replaced, to whoever observes all: only after
+    /// [`Shared::observe`](crate::Shared::observe).
+    fn show(&mut self, _db: u16, _in_script: bool, _args: &[&[u8]]) {}
+
     /// `proto-max-bulk-len`: bytes that a string may grow to.
     fn string_len_max(&self) -> usize;
 

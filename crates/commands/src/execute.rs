@@ -176,13 +176,17 @@ impl Executor {
         let waits = self.serving.waits();
         if waits {
             self.tick = self.clock.now();
+            // Shown when it begins to wait, not again when it is served.
+            if self.shared.is_observed() && !self.is_serving() {
+                self.shared.show(command, request.args, session.db, host);
+            }
         } else {
             let failed = outcome.is_err();
             if let Err(fail) = outcome {
                 self.shared.count_error(&fail);
                 reply.error(fail.text());
             }
-            self.account(command, request.args, failed, host);
+            self.account(command, request.args, failed, session.db, host);
         }
         if self.ks.has_ready() && !nested {
             self.settle(host);
@@ -398,13 +402,23 @@ impl Executor {
     }
 
     #[inline]
-    fn account(&mut self, command: Command, args: &[&[u8]], failed: bool, host: &mut dyn Host) {
+    fn account(
+        &mut self,
+        command: Command,
+        args: &[&[u8]],
+        failed: bool,
+        db: u16,
+        host: &mut dyn Host,
+    ) {
         let now = self.clock.now();
         let nanos = self.clock.nanos(self.tick, now);
         self.tick = now;
         self.stats.called(command.index, nanos, failed);
         if nanos >= self.shared.slow_nanos() {
             self.shared.note_slow(command, args, nanos, host);
+            if self.shared.is_observed() && !self.is_serving() {
+                self.shared.show(command, args, db, host);
+            }
         }
     }
 

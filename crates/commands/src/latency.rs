@@ -14,6 +14,8 @@ mod report;
 /// `LATENCY` and its subcommands.
 pub(crate) static COMMANDS: &[CommandSpec] = commands::COMMANDS;
 
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
 /// Samples kept per event, as in Redis.
 const SAMPLES_MAX: usize = 160;
 
@@ -36,22 +38,34 @@ pub struct Event {
 }
 
 /// Events above the threshold.
-#[derive(Default)]
 pub struct LatencyMonitor {
-    /// Milliseconds; 0: off.
-    threshold_millis: AtomicU64,
+    /// Nanoseconds; `u64::MAX`: off.
+    threshold_nanos: AtomicU64,
     events: Mutex<BTreeMap<&'static str, Event>>,
+}
+
+impl Default for LatencyMonitor {
+    fn default() -> Self {
+        LatencyMonitor { threshold_nanos: AtomicU64::new(u64::MAX), events: Mutex::default() }
+    }
 }
 
 impl LatencyMonitor {
     /// Sets the threshold in milliseconds; 0 turns the monitor off.
     pub fn configure(&self, threshold_millis: u64) {
-        self.threshold_millis.store(threshold_millis, Relaxed);
+        let nanos = match threshold_millis {
+            0 => u64::MAX,
+            millis => millis.saturating_mul(NANOS_PER_MILLI),
+        };
+        self.threshold_nanos.store(nanos, Relaxed);
     }
 
     /// The threshold in milliseconds; 0: off.
     pub fn threshold_millis(&self) -> u64 {
-        self.threshold_millis.load(Relaxed)
+        match self.threshold_nanos() {
+            u64::MAX => 0,
+            nanos => nanos / NANOS_PER_MILLI,
+        }
     }
 
     /// Notes that `event` took so long, if that is above the threshold.
@@ -59,7 +73,7 @@ impl LatencyMonitor {
         if nanos < self.threshold_nanos() {
             return;
         }
-        let millis = nanos / 1_000_000;
+        let millis = nanos / NANOS_PER_MILLI;
         let at = now();
         let mut events = self.events();
         let event = events.entry(event).or_default();
@@ -92,11 +106,10 @@ impl LatencyMonitor {
         std::mem::take(&mut *self.events()).len()
     }
 
-    pub(crate) fn threshold_nanos(&self) -> u64 {
-        match self.threshold_millis() {
-            0 => u64::MAX,
-            millis => millis.saturating_mul(1_000_000),
-        }
+    /// The threshold in nanoseconds; `u64::MAX`: off.
+    #[inline]
+    pub fn threshold_nanos(&self) -> u64 {
+        self.threshold_nanos.load(Relaxed)
     }
 
     pub(crate) fn note_command(&self, command: Command, nanos: u64) {

@@ -44,6 +44,7 @@ mod module;
 mod object;
 mod random;
 mod recent;
+pub mod redact;
 pub mod registry;
 mod replication;
 mod scan;

@@ -1,28 +1,29 @@
-//! The slow log: commands that took longer than `slowlog-log-slower-than`.
+//! Logs of commands that cost much: time (`slowlog-log-slower-than`), bytes of the request, bytes of the reply.
 
 use crate::ctx::Host;
-use crate::registry::Command;
+use crate::redact::shown;
+use crate::registry::{Command, Registry};
 use crate::spec::{CommandSpec, Flags};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 mod commands;
 
-/// `SLOWLOG` and its subcommands.
+/// `SLOWLOG`, `COMMANDLOG` and their subcommands.
 pub(crate) static COMMANDS: &[CommandSpec] = commands::COMMANDS;
 
-/// One slow command.
+/// One costly command.
 #[derive(Clone, Debug)]
-pub struct SlowEntry {
+pub struct LogEntry {
     /// Number of the entry, unique while the server runs.
     pub id: u64,
     /// Unix time in seconds.
     pub at: u64,
-    /// Microseconds that the execution took.
-    pub micros: u64,
-    /// Arguments, shortened.
+    /// Microseconds that the execution took, or bytes.
+    pub cost: u64,
+    /// Arguments, shortened, and without secrets.
     pub args: Vec<Vec<u8>>,
     /// Address of the client.
     pub address: String,
@@ -30,33 +31,71 @@ pub struct SlowEntry {
     pub name: String,
 }
 
-/// The log, newest first.
-pub struct SlowLog {
-    threshold_micros: AtomicI64,
+/// What was logged since the start or the last `CONFIG RESETSTAT`, whatever has left the log meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogTotals {
+    /// Entries.
+    pub count: u64,
+    /// Nanoseconds or bytes of all of them.
+    pub sum: u64,
+    /// Those of the costliest.
+    pub max: u64,
+}
+
+impl LogTotals {
+    fn add(&mut self, cost: u64) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(cost);
+        self.max = self.max.max(cost);
+    }
+}
+
+/// A log, newest entry first.
+pub struct CommandLog {
+    /// Nanoseconds, or bytes, from which on a command is logged; `u64::MAX`: nothing is.
+    threshold: AtomicU64,
+    /// How many of the units of `threshold` are one in which a cost is configured and answered.
+    unit: u64,
     len_max: AtomicU64,
     args_max: AtomicUsize,
     arg_len_max: AtomicUsize,
     next_id: AtomicU64,
-    entries: Mutex<VecDeque<SlowEntry>>,
+    entries: Mutex<VecDeque<LogEntry>>,
+    /// By the command's number.
+    totals: Mutex<BTreeMap<u16, LogTotals>>,
 }
 
-impl Default for SlowLog {
-    fn default() -> Self {
-        SlowLog {
-            threshold_micros: AtomicI64::new(10_000),
+impl CommandLog {
+    /// A log of times: configured in microseconds, measured in nanoseconds.
+    pub fn of_times() -> Self {
+        Self::new(1000, 10_000)
+    }
+
+    /// A log of sizes.
+    pub fn of_sizes() -> Self {
+        Self::new(1, 1 << 20)
+    }
+
+    fn new(unit: u64, threshold: u64) -> Self {
+        CommandLog {
+            threshold: AtomicU64::new(threshold * unit),
+            unit,
             len_max: AtomicU64::new(128),
             args_max: AtomicUsize::new(32),
             arg_len_max: AtomicUsize::new(128),
             next_id: AtomicU64::new(0),
             entries: Mutex::default(),
+            totals: Mutex::default(),
         }
     }
-}
 
-impl SlowLog {
-    /// Sets the threshold (microseconds; negative: nothing is logged) and the length.
-    pub fn configure(&self, threshold_micros: i64, len_max: u64) {
-        self.threshold_micros.store(threshold_micros, Relaxed);
+    /// Sets the threshold (microseconds or bytes; negative: nothing is logged) and the length.
+    pub fn configure(&self, threshold: i64, len_max: u64) {
+        let threshold = match threshold {
+            threshold if threshold < 0 => u64::MAX,
+            threshold => (threshold as u64).saturating_mul(self.unit),
+        };
+        self.threshold.store(threshold, Relaxed);
         self.len_max.store(len_max, Relaxed);
         self.entries().truncate(len_max as usize);
     }
@@ -69,7 +108,7 @@ impl SlowLog {
     }
 
     /// The newest `count` entries.
-    pub fn newest(&self, count: usize) -> Vec<SlowEntry> {
+    pub fn newest(&self, count: usize) -> Vec<LogEntry> {
         self.entries().iter().take(count).cloned().collect()
     }
 
@@ -83,32 +122,62 @@ impl SlowLog {
         self.len() == 0
     }
 
-    /// Forgets all entries.
+    /// Forgets all entries, not the totals.
     pub fn clear(&self) {
         self.entries().clear();
     }
 
-    pub(crate) fn threshold_nanos(&self) -> u64 {
-        match self.threshold_micros.load(Relaxed) {
-            micros if micros < 0 => u64::MAX,
-            micros => (micros as u64).saturating_mul(1000),
-        }
+    /// The totals of one command.
+    pub fn totals_of(&self, index: u16) -> LogTotals {
+        self.totals().get(&index).copied().unwrap_or_default()
     }
 
-    pub(crate) fn note(&self, command: Command, args: &[&[u8]], nanos: u64, host: &mut dyn Host) {
+    /// The totals of all commands.
+    pub fn totals_of_all(&self) -> LogTotals {
+        let mut all = LogTotals::default();
+        for totals in self.totals().values() {
+            all.count += totals.count;
+            all.sum = all.sum.saturating_add(totals.sum);
+            all.max = all.max.max(totals.max);
+        }
+        all
+    }
+
+    /// Counts from 0 again.
+    pub fn forget_totals(&self) {
+        self.totals().clear();
+    }
+
+    /// Nanoseconds or bytes from which on a command is logged; `u64::MAX`: nothing is.
+    #[inline]
+    pub fn threshold(&self) -> u64 {
+        self.threshold.load(Relaxed)
+    }
+
+    /// Logs a command if it cost enough.
+    pub(crate) fn note(
+        &self,
+        registry: &Registry,
+        command: Command,
+        args: &[&[u8]],
+        cost: u64,
+        host: &mut dyn Host,
+    ) {
+        if cost < self.threshold() || command.spec.flags.contains(Flags::SKIP_SLOWLOG) {
+            return;
+        }
+        self.totals().entry(command.index).or_default().add(cost);
         let len_max = self.len_max.load(Relaxed) as usize;
-        if nanos < self.threshold_nanos()
-            || command.spec.flags.contains(Flags::SKIP_SLOWLOG)
-            || len_max == 0
-        {
+        if len_max == 0 {
             return;
         }
         let (address, name) = host.client_label();
-        let entry = SlowEntry {
+        let args = shown(registry.full_name(command.index), args);
+        let entry = LogEntry {
             id: self.next_id.fetch_add(1, Relaxed),
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-            micros: nanos / 1000,
-            args: shortened(args, self.args_max.load(Relaxed), self.arg_len_max.load(Relaxed)),
+            cost: cost / self.unit,
+            args: shortened(&args, self.args_max.load(Relaxed), self.arg_len_max.load(Relaxed)),
             address,
             name,
         };
@@ -117,8 +186,12 @@ impl SlowLog {
         entries.truncate(len_max);
     }
 
-    fn entries(&self) -> MutexGuard<'_, VecDeque<SlowEntry>> {
+    fn entries(&self) -> MutexGuard<'_, VecDeque<LogEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn totals(&self) -> MutexGuard<'_, BTreeMap<u16, LogTotals>> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

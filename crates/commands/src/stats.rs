@@ -1,11 +1,13 @@
 //! What is counted about commands. Each thread counts for itself; whoever asks sums up.
 
+use crate::bitset::bits;
 use crate::clock::Clock;
 use crate::ctx::Host;
 use crate::fail::Fail;
 use crate::latency::LatencyMonitor;
+use crate::redact::shown;
 use crate::registry::{Command, Registry};
-use crate::slowlog::SlowLog;
+use crate::slowlog::CommandLog;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,11 +19,17 @@ const ERROR_CODES_MAX: usize = 128;
 pub struct Shared {
     /// Every command that exists.
     pub registry: Registry,
-    /// The slow log.
-    pub slowlog: SlowLog,
+    /// Commands that took long.
+    pub slowlog: CommandLog,
+    /// Commands that were long.
+    pub large_requests: CommandLog,
+    /// Commands with long replies.
+    pub large_replies: CommandLog,
     /// The latency monitor.
     pub latency: LatencyMonitor,
     track_latency: AtomicBool,
+    /// 0 while somebody observes every command, else the most that there is.
+    unobserved_nanos: AtomicU64,
     blocked: AtomicI64,
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
@@ -33,7 +41,10 @@ impl Shared {
         Clock::get();
         Arc::new(Shared {
             registry,
-            slowlog: SlowLog::default(),
+            slowlog: CommandLog::of_times(),
+            large_requests: CommandLog::of_sizes(),
+            large_replies: CommandLog::of_sizes(),
+            unobserved_nanos: AtomicU64::new(u64::MAX),
             latency: LatencyMonitor::default(),
             track_latency: AtomicBool::new(true),
             blocked: AtomicI64::new(0),
@@ -112,6 +123,7 @@ impl Shared {
     /// Counts from 0 again (`CONFIG RESETSTAT`).
     pub fn reset(&self) {
         lock(&self.errors).clear();
+        self.slowlog.forget_totals();
         for index in 0..self.registry.len() {
             self.reset_command(index as u16);
         }
@@ -137,10 +149,23 @@ impl Shared {
         }
     }
 
-    /// Durations from which on a command needs a look by [`Shared::note_slow`].
+    /// Says whether every command is to be shown to the host: [`Host::show`].
+    pub fn observe(&self, on: bool) {
+        self.unobserved_nanos.store(if on { 0 } else { u64::MAX }, Relaxed);
+    }
+
+    /// Whether every command is to be shown to the host.
+    #[inline]
+    pub fn is_observed(&self) -> bool {
+        self.unobserved_nanos.load(Relaxed) == 0
+    }
+
+    /// Durations from which on a command needs a look by [`Shared::note_slow`]. One number to compare with, so that
+    /// what nobody asks for costs nothing.
     #[inline]
     pub(crate) fn slow_nanos(&self) -> u64 {
-        self.slowlog.threshold_nanos().min(self.latency.threshold_nanos())
+        let slow = self.slowlog.threshold().min(self.latency.threshold_nanos());
+        slow.min(self.unobserved_nanos.load(Relaxed))
     }
 
     #[cold]
@@ -152,7 +177,34 @@ impl Shared {
         host: &mut dyn Host,
     ) {
         self.latency.note_command(command, nanos);
-        self.slowlog.note(command, args, nanos, host);
+        self.slowlog.note(&self.registry, command, args, nanos, host);
+    }
+
+    /// From how many bytes on a command needs a look by [`Shared::note_large`].
+    #[inline]
+    pub fn large_bytes(&self) -> u64 {
+        self.large_requests.threshold().min(self.large_replies.threshold())
+    }
+
+    /// Logs a command if it or its reply was large; both in bytes as they were sent.
+    #[cold]
+    pub fn note_large(
+        &self,
+        command: Command,
+        args: &[&[u8]],
+        (request, reply): (u64, u64),
+        host: &mut dyn Host,
+    ) {
+        self.large_requests.note(&self.registry, command, args, request, host);
+        self.large_replies.note(&self.registry, command, args, reply, host);
+    }
+
+    /// Shows a command to the host, unless it is one that nobody is to see.
+    #[cold]
+    pub(crate) fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
+        if !command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN)) {
+            host.show(db, false, &shown(self.registry.full_name(command.index), args));
+        }
     }
 
     #[cold]

@@ -4,6 +4,7 @@ pub mod bitmaps;
 pub mod client;
 pub mod cluster;
 pub mod command;
+pub mod commandlog;
 pub mod config;
 pub mod connection;
 pub mod dump;

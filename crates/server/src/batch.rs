@@ -89,6 +89,7 @@ impl Engine {
     ) -> Progress {
         std::mem::swap(&mut self.host.client, &mut conn.client);
         let mut batch = Batch {
+            large: self.exec.shared.large_bytes(),
             exec: &mut self.exec,
             host: &mut self.host,
             scratch: &mut self.scratch,
@@ -115,6 +116,8 @@ struct Batch<'w> {
     quota: usize,
     /// Commands executed so far.
     executed: u64,
+    /// Bytes of a command or its reply from which on it may have to be logged.
+    large: u64,
 }
 
 impl Batch<'_> {
@@ -160,7 +163,7 @@ impl Batch<'_> {
             match end {
                 None => {}
                 Some(Parsed::Inline { consumed: len, args }) => {
-                    let stopped = self.execute_inline(conn, &args);
+                    let stopped = self.execute_inline(conn, &args, len);
                     if !matches!(stopped, Some(Stop::Paused | Stop::Quota)) {
                         consumed += len;
                     }
@@ -201,7 +204,7 @@ impl Batch<'_> {
         }
         for (request, &(_, end)) in requests.iter().zip(ends) {
             if !request.args.is_empty()
-                && let Some(stop) = self.execute_one(conn, request)
+                && let Some(stop) = self.execute_one(conn, request, end - *consumed)
             {
                 if matches!(stop, Stop::Close | Stop::Waits) {
                     *consumed = end;
@@ -213,15 +216,15 @@ impl Batch<'_> {
         None
     }
 
-    fn execute_inline(&mut self, conn: &mut Conn, args: &[Vec<u8>]) -> Option<Stop> {
+    fn execute_inline(&mut self, conn: &mut Conn, args: &[Vec<u8>], len: usize) -> Option<Stop> {
         let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
         let request = self.exec.prepare(&args, None);
-        self.execute_one(conn, &request)
+        self.execute_one(conn, &request, len)
     }
 
-    /// Executes one command; `Paused` and `Quota` mean that it was not executed.
+    /// Executes one command, which came as so many bytes; `Paused` and `Quota` mean that it was not executed.
     #[inline]
-    fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>) -> Option<Stop> {
+    fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>, len: usize) -> Option<Stop> {
         if self.quota == 0 {
             return Some(Stop::Quota);
         }
@@ -247,6 +250,10 @@ impl Batch<'_> {
         if execution == Execution::Waits {
             return Some(Stop::Waits);
         }
+        let replied = self.output.bytes.len() - before.0;
+        if (len.max(replied) as u64 >= self.large) | (self.scratch.shared.len() > before.1) {
+            self.note_large(request, len, replied, before.1);
+        }
         if conn.session.replies != Replies::On {
             if conn.session.replies == Replies::Skip {
                 conn.session.replies = Replies::On;
@@ -260,6 +267,16 @@ impl Batch<'_> {
             self.pass_pushes(conn);
         }
         (conn.session.close || conn.closing).then_some(Stop::Close)
+    }
+
+    /// Logs a command that was large, or whose reply was; of that, the values from `shared` on lie elsewhere.
+    #[cold]
+    fn note_large(&mut self, request: &Request<'_>, len: usize, replied: usize, shared: usize) {
+        let Some(command) = request.command else { return };
+        let values: usize =
+            self.scratch.shared[shared..].iter().map(|(_, value)| value.len()).sum();
+        let bytes = (len as u64, (replied + values) as u64);
+        self.exec.shared.note_large(command, request.args, bytes, self.host);
     }
 
     /// Hands the connection what its own command has pushed to it, behind the reply.

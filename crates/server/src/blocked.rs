@@ -151,13 +151,14 @@ impl<D: Driver> Worker<D> {
         self.finish(conn, progress, output);
     }
 
-    /// Ends what the connection holds in the keyspace. The executor is in a batch.
+    /// Ends what the connection holds in the keyspace, and what it is sent. The executor is in a batch.
     pub(crate) fn release(&mut self, conn: &mut Conn) {
         if let Some(blocked) = self.end_wait(conn) {
             // False if it has been answered: then there is nobody to take the answer.
             self.engine.exec.give_up(&blocked);
         }
         conn.release(&mut self.engine.exec);
+        self.engine.host.server.remove_monitor(&conn.client);
         self.engine.host.forget_subscriber(&conn.client);
     }
 

@@ -34,11 +34,13 @@ pub enum Flag {
     Blocked = 1 << 10,
     /// Is subscribed to a channel or a pattern.
     PubSub = 1 << 11,
+    /// Is sent every command that is executed.
+    Monitor = 1 << 12,
 }
 
 impl Flag {
     /// Connections that are sent what they did not ask for: a connection with none of these flags gets no push.
-    pub const LISTENERS: [Flag; 1] = [Flag::PubSub];
+    pub const LISTENERS: [Flag; 2] = [Flag::PubSub, Flag::Monitor];
 }
 
 /// Bytes of an idle connection: what its worker and what the others know of it.

@@ -152,6 +152,10 @@ impl Host for ServerHost {
         (self.client.address(&self.socket_path()), name)
     }
 
+    fn show(&mut self, db: u16, in_script: bool, args: &[&[u8]]) {
+        self.send_to_monitors(db, in_script, args);
+    }
+
     fn string_len_max(&self) -> usize {
         self.config.proto_max_bulk_len as usize
     }

@@ -11,6 +11,7 @@ mod intake;
 pub mod listening;
 pub mod mailbox;
 pub mod migrate;
+pub mod monitor;
 pub mod process;
 pub mod pubsub;
 pub mod push;

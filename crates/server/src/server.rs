@@ -6,6 +6,7 @@ use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::listening::Listening;
 use crate::mailbox::{Mailbox, Message};
 use crate::migrate::Migrator;
+use crate::monitor::Monitors;
 use crate::process::Process;
 use crate::pubsub::Directory;
 use crate::push::PushQueue;
@@ -18,7 +19,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
 use std::sync::{Arc, OnceLock, mpsc};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What all workers share.
 pub struct Server {
@@ -58,6 +59,8 @@ pub struct Server {
     pub connections_possible: AtomicUsize,
     /// Whether connections are kept in the rings' own tables.
     pub direct_descriptors: AtomicBool,
+    /// Connections that see every command.
+    pub monitors: Monitors,
     /// Moves keys to other servers.
     pub migrator: Migrator,
     /// What new TLS connections are served by; none where there is no port for them.
@@ -220,6 +223,7 @@ impl Server {
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),
             connections_possible: AtomicUsize::new(snapshot.maxclients as usize),
             direct_descriptors: AtomicBool::new(false),
+            monitors: Monitors::default(),
             migrator: Migrator::default(),
             tls: Mutex::default(),
             listening: Mutex::default(),
@@ -243,11 +247,18 @@ impl Server {
         );
         self.keyspace.set_eviction_tenacity(config.maxmemory_eviction_tenacity);
         set_limits(self.keyspace.limits(), config);
-        self.commands.slowlog.configure(config.slowlog_log_slower_than, config.slowlog_max_len);
-        self.commands.slowlog.shorten(
-            config.slowlog_entry_max_argc as usize,
-            config.slowlog_entry_max_string_len as usize,
+        let logs = &self.commands;
+        logs.slowlog.configure(config.slowlog_log_slower_than, config.slowlog_max_len);
+        logs.large_requests.configure(
+            config.commandlog_request_larger_than,
+            config.commandlog_large_request_max_len,
         );
+        logs.large_replies
+            .configure(config.commandlog_reply_larger_than, config.commandlog_large_reply_max_len);
+        for log in [&logs.slowlog, &logs.large_requests, &logs.large_replies] {
+            let args_max = config.slowlog_entry_max_argc as usize;
+            log.shorten(args_max, config.slowlog_entry_max_string_len as usize);
+        }
         self.commands.latency.configure(config.latency_monitor_threshold);
         self.commands.set_latency_tracking(config.latency_tracking);
     }
@@ -467,7 +478,12 @@ impl WorkerLink {
 
 /// Unix time in milliseconds.
 pub fn unix_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+    unix_now().as_millis() as i64
+}
+
+/// Time since the beginning of 1970.
+pub fn unix_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The thresholds of collections, and of what else changes its form with its size.

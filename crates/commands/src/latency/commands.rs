@@ -29,7 +29,7 @@ fn doctor(ctx: &mut Ctx<'_>) -> Outcome {
     let text = report::write(
         &shared.latency.snapshot(),
         shared.latency.threshold_millis(),
-        shared.slowlog.threshold_nanos(),
+        shared.slowlog.threshold(),
     );
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())

@@ -1,22 +1,35 @@
-//! SLOWLOG.
+//! SLOWLOG, and COMMANDLOG, which is Valkey's and knows the logs of sizes too:
+//! <https://valkey.io/commands/commandlog-get/>.
 
-use super::SlowEntry;
+use super::{CommandLog, LogEntry};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::help::help;
 use crate::spec::{CommandSpec, Locks};
-use crate::table::slowlog as meta;
+use crate::stats::Shared;
+use crate::table::{commandlog, slowlog as meta};
 
 /// The commands of this family.
-pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
-    &meta::SLOWLOG,
-    &[
-        CommandSpec::new(&meta::GET, get).locking(Locks::Itself),
-        CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
-        CommandSpec::new(&meta::LEN, len).locking(Locks::Itself),
-        CommandSpec::new(&meta::RESET, reset).locking(Locks::Itself),
-    ],
-)];
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::container(
+        &meta::SLOWLOG,
+        &[
+            CommandSpec::new(&meta::GET, get).locking(Locks::Itself),
+            CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&meta::LEN, len).locking(Locks::Itself),
+            CommandSpec::new(&meta::RESET, reset).locking(Locks::Itself),
+        ],
+    ),
+    CommandSpec::container(
+        &commandlog::COMMANDLOG,
+        &[
+            CommandSpec::new(&commandlog::GET, get_of).locking(Locks::Itself),
+            CommandSpec::new(&commandlog::HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&commandlog::LEN, len_of).locking(Locks::Itself),
+            CommandSpec::new(&commandlog::RESET, reset_of).locking(Locks::Itself),
+        ],
+    ),
+];
 
 /// Entries that `SLOWLOG GET` answers unless told otherwise.
 const COUNT: usize = 10;
@@ -25,13 +38,7 @@ const COUNT: usize = 10;
 fn get(ctx: &mut Ctx<'_>) -> Outcome {
     let count = match ctx.args().len() {
         2 => COUNT,
-        3 => match ctx.integer(2) {
-            Ok(-1) => usize::MAX,
-            Ok(count @ 0..) => usize::try_from(count).unwrap_or(usize::MAX),
-            _ => {
-                return Err(Fail::fixed("ERR count should be greater than or equal to -1"));
-            }
-        },
+        3 => count(ctx)?,
         _ => {
             let name = ctx.arg(1);
             let text: [&[u8]; 3] = [
@@ -43,18 +50,31 @@ fn get(ctx: &mut Ctx<'_>) -> Outcome {
         }
     };
     let entries = ctx.exec.shared.slowlog.newest(count);
+    write(ctx, &entries)
+}
+
+/// Argument 2 as a number of entries.
+fn count(ctx: &Ctx<'_>) -> Result<usize, Fail> {
+    match ctx.integer(2) {
+        Ok(-1) => Ok(usize::MAX),
+        Ok(count @ 0..) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+        _ => Err(Fail::fixed("ERR count should be greater than or equal to -1")),
+    }
+}
+
+fn write(ctx: &mut Ctx<'_>, entries: &[LogEntry]) -> Outcome {
     ctx.reply.array(entries.len());
-    for entry in &entries {
+    for entry in entries {
         write_entry(ctx, entry);
     }
     Ok(())
 }
 
-fn write_entry(ctx: &mut Ctx<'_>, entry: &SlowEntry) {
+fn write_entry(ctx: &mut Ctx<'_>, entry: &LogEntry) {
     ctx.reply.array(6);
     ctx.reply.integer(entry.id as i64);
     ctx.reply.integer(entry.at as i64);
-    ctx.reply.integer(entry.micros as i64);
+    ctx.reply.integer(entry.cost as i64);
     ctx.reply.array(entry.args.len());
     for arg in &entry.args {
         ctx.reply.bulk(arg);
@@ -73,4 +93,35 @@ fn len(ctx: &mut Ctx<'_>) -> Outcome {
 fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.exec.shared.slowlog.clear();
     ctx.ok()
+}
+
+/// `COMMANDLOG GET count <SLOW | LARGE-REQUEST | LARGE-REPLY>`: -1 for all
+fn get_of(ctx: &mut Ctx<'_>) -> Outcome {
+    let count = count(ctx)?;
+    let entries = log(ctx, 3)?(&ctx.exec.shared).newest(count);
+    write(ctx, &entries)
+}
+
+/// `COMMANDLOG LEN <SLOW | LARGE-REQUEST | LARGE-REPLY>`
+fn len_of(ctx: &mut Ctx<'_>) -> Outcome {
+    let len = log(ctx, 2)?(&ctx.exec.shared).len();
+    ctx.number(len as i64)
+}
+
+/// `COMMANDLOG RESET <SLOW | LARGE-REQUEST | LARGE-REPLY>`
+fn reset_of(ctx: &mut Ctx<'_>) -> Outcome {
+    log(ctx, 2)?(&ctx.exec.shared).clear();
+    ctx.ok()
+}
+
+/// The log that argument `i` names.
+fn log(ctx: &Ctx<'_>, i: usize) -> Result<fn(&Shared) -> &CommandLog, Fail> {
+    match () {
+        () if ctx.is(i, "SLOW") => Ok(|shared| &shared.slowlog),
+        () if ctx.is(i, "LARGE-REQUEST") => Ok(|shared| &shared.large_requests),
+        () if ctx.is(i, "LARGE-REPLY") => Ok(|shared| &shared.large_replies),
+        () => Err(Fail::fixed(
+            "ERR type should be one of the following: slow, large-request, large-reply",
+        )),
+    }
 }

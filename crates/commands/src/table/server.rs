@@ -117,6 +117,14 @@ pub const SHUTDOWN: Meta = Meta {
     ..Meta::new("shutdown", -1, Group::Server, "1.0.0")
 };
 
+/// `MONITOR`.
+pub const MONITOR: Meta = Meta {
+    flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE),
+    summary: "Sends the connection every command that the server executes.",
+    complexity: "",
+    ..Meta::new("monitor", 1, Group::Server, "1.0.0")
+};
+
 /// `LOLWUT`.
 pub const LOLWUT: Meta = Meta {
     flags: bits!(Flags: READONLY, FAST),

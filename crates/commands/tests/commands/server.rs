@@ -174,3 +174,36 @@ fn keys_are_evicted_for_new_ones() {
     assert!(keyspace.stats().evicted > 3000);
     client.follow("EXISTS key:4999 => 1");
 }
+
+#[test]
+fn command_logs() {
+    let mut client = Client::new();
+    client.follow(
+        r#"
+        COMMANDLOG => ERR wrong number of arguments for 'commandlog' command
+        COMMANDLOG GET => ERR wrong number of arguments for 'commandlog|get' command
+        COMMANDLOG GET 5 foo => ERR type should be one of the following: slow, large-request, large-reply
+        COMMANDLOG GET -2 foo => ERR count should be greater than or equal to -1
+        COMMANDLOG GET x slow => ERR count should be greater than or equal to -1
+        COMMANDLOG LEN foo => ERR type should be one of the following: slow, large-request, large-reply
+        COMMANDLOG RESET foo => ERR type should be one of the following: slow, large-request, large-reply
+        COMMANDLOG LEN large-request => 0
+        COMMANDLOG GET -1 LARGE-REPLY => []
+        COMMANDLOG HELP => [COMMANDLOG <subcommand>...
+        "#,
+    );
+    client.exec.shared.slowlog.configure(0, 3);
+    client.run("SET k v");
+    client.run("TIME");
+    client.exec.shared.slowlog.configure(-1, 3);
+    client.follow(
+        r#"
+        COMMANDLOG LEN slow => 2
+        COMMANDLOG RESET slow => OK
+        SLOWLOG LEN => 0
+        "#,
+    );
+    let totals = client.exec.shared.slowlog.totals_of_all();
+    assert_eq!(totals.count, 2);
+    assert!(totals.max <= totals.sum);
+}

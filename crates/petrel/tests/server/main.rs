@@ -8,6 +8,7 @@ mod harness;
 mod lifecycle;
 mod limits;
 mod migrate;
+mod monitor;
 mod protocol;
 mod pubsub;
 mod tls;

@@ -70,6 +70,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     let host = ServerHost::of(ctx);
     let authenticated = !host.config.requirepass.is_set();
     let client = host.client.clone();
+    host.server.remove_monitor(&client);
     host.forget_subscriber(&client);
     client.unname();
     client.set(Flag::NoEvict, false);

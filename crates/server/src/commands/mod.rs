@@ -23,5 +23,6 @@ static SERVER: &[CommandSpec] = &[
     info::INFO,
     memory::MEMORY,
     migrate::MIGRATE,
+    crate::monitor::MONITOR,
     shutdown::SHUTDOWN,
 ];

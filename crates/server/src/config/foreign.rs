@@ -201,14 +201,6 @@ Absent {
         "Milliseconds after which a script is called slow";
     enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,
         "Who may use MODULE";
-    commandlog_request_larger_than: i64 = "commandlog-request-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
-        "Bytes from which a request is logged";
-    commandlog_reply_larger_than: i64 = "commandlog-reply-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
-        "Bytes from which a reply is logged";
-    commandlog_large_request_max_len: i64 = "commandlog-large-request-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Large requests that are kept";
-    commandlog_large_reply_max_len: i64 = "commandlog-large-reply-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Large replies that are kept";
     array_slice_size: i64 = "array-slice-size", Number { min: 256, max: 65536 }, "4096", Runtime, "Elements in a slice of an array";
     array_sparse_kmin: i64 = "array-sparse-kmin", Number { min: 0, max: 256 }, "5", Runtime, "When a slice becomes sparse";
     array_sparse_kmax: i64 = "array-sparse-kmax", Number { min: 0, max: 256 }, "10", Runtime, "When a sparse slice becomes dense";

@@ -215,6 +215,14 @@ Observability {
         "Microseconds from which a command enters the slow log; 0 records all, -1 none";
     slowlog_max_len: u64 = "slowlog-max-len" aka "commandlog-slow-execution-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
         "Entries that the slow log keeps";
+    commandlog_request_larger_than: i64 = "commandlog-request-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
+        "Bytes from which a command enters the log of large requests; -1 records none";
+    commandlog_large_request_max_len: u64 = "commandlog-large-request-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Entries that the log of large requests keeps";
+    commandlog_reply_larger_than: i64 = "commandlog-reply-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
+        "Bytes of a reply from which a command enters the log of large replies; -1 records none";
+    commandlog_large_reply_max_len: u64 = "commandlog-large-reply-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Entries that the log of large replies keeps";
     slowlog_entry_max_argc: u32 = "slowlog-entry-max-argc", Number { min: 2, max: I32_MAX }, "32", Runtime,
         "Arguments that an entry of the slow log shows";
     slowlog_entry_max_string_len: u64 = "slowlog-entry-max-string-len", Number { min: 1, max: i64::MAX }, "128", Runtime,

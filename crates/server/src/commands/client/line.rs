@@ -7,7 +7,8 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-const LETTERS: [(Flag, u8); 6] = [
+const LETTERS: [(Flag, u8); 7] = [
+    (Flag::Monitor, b'O'),
     (Flag::PubSub, b'P'),
     (Flag::Closing, b'c'),
     (Flag::Killed, b'A'),
@@ -17,7 +18,7 @@ const LETTERS: [(Flag, u8); 6] = [
 ];
 
 /// Every letter that a connection can have: [`LETTERS`], waiting, inside `MULTI`, and none of them.
-pub const KNOWN_FLAGS: &[u8] = b"PbcAUeTxN";
+pub const KNOWN_FLAGS: &[u8] = b"OPbcAUeTxN";
 
 /// Appends the line of `client`. Connections own no buffer unless input or output waits, so the sizes of fixed
 /// buffers, which Redis has, are zero.
