@@ -11,6 +11,7 @@
 //!               account: calls, time, slow log
 //! ```
 
+use crate::bitset::bits;
 use crate::clock::{Clock, Tick};
 use crate::ctx::{Ctx, Host};
 use crate::fail::{Fail, Outcome};
@@ -276,15 +277,27 @@ impl Executor {
                 return Err(Fail::OUT_OF_MEMORY);
             }
         }
+        if session.modes.intersects(Modes::SUBSCRIBER.with(Modes::MONITOR)) {
+            self.admit_listener(command, session)?;
+        }
+        Ok(())
+    }
+
+    /// What a connection may send that is sent messages.
+    #[cold]
+    fn admit_listener(&self, command: Command, session: &Session) -> Outcome {
         if session.is(Modes::SUBSCRIBER) {
             self.admit_subscriber(command, session)?;
+        }
+        let touches_keys = bits!(Flags: WRITE, READONLY, MAY_REPLICATE);
+        if session.is(Modes::MONITOR) && command.spec.flags.intersects(touches_keys) {
+            return Err(Fail::fixed("ERR Replica can't interact with the keyspace"));
         }
         Ok(())
     }
 
     /// A connection that speaks RESP2 cannot tell messages from replies: while it is subscribed it may send only what
     /// is answered in a way that it can.
-    #[cold]
     fn admit_subscriber(&self, command: Command, session: &Session) -> Outcome {
         let name = command.spec.meta.name;
         let is_about_it = command.spec.flags.contains(Flags::PUBSUB) && name.ends_with("subscribe");

@@ -13,6 +13,8 @@ bitset! {
         NO_TOUCH = 0 "no-touch",
         /// Subscribed to a channel or pattern. With RESP2 it may send few commands then.
         SUBSCRIBER = 1 "subscriber",
+        /// Sent every command that is executed. It may send none that has to do with keys.
+        MONITOR = 2 "monitor",
     }
 }
 

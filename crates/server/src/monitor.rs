@@ -14,7 +14,7 @@ use crate::push::Push;
 use crate::server::{Server, unix_now};
 use parking_lot::Mutex;
 use petrel_commands::table::server as meta;
-use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_net::Endpoint;
 use std::io::Write;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ fn monitor(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     }
     server.add_monitor(client);
+    ctx.session.set(Modes::MONITOR, true);
     ctx.ok()
 }
 

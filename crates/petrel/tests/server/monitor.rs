@@ -103,7 +103,9 @@ fn monitoring_ends(backend: &str) {
     let other = monitor(&server);
     assert_eq!(one.text(&["PING"]), "PONG");
     assert_eq!(line(&mut one), r#"[0 unix:s] "PING""#);
+    assert_eq!(one.text(&["GET", "k"]), "ERR Replica can't interact with the keyspace");
     assert_eq!(one.text(&["RESET"]), "RESET");
+    assert_eq!(one.text(&["GET", "k"]), "nil");
     assert_eq!(one.text(&["PING"]), "PONG");
     assert_eq!(one.text(&["ECHO", "x"]), "x");
     drop(other);
