@@ -6,6 +6,8 @@ use crate::fail::Fail;
 /// Draws with repetition at most: their reply is not bounded by what there is.
 const REPEATED_MAX: u64 = 1 << 24;
 
+const OUT_OF_RANGE: Fail = Fail::fixed("ERR value is out of range");
+
 /// How many a command draws.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Draws {
@@ -16,6 +18,11 @@ pub(crate) enum Draws {
 }
 
 impl Draws {
+    /// The same if each comes with a value: half as many can be asked for.
+    pub fn of_pairs(self) -> Result<Self, Fail> {
+        if self.count() > i64::MAX as usize / 2 { Err(OUT_OF_RANGE) } else { Ok(self) }
+    }
+
     /// How many are returned if there are enough.
     pub fn count(self) -> usize {
         match self {
@@ -38,6 +45,6 @@ pub(crate) fn draws(ctx: &Ctx<'_>, i: usize) -> Result<Draws, Fail> {
     } else if magnitude <= REPEATED_MAX {
         Ok(Draws::Repeated(magnitude as usize))
     } else {
-        Err(Fail::fixed("ERR value is out of range"))
+        Err(OUT_OF_RANGE)
     }
 }

@@ -52,7 +52,7 @@ fn place(ctx: &Ctx<'_>, i: usize) -> Result<Place, Fail> {
 
 /// The place of a member.
 fn place_of(set: &SortedSetRef<'_>, member: &[u8]) -> Option<Place> {
-    set.score(member).map(|score| Place::of_score(score as u64))
+    set.score(member).map(Place::of_score)
 }
 
 fn write_place(reply: &mut dyn Reply, place: Place) {

@@ -240,12 +240,15 @@ fn put_number(ctx: &mut Ctx<'_>, text: &[u8]) -> Outcome {
 
 /// `HRANDFIELD key [count [WITHVALUES]]`
 fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
-    let draws = if ctx.args().len() > 2 { Some(draws(ctx, 2)?) } else { None };
+    let mut draws = if ctx.args().len() > 2 { Some(draws(ctx, 2)?) } else { None };
     let with_values = match ctx.args().len() {
         0..=3 => false,
         4 if ctx.is(3, "WITHVALUES") => true,
         _ => return Err(Fail::SYNTAX),
     };
+    if with_values {
+        draws = draws.map(Draws::of_pairs).transpose()?;
+    }
     let (key, db) = (ctx.key(1), ctx.db());
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let now = ks.now_ms();

@@ -216,7 +216,7 @@ mod tests {
         let square = [(0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)];
         let area = Area::polygon(square.map(|(x, y)| place(x, y)).to_vec());
         // As observed in Valkey 9.
-        let distance = area.distance_inside_m(&Place::of_score(3_379_881_761_160_527));
+        let distance = area.distance_inside_m(&Place::of_score(3_379_881_761_160_527.0));
         assert_eq!(distance.map(|m| format!("{m:.4}")).as_deref(), Some("2113.5207"));
         assert!(area.distance_inside_m(&place(10.1, 5.0)).is_none());
         assert!(area.distance_inside_m(&place(5.0, -0.1)).is_none());

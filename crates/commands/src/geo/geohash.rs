@@ -85,9 +85,16 @@ impl Place {
         cell.bits()
     }
 
-    /// The middle of the cell that a score is.
-    pub fn of_score(score: u64) -> Self {
-        Cell::of_bits(score).middle()
+    /// The middle of the cell that a score is. One that is no cell's is cut to 64 bits as x86 processors do it, which is
+    /// what Redis answers there; such places are at the edges of the map.
+    pub fn of_score(score: f64) -> Self {
+        const TOP: u64 = 1 << 63;
+        let cut = |score: f64| {
+            let fits = score >= i64::MIN as f64 && score < TOP as f64;
+            if fits { score as i64 as u64 } else { TOP }
+        };
+        let bits = if score < TOP as f64 { cut(score) } else { cut(score - TOP as f64) ^ TOP };
+        Cell::of_bits(bits).middle()
     }
 
     /// The geohash text.
@@ -139,12 +146,13 @@ impl Cell {
     /// The edges.
     pub fn bounds(self) -> Bounds {
         let cells = f64::from(1 << self.precision);
-        let edge = |index: u32, max: f64| -max + f64::from(index) / cells * (max - -max);
+        let edge = |index: f64, max: f64| -max + index / cells * (max - -max);
+        let (x, y) = (f64::from(self.x), f64::from(self.y));
         Bounds {
-            west: edge(self.x, LONGITUDE_MAX),
-            east: edge(self.x + 1, LONGITUDE_MAX),
-            south: edge(self.y, LATITUDE_MAX),
-            north: edge(self.y + 1, LATITUDE_MAX),
+            west: edge(x, LONGITUDE_MAX),
+            east: edge(x + 1.0, LONGITUDE_MAX),
+            south: edge(y, LATITUDE_MAX),
+            north: edge(y + 1.0, LATITUDE_MAX),
         }
     }
 
@@ -215,15 +223,19 @@ mod tests {
         assert_eq!(CATANIA.score(), 3_479_447_370_796_909);
         assert_eq!(place(-180.0, -LATITUDE_MAX).score(), 0);
         assert_eq!(place(180.0, LATITUDE_MAX).score(), 13_510_798_882_111_488);
-        assert_eq!(Place::of_score(PALERMO.score()), place(13.361389338970184, 38.1155563954963));
-        assert_eq!(Place::of_score(13_510_798_882_111_488), place(180.0, LATITUDE_MAX));
-        assert_eq!(Place::of_score(0), place(-179.99999731779099, -85.05112751263943));
+        assert_eq!(
+            Place::of_score(PALERMO.score() as f64),
+            place(13.361389338970184, 38.1155563954963)
+        );
+        assert_eq!(Place::of_score(13_510_798_882_111_488.0), place(180.0, LATITUDE_MAX));
+        assert_eq!(Place::of_score(0.0), place(-179.99999731779099, -85.05112751263943));
     }
 
     /// As observed in Redis 8.
     #[test]
     fn texts() {
-        let text = |score| String::from_utf8(Place::of_score(score).text().to_vec()).unwrap();
+        let text =
+            |score: u64| String::from_utf8(Place::of_score(score as f64).text().to_vec()).unwrap();
         assert_eq!(text(PALERMO.score()), "sqc8b49rny0");
         assert_eq!(text(CATANIA.score()), "sqdtr74hyu0");
         assert_eq!(text(13_510_798_882_111_488), "bp05b5048p0");
@@ -232,7 +244,8 @@ mod tests {
 
     #[test]
     fn distances() {
-        let [palermo, catania] = [PALERMO, CATANIA].map(|place| Place::of_score(place.score()));
+        let [palermo, catania] =
+            [PALERMO, CATANIA].map(|place| Place::of_score(place.score() as f64));
         assert_eq!(format!("{:.4}", palermo.distance_m(&catania)), "166274.1516");
         assert_eq!(palermo.distance_m(&palermo), 0.0);
         let quarter = place(0.0, 0.0).distance_m(&place(90.0, 0.0));
@@ -268,7 +281,7 @@ mod tests {
             precision in 1..=26_u32,
         ) {
             let place = Place { longitude, latitude };
-            let back = Place::of_score(place.score());
+            let back = Place::of_score(place.score() as f64);
             // Cells are 0.6 by 0.3 meters.
             proptest::prop_assert!(place.distance_m(&back) < 0.4);
             proptest::prop_assert_eq!(back.score(), place.score());

@@ -348,7 +348,7 @@ impl Asked {
                 if hits.len() == enough {
                     break;
                 }
-                let place = Place::of_score(score as u64);
+                let place = Place::of_score(score);
                 if let Some(distance_m) = area.distance_inside_m(&place) {
                     hits.push(Hit { member, score, place, distance_m });
                 }

@@ -17,9 +17,12 @@ pub static COMMANDS: &[CommandSpec] =
 /// `ZRANDMEMBER key [count [WITHSCORES]]`
 fn zrandmember(ctx: &mut Ctx<'_>) -> Outcome {
     let args = ctx.args().len();
-    let draws = if args == 2 { None } else { Some(draws(ctx, 2)?) };
+    let mut draws = if args == 2 { None } else { Some(draws(ctx, 2)?) };
     if args > 4 || args == 4 && !ctx.is(3, "WITHSCORES") {
         return Err(Fail::SYNTAX);
+    }
+    if args == 4 {
+        draws = draws.map(Draws::of_pairs).transpose()?;
     }
     let (key, db) = (ctx.key(1), ctx.db());
     let Executor { ks, random, .. } = &mut *ctx.exec;

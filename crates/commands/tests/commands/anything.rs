@@ -1,9 +1,11 @@
 //! Every command with arguments of all kinds. `PETREL_TEST_SECONDS` makes it longer, `PETREL_TEST_SEED` repeats a run.
 
+use crate::allocations::peak_of;
 use crate::client::{Client, show_args};
+use crate::drawn::{self, Drawer};
 use crate::random::{Random, duration};
 use petrel_commands::FAMILIES;
-use petrel_resp::Value;
+use petrel_resp::{Protocol, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -154,6 +156,50 @@ fn every_call_has_one_reply() {
         client.call(&[b"DEL", key.as_bytes().unwrap()]);
     }
     eprintln!("{calls} calls");
+}
+
+/// The most that a call may allocate: strings here are at most 1 MiB, and values a few times that.
+const ALLOCATED_MAX: usize = 64 << 20;
+/// Calls after which the keys are filled anew.
+const CALLS_PER_ROUND: usize = 2000;
+
+#[test]
+fn calls_by_the_table_allocate_within_measure() {
+    let mut random = Random::seeded();
+    let long = vec![b'7'; 40_000];
+    let wild: Vec<&[u8]> =
+        [&NUMBERS[..], &TEXTS, &WORDS, &[&long, b""]].into_iter().flatten().copied().collect();
+    let mut client = Client::new();
+    client.host.string_len_max = 1 << 20;
+    client.host.leniency.any_sum = true;
+    drawn::populate(&mut client);
+    let payloads =
+        [b"text", &b"list:l"[..], b"set", b"ints", b"zset:l", b"hash", b"stream", b"hll"]
+            .map(|key| client.call(&[b"DUMP", key]).as_bytes().unwrap().to_vec());
+    let (begin, mut calls, mut succeeded) = (Instant::now(), 0, 0);
+    while begin.elapsed() < duration() {
+        calls += 1;
+        if calls % CALLS_PER_ROUND == 0 {
+            drawn::populate(&mut client);
+            client.session.protocol =
+                *[Protocol::Resp2, Protocol::Resp3].get(random.below(2)).unwrap();
+        }
+        let drawn = Drawer { random: &mut random, wild: &wild, payloads: &payloads }.call();
+        let args: Vec<&[u8]> = drawn.iter().map(|arg| &arg[..]).collect();
+        let used = client.exec.ks.keyspace().stats().used;
+        let call = AssertUnwindSafe(|| client.call(&args));
+        let (outcome, peak) = peak_of(|| catch_unwind(call));
+        let grown = client.exec.ks.keyspace().stats().used.saturating_sub(used);
+        assert!(outcome.is_ok(), "panic in {}", show_args(&args));
+        succeeded += usize::from(!matches!(outcome, Ok(Value::Error(_))));
+        let bytes = peak.max(grown as usize);
+        assert!(bytes < ALLOCATED_MAX, "{bytes} bytes allocated by {}", show_args(&args));
+        if random.below(50) == 0 {
+            client.wait(random.below(300) as i64);
+        }
+    }
+    assert!(succeeded * 4 > calls, "{succeeded} of {calls} calls succeeded");
+    eprintln!("{calls} calls, {succeeded} without an error");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use petrel_commands::{
     memory, transactions,
 };
 use petrel_keyspace::{Cleared, Keyspace, Options};
-use petrel_persistence::rdb::Dialect;
+use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value, decode};
 use std::any::Any;
 use std::fmt::Write;
@@ -32,6 +32,7 @@ pub struct FakeHost {
     /// Keys that were handed over to be freed in the background.
     pub discarded: usize,
     pub dialect: Dialect,
+    pub leniency: Leniency,
 }
 
 impl Host for FakeHost {
@@ -59,6 +60,10 @@ impl Host for FakeHost {
         self.dialect
     }
 
+    fn leniency(&self) -> Leniency {
+        self.leniency
+    }
+
     fn discard(&mut self, cleared: Cleared) {
         self.discarded += cleared.keys();
     }
@@ -83,7 +88,12 @@ impl Client {
         Client {
             exec: Executor::new(ks, shared),
             session: Session::new(true),
-            host: FakeHost { string_len_max: 512 << 20, discarded: 0, dialect: Dialect::Redis },
+            host: FakeHost {
+                string_len_max: 512 << 20,
+                discarded: 0,
+                dialect: Dialect::Redis,
+                leniency: Leniency::default(),
+            },
         }
     }
 

@@ -134,3 +134,15 @@ fn polygons() {
         "#,
     );
 }
+
+#[test]
+fn scores_that_are_no_place_are_at_the_edges() {
+    Client::new().follow(
+        r#"
+        ZADD z -1 a 9007199254740991 b 1e300 c -inf d 18446744073709551615 e => 5
+        GEOHASH z a b c d e => ["bp05b5048p0" "zzpgzgpfxz0" "00bh0hbj200" "00bh0hbj200" "00bh0hbj200"]
+        GEOPOS z a d => [["180" "85.05112878"] ["180" "-85.05112751263943"]]
+        GEODIST z a b => "0.0257"
+        "#,
+    );
+}

@@ -7,19 +7,25 @@
 //! | `dump` | values as bytes |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `alone` | replication, cluster and modules, of which there is nothing |
-//! | `anything` | every command with arguments of all kinds: one reply each, no panic |
+//! | `anything` | every command with arguments of all kinds: one reply each, no panic, no allocation beyond measure |
+//! | `extremes` | arguments at the ends of their ranges, by name |
+//! | `drawn` | draws calls from the command table |
+//! | `allocations` | counts what a thread allocates |
 //! | `every_type` | commands that take values of any type, with each of them |
 //! | `look` | all that can be told of a value |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
 //! | `random` | draws calls of commands from a seed |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
+mod allocations;
 mod alone;
 mod anything;
 mod bitmaps;
 mod client;
+mod drawn;
 mod dump;
 mod every_type;
+mod extremes;
 mod geo;
 mod hashes;
 mod hyperloglog;
