@@ -57,6 +57,8 @@ pub struct Handle {
     pub(crate) scratch: Vec<u8>,
     pass: Pass,
     held: Held,
+    /// What was held before everything was, and is to be unlocked beside it.
+    held_before: Held,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
     held_many: Vec<u32>,
     /// Entries to free once no stripe is held.
@@ -104,6 +106,7 @@ impl Handle {
             scratch: Vec::new(),
             ready: VecDeque::new(),
             held: Held::Nothing,
+            held_before: Held::Nothing,
             held_many: Vec::new(),
             graves: Vec::new(),
             retired: Vec::new(),
@@ -241,22 +244,66 @@ impl Handle {
         self.held = Held::All;
     }
 
+    /// Takes the right to lock the rest of the keyspace while stripes are held, which one thread has at a time. The thread
+    /// holds nothing; it has the right until [`Handle::release_token`].
+    pub fn take_token(&mut self) {
+        debug_assert_eq!(self.held, Held::Nothing);
+        self.pass.script_token();
+    }
+
+    /// The same for a thread that may hold stripes; false if another has the right.
+    pub fn try_take_token(&mut self) -> bool {
+        self.pass.try_script_token()
+    }
+
+    /// Gives back the right of [`Handle::take_token`], if the thread has it.
+    pub fn release_token(&mut self) {
+        self.pass.release_script_token();
+    }
+
+    /// Locks everything beside what is held, which stays held all the while: others who wait for it give way. The thread has
+    /// the right of [`Handle::take_token`].
+    pub fn lock_rest(&mut self) {
+        let stripes = &self.ks.stripes;
+        let lock = |i: usize| &stripes[i].lock;
+        match self.held {
+            Held::Nothing => self.pass.exclusive_holding(lock, &[]),
+            Held::One(stripe) => self.pass.exclusive_holding(lock, &[stripe]),
+            Held::Many => self.pass.exclusive_holding(lock, &self.held_many),
+            Held::All => return,
+        }
+        self.held_before = self.held;
+        self.held = Held::All;
+    }
+
     /// Lets go of every stripe, then frees what was replaced under the locks.
     #[inline]
     pub fn unlock(&mut self) {
         match self.held {
             Held::Nothing => {}
+            Held::One(_) | Held::Many => self.unlock_stripes(self.held),
+            Held::All => {
+                self.unlock_stripes(self.held_before);
+                self.held_before = Held::Nothing;
+                self.pass.release_exclusive();
+            }
+        }
+        self.held = Held::Nothing;
+        if !self.graves.is_empty() {
+            self.free_graves();
+        }
+    }
+
+    #[inline]
+    fn unlock_stripes(&self, held: Held) {
+        match held {
+            Held::Nothing | Held::All => {}
             Held::One(stripe) => self.ks.stripes[stripe as usize].lock.unlock(),
             Held::Many => {
                 for &stripe in &self.held_many {
                     self.ks.stripes[stripe as usize].lock.unlock();
                 }
             }
-            Held::All => self.pass.release_exclusive(),
-        }
-        self.held = Held::Nothing;
-        if !self.graves.is_empty() {
-            self.free_graves();
         }
     }
 

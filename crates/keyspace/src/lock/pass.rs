@@ -105,6 +105,15 @@ impl Pass {
         self.token.set(Token::Script);
     }
 
+    /// Takes the script token if it is free at once; the caller may hold stripes. True if this pass has it.
+    pub fn try_script_token(&self) -> bool {
+        if self.token.get() == Token::None && !self.gate.token().try_lock() {
+            return false;
+        }
+        self.token.set(Token::Script);
+        true
+    }
+
     /// Returns the script token; during an exclusive ownership, at its end. Does nothing without the token.
     pub fn release_script_token(&self) {
         match self.token.get() {
