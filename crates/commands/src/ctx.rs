@@ -63,6 +63,9 @@ pub trait Host {
         Dialect::default()
     }
 
+    /// Writes a line of a script to the log; `level` from 0 (debug) to 3 (warning).
+    fn log(&mut self, _level: u8, _text: &str) {}
+
     /// Frees what an asynchronous flush removed, on a thread that has time for it.
     fn discard(&mut self, cleared: Cleared);
 

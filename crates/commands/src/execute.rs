@@ -19,6 +19,7 @@ use crate::keys::{InvalidKeys, KeyRef, key_positions};
 use crate::random::Random;
 use crate::recent::Recent;
 use crate::registry::{Command, Registry};
+use crate::scripting::ScriptThread;
 use crate::serving::Serving;
 use crate::session::{Modes, Queued, Session};
 use crate::spec::{Flags, KeyShape, Locks};
@@ -47,8 +48,19 @@ pub struct Executor {
     cleared: Vec<(Cleared, bool)>,
     pub(crate) random: Random,
     recent: Option<Recent>,
+    /// The same for the commands that scripts call, by their first and last letters.
+    recent_within: [Option<Recent>; RECENT_WITHIN],
     pub(crate) serving: Serving,
+    /// What the thread has for running scripts, once it has run one; not while one runs.
+    pub(crate) scripts: Option<Box<ScriptThread>>,
+    /// A script is calling commands, which are part of it.
+    pub(crate) within_script: bool,
+    /// The error of the command in hand has been counted where it arose.
+    pub(crate) is_error_counted: bool,
 }
+
+/// Commands that are remembered for scripts.
+const RECENT_WITHIN: usize = 16;
 
 /// What became of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,7 +101,11 @@ impl Executor {
             cleared: Vec::new(),
             random: Random::new(seed),
             recent: None,
+            recent_within: [None; RECENT_WITHIN],
             serving: Serving::default(),
+            scripts: None,
+            within_script: false,
+            is_error_counted: false,
         }
     }
 
@@ -136,6 +152,29 @@ impl Executor {
         Request { args, command, hash, owner }
     }
 
+    /// The same for a command that a script calls.
+    #[inline]
+    pub(crate) fn prepare_within<'a>(&mut self, args: &'a [&'a [u8]]) -> Request<'a> {
+        let name = args.first().copied().unwrap_or_default();
+        let letter = |at: Option<&u8>| usize::from(at.map_or(0, |letter| letter & 31));
+        let place = (letter(name.first()) * 7 + letter(name.last()) + name.len()) % RECENT_WITHIN;
+        let recent = self.recent_within[place].and_then(|recent| recent.command(name));
+        let command = recent.or_else(|| {
+            let command = self.registry().resolve(args)?;
+            if command.spec.subcommands.is_empty() && !self.registry().is_subcommand(command) {
+                self.recent_within[place] = Recent::new(command, name);
+            }
+            Some(command)
+        });
+        let hash = match command {
+            Some(command) if command.spec.keys == KeyShape::First && args.len() > 1 => {
+                Some(self.ks.hash(args[1]))
+            }
+            _ => None,
+        };
+        Request { args, command, hash, owner: None }
+    }
+
     /// Prefetches, for all commands of a pipeline, first the buckets and then the entries that their lookups will
     /// compare: each line is asked for long before it is used.
     #[inline]
@@ -161,7 +200,8 @@ impl Executor {
             self.refuse_unknown(request.args, session, reply);
             return Execution::Answered;
         };
-        if let Err(fail) = self.admit(command, request.args, session, host) {
+        let nested = self.within_script || self.ks.holds_any();
+        if let Err(fail) = self.admit(command, request.args, session, host, nested) {
             self.stats.rejected(command.index);
             let fail = spoil(self, session, command, fail);
             self.shared.count_error(&fail);
@@ -172,7 +212,6 @@ impl Executor {
             queue(command, request.args, session, host, reply);
             return Execution::Answered;
         }
-        let nested = self.ks.holds_any();
         let outcome = self.run(command, request, session, host, reply, nested);
         let waits = self.serving.waits();
         if waits {
@@ -184,7 +223,9 @@ impl Executor {
         } else {
             let failed = outcome.is_err();
             if let Err(fail) = outcome {
-                self.shared.count_error(&fail);
+                if !std::mem::take(&mut self.is_error_counted) {
+                    self.shared.count_error(&fail);
+                }
                 reply.error(fail.text());
             }
             self.account(command, request.args, failed, session.db, host);
@@ -257,6 +298,7 @@ impl Executor {
         args: &[&[u8]],
         session: &Session,
         host: &mut dyn Host,
+        nested: bool,
     ) -> Outcome {
         let spec = command.spec;
         if !spec.accepts(args.len()) {
@@ -271,7 +313,7 @@ impl Executor {
         if spec.flags.contains(Flags::NO_MULTI) && session.in_multi() {
             return Err(Fail::fixed("ERR Command not allowed inside a transaction"));
         }
-        if spec.flags.contains(Flags::DENYOOM) && !self.ks.holds_any() {
+        if spec.flags.contains(Flags::DENYOOM) && !nested {
             let needed = args.iter().map(|arg| arg.len()).sum();
             if !self.make_room(needed) {
                 return Err(Fail::OUT_OF_MEMORY);
@@ -407,6 +449,21 @@ impl Executor {
     /// Nanoseconds since the command in hand began.
     pub(crate) fn nanos_so_far(&self) -> u64 {
         self.clock.nanos(self.tick, self.clock.now())
+    }
+
+    /// When the command in hand began.
+    pub(crate) fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// Lets the command in hand have begun then, though it called others meanwhile.
+    pub(crate) fn begin_at(&mut self, tick: Tick) {
+        self.tick = tick;
+    }
+
+    /// Nanoseconds since then.
+    pub(crate) fn nanos_since(&self, tick: Tick) -> u64 {
+        self.clock.nanos(tick, self.clock.now())
     }
 
     /// Lets the next command begin so many nanoseconds ago.

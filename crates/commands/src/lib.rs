@@ -48,6 +48,7 @@ pub mod redact;
 pub mod registry;
 mod replication;
 mod scan;
+pub mod scripting;
 mod serving;
 mod session;
 mod set_algebra;
@@ -75,6 +76,9 @@ pub use serving::WaitEnd;
 pub use session::{Extras, Modes, Queued, Replies, Session, Transaction};
 pub use spec::CommandSpec;
 pub use stats::Shared;
+
+/// The release of Redis whose behaviour is kept to.
+pub const REDIS_VERSION: &str = "8.8.0";
 
 /// The families of commands that need nothing but a keyspace.
 pub static FAMILIES: &[&[CommandSpec]] = &[
@@ -106,6 +110,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     databases::COMMANDS,
     sort::COMMANDS,
     transactions::COMMANDS,
+    scripting::COMMANDS,
     object::COMMANDS,
     command::COMMANDS,
     slowlog::COMMANDS,

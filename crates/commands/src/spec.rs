@@ -66,6 +66,8 @@ bitset! {
         PROTECTED = 21 "",
         /// Touches keys that no key spec names (`SCAN`, `RANDOMKEY`). Not printed, as in Redis.
         TOUCHES_ARBITRARY_KEYS = 22 "",
+        /// Runs a script, which may call any command.
+        SCRIPT_RUNNER = 23 "script_runner",
     }
 }
 

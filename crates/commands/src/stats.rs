@@ -7,6 +7,7 @@ use crate::fail::Fail;
 use crate::latency::LatencyMonitor;
 use crate::redact::shown;
 use crate::registry::{Command, Registry};
+use crate::scripting::Scripts;
 use crate::slowlog::CommandLog;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -27,6 +28,8 @@ pub struct Shared {
     pub large_replies: CommandLog,
     /// The latency monitor.
     pub latency: LatencyMonitor,
+    /// The scripts that are known, and those that run.
+    pub scripts: Scripts,
     track_latency: AtomicBool,
     /// 0 while somebody observes every command, else the most that there is.
     unobserved_nanos: AtomicU64,
@@ -46,6 +49,7 @@ impl Shared {
             large_replies: CommandLog::of_sizes(),
             unobserved_nanos: AtomicU64::new(u64::MAX),
             latency: LatencyMonitor::default(),
+            scripts: Scripts::default(),
             track_latency: AtomicBool::new(true),
             blocked: AtomicI64::new(0),
             errors: Mutex::default(),
@@ -124,6 +128,7 @@ impl Shared {
     pub fn reset(&self) {
         lock(&self.errors).clear();
         self.slowlog.forget_totals();
+        self.scripts.reset_stats();
         for index in 0..self.registry.len() {
             self.reset_command(index as u16);
         }

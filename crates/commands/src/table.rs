@@ -19,6 +19,7 @@ pub mod module;
 pub mod object;
 pub mod pubsub;
 pub mod replication;
+pub mod scripting;
 pub mod server;
 pub mod sets;
 pub mod slowlog;

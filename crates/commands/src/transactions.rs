@@ -164,6 +164,7 @@ fn lock_transaction(exec: &mut Executor, transaction: &Transaction, host: &mut d
         let spec = queued.command.spec;
         everything |= spec.locks == Locks::Everything
             || spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
+            || spec.flags.contains(Flags::SCRIPT_RUNNER)
             || exec.hash_keys(queued.command, &args, &mut hashes).is_err();
     }
     loop {

@@ -182,6 +182,14 @@ impl Host for ServerHost {
         }
     }
 
+    fn log(&mut self, level: u8, text: &str) {
+        match level {
+            0 | 1 => tracing::debug!("{text}"),
+            2 => tracing::info!("{text}"),
+            _ => tracing::warn!("{text}"),
+        }
+    }
+
     fn discard(&mut self, cleared: Cleared) {
         self.server.reap(cleared);
     }

@@ -14,6 +14,7 @@
 //! | `every_type` | commands that take values of any type, with each of them |
 //! | `look` | all that can be told of a value |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
+//! | `scripts` | scripts, and what they may not do |
 //! | `random` | draws calls of commands from a seed |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
@@ -37,6 +38,7 @@ mod peers;
 mod random;
 mod redis;
 mod redis_bits;
+mod scripts;
 mod server;
 mod sets;
 mod sort;

@@ -19,8 +19,8 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::SELECT, select),
 ];
 
-/// Release of Redis whose commands are implemented: what clients choose their features by.
-pub const REDIS_VERSION: &str = "8.8.0";
+/// What clients choose their features by.
+pub use petrel_commands::REDIS_VERSION;
 
 /// `PING [message]`
 fn ping(ctx: &mut Ctx<'_>) -> Outcome {

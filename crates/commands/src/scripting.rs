@@ -1,0 +1,161 @@
+//! Scripts: EVAL, EVALSHA, their forms that only read, SCRIPT.
+//!
+//! ```text
+//!  EVAL   text ──▶ this thread's compiled function, or the server's scripts (by SHA-1), or it is compiled and made known
+//!         memory? ─ right to lock the rest, for a script known to need it ─ lock the declared keys
+//!         Lua ── redis.call ──▶ Runner::call ── known? arity? allowed? keys locked, or the rest is locked now
+//!                                 └──▶ Executor::execute, within the script: no locks, no serving of waiters
+//!         unlock ─ serve who waits for what has changed: as after any command
+//! ```
+//!
+//! A script's effects lie between the locking and the unlocking of one command, so they are one transaction:
+//! [`run::run`] is where it begins and ends.
+
+pub(crate) mod cache;
+pub(crate) mod run;
+mod shebang;
+mod thread;
+
+pub use cache::Scripts;
+pub(crate) use thread::ScriptThread;
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::help::help;
+use crate::spec::{CommandSpec, Locks};
+use crate::table::scripting as meta;
+use petrel_lua::{Sha, hex};
+use run::Access;
+use std::sync::Arc;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::EVAL, eval).locking(Locks::Itself),
+    CommandSpec::new(&meta::EVALSHA, evalsha).locking(Locks::Itself),
+    CommandSpec::new(&meta::EVAL_RO, eval_ro).locking(Locks::Itself),
+    CommandSpec::new(&meta::EVALSHA_RO, evalsha_ro).locking(Locks::Itself),
+    CommandSpec::container(
+        &meta::SCRIPT,
+        &[
+            CommandSpec::new(&meta::DEBUG, debug).locking(Locks::Itself),
+            CommandSpec::new(&meta::EXISTS, exists).locking(Locks::Itself),
+            CommandSpec::new(&meta::FLUSH, flush).locking(Locks::Itself),
+            CommandSpec::new(&meta::KILL, kill).locking(Locks::Itself),
+            CommandSpec::new(&meta::LOAD, load).locking(Locks::Itself),
+            CommandSpec::new(&meta::SHOW, show).locking(Locks::Itself),
+            CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
+        ],
+    ),
+];
+
+const NO_SCRIPT: Fail = Fail::fixed("NOSCRIPT No matching script. Please use EVAL.");
+
+/// `EVAL script numkeys [key ...] [arg ...]`
+fn eval(ctx: &mut Ctx<'_>) -> Outcome {
+    run::eval(ctx, Access::Write)
+}
+
+/// `EVAL_RO script numkeys [key ...] [arg ...]`
+fn eval_ro(ctx: &mut Ctx<'_>) -> Outcome {
+    run::eval(ctx, Access::Read)
+}
+
+/// `EVALSHA sha1 numkeys [key ...] [arg ...]`
+fn evalsha(ctx: &mut Ctx<'_>) -> Outcome {
+    run::evalsha(ctx, Access::Write)
+}
+
+/// `EVALSHA_RO sha1 numkeys [key ...] [arg ...]`
+fn evalsha_ro(ctx: &mut Ctx<'_>) -> Outcome {
+    run::evalsha(ctx, Access::Read)
+}
+
+/// `SCRIPT LOAD script`
+fn load(ctx: &mut Ctx<'_>) -> Outcome {
+    let script =
+        ctx.exec.script_thread(|thread, shared| thread.load(shared, ctx.request.args[2], true))?;
+    ctx.reply.bulk(&hex(&script.sha));
+    Ok(())
+}
+
+/// `SCRIPT EXISTS sha1 [sha1 ...]`
+fn exists(ctx: &mut Ctx<'_>) -> Outcome {
+    let sums = &ctx.args()[2..];
+    ctx.reply.array(sums.len());
+    for sum in sums {
+        let known = parse_sum(sum).is_some_and(|sum| ctx.exec.shared.scripts.find(&sum).is_some());
+        ctx.reply.integer(i64::from(known));
+    }
+    Ok(())
+}
+
+/// `SCRIPT SHOW sha1`
+fn show(ctx: &mut Ctx<'_>) -> Outcome {
+    match parse_sum(ctx.arg(2)).and_then(|sum| ctx.exec.shared.scripts.find(&sum)) {
+        Some(script) => ctx.reply.bulk(&script.text),
+        None => return Err(NO_SCRIPT),
+    }
+    Ok(())
+}
+
+/// `SCRIPT FLUSH [ASYNC|SYNC]`
+fn flush(ctx: &mut Ctx<'_>) -> Outcome {
+    let valid = match ctx.args().len() {
+        2 => true,
+        3 => ctx.is(2, "SYNC") || ctx.is(2, "ASYNC"),
+        _ => false,
+    };
+    if !valid {
+        return Err(Fail::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
+    }
+    ctx.exec.shared.scripts.flush();
+    ctx.ok()
+}
+
+/// `SCRIPT DEBUG YES|SYNC|NO`: there is no debugger to turn on.
+fn debug(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.is(2, "NO") {
+        return ctx.ok();
+    }
+    if ctx.is(2, "YES") || ctx.is(2, "SYNC") {
+        return Err(Fail::fixed("ERR This server has no debugger for scripts"));
+    }
+    Err(Fail::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO"))
+}
+
+/// `SCRIPT KILL`
+fn kill(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.exec.shared.scripts.running.kill(run::Kind::Script)?;
+    ctx.ok()
+}
+
+/// A sum of 40 hexadecimal digits.
+pub(crate) fn parse_sum(text: &[u8]) -> Option<Sha> {
+    let digits: &[u8; 40] = text.try_into().ok()?;
+    let mut sum = [0; 20];
+    for (byte, pair) in sum.iter_mut().zip(digits.chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = (high << 4 | low) as u8;
+    }
+    Some(sum)
+}
+
+/// A part of the arguments.
+pub(crate) type Words<'a> = &'a [&'a [u8]];
+
+/// Keys and arguments of a call, which begin behind the count at argument 2.
+pub(crate) fn split<'a>(ctx: &Ctx<'a>) -> Result<(Words<'a>, Words<'a>), Fail> {
+    let count = ctx.integer(2)?;
+    let rest = &ctx.request.args[3..];
+    if count > rest.len() as i64 {
+        return Err(Fail::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    if count < 0 {
+        return Err(Fail::fixed("ERR Number of keys can't be negative"));
+    }
+    Ok(rest.split_at(count as usize))
+}
+
+/// A script by its text or its sum.
+pub(crate) type ScriptRef = Arc<cache::Script>;

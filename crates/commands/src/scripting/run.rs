@@ -1,0 +1,484 @@
+//! Running a script: its flags, its locks, and the commands that it calls.
+
+use super::shebang::Flags as ScriptFlags;
+use super::thread::Ready;
+use super::{ScriptThread, parse_sum, split};
+use crate::clock::Tick;
+use crate::ctx::{Ctx, Host};
+use crate::execute::{Executor, Request};
+use crate::fail::{Fail, Outcome};
+use crate::keys::key_positions;
+use crate::session::Session;
+use crate::spec::{Flags, KeyShape, Locks};
+use petrel_keyspace::KeyHash;
+use petrel_lua::{Failure, ScriptReply, Server, hex};
+use petrel_resp::Reply;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+const READ_ONLY: &[u8] = b"ERR Write commands are not allowed from read-only scripts.";
+const UNKNOWN: &[u8] = b"ERR Unknown Redis command called from script";
+const ARITY: &[u8] = b"ERR Wrong number of args calling Redis command from script";
+const NOT_FROM_SCRIPT: &[u8] = b"ERR This Redis command is not allowed from script";
+const CONTENDED: &[u8] =
+    b"ERR the script wanted keys that it did not declare, after it had written, while another \
+    script did the same";
+
+/// What the command that runs a script lets it do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Access {
+    Write,
+    Read,
+}
+
+/// What runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A script.
+    Script,
+    /// A function of a library.
+    Function,
+}
+
+/// `EVAL` and `EVAL_RO`.
+pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
+    let (keys, args) = split(ctx)?;
+    let text = ctx.arg(1);
+    with_thread(ctx, |ctx, thread| {
+        let ready = thread.of_text(&ctx.exec.shared, text)?;
+        run_script(ctx, thread, &ready, access, keys, args)
+    })
+}
+
+/// `EVALSHA` and `EVALSHA_RO`.
+pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
+    let sum = parse_sum(ctx.arg(1)).ok_or(super::NO_SCRIPT)?;
+    let (keys, args) = split(ctx)?;
+    with_thread(ctx, |ctx, thread| {
+        let ready = thread.of_sum(&ctx.exec.shared, &sum)?;
+        run_script(ctx, thread, &ready, access, keys, args)
+    })
+}
+
+/// Works with what the thread has for scripts, which is not to be reached otherwise meanwhile.
+fn with_thread<'c, T>(
+    ctx: &mut Ctx<'c>,
+    work: impl FnOnce(&mut Ctx<'c>, &mut ScriptThread) -> T,
+) -> T {
+    let mut thread = ctx.exec.take_script_thread();
+    let result = work(ctx, &mut thread);
+    ctx.exec.scripts = Some(thread);
+    result
+}
+
+impl Executor {
+    fn take_script_thread(&mut self) -> Box<ScriptThread> {
+        self.scripts.take().unwrap_or_else(|| Box::new(ScriptThread::new(&self.shared)))
+    }
+
+    /// Works with what the thread has for scripts, outside of any.
+    pub(crate) fn script_thread<T>(
+        &mut self,
+        work: impl FnOnce(&mut ScriptThread, &crate::stats::Shared) -> T,
+    ) -> T {
+        let mut thread = self.take_script_thread();
+        let result = work(&mut thread, &self.shared);
+        self.scripts = Some(thread);
+        result
+    }
+}
+
+fn run_script(
+    ctx: &mut Ctx<'_>,
+    thread: &mut ScriptThread,
+    ready: &Ready,
+    access: Access,
+    keys: &[&[u8]],
+    args: &[&[u8]],
+) -> Outcome {
+    let call = Call {
+        kind: Kind::Script,
+        flags: ready.script.flags,
+        access,
+        strays: &ready.script.strays,
+        name: &|| String::from_utf8_lossy(&hex(&ready.script.sha)).into_owned(),
+    };
+    let seed = ctx.exec.random();
+    thread.lua.seed(seed);
+    let result = run(ctx, &call, keys, |runner, reply| {
+        thread.lua.run_script(&ready.function, keys, args, runner, reply)
+    });
+    thread.count_memory(&ctx.exec.shared);
+    result
+}
+
+/// What is known of a script or a function before it runs.
+pub(crate) struct Call<'a> {
+    pub kind: Kind,
+    /// What it says of itself; none for a script that says nothing.
+    pub flags: Option<ScriptFlags>,
+    pub access: Access,
+    /// Whether it is known to use keys that it does not declare.
+    pub strays: &'a AtomicBool,
+    /// What errors call it.
+    pub name: &'a dyn Fn() -> String,
+}
+
+/// Runs a script as one transaction: every change that it makes lies between the locking and the unlocking here, of its
+/// declared keys or of everything.
+pub(crate) fn run(
+    ctx: &mut Ctx<'_>,
+    call: &Call<'_>,
+    keys: &[&[u8]],
+    mut script: impl FnMut(&mut Runner<'_>, &mut dyn Reply) -> Result<(), Failure>,
+) -> Outcome {
+    let says = |flag| call.flags.is_some_and(|flags| flags.contains(flag));
+    if call.access == Access::Read && call.flags.is_some() && !says(ScriptFlags::NO_WRITES) {
+        return Err(Fail::fixed(
+            "ERR Can not execute a script with write flag using *_ro command.",
+        ));
+    }
+    let nested = ctx.session.in_exec;
+    let lacks_memory = !nested && !ctx.exec.make_room(0);
+    let read_only = call.access == Access::Read || says(ScriptFlags::NO_WRITES);
+    if lacks_memory && call.flags.is_some() && !read_only && !says(ScriptFlags::ALLOW_OOM) {
+        return Err(Fail::fixed(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+        ));
+    }
+    let started = ctx.exec.tick();
+    let (db, replies) = (ctx.session.db, ctx.session.replies);
+    loop {
+        if !nested {
+            lock(ctx.exec, ctx.host, keys, call.strays.load(Relaxed));
+        }
+        ctx.session.in_exec = true;
+        ctx.exec.within_script = true;
+        let mut runner = Runner {
+            exec: ctx.exec,
+            session: ctx.session,
+            host: ctx.host,
+            read_only,
+            lacks_memory: lacks_memory && !says(ScriptFlags::ALLOW_OOM),
+            nested,
+            acted: false,
+            again: false,
+            call,
+            started,
+            watched: None,
+        };
+        let result = script(&mut runner, ctx.reply);
+        let Runner { again, watched, .. } = runner;
+        if let Some(watched) = watched {
+            ctx.exec.shared.scripts.running.end(&watched);
+        }
+        ctx.exec.within_script = false;
+        ctx.session.in_exec = nested;
+        (ctx.session.db, ctx.session.replies) = (db, replies);
+        ctx.exec.ks.release_token();
+        ctx.exec.begin_at(started);
+        if !again {
+            return result.map_err(|failure| {
+                ctx.exec.is_error_counted = failure.is_counted;
+                describe(failure, call)
+            });
+        }
+        ctx.exec.ks.unlock();
+    }
+}
+
+/// The error of a script as its caller gets it.
+#[cold]
+fn describe(failure: Failure, call: &Call<'_>) -> Fail {
+    let mut text = failure.text;
+    if let Some((source, line)) = failure.place {
+        text.extend_from_slice(format!(" script: {}, on ", (call.name)()).as_bytes());
+        text.extend_from_slice(&source);
+        text.extend_from_slice(format!(":{line}.").as_bytes());
+    }
+    Fail::new(text)
+}
+
+/// Locks the declared keys, and takes the right to lock the rest if it will be wanted.
+#[inline]
+fn lock(exec: &mut Executor, host: &mut dyn Host, keys: &[&[u8]], strays: bool) {
+    if strays {
+        exec.ks.take_token();
+    }
+    loop {
+        match keys {
+            [] => return,
+            [key] => exec.ks.lock(exec.ks.hash(key)),
+            keys => {
+                let hashes: Vec<KeyHash> = keys.iter().map(|key| exec.ks.hash(key)).collect();
+                exec.ks.lock_many(hashes.iter().copied());
+            }
+        }
+        if !exec.ks.holds_ready() {
+            return;
+        }
+        exec.help(host);
+    }
+}
+
+/// Executes the commands that a script calls.
+pub(crate) struct Runner<'a> {
+    exec: &'a mut Executor,
+    session: &'a mut Session,
+    host: &'a mut dyn Host,
+    read_only: bool,
+    lacks_memory: bool,
+    /// The script is part of a transaction, which has locked what it needs.
+    nested: bool,
+    /// It has called a command that does not only read.
+    acted: bool,
+    /// It is to be run again, since it could not get a lock; it has done nothing yet.
+    again: bool,
+    call: &'a Call<'a>,
+    started: Tick,
+    /// What others know of it, once it has run for a while.
+    watched: Option<Arc<Watched>>,
+}
+
+impl Runner<'_> {
+    /// Why a command cannot be called, if it cannot.
+    #[inline]
+    fn admit(&mut self, request: &Request<'_>) -> Result<(), &'static [u8]> {
+        let Some(command) = request.command else { return Err(UNKNOWN) };
+        let spec = command.spec;
+        if !spec.accepts(request.args.len()) {
+            return Err(ARITY);
+        }
+        if spec.flags.contains(Flags::NOSCRIPT) {
+            return Err(NOT_FROM_SCRIPT);
+        }
+        if spec.flags.contains(Flags::READONLY) {
+            return Ok(());
+        }
+        let writes = spec.flags.contains(Flags::WRITE);
+        if self.read_only && (writes || spec.flags.contains(Flags::MAY_REPLICATE)) {
+            return Err(READ_ONLY);
+        }
+        if self.lacks_memory && !self.acted && spec.flags.contains(Flags::DENYOOM) {
+            return Err(Fail::OUT_OF_MEMORY_TEXT);
+        }
+        Ok(())
+    }
+
+    /// Whether everything that a command touches is locked; what is not is locked now.
+    #[inline]
+    fn reach(&mut self, request: &Request<'_>) -> Result<(), &'static [u8]> {
+        let Some(command) = request.command else { return Ok(()) };
+        let covered = match (command.spec.locks, request.hash) {
+            (Locks::Keys, Some(hash)) => self.exec.ks.holds(hash),
+            (Locks::Everything, _) => self.exec.ks.holds_everything(),
+            _ => self.exec.ks.holds_everything() || self.covers(request),
+        };
+        if covered || self.nested { Ok(()) } else { self.stray() }
+    }
+
+    #[cold]
+    fn covers(&mut self, request: &Request<'_>) -> bool {
+        let Some(command) = request.command else { return true };
+        if command.spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS) {
+            return false;
+        }
+        if command.spec.keys == KeyShape::None {
+            return true;
+        }
+        let mut keys = Vec::new();
+        // A count of keys that makes no sense is refused by the command; it touches none then.
+        let _ = key_positions(command.spec.meta.keys, request.args, &mut keys);
+        keys.iter().all(|key| {
+            let hash = self.exec.ks.hash(request.args[key.index as usize]);
+            self.exec.ks.holds(hash)
+        })
+    }
+
+    /// Locks everything beside what is held. The right to do so is one thread's at a time; a script that cannot get it at
+    /// once begins anew with it, or fails if it has done something already. Known from then on, it does not come to that
+    /// again.
+    #[cold]
+    fn stray(&mut self) -> Result<(), &'static [u8]> {
+        self.call.strays.store(true, Relaxed);
+        let ks = &mut self.exec.ks;
+        if !ks.holds_any() {
+            ks.take_token();
+        } else if !ks.try_take_token() {
+            if self.acted {
+                return Err(CONTENDED);
+            }
+            self.again = true;
+            return Err(b"ERR the script begins anew");
+        }
+        ks.lock_rest();
+        Ok(())
+    }
+}
+
+impl Server for Runner<'_> {
+    fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) {
+        let request = self.exec.prepare_within(args);
+        if let Err(text) = self.admit(&request).and_then(|()| self.reach(&request)) {
+            return reply.refuse(text, self.again);
+        }
+        if let Some(command) = request.command
+            && !command.spec.flags.contains(Flags::READONLY)
+            && !self.acted
+        {
+            self.acted = true;
+            if let Some(watched) = &self.watched {
+                watched.wrote.store(true, Relaxed);
+            }
+        }
+        self.exec.execute(&request, self.session, self.host, reply);
+    }
+
+    fn interrupt(&mut self) -> Option<Cow<'static, str>> {
+        if self.again {
+            return Some("ERR the script begins anew".into());
+        }
+        let nanos = self.exec.nanos_since(self.started);
+        let running = &self.exec.shared.scripts.running;
+        let watched = self.watched.get_or_insert_with(|| {
+            running.begin(Watched {
+                kind: self.call.kind,
+                name: (self.call.name)(),
+                since: Instant::now(),
+                wrote: AtomicBool::new(self.acted),
+                killed: AtomicBool::new(false),
+                is_slow: AtomicBool::new(false),
+            })
+        });
+        let slow_ms = self.exec.shared.scripts.slow_ms.load(Relaxed);
+        if slow_ms > 0 && nanos / 1_000_000 >= slow_ms && !watched.is_slow.swap(true, Relaxed) {
+            running.slow.fetch_add(1, Relaxed);
+        }
+        let killed = watched.killed.load(Relaxed);
+        killed.then(|| match self.call.kind {
+            Kind::Script => {
+                "Error running script, user script killed by user with SCRIPT KILL".into()
+            }
+            Kind::Function => {
+                "Error running function, user function killed by user with FUNCTION KILL".into()
+            }
+        })
+    }
+
+    fn log(&mut self, level: u8, text: &[u8]) {
+        self.host.log(level, &String::from_utf8_lossy(text));
+    }
+
+    fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, &'static str> {
+        let request = self.exec.prepare_within(args);
+        let Some(command) = request.command else {
+            return Err("ERR Invalid command passed to redis.acl_check_cmd()");
+        };
+        if !command.spec.accepts(args.len()) {
+            return Err("ERR Wrong number of args for redis.acl_check_cmd()");
+        }
+        Ok(true)
+    }
+}
+
+/// A script that has run for a while.
+#[derive(Debug)]
+pub struct Watched {
+    /// What it is.
+    pub kind: Kind,
+    /// Its sum, or the function's name.
+    pub name: String,
+    /// About when it began.
+    pub since: Instant,
+    /// It has called a command that may have changed something.
+    pub wrote: AtomicBool,
+    killed: AtomicBool,
+    is_slow: AtomicBool,
+}
+
+/// The scripts that have run for a while, on any thread.
+#[derive(Debug, Default)]
+pub struct Running {
+    scripts: Mutex<Vec<Arc<Watched>>>,
+    slow: AtomicUsize,
+}
+
+impl Running {
+    /// Whether one runs for longer than `busy-reply-threshold`.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.slow.load(Relaxed) > 0
+    }
+
+    /// The one that began first.
+    pub fn first(&self) -> Option<Arc<Watched>> {
+        self.lock().first().cloned()
+    }
+
+    /// Lets those of a kind end that may: those that have not written.
+    ///
+    /// # Errors
+    /// If none runs, or none may be ended.
+    pub fn kill(&self, kind: Kind) -> Outcome {
+        let scripts = self.lock();
+        if scripts.is_empty() {
+            return Err(Fail::fixed("NOTBUSY No scripts in execution right now."));
+        }
+        let of_kind: Vec<_> = scripts.iter().filter(|script| script.kind == kind).collect();
+        if of_kind.is_empty() {
+            return Err(self.busy_with(scripts[0].kind));
+        }
+        let mut killed = false;
+        for script in of_kind.iter().filter(|script| !script.wrote.load(Relaxed)) {
+            script.killed.store(true, Relaxed);
+            killed = true;
+        }
+        if killed {
+            return Ok(());
+        }
+        Err(Fail::fixed(
+            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+        ))
+    }
+
+    /// What everybody is answered while a script is slow.
+    pub fn busy(&self) -> Fail {
+        let slow = self
+            .lock()
+            .iter()
+            .find(|script| script.is_slow.load(Relaxed))
+            .map(|script| script.kind);
+        self.busy_with(slow.unwrap_or(Kind::Script))
+    }
+
+    fn busy_with(&self, kind: Kind) -> Fail {
+        Fail::fixed(match kind {
+            Kind::Script => {
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+            }
+            Kind::Function => {
+                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+            }
+        })
+    }
+
+    fn begin(&self, script: Watched) -> Arc<Watched> {
+        let script = Arc::new(script);
+        self.lock().push(script.clone());
+        script
+    }
+
+    fn end(&self, script: &Arc<Watched>) {
+        self.lock().retain(|other| !Arc::ptr_eq(other, script));
+        if script.is_slow.load(Relaxed) {
+            self.slow.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Watched>>> {
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

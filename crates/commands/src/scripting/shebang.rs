@@ -1,0 +1,77 @@
+//! The first line of a script or a library: `#!lua flags=no-writes,allow-stale`, `#!lua name=mylib`.
+
+use crate::bitset::bitset;
+use crate::fail::Fail;
+
+bitset! {
+    /// What a script says of itself.
+    Flags: u8 {
+        /// It only reads.
+        NO_WRITES = 0 "no-writes",
+        /// It may run when memory is short.
+        ALLOW_OOM = 1 "allow-oom",
+        /// It may run on a replica with stale data.
+        ALLOW_STALE = 2 "allow-stale",
+        /// It does not run on a cluster.
+        NO_CLUSTER = 3 "no-cluster",
+        /// Its keys may be in several hash slots.
+        ALLOW_CROSS_SLOT_KEYS = 4 "allow-cross-slot-keys",
+    }
+}
+
+impl Flags {
+    /// Every flag with its name, in the order in which `FUNCTION LIST` shows them.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::NO_WRITES, "no-writes"),
+        (Self::ALLOW_OOM, "allow-oom"),
+        (Self::ALLOW_STALE, "allow-stale"),
+        (Self::NO_CLUSTER, "no-cluster"),
+        (Self::ALLOW_CROSS_SLOT_KEYS, "allow-cross-slot-keys"),
+    ];
+
+    /// The flag of this name.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
+    }
+}
+
+/// What the first line of a script says; none if it is no such line.
+pub(crate) fn parse_script(text: &[u8]) -> Result<Option<Flags>, Fail> {
+    if !text.starts_with(b"#!") {
+        return Ok(None);
+    }
+    let Some(end) = text.iter().position(|&c| c == b'\n') else {
+        return Err(Fail::fixed("ERR Invalid script shebang"));
+    };
+    let mut words = text[..end].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let engine = words.next().unwrap_or_default();
+    if engine != b"#!lua" {
+        return Err(quoting(b"ERR Unexpected engine in script shebang: ", engine));
+    }
+    let mut flags = Flags::NONE;
+    for word in words {
+        let Some(names) = word.strip_prefix(b"flags=") else {
+            return Err(quoting(b"ERR Unknown lua shebang option: ", word));
+        };
+        for name in names.split(|&c| c == b',').filter(|name| !name.is_empty()) {
+            let flag = Flags::named(name)
+                .ok_or_else(|| quoting(b"ERR Unexpected flag in script shebang: ", name))?;
+            flags = flags.with(flag);
+        }
+    }
+    Ok(Some(flags))
+}
+
+/// The text that is compiled: without what the first line says, but with its end, so that lines keep their numbers.
+pub(crate) fn body(text: &[u8]) -> &[u8] {
+    if text.starts_with(b"#!") {
+        let end = text.iter().position(|&c| c == b'\n').unwrap_or(text.len());
+        &text[end..]
+    } else {
+        text
+    }
+}
+
+fn quoting(text: &[u8], word: &[u8]) -> Fail {
+    Fail::new([text, word].concat())
+}

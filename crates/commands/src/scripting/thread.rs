@@ -1,0 +1,170 @@
+//! What one thread has for running scripts: an interpreter, made when it is first wanted, and the functions that it compiled.
+
+use super::cache::{Script, Scripts};
+use super::shebang;
+use super::{NO_SCRIPT, ScriptRef};
+use crate::fail::Fail;
+use crate::stats::Shared;
+use petrel_lua::{Compiled, Lua, Purpose, Sha};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use twox_hash::XxHash3_64;
+
+/// Functions that a thread keeps compiled; beyond, it forgets them all.
+const COMPILED_MAX: usize = 2000;
+
+/// A script that the thread has compiled.
+pub(crate) struct Ready {
+    pub script: ScriptRef,
+    pub function: Compiled,
+}
+
+/// A map by what is a hash already.
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Identity>>;
+
+/// What one thread has for running scripts.
+pub(crate) struct ScriptThread {
+    pub lua: Lua,
+    by_text: ByHash<Arc<Ready>>,
+    by_sha: ByHash<Arc<Ready>>,
+    flushes: u64,
+    counted: usize,
+}
+
+impl ScriptThread {
+    pub fn new(shared: &Shared) -> Self {
+        let scripts = &shared.scripts;
+        let lua =
+            Lua::new(Purpose::Scripts, scripts.memory_max.load(Relaxed), crate::REDIS_VERSION);
+        ScriptThread {
+            lua,
+            by_text: ByHash::default(),
+            by_sha: ByHash::default(),
+            flushes: scripts.flushes(),
+            counted: 0,
+        }
+    }
+
+    /// The script of this text, compiled.
+    #[inline]
+    pub fn of_text(&mut self, shared: &Shared, text: &[u8]) -> Result<Arc<Ready>, Fail> {
+        self.follow(&shared.scripts);
+        match self.by_text.get(&hash(text)) {
+            Some(ready) if *ready.script.text == *text && !ready.script.is_forgotten() => {
+                let ready = ready.clone();
+                shared.scripts.note_use(&ready.script);
+                Ok(ready)
+            }
+            _ => self.compile(shared, text, false),
+        }
+    }
+
+    /// The script of this sum, compiled.
+    #[inline]
+    pub fn of_sum(&mut self, shared: &Shared, sha: &Sha) -> Result<Arc<Ready>, Fail> {
+        self.follow(&shared.scripts);
+        match self.by_sha.get(&word(sha)) {
+            Some(ready) if ready.script.sha == *sha && !ready.script.is_forgotten() => {
+                let ready = ready.clone();
+                shared.scripts.note_use(&ready.script);
+                Ok(ready)
+            }
+            _ => {
+                let script = shared.scripts.find(sha).ok_or(NO_SCRIPT)?;
+                self.compile(shared, &script.text, false)
+            }
+        }
+    }
+
+    /// Makes a script known to the server.
+    pub fn load(&mut self, shared: &Shared, text: &[u8], stays: bool) -> Result<ScriptRef, Fail> {
+        self.follow(&shared.scripts);
+        self.compile(shared, text, stays).map(|ready| ready.script.clone())
+    }
+
+    fn compile(&mut self, shared: &Shared, text: &[u8], stays: bool) -> Result<Arc<Ready>, Fail> {
+        let script = Script::new(text)?;
+        if self.lua.kept() >= COMPILED_MAX {
+            self.forget();
+        }
+        let function =
+            self.lua.compile(shebang::body(text), c"@user_script").map_err(|message| {
+                Fail::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
+            })?;
+        let script = shared.scripts.add(script, stays);
+        let ready = Arc::new(Ready { script, function });
+        for replaced in [
+            self.by_text.insert(hash(text), ready.clone()),
+            self.by_sha.insert(word(&ready.script.sha), ready.clone()),
+        ] {
+            self.release(replaced);
+        }
+        self.count_memory(shared);
+        Ok(ready)
+    }
+
+    /// Tells the server how much memory the interpreter has.
+    pub fn count_memory(&mut self, shared: &Shared) {
+        let now = self.lua.memory();
+        let total = &shared.scripts.interpreters[0];
+        total.fetch_add(now.wrapping_sub(self.counted), Relaxed);
+        self.counted = now;
+    }
+
+    /// Forgets what was compiled before the last flush.
+    #[inline]
+    fn follow(&mut self, scripts: &Scripts) {
+        let flushes = scripts.flushes();
+        if flushes != self.flushes {
+            self.flushes = flushes;
+            self.forget();
+        }
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        let all = self
+            .by_text
+            .drain()
+            .chain(self.by_sha.drain())
+            .map(|(_, ready)| ready)
+            .collect::<Vec<_>>();
+        for ready in all {
+            self.release(Some(ready));
+        }
+        self.lua.collect();
+    }
+
+    fn release(&mut self, ready: Option<Arc<Ready>>) {
+        if let Some(ready) = ready.and_then(Arc::into_inner) {
+            self.lua.release(ready.function);
+        }
+    }
+}
+
+fn hash(text: &[u8]) -> u64 {
+    XxHash3_64::oneshot(text)
+}
+
+fn word(sha: &Sha) -> u64 {
+    let (first, _) = sha.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*first)
+}
+
+/// Hashes what is a hash already.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = n;
+    }
+}

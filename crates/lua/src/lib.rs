@@ -1,0 +1,29 @@
+//! The interpreter of scripts: Lua 5.1 in a sandbox, with the libraries that scripts find there.
+//!
+//! ```text
+//!  Lua::compile   text ──▶ a function, kept
+//!  Lua::run       function, KEYS, ARGV ──▶ protected call ──▶ its result, written to a Reply
+//!                    │ redis.call
+//!                    ▼
+//!                 Server::call ── executes a command, whose reply is built as Lua values where they are wanted
+//! ```
+//!
+//! The crate knows no commands: whoever runs a script is its [`Server`]. `vm.rs` is the interpreter's C interface made safe
+//! and says how; `sandbox.rs` is what scripts may touch.
+
+mod api;
+mod bits;
+
+mod convert;
+mod memory;
+mod random;
+mod reply;
+mod sandbox;
+mod sha1;
+mod state;
+
+mod vm;
+
+pub use reply::ScriptReply;
+pub use sha1::{Sha, hex, sha1};
+pub use state::{Compiled, Declared, Failure, Library, Lua, Purpose, Server};

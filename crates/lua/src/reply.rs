@@ -1,0 +1,291 @@
+//! Replies as Lua values, built on the interpreter's stack while a command writes them.
+//!
+//! | reply | a script that speaks RESP2 | RESP3 |
+//! |---|---|---|
+//! | integer | number | number |
+//! | string | string | string |
+//! | status, error | table with `ok`, with `err` | the same |
+//! | null | false | nil |
+//! | array | table | table |
+//! | map | table of keys and values in turn | table with `map` |
+//! | set | table | table with `set`: members with the value true |
+//! | double, big number, verbatim string | string | table with `double`, `big_number`, `verbatim_string` |
+//! | boolean | 1 or 0 | boolean |
+
+use crate::vm::{LUA_TNIL, Stack};
+use bytes::Bytes;
+use petrel_resp::{DoubleBuffer, Protocol, Reply};
+
+/// Elements that one reply may have.
+const ELEMENTS_MAX: usize = 1 << 26;
+
+/// Where the next value goes.
+enum Frame {
+    /// Into the table below it, as an element.
+    Array { next: i32, len: usize },
+    /// Into the table below it, as a key and then as its value.
+    Map { left: usize, has_key: bool },
+    /// Into the table below it, as a member.
+    Set { left: usize },
+    /// Nowhere: it is about what follows.
+    Aside { left: usize },
+}
+
+/// Takes the reply of a command and leaves it on the interpreter's stack.
+pub struct ScriptReply {
+    stack: Stack,
+    protocol: Protocol,
+    frames: Vec<Frame>,
+    failed: bool,
+    overflown: bool,
+    ends: bool,
+}
+
+impl ScriptReply {
+    pub(crate) fn new(stack: Stack, protocol: Protocol) -> Self {
+        ScriptReply {
+            stack,
+            protocol,
+            frames: Vec::new(),
+            failed: false,
+            overflown: false,
+            ends: false,
+        }
+    }
+
+    /// Whether the reply is an error.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Writes the error of a command that is not executed. `ends` if the script is not to go on.
+    pub fn refuse(&mut self, text: &[u8], ends: bool) {
+        self.failed = true;
+        self.ends = ends;
+        self.value(|stack| crate::vm::push_reply_error(stack, false, text));
+    }
+
+    /// Whether the script is not to go on.
+    pub(crate) fn ends_script(&self) -> bool {
+        self.ends
+    }
+
+    fn is_resp3(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    fn reserve(&mut self) -> bool {
+        if !self.overflown && !self.stack.reserve(8) {
+            self.overflown = true;
+        }
+        !self.overflown
+    }
+
+    /// The value on top is complete: it goes where it belongs.
+    fn place(&mut self) {
+        let stack = self.stack;
+        while let Some(frame) = self.frames.last_mut() {
+            let finished = match frame {
+                Frame::Array { next, len } => {
+                    stack.raw_set_index(-2, *next);
+                    *next += 1;
+                    *next as usize > *len
+                }
+                Frame::Map { has_key: has_key @ false, .. } => {
+                    *has_key = true;
+                    return;
+                }
+                Frame::Map { left, has_key } => {
+                    *has_key = false;
+                    *left -= 1;
+                    set_pair(stack);
+                    *left == 0
+                }
+                Frame::Set { left } => {
+                    *left -= 1;
+                    stack.push_boolean(true);
+                    set_pair(stack);
+                    *left == 0
+                }
+                Frame::Aside { left } => {
+                    *left -= 1;
+                    stack.pop(1);
+                    if *left == 0 {
+                        self.frames.pop();
+                    }
+                    return;
+                }
+            };
+            if !finished {
+                return;
+            }
+            let name: &[u8] = match self.frames.pop() {
+                Some(Frame::Map { .. }) => b"map",
+                Some(Frame::Set { .. }) => b"set",
+                _ => continue,
+            };
+            wrap(stack, name);
+        }
+    }
+
+    fn begin(&mut self, len: usize, frame: Frame) {
+        if !self.reserve() {
+            return;
+        }
+        let is_map = !matches!(frame, Frame::Array { .. });
+        let capacity = len.min(ELEMENTS_MAX);
+        self.stack.new_table(if is_map { 0 } else { capacity }, if is_map { capacity } else { 0 });
+        if len > 0 {
+            return self.frames.push(frame);
+        }
+        match frame {
+            Frame::Map { .. } => wrap(self.stack, b"map"),
+            Frame::Set { .. } => wrap(self.stack, b"set"),
+            _ => {}
+        }
+        self.place();
+    }
+
+    fn single(&mut self, field: &[u8], value: impl FnOnce(Stack)) {
+        if self.reserve() {
+            self.stack.new_table(0, 1);
+            value(self.stack);
+            self.stack.raw_set_field(-2, field);
+            self.place();
+        }
+    }
+
+    fn value(&mut self, push: impl FnOnce(Stack)) {
+        if self.reserve() {
+            push(self.stack);
+            self.place();
+        }
+    }
+}
+
+/// Sets a key and its value, which are on top; a key that no table can have is left out.
+fn set_pair(stack: Stack) {
+    let is_key = stack.kind(-2) != LUA_TNIL
+        && !(stack.kind(-2) == crate::vm::LUA_TNUMBER && stack.to_number(-2).is_nan());
+    if is_key { stack.raw_set(-3) } else { stack.pop(2) }
+}
+
+/// Puts the table on top into a table with one field.
+fn wrap(stack: Stack, name: &[u8]) {
+    stack.new_table(0, 1);
+    stack.insert(-2);
+    stack.raw_set_field(-2, name);
+}
+
+impl Reply for ScriptReply {
+    fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    fn set_protocol(&mut self, _: Protocol) {}
+
+    fn simple(&mut self, text: &str) {
+        self.single(b"ok", |stack| stack.push_bytes(text.as_bytes()));
+    }
+
+    fn error(&mut self, text: &[u8]) {
+        self.failed |= self.frames.is_empty();
+        self.value(|stack| crate::vm::push_reply_error(stack, true, text));
+    }
+
+    fn integer(&mut self, n: i64) {
+        self.value(|stack| stack.push_number(n as f64));
+    }
+
+    #[inline]
+    fn bulk(&mut self, bytes: &[u8]) {
+        self.value(|stack| stack.push_bytes(bytes));
+    }
+
+    fn shared(&mut self, bytes: Bytes) {
+        self.bulk(&bytes);
+    }
+
+    fn null(&mut self) {
+        let is_resp3 = self.is_resp3();
+        self.value(|stack| if is_resp3 { stack.push_nil() } else { stack.push_boolean(false) });
+    }
+
+    fn null_array(&mut self) {
+        self.null();
+    }
+
+    fn array(&mut self, len: usize) {
+        self.begin(len, Frame::Array { next: 1, len });
+    }
+
+    fn map(&mut self, len: usize) {
+        if self.is_resp3() {
+            self.begin(len, Frame::Map { left: len, has_key: false });
+        } else {
+            self.array(len.saturating_mul(2));
+        }
+    }
+
+    fn set(&mut self, len: usize) {
+        if self.is_resp3() { self.begin(len, Frame::Set { left: len }) } else { self.array(len) }
+    }
+
+    fn push(&mut self, len: usize) {
+        self.array(len);
+    }
+
+    fn attribute(&mut self, len: usize) -> bool {
+        if self.is_resp3() && len > 0 && !self.overflown {
+            self.frames.push(Frame::Aside { left: len.saturating_mul(2) });
+        }
+        self.is_resp3()
+    }
+
+    fn double(&mut self, value: f64) {
+        if self.is_resp3() {
+            self.single(b"double", |stack| stack.push_number(value));
+        } else {
+            self.bulk(DoubleBuffer::new().format(value));
+        }
+    }
+
+    fn decimal(&mut self, digits: &[u8]) {
+        let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<f64>().ok());
+        match number {
+            Some(number) if self.is_resp3() => {
+                self.single(b"double", |stack| stack.push_number(number))
+            }
+            _ => self.bulk(digits),
+        }
+    }
+
+    fn boolean(&mut self, value: bool) {
+        if self.is_resp3() {
+            self.value(|stack| stack.push_boolean(value));
+        } else {
+            self.integer(i64::from(value));
+        }
+    }
+
+    fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
+        if !self.is_resp3() {
+            return self.bulk(text);
+        }
+        self.single(b"verbatim_string", |stack| {
+            stack.new_table(0, 2);
+            stack.push_bytes(text);
+            stack.raw_set_field(-2, b"string");
+            stack.push_bytes(format);
+            stack.raw_set_field(-2, b"format");
+        });
+    }
+
+    fn big_number(&mut self, digits: &str) {
+        if self.is_resp3() {
+            self.single(b"big_number", |stack| stack.push_bytes(digits.as_bytes()));
+        } else {
+            self.bulk(digits.as_bytes());
+        }
+    }
+}

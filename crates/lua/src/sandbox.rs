@@ -1,0 +1,246 @@
+//! What scripts may touch.
+//!
+//! Of Lua's own libraries they get what can neither leave the interpreter nor break it. The tables of globals and of libraries
+//! cannot be changed: scripts get, for each, an empty table that *stands for* it, whose metatable leads reads to the table
+//! itself and refuses writes. What would get around a metatable (`rawset`, `table.insert`, `setmetatable` ...) refuses these
+//! tables too, and what reads around it (`rawget`, `next`) sees through them. So nothing that one script does is seen by
+//! another.
+
+use crate::state::{Purpose, set_globals};
+use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Raise, Stack};
+use crate::{api, random};
+use mlua_sys as ffi;
+use std::ffi::c_int;
+
+pub(crate) const READONLY: &str = "Attempt to modify a readonly table";
+
+/// Bytes of a pattern: matching nests once for each item of it, on the thread's stack.
+pub(crate) const PATTERN_LEN_MAX: usize = 4096;
+
+/// Globals of the base library that scripts do not get.
+const WITHHELD: &[&str] = &[
+    "dofile",
+    "getfenv",
+    "load",
+    "loadfile",
+    "loadstring",
+    "newproxy",
+    "print",
+    "require",
+    "setfenv",
+];
+
+/// Functions that change their first argument, and the library of each.
+const CHANGING: &[(&str, &str)] = &[
+    ("", "rawset"),
+    ("", "setmetatable"),
+    ("table", "insert"),
+    ("table", "remove"),
+    ("table", "sort"),
+];
+
+/// Functions that read their first argument around its metatable.
+const READING: &[(&str, &str)] = &[("", "next"), ("", "rawget"), ("", "rawequal")];
+
+/// Functions that match patterns.
+const MATCHING: &[&str] = &["find", "gfind", "gmatch", "gsub", "match"];
+
+const LIBRARIES: &[&str] = &[
+    "bit",
+    "cjson",
+    "cmsgpack",
+    "coroutine",
+    "math",
+    "os",
+    "redis",
+    "server",
+    "string",
+    "struct",
+    "table",
+];
+
+/// Opens the libraries, in place of all globals, and pushes the table of globals, which only the server changes.
+pub(crate) fn open(stack: Stack, purpose: Purpose, version: &str) {
+    for (name, library) in [
+        ("", ffi::luaopen_base as ffi::lua_CFunction),
+        ("table", ffi::luaopen_table),
+        ("string", ffi::luaopen_string),
+        ("math", ffi::luaopen_math),
+        ("os", ffi::luaopen_os),
+    ] {
+        stack.push_native(library, 0);
+        stack.push_bytes(name.as_bytes());
+        // Cannot fail: there is memory, and the libraries are whole.
+        let _ = stack.protected_call(1, 0, 0);
+    }
+    stack.copy(LUA_GLOBALSINDEX);
+    let globals = stack.top();
+    restrict(stack, globals);
+    api::open(stack, globals, purpose, version);
+    protect(stack, globals);
+    debug_assert_eq!(stack.top(), globals);
+}
+
+fn restrict(stack: Stack, globals: c_int) {
+    let set = |library: &str, name: &str| {
+        if library.is_empty() {
+            stack.raw_set_field(globals, name.as_bytes());
+        } else {
+            stack.raw_get_field(globals, library.as_bytes());
+            stack.insert(-2);
+            stack.raw_set_field(-2, name.as_bytes());
+            stack.pop(1);
+        }
+    };
+    let get = |library: &str, name: &str| {
+        if library.is_empty() {
+            stack.raw_get_field(globals, name.as_bytes());
+        } else {
+            stack.raw_get_field(globals, library.as_bytes());
+            stack.raw_get_field(-1, name.as_bytes());
+            stack.remove(-2);
+        }
+    };
+    for &(library, name) in CHANGING {
+        get(library, name);
+        stack.push_native(vm::guarded, 1);
+        set(library, name);
+    }
+    for &(library, name) in READING {
+        get(library, name);
+        stack.push_native(vm::seeing_through, 1);
+        set(library, name);
+    }
+    for name in MATCHING {
+        get("string", name);
+        stack.push_native(vm::matching, 1);
+        set("string", name);
+    }
+    get("", "loadstring");
+    stack.push_native(vm::text_only, 1);
+    for name in WITHHELD {
+        stack.push_nil();
+        set("", name);
+    }
+    set("", "loadstring");
+    stack.push_native(vm::load_pieces, 0);
+    set("", "load");
+    get("", "next");
+    let next = stack.keep();
+    stack.with(|extra| extra.next = next);
+    stack.push_function(pairs);
+    set("", "pairs");
+    // Of the system, the processor's time.
+    get("os", "clock");
+    stack.new_table(0, 1);
+    stack.insert(-2);
+    stack.raw_set_field(-2, b"clock");
+    set("", "os");
+    stack.push_function(random::random);
+    set("math", "random");
+    stack.push_function(random::randomseed);
+    set("math", "randomseed");
+}
+
+/// `pairs(t)`
+fn pairs(stack: Stack) -> Result<c_int, Raise> {
+    if stack.kind(1) != vm::LUA_TTABLE {
+        return Err(stack.type_error(1, "table"));
+    }
+    let next = stack.with(|extra| extra.next);
+    stack.raw_get_index(vm::LUA_REGISTRYINDEX, next);
+    stack.copy(1);
+    stack.push_nil();
+    Ok(3)
+}
+
+/// Puts what stands for each library, and for the globals, in its place.
+fn protect(stack: Stack, globals: c_int) {
+    for name in LIBRARIES {
+        if stack.raw_get_field(globals, name.as_bytes()) == LUA_TNIL {
+            stack.pop(1);
+            continue;
+        }
+        stand_for(stack);
+        stack.raw_set_field(globals, name.as_bytes());
+    }
+    // Strings: their methods, behind a metatable that shows what stands for another of its kind.
+    stack.push_bytes(b"");
+    if stack.metatable(-1) {
+        stack.new_table(0, 1);
+        stack.raw_get_field(globals, b"string");
+        stack.raw_set_field(-2, b"__index");
+        stand_for(stack);
+        stack.raw_set_field(-2, b"__metatable");
+        stack.pop(1);
+    }
+    stack.pop(1);
+    // What no script has set is an error to read.
+    stack.new_table(0, 2);
+    stack.push_function(no_such_global);
+    stack.raw_set_field(-2, b"__index");
+    stack.copy(globals);
+    stack.insert(-2);
+    stack.set_metatable(-2);
+    stand_for(stack);
+    stack.copy(-1);
+    stack.raw_set_field(globals, b"_G");
+    set_globals(stack);
+}
+
+/// Replaces the table on top by one that stands for it.
+fn stand_for(stack: Stack) {
+    stack.new_table(0, 0);
+    // The metatable: reads go on, writes do not, and whoever asks for it gets another that cannot be changed.
+    stack.new_table(0, 3);
+    stack.copy(-3);
+    stack.raw_set_field(-2, b"__index");
+    stack.push_function(refuse);
+    stack.raw_set_field(-2, b"__newindex");
+    push_shown_metatable(stack);
+    stack.raw_set_field(-2, b"__metatable");
+    stack.set_metatable(-2);
+    let address = stack.address(-1);
+    stack.with(|extra| extra.protected.push(address));
+    stack.remove(-2);
+}
+
+/// What `getmetatable` shows of a protected table: something that refuses to be changed.
+fn push_shown_metatable(stack: Stack) {
+    stack.new_table(0, 0);
+    stack.new_table(0, 3);
+    stack.new_table(0, 0);
+    stack.raw_set_field(-2, b"__index");
+    stack.push_function(refuse);
+    stack.raw_set_field(-2, b"__newindex");
+    stack.push_boolean(false);
+    stack.raw_set_field(-2, b"__metatable");
+    stack.set_metatable(-2);
+    let address = stack.address(-1);
+    stack.with(|extra| extra.protected.push(address));
+}
+
+/// Whether the value at `index` stands for a table that scripts may not change.
+pub(crate) fn is_protected(stack: Stack, index: c_int) -> bool {
+    let address = stack.address(index);
+    stack.with(|extra| extra.protected.contains(&address))
+}
+
+/// Pushes the table that the protected one at `index` stands for.
+pub(crate) fn push_behind(stack: Stack, index: c_int) {
+    if stack.metatable(index) {
+        stack.raw_get_field(-1, b"__index");
+        stack.remove(-2);
+    } else {
+        stack.push_nil();
+    }
+}
+
+fn refuse(_: Stack) -> Result<c_int, Raise> {
+    Err(Raise::fixed(READONLY))
+}
+
+fn no_such_global(stack: Stack) -> Result<c_int, Raise> {
+    let name = String::from_utf8_lossy(stack.to_bytes(2).unwrap_or_default());
+    Err(Raise::new(format!("Script attempted to access nonexistent global variable '{name}'")))
+}

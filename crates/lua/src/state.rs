@@ -1,0 +1,407 @@
+//! An interpreter: compiles texts, runs functions, and knows who runs them.
+
+use crate::convert;
+use crate::memory::Memory;
+use crate::random::Random;
+use crate::reply::ScriptReply;
+use crate::sandbox;
+use crate::vm::{
+    Interpreter, LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise,
+    Stack,
+};
+use petrel_resp::{Protocol, Reply};
+use std::borrow::Cow;
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
+
+/// Instructions between two looks at the time.
+const INSTRUCTIONS: c_int = 100_000;
+
+/// Lowest slots of the interpreter's stack, which stay as they are.
+const HANDLER: c_int = 1;
+const GLOBALS: c_int = 2;
+const KEYS: c_int = 3;
+const ARGV: c_int = 4;
+const BASE: c_int = 4;
+
+/// What scripts ask of whoever runs them.
+pub trait Server {
+    /// Executes a command and writes one reply. `args` has the name first.
+    fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply);
+
+    /// Called now and then while a script runs: what ends it, if something does.
+    fn interrupt(&mut self) -> Option<Cow<'static, str>>;
+
+    /// Writes a line to the log; `level` from 0 (debug) to 3 (warning).
+    fn log(&mut self, level: u8, text: &[u8]);
+
+    /// Whether the user may run this command, or why it is none.
+    fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, &'static str>;
+}
+
+/// What an interpreter is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purpose {
+    /// Scripts that are sent with each call, or known by their sum.
+    Scripts,
+    /// Libraries of functions.
+    Functions,
+}
+
+/// A compiled function, kept by its interpreter until [`Lua::release`].
+#[derive(Debug, Eq, PartialEq)]
+pub struct Compiled(c_int);
+
+/// Why a script failed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Failure {
+    /// The error.
+    pub text: Vec<u8>,
+    /// Where it happened: chunk and line; none if that is not known.
+    pub place: Option<(Vec<u8>, i32)>,
+    /// It is a command's error, which has been counted.
+    pub is_counted: bool,
+}
+
+/// A function as a library declares it.
+#[derive(Debug)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub function: Compiled,
+    /// What is said of it.
+    pub description: Option<Vec<u8>>,
+    /// Names of its flags.
+    pub flags: Vec<String>,
+}
+
+/// The functions of a library that is being loaded.
+#[derive(Debug, Default)]
+pub struct Library {
+    /// In the order in which they were declared.
+    pub functions: Vec<Declared>,
+}
+
+/// What belongs to an interpreter beside its values.
+pub(crate) struct Extra {
+    pub memory: Memory,
+    pub random: Random,
+    /// What the script in hand speaks.
+    pub protocol: Protocol,
+    /// Tables that scripts may not change: the address of what stands for each.
+    pub protected: Vec<usize>,
+    /// Where `next` is kept.
+    pub next: c_int,
+    /// What functions a library declares, while one is loaded.
+    pub library: Option<Library>,
+    failure: Option<Failure>,
+    server: Option<NonNull<dyn Server>>,
+    killed: Option<Cow<'static, str>>,
+    /// The hook is called before every instruction.
+    pub ends: bool,
+}
+
+/// An interpreter with its libraries, for one thread.
+pub struct Lua {
+    interpreter: Interpreter,
+    kept: usize,
+}
+
+impl Lua {
+    /// A new interpreter whose scripts may have so many bytes of memory.
+    ///
+    /// # Panics
+    /// If there is no memory for it.
+    pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> Self {
+        let extra = Extra {
+            memory: Memory { used: 0, limit: memory_max, lenient: true },
+            random: Random::default(),
+            protocol: Protocol::Resp2,
+            protected: Vec::new(),
+            next: 0,
+            library: None,
+            failure: None,
+            server: None,
+            killed: None,
+            ends: false,
+        };
+        let interpreter = Interpreter::new(extra).expect("memory for an empty interpreter");
+        let stack = interpreter.stack();
+        stack.push_function(on_error);
+        sandbox::open(stack, purpose, version);
+        stack.push_bytes(b"KEYS");
+        stack.push_bytes(b"ARGV");
+        debug_assert_eq!(stack.top(), BASE);
+        stack.set_hook(INSTRUCTIONS);
+        Lua { interpreter, kept: 0 }
+    }
+
+    /// Bytes in use.
+    pub fn memory(&self) -> usize {
+        self.interpreter.stack().with(|extra| extra.memory.used)
+    }
+
+    /// Bounds the memory from now on.
+    pub fn set_memory_max(&mut self, bytes: usize) {
+        self.interpreter.stack().with(|extra| extra.memory.limit = bytes);
+    }
+
+    /// Functions that are kept.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Compiles a text, whose chunk is called `name`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn compile(&mut self, text: &[u8], name: &CStr) -> Result<Compiled, Vec<u8>> {
+        let stack = self.interpreter.stack();
+        if text.first() == Some(&27) {
+            return Err(b"compiled functions are not accepted".to_vec());
+        }
+        if stack.load(text, name) {
+            self.kept += 1;
+            return Ok(Compiled(stack.keep()));
+        }
+        let message = stack.to_bytes(-1).unwrap_or_default().to_vec();
+        stack.pop(1);
+        Err(message)
+    }
+
+    /// Forgets a function.
+    pub fn release(&mut self, function: Compiled) {
+        self.kept -= 1;
+        self.interpreter.stack().release(function.0);
+    }
+
+    /// Runs a script with its `KEYS` and `ARGV` and writes its result.
+    ///
+    /// # Errors
+    /// If it fails; nothing is written then.
+    pub fn run_script(
+        &mut self,
+        script: &Compiled,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        server: &mut dyn Server,
+        reply: &mut dyn Reply,
+    ) -> Result<(), Failure> {
+        let stack = self.interpreter.stack();
+        for (name, values) in [(KEYS, keys), (ARGV, args)] {
+            stack.copy(name);
+            push_list(stack, values);
+            stack.raw_set(GLOBALS);
+        }
+        stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, script.0);
+        self.run(0, server, reply)
+    }
+
+    /// Runs a function of a library with its keys and arguments and writes its result.
+    ///
+    /// # Errors
+    /// If it fails; nothing is written then.
+    pub fn run_function(
+        &mut self,
+        function: &Compiled,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        server: &mut dyn Server,
+        reply: &mut dyn Reply,
+    ) -> Result<(), Failure> {
+        let stack = self.interpreter.stack();
+        stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, function.0);
+        push_list(stack, keys);
+        push_list(stack, args);
+        self.run(2, server, reply)
+    }
+
+    /// Runs the text of a library, which declares its functions.
+    ///
+    /// # Errors
+    /// If it fails, or declares what it may not. Functions that it declared by then are forgotten.
+    pub fn load_library(
+        &mut self,
+        text: &Compiled,
+        server: &mut dyn Server,
+    ) -> Result<Library, Failure> {
+        let stack = self.interpreter.stack();
+        stack.with(|extra| extra.library = Some(Library::default()));
+        stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, text.0);
+        let result = self.call(0, server);
+        stack.set_top(BASE);
+        let library = stack.with(|extra| extra.library.take()).unwrap_or_default();
+        self.kept += library.functions.len();
+        match result {
+            Ok(()) => Ok(library),
+            Err(failure) => {
+                library.functions.into_iter().for_each(|declared| self.release(declared.function));
+                Err(failure)
+            }
+        }
+    }
+
+    fn run(
+        &mut self,
+        args: c_int,
+        server: &mut dyn Server,
+        reply: &mut dyn Reply,
+    ) -> Result<(), Failure> {
+        let stack = self.interpreter.stack();
+        let mut result = self.call(args, server);
+        if result.is_ok() {
+            result = returned_error(stack).map_or(Ok(()), Err);
+        }
+        if result.is_ok() {
+            let protocol = stack.with(|extra| extra.protocol);
+            convert::write(stack, protocol, reply);
+        }
+        stack.set_top(BASE);
+        if stack.with(|extra| extra.memory.used > extra.memory.limit / 2) {
+            stack.collect();
+        }
+        result
+    }
+
+    /// Calls the function below so many arguments and leaves one result.
+    fn call(&mut self, args: c_int, server: &mut dyn Server) -> Result<(), Failure> {
+        let stack = self.interpreter.stack();
+        // SAFETY: only the lifetime changes, and the pointer is taken back before this returns.
+        let server: NonNull<dyn Server + 'static> =
+            unsafe { std::mem::transmute(NonNull::from(server)) };
+        stack.with(|extra| {
+            extra.protocol = Protocol::Resp2;
+            extra.server = Some(server);
+            extra.memory.lenient = false;
+        });
+        let result = stack.protected_call(args, 1, HANDLER);
+        let (failure, ended) = stack.with(|extra| {
+            extra.memory.lenient = true;
+            extra.server = None;
+            extra.killed = None;
+            (extra.failure.take(), std::mem::take(&mut extra.ends))
+        });
+        if ended {
+            stack.set_hook(INSTRUCTIONS);
+        }
+        match result {
+            Ok(()) => Ok(()),
+            Err(LUA_ERRMEM) => {
+                stack.collect();
+                Err(Failure {
+                    text: format!("ERR {NOT_ENOUGH_MEMORY}").into(),
+                    ..Failure::default()
+                })
+            }
+            Err(_) => Err(failure.unwrap_or_else(|| Failure {
+                text: b"ERR error in error handling".to_vec(),
+                ..Failure::default()
+            })),
+        }
+    }
+
+    /// The seed of `math.random` for the scripts that follow.
+    pub fn seed(&mut self, seed: u64) {
+        self.interpreter.stack().with(|extra| extra.random = Random::new(seed));
+    }
+
+    /// Collects garbage.
+    pub fn collect(&mut self) {
+        self.interpreter.stack().collect();
+    }
+}
+
+impl std::fmt::Debug for Lua {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lua").field("memory", &self.memory()).field("kept", &self.kept).finish()
+    }
+}
+
+fn push_list(stack: Stack, values: &[&[u8]]) {
+    stack.new_table(values.len(), 0);
+    for (n, value) in (1..).zip(values) {
+        stack.push_bytes(value);
+        stack.raw_set_index(-2, n);
+    }
+}
+
+/// Lets the server do something for the script in hand; none if none is running.
+pub(crate) fn with_server<T>(stack: Stack, work: impl FnOnce(&mut dyn Server) -> T) -> Option<T> {
+    let server = stack.with(|extra| extra.server)?;
+    // SAFETY: it is there while the script runs, and nobody else uses it meanwhile: a server does not run scripts with the
+    // interpreter that called it.
+    Some(work(unsafe { &mut *server.as_ptr() }))
+}
+
+/// What ends the script in hand, if something does.
+pub(crate) fn interrupted(stack: Stack) -> Option<Cow<'static, str>> {
+    let known = stack.with(|extra| extra.killed.clone());
+    if known.is_some() {
+        return known;
+    }
+    let text = with_server(stack, |server| server.interrupt()).flatten();
+    stack.with(|extra| {
+        extra.ends |= text.is_some();
+        extra.killed.clone_from(&text);
+    });
+    text
+}
+
+/// Sees an error where it was raised: notes what it says and where.
+fn on_error(stack: Stack) -> Result<c_int, Raise> {
+    let mut failure = Failure::default();
+    if stack.kind(1) == LUA_TTABLE {
+        failure.is_counted =
+            stack.raw_get_field(1, b"ignore_error_stats_update") == crate::vm::LUA_TBOOLEAN;
+        let text =
+            (stack.raw_get_field(1, b"err") == LUA_TSTRING).then(|| stack.to_bytes(-1)).flatten();
+        failure.text = text.unwrap_or(b"ERR unknown error").to_vec();
+    } else {
+        let text = match stack.to_bytes(1) {
+            Some(text) => text,
+            None if stack.kind(1) == crate::vm::LUA_TBOOLEAN => {
+                if stack.to_boolean(1) {
+                    &b"true"[..]
+                } else {
+                    b"false"
+                }
+            }
+            None => stack.kind_name(1).as_bytes(),
+        };
+        failure.text = [b"ERR ", text].concat();
+    }
+    let frame = stack.frame(1).filter(|frame| !frame.is_native).or_else(|| stack.frame(2));
+    failure.place = frame.map(|frame| (frame.source, frame.line));
+    stack.with(|extra| extra.failure = Some(failure));
+    stack.set_top(1);
+    Ok(1)
+}
+
+/// The table of globals is what stands for it from now on.
+pub(crate) fn set_globals(stack: Stack) {
+    stack.replace(LUA_GLOBALSINDEX);
+}
+
+/// The error that the result on top is, if it is one.
+fn returned_error(stack: Stack) -> Option<Failure> {
+    if stack.kind(-1) != LUA_TTABLE {
+        return None;
+    }
+    let mut failure = None;
+    if stack.raw_get_field(-1, b"err") == LUA_TSTRING {
+        let text = stack.to_bytes(-1).unwrap_or_default();
+        let text = text.strip_prefix(b"-").unwrap_or(text).to_vec();
+        let is_counted =
+            stack.raw_get_field(-2, b"ignore_error_stats_update") == crate::vm::LUA_TBOOLEAN;
+        stack.pop(1);
+        failure = Some(Failure { text, place: None, is_counted });
+    }
+    stack.pop(1);
+    failure
+}
+
+/// Keeps the function on top, and takes it.
+pub(crate) fn kept(stack: Stack) -> Compiled {
+    Compiled(stack.keep())
+}

@@ -1,0 +1,641 @@
+//! The interpreter's C interface, made safe to use: the only unsafe code of this crate beside [`crate::memory`].
+//!
+//! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped over:
+//!
+//! * A function of ours returns its error, and the frame that raises it, [`enter`], owns nothing by then.
+//! * While a function of ours runs, no allocation fails ([`Memory::lenient`](crate::memory::Memory)); the limit is looked at
+//!   when it has returned.
+//! * [`Stack`] has no method that runs a script's code or a metamethod, but for [`Stack::protected_call`], which catches.
+//!
+//! Whoever pushes sees to it that there is room: [`Stack::reserve`] beyond the 20 slots that every function has.
+
+use crate::state::Extra;
+use mlua_sys as ffi;
+use std::borrow::Cow;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::NonNull;
+
+pub(crate) use ffi::{
+    LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_REGISTRYINDEX, LUA_TBOOLEAN, LUA_TFUNCTION, LUA_TNIL,
+    LUA_TNONE, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
+};
+
+/// A state of the interpreter, as whoever it calls sees it. Valid while the call lasts.
+#[derive(Clone, Copy)]
+pub(crate) struct Stack(NonNull<lua_State>);
+
+/// Why a function of a library fails.
+#[derive(Debug)]
+pub(crate) enum Raise {
+    /// An error table as `redis.error_reply` makes it, with this text.
+    Reply(Cow<'static, [u8]>),
+    /// A message that begins with the place of the call.
+    Located(Cow<'static, str>),
+    /// An argument, from 1, that is not as it should be.
+    Argument(c_int, Cow<'static, str>),
+    /// The value on top of the stack.
+    Top,
+}
+
+impl Raise {
+    /// A message, located, made for the occasion.
+    pub fn new(text: String) -> Self {
+        Raise::Located(Cow::Owned(text))
+    }
+
+    /// A message, located, known beforehand.
+    pub const fn fixed(text: &'static str) -> Self {
+        Raise::Located(Cow::Borrowed(text))
+    }
+}
+
+/// What a failed call leaves as its error.
+pub(crate) const NOT_ENOUGH_MEMORY: &str = "not enough memory";
+
+/// One running function.
+pub(crate) struct Frame {
+    /// Whether it is not one of Lua.
+    pub is_native: bool,
+    /// Name of its chunk.
+    pub source: Vec<u8>,
+    /// The line that is being executed; -1 if there is none.
+    pub line: c_int,
+}
+
+// Every `unsafe` below holds by what `Stack` stands for: the state is alive, the indices are valid by construction of the
+// callers, and the calls that may raise are reached with lenient memory or in a frame that owns nothing.
+impl Stack {
+    #[inline]
+    pub fn raw(self) -> *mut lua_State {
+        self.0.as_ptr()
+    }
+
+    /// What belongs to the interpreter beside its values.
+    #[inline]
+    pub fn extra(self) -> *mut Extra {
+        let mut extra: *mut c_void = std::ptr::null_mut();
+        // SAFETY: the state is alive; the user data of its allocator is the `Extra` that it was made with.
+        unsafe { ffi::lua_getallocf(self.raw(), &mut extra) };
+        extra.cast()
+    }
+
+    /// Works with what belongs to the interpreter. `work` calls nothing of the interpreter.
+    #[inline]
+    pub fn with<T>(self, work: impl FnOnce(&mut Extra) -> T) -> T {
+        // SAFETY: the extra outlives the state; only this thread uses it, and `work` is the only reference meanwhile.
+        work(unsafe { &mut *self.extra() })
+    }
+
+    #[inline]
+    pub fn top(self) -> c_int {
+        // SAFETY: see above.
+        unsafe { ffi::lua_gettop(self.raw()) }
+    }
+
+    #[inline]
+    pub fn set_top(self, top: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_settop(self.raw(), top) }
+    }
+
+    #[inline]
+    pub fn pop(self, n: c_int) {
+        self.set_top(-n - 1);
+    }
+
+    #[inline]
+    pub fn copy(self, index: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushvalue(self.raw(), index) }
+    }
+
+    pub fn remove(self, index: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_remove(self.raw(), index) }
+    }
+
+    pub fn insert(self, index: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_insert(self.raw(), index) }
+    }
+
+    pub fn replace(self, index: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_replace(self.raw(), index) }
+    }
+
+    /// Makes room for `n` more values; false if there are too many already.
+    #[inline]
+    pub fn reserve(self, n: c_int) -> bool {
+        // SAFETY: see above.
+        unsafe { ffi::lua_checkstack(self.raw(), n) != 0 }
+    }
+
+    #[inline]
+    pub fn kind(self, index: c_int) -> c_int {
+        // SAFETY: see above.
+        unsafe { ffi::lua_type(self.raw(), index) }
+    }
+
+    /// Name of the type of a value.
+    pub fn kind_name(self, index: c_int) -> &'static str {
+        // SAFETY: see above; the names are constants of the interpreter, in ASCII.
+        let name = unsafe { CStr::from_ptr(ffi::lua_typename(self.raw(), self.kind(index))) };
+        name.to_str().unwrap_or_default()
+    }
+
+    #[inline]
+    pub fn push_nil(self) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushnil(self.raw()) }
+    }
+
+    #[inline]
+    pub fn push_boolean(self, value: bool) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushboolean(self.raw(), c_int::from(value)) }
+    }
+
+    #[inline]
+    pub fn push_number(self, value: f64) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushnumber(self.raw(), value) }
+    }
+
+    #[inline]
+    pub fn push_bytes(self, bytes: &[u8]) {
+        // SAFETY: see above; the bytes are copied.
+        unsafe { ffi::lua_pushlstring_(self.raw(), bytes.as_ptr().cast(), bytes.len()) }
+    }
+
+    /// Pushes a function of ours, which is known by its type alone.
+    pub fn push_function<F>(self, function: F)
+    where
+        F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
+    {
+        const { assert!(size_of::<F>() == 0, "a function item, or a closure without captures") };
+        let _ = function;
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushcclosure(self.raw(), enter::<F>, 0) }
+    }
+
+    /// Pushes a function of the interpreter.
+    pub fn push_native(self, function: ffi::lua_CFunction, upvalues: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushcclosure(self.raw(), function, upvalues) }
+    }
+
+    #[inline]
+    pub fn to_number(self, index: c_int) -> f64 {
+        // SAFETY: see above.
+        unsafe { ffi::lua_tonumber(self.raw(), index) }
+    }
+
+    /// Whether a value is a number, or a text that reads as one.
+    pub fn is_number(self, index: c_int) -> bool {
+        // SAFETY: see above.
+        unsafe { ffi::lua_isnumber(self.raw(), index) != 0 }
+    }
+
+    #[inline]
+    pub fn to_boolean(self, index: c_int) -> bool {
+        // SAFETY: see above.
+        unsafe { ffi::lua_toboolean(self.raw(), index) != 0 }
+    }
+
+    /// The bytes of a string, or of a number, which becomes its text where it lies. They are there for as long as the value
+    /// is on the stack or in a table; the caller keeps to it.
+    #[inline]
+    pub fn to_bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
+        let mut len = 0;
+        // SAFETY: see above; the text lives as long as the value is reachable.
+        unsafe {
+            let text = ffi::lua_tolstring(self.raw(), index, &mut len);
+            if text.is_null() { None } else { Some(std::slice::from_raw_parts(text.cast(), len)) }
+        }
+    }
+
+    /// An address that tells a table from others.
+    #[inline]
+    pub fn address(self, index: c_int) -> usize {
+        // SAFETY: see above.
+        unsafe { ffi::lua_topointer(self.raw(), index) as usize }
+    }
+
+    /// Elements of a table's array, or bytes of a string.
+    pub fn len(self, index: c_int) -> usize {
+        // SAFETY: see above.
+        unsafe { ffi::lua_objlen(self.raw(), index) }
+    }
+
+    #[inline]
+    pub fn new_table(self, elements: usize, fields: usize) {
+        let clamp = |n: usize| n.min(1 << 20) as c_int;
+        // SAFETY: see above.
+        unsafe { ffi::lua_createtable(self.raw(), clamp(elements), clamp(fields)) }
+    }
+
+    /// Replaces the key on top by its value in the table at `index`.
+    #[inline]
+    pub fn raw_get(self, index: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_rawget_(self.raw(), index) }
+    }
+
+    /// Pushes the value of a field.
+    pub fn raw_get_field(self, index: c_int, name: &[u8]) -> c_int {
+        let index = self.absolute(index);
+        self.push_bytes(name);
+        self.raw_get(index);
+        self.kind(-1)
+    }
+
+    #[inline]
+    pub fn raw_get_index(self, index: c_int, n: c_int) -> c_int {
+        // SAFETY: see above.
+        unsafe { ffi::lua_rawgeti_(self.raw(), index, n) };
+        self.kind(-1)
+    }
+
+    /// Sets, in the table at `index`, the key below the top to the value on top, and takes both. The key is neither nil nor
+    /// no number: the caller sees to it.
+    #[inline]
+    pub fn raw_set(self, index: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_rawset(self.raw(), index) }
+    }
+
+    /// Sets a field to the value on top, and takes it.
+    pub fn raw_set_field(self, index: c_int, name: &[u8]) {
+        let index = self.absolute(index);
+        self.push_bytes(name);
+        self.insert(-2);
+        self.raw_set(index);
+    }
+
+    /// Sets an element to the value on top, and takes it.
+    #[inline]
+    pub fn raw_set_index(self, index: c_int, n: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_rawseti_(self.raw(), index, n) }
+    }
+
+    /// Replaces the key on top by the next key and its value; false at the end, when nothing is left.
+    pub fn next(self, index: c_int) -> bool {
+        // SAFETY: see above; callers pass a key that the table has, or nil.
+        unsafe { ffi::lua_next(self.raw(), index) != 0 }
+    }
+
+    /// Gives the value at `index` the table on top as its metatable, and takes it.
+    pub fn set_metatable(self, index: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_setmetatable(self.raw(), index) };
+    }
+
+    /// Pushes the metatable; false, and nothing is pushed, if there is none.
+    pub fn metatable(self, index: c_int) -> bool {
+        // SAFETY: see above.
+        unsafe { ffi::lua_getmetatable(self.raw(), index) != 0 }
+    }
+
+    /// The index from below.
+    pub fn absolute(self, index: c_int) -> c_int {
+        if index < 0 && index > LUA_REGISTRYINDEX { self.top() + index + 1 } else { index }
+    }
+
+    /// Keeps the value on top for later and takes it from the stack.
+    pub fn keep(self) -> c_int {
+        // SAFETY: see above.
+        unsafe { ffi::luaL_ref(self.raw(), LUA_REGISTRYINDEX) }
+    }
+
+    /// Forgets what was kept.
+    pub fn release(self, kept: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::luaL_unref(self.raw(), LUA_REGISTRYINDEX, kept) }
+    }
+
+    /// Compiles a text and pushes the function, or the message why not. `name` ends in a zero byte.
+    pub fn load(self, text: &[u8], name: &CStr) -> bool {
+        // SAFETY: see above.
+        unsafe {
+            ffi::luaL_loadbuffer(self.raw(), text.as_ptr().cast(), text.len(), name.as_ptr()) == 0
+        }
+    }
+
+    /// Calls a function with the arguments above it, and catches what it raises: `Err` has the status then, and the error is
+    /// on top. `handler` is the index of the function that sees the error first, or 0.
+    pub fn protected_call(self, args: c_int, results: c_int, handler: c_int) -> Result<(), c_int> {
+        // SAFETY: see above.
+        match unsafe { ffi::lua_pcall(self.raw(), args, results, handler) } {
+            0 => Ok(()),
+            status => Err(status),
+        }
+    }
+
+    /// Collects garbage, all of it.
+    pub fn collect(self) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_gc(self.raw(), ffi::LUA_GCCOLLECT, 0) };
+    }
+
+    /// The function that runs `level` calls below the one in hand.
+    pub fn frame(self, level: c_int) -> Option<Frame> {
+        // SAFETY: the interpreter fills the record, whose pointers are read while the frame is there.
+        unsafe {
+            let mut record: ffi::lua_Debug = std::mem::zeroed();
+            if ffi::lua_getstack(self.raw(), level, &mut record) == 0 {
+                return None;
+            }
+            ffi::lua_getinfo(self.raw(), c"Sl".as_ptr(), &mut record);
+            Some(Frame {
+                is_native: CStr::from_ptr(record.what).to_bytes() == b"C",
+                source: CStr::from_ptr(record.source).to_bytes().to_vec(),
+                line: record.currentline,
+            })
+        }
+    }
+
+    /// Lets `hook` be called every so many instructions of this thread of the interpreter.
+    pub fn set_hook(self, instructions: c_int) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_sethook(self.raw(), Some(hook), ffi::LUA_MASKCOUNT, instructions) };
+    }
+}
+
+/// Arguments of functions, with the errors of Lua's own libraries.
+impl Stack {
+    pub fn type_error(self, argument: c_int, expected: &str) -> Raise {
+        let got =
+            if self.kind(argument) == LUA_TNONE { "no value" } else { self.kind_name(argument) };
+        Raise::Argument(argument, Cow::Owned(format!("{expected} expected, got {got}")))
+    }
+
+    pub fn check_number(self, argument: c_int) -> Result<f64, Raise> {
+        if self.is_number(argument) {
+            Ok(self.to_number(argument))
+        } else {
+            Err(self.type_error(argument, "number"))
+        }
+    }
+
+    pub fn check_integer(self, argument: c_int) -> Result<i64, Raise> {
+        self.check_number(argument).map(truncated)
+    }
+}
+
+/// A number as a C cast makes it an integer on x86-64.
+#[inline]
+pub(crate) fn truncated(number: f64) -> i64 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number) {
+        number as i64
+    } else {
+        i64::MIN
+    }
+}
+
+/// What the interpreter calls: runs a function of ours and raises its error.
+unsafe extern "C-unwind" fn enter<F>(state: *mut lua_State) -> c_int
+where
+    F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
+{
+    // SAFETY: the interpreter passes its state; `F` has no bytes, so any value of it is the one there is.
+    let (stack, function) = unsafe {
+        (Stack(NonNull::new_unchecked(state)), std::ptr::read(NonNull::<F>::dangling().as_ptr()))
+    };
+    let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
+    let pushed = match function(stack) {
+        Ok(results) => results,
+        Err(raise) => {
+            push_error(stack, raise);
+            -1
+        }
+    };
+    let over = stack.with(|extra| {
+        extra.memory.lenient = was;
+        !was && extra.memory.is_over()
+    });
+    if over {
+        stack.set_top(0);
+        stack.push_bytes(NOT_ENOUGH_MEMORY.as_bytes());
+    } else if pushed >= 0 {
+        return pushed;
+    }
+    // SAFETY: nothing in this frame is owned.
+    unsafe { ffi::lua_error(state) }
+}
+
+fn push_error(stack: Stack, raise: Raise) {
+    if !stack.reserve(8) {
+        stack.set_top(0);
+    }
+    match raise {
+        Raise::Reply(text) => push_reply_error(stack, false, &text),
+        Raise::Located(text) => push_located(stack, text.as_bytes()),
+        Raise::Argument(argument, text) => {
+            push_located(stack, &argument_error(stack, argument, &text))
+        }
+        Raise::Top => {}
+    }
+}
+
+/// Pushes an error as a table with the text as `err`; that of a command is marked, since it has been counted.
+pub(crate) fn push_reply_error(stack: Stack, is_counted: bool, text: &[u8]) {
+    stack.new_table(0, 2);
+    stack.push_bytes(text);
+    stack.raw_set_field(-2, b"err");
+    if is_counted {
+        stack.push_boolean(true);
+        stack.raw_set_field(-2, b"ignore_error_stats_update");
+    }
+}
+
+fn push_located(stack: Stack, text: &[u8]) {
+    // SAFETY: see `Stack`.
+    unsafe { ffi::luaL_where(stack.raw(), 1) };
+    let place = stack.to_bytes(-1).unwrap_or_default();
+    let whole = [place, text].concat();
+    stack.pop(1);
+    stack.push_bytes(&whole);
+}
+
+/// What Lua says of an argument, with the name by which the function was called.
+fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
+    // SAFETY: the interpreter fills the record, whose pointers are read while the frame is there.
+    let (name, is_method) = unsafe {
+        let mut record: ffi::lua_Debug = std::mem::zeroed();
+        if ffi::lua_getstack(stack.raw(), 0, &mut record) == 0 {
+            return format!("bad argument #{argument} ({text})").into_bytes();
+        }
+        ffi::lua_getinfo(stack.raw(), c"n".as_ptr(), &mut record);
+        let name = if record.name.is_null() { c"?" } else { CStr::from_ptr(record.name) };
+        let is_method = !record.namewhat.is_null() && CStr::from_ptr(record.namewhat) == c"method";
+        (String::from_utf8_lossy(name.to_bytes()).into_owned(), is_method)
+    };
+    match (is_method, argument - 1) {
+        (true, 0) => format!("calling '{name}' on bad self ({text})"),
+        (true, argument) => format!("bad argument #{argument} to '{name}' ({text})"),
+        (false, _) => format!("bad argument #{argument} to '{name}' ({text})"),
+    }
+    .into_bytes()
+}
+
+/// Called every so many instructions: lets whoever runs the script do what has to be done meanwhile, or end the script.
+unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let Some(text) = crate::state::interrupted(stack) else { return };
+    // From now on before every instruction, so that no script catches the error and goes on.
+    stack.set_hook(1);
+    stack.push_bytes(text.as_bytes());
+    // SAFETY: nothing in this frame is owned.
+    unsafe { ffi::lua_error(state) };
+}
+
+/// Calls a function of the interpreter's libraries (the first upvalue), unless its first argument is a table that scripts may
+/// not change.
+pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    if stack.kind(1) == LUA_TTABLE && crate::sandbox::is_protected(stack, 1) {
+        let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
+        stack.push_bytes(crate::sandbox::READONLY.as_bytes());
+        stack.with(|extra| extra.memory.lenient = was);
+        // SAFETY: nothing in this frame is owned.
+        unsafe { ffi::lua_error(state) }
+    }
+    call_upvalue(stack)
+}
+
+/// Calls a function of the interpreter's libraries (the first upvalue) that reads its first argument: what stands for a
+/// protected table is replaced by the table itself.
+pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    if stack.kind(1) == LUA_TTABLE && crate::sandbox::is_protected(stack, 1) {
+        crate::sandbox::push_behind(stack, 1);
+        stack.replace(1);
+    }
+    call_upvalue(stack)
+}
+
+/// Calls a function of the interpreter's libraries (the first upvalue) unless a text among its first arguments is longer
+/// than what it is known to bear.
+pub(crate) unsafe extern "C-unwind" fn matching(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    if stack.kind(2) == LUA_TSTRING && stack.len(2) > crate::sandbox::PATTERN_LEN_MAX {
+        // SAFETY: nothing in this frame is owned.
+        unsafe { ffi::luaL_error(state, c"pattern too long".as_ptr()) };
+    }
+    call_upvalue(stack)
+}
+
+/// Compiles its first argument unless that is a compiled function: those are not checked, and could do anything.
+pub(crate) unsafe extern "C-unwind" fn text_only(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    if let Some(&27) = stack.to_bytes(1).and_then(<[u8]>::first)
+        && stack.kind(1) == LUA_TSTRING
+    {
+        let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
+        stack.push_nil();
+        let text = stack.to_bytes(1).unwrap_or_default();
+        let shown: Vec<u8> =
+            text.iter().skip(1).take_while(|&&c| c.is_ascii_graphic()).copied().collect();
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        stack.push_bytes(
+            format!("[string \"{shown}\"]:1: unexpected symbol near 'char(27)'").as_bytes(),
+        );
+        stack.with(|extra| extra.memory.lenient = was);
+        return 2;
+    }
+    call_upvalue(stack)
+}
+
+/// A reader of pieces may hand out a compiled function: `load` collects the pieces first.
+pub(crate) unsafe extern "C-unwind" fn load_pieces(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state; no value of this frame is owned when a piece is asked for, and all pieces are
+    // on the interpreter's stack.
+    unsafe {
+        ffi::luaL_checktype(state, 1, LUA_TFUNCTION);
+        let name = ffi::luaL_optlstring(state, 2, c"=(load)".as_ptr(), std::ptr::null_mut());
+        ffi::lua_settop(state, 2);
+        ffi::lua_pushlstring_(state, c"".as_ptr(), 0);
+        loop {
+            ffi::lua_pushvalue(state, 1);
+            ffi::lua_call(state, 0, 1);
+            match ffi::lua_type(state, -1) {
+                LUA_TNIL => break,
+                LUA_TSTRING | LUA_TNUMBER if ffi::lua_objlen(state, -1) == 0 => break,
+                LUA_TSTRING | LUA_TNUMBER => ffi::lua_concat(state, 2),
+                _ => {
+                    ffi::luaL_error(state, c"reader function must return a string".as_ptr());
+                }
+            }
+        }
+        ffi::lua_settop(state, 3);
+        let mut len = 0;
+        let text = ffi::lua_tolstring(state, 3, &mut len);
+        let is_compiled = len > 0 && *text == 27;
+        if is_compiled {
+            ffi::lua_pushnil(state);
+            ffi::lua_pushlstring_(state, c"unexpected symbol near 'char(27)'".as_ptr(), 33);
+            return 2;
+        }
+        if ffi::luaL_loadbuffer(state, text, len, name) == 0 {
+            return 1;
+        }
+        ffi::lua_pushnil(state);
+        ffi::lua_insert(state, -2);
+        2
+    }
+}
+
+fn call_upvalue(stack: Stack) -> c_int {
+    // SAFETY: the closures that call this were made with a C function as their first upvalue, which uses none itself; what it
+    // raises jumps over frames that own nothing.
+    unsafe {
+        match ffi::lua_tocfunction(stack.raw(), ffi::lua_upvalueindex(1)) {
+            Some(function) => function(stack.raw()),
+            None => 0,
+        }
+    }
+}
+
+/// A state with what belongs to it, closed when dropped.
+pub(crate) struct Interpreter {
+    state: NonNull<lua_State>,
+    extra: NonNull<Extra>,
+}
+
+// SAFETY: a state belongs to no thread in particular, nor does what belongs to it while no script runs; both are used through
+// this owner alone, and so by one thread at a time.
+unsafe impl Send for Interpreter {}
+
+impl Interpreter {
+    /// A new state without libraries; none if there is no memory for it.
+    pub fn new(extra: Extra) -> Option<Self> {
+        let extra = Box::into_raw(Box::new(extra));
+        // SAFETY: the allocator is made for this user data, which outlives the state.
+        let state = unsafe { ffi::lua_newstate(crate::memory::allocate, extra.cast()) };
+        let extra = NonNull::new(extra)?;
+        Some(Interpreter { state: NonNull::new(state)?, extra })
+    }
+
+    /// The state's stack.
+    #[inline]
+    pub fn stack(&self) -> Stack {
+        Stack(self.state)
+    }
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        // SAFETY: this owns both; the state, which uses the other, goes first.
+        unsafe {
+            ffi::lua_close(self.state.as_ptr());
+            drop(Box::from_raw(self.extra.as_ptr()));
+        }
+    }
+}
