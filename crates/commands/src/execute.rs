@@ -307,6 +307,9 @@ impl Executor {
         if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
             return Err(Fail::NO_AUTH);
         }
+        if self.shared.is_loading() && !spec.flags.contains(Flags::LOADING) {
+            return Err(Fail::LOADING);
+        }
         if spec.flags.contains(Flags::PROTECTED) {
             host.admit_protected(command)?;
         }

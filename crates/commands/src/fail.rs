@@ -38,6 +38,9 @@ impl Fail {
     /// A command of a connection that must authenticate first.
     pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
 
+    /// A command that needs the data while it is being loaded.
+    pub const LOADING: Fail = Fail::fixed("LOADING Petrel is loading the dataset in memory");
+
     /// An error whose text is known beforehand.
     pub const fn fixed(text: &'static str) -> Self {
         Fail(Cow::Borrowed(text.as_bytes()))

@@ -10,7 +10,9 @@ use crate::registry::{Command, Registry};
 use crate::scripting::Scripts;
 use crate::slowlog::CommandLog;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Distinct error codes counted at most; the rest is counted as one.
@@ -33,6 +35,7 @@ pub struct Shared {
     track_latency: AtomicBool,
     /// 0 while somebody observes every command, else the most that there is.
     unobserved_nanos: AtomicU64,
+    loading: AtomicBool,
     blocked: AtomicI64,
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
@@ -51,6 +54,7 @@ impl Shared {
             latency: LatencyMonitor::default(),
             scripts: Scripts::default(),
             track_latency: AtomicBool::new(true),
+            loading: AtomicBool::new(false),
             blocked: AtomicI64::new(0),
             errors: Mutex::default(),
             threads: Mutex::default(),
@@ -63,6 +67,17 @@ impl Shared {
         stats.track_latency.store(self.track_latency.load(Relaxed), Relaxed);
         lock(&self.threads).push(stats.clone());
         stats
+    }
+
+    /// Whether data is being loaded: commands that need it are refused meanwhile.
+    #[inline]
+    pub fn is_loading(&self) -> bool {
+        self.loading.load(Relaxed)
+    }
+
+    /// Data is being loaded from now on, or no longer.
+    pub fn set_loading(&self, on: bool) {
+        self.loading.store(on, Release);
     }
 
     /// Whether latency distributions are kept (`latency-tracking`).

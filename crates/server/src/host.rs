@@ -2,7 +2,7 @@
 
 use crate::batch::may_write;
 use crate::client::{Client, Flag};
-use crate::config::{Config, ConfigReader, DumpDialect, VersionCheck};
+use crate::config::{Config, ConfigReader};
 use crate::mailbox::Message;
 use crate::pubsub::Subscribers;
 use crate::push::PushDesk;
@@ -170,16 +170,13 @@ impl Host for ServerHost {
 
     fn leniency(&self) -> Leniency {
         Leniency {
-            any_version: self.config.rdb_version_check == VersionCheck::Relaxed,
+            any_version: self.config.accepts_any_rdb_version(),
             any_sum: self.server.any_checksum.load(Relaxed),
         }
     }
 
     fn dialect(&self) -> Dialect {
-        match self.config.dump_dialect {
-            DumpDialect::Redis => Dialect::Redis,
-            DumpDialect::Valkey => Dialect::Valkey,
-        }
+        self.config.dialect()
     }
 
     fn log(&mut self, level: u8, text: &str) {

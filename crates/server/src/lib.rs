@@ -16,6 +16,7 @@ pub mod process;
 pub mod pubsub;
 pub mod push;
 pub mod server;
+pub mod snapshot;
 pub mod start;
 mod timers;
 pub mod tls;

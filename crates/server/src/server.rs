@@ -10,6 +10,7 @@ use crate::monitor::Monitors;
 use crate::process::Process;
 use crate::pubsub::Directory;
 use crate::push::PushQueue;
+use crate::snapshot::Snapshot;
 use crate::tls::{Settings, Trouble};
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
@@ -61,6 +62,10 @@ pub struct Server {
     pub direct_descriptors: AtomicBool,
     /// Connections that see every command.
     pub monitors: Monitors,
+    /// The snapshot that the data was loaded from, or saved to.
+    pub snapshot: Snapshot,
+    /// Why the server stopped, if it had to.
+    pub failure: OnceLock<String>,
     /// Moves keys to other servers.
     pub migrator: Migrator,
     /// What new TLS connections are served by; none where there is no port for them.
@@ -224,6 +229,8 @@ impl Server {
             connections_possible: AtomicUsize::new(snapshot.maxclients as usize),
             direct_descriptors: AtomicBool::new(false),
             monitors: Monitors::default(),
+            snapshot: Snapshot::default(),
+            failure: OnceLock::new(),
             migrator: Migrator::default(),
             tls: Mutex::default(),
             listening: Mutex::default(),
@@ -443,6 +450,14 @@ impl Server {
     pub fn stop(&self) {
         self.stopping.store(true, Relaxed);
         (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Stop));
+    }
+
+    /// Stops the server for a reason that its operator has to know.
+    pub fn fail(&self, why: String) {
+        // The first reason is the one that counts.
+        let _ = self.failure.set(why);
+        self.stop();
+        self.process.leave();
     }
 
     /// Whether the server is stopping.

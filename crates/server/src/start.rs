@@ -32,6 +32,8 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     server.configure_tls(&snapshot).map_err(io::Error::other)?;
     let (listeners, socket) = server.listening.lock().open(&snapshot)?;
     let options = driver_options(&server, &snapshot);
+    // Before anybody is served, for what is asked meanwhile must be refused.
+    server.begin_load(&snapshot)?;
     let threads = match snapshot.io_backend {
         IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
         IoBackend::IoUring => spawn::<Uring>(&server, &listeners, &options)?,
@@ -55,7 +57,7 @@ impl Running {
     /// Waits until the server has stopped.
     ///
     /// # Errors
-    /// If a worker's event loop failed.
+    /// If a worker's event loop failed, or the server could not go on for another reason.
     pub fn wait(self) -> io::Result<()> {
         let mut result = Ok(());
         for thread in self.threads {
@@ -64,6 +66,9 @@ impl Running {
                 Ok(Err(error)) => result = Err(error),
                 Err(_) => result = Err(io::Error::other("a worker panicked")),
             }
+        }
+        if let Some(why) = self.server.failure.get() {
+            result = Err(io::Error::other(why.clone()));
         }
         result
     }

@@ -101,6 +101,23 @@ pub const DEBUG: Meta = Meta {
     ..Meta::new("debug", -2, Group::Server, "1.0.0")
 };
 
+/// `SAVE`.
+pub const SAVE: Meta = Meta {
+    flags: bits!(Flags: ADMIN, NOSCRIPT, NO_ASYNC_LOADING, NO_MULTI),
+    summary: "Saves the data to disk; nobody else is served meanwhile.",
+    complexity: "O(N) where N is the number of keys",
+    ..Meta::new("save", 1, Group::Server, "1.0.0")
+};
+
+/// `LASTSAVE`.
+pub const LASTSAVE: Meta = Meta {
+    flags: bits!(Flags: LOADING, STALE, FAST),
+    stated_categories: bits!(Categories: ADMIN, DANGEROUS),
+    tips: &["nondeterministic_output"],
+    summary: "Returns the Unix time at which the data was last saved.",
+    ..Meta::new("lastsave", 1, Group::Server, "1.0.0")
+};
+
 /// `SHUTDOWN`.
 pub const SHUTDOWN: Meta = Meta {
     flags: bits!(Flags: ADMIN, NOSCRIPT, LOADING, STALE, NO_MULTI, ALLOW_BUSY),

@@ -119,6 +119,11 @@ impl Server {
         Ok(server)
     }
 
+    /// The directory of a server that has ended, for the next one.
+    pub fn into_scratch(mut self) -> Scratch {
+        std::mem::replace(&mut self.scratch, Scratch::new())
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.scratch.path("s")
     }

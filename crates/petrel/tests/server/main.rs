@@ -11,4 +11,5 @@ mod migrate;
 mod monitor;
 mod protocol;
 mod pubsub;
+mod snapshot;
 mod tls;

@@ -2,13 +2,14 @@
 
 mod client;
 mod config;
-mod connection;
+pub(crate) mod connection;
 mod debug;
 mod footprint;
 mod info;
 mod memory;
 mod migrate;
 mod pubsub;
+mod save;
 mod shutdown;
 
 use petrel_commands::CommandSpec;
@@ -24,5 +25,7 @@ static SERVER: &[CommandSpec] = &[
     memory::MEMORY,
     migrate::MIGRATE,
     crate::monitor::MONITOR,
+    save::LASTSAVE,
+    save::SAVE,
     shutdown::SHUTDOWN,
 ];

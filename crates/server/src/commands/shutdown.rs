@@ -24,11 +24,12 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
         // It begins and ends within this command: no replica is waited for.
         return Err(Fail::fixed("ERR No shutdown in progress."));
     }
-    if options.save && !options.force {
-        tracing::warn!(
-            "SHUTDOWN SAVE refused: data is kept in memory only; FORCE stops nevertheless"
-        );
-        return Err(Fail::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+    let server = ServerHost::of(ctx).server.clone();
+    if options.save {
+        let saved = server.save(&mut ctx.exec.ks, &server.config.snapshot());
+        if saved.is_err() && !options.force {
+            return Err(Fail::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+        }
     }
     let host = ServerHost::of(ctx);
     let address = host.client.address(&host.socket_path());

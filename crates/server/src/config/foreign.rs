@@ -9,7 +9,9 @@ use super::table::{Group, Mutability::*, Param};
 use super::types::{Fixed, OomScores, SavePoints, ShutdownFlags, Text, Word};
 use super::value::{Rule::*, Secret, Value};
 
-const IN_MEMORY: &str = "data is kept in memory only in this version of Petrel";
+const WHEN_TOLD: &str =
+    "this version of Petrel saves when it is told to, by SAVE and SHUTDOWN SAVE";
+const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
 const NO_ACL_FILE: &str = "this version of Petrel has no ACL users";
@@ -30,18 +32,15 @@ parameters! {
 Foreign, FOREIGN, |config| config.foreign;
 
 Persistence {
-    save: SavePoints = "save", Points(IN_MEMORY), "", Runtime,
+    save: SavePoints = "save", Points(WHEN_TOLD), "", Runtime,
         "Seconds and changes after which a snapshot is saved; in a file, points are ignored with a warning";
-    dbfilename: Text = "dbfilename", AnyText, "dump.rdb", Protected, "Name of the snapshot";
-    rdbcompression: bool = "rdbcompression", YesNo, "yes", Runtime, "Compress strings in snapshots";
-    rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart, "End snapshots with a checksum";
     rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync", YesNo, "yes", Runtime,
         "Sync a snapshot as it is written";
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
         "Delete snapshots that were made for replicas";
     stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error", YesNo, "yes", Runtime,
         "Refuse writes after a snapshot failed";
-    appendonly: Fixed = "appendonly", Only(&["no"], IN_MEMORY), "no", Runtime, "Keep an append-only file";
+    appendonly: Fixed = "appendonly", Only(&["no"], NO_LOG), "no", Runtime, "Keep an append-only file";
     appendfilename: Text = "appendfilename", AnyText, "appendonly.aof", AtStart, "Name of the append-only file";
     appenddirname: Text = "appenddirname", AnyText, "appendonlydir", AtStart, "Directory of the append-only file";
     appendfsync: Word = "appendfsync", OneOf(&["everysec", "always", "no"]), "everysec", Runtime,
@@ -290,9 +289,9 @@ Otherwise {
         "Petrel always says that it is Redis to whoever asks as of Redis";
     shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "There are no replicas to wait for";
-    shutdown_on_sigint: ShutdownFlags = "shutdown-on-sigint", Flags(IN_MEMORY), "default", Runtime,
+    shutdown_on_sigint: ShutdownFlags = "shutdown-on-sigint", Flags(WHEN_TOLD), "default", Runtime,
         "SIGINT stops the server at once; nothing is saved";
-    shutdown_on_sigterm: ShutdownFlags = "shutdown-on-sigterm", Flags(IN_MEMORY), "default", Runtime,
+    shutdown_on_sigterm: ShutdownFlags = "shutdown-on-sigterm", Flags(WHEN_TOLD), "default", Runtime,
         "SIGTERM stops the server at once; nothing is saved";
 }
 }

@@ -236,6 +236,14 @@ Observability {
         List("percentiles"), "50 99 99.9", Runtime,
         "Percentiles that INFO latencystats shows for each command";
 }
+Snapshot {
+    dbfilename: PathBuf = "dbfilename", FileName, "dump.rdb", Protected,
+        "File in the working directory that SAVE writes and that the server starts from, if it is there";
+    rdbcompression: bool = "rdbcompression", YesNo, "yes", Runtime,
+        "Compress long strings";
+    rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart,
+        "End the file with a checksum, and check it at the start";
+}
 Process {
     dir: PathBuf = "dir", Directory, "./", Protected,
         "Working directory, where relative paths start";

@@ -67,6 +67,8 @@ pub enum Group {
     Observability,
     /// The process and its background work.
     Process,
+    /// The file that SAVE writes and that the server starts from.
+    Snapshot,
     /// What collections look like, and where they change.
     Types,
     /// Of a feature that is not there: snapshots and the append-only file.
@@ -83,7 +85,7 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Network,
         Self::Tls,
         Self::Security,
@@ -93,6 +95,7 @@ impl Group {
         Self::Types,
         Self::Observability,
         Self::Process,
+        Self::Snapshot,
         Self::Persistence,
         Self::Replication,
         Self::Cluster,
@@ -110,8 +113,9 @@ impl Group {
             Self::Keyspace => "Memory and keys",
             Self::Observability => "Log and latency",
             Self::Process => "Process",
+            Self::Snapshot => "Snapshot",
             Self::Types => "Types of values",
-            Self::Persistence => "Not in this version: persistence",
+            Self::Persistence => "Not in this version: saving in the background, append-only file",
             Self::Replication => "Not in this version: replication",
             Self::Cluster => "Not in this version: cluster",
             Self::Tls => "TLS",

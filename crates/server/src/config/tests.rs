@@ -180,13 +180,13 @@ mod starting {
             ("a.conf b.conf", "command line: unexpected argument 'b.conf'; see --help"),
             (
                 "--save 900 1",
-                "command line: --save '900 1': data is kept in memory only in this version of \
-                 Petrel; it can only be ''",
+                "command line: --save '900 1': this version of Petrel saves when it is told to, by SAVE \
+                 and SHUTDOWN SAVE; it can only be ''",
             ),
             (
                 "--appendonly yes",
-                "command line: --appendonly 'yes': data is kept in memory only in this version of \
-                 Petrel; it can only be 'no'",
+                "command line: --appendonly 'yes': this version of Petrel has no append-only file; it can \
+                 only be 'no'",
             ),
             (
                 "--replicaof h 6379",
@@ -244,14 +244,14 @@ mod starting {
         assert_eq!(
             warnings,
             [
-                "redis.conf:2: save '900 1' is ignored: data is kept in memory only in this version \
-                 of Petrel",
-                "redis.conf:3: save '300 10 60 10000' is ignored: data is kept in memory only in \
-                 this version of Petrel",
+                "redis.conf:2: save '900 1' is ignored: this version of Petrel saves when it is told \
+                 to, by SAVE and SHUTDOWN SAVE",
+                "redis.conf:3: save '300 10 60 10000' is ignored: this version of Petrel saves when it is \
+                 told to, by SAVE and SHUTDOWN SAVE",
             ]
         );
         assert_eq!(get(&shared, "save"), "");
-        assert!(set(&shared, &[("save", "900 1")]).unwrap_err().contains("memory only"));
+        assert!(set(&shared, &[("save", "900 1")]).unwrap_err().contains("when it is told to"));
         assert!(start_in(&scratch.0, &["-"], "save 900").is_err());
     }
 
@@ -599,6 +599,7 @@ mod rewriting {
                 seed.to_le_bytes().into_iter().filter(|&byte| byte != 0).collect()
             }
             Rule::SocketPath => pick(&["", "/run/p.sock", "a b"]),
+            Rule::FileName => pick(&["dump.rdb", "a b", "x"]),
             Rule::Directory => pick(&["/", "/tmp", "."]),
             Rule::Template => pick(&["{title}", "a \"{port}\" # b", ""]),
             Rule::List(_) => match param.name {

@@ -37,6 +37,8 @@ pub enum Rule {
     Points(&'static str),
     /// Flags of a shutdown; `save` is refused for the reason given.
     Flags(&'static str),
+    /// The name of a file, without a directory.
+    FileName,
     /// Any bytes.
     AnyText,
     /// An integer within bounds.
@@ -163,6 +165,7 @@ impl Rule {
             Self::OneOf(words) => words.join(", "),
             Self::Path | Self::SocketPath => "path".into(),
             Self::Directory => "directory".into(),
+            Self::FileName => "file name".into(),
             Self::Password | Self::Template | Self::AnyText => "text".into(),
             Self::List(words) => words.into(),
         }
@@ -246,8 +249,11 @@ impl Value for Secret {
 }
 
 impl Value for PathBuf {
-    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
         match single(args)? {
+            text if *rule == Rule::FileName && (text.is_empty() || text.contains(&b'/')) => {
+                Err(Invalid::new("dbfilename can't be a path, just a filename"))
+            }
             [] => Err(Invalid::new("No such file or directory")),
             text if text.contains(&0) => Err(PATH_WITH_ZERO),
             text => Ok(OsString::from_vec(text.to_vec()).into()),

@@ -67,10 +67,12 @@ fn scripts(report: &mut Report<'_>) {
     report.field("used_memory_scripts_human", human(0));
 }
 
-/// `# Persistence`: there is none.
+/// `# Persistence`
 pub fn persistence(report: &mut Report<'_>) {
+    let server = report.server.clone();
+    let snapshot = &server.snapshot;
+    report.field("loading", u8::from(server.commands.is_loading()));
     report.zeros(&[
-        "loading",
         "async_loading",
         "current_cow_peak",
         "current_cow_size",
@@ -78,27 +80,32 @@ pub fn persistence(report: &mut Report<'_>) {
     ]);
     report.field("current_fork_perc", "0.00");
     report.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    report.field("rdb_changes_since_last_save", report.server.keyspace.stats().changes);
+    let changes = server.keyspace.stats().changes;
+    let changes = changes.saturating_sub(snapshot.changes_then.load(Relaxed));
+    report.field("rdb_changes_since_last_save", changes);
     report.zeros(&["rdb_bgsave_in_progress"]);
-    report.field("rdb_last_save_time", report.server.started_unix_ms / 1000);
+    report.field("rdb_last_save_time", snapshot.saved_at.load(Relaxed));
     report.field("rdb_last_bgsave_status", "ok");
     report.field("rdb_last_bgsave_time_sec", -1);
     report.field("rdb_current_bgsave_time_sec", -1);
-    report.zeros(&[
-        "rdb_saves",
-        "rdb_last_cow_size",
-        "rdb_last_load_keys_expired",
-        "rdb_last_load_keys_loaded",
-        "aof_enabled",
-        "aof_rewrite_in_progress",
-        "aof_rewrite_scheduled",
-    ]);
+    report.field("rdb_saves", snapshot.saves.load(Relaxed));
+    report.zeros(&["rdb_last_cow_size"]);
+    report.field("rdb_last_load_keys_expired", snapshot.progress.expired.load(Relaxed));
+    report.field("rdb_last_load_keys_loaded", snapshot.progress.keys.load(Relaxed));
+    report.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     report.field("aof_last_rewrite_time_sec", -1);
     report.field("aof_current_rewrite_time_sec", -1);
     report.field("aof_last_bgrewrite_status", "ok");
     report.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     report.field("aof_last_write_status", "ok");
     report.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if server.commands.is_loading() {
+        report.field("loading_start_time", snapshot.load_began.load(Relaxed));
+        report.field("loading_total_bytes", snapshot.progress.total.load(Relaxed));
+        report.field("loading_loaded_bytes", snapshot.progress.loaded.load(Relaxed));
+        report.field("loading_loaded_perc", format_args!("{:.2}", snapshot.loaded_percent()));
+        report.field("loading_eta_seconds", snapshot.seconds_left());
+    }
 }
 
 /// `# Replication`: a master without replicas.

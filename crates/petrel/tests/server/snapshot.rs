@@ -1,0 +1,99 @@
+//! Saving, and starting from what was saved.
+
+use crate::harness::*;
+
+with_each_backend!(what_was_saved_is_there_after_a_restart);
+
+/// A value of each type, one in another database, one that expires.
+const FILL: &[&[&str]] = &[
+    &["SET", "s", "text", "EX", "1000"],
+    &["SET", "n", "17"],
+    &["RPUSH", "l", "a", "b", "3"],
+    &["SADD", "i", "1", "2", "3"],
+    &["ZADD", "z", "1.5", "a", "-2", "b"],
+    &["HSET", "h", "f", "v", "g", "w"],
+    &["HPEXPIRE", "h", "100000", "FIELDS", "1", "f"],
+    &["XADD", "x", "1-1", "f", "v"],
+    &["XGROUP", "CREATE", "x", "g", "0"],
+    &["SELECT", "3"],
+    &["SET", "other", "there"],
+    &["SELECT", "0"],
+];
+
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+
+fn what_was_saved_is_there_after_a_restart(backend: &str) {
+    let mut server = Server::start(backend, &DEBUG);
+    let mut client = server.connect();
+    for command in FILL {
+        client.call(command);
+    }
+    let digest = client.text(&["DEBUG", "DIGEST"]);
+    assert!(server.info("rdb_changes_since_last_save") > 0);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    assert_eq!(server.info("rdb_changes_since_last_save"), 0);
+    assert_eq!(server.info("rdb_saves"), 1);
+    assert!(client.text(&["LASTSAVE"]).parse::<i64>().unwrap() > 1_600_000_000);
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+
+    let mut server = Server::start_in(server.into_scratch(), backend, &DEBUG);
+    eventually("the data", || server.info("loading") == 0);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    assert_eq!(server.info("rdb_last_load_keys_loaded"), 8);
+    assert_eq!(server.info("rdb_changes_since_last_save"), 0);
+    client.call(&["SET", "more", "1"]);
+    client.send(&["SHUTDOWN", "SAVE"]);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+
+    let server = Server::start_in(server.into_scratch(), backend, &DEBUG);
+    eventually("the data", || server.info("loading") == 0);
+    assert_eq!(server.connect().text(&["GET", "more"]), "1");
+}
+
+#[test]
+fn a_failed_save_leaves_the_old_file_and_the_server() {
+    let mut server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    std::fs::create_dir(server.scratch.path("dump.rdb")).unwrap();
+    let answer = client.text(&["SAVE"]);
+    assert!(answer.starts_with("ERR saving failed: "), "{answer}");
+    assert!(client.text(&["SHUTDOWN", "SAVE"]).starts_with("ERR Errors trying to SHUTDOWN"));
+    assert_eq!(client.text(&["PING"]), "PONG");
+    let left = std::fs::read_dir(server.scratch.path(".")).unwrap();
+    let parts = left
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("temp-"));
+    assert_eq!(parts.count(), 0);
+    client.send(&["SHUTDOWN", "SAVE", "FORCE"]);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+}
+
+#[test]
+fn a_damaged_file_stops_the_start_and_is_kept() {
+    let mut server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    for i in 0..100 {
+        client.call(&["SET", &format!("key:{i}"), "value"]);
+    }
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0));
+    let scratch = server.into_scratch();
+    let path = scratch.path("dump.rdb");
+    let whole = std::fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for (damaged, complaint) in [
+        (&flipped[..], "cannot load dump.rdb"),
+        (&whole[..whole.len() - 20], "it ends too early"),
+        (b"no snapshot at all", "does not begin as an RDB file does"),
+    ] {
+        std::fs::write(&path, damaged).unwrap();
+        let output = run_to_end(&scratch, &["--port", "0", "--unixsocket", "s"]);
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(complaint), "{text}");
+        assert_eq!(std::fs::read(&path).unwrap(), damaged);
+    }
+}
