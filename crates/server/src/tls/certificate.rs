@@ -42,8 +42,8 @@ impl Certificate {
 }
 
 fn common_name(certificate: &X509) -> Option<String> {
-    let parts = certificate.tbs_certificate.subject.0.iter().flat_map(|part| part.0.iter());
-    let name = parts.filter(|part| part.oid.to_string() == COMMON_NAME).next_back()?;
+    let mut parts = certificate.tbs_certificate.subject.0.iter().flat_map(|part| part.0.iter());
+    let name = parts.rfind(|part| part.oid.to_string() == COMMON_NAME)?;
     let text = |name: &str| name.to_owned();
     let value = &name.value;
     let name = Utf8StringRef::try_from(value).map(|name| text(name.as_str()));
