@@ -7,6 +7,7 @@ pub mod commands;
 pub mod config;
 pub mod conn;
 pub mod host;
+mod http;
 mod intake;
 pub mod listening;
 pub mod mailbox;

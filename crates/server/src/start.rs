@@ -31,6 +31,7 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     let server = Server::new(config, process);
     server.configure_tls(&snapshot).map_err(io::Error::other)?;
     let (listeners, socket) = server.listening.lock().open(&snapshot)?;
+    crate::http::start(&server, &snapshot)?;
     let options = driver_options(&server, &snapshot);
     // Before anybody is served, for what is asked meanwhile must be refused.
     server.begin_load(&snapshot)?;

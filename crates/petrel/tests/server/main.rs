@@ -5,6 +5,7 @@ mod clients;
 mod configuration;
 mod data;
 mod harness;
+mod http;
 mod lifecycle;
 mod limits;
 mod migrate;

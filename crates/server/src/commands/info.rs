@@ -62,7 +62,8 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
     let config = server.config.snapshot();
     let wanted = &ctx.args()[1..];
-    let mut report = Report { text: String::new(), server, config, exec: &mut *ctx.exec };
+    let exec = Some(&mut *ctx.exec);
+    let mut report = Report { text: String::new(), server: &server, config, exec };
     for section in SECTIONS.iter().filter(|section| is_wanted(section, wanted)) {
         report.heading(section.heading);
         (section.write)(&mut report);
@@ -70,6 +71,16 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     let text = report.text;
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
+}
+
+/// The lines of the sections so called, without what only a thread that executes commands can find out.
+pub(crate) fn figures(server: &Server, sections: &[&str]) -> String {
+    let config = server.config.snapshot();
+    let mut report = Report { text: String::new(), server, config, exec: None };
+    for section in SECTIONS.iter().filter(|section| sections.contains(&section.name)) {
+        (section.write)(&mut report);
+    }
+    report.text
 }
 
 fn is_wanted(section: &Section, wanted: &[&[u8]]) -> bool {
@@ -83,9 +94,10 @@ fn is_wanted(section: &Section, wanted: &[&[u8]]) -> bool {
 /// The text being written, and where its figures come from.
 struct Report<'a> {
     text: String,
-    server: Arc<Server>,
+    server: &'a Server,
     config: Arc<Config>,
-    exec: &'a mut Executor,
+    /// That of the command's thread.
+    exec: Option<&'a mut Executor>,
 }
 
 impl Report<'_> {

@@ -5,7 +5,7 @@ mod config;
 pub(crate) mod connection;
 mod debug;
 mod footprint;
-mod info;
+pub(crate) mod info;
 mod memory;
 mod migrate;
 mod pubsub;

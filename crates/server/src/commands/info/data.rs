@@ -10,7 +10,7 @@ const TTL_SAMPLE: usize = 64;
 
 /// `# Memory`
 pub fn memory(report: &mut Report<'_>) {
-    let memory = Footprint::of(&report.server);
+    let memory = Footprint::of(report.server);
     report.bytes("used_memory", memory.used);
     report.bytes("used_memory_rss", memory.resident);
     report.bytes("used_memory_peak", memory.peak);
@@ -147,14 +147,14 @@ pub fn keyspace(report: &mut Report<'_>) {
 /// Mean time to live in milliseconds of some of the keys that have one; 0 if none is come across, or inside `EXEC`,
 /// which holds other stripes than these.
 fn mean_ttl(report: &mut Report<'_>, db: u16) -> i64 {
-    if report.exec.ks.holds_any() {
+    let Some(exec) = report.exec.as_deref_mut().filter(|exec| !exec.ks.holds_any()) else {
         return 0;
-    }
-    let now = report.exec.ks.now_ms();
-    let start = Cursor::from_number(report.exec.random() >> 53 << 32);
+    };
+    let now = exec.ks.now_ms();
+    let start = Cursor::from_number(exec.random() >> 53 << 32);
     let (mut sum, mut count) = (0i64, 0i64);
     for cursor in [start, Cursor::default()] {
-        report.exec.ks.scan(db, cursor, TTL_SAMPLE, |view| {
+        exec.ks.scan(db, cursor, TTL_SAMPLE, |view| {
             if let Some(expiry) = view.expiry() {
                 sum = sum.saturating_add(expiry - now);
                 count += 1;

@@ -16,7 +16,7 @@ const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
 
 /// `# Server`
 pub fn server(report: &mut Report<'_>) {
-    let (server, config) = (report.server.clone(), report.config.clone());
+    let (server, config) = (report.server, report.config.clone());
     report.field("redis_version", REDIS_VERSION);
     report.field("petrel_version", env!("CARGO_PKG_VERSION"));
     report.field("redis_git_sha1", "00000000");
@@ -61,7 +61,7 @@ fn listeners(report: &mut Report<'_>, config: &Config) {
 
 /// `# Clients`
 pub fn clients(report: &mut Report<'_>) {
-    let server = report.server.clone();
+    let server = report.server;
     let sum =
         |figure: fn(&crate::traffic::Traffic) -> i64| server.traffic().map(figure).sum::<i64>();
     let most = |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).max();
@@ -88,7 +88,7 @@ pub fn clients(report: &mut Report<'_>) {
 
 /// `# Threads`
 pub fn threads(report: &mut Report<'_>) {
-    let server = report.server.clone();
+    let server = report.server;
     for (index, worker) in server.workers.iter().enumerate() {
         let clients = worker.load.load(Relaxed);
         let reads = worker.traffic.reads.load(Relaxed);

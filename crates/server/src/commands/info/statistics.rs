@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// `# Stats`
 pub fn stats(report: &mut Report<'_>) {
-    let server = report.server.clone();
+    let server = report.server;
     let (figures, totals, rate) = (&server.figures, server.totals(), server.rates.mean());
     report.field("total_connections_received", figures.accepted.load(Relaxed));
     report.field("total_commands_processed", totals.commands);
