@@ -89,8 +89,15 @@ pub fn bitfield_key_flags(args: &[&[u8]]) -> KeyFlags {
 /// word or the halves are not alike. The words before it are read as the commands read them, since a group may well be
 /// called `streams`.
 pub fn stream_keys(args: &[&[u8]]) -> Range<usize> {
-    const OPTIONS: [(&[u8], usize); 5] =
-        [(b"BLOCK", 2), (b"CLAIM", 2), (b"COUNT", 2), (b"GROUP", 3), (b"NOACK", 1)];
+    const OPTIONS: [(&[u8], usize); 7] = [
+        (b"BLOCK", 2),
+        (b"CLAIM", 2),
+        (b"COUNT", 2),
+        (b"GROUP", 3),
+        (b"MAXCOUNT", 2),
+        (b"MAXSIZE", 2),
+        (b"NOACK", 1),
+    ];
     let mut at = 1;
     while let Some(word) = args.get(at) {
         if word.eq_ignore_ascii_case(b"STREAMS") {

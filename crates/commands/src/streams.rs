@@ -1,6 +1,7 @@
 //! Streams: XADD and its kin. Consumer groups: `groups.rs`, `read_group.rs`, `pending.rs`, `claim.rs`.
 
 mod add;
+mod budget;
 mod claim;
 mod delete;
 mod groups;

@@ -3,9 +3,10 @@
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::streams::budget::{Budget, entry_len};
 use crate::streams::reading::{Reading, reading};
 use crate::streams::{parse_id, write_entry};
-use petrel_keyspace::types::stream::{Stream, StreamId};
+use petrel_keyspace::types::stream::{EntryRef, Stream, StreamId};
 use petrel_resp::{Protocol, Reply};
 
 const FOR_GROUPS_ONLY: Fail = Fail::fixed(
@@ -20,7 +21,7 @@ struct Part {
     len: usize,
 }
 
-/// `XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]`
+/// `XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]`
 pub(super) fn xread(ctx: &mut Ctx<'_>) -> Outcome {
     let reading = reading(ctx, false)?;
     let db = ctx.db();
@@ -31,6 +32,9 @@ pub(super) fn xread(ctx: &mut Ctx<'_>) -> Outcome {
         let id = ctx.request.args[reading.id(key)];
         parts.push(part(stream, key, id, reading.count)?);
     }
+    if reading.budget.is_limited() {
+        limit(ctx, &mut parts, reading.budget)?;
+    }
     let served = parts.iter().filter(|part| part.len > 0).count();
     if served == 0 {
         return wait(ctx, &reading, &parts);
@@ -39,10 +43,30 @@ pub(super) fn xread(ctx: &mut Ctx<'_>) -> Outcome {
     for part in parts.iter().filter(|part| part.len > 0) {
         let Some(view) = ctx.exec.ks.view(db, ctx.key(part.key)) else { continue };
         begin_stream(ctx.reply, ctx.request.args[part.key], part.len);
-        let after = part.after.next().unwrap_or(StreamId::MAX);
-        for entry in view.stream()?.range(after, StreamId::MAX).take(part.len) {
+        for entry in part.entries(view.stream()?) {
             write_entry(ctx.reply, entry);
         }
+    }
+    Ok(())
+}
+
+impl Part {
+    fn entries<'a>(&self, stream: &'a Stream) -> impl Iterator<Item = EntryRef<'a>> + use<'a> {
+        let start = self.after.next().unwrap_or(StreamId::MAX);
+        stream.range(start, StreamId::MAX).take(self.len)
+    }
+}
+
+/// Cuts the parts to what fits the reply.
+fn limit(ctx: &mut Ctx<'_>, parts: &mut [Part], mut budget: Budget) -> Outcome {
+    for part in parts {
+        let key = ctx.key(part.key);
+        let Some(view) = ctx.exec.ks.view(ctx.session.db, key) else { continue };
+        part.len = if budget.is_spent() {
+            0
+        } else {
+            budget.take(key.bytes, part.entries(view.stream()?).map(entry_len))
+        };
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::streams::budget::entry_len;
 use crate::streams::read::{begin, begin_stream};
 use crate::streams::reading::{Reading, reading};
 use crate::streams::{parse_id, write_entry, write_fields, write_id};
@@ -16,6 +17,8 @@ use petrel_resp::Reply;
 struct Part {
     key: usize,
     source: Source,
+    /// Entries at most; none if the part is left out of the reply.
+    count: Option<usize>,
 }
 
 enum Source {
@@ -25,18 +28,22 @@ enum Source {
     New { any: bool },
 }
 
-/// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK]
-/// STREAMS key [key ...] id [id ...]`
+/// `XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds]
+/// [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]`
 pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
     let reading = reading(ctx, true)?;
     let (group, consumer) = reading.group.unwrap_or_default();
     let db = ctx.db();
     let mut parts = Vec::with_capacity(reading.keys.len());
     for key in reading.keys.clone() {
-        parts.push(Part { key, source: source(ctx, &reading, key, group)? });
+        let source = source(ctx, &reading, key, group)?;
+        let is_served = !matches!(source, Source::New { any: false });
+        parts.push(Part { key, source, count: is_served.then_some(reading.count) });
     }
-    let is_served = |part: &Part| !matches!(part.source, Source::New { any: false });
-    let served = parts.iter().filter(|part| is_served(part)).count();
+    if reading.budget.is_limited() {
+        limit(ctx, &mut parts, &reading)?;
+    }
+    let served = parts.iter().filter(|part| part.count.is_some()).count();
     if served > 0 {
         begin(ctx.reply, served);
     }
@@ -44,10 +51,8 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
         let key = ctx.key(part.key);
         let Some(mut stream) = ctx.exec.ks.stream_mut(db, key)? else { continue };
         stream.see_consumer(group, consumer);
-        if !is_served(part) {
-            continue;
-        }
-        let mut delivery = Delivery { stream, group, consumer, count: reading.count };
+        let Some(count) = part.count else { continue };
+        let mut delivery = Delivery { stream, group, consumer, count };
         match part.source {
             Source::History(after) => delivery.history(key.bytes, after, ctx.reply),
             Source::New { .. } => delivery.new_entries(key.bytes, &reading, ctx.reply),
@@ -65,6 +70,40 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
             Ok(())
         }
     }
+}
+
+/// Cuts the parts that have something for the consumer to what fits the reply.
+fn limit(ctx: &mut Ctx<'_>, parts: &mut [Part], reading: &Reading<'_>) -> Outcome {
+    let (group, consumer) = reading.group.unwrap_or_default();
+    let mut budget = reading.budget;
+    for part in parts.iter_mut().filter(|part| part.count.is_some()) {
+        let key = ctx.key(part.key);
+        part.count = None;
+        if budget.is_spent() {
+            continue;
+        }
+        let Some(stream) = ctx.exec.ks.stream_mut(ctx.session.db, key)? else { continue };
+        let mut delivery = Delivery { stream, group, consumer, count: reading.count };
+        let ids = match part.source {
+            Source::History(after) => delivery.pending_above(after),
+            Source::New { .. } => {
+                let mut ids = delivery.claimable(reading);
+                let rest = delivery.count - ids.len();
+                ids.extend(
+                    delivery
+                        .stream
+                        .range(delivery.start(), StreamId::MAX)
+                        .take(rest)
+                        .map(|entry| entry.id),
+                );
+                ids
+            }
+        };
+        let sizes = ids.iter().map(|&id| delivery.stream.get(id).map_or(0, entry_len));
+        let taken = budget.take(key.bytes, sizes);
+        part.count = (taken > 0 || ids.is_empty()).then_some(taken);
+    }
+    Ok(())
 }
 
 /// What there is to read at a key.
@@ -137,13 +176,7 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     /// Delivers again what the consumer has pending above an ID.
     fn history(&mut self, key: &[u8], after: StreamId, reply: &mut dyn Reply) {
-        let owner = self.owner();
-        let group = self.stream.groups().get(self.group);
-        let consumer = owner.and_then(|owner| group?.consumer(owner));
-        let ids: Vec<StreamId> = match (consumer, after.next()) {
-            (Some(consumer), Some(start)) => consumer.pending(start).take(self.count).collect(),
-            _ => Vec::new(),
-        };
+        let (owner, ids) = (self.owner(), self.pending_above(after));
         begin_stream(reply, key, ids.len());
         for id in ids {
             if let Some(entry) = self.stream.get(id) {
@@ -160,12 +193,8 @@ impl Delivery<'_> {
     /// Delivers what has been pending for long, if that is asked for, and then what is new.
     fn new_entries(&mut self, key: &[u8], reading: &Reading<'_>, reply: &mut dyn Reply) {
         let owner = self.owner();
-        let claimed = match reading.claim {
-            Some(idle) => claimable(&mut self.stream, self.group, idle, self.count),
-            None => Vec::new(),
-        };
-        let last = self.last_delivered();
-        let start = last.next().unwrap_or(StreamId::MAX);
+        let claimed = self.claimable(reading);
+        let (last, start) = (self.last_delivered(), self.start());
         let len = match last {
             StreamId::MAX => 0,
             _ => self.stream.count(start, StreamId::MAX, self.count - claimed.len()),
@@ -197,6 +226,29 @@ impl Delivery<'_> {
         if !claimed.is_empty() || !reading.noack {
             self.stream.mark_active(self.group, self.consumer);
         }
+    }
+
+    /// What the consumer has pending above an ID.
+    fn pending_above(&self, after: StreamId) -> Vec<StreamId> {
+        let group = self.stream.groups().get(self.group);
+        let consumer = self.owner().and_then(|owner| group?.consumer(owner));
+        match (consumer, after.next()) {
+            (Some(consumer), Some(start)) => consumer.pending(start).take(self.count).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What has been pending for as long as is asked for, if that is.
+    fn claimable(&mut self, reading: &Reading<'_>) -> Vec<StreamId> {
+        match reading.claim {
+            Some(idle) => claimable(&mut self.stream, self.group, idle, self.count),
+            None => Vec::new(),
+        }
+    }
+
+    /// Where what is new to the group begins.
+    fn start(&self) -> StreamId {
+        self.last_delivered().next().unwrap_or(StreamId::MAX)
     }
 
     /// The consumer, who has been seen.

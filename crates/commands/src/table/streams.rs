@@ -117,6 +117,10 @@ pub const XREVRANGE: Meta = Meta {
     ..Meta::new("xrevrange", -4, Group::Stream, "5.0.0")
 };
 
+/// Of a whole reply.
+const MAX_COUNT: Arg = Arg::integer("maxcount").token("MAXCOUNT").since("8.10.0").opt();
+const MAX_SIZE: Arg = Arg::integer("maxsize").token("MAXSIZE").since("8.10.0").opt();
+
 /// `XREAD`.
 pub const XREAD: Meta = Meta {
     flags: bits!(Flags: READONLY, BLOCKING, MOVABLEKEYS),
@@ -125,7 +129,14 @@ pub const XREAD: Meta = Meta {
         .located_by(stream_keys)],
     summary: "Returns the entries of streams that are newer than given IDs, or waits for some.",
     complexity: "O(N) where N is the number of entries returned",
-    arguments: &[COUNT, Arg::integer("milliseconds").token("BLOCK").opt(), STREAMS],
+    history: &[("8.10.0", "Options `MAXCOUNT` and `MAXSIZE`.")],
+    arguments: &[
+        COUNT,
+        MAX_COUNT,
+        MAX_SIZE,
+        Arg::integer("milliseconds").token("BLOCK").opt(),
+        STREAMS,
+    ],
     ..Meta::new("xread", -4, Group::Stream, "5.0.0")
 };
 
@@ -138,10 +149,12 @@ pub const XREADGROUP: Meta = Meta {
     summary: "Returns new entries of streams to a consumer of a group, or those it has pending.",
     complexity: "O(N) for each stream, where N is the number of entries returned; of consumers that wait for an \
                  entry, each costs the XADD that adds it O(N)",
-    history: &[("8.4.0", "Option `CLAIM`.")],
+    history: &[("8.4.0", "Option `CLAIM`."), ("8.10.0", "Options `MAXCOUNT` and `MAXSIZE`.")],
     arguments: &[
         Arg::block("group-block", &[Arg::string("group"), Arg::string("consumer")]).token("GROUP"),
         COUNT,
+        MAX_COUNT,
+        MAX_SIZE,
         Arg::integer("milliseconds").token("BLOCK").opt(),
         Arg::integer("min-idle-time").token("CLAIM").since("8.4.0").opt(),
         Arg::word("noack", "NOACK").opt(),

@@ -332,3 +332,32 @@ fn entries_go_with_or_without_references() {
         "#,
     );
 }
+
+#[test]
+fn replies_are_limited_in_all() {
+    let mut client = Client::new();
+    for stream in ["a", "b", "c"] {
+        for n in 1..4 {
+            client.run(&format!("XADD {stream} {n}-0 f v"));
+        }
+        client.run(&format!("XGROUP CREATE {stream} g 0"));
+    }
+    client.follow(
+        r#"
+        XREAD MAXCOUNT 0 STREAMS a 0 => ERR MAXCOUNT must be a positive integer
+        XREAD MAXSIZE -1 STREAMS a 0 => ERR MAXSIZE must be a positive integer
+        XREAD COUNT 3 MAXCOUNT 2 STREAMS a 0 => ERR MAXCOUNT must be greater than or equal to COUNT
+        XREAD COUNT 2 MAXCOUNT 3 STREAMS a b c 0 0 0 => [["a" [["1-0" ["f" "v"]] ["2-0" ["f" "v"]]]] ["b" [["1-0" ["f" "v"]]]]]
+        XREAD MAXSIZE 1 STREAMS a b 0 0 => [["a" [["1-0" ["f" "v"]]]]]
+        XREAD MAXSIZE 90 STREAMS a b 1 0 => [["a" [["2-0" ["f" "v"]] ["3-0" ["f" "v"]]]]]
+        XREAD MAXCOUNT 1 STREAMS none b 0 2 => [["b" [["3-0" ["f" "v"]]]]]
+        XREAD MAXCOUNT 1 STREAMS a 9 => nil-array
+        XREADGROUP GROUP g x MAXCOUNT 0 STREAMS a > => ERR MAXCOUNT must be a positive integer
+        XREADGROUP GROUP g x COUNT 2 MAXCOUNT 3 STREAMS a b c > > > => [["a" [["1-0" ["f" "v"]] ["2-0" ["f" "v"]]]] ["b" [["1-0" ["f" "v"]]]]]
+        XREADGROUP GROUP g x MAXSIZE 1 STREAMS c b > > => [["c" [["1-0" ["f" "v"]]]]]
+        XREADGROUP GROUP g x MAXCOUNT 3 STREAMS a b c 0 0 0 => [["a" [["1-0" ["f" "v"]] ["2-0" ["f" "v"]]]] ["b" [["1-0" ["f" "v"]]]]]
+        XREADGROUP GROUP g x CLAIM 0 MAXCOUNT 3 NOACK STREAMS b a > > => [["b" [["1-0" ["f" "v"] 0 2] ["2-0" ["f" "v"] 0 0] ["3-0" ["f" "v"] 0 0]]]]
+        XPENDING a g => [2 "1-0" "2-0" [["x" "2"]]]
+        "#,
+    );
+}
