@@ -35,6 +35,7 @@ use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Modes;
+use crate::tracking::Tracking;
 use bytes::Bytes;
 pub use petrel_keyspace::Awaited;
 use petrel_keyspace::KeyHash;
@@ -116,6 +117,8 @@ pub struct Blocked {
     pub(crate) db: u16,
     pub(crate) protocol: Protocol,
     pub(crate) no_touch: bool,
+    /// What remembers its reads.
+    pub(crate) tracking: Option<Box<Tracking>>,
     pub(crate) arrival: u64,
     /// Nanoseconds that its first execution took.
     pub(crate) nanos: u64,
@@ -242,6 +245,7 @@ impl Ctx<'_> {
             db: self.db(),
             protocol: self.session.protocol,
             no_touch: self.session.is(Modes::NO_TOUCH),
+            tracking: self.session.tracking().cloned().map(Box::new),
             arrival: self.exec.ks.arrive(),
             nanos: self.exec.nanos_so_far(),
             args: args.into(),

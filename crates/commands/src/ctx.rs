@@ -5,7 +5,7 @@ use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Session;
-use petrel_keyspace::{BLOB_MIN, Cleared, Key, Value};
+use petrel_keyspace::{BLOB_MIN, Cleared, Handle, Key, Value};
 use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
 use std::any::Any;
@@ -68,6 +68,13 @@ pub trait Host {
 
     /// Frees what an asynchronous flush removed, on a thread that has time for it.
     fn discard(&mut self, cleared: Cleared);
+
+    /// Takes what those who cache are to be told ([`Handle::take_invalidations`]), which the client of the command in hand
+    /// has changed. With `reply`, what that client itself is told is written there, before the reply to come; else it
+    /// gets it after the reply, and after what else is done on behalf of the command. Stripes may be held.
+    fn invalidate(&mut self, ks: &mut Handle, _reply: Option<&mut dyn Reply>) {
+        ks.take_invalidations();
+    }
 
     /// Names the client of the command in hand, so that it can be answered later; none if it cannot wait.
     fn ticket(&mut self) -> Option<Ticket> {

@@ -196,12 +196,26 @@ impl Executor {
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
+        if session.extras.is_some() {
+            return self.execute_tracking(request, session, host, reply);
+        }
+        self.execute_one(request, session, host, reply)
+    }
+
+    #[inline]
+    pub(crate) fn execute_one(
+        &mut self,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
         let Some(command) = request.command else {
             self.refuse_unknown(request.args, session, reply);
             return Execution::Answered;
         };
         let nested = self.within_script || self.ks.holds_any();
-        if let Err(fail) = self.admit(command, request.args, session, host, nested) {
+        if let Err(fail) = self.admit(command, request.args, session, host, reply, nested) {
             self.stats.rejected(command.index);
             let fail = spoil(self, session, command, fail);
             self.shared.count_error(&fail);
@@ -229,6 +243,9 @@ impl Executor {
                 reply.error(fail.text());
             }
             self.account(command, request.args, failed, session.db, host);
+        }
+        if self.ks.has_invalidations() {
+            host.invalidate(&mut self.ks, None);
         }
         if self.ks.has_ready() && !nested {
             self.settle(host);
@@ -298,6 +315,7 @@ impl Executor {
         args: &[&[u8]],
         session: &Session,
         host: &mut dyn Host,
+        reply: &mut dyn Reply,
         nested: bool,
     ) -> Outcome {
         let spec = command.spec;
@@ -318,7 +336,11 @@ impl Executor {
         }
         if spec.flags.contains(Flags::DENYOOM) && !nested {
             let needed = args.iter().map(|arg| arg.len()).sum();
-            if !self.make_room(needed) {
+            let has_room = self.make_room(needed);
+            if self.ks.has_invalidations() {
+                host.invalidate(&mut self.ks, Some(reply));
+            }
+            if !has_room {
                 return Err(Fail::OUT_OF_MEMORY);
             }
         }
@@ -376,8 +398,16 @@ impl Executor {
             self.lock(command, request, host)?;
         }
         self.ks.set_touch(!session.is(Modes::NO_TOUCH));
+        let tracks = session.extras.is_some() && command.spec.flags.contains(Flags::READONLY);
+        if tracks && command.spec.locks == Locks::Itself {
+            // What it reads it reads under locks of its own, and it may have changed by the time that the handler returns.
+            self.remember_reads(command, request, session);
+        }
         let mut ctx = Ctx { request: *request, command, exec: self, session, host, reply };
         let outcome = (command.spec.handler)(&mut ctx);
+        if tracks {
+            self.remember_reads(command, request, session);
+        }
         // Whoever waits for a key that has changed is served before the locks are let go of, but for those of everybody.
         if !nested && (!self.ks.has_ready() || !self.cleared.is_empty()) {
             self.ks.unlock();

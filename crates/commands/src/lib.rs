@@ -63,6 +63,7 @@ mod string_parts;
 mod strings;
 pub mod table;
 mod time;
+mod tracking;
 pub mod transactions;
 mod walk;
 
@@ -76,6 +77,7 @@ pub use serving::WaitEnd;
 pub use session::{Extras, Modes, Queued, Replies, Session, Transaction};
 pub use spec::CommandSpec;
 pub use stats::Shared;
+pub use tracking::{Tracking, TrackingMode};
 
 /// The release of Redis whose behaviour is kept to.
 pub const REDIS_VERSION: &str = "8.8.0";

@@ -24,6 +24,7 @@ use crate::ctx::Host;
 use crate::execute::{Execution, Executor, Request};
 use crate::fail::Fail;
 use crate::session::{Modes, Session};
+use crate::tracking::Tracking;
 use petrel_keyspace::{Key, KeyHash, ReadyKey};
 use petrel_resp::RespWriter;
 use std::sync::Arc;
@@ -264,6 +265,9 @@ impl Executor {
         session.db = blocked.db;
         session.protocol = blocked.protocol;
         session.set(Modes::NO_TOUCH, blocked.no_touch);
+        if let Some(tracking) = &blocked.tracking {
+            session.extras_mut().tracking = Some(Tracking::clone(tracking));
+        }
         let args = blocked.args();
         let request =
             Request { args: &args, command: Some(blocked.command), hash: None, owner: None };

@@ -2,6 +2,7 @@
 
 use crate::bitset::bitset;
 use crate::registry::Command;
+use crate::tracking::Tracking;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
 use std::collections::HashSet;
@@ -45,6 +46,8 @@ pub struct Session {
 pub struct Extras {
     /// An open `MULTI`, or watched keys.
     pub transaction: Option<Box<Transaction>>,
+    /// `CLIENT TRACKING ON`.
+    pub tracking: Option<Tracking>,
 }
 
 /// What becomes of the replies of a connection.
@@ -120,6 +123,16 @@ impl Session {
     /// What few connections have, made if it is not there.
     pub fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
+    }
+
+    /// What is remembered of its reads, if `CLIENT TRACKING` is on.
+    pub fn tracking(&self) -> Option<&Tracking> {
+        self.extras.as_ref()?.tracking.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub fn tracking_mut(&mut self) -> Option<&mut Tracking> {
+        self.extras.as_mut()?.tracking.as_mut()
     }
 
     /// The transaction, if there is one.

@@ -80,6 +80,9 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     let needs_room = |queued: &Queued| queued.command.spec.flags.contains(Flags::DENYOOM);
     let no_room =
         transaction.queued.iter().any(needs_room) && !ctx.exec.make_room(transaction.bytes);
+    if ctx.exec.ks.has_invalidations() {
+        ctx.host.invalidate(&mut ctx.exec.ks, Some(ctx.reply));
+    }
     lock_transaction(ctx.exec, &transaction, ctx.host);
     let unchanged = transaction.watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
     for watched in &transaction.watched {

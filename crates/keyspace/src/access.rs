@@ -292,10 +292,10 @@ impl Handle {
     }
 
     /// Tells the consumers of an effect that is part of another and not counted by itself. With none this is two
-    /// predictable branches.
+    /// predictable branches, of which the first asks for interest in the stripe and in all keys at once.
     #[inline]
     pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
-        if self.stripe(key.hash).interest.is_some() {
+        if self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any() {
             self.tell_interested(db, key, effect);
         }
         if let Some(sink) = &mut self.sink {
@@ -482,8 +482,20 @@ impl Handle {
 
     #[cold]
     fn tell_interested(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
-        if let Some(interest) = &mut self.stripe(key.hash).interest {
+        let by_client = !matches!(
+            effect,
+            Effect::Remove { why: Removal::Expired | Removal::Evicted, .. }
+                | Effect::FieldRemove { why: Removal::Expired, .. }
+        );
+        if self.ks.prefixes.any() {
+            self.broadcast(key, by_client);
+        }
+        let Some(interest) = &mut self.stripe(key.hash).interest else { return };
+        if !interest.watched.is_empty() {
             interest.watched.touch(db, key.bytes);
+        }
+        if !interest.tracked.is_empty() {
+            self.take_readers(key, by_client);
         }
         // Nobody waits for another time to live.
         if !matches!(effect, Effect::Expire { .. }) {

@@ -46,6 +46,10 @@ pub(crate) struct Counters {
     pub expired_fields: Cell,
     pub expired_fields_active: Cell,
     pub evicted: Cell,
+    /// Keys that somebody has read and caches, their readers, and the bytes that both take.
+    pub tracked_keys: Cell,
+    pub tracked_items: Cell,
+    pub tracked_bytes: Cell,
     /// Effects, whether or not anybody learned of them.
     pub changes: Cell,
     pub dbs: Box<[DbCounters]>,
@@ -65,6 +69,9 @@ impl Counters {
             expired_fields: Cell::default(),
             expired_fields_active: Cell::default(),
             evicted: Cell::default(),
+            tracked_keys: Cell::default(),
+            tracked_items: Cell::default(),
+            tracked_bytes: Cell::default(),
             changes: Cell::default(),
             dbs: (0..databases).map(|_| DbCounters::default()).collect(),
         }
@@ -74,7 +81,7 @@ impl Counters {
 /// Sums over all threads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Bytes of entries, blobs and tables: what `maxmemory` limits.
+    /// Bytes of entries, blobs and tables, and of what is remembered of readers: what `maxmemory` limits.
     pub used: u64,
     /// Of these, bytes of hash tables.
     pub tables: u64,
@@ -94,6 +101,12 @@ pub struct Stats {
     pub evicted: u64,
     /// Changes of keys and databases: effects.
     pub changes: u64,
+    /// Keys that somebody has read and is to be told of.
+    pub tracked_keys: u64,
+    /// Their readers, counted once per key.
+    pub tracked_items: u64,
+    /// Bytes that both take.
+    pub tracked_bytes: u64,
 }
 
 /// Size of one database.

@@ -6,6 +6,7 @@ use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::keyspace::Keyspace;
 use crate::table::Table;
+use crate::tracking::Tracked;
 use std::sync::Arc;
 
 /// Tables that were taken out of the keyspace, with everything in them. Freeing them takes time in proportion to
@@ -13,6 +14,8 @@ use std::sync::Arc;
 #[must_use = "dropping frees every entry on the spot"]
 pub struct Cleared {
     tables: Vec<Table>,
+    /// Who has read which keys, if anybody.
+    _tracked: Vec<Tracked>,
     cache: Cache,
 }
 
@@ -47,7 +50,11 @@ impl Handle {
             Some(db) => db..db + 1,
             None => 0..self.ks.databases,
         };
-        let mut cleared = Cleared { tables: Vec::new(), cache: self.ks.heap.cache() };
+        let mut cleared = Cleared {
+            tables: Vec::new(),
+            _tracked: self.forget_everything_read(),
+            cache: self.ks.heap.cache(),
+        };
         for db in databases {
             let (mut entries, mut bytes) = (0i64, 0i64);
             for stripe in 0..self.ks.stripes.len() as u32 {
@@ -107,6 +114,7 @@ impl Handle {
             self.touch_database(stripe, b, Some(a));
             self.stripe_at(stripe).swap_tables(a, b, usize::from(self.ks.databases));
         }
+        drop(self.forget_everything_read());
         for thread in self.ks.threads() {
             let (a, b) = (&thread.dbs[usize::from(a)], &thread.dbs[usize::from(b)]);
             for (a, b) in
@@ -178,6 +186,15 @@ impl Handle {
                     .is_some_and(|(_, entry)| !self.is_expired(entry))
         });
         self.stripe_at(stripe).interest = Some(interest);
+    }
+
+    /// Whatever was read may be stale: empties the table of readers, who are all to be told.
+    fn forget_everything_read(&mut self) -> Vec<Tracked> {
+        (self.told.everything, self.told.any) = (true, true);
+        let stripes = 0..self.ks.stripes.len() as u32;
+        let tracked = stripes.filter_map(|stripe| self.take_tracked(stripe)).collect();
+        self.forget_tracked_counts();
+        tracked
     }
 
     fn forget_counts(&self, db: u16) {

@@ -15,6 +15,7 @@ use crate::roster::RosterView;
 use crate::stripe::StripeData;
 use crate::sweep::SweepPlace;
 use crate::table::Retired;
+use crate::told::{PrefixView, Told};
 use crate::types::Large;
 use crate::waiting::ReadyKey;
 use std::collections::VecDeque;
@@ -53,6 +54,9 @@ pub struct Handle {
     pub(crate) sweep_place: Option<SweepPlace>,
     /// Keys that changed while somebody waits for them; each at most once.
     pub(crate) ready: VecDeque<ReadyKey>,
+    /// What those who cache are to be told of.
+    pub(crate) told: Told,
+    pub(crate) prefixes: PrefixView,
     /// Bytes that a mutator puts together; empty between calls, but for its capacity.
     pub(crate) scratch: Vec<u8>,
     pass: Pass,
@@ -105,6 +109,8 @@ impl Handle {
             sweep_place: None,
             scratch: Vec::new(),
             ready: VecDeque::new(),
+            told: Told::default(),
+            prefixes: PrefixView::default(),
             held: Held::Nothing,
             held_before: Held::Nothing,
             held_many: Vec::new(),

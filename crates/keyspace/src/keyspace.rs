@@ -10,6 +10,8 @@ use crate::limits::TypeLimits;
 use crate::lock::Gate;
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
+use crate::told::Prefixes;
+use crate::tracking::TrackingLimit;
 use crate::waiting::{WaitCounts, WaitedKeys};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,6 +56,9 @@ pub struct Keyspace {
     pub(crate) garbage: Garbage,
     /// [`Keyspace::hold_until`].
     pub(crate) hold_until_ms: AtomicI64,
+    pub(crate) tracking: TrackingLimit,
+    /// Beside what every change reads.
+    pub(crate) prefixes: Prefixes,
     /// Set once there has been a large collection: until then no entry need be read to find one.
     pub(crate) any_large: AtomicBool,
     roster: Mutex<Roster>,
@@ -98,6 +103,8 @@ impl Keyspace {
             limits: TypeLimits::default(),
             garbage: Garbage::default(),
             hold_until_ms: AtomicI64::new(0),
+            tracking: TrackingLimit::default(),
+            prefixes: Prefixes::default(),
             any_large: AtomicBool::new(false),
             roster: Mutex::default(),
             roster_version: AtomicU64::new(0),
@@ -128,6 +135,9 @@ impl Keyspace {
             departed.expired_active.add(counters.expired_active.get());
             departed.evicted.add(counters.evicted.get());
             departed.changes.add(counters.changes.get());
+            departed.tracked_keys.add(counters.tracked_keys.get());
+            departed.tracked_items.add(counters.tracked_items.get());
+            departed.tracked_bytes.add(counters.tracked_bytes.get());
             departed.expired_fields.add(counters.expired_fields.get());
             departed.expired_fields_active.add(counters.expired_fields_active.get());
             for (sum, db) in departed.dbs.iter().zip(&counters.dbs) {
@@ -193,6 +203,9 @@ impl Keyspace {
             used: sum(|thread| &thread.used).max(0) as u64,
             tables: sum(|thread| &thread.table_bytes).max(0) as u64,
             changes: sum(|thread| &thread.changes).max(0) as u64,
+            tracked_keys: sum(|thread| &thread.tracked_keys).max(0) as u64,
+            tracked_items: sum(|thread| &thread.tracked_items).max(0) as u64,
+            tracked_bytes: sum(|thread| &thread.tracked_bytes).max(0) as u64,
             hits: since(|thread| &thread.hits, &base.hits),
             misses: since(|thread| &thread.misses, &base.misses),
             expired: since(|thread| &thread.expired, &base.expired),
@@ -230,6 +243,21 @@ impl Keyspace {
         }
         let count = |sum: i64| sum.max(0) as u64;
         DbStats { keys: count(keys), volatile: count(volatile), expiring: count(expiring) }
+    }
+
+    /// How many keys are remembered with their readers at most; 0 for any number.
+    pub fn limit_tracking(&self, keys: usize) {
+        self.tracking.set(keys);
+    }
+
+    /// Somebody listens to the changes of keys with this prefix from now on.
+    pub fn add_prefix(&self, prefix: Arc<[u8]>) {
+        self.prefixes.add(prefix);
+    }
+
+    /// Nobody does any longer.
+    pub fn remove_prefix(&self, prefix: &[u8]) {
+        self.prefixes.remove(prefix);
     }
 
     /// Keys that somebody waits for.

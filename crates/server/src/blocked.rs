@@ -160,6 +160,7 @@ impl<D: Driver> Worker<D> {
         conn.release(&mut self.engine.exec);
         self.engine.host.server.remove_monitor(&conn.client);
         self.engine.host.forget_subscriber(&conn.client);
+        self.engine.host.server.untrack(&conn.client, &mut conn.session);
     }
 
     fn end_wait(&mut self, conn: &mut Conn) -> Option<Arc<Blocked>> {

@@ -36,11 +36,22 @@ pub enum Flag {
     PubSub = 1 << 11,
     /// Is sent every command that is executed.
     Monitor = 1 << 12,
+    /// Is told of changes of keys (`CLIENT TRACKING`).
+    Tracking = 1 << 20,
+    /// Is told of keys that it has not read (`CLIENT TRACKING … BCAST`).
+    Broadcast = 1 << 21,
+    /// The connection that is told in its place is gone.
+    BrokenRedirect = 1 << 22,
+    /// Is told in the place of another connection, or was.
+    Redirected = 1 << 23,
+    /// Its worker has it no longer.
+    Gone = 1 << 24,
 }
 
 impl Flag {
     /// Connections that are sent what they did not ask for: a connection with none of these flags gets no push.
-    pub const LISTENERS: [Flag; 2] = [Flag::PubSub, Flag::Monitor];
+    pub const LISTENERS: [Flag; 4] =
+        [Flag::PubSub, Flag::Monitor, Flag::Tracking, Flag::Redirected];
 }
 
 /// Bytes of an idle connection: what its worker and what the others know of it.

@@ -7,13 +7,15 @@ use crate::mailbox::Message;
 use crate::pubsub::Subscribers;
 use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
+use crate::tracking::Invalidations;
 use petrel_commands::table::server as meta;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
-use petrel_keyspace::Cleared;
+use petrel_keyspace::{Cleared, Handle};
 use petrel_net::{Endpoint, Slot, is_hung_up};
 use petrel_persistence::rdb::{Dialect, Leniency};
+use petrel_resp::Reply;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,6 +35,8 @@ pub struct ServerHost {
     pub(crate) subscribers: Subscribers,
     /// Pushes to this worker's connections.
     pub(crate) desk: PushDesk,
+    /// What this worker's commands have changed and those who cache are to be told.
+    pub(crate) invalidations: Invalidations,
     /// The worker's number.
     worker: u16,
     reconfigured: bool,
@@ -59,6 +63,7 @@ impl ServerHost {
             answers,
             subscribers: Subscribers::default(),
             desk: PushDesk::default(),
+            invalidations: Invalidations::default(),
             worker,
             reconfigured: false,
         }
@@ -189,6 +194,10 @@ impl Host for ServerHost {
 
     fn discard(&mut self, cleared: Cleared) {
         self.server.reap(cleared);
+    }
+
+    fn invalidate(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
+        self.take_invalidations(ks, reply);
     }
 
     fn ticket(&mut self) -> Option<Ticket> {

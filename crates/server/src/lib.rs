@@ -21,6 +21,7 @@ pub mod snapshot;
 pub mod start;
 mod timers;
 pub mod tls;
+pub mod tracking;
 pub mod traffic;
 pub mod worker;
 

@@ -20,6 +20,7 @@ use crate::server::Server;
 use crate::worker::Worker;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use petrel_commands::{Replies, Session};
 use petrel_net::{Driver, Output, Slot};
 use petrel_resp::{Protocol, Reply, RespWriter};
 use std::collections::VecDeque;
@@ -39,7 +40,18 @@ pub struct Push {
     /// A RESP3 push up to where `tail` begins, or all of what is sent as it is.
     head: Bytes,
     tail: Bytes,
-    is_raw: bool,
+    form: Form,
+}
+
+/// What becomes of a message in each protocol.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    /// A push, and an array in RESP2.
+    Push,
+    /// A push, and nothing in RESP2.
+    Resp3,
+    /// The same in both.
+    Raw,
 }
 
 impl Push {
@@ -50,18 +62,24 @@ impl Push {
         build(&mut RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3));
         debug_assert!(shared.is_empty(), "a push is written with `bulk`");
         debug_assert_eq!(bytes.first(), Some(&b'>'));
-        Push { head: bytes.into(), tail: Bytes::new(), is_raw: false }
+        Push { head: bytes.into(), tail: Bytes::new(), form: Form::Push }
     }
 
     /// A push in two parts, of which the first begins with the header of a RESP3 push.
     pub fn of_parts(head: Bytes, tail: Bytes) -> Self {
         debug_assert_eq!(head.first(), Some(&b'>'));
-        Push { head, tail, is_raw: false }
+        Push { head, tail, form: Form::Push }
+    }
+
+    /// A push that a connection of RESP2 does not get: one that has changed its protocol since it asked.
+    pub fn of_resp3(encoded: Bytes) -> Self {
+        debug_assert_eq!(encoded.first(), Some(&b'>'));
+        Push { head: encoded, tail: Bytes::new(), form: Form::Resp3 }
     }
 
     /// Something that is RESP already and is sent as it is in both protocols, such as `+line`.
     pub fn raw(encoded: impl Into<Bytes>) -> Self {
-        Push { head: encoded.into(), tail: Bytes::new(), is_raw: true }
+        Push { head: encoded.into(), tail: Bytes::new(), form: Form::Raw }
     }
 
     /// The same for RESP2 and for RESP3.
@@ -92,7 +110,10 @@ impl Push {
     /// Appends the message to `bytes`; a large part is noted in `shared` with the offset where it belongs.
     pub fn write(&self, protocol: Protocol, bytes: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
         let mut head = self.head.clone();
-        if !self.is_raw && protocol == Protocol::Resp2 && !head.is_empty() {
+        if self.form == Form::Resp3 && protocol == Protocol::Resp2 {
+            return;
+        }
+        if self.form == Form::Push && protocol == Protocol::Resp2 && !head.is_empty() {
             bytes.push(b'*');
             head = head.slice(1..);
         }
@@ -266,8 +287,14 @@ impl ServerHost {
         self.desk.pushed
     }
 
+    /// There is something to be pushed that the connection in hand may have to get now.
+    pub(crate) fn note_push(&mut self) {
+        self.desk.pushed = true;
+    }
+
     /// Takes what is on its way to this worker's connections, and gives what is for the connection in hand to `own`.
     pub fn collect_pushes(&mut self, mut own: impl FnMut(&Push)) {
+        self.send_invalidations();
         self.desk.pushed = false;
         self.desk.own.drain(..).for_each(|push| own(&push));
         let me = Recipient::of(&self.client);
@@ -307,6 +334,16 @@ impl ServerHost {
         }
     }
 
+    /// Puts a push behind the answer of a connection that has waited, if that is on its way.
+    fn put_behind_answer(&mut self, to: Recipient, push: &Push, session: &Session) -> bool {
+        let answer = self.answers.iter_mut().find(|(_, id, _)| *id == to.id);
+        let Some((_, _, answer)) = answer.filter(|_| session.replies == Replies::On) else {
+            return false;
+        };
+        push.write(session.protocol, &mut answer.bytes, &mut answer.shared);
+        true
+    }
+
     fn take_pushes(&mut self) -> Vec<Delivery> {
         let (deliveries, overflowed) = self.server.workers[self.worker()].pushes.take();
         self.desk.overflowed |= overflowed;
@@ -321,14 +358,22 @@ impl ServerHost {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Delivers what has been pushed to this worker's connections, at the end of a turn.
+    /// Delivers what has been pushed to this worker's connections: before the commands of a turn and at its end.
     pub(crate) fn deliver_pushes(&mut self) {
         let host = &mut self.engine.host;
+        if host.invalidations.is_waiting() {
+            host.send_invalidations();
+        }
+        if host.invalidations.is_broadcasting() {
+            host.send_broadcasts();
+        }
         host.desk.pushed = false;
         for delivery in host.take_pushes() {
             host.desk.pending.push_back(Pending { delivery, passed: None });
         }
         if host.has_pending_pushes() || host.desk.overflowed {
+            // Who was served by another worker and told something by it has the answer first: it was sent first.
+            self.hear_answers();
             self.engine.exec.begin();
             self.deliver_pending();
             self.engine.exec.end();
@@ -404,10 +449,19 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let Some(mut conn) = self.take(to.slot) else { return };
+        let protocol = conn.session.protocol;
+        let push = &pushes[usize::from(protocol == Protocol::Resp3)];
+        if conn.blocked && self.engine.host.put_behind_answer(to, push, &conn.session) {
+            return self.put(conn);
+        }
         if conn.client.id == to.id && !conn.closing && !conn.doomed {
             let mut output = self.driver.output();
-            let protocol = conn.session.protocol;
-            pushes[usize::from(protocol == Protocol::Resp3)].append_to(protocol, &mut output);
+            push.append_to(protocol, &mut output);
+            if output.is_empty() {
+                // Not for this protocol.
+                self.driver.recycle(output);
+                return self.put(conn);
+            }
             self.count_sent(&conn, output.len());
             self.driver.send(to.slot, output);
             self.check_output(&mut conn);

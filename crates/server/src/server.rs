@@ -12,6 +12,7 @@ use crate::pubsub::Directory;
 use crate::push::PushQueue;
 use crate::snapshot::Snapshot;
 use crate::tls::{Settings, Trouble};
+use crate::tracking::Trackers;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, FAMILIES, Registry, Shared};
@@ -48,6 +49,8 @@ pub struct Server {
     pub replication_id: Mutex<String>,
     /// Whether workers look for expired keys that nobody reads (`DEBUG SET-ACTIVE-EXPIRE`).
     pub active_expire: AtomicBool,
+    /// Workers do nothing that no client asked for (`DEBUG PAUSE-CRON`).
+    pub upkeep_paused: AtomicBool,
     /// `RESTORE` takes payloads with any checksum.
     pub any_checksum: AtomicBool,
     /// When the server started.
@@ -70,6 +73,8 @@ pub struct Server {
     pub migrator: Migrator,
     /// What new TLS connections are served by; none where there is no port for them.
     pub tls: Mutex<Option<Arc<Settings>>>,
+    /// Connections that cache what they read.
+    pub trackers: Trackers,
     /// What is listened on over TCP.
     pub listening: Mutex<Listening>,
     next_client_id: AtomicU64,
@@ -222,6 +227,7 @@ impl Server {
             run_id: run_id(),
             replication_id: Mutex::new(run_id()),
             active_expire: AtomicBool::new(true),
+            upkeep_paused: AtomicBool::new(false),
             any_checksum: AtomicBool::new(false),
             started: Instant::now(),
             started_unix_ms: unix_ms(),
@@ -233,6 +239,7 @@ impl Server {
             failure: OnceLock::new(),
             migrator: Migrator::default(),
             tls: Mutex::default(),
+            trackers: Trackers::default(),
             listening: Mutex::default(),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
@@ -266,6 +273,8 @@ impl Server {
             let args_max = config.slowlog_entry_max_argc as usize;
             log.shorten(args_max, config.slowlog_entry_max_string_len as usize);
         }
+        let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);
+        self.keyspace.limit_tracking(tracked);
         self.commands.latency.configure(config.latency_monitor_threshold);
         self.commands.set_latency_tracking(config.latency_tracking);
     }

@@ -56,6 +56,8 @@ pub struct Worker<D: Driver> {
     conns: Vec<Option<Box<Conn>>>,
     /// Connections with input that was not executed because their turn was over.
     ready: Vec<Slot>,
+    /// Messages that were taken before it was their turn.
+    heard: Vec<Message>,
     /// Connections that `CLIENT PAUSE` holds back.
     paused: Vec<Slot>,
     /// Connections whose output may have been too much for one write.
@@ -87,6 +89,7 @@ impl<D: Driver> Worker<D> {
             index,
             conns: Vec::new(),
             ready: Vec::new(),
+            heard: Vec::new(),
             paused: Vec::new(),
             unsettled: Vec::new(),
             arrivals: Vec::new(),
@@ -124,6 +127,8 @@ impl<D: Driver> Worker<D> {
             if self.engine.host.begin_turn() {
                 self.reconfigure();
             }
+            // Whoever has seen the reply of a command finds what it pushed before the replies of commands it sends then.
+            self.deliver_pushes();
             self.engine.exec.begin();
             for event in events.drain(..) {
                 self.handle(event);
@@ -133,7 +138,8 @@ impl<D: Driver> Worker<D> {
             }
             self.go_on();
             self.engine.exec.end();
-            for message in self.engine.host.server.workers[self.index].messages() {
+            let heard = std::mem::take(&mut self.heard);
+            for message in heard.into_iter().chain(self.messages()) {
                 self.obey(message);
             }
             traffic::add(&self.traffic().turns, 1);
@@ -148,7 +154,8 @@ impl<D: Driver> Worker<D> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.ready.is_empty() || self.engine.exec.has_ready() {
+        let answers = !self.engine.host.answers.is_empty() || !self.heard.is_empty();
+        if !self.ready.is_empty() || self.engine.exec.has_ready() || answers {
             return Some(Duration::ZERO);
         }
         let now = self.engine.exec.ks.now_ms();
@@ -383,6 +390,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn discard(&mut self, conn: &Conn) {
+        conn.client.set(Flag::Gone, true);
         let link = &self.engine.host.server.workers[self.index];
         link.clients.remove(&conn.client);
         link.load.fetch_sub(1, Relaxed);
@@ -442,6 +450,20 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    fn messages(&self) -> Vec<Message> {
+        self.engine.host.server.workers[self.index].messages()
+    }
+
+    /// Takes what has arrived, of which only answers are acted upon before the end of the turn.
+    pub(crate) fn hear_answers(&mut self) {
+        for message in self.messages() {
+            match message {
+                Message::Answer { .. } => self.obey(message),
+                other => self.heard.push(other),
+            }
+        }
+    }
+
     fn obey(&mut self, message: Message) {
         match message {
             Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
@@ -477,6 +499,10 @@ impl<D: Driver> Worker<D> {
     fn upkeep(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         let interval = 1000 / i64::from(self.engine.host.config.hz);
+        if self.engine.host.server.upkeep_paused.load(Relaxed) {
+            self.upkeep_at = now + interval;
+            return;
+        }
         let pace = self.pace();
         let busy = self.engine.exec.ks.tick_at(pace).is_busy();
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
@@ -490,6 +516,8 @@ impl<D: Driver> Worker<D> {
             self.engine.host.server.supervise(&self.engine.host.config, now);
         }
         self.engine.exec.begin();
+        self.engine.exec.ks.forget_readers();
+        self.engine.host.take_upkeep_invalidations(&mut self.engine.exec.ks);
         while let Some(slot) = self.timers.due(now) {
             self.check_timers(slot, now);
         }

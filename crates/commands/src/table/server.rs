@@ -78,6 +78,7 @@ pub const DEBUG: Meta = Meta {
         ("ERROR <message>", "Answer with this error."),
         ("LOG <message>", "Write the message to the server's log."),
         ("OBJECT <key>", "Describe the representation of a value."),
+        ("PAUSE-CRON <0 | 1>", "Turn all background work off or on."),
         (
             "POPULATE <count> [<prefix>] [<size>]",
             "Create string keys `key:0`, `key:1`, ..., unless they exist.",

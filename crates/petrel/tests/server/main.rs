@@ -14,3 +14,4 @@ mod protocol;
 mod pubsub;
 mod snapshot;
 mod tls;
+mod tracking;

@@ -2,6 +2,7 @@
 
 mod filter;
 mod line;
+mod tracking;
 
 use crate::client::Flag;
 use crate::host::ServerHost;
@@ -16,7 +17,9 @@ use std::sync::atomic::Ordering::Relaxed;
 pub const CLIENT: CommandSpec = CommandSpec::container(&meta::CLIENT, SUBCOMMANDS);
 
 static SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::CACHING, tracking::caching),
     CommandSpec::new(&meta::GETNAME, getname),
+    CommandSpec::new(&meta::GETREDIR, tracking::getredir),
     CommandSpec::new(&meta::HELP, help),
     CommandSpec::new(&meta::ID, id),
     CommandSpec::new(&meta::INFO, info),
@@ -28,6 +31,8 @@ static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::REPLY, reply),
     CommandSpec::new(&meta::SETINFO, setinfo),
     CommandSpec::new(&meta::SETNAME, setname),
+    CommandSpec::new(&meta::TRACKING, tracking::tracking),
+    CommandSpec::new(&meta::TRACKINGINFO, tracking::trackinginfo),
     CommandSpec::new(&meta::UNBLOCK, unblock),
     CommandSpec::new(&meta::UNPAUSE, unpause),
 ];

@@ -69,9 +69,10 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     transactions::abandon(ctx.exec, ctx.session);
     let host = ServerHost::of(ctx);
     let authenticated = !host.config.requirepass.is_set();
-    let client = host.client.clone();
-    host.server.remove_monitor(&client);
+    let (server, client) = (host.server.clone(), host.client.clone());
+    server.remove_monitor(&client);
     host.forget_subscriber(&client);
+    server.untrack(&client, ctx.session);
     client.unname();
     client.set(Flag::NoEvict, false);
     client.set(Flag::NoTouch, false);

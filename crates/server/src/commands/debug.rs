@@ -27,6 +27,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("HELP", 0, 0, help),
     ("LOG", 1, 1, log),
     ("OBJECT", 1, 1, object::object),
+    ("PAUSE-CRON", 1, 1, pause_cron),
     ("POPULATE", 1, 3, populate),
     ("PROTOCOL", 1, 1, protocol),
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, quicklist_packed_threshold),
@@ -107,6 +108,13 @@ fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
 fn set_active_expire(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     ServerHost::of(ctx).server.active_expire.store(on, Relaxed);
+    ctx.ok()
+}
+
+/// `DEBUG PAUSE-CRON <0 | 1>`
+fn pause_cron(ctx: &mut Ctx<'_>) -> Outcome {
+    let paused = ctx.integer(2).unwrap_or(0) != 0;
+    ServerHost::of(ctx).server.upkeep_paused.store(paused, Relaxed);
     ctx.ok()
 }
 

@@ -194,8 +194,6 @@ Absent {
     acllog_max_len: i64 = "acllog-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime, "Refusals that are remembered";
     notify_keyspace_events: Fixed = "notify-keyspace-events", Only(&[""], NO_NOTIFICATIONS), "", Runtime,
         "Events of keys that are published";
-    tracking_table_max_keys: i64 = "tracking-table-max-keys", Number { min: 0, max: i64::MAX }, "1000000", Runtime,
-        "Keys remembered for client-side caches";
     busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
         "Milliseconds after which a script is called slow";
     enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,

@@ -204,6 +204,8 @@ Types {
         "Ids that it remembers of each producer";
     hll_sparse_max_bytes: i64 = "hll-sparse-max-bytes", SIZE, "3000", Runtime,
         "Bytes up to which a HyperLogLog is held sparsely";
+    tracking_table_max_keys: u64 = "tracking-table-max-keys", Number { min: 0, max: i64::MAX }, "1000000", Runtime,
+        "Keys whose readers are remembered for client-side caches; what is beyond is forgotten and invalidated; 0 is no limit";
     rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,
         "Let RESTORE read what says that it is of a version that is not known";
     dump_dialect: DumpDialect = "dump-dialect", OneOf(DumpDialect::NAMES), "redis", Runtime,

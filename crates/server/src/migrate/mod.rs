@@ -169,6 +169,9 @@ fn run(
         let client = migration.client.clone();
         let mut host = host(&server);
         let outcome = Move::new(&mut exec, &mut host, &mut targets, &migration).run();
+        host.take_upkeep_invalidations(&mut exec.ks);
+        host.send_invalidations();
+        host.send_broadcasts();
         let answer = exec.finish(migration.command, begun.elapsed(), migration.protocol, outcome);
         server.answer(&client, answer);
     }

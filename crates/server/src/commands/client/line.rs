@@ -7,9 +7,12 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-const LETTERS: [(Flag, u8); 7] = [
+const LETTERS: [(Flag, u8); 10] = [
     (Flag::Monitor, b'O'),
     (Flag::PubSub, b'P'),
+    (Flag::Tracking, b't'),
+    (Flag::BrokenRedirect, b'R'),
+    (Flag::Broadcast, b'B'),
     (Flag::Closing, b'c'),
     (Flag::Killed, b'A'),
     (Flag::Unix, b'U'),
@@ -18,7 +21,7 @@ const LETTERS: [(Flag, u8); 7] = [
 ];
 
 /// Every letter that a connection can have: [`LETTERS`], waiting, inside `MULTI`, and none of them.
-pub const KNOWN_FLAGS: &[u8] = b"OPbcAUeTxN";
+pub const KNOWN_FLAGS: &[u8] = b"OPbtRBcAUeTxN";
 
 /// Appends the line of `client`. Connections own no buffer unless input or output waits, so the sizes of fixed
 /// buffers, which Redis has, are zero.
@@ -56,11 +59,12 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         " qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={}",
         client.queued_bytes.load(Relaxed),
         u8::from(output > 0),
-        client.memory(),
+        client.memory() + server.trackers.footprint(client),
     ));
     put(format_args!(
-        " events={} cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        " events={} cmd={command} user=default redir={} resp={} lib-name={} lib-ver={}",
         events(client, u64::from(output)),
+        server.trackers.redirection(client),
         if client.has(Flag::Resp3) { 3 } else { 2 },
         Ascii(&labels.lib_name),
         Ascii(&labels.lib_version),

@@ -75,7 +75,7 @@ pub fn clients(report: &mut Report<'_>) {
     let paused = sum(|traffic| traffic.paused.load(Relaxed) as i64);
     let blocked = server.commands.blocked_clients() as i64;
     report.field("blocked_clients", paused + blocked);
-    report.zeros(&["tracking_clients"]);
+    report.field("tracking_clients", server.trackers.len());
     report.field("pubsub_clients", server.channels.clients());
     report.field("watching_clients", sum(|traffic| traffic.watchers.load(Relaxed)));
     let timed = server.workers.iter().map(|worker| worker.blocked.with_deadline());

@@ -42,11 +42,11 @@ pub fn stats(report: &mut Report<'_>) {
         "latest_fork_usec",
         "total_forks",
         "slave_expires_tracked_keys",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
         "unexpected_error_replies",
     ]);
+    report.field("tracking_total_keys", data.tracked_keys);
+    report.field("tracking_total_items", data.tracked_items);
+    report.field("tracking_total_prefixes", server.trackers.prefixes());
     report.field("total_error_replies", server.commands.total_errors());
     report.field("dump_payload_sanitizations", 0);
     let sum =

@@ -1,0 +1,427 @@
+//! Clients that cache what they read: who is told of which change, and when.
+
+use crate::harness::*;
+use petrel_resp::Value;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+
+with_each_backend!(
+    a_change_is_told_once,
+    own_changes_are_told_behind_the_reply,
+    time_tells_too,
+    options_choose_what_is_tracked,
+    prefixes_are_told_at_once,
+    what_is_flushed_is_told_as_a_whole,
+    another_connection_can_be_told_instead,
+    a_broken_redirection_is_told,
+    the_table_is_bounded,
+    memory_limits_tell_before_the_reply,
+    a_served_client_is_told_behind_its_answer,
+    the_state_is_shown,
+    near_caches_are_never_left_stale,
+    near_caches_of_prefixes_are_never_left_stale,
+);
+
+fn start(backend: &str) -> Server {
+    Server::start(backend, &["--threads", "4"])
+}
+
+/// A connection that speaks RESP3 and tracks.
+fn tracking(server: &Server, options: &[&str]) -> Client {
+    let mut client = server.connect();
+    client.call(&["HELLO", "3"]);
+    assert_eq!(client.text(&[&["CLIENT", "TRACKING", "ON"], options].concat()), "OK");
+    client
+}
+
+/// What arrives next.
+fn next(client: &mut Client) -> String {
+    show(&client.receive().expect("a push or a reply"))
+}
+
+/// Asserts that nothing was pushed: a reply would come behind it. Other workers have had their time before, since the
+/// tests give them a key to tell of last.
+fn nothing_else(client: &mut Client) {
+    assert_eq!(client.text(&["PING"]), "PONG");
+}
+
+fn a_change_is_told_once(backend: &str) {
+    let server = start(backend);
+    let mut reader = tracking(&server, &[]);
+    let mut writers: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    for round in 0..20 {
+        let (key, last) = (format!("key{round}"), format!("last{round}"));
+        reader.call(&["MGET", &key, &last]);
+        for writer in &mut writers {
+            writer.call(&["SET", &key, "value"]);
+        }
+        writers[0].call(&["INCR", &last]);
+        let told = [next(&mut reader), next(&mut reader)];
+        assert!(told.contains(&format!("[invalidate [{key}]]")), "{told:?}");
+        assert!(told.contains(&format!("[invalidate [{last}]]")), "{told:?}");
+        nothing_else(&mut reader);
+    }
+    assert_eq!(server.info("tracking_total_keys"), 0);
+    assert_eq!(server.info("tracking_clients"), 1);
+    drop(reader);
+    eventually("it is forgotten", || server.info("tracking_clients") == 0);
+}
+
+fn own_changes_are_told_behind_the_reply(backend: &str) {
+    let server = start(backend);
+    let mut client = tracking(&server, &[]);
+    client.call(&["MGET", "a", "b"]);
+    assert_eq!(client.text(&["SET", "a", "1"]), "OK");
+    assert_eq!(next(&mut client), "[invalidate [a]]");
+    client.call(&["GET", "a"]);
+    // In a transaction: behind the reply of EXEC, and what it reads itself is remembered anew.
+    client.send_bytes(b"MULTI\r\nINCR a\r\nGET a\r\nINCR a\r\nDEL b\r\nEXEC\r\nPING\r\n");
+    for expected in ["OK", "QUEUED", "QUEUED", "QUEUED", "QUEUED", "[2 2 3 0]"] {
+        assert_eq!(next(&mut client), expected);
+    }
+    assert_eq!(next(&mut client), "[invalidate [a]]");
+    assert_eq!(next(&mut client), "[invalidate [a]]");
+    assert_eq!(next(&mut client), "PONG");
+    // NOLOOP keeps silent of what the connection does itself.
+    let mut silent = tracking(&server, &["NOLOOP"]);
+    silent.call(&["MGET", "x", "y"]);
+    assert_eq!(silent.text(&["SET", "x", "1"]), "OK");
+    client.call(&["SET", "y", "1"]);
+    assert_eq!(next(&mut silent), "[invalidate [y]]");
+    nothing_else(&mut silent);
+    // Replies that are not wanted do not silence pushes.
+    silent.send_bytes(b"GET y\r\nCLIENT REPLY OFF\r\n");
+    assert_eq!(next(&mut silent), "1");
+    client.call(&["SET", "y", "2"]);
+    assert_eq!(next(&mut silent), "[invalidate [y]]");
+}
+
+fn time_tells_too(backend: &str) {
+    let server = start(backend);
+    let mut client = tracking(&server, &["NOLOOP"]);
+    client.send_bytes(
+        b"SET a 1 PX 30\r\nGET a\r\nHSET h f v\r\nHPEXPIRE h 30 FIELDS 1 f\r\nHGET h f\r\n",
+    );
+    for expected in ["OK", "1", "1", "[1]", "v"] {
+        assert_eq!(next(&mut client), expected);
+    }
+    let mut told = [next(&mut client), next(&mut client)];
+    told.sort();
+    assert_eq!(told, ["[invalidate [a]]", "[invalidate [h]]"]);
+}
+
+fn options_choose_what_is_tracked(backend: &str) {
+    let server = start(backend);
+    let mut writer = server.connect();
+    let mut client = tracking(&server, &["OPTIN"]);
+    client.call(&["GET", "a"]);
+    assert_eq!(client.text(&["CLIENT", "CACHING", "YES"]), "OK");
+    client.call(&["GET", "b"]);
+    client.call(&["GET", "c"]);
+    // The announcement holds for a whole transaction.
+    client.send_bytes(b"CLIENT CACHING YES\r\nMULTI\r\nGET d\r\nGET e\r\nEXEC\r\nGET f\r\n");
+    (0..6).for_each(|_| drop(next(&mut client)));
+    for key in ["a", "b", "c", "d", "f", "e"] {
+        writer.call(&["SET", key, "1"]);
+    }
+    for key in ["b", "d", "e"] {
+        assert_eq!(next(&mut client), format!("[invalidate [{key}]]"));
+    }
+    nothing_else(&mut client);
+    let mut client = tracking(&server, &["OPTOUT"]);
+    client.call(&["CLIENT", "CACHING", "NO"]);
+    client.call(&["GET", "a"]);
+    client.call(&["GET", "b"]);
+    client.call(&["CLIENT", "TRACKING", "ON", "NOLOOP", "OPTOUT"]);
+    for key in ["a", "b"] {
+        writer.call(&["SET", key, "2"]);
+    }
+    assert_eq!(next(&mut client), "[invalidate [b]]");
+    client.call(&["GET", "b"]);
+    assert_eq!(client.text(&["RESET"]), "RESET");
+    writer.call(&["SET", "b", "3"]);
+    nothing_else(&mut client);
+}
+
+fn prefixes_are_told_at_once(backend: &str) {
+    let server = start(backend);
+    let mut writer = server.connect();
+    let mut all = tracking(&server, &["BCAST"]);
+    let mut some = tracking(&server, &["BCAST", "NOLOOP", "PREFIX", "a:", "PREFIX", "b:"]);
+    writer.call(&["MSET", "b:2", "1", "a:1", "1", "b:1", "1", "c", "1"]);
+    assert_eq!(next(&mut all), "[invalidate [a:1 b:1 b:2 c]]");
+    assert_eq!(next(&mut some), "[invalidate [a:1]]");
+    assert_eq!(next(&mut some), "[invalidate [b:1 b:2]]");
+    some.call(&["SET", "a:2", "1"]);
+    assert_eq!(next(&mut all), "[invalidate [a:2]]");
+    nothing_else(&mut some);
+    assert_eq!(server.info("tracking_total_prefixes"), 3);
+    assert_eq!(some.text(&["CLIENT", "TRACKING", "OFF"]), "OK");
+    assert_eq!(server.info("tracking_total_prefixes"), 1);
+    drop(all);
+    eventually("it is forgotten", || server.info("tracking_total_prefixes") == 0);
+}
+
+fn what_is_flushed_is_told_as_a_whole(backend: &str) {
+    let server = start(backend);
+    let mut writer = server.connect();
+    let mut clients: Vec<Client> = (0..5).map(|_| tracking(&server, &[])).collect();
+    clients.push(tracking(&server, &["BCAST", "PREFIX", "x"]));
+    for flush in [&["FLUSHALL"][..], &["FLUSHDB", "ASYNC"], &["SWAPDB", "0", "1"]] {
+        for client in &mut clients {
+            client.call(&["GET", "a"]);
+        }
+        writer.call(flush);
+        assert_eq!(server.info("tracking_total_keys"), 0);
+        for client in &mut clients {
+            assert_eq!(next(client), "[invalidate nil]");
+        }
+    }
+    assert_eq!(clients[0].text(&["FLUSHALL"]), "OK");
+    assert_eq!(next(&mut clients[0]), "[invalidate nil]");
+}
+
+fn another_connection_can_be_told_instead(backend: &str) {
+    let server = start(backend);
+    let (mut client, mut writer, mut target) =
+        (server.connect(), server.connect(), server.connect());
+    let id = target.text(&["CLIENT", "ID"]);
+    target.call(&["SUBSCRIBE", "__redis__:invalidate"]);
+    assert_eq!(client.text(&["CLIENT", "TRACKING", "ON", "REDIRECT", &id]), "OK");
+    assert_eq!(client.text(&["CLIENT", "GETREDIR"]), id);
+    client.call(&["GET", "a"]);
+    writer.call(&["SET", "a", "1"]);
+    assert_eq!(next(&mut target), "[message __redis__:invalidate [a]]");
+    client.call(&["GET", "a"]);
+    client.call(&["SET", "a", "2"]);
+    assert_eq!(next(&mut target), "[message __redis__:invalidate [a]]");
+    writer.call(&["FLUSHALL"]);
+    assert_eq!(next(&mut target), "[message __redis__:invalidate nil]");
+    nothing_else(&mut client);
+    // A connection of RESP3 gets pushes whether or not it is subscribed.
+    let mut modern = server.connect();
+    modern.call(&["HELLO", "3"]);
+    let id = modern.text(&["CLIENT", "ID"]);
+    assert_eq!(client.text(&["CLIENT", "TRACKING", "ON", "REDIRECT", &id]), "OK");
+    client.call(&["GET", "a"]);
+    writer.call(&["SET", "a", "3"]);
+    assert_eq!(next(&mut modern), "[invalidate [a]]");
+}
+
+fn a_broken_redirection_is_told(backend: &str) {
+    let server = start(backend);
+    let (mut target, mut writer) = (server.connect(), server.connect());
+    let id = target.text(&["CLIENT", "ID"]);
+    let mut client = tracking(&server, &["REDIRECT", &id]);
+    client.call(&["GET", "a"]);
+    target.call(&["QUIT"]);
+    writer.call(&["SET", "a", "1"]);
+    assert_eq!(next(&mut client), format!("[tracking-redir-broken {id}]"));
+    let info = client.text(&["CLIENT", "TRACKINGINFO"]);
+    assert!(info.contains("broken_redirect"), "{info}");
+}
+
+fn the_table_is_bounded(backend: &str) {
+    let server = start(backend);
+    let mut client = tracking(&server, &[]);
+    for n in 0..100 {
+        client.call(&["GET", &format!("key{n}")]);
+    }
+    server.connect().call(&["CONFIG", "SET", "tracking-table-max-keys", "10"]);
+    let mut told: Vec<String> = (0..90).map(|_| next(&mut client)).collect();
+    told.sort();
+    told.dedup();
+    assert_eq!(told.len(), 90);
+    nothing_else(&mut client);
+    assert_eq!(server.info("tracking_total_keys"), 10);
+}
+
+fn memory_limits_tell_before_the_reply(backend: &str) {
+    let server = start(backend);
+    let mut client = tracking(&server, &[]);
+    let mut writer = server.connect();
+    writer.call(&["SET", "volatile", "value", "EX", "1000"]);
+    client.call(&["GET", "volatile"]);
+    let limit = (server.info("used_memory") + 100_000).to_string();
+    writer.call(&["CONFIG", "SET", "maxmemory", &limit, "maxmemory-policy", "volatile-random"]);
+    writer.call(&["SETBIT", "big", "1600000", "0"]);
+    client.send(&["SETBIT", "small", "0", "1"]);
+    assert_eq!(next(&mut client), "[invalidate [volatile]]");
+}
+
+fn a_served_client_is_told_behind_its_answer(backend: &str) {
+    let server = start(backend);
+    let mut pusher = server.connect();
+    let mut clients: Vec<Client> = (0..4).map(|_| tracking(&server, &[])).collect();
+    for client in &mut clients {
+        client.call(&["LRANGE", "to", "0", "-1"]);
+        client.send(&["BLMOVE", "from", "to", "LEFT", "LEFT", "0"]);
+        eventually("it waits", || server.info("blocked_clients") == 1);
+        pusher.call(&["RPUSH", "from", "x"]);
+        assert_eq!(next(client), "x");
+        assert_eq!(next(client), "[invalidate [to]]");
+    }
+}
+
+fn the_state_is_shown(backend: &str) {
+    let server = start(backend);
+    let mut client = tracking(&server, &["BCAST", "PREFIX", "b", "PREFIX", "a", "NOLOOP"]);
+    assert_eq!(
+        client.text(&["CLIENT", "TRACKINGINFO"]),
+        "{flags:[on bcast noloop] redirect:0 prefixes:[a b]}"
+    );
+    let line = client.text(&["CLIENT", "INFO"]);
+    assert!(line.contains(" flags=tBU ") && line.contains(" redir=0 "), "{line}");
+    client.call(&["CLIENT", "TRACKING", "OFF"]);
+    assert_eq!(client.text(&["CLIENT", "TRACKINGINFO"]), "{flags:[off] redirect:-1 prefixes:[]}");
+    let line = client.text(&["CLIENT", "INFO"]);
+    assert!(line.contains(" flags=U ") && line.contains(" redir=-1 "), "{line}");
+    for (options, error) in [
+        (&["ON", "BCAST", "OPTIN"][..], "ERR OPTIN and OPTOUT are not compatible with BCAST"),
+        (&["ON", "OPTOUT", "OPTIN"], "ERR You can't specify both OPTIN mode and OPTOUT mode"),
+        (&["ON", "PREFIX", "a"], "ERR PREFIX option requires BCAST mode to be enabled"),
+        (&["ON", "REDIRECT", "0"], "ERR The client ID you want redirect to does not exist"),
+        (&["ON", "BCAST", "PREFIX"], "ERR syntax error"),
+        (
+            &["ON", "BCAST", "PREFIX", "x", "PREFIX", "ab", "PREFIX", "a"],
+            "ERR Prefix 'ab' overlaps with another provided prefix 'a'. Prefixes for a single client must not overlap.",
+        ),
+    ] {
+        let text = client.text(&[&["CLIENT", "TRACKING"], options].concat());
+        assert_eq!(text, error, "{options:?}");
+    }
+}
+
+fn near_caches_are_never_left_stale(backend: &str) {
+    keep_caches(backend, &[]);
+}
+
+fn near_caches_of_prefixes_are_never_left_stale(backend: &str) {
+    keep_caches(backend, &["BCAST", "PREFIX", "key"]);
+}
+
+const CACHES: usize = 6;
+const WRITERS: usize = 4;
+const KEYS: u64 = 16;
+const ROUNDS: u64 = 40;
+
+/// Several connections cache what they read while others write; when the writers pause, every cache comes to hold what
+/// the server holds, and nothing else, by what it is told alone.
+fn keep_caches(backend: &str, options: &'static [&'static str]) {
+    let server = Arc::new(start(backend));
+    let barrier = Arc::new(Barrier::new(CACHES + WRITERS));
+    let writing = Arc::new(AtomicUsize::new(0));
+    let mut threads = Vec::new();
+    for writer in 0..WRITERS as u64 {
+        let (server, barrier, writing) = (server.clone(), barrier.clone(), writing.clone());
+        threads.push(std::thread::spawn(move || {
+            let mut client = server.connect();
+            let mut random = Random(writer + 1);
+            for round in 0..ROUNDS {
+                writing.fetch_add(1, SeqCst);
+                barrier.wait();
+                for n in 0..30 {
+                    change(&mut client, &mut random, &format!("{writer}-{round}-{n}"));
+                }
+                writing.fetch_sub(1, SeqCst);
+                barrier.wait();
+            }
+        }));
+    }
+    for cache in 0..CACHES as u64 {
+        let (server, barrier, writing) = (server.clone(), barrier.clone(), writing.clone());
+        threads.push(std::thread::spawn(move || {
+            let mut cache = Cache::new(&server, options, cache + 100);
+            let mut plain = server.connect();
+            for _ in 0..ROUNDS {
+                barrier.wait();
+                while writing.load(SeqCst) > 0 {
+                    cache.read();
+                }
+                barrier.wait();
+                cache.settles(&mut plain);
+            }
+        }));
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+fn change(client: &mut Client, random: &mut Random, value: &str) {
+    let key = random.key();
+    match random.next() % 8 {
+        0 => drop(client.call(&["DEL", &key])),
+        1 => drop(client.call(&["SET", &key, value, "PX", "5"])),
+        2 => drop(client.call(&["RENAME", &key, &random.key()])),
+        3 => {
+            let other = random.key();
+            client.send_bytes(
+                format!("MULTI\r\nSET {key} {value}\r\nAPPEND {other} x\r\nEXEC\r\n").as_bytes(),
+            );
+            (0..4).for_each(|_| drop(client.receive().unwrap()));
+        }
+        _ => drop(client.call(&["SET", &key, value])),
+    }
+}
+
+/// A connection with what it has read.
+struct Cache {
+    client: Client,
+    held: HashMap<String, Value>,
+    random: Random,
+}
+
+impl Cache {
+    fn new(server: &Server, options: &[&str], seed: u64) -> Self {
+        Cache { client: tracking(server, options), held: HashMap::new(), random: Random(seed) }
+    }
+
+    fn read(&mut self) {
+        let key = self.random.key();
+        let value = self.ask(&["GET", &key]);
+        self.held.insert(key, value);
+    }
+
+    /// The reply of a command; what is pushed before it is obeyed.
+    fn ask(&mut self, args: &[&str]) -> Value {
+        self.client.send(args);
+        loop {
+            match self.client.receive().unwrap() {
+                Value::Push(items) => self.obey(&items),
+                reply => return reply,
+            }
+        }
+    }
+
+    fn obey(&mut self, items: &[Value]) {
+        match &items[1] {
+            Value::Array(keys) => keys.iter().for_each(|key| drop(self.held.remove(&show(key)))),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until whatever is held is what the server holds.
+    fn settles(&mut self, plain: &mut Client) {
+        eventually("the cache is right", || {
+            self.ask(&["PING"]);
+            self.held.iter().all(|(key, value)| plain.call(&["GET", key]) == *value)
+        });
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn key(&mut self) -> String {
+        format!("key{}", self.next() % KEYS)
+    }
+}

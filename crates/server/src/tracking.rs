@@ -1,0 +1,19 @@
+//! Client-side caching: connections that are told when keys change which they have read, or whose names begin with a
+//! prefix (`CLIENT TRACKING`).
+//!
+//! ```text
+//!  keyspace   who has read a key, or listens to a prefix ── collected per command as it changes keys (`told.rs`)
+//!  here       Host::invalidate takes it, with whose command it was
+//!             send_invalidations, once the outermost command is over: a push to each reader, or to whom it redirects
+//!             send_broadcasts, at the end of the turn: one push for each prefix with all of its keys
+//!  push       to the connection itself behind its reply, to others at the end of the batch or turn
+//! ```
+//!
+//! A read is remembered under the lock under which it was made, and its reply is in the connection's output before any
+//! push is. So a client hears of every change behind the value that the change made stale.
+
+mod pending;
+mod tracker;
+
+pub use pending::Invalidations;
+pub use tracker::{Options, Tracker, Trackers};

@@ -1,0 +1,201 @@
+//! The connections that track, and how each wants to be told.
+
+use crate::client::{Client, Flag};
+use crate::server::Server;
+use parking_lot::{Mutex, RwLock};
+use petrel_commands::{Session, Tracking, TrackingMode};
+use petrel_keyspace::{Keyspace, Reader};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Bytes that a prefix takes at a connection that listens to it: its place in two ordered sets, which share its bytes.
+const PREFIX_BYTES: u64 = 24;
+
+/// A connection that tracks.
+pub struct Tracker {
+    /// The connection.
+    pub client: Arc<Client>,
+    /// `NOLOOP`: it is not told of its own changes.
+    no_loop: AtomicBool,
+    redirects: AtomicBool,
+    /// `REDIRECT`: who is told instead.
+    target: Mutex<Option<Arc<Client>>>,
+    /// `PREFIX`, in order.
+    prefixes: Mutex<BTreeSet<Arc<[u8]>>>,
+}
+
+/// What `CLIENT TRACKING ON` asks for.
+pub struct Options {
+    /// Which reads are remembered.
+    pub mode: TrackingMode,
+    /// `NOLOOP`.
+    pub no_loop: bool,
+    /// `REDIRECT`.
+    pub target: Option<Arc<Client>>,
+    /// `PREFIX`; with [`TrackingMode::Broadcast`] only.
+    pub prefixes: Vec<Vec<u8>>,
+}
+
+impl Tracker {
+    /// The tracker behind a reader of the keyspace.
+    pub fn of(reader: &Reader) -> &Tracker {
+        reader.owner().downcast_ref().expect("this module alone makes readers, of its trackers")
+    }
+
+    /// Whether it is told of changes that it makes itself.
+    pub fn loops(&self) -> bool {
+        !self.no_loop.load(Relaxed)
+    }
+
+    /// Who is told instead, if somebody is.
+    pub fn target(&self) -> Option<Arc<Client>> {
+        if self.redirects.load(Relaxed) { self.target.lock().clone() } else { None }
+    }
+
+    /// The prefixes it listens to, in order.
+    pub fn prefixes(&self) -> Vec<Arc<[u8]>> {
+        self.prefixes.lock().iter().cloned().collect()
+    }
+
+    fn configure(&self, options: &Options) {
+        self.no_loop.store(options.no_loop, Relaxed);
+        *self.target.lock() = options.target.clone();
+        self.redirects.store(options.target.is_some(), Relaxed);
+    }
+}
+
+/// All connections that track.
+#[derive(Default)]
+pub struct Trackers {
+    by_id: RwLock<HashMap<u64, Arc<Reader>>>,
+    /// Who listens to each prefix, by number.
+    prefixes: RwLock<BTreeMap<Arc<[u8]>, Listeners>>,
+}
+
+type Listeners = BTreeMap<u64, Arc<Reader>>;
+
+impl Trackers {
+    /// How many connections track.
+    pub fn len(&self) -> usize {
+        self.by_id.read().len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many prefixes somebody listens to.
+    pub fn prefixes(&self) -> usize {
+        self.prefixes.read().len()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Reader>> {
+        self.by_id.read().values().cloned().collect()
+    }
+
+    /// Those who listen to a prefix.
+    pub fn listeners(&self, prefix: &[u8]) -> Vec<Arc<Reader>> {
+        self.prefixes.read().get(prefix).map_or(Vec::new(), |all| all.values().cloned().collect())
+    }
+
+    /// The number of the connection that is told in a connection's place: 0 if it is told itself, -1 if it does not
+    /// track.
+    pub fn redirection(&self, client: &Client) -> i64 {
+        if !client.has(Flag::Tracking) {
+            return -1;
+        }
+        let by_id = self.by_id.read();
+        let Some(reader) = by_id.get(&client.id) else { return -1 };
+        Tracker::of(reader).target.lock().as_ref().map_or(0, |target| target.id as i64)
+    }
+
+    /// Bytes that are kept for a connection's tracking.
+    pub fn footprint(&self, client: &Client) -> u64 {
+        if !client.has(Flag::Broadcast) {
+            return 0;
+        }
+        let by_id = self.by_id.read();
+        let prefixes = |reader: &Arc<Reader>| Tracker::of(reader).prefixes.lock().len() as u64;
+        by_id.get(&client.id).map_or(0, prefixes) * PREFIX_BYTES
+    }
+
+    fn listen(&self, reader: &Arc<Reader>, prefixes: &[Vec<u8>], keyspace: &Keyspace) {
+        let tracker = Tracker::of(reader);
+        let mut all = self.prefixes.write();
+        for prefix in prefixes {
+            let known = all.get_key_value(&prefix[..]).map(|(known, _)| known.clone());
+            let prefix = known.unwrap_or_else(|| prefix[..].into());
+            let listeners = all.entry(prefix.clone()).or_default();
+            if listeners.is_empty() {
+                keyspace.add_prefix(prefix.clone());
+            }
+            listeners.insert(tracker.client.id, reader.clone());
+            tracker.prefixes.lock().insert(prefix);
+        }
+    }
+
+    fn forget_prefixes(&self, tracker: &Tracker, keyspace: &Keyspace) {
+        let prefixes = std::mem::take(&mut *tracker.prefixes.lock());
+        if prefixes.is_empty() {
+            return;
+        }
+        let mut all = self.prefixes.write();
+        for prefix in prefixes {
+            let Some(listeners) = all.get_mut(&prefix) else { continue };
+            listeners.remove(&tracker.client.id);
+            if listeners.is_empty() {
+                all.remove(&prefix);
+                keyspace.remove_prefix(&prefix);
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Turns tracking on for a connection, or changes how it tracks. What it has read before stays remembered.
+    pub fn track(&self, client: &Arc<Client>, session: &mut Session, options: &Options) {
+        let extras = session.extras_mut();
+        let reader = match &extras.tracking {
+            Some(tracking) => tracking.reader.clone(),
+            None => {
+                let reader = Reader::new(Tracker {
+                    client: client.clone(),
+                    no_loop: AtomicBool::new(false),
+                    redirects: AtomicBool::new(false),
+                    target: Mutex::new(None),
+                    prefixes: Mutex::default(),
+                });
+                self.trackers.by_id.write().insert(client.id, reader.clone());
+                reader
+            }
+        };
+        let broadcast = options.mode == TrackingMode::Broadcast;
+        Tracker::of(&reader).configure(options);
+        if let Some(target) = &options.target {
+            target.set(Flag::Redirected, true);
+        }
+        client.set(Flag::Tracking, true);
+        client.set(Flag::Broadcast, broadcast);
+        client.set(Flag::BrokenRedirect, false);
+        reader.listen(!broadcast);
+        if broadcast {
+            self.trackers.listen(&reader, &options.prefixes, &self.keyspace);
+        }
+        extras.tracking = Some(Tracking { reader, mode: options.mode, caching: false });
+    }
+
+    /// Turns tracking off for a connection, if it is on.
+    pub fn untrack(&self, client: &Client, session: &mut Session) {
+        let Some(extras) = session.extras.as_mut() else { return };
+        let Some(tracking) = extras.tracking.take() else { return };
+        tracking.reader.listen(false);
+        self.trackers.forget_prefixes(Tracker::of(&tracking.reader), &self.keyspace);
+        self.trackers.by_id.write().remove(&client.id);
+        for flag in [Flag::Tracking, Flag::Broadcast, Flag::BrokenRedirect] {
+            client.set(flag, false);
+        }
+    }
+}
