@@ -10,10 +10,15 @@ macro_rules! bitset {
         #[derive(Clone, Copy, Default, Eq, PartialEq)]
         pub struct $set($bits);
 
+        // Not every set is asked everything.
+        #[allow(dead_code)]
         impl $set {
             /// The empty set.
             pub const NONE: Self = Self(0);
             $($(#[$doc])* pub const $member: Self = Self(1 << $bit);)*
+
+            /// The set of all members.
+            pub const FULL: Self = Self::NONE$(.with(Self::$member))*;
 
             const NAMES: &[(Self, &'static str)] = &[$((Self::$member, $name)),*];
 

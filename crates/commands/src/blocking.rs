@@ -30,11 +30,12 @@
 //!
 //! Who is served when: `serving.rs`. The queues: `waiting.rs` of the keyspace.
 
+use crate::acl::User;
 use crate::ctx::Ctx;
 use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
-use crate::session::Modes;
+use crate::session::{Access, Modes};
 use crate::tracking::Tracking;
 use bytes::Bytes;
 pub use petrel_keyspace::Awaited;
@@ -119,6 +120,9 @@ pub struct Blocked {
     pub(crate) no_touch: bool,
     /// What remembers its reads.
     pub(crate) tracking: Option<Box<Tracking>>,
+    /// Whose permissions hold when it is executed again.
+    pub(crate) access: Access,
+    pub(crate) user: Option<Arc<User>>,
     pub(crate) arrival: u64,
     /// Nanoseconds that its first execution took.
     pub(crate) nanos: u64,
@@ -246,6 +250,8 @@ impl Ctx<'_> {
             protocol: self.session.protocol,
             no_touch: self.session.is(Modes::NO_TOUCH),
             tracking: self.session.tracking().cloned().map(Box::new),
+            access: self.session.access,
+            user: self.session.user().cloned(),
             arrival: self.exec.ks.arrive(),
             nanos: self.exec.nanos_so_far(),
             args: args.into(),

@@ -38,6 +38,11 @@ pub trait Host {
     /// Address and name of the connection, for the slow log.
     fn client_label(&mut self) -> (String, String);
 
+    /// The client of the command in hand as `CLIENT LIST` shows it, for the log of refusals.
+    fn client_info(&mut self, _session: &Session) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Shows a command that has been executed, secrets replaced, to whoever observes all: only after
     /// [`Shared::observe`](crate::Shared::observe).
     fn show(&mut self, _db: u16, _in_script: bool, _args: &[&[u8]]) {}

@@ -4,13 +4,14 @@
 //! ```text
 //!  prepare      look the name up, hash the first key, prefetch its stripe
 //!  prefetch     prefetch the bucket, then the entries that the lookup will compare
-//!  execute      admit: known? arity? authenticated? memory? ── or queue for EXEC
+//!  execute      admit: known? arity? authenticated? permitted? memory? ── or queue for EXEC
 //!               lock every stripe of the command's keys
 //!               handler: reads, changes through mutators, writes the reply
 //!               unlock, free what was replaced
 //!               account: calls, time, slow log
 //! ```
 
+use crate::acl::Seen;
 use crate::bitset::bits;
 use crate::clock::{Clock, Tick};
 use crate::ctx::{Ctx, Host};
@@ -50,6 +51,8 @@ pub struct Executor {
     recent: Option<Recent>,
     /// The same for the commands that scripts call, by their first and last letters.
     recent_within: [Option<Recent>; RECENT_WITHIN],
+    /// What the user that was asked about last may do.
+    pub(crate) seen: Option<Seen>,
     pub(crate) serving: Serving,
     /// What the thread has for running scripts, once it has run one; not while one runs.
     pub(crate) scripts: Option<Box<ScriptThread>>,
@@ -102,6 +105,7 @@ impl Executor {
             random: Random::new(seed),
             recent: None,
             recent_within: [None; RECENT_WITHIN],
+            seen: None,
             serving: Serving::default(),
             scripts: None,
             within_script: false,
@@ -322,17 +326,12 @@ impl Executor {
         if !spec.accepts(args.len()) {
             return Err(Fail::new(self.registry().arity_error(command.index)));
         }
-        if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
-            return Err(Fail::NO_AUTH);
+        let is_restricted = self.restricts(session);
+        if is_restricted || spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI)) {
+            self.admit_some(command, args, session, host, is_restricted)?;
         }
         if self.shared.is_loading() && !spec.flags.contains(Flags::LOADING) {
             return Err(Fail::LOADING);
-        }
-        if spec.flags.contains(Flags::PROTECTED) {
-            host.admit_protected(command)?;
-        }
-        if spec.flags.contains(Flags::NO_MULTI) && session.in_multi() {
-            return Err(Fail::fixed("ERR Command not allowed inside a transaction"));
         }
         if spec.flags.contains(Flags::DENYOOM) && !nested {
             let needed = args.iter().map(|arg| arg.len()).sum();
@@ -380,6 +379,31 @@ impl Executor {
             "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
              this context"
         )))
+    }
+
+    /// What not every session may do, and what not every moment allows.
+    fn admit_some(
+        &mut self,
+        command: Command,
+        args: &[&[u8]],
+        session: &Session,
+        host: &mut dyn Host,
+        is_restricted: bool,
+    ) -> Outcome {
+        let flags = command.spec.flags;
+        if !session.is_authenticated() && !flags.contains(Flags::NO_AUTH) {
+            return Err(Fail::NO_AUTH);
+        }
+        if flags.contains(Flags::PROTECTED) {
+            host.admit_protected(command)?;
+        }
+        if flags.contains(Flags::NO_MULTI) && session.in_multi() {
+            return Err(Fail::fixed("ERR Command not allowed inside a transaction"));
+        }
+        if is_restricted {
+            self.admit_user(command, args, session, host)?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -555,6 +579,10 @@ fn queue(
         transaction.spoiled = true;
         transaction.queued = Vec::new();
         return reply.error(b"ERR transaction exceeds client-query-buffer-limit");
+    }
+    if command.spec.meta.name == "select" {
+        let number = petrel_keyspace::parse_int(args[1]);
+        transaction.db = number.and_then(|db| u16::try_from(db).ok()).or(transaction.db);
     }
     if !transaction.spoiled {
         transaction

@@ -4,6 +4,7 @@
 //! `execute.rs`. A family of commands is a file with its own `COMMANDS`; session commands live with the server and
 //! join the same [`Registry`].
 
+pub mod acl;
 pub mod argument;
 mod big_uint;
 mod bitmaps;
@@ -74,7 +75,7 @@ pub use fail::{Fail, Outcome};
 pub use module::NO_MODULES;
 pub use registry::{Command, Registry};
 pub use serving::WaitEnd;
-pub use session::{Extras, Modes, Queued, Replies, Session, Transaction};
+pub use session::{Access, Extras, Modes, Queued, Replies, Session, Transaction};
 pub use spec::CommandSpec;
 pub use stats::Shared;
 pub use tracking::{Tracking, TrackingMode};

@@ -268,6 +268,10 @@ impl Executor {
         if let Some(tracking) = &blocked.tracking {
             session.extras_mut().tracking = Some(Tracking::clone(tracking));
         }
+        if let Some(user) = &blocked.user {
+            session.become_user(Some(user.clone()));
+        }
+        session.access = blocked.access;
         let args = blocked.args();
         let request =
             Request { args: &args, command: Some(blocked.command), hash: None, owner: None };

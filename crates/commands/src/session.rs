@@ -1,11 +1,13 @@
 //! What a connection carries from command to command, as far as commands know.
 
+use crate::acl::User;
 use crate::bitset::bitset;
 use crate::registry::Command;
 use crate::tracking::Tracking;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 bitset! {
     /// What a connection has been put into, and is not by default.
@@ -27,8 +29,8 @@ pub struct Session {
     pub db: u16,
     /// Protocol that `HELLO` chose.
     pub protocol: Protocol,
-    /// Whether commands that need authentication are admitted.
-    pub authenticated: bool,
+    /// Whose permissions hold.
+    pub access: Access,
     /// What it has been put into.
     pub modes: Modes,
     /// What becomes of replies (`CLIENT REPLY`).
@@ -48,6 +50,20 @@ pub struct Extras {
     pub transaction: Option<Box<Transaction>>,
     /// `CLIENT TRACKING ON`.
     pub tracking: Option<Tracking>,
+    /// The user, if it is not the default user: read where `access` says so.
+    pub user: Option<Arc<User>>,
+}
+
+/// Whose permissions hold for a session.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Access {
+    /// Those of the default user.
+    #[default]
+    Default,
+    /// Those of the user in [`Extras::user`].
+    User,
+    /// Nobody's: it has to log in.
+    Nobody,
 }
 
 /// What becomes of the replies of a connection.
@@ -73,6 +89,8 @@ pub struct Transaction {
     pub spoiled: bool,
     /// Commands in order.
     pub queued: Vec<Queued>,
+    /// The database that is selected when all of them have been executed, if one of them selects one.
+    pub db: Option<u16>,
     /// Bytes of the queued arguments.
     pub bytes: usize,
     /// Keys of `WATCH`.
@@ -91,10 +109,11 @@ pub struct Queued {
 impl Session {
     /// The state of a new connection.
     pub fn new(authenticated: bool) -> Self {
+        let access = if authenticated { Access::Default } else { Access::Nobody };
         Session {
             db: 0,
             protocol: Protocol::Resp2,
-            authenticated,
+            access,
             modes: Modes::NONE,
             replies: Replies::On,
             in_exec: false,
@@ -114,10 +133,41 @@ impl Session {
         self.modes = if on { self.modes.with(mode) } else { self.modes.without(mode) };
     }
 
+    /// Whether it has logged in, or need not.
+    #[inline]
+    pub fn is_authenticated(&self) -> bool {
+        self.access != Access::Nobody
+    }
+
+    /// The user that it has logged in as, if that is not the default user.
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.extras.as_ref()?.user.as_ref().filter(|_| self.access == Access::User)
+    }
+
+    /// Acts as this user from now on; none: as the default user.
+    pub fn become_user(&mut self, user: Option<Arc<User>>) {
+        self.access = if user.is_some() { Access::User } else { Access::Default };
+        if user.is_some() || self.extras.is_some() {
+            self.extras_mut().user = user;
+        }
+    }
+
+    /// Has to log in from now on.
+    pub fn log_out(&mut self) {
+        self.become_user(None);
+        self.access = Access::Nobody;
+    }
+
     /// Whether commands are being queued for `EXEC`.
     #[inline]
     pub fn in_multi(&self) -> bool {
         self.transaction().is_some_and(|transaction| transaction.open)
+    }
+
+    /// The database that a command is about which is to be executed or queued now.
+    pub(crate) fn db_of_next_queued(&self) -> u16 {
+        let open = self.transaction().filter(|transaction| transaction.open);
+        open.and_then(|transaction| transaction.db).unwrap_or(self.db)
     }
 
     /// What few connections have, made if it is not there.

@@ -25,6 +25,10 @@ const OUTSIDE_MAX: usize = 512;
 /// How often the keys may have become others while they were being locked.
 const ATTEMPTS: usize = 3;
 
+const BY_DENIED: Fail =
+    Fail::fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: Fail =
+    Fail::fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
 const NO_NUMBER: Fail = Fail::fixed("ERR One or more scores can't be converted into double");
 
 /// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]`
@@ -63,6 +67,11 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
         ends.push(bytes.len());
     });
     store(ctx, destination, &bytes, &ends)
+}
+
+/// Whether the caller may read keys that follow from elements, so that nobody can say beforehand which they are.
+fn reads_every_key(ctx: &mut Ctx<'_>) -> bool {
+    !ctx.exec.restricts(ctx.session) || ctx.reads_every_key()
 }
 
 /// Puts a list in the place of the destination; `ends` says where each element ends.
@@ -115,7 +124,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(ctx: &Ctx<'a>, may_store: bool) -> Result<Self, Fail> {
+    fn parse(ctx: &mut Ctx<'a>, may_store: bool) -> Result<Self, Fail> {
         let mut options = Options {
             by: None,
             unsorted: false,
@@ -143,10 +152,17 @@ impl<'a> Options<'a> {
                 options.store = Some(at + 1);
                 at += 1;
             } else if ctx.is(at, "BY") && left >= 1 {
+                let names_keys = ctx.arg(at + 1).contains(&b'*');
+                if names_keys && !reads_every_key(ctx) {
+                    return Err(BY_DENIED);
+                }
                 options.by = Some(Pattern::parse(ctx.arg(at + 1)));
                 options.unsorted |= !ctx.arg(at + 1).contains(&b'*');
                 at += 1;
             } else if ctx.is(at, "GET") && left >= 1 {
+                if !reads_every_key(ctx) {
+                    return Err(GET_DENIED);
+                }
                 options.get.push(Pattern::parse(ctx.arg(at + 1)));
                 at += 1;
             } else {

@@ -203,6 +203,19 @@ impl Group {
     }
 }
 
+/// Which arguments are channels. To leave a channel nobody needs to be allowed to use it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Channels {
+    /// None.
+    None,
+    /// The first argument.
+    First,
+    /// All arguments.
+    All,
+    /// All arguments, which are patterns.
+    Patterns,
+}
+
 /// All that is said of a command, or of a subcommand, apart from its code.
 #[derive(Clone, Copy, Debug)]
 pub struct Meta {
@@ -217,6 +230,8 @@ pub struct Meta {
     pub stated_categories: Categories,
     /// Where the keys are.
     pub keys: &'static [KeySpec],
+    /// Which arguments are channels that a user must be allowed to use.
+    pub channels: Channels,
     /// Command tips, such as `request_policy:all_shards`.
     pub tips: &'static [&'static str],
     /// One line.
@@ -250,6 +265,7 @@ impl Meta {
             flags: Flags::NONE,
             stated_categories: Categories::NONE,
             keys: &[],
+            channels: Channels::None,
             tips: &[],
             summary: "",
             since,

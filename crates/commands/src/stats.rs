@@ -1,5 +1,6 @@
 //! What is counted about commands. Each thread counts for itself; whoever asks sums up.
 
+use crate::acl::Users;
 use crate::bitset::bits;
 use crate::clock::Clock;
 use crate::ctx::Host;
@@ -22,6 +23,8 @@ const ERROR_CODES_MAX: usize = 128;
 pub struct Shared {
     /// Every command that exists.
     pub registry: Registry,
+    /// Who may do what.
+    pub users: Users,
     /// Commands that took long.
     pub slowlog: CommandLog,
     /// Commands that were long.
@@ -46,6 +49,7 @@ impl Shared {
     pub fn new(registry: Registry) -> Arc<Self> {
         Clock::get();
         Arc::new(Shared {
+            users: Users::new(&registry),
             registry,
             slowlog: CommandLog::of_times(),
             large_requests: CommandLog::of_sizes(),
@@ -144,6 +148,7 @@ impl Shared {
         lock(&self.errors).clear();
         self.slowlog.forget_totals();
         self.scripts.reset_stats();
+        self.users.reset_refused();
         for index in 0..self.registry.len() {
             self.reset_command(index as u16);
         }

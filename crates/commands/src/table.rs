@@ -1,5 +1,6 @@
 //! What is said of every command, a file per family: see [`crate::spec::Meta`].
 
+pub mod acl;
 pub mod bitmaps;
 pub mod client;
 pub mod cluster;

@@ -1,6 +1,7 @@
 //! Executing what a connection has sent: commands are parsed ahead, their keys hashed and the cache lines they will need
 //! prefetched, then executed strictly in order.
 
+use crate::client::Flag;
 use crate::conn::Conn;
 use crate::host::ServerHost;
 use arrayvec::ArrayVec;
@@ -131,10 +132,14 @@ impl Batch<'_> {
         let mut args = recycle(std::mem::take(&mut self.scratch.args));
         let mut ends = std::mem::take(&mut self.scratch.ends);
         let mut consumed = 0;
+        if !conn.session.is_authenticated() && self.host.server.commands.users.are_open() {
+            conn.session.become_user(None);
+            conn.client.set(Flag::Authenticated, true);
+        }
         let stop = loop {
             args.clear();
             ends.clear();
-            let limits = if conn.session.authenticated {
+            let limits = if conn.session.is_authenticated() {
                 self.limits
             } else {
                 self.limits.unauthenticated()
@@ -153,7 +158,7 @@ impl Batch<'_> {
                     other => break Some(other),
                 }
                 // Before authentication each command may change the limits of the next.
-                if ends.len() == AHEAD || !conn.session.authenticated {
+                if ends.len() == AHEAD || !conn.session.is_authenticated() {
                     break None;
                 }
             };
@@ -301,7 +306,7 @@ impl Batch<'_> {
             && command.spec.meta.name == "unpause";
         // What will be refused is refused at once.
         let admissible = command.spec.accepts(request.args.len())
-            && (conn.session.authenticated || command.spec.flags.contains(Flags::NO_AUTH));
+            && (conn.session.is_authenticated() || command.spec.flags.contains(Flags::NO_AUTH));
         admissible && !queues && !exempt && (!writes_only || writes)
     }
 

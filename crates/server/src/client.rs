@@ -2,6 +2,7 @@
 
 use crate::conn::Conn;
 use parking_lot::Mutex;
+use petrel_commands::acl::User;
 use petrel_net::{Endpoint, Slot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -132,6 +133,8 @@ pub struct Labels {
     pub lib_version: Vec<u8>,
     /// What it is subscribed to.
     pub subscribed: Subscribed,
+    /// The user that it has logged in as, if that is not the default user.
+    pub user: Option<Arc<User>>,
 }
 
 impl Client {
@@ -202,6 +205,19 @@ impl Client {
     /// Says what it is subscribed to.
     pub fn show_subscriptions(&self, subscribed: Subscribed) {
         self.relabel(|labels| labels.subscribed = subscribed);
+    }
+
+    /// The user that it has logged in as, if that is not the default user.
+    pub fn user(&self) -> Option<Arc<User>> {
+        self.labels.lock().as_ref()?.user.clone()
+    }
+
+    /// Shows the user that it has logged in as; none: the default user.
+    pub fn show_user(&self, user: Option<Arc<User>>) {
+        let mut labels = self.labels.lock();
+        if user.is_some() || labels.is_some() {
+            labels.get_or_insert_default().user = user;
+        }
     }
 
     /// Forgets its name (`RESET`); the library that it said it uses is the same still.

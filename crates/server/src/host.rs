@@ -2,6 +2,7 @@
 
 use crate::batch::may_write;
 use crate::client::{Client, Flag};
+use crate::commands::client::line::describe;
 use crate::config::{Config, ConfigReader};
 use crate::mailbox::Message;
 use crate::pubsub::Subscribers;
@@ -150,6 +151,13 @@ impl Host for ServerHost {
              from a local connection, otherwise you need to set this option in the configuration file, and then \
              restart the server."
         )))
+    }
+
+    fn client_info(&mut self, session: &Session) -> Vec<u8> {
+        self.publish(session, 0);
+        let mut line = Vec::new();
+        describe(&self.client, &self.server, &self.socket_path(), &mut line);
+        line.trim_ascii_end().to_vec()
     }
 
     fn client_label(&mut self) -> (String, String) {

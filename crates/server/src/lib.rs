@@ -16,6 +16,7 @@ pub mod monitor;
 pub mod process;
 pub mod pubsub;
 pub mod push;
+pub mod review;
 pub mod server;
 pub mod snapshot;
 pub mod start;
@@ -23,6 +24,7 @@ mod timers;
 pub mod tls;
 pub mod tracking;
 pub mod traffic;
-pub mod worker;
+pub mod users;
+mod worker;
 
 pub use start::{Running, start};

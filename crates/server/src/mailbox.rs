@@ -1,10 +1,12 @@
 //! Messages between workers: one mailbox each, emptied once per turn.
 
 use crate::listening::Exchange;
+use crate::review::Review;
 use parking_lot::Mutex;
 use petrel_commands::Answer;
 use petrel_net::{ListenerId, Slot, Waker};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 
 /// What one worker tells another.
@@ -33,6 +35,8 @@ pub enum Message {
         /// The reply.
         answer: Answer,
     },
+    /// Close subscribers whose users have lost a channel.
+    Review(Arc<Review>),
     /// Accept on other listeners.
     Listen(Exchange),
     /// `CLIENT PAUSE` has ended: go on with the connections that it held back.

@@ -114,8 +114,10 @@ pub struct Figures {
     pub input_limit_closed: AtomicU64,
     /// Connections closed because all clients together held too much memory.
     pub evicted_clients: AtomicU64,
-    /// Failed attempts to authenticate.
-    pub auth_failures: AtomicU64,
+    /// When a failed attempt to log in was last told, Unix time in milliseconds, and how many were not since.
+    pub login_warned_ms: AtomicI64,
+    /// See `login_warned_ms`.
+    pub logins_untold: AtomicU64,
     /// Most bytes that the keyspace used, as far as it was looked at; not cleared.
     pub memory_peak: AtomicU64,
     /// Bytes received when the figures were last cleared.
@@ -275,6 +277,8 @@ impl Server {
         }
         let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);
         self.keyspace.limit_tracking(tracked);
+        self.commands.users.set_channels_default(config.acl_pubsub_default.is("allchannels"));
+        self.commands.users.log.set_len_max(config.acllog_max_len as usize);
         self.commands.latency.configure(config.latency_monitor_threshold);
         self.commands.set_latency_tracking(config.latency_tracking);
     }
@@ -347,7 +351,6 @@ impl Server {
             &figures.output_limit_closed,
             &figures.input_limit_closed,
             &figures.evicted_clients,
-            &figures.auth_failures,
         ] {
             figure.store(0, Relaxed);
         }

@@ -4,6 +4,7 @@ use crate::config::{Auto, Config, IoBackend, SharedConfig};
 use crate::listening::{Listener, SocketFile};
 use crate::process::Process;
 use crate::server::Server;
+use crate::users;
 use crate::worker::Worker;
 use petrel_net::{Driver, Epoll, Options, Uring};
 use std::io;
@@ -30,6 +31,7 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     let snapshot = config.snapshot();
     let server = Server::new(config, process);
     server.configure_tls(&snapshot).map_err(io::Error::other)?;
+    users::load_at_start(&server, &snapshot, server.config.users())?;
     let (listeners, socket) = server.listening.lock().open(&snapshot)?;
     crate::http::start(&server, &snapshot)?;
     let options = driver_options(&server, &snapshot);

@@ -357,7 +357,7 @@ impl<D: Driver> Worker<D> {
                 return;
             }
         };
-        let authenticated = !self.engine.host.config.requirepass.is_set();
+        let authenticated = server.commands.users.are_open();
         let client =
             Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
         client.set(Flag::Authenticated, authenticated);
@@ -376,7 +376,7 @@ impl<D: Driver> Worker<D> {
     fn is_unprotected(&self, peer: &Endpoint) -> bool {
         let config = &self.engine.host.config;
         config.protected_mode
-            && !config.requirepass.is_set()
+            && self.engine.host.server.commands.users.are_open()
             && peer.ip().is_some_and(|ip| !ip.is_loopback())
     }
 
@@ -475,6 +475,7 @@ impl<D: Driver> Worker<D> {
             Message::Answer { slot, id, answer } => {
                 self.engine.host.answers.push_back((slot, id, answer));
             }
+            Message::Review(review) => self.review(&review),
             Message::Listen(exchange) => self.listen_otherwise(exchange),
             Message::Unpause | Message::Stop => {}
         }
@@ -561,12 +562,6 @@ impl<D: Driver> Worker<D> {
     /// Takes over what was changed by `CONFIG SET`.
     fn reconfigure(&mut self) {
         self.engine.reconfigure();
-        if !self.engine.host.config.requirepass.is_set() {
-            for conn in self.conns.iter_mut().flatten() {
-                conn.session.authenticated = true;
-                conn.client.set(Flag::Authenticated, true);
-            }
-        }
         for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.watch_idleness_of(slot);
         }

@@ -379,7 +379,7 @@ impl Server for Runner<'_> {
         if !command.spec.accepts(args.len()) {
             return Err("ERR Wrong number of args for redis.acl_check_cmd()");
         }
-        Ok(true)
+        Ok(self.exec.check_call(self.session, command, args).is_ok())
     }
 }
 

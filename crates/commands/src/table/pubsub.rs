@@ -1,7 +1,7 @@
 //! Publish and subscribe.
 
 use crate::bitset::bits;
-use crate::spec::{Arg, Group, KeyFlags, KeySpec, Meta};
+use crate::spec::{Arg, Channels, Group, KeyFlags, KeySpec, Meta};
 
 /// A channel that is routed like a key, and is none.
 const ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::NOT_KEY)];
@@ -11,6 +11,7 @@ const MANY: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
 /// `SUBSCRIBE`.
 pub const SUBSCRIBE: Meta = Meta {
     flags: bits!(Flags: DENYOOM, PUBSUB, NOSCRIPT, LOADING, STALE),
+    channels: Channels::All,
     summary: "Begins to listen to channels.",
     complexity: "O(N) where N is the number of channels",
     arguments: &[Arg::string("channel").many()],
@@ -20,6 +21,7 @@ pub const SUBSCRIBE: Meta = Meta {
 /// `PSUBSCRIBE`.
 pub const PSUBSCRIBE: Meta = Meta {
     flags: bits!(Flags: DENYOOM, PUBSUB, NOSCRIPT, LOADING, STALE),
+    channels: Channels::Patterns,
     summary: "Begins to listen to all channels that match patterns.",
     complexity: "O(N) where N is the number of patterns",
     arguments: &[Arg::pattern("pattern").many()],
@@ -29,6 +31,7 @@ pub const PSUBSCRIBE: Meta = Meta {
 /// `SSUBSCRIBE`.
 pub const SSUBSCRIBE: Meta = Meta {
     flags: bits!(Flags: DENYOOM, PUBSUB, NOSCRIPT, LOADING, STALE),
+    channels: Channels::All,
     keys: MANY,
     summary: "Begins to listen to channels of the shard.",
     complexity: "O(N) where N is the number of channels",
@@ -67,6 +70,7 @@ pub const SUNSUBSCRIBE: Meta = Meta {
 /// `PUBLISH`.
 pub const PUBLISH: Meta = Meta {
     flags: bits!(Flags: PUBSUB, LOADING, STALE, FAST, MAY_REPLICATE),
+    channels: Channels::First,
     summary: "Sends a message to whoever listens to a channel.",
     complexity: "O(N+M) where N is the number of subscribers of the channel and M that of all patterns",
     arguments: &[Arg::string("channel"), Arg::string("message")],
@@ -76,6 +80,7 @@ pub const PUBLISH: Meta = Meta {
 /// `SPUBLISH`.
 pub const SPUBLISH: Meta = Meta {
     flags: bits!(Flags: PUBSUB, LOADING, STALE, FAST, MAY_REPLICATE),
+    channels: Channels::First,
     keys: ONE,
     summary: "Sends a message to whoever listens to a channel of the shard.",
     complexity: "O(N) where N is the number of subscribers of the channel",

@@ -18,6 +18,7 @@
 //! | `random` | draws calls of commands from a seed |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
+mod acl;
 mod allocations;
 mod alone;
 mod anything;

@@ -1,5 +1,6 @@
 //! Black-box tests: the real binary, on sockets of a directory of its own, with each back-end.
 
+mod acl;
 mod blocking;
 mod clients;
 mod configuration;

@@ -1,7 +1,7 @@
 //! CLIENT.
 
 mod filter;
-mod line;
+pub mod line;
 mod tracking;
 
 use crate::client::Flag;

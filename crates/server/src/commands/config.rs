@@ -4,6 +4,7 @@ use crate::config::{Change, Group, Refusal};
 use crate::host::ServerHost;
 use crate::server::Server;
 use crate::start::admit_connections;
+use crate::users;
 use petrel_commands::help::help;
 use petrel_commands::table::config as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
@@ -49,7 +50,8 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
 /// `CONFIG REWRITE`
 fn rewrite(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
-    if let Err(error) = server.config.rewrite() {
+    let users = users::lines(&server, &server.config.snapshot());
+    if let Err(error) = server.config.rewrite(users.as_deref()) {
         tracing::warn!("the configuration file was not rewritten: {error}");
         return Err(Fail::new(error.to_string()));
     }
@@ -75,6 +77,10 @@ fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
             }
             return Err(refusal);
         }
+    }
+    if changes(change, "requirepass") {
+        let (users, registry) = (&server.commands.users, &server.commands.registry);
+        users.set_default_password(registry, change.new.requirepass.bytes());
     }
     if changes(change, "loglevel") {
         server.process.set_log_level(change.new.loglevel);

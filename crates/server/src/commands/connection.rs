@@ -2,6 +2,7 @@
 
 use crate::client::Flag;
 use crate::host::ServerHost;
+use petrel_commands::acl::{DEFAULT_USER, Kind};
 use petrel_commands::spec::Locks;
 use petrel_commands::table::connection as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome, Replies, transactions};
@@ -21,6 +22,9 @@ pub static COMMANDS: &[CommandSpec] = &[
 
 /// What clients choose their features by.
 pub use petrel_commands::REDIS_VERSION;
+
+/// Milliseconds between two warnings about failed attempts to log in.
+const LOGIN_WARNING_MS: i64 = 1000;
 
 /// `PING [message]`
 fn ping(ctx: &mut Ctx<'_>) -> Outcome {
@@ -68,12 +72,13 @@ fn quit(ctx: &mut Ctx<'_>) -> Outcome {
 fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     transactions::abandon(ctx.exec, ctx.session);
     let host = ServerHost::of(ctx);
-    let authenticated = !host.config.requirepass.is_set();
+    let authenticated = host.server.commands.users.are_open();
     let (server, client) = (host.server.clone(), host.client.clone());
     server.remove_monitor(&client);
     host.forget_subscriber(&client);
     server.untrack(&client, ctx.session);
     client.unname();
+    client.show_user(None);
     client.set(Flag::NoEvict, false);
     client.set(Flag::NoTouch, false);
     client.set(Flag::Authenticated, authenticated);
@@ -81,7 +86,10 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     let session = &mut ctx.session;
     session.db = 0;
     session.protocol = Protocol::Resp2;
-    session.authenticated = authenticated;
+    session.log_out();
+    if authenticated {
+        session.become_user(None);
+    }
     session.modes = Modes::NONE;
     session.replies = Replies::On;
     ctx.reply.set_protocol(Protocol::Resp2);
@@ -92,11 +100,12 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
 /// `AUTH [username] password`
 fn auth(ctx: &mut Ctx<'_>) -> Outcome {
     let (user, password) = match *ctx.args() {
-        [_, password] => (&b"default"[..], password),
+        [_, password] => (DEFAULT_USER, password),
         [_, user, password] => (user, password),
         _ => return Err(Fail::SYNTAX),
     };
-    if ctx.args().len() == 2 && !ServerHost::of(ctx).config.requirepass.is_set() {
+    let default = ctx.exec.shared.users.default_user();
+    if ctx.args().len() == 2 && default.permissions().need_no_password() {
         return Err(Fail::fixed(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
              configuration is correct?",
@@ -106,19 +115,38 @@ fn auth(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    let host = ServerHost::of(ctx);
-    let required = &host.config.requirepass;
-    let admitted = user == b"default" && (!required.is_set() || required.matches(password));
-    if !admitted {
-        host.server.figures.auth_failures.fetch_add(1, Relaxed);
-        let address = host.client.address(&host.socket_path());
-        tracing::warn!("authentication failed for a client at {address}");
-        return Err(Fail::fixed("WRONGPASS invalid username-password pair or user is disabled."));
-    }
-    host.client.set(Flag::Authenticated, true);
-    ctx.session.authenticated = true;
+fn authenticate(ctx: &mut Ctx<'_>, name: &[u8], password: &[u8]) -> Outcome {
+    let Some(user) = ctx.exec.shared.users.authenticate(name, password) else {
+        return Err(refuse_login(ctx, name));
+    };
+    let user = Some(user).filter(|user| user.name() != DEFAULT_USER);
+    let client = ServerHost::of(ctx).client.clone();
+    client.set(Flag::Authenticated, true);
+    client.show_user(user.clone());
+    ctx.session.become_user(user);
     Ok(())
+}
+
+/// Counts and logs a failed attempt to log in; of many in a second the server's log tells one.
+#[cold]
+fn refuse_login(ctx: &mut Ctx<'_>, name: &[u8]) -> Fail {
+    let (object, now) = (ctx.arg(0).to_vec(), ctx.exec.ks.now_ms());
+    ctx.exec.note_refusal(Kind::Login, object, name, ctx.session, ctx.host);
+    let host = ServerHost::of(ctx);
+    let figures = &host.server.figures;
+    let warned = figures.login_warned_ms.load(Relaxed);
+    let is_told = now - warned >= LOGIN_WARNING_MS
+        && figures.login_warned_ms.compare_exchange(warned, now, Relaxed, Relaxed).is_ok();
+    if is_told {
+        let address = host.client.address(&host.socket_path());
+        let untold = figures.logins_untold.swap(0, Relaxed);
+        tracing::warn!(
+            "login failed for a client at {address} ({untold} more since the last warning)"
+        );
+    } else {
+        figures.logins_untold.fetch_add(1, Relaxed);
+    }
+    Fail::fixed("WRONGPASS invalid username-password pair or user is disabled.")
 }
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
@@ -153,7 +181,7 @@ fn hello(ctx: &mut Ctx<'_>) -> Outcome {
     if let Some((user, password)) = credentials {
         authenticate(ctx, user, password)?;
     }
-    if !ctx.session.authenticated {
+    if !ctx.session.is_authenticated() {
         return Err(Fail::fixed(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \

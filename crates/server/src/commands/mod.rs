@@ -1,6 +1,7 @@
 //! Commands that need the server: connections, configuration, figures.
 
-mod client;
+mod acl;
+pub mod client;
 mod config;
 pub(crate) mod connection;
 mod debug;
@@ -18,6 +19,7 @@ use petrel_commands::CommandSpec;
 pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, pubsub::COMMANDS, SERVER];
 
 static SERVER: &[CommandSpec] = &[
+    acl::ACL,
     client::CLIENT,
     config::CONFIG,
     debug::DEBUG,

@@ -106,7 +106,8 @@ impl CommandLine {
         }
         let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
         let warnings = std::mem::take(&mut loader.warnings);
-        Ok(SharedConfig::new(loader.finish(), file).with_warnings(warnings))
+        let users = std::mem::take(&mut loader.users);
+        Ok(SharedConfig::new(loader.finish(), file).with_warnings(warnings).with_users(users))
     }
 }
 

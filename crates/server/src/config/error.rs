@@ -79,6 +79,10 @@ pub enum Problem {
         /// Why.
         error: io::Error,
     },
+    /// `user` without a name.
+    UserArguments,
+    /// Two lines about one user.
+    DuplicateUser(String),
     /// `include` without, or with more than, one path.
     IncludeArguments,
     /// A limit of this server on configuration files.
@@ -116,6 +120,10 @@ impl fmt::Display for ConfigError {
             }
             Problem::Read { path, error } => {
                 write!(f, "cannot read '{}': {}", path.display(), reason(error))
+            }
+            Problem::UserArguments => f.write_str("user takes a name and rules"),
+            Problem::DuplicateUser(name) => {
+                write!(f, "Duplicate user '{}' found", name.escape_debug())
             }
             Problem::IncludeArguments => f.write_str("include takes one path"),
             Problem::Limit(what) => f.write_str(what),

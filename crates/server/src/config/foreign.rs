@@ -14,7 +14,6 @@ const WHEN_TOLD: &str =
 const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
-const NO_ACL_FILE: &str = "this version of Petrel has no ACL users";
 const NO_NOTIFICATIONS: &str = "this version of Petrel has no keyspace notifications";
 const NO_SYSLOG: &str = "this version of Petrel does not write to syslog";
 const NO_FORMATS: &str = "the log of this version of Petrel has one format";
@@ -188,10 +187,6 @@ Cluster {
     availability_zone: Text = "availability-zone", AnyText, "", Runtime, "Where this server is";
 }
 Absent {
-    aclfile: Fixed = "aclfile", Only(&[""], NO_ACL_FILE), "", AtStart, "File of ACL users";
-    acl_pubsub_default: Word = "acl-pubsub-default", OneOf(&["allchannels", "resetchannels"]), "resetchannels", Runtime,
-        "Channels of a new ACL user";
-    acllog_max_len: i64 = "acllog-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime, "Refusals that are remembered";
     notify_keyspace_events: Fixed = "notify-keyspace-events", Only(&[""], NO_NOTIFICATIONS), "", Runtime,
         "Events of keys that are published";
     busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
@@ -280,6 +275,8 @@ Otherwise {
         "What RESTORE is given is always checked in full";
     hide_user_data_from_log: bool = "hide-user-data-from-log", YesNo, "yes", Runtime, "Users' data is never logged";
     always_show_logo: bool = "always-show-logo", YesNo, "no", AtStart, "There is no logo";
+    enable_debug_assert: bool = "enable-debug-assert", YesNo, "no", AtStart,
+        "Assertions for tests are compiled in or not; not shown to patterns";
     crash_log_enabled: bool = "crash-log-enabled", YesNo, "yes", Runtime, "A panic is always logged with its place";
     crash_memcheck_enabled: bool = "crash-memcheck-enabled", YesNo, "yes", Runtime, "Memory is not tested after a panic";
     ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";

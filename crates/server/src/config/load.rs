@@ -9,6 +9,7 @@ use super::error::{ConfigError, Location, Problem, Source, Warning, reason};
 use super::params::Config;
 use super::table::Param;
 use super::types::SavePoints;
+use super::user_line::{self, UserLine};
 use super::value::{Invalid, Rule};
 use super::{line, names};
 
@@ -18,6 +19,8 @@ pub(super) struct Loader<'a> {
     pub config: Config,
     /// What was ignored.
     pub warnings: Vec<Warning>,
+    /// The users that were named.
+    pub users: Vec<UserLine>,
     /// Where relative paths of `include` and `dir` start.
     base: &'a Path,
     depth: usize,
@@ -27,7 +30,14 @@ pub(super) struct Loader<'a> {
 impl<'a> Loader<'a> {
     /// Starts from the defaults.
     pub fn new(base: &'a Path) -> Self {
-        Self { config: Config::default(), warnings: Vec::new(), base, depth: 0, files: 0 }
+        Self {
+            config: Config::default(),
+            warnings: Vec::new(),
+            users: Vec::new(),
+            base,
+            depth: 0,
+            files: 0,
+        }
     }
 
     /// Reads a file that the operator named; relative to the base.
@@ -68,6 +78,9 @@ impl<'a> Loader<'a> {
                 [path] => self.include(path, at),
                 _ => Err(fail(Problem::IncludeArguments)),
             };
+        }
+        if user_line::is_user(args) {
+            return user_line::add(&mut self.users, values, at);
         }
         let Some(param) = Param::find(name) else {
             let name = String::from_utf8_lossy(name).into_owned();

@@ -24,6 +24,7 @@ mod store;
 mod table;
 mod tls;
 mod types;
+mod user_line;
 mod value;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use foreign::Foreign;
 pub use names::Hint;
 pub use params::{Config, PARAMS};
 pub use rewrite::RewriteError;
+pub use rewrite::replace as replace_file;
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
 pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
@@ -45,4 +47,5 @@ pub use types::{
     Percentiles, Permission, ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text,
     VersionCheck, Word,
 };
+pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

@@ -20,7 +20,7 @@ pub(super) fn hint(name: &str) -> Hint {
     if OF_REDIS_ONLY.binary_search(&name.as_str()).is_ok() {
         return Hint::OfRedis;
     }
-    let known = PARAMS.iter().flat_map(Param::names).chain(["include"]);
+    let known = PARAMS.iter().flat_map(Param::names).chain(["include", "user"]);
     let nearest = known.map(|known| (distance(&name, known), known)).min();
     match nearest {
         Some((edits, known)) if edits <= known.len().div_ceil(3).min(4) => Hint::DidYouMean(known),
@@ -63,7 +63,6 @@ const OF_REDIS_ONLY: &[&str] = &[
     "min-io-threads-avoid-copy-reply",
     "rename-command",
     "sentinel",
-    "user",
 ];
 
 #[cfg(test)]

@@ -118,6 +118,12 @@ Network {
 Security {
     requirepass: Secret = "requirepass", Password, "", Runtime,
         "Password that clients give with AUTH; empty asks for none";
+    aclfile: Option<PathBuf> = "aclfile", Path, "", AtStart,
+        "File of the users, which ACL LOAD reads and ACL SAVE writes; without it users stand in lines `user name rule ...`";
+    acl_pubsub_default: Word = "acl-pubsub-default", OneOf(&["allchannels", "resetchannels"]), "resetchannels", Runtime,
+        "Whether a new user may use all channels or none";
+    acllog_max_len: u64 = "acllog-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
+        "Refusals that ACL LOG remembers";
     enable_protected_configs: Permission = "enable-protected-configs",
         OneOf(Permission::NAMES), "no", AtStart,
         "Who may change protected parameters with CONFIG SET";

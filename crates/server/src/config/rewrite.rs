@@ -17,6 +17,7 @@ use super::load::{Loader, directive, read_file};
 use super::params::{Config, PARAMS};
 use super::store::ConfigFile;
 use super::table::Param;
+use super::user_line;
 
 /// Why the file was not rewritten; it is as before. `Display` is an error reply, code included.
 #[derive(Debug)]
@@ -42,7 +43,11 @@ impl fmt::Display for RewriteError {
 }
 
 /// Rewrites `file` so that it gives `config`. A file that is gone is written anew.
-pub(super) fn rewrite(file: &ConfigFile, config: &Config) -> Result<(), RewriteError> {
+pub(super) fn rewrite(
+    file: &ConfigFile,
+    config: &Config,
+    users: Option<&[Vec<Vec<u8>>]>,
+) -> Result<(), RewriteError> {
     // Behind a symbolic link the file it points to is replaced, not the link.
     let path = fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
     let old = match read_file(&path) {
@@ -53,7 +58,7 @@ pub(super) fn rewrite(file: &ConfigFile, config: &Config) -> Result<(), RewriteE
             return Err(RewriteError::Broken(ConfigError { location: None, problem }));
         }
     };
-    let new = compose(&old, config, file).map_err(RewriteError::Broken)?;
+    let new = compose(&old, config, users, file).map_err(RewriteError::Broken)?;
     match new == old {
         true => Ok(()),
         false => replace(&path, &new).map_err(RewriteError::Io),
@@ -61,7 +66,12 @@ pub(super) fn rewrite(file: &ConfigFile, config: &Config) -> Result<(), RewriteE
 }
 
 /// The text of the rewritten file.
-fn compose(old: &[u8], config: &Config, file: &ConfigFile) -> Result<Vec<u8>, ConfigError> {
+fn compose(
+    old: &[u8],
+    config: &Config,
+    users: Option<&[Vec<Vec<u8>>]>,
+    file: &ConfigFile,
+) -> Result<Vec<u8>, ConfigError> {
     let mut lines: Vec<Line> =
         old.strip_suffix(b"\n").unwrap_or(old).split(|&b| b == b'\n').map(Line::read).collect();
     if old.is_empty() {
@@ -70,6 +80,7 @@ fn compose(old: &[u8], config: &Config, file: &ConfigFile) -> Result<Vec<u8>, Co
     for param in PARAMS {
         update_lines(&mut lines, param, config, file);
     }
+    let new_users = users.map_or(Vec::new(), |users| update_users(&mut lines, users));
     let mut text = Vec::new();
     for line in lines.iter().filter_map(|line| line.text.as_deref()) {
         text.extend(line);
@@ -78,6 +89,9 @@ fn compose(old: &[u8], config: &Config, file: &ConfigFile) -> Result<Vec<u8>, Co
     let mut loader = Loader::new(&file.base);
     loader.text(&text, &Source::File(file.path.clone()))?;
     append(&mut text, config, &loader.finish());
+    append_lines(&mut text, new_users);
+    // A user that a file included above names cannot be named here as well.
+    Loader::new(&file.base).text(&text, &Source::File(file.path.clone()))?;
     Ok(text)
 }
 
@@ -118,9 +132,27 @@ fn update_lines(lines: &mut [Line], param: &Param, config: &Config, file: &Confi
     }
 }
 
+/// Makes the lines of users say what they are; returns the lines of users that have none.
+fn update_users(lines: &mut [Line], users: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
+    let mut missing: Vec<&Vec<Vec<u8>>> = users.iter().collect();
+    for line in lines.iter_mut().filter(|line| user_line::is_user(&line.args)) {
+        let now = missing.iter().position(|user| user.get(1) == line.args.get(1));
+        let now = now.map(|at| missing.remove(at));
+        if now != Some(&line.args) {
+            line.text = now.map(|user| line::join(user));
+        }
+    }
+    missing.into_iter().map(|user| line::join(user)).collect()
+}
+
 /// Appends what `text`, which gives `said`, does not give.
 fn append(text: &mut Vec<u8>, config: &Config, said: &Config) {
-    let missing: Vec<_> = PARAMS.iter().filter(|param| !param.same(config, said)).collect();
+    let missing = PARAMS.iter().filter(|param| !param.same(config, said));
+    append_lines(text, missing.map(|param| write_directive(param, config)).collect());
+}
+
+/// Appends lines below the marker.
+fn append_lines(text: &mut Vec<u8>, missing: Vec<Vec<u8>>) {
     if missing.is_empty() {
         return;
     }
@@ -131,8 +163,8 @@ fn append(text: &mut Vec<u8>, config: &Config, said: &Config) {
         text.extend(MARKER);
         text.push(b'\n');
     }
-    for param in missing {
-        text.extend(write_directive(param, config));
+    for line in missing {
+        text.extend(line);
         text.push(b'\n');
     }
 }
@@ -144,7 +176,10 @@ fn write_directive(param: &Param, config: &Config) -> Vec<u8> {
 }
 
 /// Puts `text` in place of the file at once: readers see the old or the new, also after a crash.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// If the file, or a temporary one beside it, cannot be written; it is as before then.
+pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path);
     let written = write_synced(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {

@@ -14,6 +14,7 @@ use super::load::resolve_dir;
 use super::params::{Config, PARAMS};
 use super::rewrite::{self, RewriteError};
 use super::table::{Mutability, Param};
+use super::user_line::UserLine;
 use super::value::Rule;
 
 /// The present configuration, shared by all threads. Threads that look at it often keep a
@@ -25,6 +26,7 @@ pub struct SharedConfig {
     changing: Mutex<()>,
     file: Option<ConfigFile>,
     warnings: Vec<Warning>,
+    users: Vec<UserLine>,
 }
 
 /// On a cache line of its own: every worker reads it every turn.
@@ -88,12 +90,23 @@ impl SharedConfig {
             changing: Mutex::new(()),
             file,
             warnings: Vec::new(),
+            users: Vec::new(),
         }
     }
 
     /// The same with what was ignored when it was loaded.
     pub(super) fn with_warnings(self, warnings: Vec<Warning>) -> Self {
         Self { warnings, ..self }
+    }
+
+    /// The same with the users that were named when it was loaded.
+    pub(super) fn with_users(self, users: Vec<UserLine>) -> Self {
+        Self { users, ..self }
+    }
+
+    /// The users that were named when the configuration was loaded.
+    pub fn users(&self) -> &[UserLine] {
+        &self.users
     }
 
     /// What was ignored when the configuration was loaded.
@@ -171,11 +184,12 @@ impl SharedConfig {
         Ok(changed)
     }
 
-    /// CONFIG REWRITE: writes the present values into the configuration file.
-    pub fn rewrite(&self) -> Result<(), RewriteError> {
+    /// CONFIG REWRITE: writes the present values into the configuration file, and `users`, each as a directive `user`,
+    /// unless they are kept elsewhere.
+    pub fn rewrite(&self, users: Option<&[Vec<Vec<u8>>]>) -> Result<(), RewriteError> {
         let _changing = self.changing.lock();
         let file = self.file.as_ref().ok_or(RewriteError::NoFile)?;
-        rewrite::rewrite(file, &self.snapshot())
+        rewrite::rewrite(file, &self.snapshot(), users)
     }
 }
 
@@ -292,6 +306,6 @@ fn in_a_reply(name: &[u8]) -> String {
 }
 
 /// Parameters that CONFIG GET shows to whoever knows their names.
-const HIDDEN: [&str; 2] = ["key-load-delay", "rdb-key-save-delay"];
+const HIDDEN: [&str; 3] = ["enable-debug-assert", "key-load-delay", "rdb-key-save-delay"];
 const FIXED: &str = "can't set immutable config";
 const NAME_SHOWN_BYTES_MAX: usize = 128;

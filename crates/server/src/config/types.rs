@@ -453,6 +453,13 @@ impl Value for Fixed {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Word(&'static str);
 
+impl Word {
+    /// Whether it is this word.
+    pub fn is(self, word: &str) -> bool {
+        self.0 == word
+    }
+}
+
 impl Value for Word {
     fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
         let Rule::OneOf(words) = *rule else { return Err(Invalid::new("not a word")) };

@@ -5,6 +5,7 @@
 use super::line;
 use crate::client::{Client, Flag};
 use crate::server::Server;
+use petrel_commands::acl::{DEFAULT_USER, User};
 use petrel_commands::{Ctx, Fail};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,8 +49,8 @@ impl Class {
 enum Test {
     Ids(Vec<u64>),
     Class(Class),
-    /// The only user is `default`, so everybody is.
-    User,
+    /// Of a user; none: of the default user.
+    User(Option<Arc<User>>),
     Address(Vec<u8>),
     LocalAddress(Vec<u8>),
     Ip(Vec<u8>),
@@ -127,7 +128,11 @@ impl Test {
         match self {
             Test::Ids(ids) => ids.contains(&client.id),
             Test::Class(class) => *class == Class::of(client),
-            Test::User => true,
+            Test::User(user) => match (user, client.user()) {
+                (None, None) => true,
+                (Some(user), Some(own)) => Arc::ptr_eq(user, &own),
+                _ => false,
+            },
             Test::Address(address) => client.address(path).as_bytes() == address,
             Test::LocalAddress(address) => line::local_address(client, path).as_bytes() == address,
             Test::Ip(ip) => client.peer().ip().is_some_and(|own| own.to_string().as_bytes() == ip),
@@ -152,8 +157,11 @@ fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fa
     let value = ctx.arg(at);
     Ok(match name {
         b"TYPE" => Test::Class(class(value)?),
-        b"USER" if value == b"default" => Test::User,
-        b"USER" => return Err(quoting("ERR No such user '", value)),
+        b"USER" if value == DEFAULT_USER => Test::User(None),
+        b"USER" => match ctx.exec.shared.users.find(value) {
+            Some(user) => Test::User(Some(user)),
+            None => return Err(quoting("ERR No such user '", value)),
+        },
         b"ADDR" => Test::Address(value.to_vec()),
         b"LADDR" => Test::LocalAddress(value.to_vec()),
         b"IP" => Test::Ip(value.to_vec()),

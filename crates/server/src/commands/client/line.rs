@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Flag, NO_COMMAND};
 use crate::server::Server;
+use petrel_commands::acl::{DEFAULT_USER, User};
 use petrel_net::Endpoint;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,8 +63,9 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         client.memory() + server.trackers.footprint(client),
     ));
     put(format_args!(
-        " events={} cmd={command} user=default redir={} resp={} lib-name={} lib-ver={}",
+        " events={} cmd={command} user={} redir={} resp={} lib-name={} lib-ver={}",
         events(client, u64::from(output)),
+        UserName(labels.user.as_deref()),
         server.trackers.redirection(client),
         if client.has(Flag::Resp3) { 3 } else { 2 },
         Ascii(&labels.lib_name),
@@ -115,6 +117,16 @@ fn events(client: &Client, output: u64) -> &'static str {
         (true, true) => "rw",
         (false, true) => "w",
         (false, false) => "",
+    }
+}
+
+/// Name of a user, the default user's if there is no other.
+struct UserName<'a>(Option<&'a User>);
+
+impl std::fmt::Display for UserName<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.0.map_or(DEFAULT_USER, User::name);
+        f.write_str(&String::from_utf8_lossy(name))
     }
 }
 

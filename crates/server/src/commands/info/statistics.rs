@@ -58,8 +58,11 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("client_output_buffer_limit_disconnections", closed.1.load(Relaxed));
     report.field("eventloop_cycles", totals.turns);
     report.field("instantaneous_eventloop_cycles_per_sec", rate.turns as u64);
-    report.field("acl_access_denied_auth", figures.auth_failures.load(Relaxed));
-    report.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
+    let refused =
+        ["auth", "cmd", "key", "channel", "db"].iter().zip(server.commands.users.refused());
+    for (what, count) in refused {
+        report.field(&format!("acl_access_denied_{what}"), count);
+    }
 }
 
 /// `# Commandstats`: a line per command that was called or refused.

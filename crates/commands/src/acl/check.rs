@@ -1,0 +1,160 @@
+//! Whether a call is within permissions, and if not, what stands against it.
+
+use super::permissions::Permissions;
+use super::selector::Selector;
+use crate::keys::{KeyRef, key_positions};
+use crate::registry::Command;
+use crate::spec::{Categories, Channels, Flags};
+use petrel_keyspace::parse_int;
+use std::ops::Range;
+
+/// What a call lacks. A later one is more relevant: of several selectors the one that came furthest says why.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Reason {
+    /// The database.
+    Database,
+    /// The command or subcommand, or its first argument.
+    Command,
+    /// A key.
+    Key,
+    /// A channel.
+    Channel,
+}
+
+/// A call that is not within permissions.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Denial {
+    /// What it lacks.
+    pub reason: Reason,
+    /// The argument that names it; 0 is the command itself.
+    pub index: usize,
+}
+
+/// A call of a command.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The command.
+    pub command: Command,
+    /// Its arguments, the name included; the arity is met.
+    pub args: &'a [&'a [u8]],
+    /// The selected database.
+    pub db: u16,
+    /// How many databases there are.
+    pub databases: u16,
+}
+
+impl Permissions {
+    /// Whether a call is within the permissions.
+    ///
+    /// # Errors
+    /// What stands against it.
+    pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
+        let mut keys = Vec::new();
+        // Who names keys that are not there is told so by the command.
+        if key_positions(call.command.spec.meta.keys, call.args, &mut keys).is_err() {
+            keys.clear();
+        }
+        let mut most_relevant = None;
+        for selector in self.all_selectors() {
+            match selector.check(call, &keys) {
+                Ok(()) => return Ok(()),
+                Err(denial) => most_relevant = most_relevant.max(Some(denial)),
+            }
+        }
+        most_relevant.map_or(Ok(()), Err)
+    }
+
+    /// Whether a command may be called and read every key that there is: those that it names by patterns, too.
+    pub fn read_every_key(&self, command: Command, args: &[&[u8]]) -> bool {
+        self.all_selectors()
+            .any(|selector| selector.allows_command(command, args) && selector.reads_every_key())
+    }
+}
+
+impl Selector {
+    fn check(&self, call: &Call<'_>, keys: &[KeyRef]) -> Result<(), Denial> {
+        let deny = |reason, index| Err(Denial { reason, index });
+        if self.databases.is_some() {
+            self.check_databases(call)?;
+        }
+        let needs_no_login = call.command.spec.flags.contains(Flags::NO_AUTH);
+        if !needs_no_login && !self.allows_command(call.command, call.args) {
+            return deny(Reason::Command, 0);
+        }
+        if !self.all_keys {
+            for key in keys {
+                if !self.allows_key(call.args[key.index as usize], key.flags) {
+                    return deny(Reason::Key, key.index as usize);
+                }
+            }
+        }
+        if !self.all_channels {
+            let (indexes, are_patterns) = channels(call);
+            for index in indexes {
+                if !self.allows_channel(call.args[index], are_patterns) {
+                    return deny(Reason::Channel, index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_databases(&self, call: &Call<'_>) -> Result<(), Denial> {
+        let deny = |index| Err(Denial { reason: Reason::Database, index });
+        let scope = DatabaseScope::of(call);
+        if scope.all && !(0..call.databases).all(|db| self.allows_database(db.into())) {
+            return deny(0);
+        }
+        for index in scope.named {
+            // What is no number of a database is refused by the command.
+            let number = parse_int(call.args[index]).and_then(|number| u16::try_from(number).ok());
+            let named = number.filter(|&db| db < call.databases);
+            if named.is_some_and(|db| !self.allows_database(db.into())) {
+                return deny(index);
+            }
+        }
+        if scope.selected && !self.allows_database(call.db.into()) {
+            return deny(0);
+        }
+        Ok(())
+    }
+}
+
+/// The arguments that are channels, and whether they are patterns of channels.
+fn channels(call: &Call<'_>) -> (Range<usize>, bool) {
+    match call.command.spec.meta.channels {
+        Channels::None => (0..0, false),
+        Channels::First => (1..2, false),
+        Channels::All => (1..call.args.len(), false),
+        Channels::Patterns => (1..call.args.len(), true),
+    }
+}
+
+/// The databases that a call is about.
+struct DatabaseScope {
+    selected: bool,
+    all: bool,
+    /// Arguments that name databases.
+    named: Vec<usize>,
+}
+
+impl DatabaseScope {
+    fn of(call: &Call<'_>) -> Self {
+        const OF_DATA: Categories =
+            Categories::READ.with(Categories::WRITE).with(Categories::KEYSPACE);
+        let meta = call.command.spec.meta;
+        let uses_data = !meta.keys.is_empty() || meta.categories().intersects(OF_DATA);
+        let (selected, all, named) = match meta.name {
+            "select" => (false, false, vec![1]),
+            "swapdb" => (false, false, vec![1, 2]),
+            "flushall" => (false, true, Vec::new()),
+            "move" => (true, false, vec![2]),
+            "copy" => {
+                let is_db = |&at: &usize| call.args[at].eq_ignore_ascii_case(b"DB");
+                (true, false, (3..call.args.len() - 1).filter(is_db).map(|at| at + 1).collect())
+            }
+            _ => (uses_data, false, Vec::new()),
+        };
+        DatabaseScope { selected, all, named }
+    }
+}

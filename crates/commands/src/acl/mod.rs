@@ -1,0 +1,39 @@
+//! Users and what they may do: <https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>.
+//!
+//! ```text
+//!  rules.rs         "+@read ~k:* (…)" ──▶ Permissions      one rule at a time, as ACL SETUSER and files give them
+//!  permissions.rs   passwords, root selector, further selectors   immutable, shared; ──▶ the text of ACL LIST
+//!  selector.rs      commands as a bitset, key and channel patterns, databases
+//!  check.rs         Permissions × call ──▶ may, or the first thing that it may not
+//!  user.rs          a name and its present Permissions, swapped whole
+//!  users.rs         all users by name; passwords are checked here
+//!  gate.rs          what `Executor::admit` asks, and what becomes of a refusal: error, count, log.rs
+//! ```
+//!
+//! A connection refers to its user, and every command looks at what the user may do at that moment; so a change holds
+//! for living connections, for what they have queued, and for what they wait for. Whoever may do everything pays one
+//! branch.
+
+mod check;
+mod gate;
+mod log;
+mod password;
+mod permissions;
+mod rules;
+mod selector;
+mod user;
+mod users;
+
+pub use check::{Call, Denial, Reason};
+pub use gate::Kind;
+pub(crate) use gate::Seen;
+pub use log::{AclLog, Context, LogEntry};
+pub use password::Hash;
+pub use permissions::Permissions;
+pub use rules::{RuleError, join_selectors};
+pub use selector::Selector;
+pub use user::User;
+pub use users::{Change, SetError, Users};
+
+/// Name of the user that a connection begins as.
+pub const DEFAULT_USER: &[u8] = b"default";

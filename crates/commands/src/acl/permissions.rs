@@ -1,0 +1,126 @@
+//! All that is said of a user but the name.
+
+use super::password::Hash;
+use super::selector::Selector;
+use crate::registry::Registry;
+
+/// What a user may do, and with which passwords. Rules make one of another: [`Permissions::apply`].
+#[derive(Clone, Debug)]
+pub struct Permissions {
+    pub(super) enabled: bool,
+    pub(super) no_password: bool,
+    pub(super) checks_payloads: bool,
+    pub(super) passwords: Vec<Hash>,
+    pub(super) root: Selector,
+    pub(super) selectors: Vec<Selector>,
+}
+
+impl Permissions {
+    /// Those of a new user: none; `all_channels` says what `acl-pubsub-default` does.
+    pub fn new(registry: &Registry, all_channels: bool) -> Self {
+        Permissions {
+            enabled: false,
+            no_password: false,
+            checks_payloads: true,
+            passwords: Vec::new(),
+            root: Selector::new(registry, all_channels),
+            selectors: Vec::new(),
+        }
+    }
+
+    /// Those of the default user of a new server: all, without a password.
+    pub fn everything(registry: &Registry) -> Self {
+        Permissions {
+            enabled: true,
+            no_password: true,
+            root: Selector::everything(registry),
+            ..Self::new(registry, true)
+        }
+    }
+
+    /// Asks for this password and no other, or for none at all where it is empty.
+    pub fn set_password(&mut self, password: &[u8]) {
+        self.no_password = password.is_empty();
+        self.passwords.clear();
+        if !password.is_empty() {
+            self.passwords.push(Hash::of(password));
+        }
+    }
+
+    /// Whether nothing is ever refused.
+    pub fn are_everything(&self, registry: &Registry) -> bool {
+        self.root.is_everything(registry)
+    }
+
+    /// Whether one can log in.
+    pub fn are_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether any password will do.
+    pub fn need_no_password(&self) -> bool {
+        self.no_password
+    }
+
+    /// Whether one can log in with a password of this hash. The time that it takes depends on the number of
+    /// passwords only.
+    pub fn accept(&self, password: &Hash) -> bool {
+        let known = self.passwords.iter().fold(false, |found, own| found | own.matches(password));
+        self.enabled & (self.no_password | known)
+    }
+
+    /// The root and the other selectors.
+    pub fn all_selectors(&self) -> impl Iterator<Item = &Selector> {
+        std::iter::once(&self.root).chain(&self.selectors)
+    }
+
+    /// The selector that rules outside of parentheses make.
+    pub fn root(&self) -> &Selector {
+        &self.root
+    }
+
+    /// The selectors in parentheses.
+    pub fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// The hashes of the passwords.
+    pub fn passwords(&self) -> &[Hash] {
+        &self.passwords
+    }
+
+    /// `on`, `nopass` and the like.
+    pub fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.enabled { "on" } else { "off" }];
+        if self.no_password {
+            flags.push("nopass");
+        }
+        flags.push(if self.checks_payloads { "sanitize-payload" } else { "skip-sanitize-payload" });
+        flags
+    }
+
+    /// Whether a channel, or a pattern of channels, may be subscribed to or published in.
+    pub fn allow_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.all_selectors().any(|selector| selector.allows_channel(channel, is_pattern))
+    }
+
+    /// The user as a line of `ACL LIST` and of files: `user alice on ...`.
+    pub fn line(&self, name: &[u8]) -> Vec<u8> {
+        let mut line = [b"user ", name].concat();
+        for flag in self.flags() {
+            line.push(b' ');
+            line.extend_from_slice(flag.as_bytes());
+        }
+        for password in &self.passwords {
+            line.extend_from_slice(format!(" #{}", password.hex()).as_bytes());
+        }
+        line.push(b' ');
+        line.extend_from_slice(&self.root.text());
+        for selector in &self.selectors {
+            line.extend_from_slice(b" (");
+            line.extend_from_slice(&selector.text());
+            line.push(b')');
+        }
+        line
+    }
+}

@@ -1,0 +1,66 @@
+//! A user: a name, and what it may do at this moment.
+
+use super::permissions::Permissions;
+use crate::registry::Registry;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A user. Connections refer to it, so a change of its permissions is seen by all of them at once.
+pub struct User {
+    name: Box<[u8]>,
+    permissions: RwLock<Arc<Permissions>>,
+    /// Goes up with every change, after it.
+    version: AtomicU64,
+    everything: AtomicBool,
+}
+
+impl User {
+    /// A user with these permissions.
+    pub(super) fn new(name: &[u8], permissions: Permissions, registry: &Registry) -> Self {
+        User {
+            name: name.into(),
+            everything: AtomicBool::new(permissions.are_everything(registry)),
+            permissions: RwLock::new(Arc::new(permissions)),
+            version: AtomicU64::new(0),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// What it may do.
+    pub fn permissions(&self) -> Arc<Permissions> {
+        self.permissions.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Which of its permissions these are: where the number is the same, they are.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// Whether it may do everything.
+    #[inline]
+    pub fn may_do_everything(&self) -> bool {
+        self.everything.load(Acquire)
+    }
+
+    pub(super) fn set(&self, permissions: Permissions, registry: &Registry) {
+        let everything = permissions.are_everything(registry);
+        // Never a moment in which less is asked than either of the two asks.
+        if !everything {
+            self.everything.store(false, Release);
+        }
+        *self.permissions.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(permissions);
+        self.version.fetch_add(1, Release);
+        self.everything.store(everything, Release);
+    }
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "User({})", self.name.escape_ascii())
+    }
+}

@@ -1,0 +1,258 @@
+//! All users by name.
+
+use super::DEFAULT_USER;
+use super::log::AclLog;
+use super::password::Hash;
+use super::permissions::Permissions;
+use super::rules::RuleError;
+use super::user::User;
+use crate::registry::Registry;
+use std::collections::BTreeMap;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Users at most.
+const USERS_MAX: usize = 65_536;
+
+/// The users of a server, what is refused to them, and how often.
+pub struct Users {
+    default: Arc<User>,
+    /// Whether the default user may not do everything.
+    restricts_default: AtomicBool,
+    /// Whether one is the default user without having logged in.
+    is_open: AtomicBool,
+    /// `acl-pubsub-default` is `allchannels`.
+    all_channels: AtomicBool,
+    by_name: Mutex<BTreeMap<Box<[u8]>, Arc<User>>>,
+    /// What was refused lately.
+    pub log: AclLog,
+    /// What was refused, by [`super::Reason`], and failed attempts to log in.
+    pub(super) refused: [AtomicU64; 5],
+}
+
+/// What a change of all users did to those that there were.
+pub struct Change {
+    /// Users that are gone; nothing is allowed to them any more.
+    pub removed: Vec<Arc<User>>,
+    /// Users that may have lost something.
+    pub changed: Vec<Arc<User>>,
+}
+
+/// Why a user was not changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SetError {
+    /// The rule of this number is wrong.
+    Rule(usize, RuleError),
+    /// The name is empty or has blanks in it.
+    Name,
+    /// There are as many users as there may be.
+    TooMany,
+}
+
+impl Users {
+    /// The default user alone, which may do everything without a password.
+    pub fn new(registry: &Registry) -> Self {
+        let everything = Permissions::everything(registry);
+        let default = Arc::new(User::new(DEFAULT_USER, everything, registry));
+        Users {
+            by_name: Mutex::new(BTreeMap::from([(DEFAULT_USER.into(), default.clone())])),
+            default,
+            restricts_default: AtomicBool::new(false),
+            is_open: AtomicBool::new(true),
+            all_channels: AtomicBool::new(false),
+            log: AclLog::default(),
+            refused: Default::default(),
+        }
+    }
+
+    /// The user that a connection begins as.
+    pub fn default_user(&self) -> &Arc<User> {
+        &self.default
+    }
+
+    /// Whether the default user may not do everything.
+    #[inline]
+    pub(crate) fn restrict_default(&self) -> bool {
+        self.restricts_default.load(Acquire)
+    }
+
+    /// Whether a connection is the default user's without having logged in.
+    #[inline]
+    pub fn are_open(&self) -> bool {
+        self.is_open.load(Acquire)
+    }
+
+    /// Whether new users may use all channels (`acl-pubsub-default`).
+    pub fn set_channels_default(&self, all: bool) {
+        self.all_channels.store(all, Relaxed);
+    }
+
+    /// The user of this name.
+    pub fn find(&self, name: &[u8]) -> Option<Arc<User>> {
+        self.by_name().get(name).cloned()
+    }
+
+    /// All users in the order of their names.
+    pub fn all(&self) -> Vec<Arc<User>> {
+        self.by_name().values().cloned().collect()
+    }
+
+    /// The user, if one may log in with this name and password.
+    pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
+        let hash = Hash::of(password);
+        self.find(name).filter(|user| user.permissions().accept(&hash))
+    }
+
+    /// Permissions of a user to be.
+    pub fn draft(&self, registry: &Registry) -> Permissions {
+        Permissions::new(registry, self.all_channels.load(Relaxed))
+    }
+
+    /// Changes a user by rules, and makes it if there is none. Returns it.
+    ///
+    /// # Errors
+    /// What is wrong; nothing has changed then.
+    pub fn set<R: AsRef<[u8]>>(
+        &self,
+        registry: &Registry,
+        name: &[u8],
+        rules: &[R],
+    ) -> Result<Arc<User>, SetError> {
+        let mut by_name = self.by_name();
+        let known = by_name.get(name).cloned();
+        if known.is_none() {
+            check_name(name)?;
+            if by_name.len() >= USERS_MAX {
+                return Err(SetError::TooMany);
+            }
+        }
+        let mut permissions = match &known {
+            Some(user) => Permissions::clone(&user.permissions()),
+            None => self.draft(registry),
+        };
+        self.apply(registry, &mut permissions, rules)?;
+        let user = match known {
+            Some(user) => {
+                self.replace(&user, permissions, registry);
+                user
+            }
+            None => {
+                let user = Arc::new(User::new(name, permissions, registry));
+                by_name.insert(name.into(), user.clone());
+                user
+            }
+        };
+        Ok(user)
+    }
+
+    /// Changes permissions by rules.
+    ///
+    /// # Errors
+    /// Which rule is wrong, and why; those before it have been applied.
+    pub fn apply<R: AsRef<[u8]>>(
+        &self,
+        registry: &Registry,
+        permissions: &mut Permissions,
+        rules: &[R],
+    ) -> Result<(), SetError> {
+        let all_channels = self.all_channels.load(Relaxed);
+        for (i, rule) in rules.iter().enumerate() {
+            let applied = permissions.apply(registry, rule.as_ref(), all_channels);
+            applied.map_err(|error| SetError::Rule(i, error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes a user, but not the default user. Whoever still refers to it may do nothing any more.
+    pub fn remove(&self, registry: &Registry, name: &[u8]) -> Option<Arc<User>> {
+        if name == DEFAULT_USER {
+            return None;
+        }
+        let user = self.by_name().remove(name)?;
+        user.set(Permissions::new(registry, false), registry);
+        Some(user)
+    }
+
+    /// Lets these be all users; a default user is made if there is none among them.
+    ///
+    /// # Errors
+    /// A name that is none, or too many users; nothing has changed then.
+    pub fn replace_all(
+        &self,
+        registry: &Registry,
+        mut users: BTreeMap<Vec<u8>, Permissions>,
+    ) -> Result<Change, SetError> {
+        if users.len() > USERS_MAX {
+            return Err(SetError::TooMany);
+        }
+        users.keys().try_for_each(|name| check_name(name))?;
+        users.entry(DEFAULT_USER.to_vec()).or_insert_with(|| Permissions::everything(registry));
+        let mut by_name = self.by_name();
+        let mut change = Change { removed: Vec::new(), changed: Vec::new() };
+        by_name.retain(|name, user| {
+            let stays = users.contains_key(&**name);
+            if !stays {
+                user.set(Permissions::new(registry, false), registry);
+                change.removed.push(user.clone());
+            }
+            stays
+        });
+        for (name, permissions) in users {
+            match by_name.get(&*name).cloned() {
+                Some(user) => {
+                    self.replace(&user, permissions, registry);
+                    change.changed.push(user);
+                }
+                None => {
+                    let user = Arc::new(User::new(&name, permissions, registry));
+                    by_name.insert(name.into(), user);
+                }
+            }
+        }
+        Ok(change)
+    }
+
+    /// Gives the default user this password and no other, or none at all where it is empty (`requirepass`).
+    pub fn set_default_password(&self, registry: &Registry, password: &[u8]) {
+        let _changing = self.by_name();
+        let mut permissions = Permissions::clone(&self.default.permissions());
+        permissions.set_password(password);
+        self.replace(&self.default, permissions, registry);
+    }
+
+    /// How often was refused: attempts to log in, commands, keys, channels, databases.
+    pub fn refused(&self) -> [u64; 5] {
+        self.refused.each_ref().map(|count| count.load(Relaxed))
+    }
+
+    /// Counts refusals from 0 again (`CONFIG RESETSTAT`).
+    pub fn reset_refused(&self) {
+        self.refused.iter().for_each(|count| count.store(0, Relaxed));
+    }
+
+    /// The names are locked, so changes come one after the other.
+    fn replace(&self, user: &Arc<User>, permissions: Permissions, registry: &Registry) {
+        if !Arc::ptr_eq(user, &self.default) {
+            return user.set(permissions, registry);
+        }
+        let is_open = permissions.are_enabled() && permissions.need_no_password();
+        if !permissions.are_everything(registry) {
+            self.restricts_default.store(true, Release);
+        }
+        user.set(permissions, registry);
+        self.restricts_default.store(!user.may_do_everything(), Release);
+        self.is_open.store(is_open, Release);
+    }
+
+    fn by_name(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, Arc<User>>> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a user can have this name: files part names and rules by blanks.
+fn check_name(name: &[u8]) -> Result<(), SetError> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0);
+    if name.is_empty() || name.iter().any(is_blank) { Err(SetError::Name) } else { Ok(()) }
+}

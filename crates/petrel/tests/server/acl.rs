@@ -1,0 +1,234 @@
+//! Users: logging in, changes that hold for living connections, files.
+
+use crate::harness::{Scratch, Server, eventually, run_to_end};
+use std::time::Duration;
+
+#[test]
+fn users_log_in_and_are_known_by_their_names() {
+    let server = Server::start("epoll", &[]);
+    let (mut admin, mut client) = (server.connect(), server.connect());
+    assert_eq!(admin.text(&["ACL", "SETUSER", "bob", "on", ">one", ">two", "~*", "+@all"]), "OK");
+    const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+    for wrong in [&["AUTH", "bob", "three"], &["AUTH", "nobody", "one"], &["AUTH", "BOB", "one"]] {
+        assert_eq!(client.text(wrong), WRONG);
+    }
+    assert!(client.text(&["AUTH", "one"]).starts_with("ERR AUTH <password> called without"));
+    assert_eq!(client.text(&["AUTH", "bob", "one", "x"]), "ERR syntax error");
+    assert_eq!(client.text(&["ACL", "WHOAMI"]), "default");
+    assert_eq!(client.text(&["AUTH", "bob", "two"]), "OK");
+    assert_eq!(client.text(&["ACL", "WHOAMI"]), "bob");
+    assert!(client.text(&["CLIENT", "INFO"]).contains(" user=bob "));
+    assert_eq!(client.text(&["RESET"]), "RESET");
+    assert_eq!(client.text(&["ACL", "WHOAMI"]), "default");
+    assert_eq!(client.text(&["HELLO", "2", "AUTH", "bob", "no", "SETNAME", "x"]), WRONG);
+    assert_eq!(client.text(&["CLIENT", "GETNAME"]), "nil");
+    client.call(&["HELLO", "3", "AUTH", "bob", "one", "SETNAME", "x"]);
+    assert_eq!(client.text(&["ACL", "WHOAMI"]), "bob");
+    assert!(admin.text(&["CLIENT", "LIST", "USER", "bob"]).contains(" name=x "));
+    assert_eq!(admin.text(&["CLIENT", "LIST", "USER", "nobody"]), "ERR No such user 'nobody'");
+    assert_eq!(admin.text(&["CLIENT", "KILL", "USER", "bob"]), "1");
+    assert_eq!(client.receive(), None);
+    assert_eq!(server.info("acl_access_denied_auth"), 4);
+}
+
+#[test]
+fn guessing_passwords_is_logged_now_and_then() {
+    let server = Server::start("epoll", &["--requirepass", "secret"]);
+    let mut client = server.connect();
+    for i in 0..500 {
+        assert!(client.text(&["AUTH", &i.to_string()]).starts_with("WRONGPASS"));
+    }
+    assert_eq!(client.text(&["AUTH", "secret"]), "OK");
+    let entries = client.text(&["ACL", "LOG"]);
+    assert!(entries.contains("count 500 reason auth "), "{entries}");
+    let lines = server.output().matches("login failed for a client at").count();
+    assert!((1..100).contains(&lines), "{lines} lines");
+}
+
+#[test]
+fn changes_hold_for_living_connections_of_every_worker() {
+    let server = Server::start("epoll", &["--threads", "2"]);
+    let mut admin = server.connect();
+    let rules = ["ACL", "SETUSER", "bob", "on", "nopass", "~*", "&*", "+@all"];
+    assert_eq!(admin.text(&rules), "OK");
+    let mut others: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for other in &mut others {
+        assert_eq!(other.text(&["AUTH", "bob", "x"]), "OK");
+        assert_eq!(other.text(&["SET", "k", "v"]), "OK");
+    }
+    assert_eq!(admin.text(&["ACL", "SETUSER", "bob", "-set"]), "OK");
+    for other in &mut others {
+        let refused = "NOPERM User bob has no permissions to run the 'set' command";
+        assert_eq!(other.text(&["SET", "k", "v"]), refused);
+        assert_eq!(other.text(&["GET", "k"]), "\"v\"".trim_matches('"'));
+    }
+    // Those that wait are looked at again when they could be served; what they are not given stays.
+    others[0].send(&["BLPOP", "list", "0"]);
+    eventually("it waits", || server.info("blocked_clients") == 1);
+    assert_eq!(admin.text(&["ACL", "SETUSER", "bob", "resetkeys", "~k"]), "OK");
+    assert_eq!(admin.text(&["RPUSH", "list", "a"]), "1");
+    let answer = others[0].receive().map(|value| crate::harness::show(&value));
+    assert_eq!(answer.as_deref(), Some("NOPERM No permissions to access a key"));
+    assert_eq!(admin.text(&["LLEN", "list"]), "1");
+    assert_eq!(admin.text(&["ACL", "DELUSER", "bob", "nobody"]), "1");
+    for other in &mut others {
+        assert_eq!(other.receive(), None, "connections of users that are gone are closed");
+    }
+    assert_eq!(admin.text(&["PING"]), "PONG");
+}
+
+#[test]
+fn subscribers_that_lose_a_channel_are_closed_before_the_reply() {
+    let server = Server::start("epoll", &["--threads", "2"]);
+    let mut admin = server.connect();
+    let set = ["ACL", "SETUSER", "bob", "on", "nopass", "+@all", "resetchannels", "&a*", "&b"];
+    assert_eq!(admin.text(&set), "OK");
+    let mut others: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for (i, other) in others.iter_mut().enumerate() {
+        assert_eq!(other.text(&["AUTH", "bob", "x"]), "OK");
+        assert_eq!(other.text(&["CLIENT", "SETNAME", &format!("n{i}")]), "OK");
+        let command: &[&str] = match i {
+            0 => &["SUBSCRIBE", "a1"],
+            1 => &["SSUBSCRIBE", "b"],
+            2 => &["PSUBSCRIBE", "a*"],
+            _ => &["SUBSCRIBE", "a2"],
+        };
+        other.call(command);
+    }
+    let mut outsider = server.connect();
+    assert_eq!(outsider.text(&["AUTH", "bob", "x"]), "OK");
+    for forbidden in [&["SUBSCRIBE", "c"], &["PSUBSCRIBE", "a1*"], &["SSUBSCRIBE", "bb"]] {
+        assert_eq!(outsider.text(forbidden), "NOPERM No permissions to access a channel");
+    }
+    assert_eq!(outsider.text(&["PUBLISH", "c", "x"]), "NOPERM No permissions to access a channel");
+    assert_eq!(admin.text(&["ACL", "SETUSER", "bob", "resetchannels", "&a1", "&b", "&a*"]), "OK");
+    assert_eq!(admin.text(&["CLIENT", "LIST"]).matches(" user=bob ").count(), 5);
+    assert_eq!(admin.text(&["ACL", "SETUSER", "bob", "resetchannels", "&a1"]), "OK");
+    let list = admin.text(&["CLIENT", "LIST"]);
+    assert!(list.contains(" name=n0 ") && !list.contains(" name=n1 "), "{list}");
+    assert!(!list.contains(" name=n2 ") && !list.contains(" name=n3 "), "{list}");
+    assert!(others[0].is_silent(Duration::from_millis(20)));
+    assert_eq!(others[1].receive(), None);
+}
+
+#[test]
+fn databases_that_queued_commands_select() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    let rules = [
+        "ACL",
+        "SETUSER",
+        "bob",
+        "on",
+        "nopass",
+        "+@all",
+        "~*",
+        "db=0",
+        "(+get ~* db=1)",
+        "(+select)",
+    ];
+    assert_eq!(client.text(&rules), "OK");
+    assert_eq!(client.text(&["AUTH", "bob", "x"]), "OK");
+    for (command, reply) in [
+        ("MULTI", "OK"),
+        ("SET k v", "QUEUED"),
+        ("SELECT 1", "QUEUED"),
+        ("GET k", "QUEUED"),
+        ("SELECT 0", "QUEUED"),
+        ("GET k", "QUEUED"),
+        ("EXEC", "[OK OK nil OK v]"),
+        ("MULTI", "OK"),
+        ("SELECT 1", "QUEUED"),
+        ("SET k v", "NOPERM User bob has no permissions to run the 'set' command"),
+        ("DISCARD", "OK"),
+    ] {
+        let words: Vec<_> = command.split(' ').collect();
+        assert_eq!(client.text(&words).replace('"', ""), reply, "{command}");
+    }
+}
+
+#[test]
+fn a_file_of_users_is_loaded_and_saved_as_a_whole() {
+    let scratch = Scratch::new();
+    let file = scratch.path("users.acl");
+    std::fs::write(&file, "# users\n\nuser bob on >pw ~b:* +get (~c +set)\n").unwrap();
+    let path = file.to_str().unwrap().to_owned();
+    let server = Server::start_in(scratch, "epoll", &["--aclfile", &path]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["ACL", "USERS"]).replace('"', ""), "[bob default]");
+    assert_eq!(client.text(&["ACL", "SETUSER", "eve", "on", "nopass", "~e", "+@read"]), "OK");
+    assert_eq!(client.text(&["ACL", "SAVE"]), "OK");
+    let saved = std::fs::read_to_string(&file).unwrap();
+    assert!(saved.contains("\nuser default on nopass sanitize-payload ~* &* +@all\n"), "{saved}");
+    assert!(
+        saved.contains("user eve on nopass sanitize-payload ~e resetchannels -@all +@read\n"),
+        "{saved}"
+    );
+    assert!(!saved.contains("pw") && saved.contains(" (~c resetchannels -@all +set)\n"), "{saved}");
+    let mut eve = server.connect();
+    assert_eq!(eve.text(&["AUTH", "eve", "x"]), "OK");
+    std::fs::write(&file, format!("{saved}user x +nosuch\nusr y\nuser z (~a\nuser bob off\n"))
+        .unwrap();
+    let error = client.text(&["ACL", "LOAD"]);
+    for part in [
+        ":4: user 'x', rule '+nosuch': Unknown command",
+        ":5: ",
+        ":6: ",
+        ":7: Duplicate user 'bob'",
+    ] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+    assert_eq!(client.text(&["ACL", "USERS"]).replace('"', ""), "[bob default eve]");
+    std::fs::write(&file, "user bob on nopass +@all\n").unwrap();
+    assert_eq!(client.text(&["ACL", "LOAD"]), "OK");
+    assert_eq!(client.text(&["ACL", "USERS"]).replace('"', ""), "[bob default]");
+    assert_eq!(eve.receive(), None);
+    std::fs::remove_file(&file).unwrap();
+    assert!(client.text(&["ACL", "LOAD"]).starts_with("ERR cannot read "));
+    assert_eq!(client.text(&["ACL", "SAVE"]), "OK");
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("user bob on nopass"));
+}
+
+#[test]
+fn users_of_the_configuration_and_what_is_wrong_with_them() {
+    let scratch = Scratch::new();
+    for (text, error) in [
+        ("user bob on\nuser bob off\n", "petrel.conf:2: Duplicate user 'bob' found"),
+        (
+            "port 0\nuser bob on +nosuch\n",
+            "petrel.conf:2: user 'bob', rule '+nosuch': Unknown command",
+        ),
+        ("user bob (~a\n", "petrel.conf:1: user 'bob': no parenthesis closes '(~a'"),
+        ("user\n", "petrel.conf:1: user takes a name and rules"),
+        (
+            "user bob on\naclfile x\n",
+            "petrel.conf:1: users can stand either in the configuration or in the file",
+        ),
+        ("aclfile nosuch\n", "cannot read nosuch: "),
+    ] {
+        std::fs::write(scratch.path("petrel.conf"), text).unwrap();
+        let output = run_to_end(&scratch, &[scratch.path("petrel.conf").to_str().unwrap()]);
+        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && shown.contains(error), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn the_configuration_is_rewritten_with_users() {
+    let scratch = Scratch::new();
+    let file = scratch.path("petrel.conf");
+    std::fs::write(&file, "user bob on nopass ~b +get\n").unwrap();
+    let path = file.to_str().unwrap().to_owned();
+    let server = Server::start_in(scratch, "epoll", &[&path]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["ACL", "SETUSER", "bob", "~c"]), "OK");
+    assert_eq!(client.text(&["ACL", "SETUSER", "eve", "(+get ~\"x\")"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "REWRITE"]), "OK");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let bob = "user bob on nopass sanitize-payload ~b ~c resetchannels -@all +get\n";
+    assert!(written.starts_with(bob), "{written}");
+    assert!(
+        written.contains("\nuser eve off sanitize-payload resetchannels -@all \"(~\\\"x\\\"\" "),
+        "{written}"
+    );
+}
