@@ -5,7 +5,7 @@ use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Session;
-use petrel_keyspace::{BLOB_MIN, Cleared, Handle, Key, Value};
+use petrel_keyspace::{BLOB_MIN, Cleared, Handle, Key, KeyHash, Value};
 use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
 use std::any::Any;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// One call of a command.
 pub struct Ctx<'a> {
     /// The arguments and what is known of them.
-    pub request: Request<'a>,
+    pub request: &'a Request<'a>,
     /// The command being called.
     pub command: Command,
     /// The thread's keyspace handle and statistics.
@@ -123,14 +123,20 @@ impl<'a> Ctx<'a> {
     }
 
     /// Argument `i` as a key.
-    #[inline]
+    #[inline(always)]
     pub fn key(&self, i: usize) -> Key<'a> {
         let bytes = self.arg(i);
         let hash = match self.request.hash {
             Some(hash) if i == 1 => hash,
-            _ => self.exec.located(i).unwrap_or_else(|| self.exec.ks.hash(bytes)),
+            _ => self.located_hash(i, bytes),
         };
         Key { bytes, hash }
+    }
+
+    /// The hash of a key of a command that may have several.
+    #[inline(never)]
+    fn located_hash(&self, i: usize, bytes: &[u8]) -> KeyHash {
+        self.exec.located(i).unwrap_or_else(|| self.exec.ks.hash(bytes))
     }
 
     /// Argument `i` as a string value: an integer where the text is one, a shared blob where it is long.

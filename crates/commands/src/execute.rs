@@ -141,7 +141,7 @@ impl Executor {
     }
 
     /// Looks the command up and hashes its first key, whose stripe is on its way into the cache afterwards.
-    #[inline]
+    #[inline(always)]
     pub fn prepare<'a>(&mut self, args: &'a [&'a [u8]], owner: Option<&'a Bytes>) -> Request<'a> {
         let recent = self.recent.and_then(|recent| recent.command(args.first()?));
         let command = recent.or_else(|| self.resolve(args));
@@ -257,6 +257,7 @@ impl Executor {
         if waits { Execution::Waits } else { Execution::Answered }
     }
 
+    #[inline(never)]
     fn resolve(&mut self, args: &[&[u8]]) -> Option<Command> {
         let command = self.registry().resolve(args)?;
         // A subcommand is found by two words, which is not worth remembering; nor does a container's name say enough.
@@ -427,7 +428,7 @@ impl Executor {
             // What it reads it reads under locks of its own, and it may have changed by the time that the handler returns.
             self.remember_reads(command, request, session);
         }
-        let mut ctx = Ctx { request: *request, command, exec: self, session, host, reply };
+        let mut ctx = Ctx { request, command, exec: self, session, host, reply };
         let outcome = (command.spec.handler)(&mut ctx);
         if tracks {
             self.remember_reads(command, request, session);

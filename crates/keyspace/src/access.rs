@@ -92,7 +92,7 @@ impl std::fmt::Debug for View<'_> {
 
 impl Handle {
     /// Reads a key: counts a hit or a miss and a use of the key.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let Some((_, entry)) = self.find_seen(db, key) else {
             self.counters.misses.add(1);
@@ -341,12 +341,17 @@ impl Handle {
     fn find_seen(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
         if self.is_expired(entry) {
-            if !self.holds_expired() {
-                self.remove_at(db, key, at, entry, Removal::Expired);
-            }
+            self.drop_expired(db, key, at, entry);
             return None;
         }
         Some((at, entry))
+    }
+
+    #[cold]
+    fn drop_expired(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
+        if !self.holds_expired() {
+            self.remove_at(db, key, at, entry, Removal::Expired);
+        }
     }
 
     /// Whether what has expired is left where it is for the time being.
@@ -426,6 +431,7 @@ impl Handle {
     }
 
     /// Puts `entry` in the place of `old`, which is still readable and the caller's to bury.
+    #[inline]
     pub(crate) fn replace_entry(
         &mut self,
         db: u16,
@@ -438,16 +444,20 @@ impl Handle {
         let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
         table.replace(at, entry);
         table.weigh(bytes);
-        let volatile = i64::from(entry.has_expiry()) - i64::from(old.has_expiry());
-        if volatile != 0 {
-            self.counters.dbs[usize::from(db)].volatile.add(volatile);
-        }
-        let expiring = i64::from(entry.elements_expire()) - i64::from(old.elements_expire());
-        if expiring != 0 {
-            self.counters.dbs[usize::from(db)].expiring.add(expiring);
+        if entry.is_volatile() || old.is_volatile() {
+            self.count_volatile(db, old, entry);
         }
         self.count_bytes(0, bytes);
         self.note_large(entry);
+    }
+
+    /// Counts an entry in the place of another, of which one has an expiry or elements that have.
+    #[inline(never)]
+    fn count_volatile(&self, db: u16, old: Entry, entry: Entry) {
+        let counters = &self.counters.dbs[usize::from(db)];
+        counters.volatile.add(i64::from(entry.has_expiry()) - i64::from(old.has_expiry()));
+        let expiring = i64::from(entry.elements_expire()) - i64::from(old.elements_expire());
+        counters.expiring.add(expiring);
     }
 
     #[inline]

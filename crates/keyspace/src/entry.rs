@@ -232,34 +232,31 @@ impl Entry {
     }
 
     /// Overwrites the value in place where the new one fits the same block; false if it does not.
+    #[inline]
     pub fn overwrite(self, value: &Value<'_>, expiry: Option<i64>, access: u32) -> bool {
         let (inline, raw) = match value {
             Value::Bytes(b) if b.len() < BLOB_MIN => (*b, false),
             Value::Raw(b) if b.len() < BLOB_MIN => (&b[..], true),
             _ => return false,
         };
-        let key_len = self.key_len();
-        let shape = Shape {
-            kind: Kind::Str,
-            sub: if raw { RAW } else { 0 },
-            key_len,
-            inline_len: inline.len(),
-            expiry: expiry.is_some(),
-        };
+        let meta = self.meta();
         // The key must not move: readers of the slot rely on nothing else, but moving it would need a buffer.
-        if self.kind() != Kind::Str
-            || self.has_expiry() != shape.expiry
-            || usable(shape.size()) != usable(self.size())
-        {
+        if Kind::of(meta) != Kind::Str || (meta & EXPIRY != 0) != expiry.is_some() {
             return false;
         }
+        let value_at = self.key_at() + self.key_len();
+        if usable(value_at + inline.len()) != usable(value_at + self.inline_len()) {
+            return false;
+        }
+        let meta = meta & !SUB_MASK | if raw { RAW } else { 0 };
         // SAFETY: same block size, same layout before the inline value, so all writes stay inside the block.
         unsafe {
-            self.write_head(shape, access);
+            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
+            self.base().add(VAL_LEN_AT).cast::<u16>().write(inline.len() as u16);
             if let Some(at) = expiry {
                 self.base().add(self.expiry_at()).cast::<i64>().write(at);
             }
-            let to = self.base().add(self.key_at() + key_len);
+            let to = self.base().add(value_at);
             ptr::copy_nonoverlapping(inline.as_ptr(), to, inline.len());
         }
         true
@@ -592,16 +589,28 @@ impl Entry {
     }
 
     /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind it.
+    #[inline]
     pub fn footprint(self) -> usize {
         let block = usable(self.size());
+        if self.is_one_block() { block } else { block + self.footprint_behind() }
+    }
+
+    #[inline(never)]
+    fn footprint_behind(self) -> usize {
         match self.kind() {
             // SAFETY: a blob entry holds an initialised, aligned `Bytes`.
-            Kind::Blob => block + unsafe { (*self.blob_ptr()).len() },
-            Kind::Large => block + self.large().map_or(0, Large::footprint),
-            _ => block,
+            Kind::Blob => unsafe { (*self.blob_ptr()).len() },
+            _ => self.large().map_or(0, Large::footprint),
         }
     }
 
+    /// Whether there is nothing of the value behind the entry's block.
+    #[inline]
+    pub fn is_one_block(self) -> bool {
+        !matches!(self.kind(), Kind::Blob | Kind::Large)
+    }
+
+    #[inline]
     fn size(self) -> usize {
         self.key_at() + self.key_len() + self.inline_len()
     }

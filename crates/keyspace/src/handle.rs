@@ -283,24 +283,30 @@ impl Handle {
     }
 
     /// Lets go of every stripe, then frees what was replaced under the locks.
-    #[inline]
+    #[inline(always)]
     pub fn unlock(&mut self) {
-        match self.held {
-            Held::Nothing => {}
-            Held::One(_) | Held::Many => self.unlock_stripes(self.held),
-            Held::All => {
-                self.unlock_stripes(self.held_before);
-                self.held_before = Held::Nothing;
-                self.pass.release_exclusive();
-            }
+        if let Held::One(stripe) = self.held {
+            self.ks.stripes[stripe as usize].lock.unlock();
+            self.held = Held::Nothing;
+        } else {
+            self.unlock_others();
         }
-        self.held = Held::Nothing;
         if !self.graves.is_empty() {
             self.free_graves();
         }
     }
 
-    #[inline]
+    #[inline(never)]
+    fn unlock_others(&mut self) {
+        self.unlock_stripes(self.held);
+        if self.held == Held::All {
+            self.unlock_stripes(self.held_before);
+            self.held_before = Held::Nothing;
+            self.pass.release_exclusive();
+        }
+        self.held = Held::Nothing;
+    }
+
     fn unlock_stripes(&self, held: Held) {
         match held {
             Held::Nothing | Held::All => {}
@@ -391,7 +397,8 @@ impl Handle {
     /// Frees an entry once no stripe is held.
     #[inline]
     pub(crate) fn bury(&mut self, entry: Entry) {
-        self.graves.push(Grave::Whole(entry));
+        let grave = if entry.is_one_block() { Grave::Hollow } else { Grave::Whole };
+        self.graves.push(grave(entry));
     }
 
     /// Frees an entry's block once no stripe is held.
@@ -441,7 +448,6 @@ impl Handle {
         }
     }
 
-    #[inline]
     fn free_entry(&mut self, entry: Entry) {
         match entry.large() {
             Some(large) if large.len() >= GARBAGE_LEN_MIN => {
@@ -462,7 +468,7 @@ impl Handle {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn free_graves(&mut self) {
         while let Some(grave) = self.graves.pop() {
             match grave {

@@ -217,6 +217,7 @@ impl<I: Item> Table<I> {
     }
 
     /// Puts another entry of the same key where `at` points.
+    #[inline]
     pub fn replace(&mut self, at: Position, entry: I) {
         let bucket = &self.array().as_slice()[at.bucket];
         let old = bucket.slot(at.slot);

@@ -1,11 +1,15 @@
 //! One connection: from received bytes to executed commands and written replies.
 
 use crate::client::Client;
+use crate::worker::READ_INTO_MIN;
 use petrel_commands::Executor;
 use petrel_commands::{Session, transactions};
 use petrel_net::Slot;
 use petrel_resp::Resume;
 use std::sync::Arc;
+
+/// An unfinished command that lacks less than this gets a buffer of its size before anything is known of its limits.
+const RESERVED_MAX: usize = 8 * 1024 * 1024;
 
 /// A connection of a worker. An idle one owns no buffer.
 pub struct Conn {
@@ -72,11 +76,16 @@ impl Conn {
     /// has at least, and where the parser stopped).
     pub fn keep(&mut self, bytes: &[u8], known: Option<(usize, Resume)>) {
         let input = self.input.get_or_insert_default();
-        input.bytes.extend_from_slice(bytes);
         if let Some((needed, resume)) = known {
             input.needed = needed;
             input.resume = resume;
+            let missing = needed.saturating_sub(bytes.len());
+            if input.bytes.is_empty() && (READ_INTO_MIN..RESERVED_MAX).contains(&missing) {
+                // The rest will be received behind it.
+                input.bytes.reserve_exact(needed);
+            }
         }
+        input.bytes.extend_from_slice(bytes);
     }
 
     /// Bytes of input that the connection has room for: what waits, or what is being received into its own buffer.
