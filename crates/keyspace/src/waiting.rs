@@ -8,6 +8,7 @@
 
 use crate::access::View;
 use crate::handle::{Handle, Key};
+use crate::types::Type;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,19 +20,19 @@ pub type Waiter = Arc<dyn Any + Send + Sync>;
 /// What a key must hold for a waiter to be worth a try.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Awaited {
-    type_name: &'static str,
+    type_of: Type,
     or_loss: bool,
 }
 
 impl Awaited {
     /// A string.
-    pub const STRING: Self = Awaited { type_name: "string", or_loss: false };
+    pub const STRING: Self = Awaited { type_of: Type::String, or_loss: false };
     /// A list.
-    pub const LIST: Self = Awaited { type_name: "list", or_loss: false };
+    pub const LIST: Self = Awaited { type_of: Type::List, or_loss: false };
     /// A sorted set.
-    pub const SORTED_SET: Self = Awaited { type_name: "zset", or_loss: false };
+    pub const SORTED_SET: Self = Awaited { type_of: Type::SortedSet, or_loss: false };
     /// A stream.
-    pub const STREAM: Self = Awaited { type_name: "stream", or_loss: false };
+    pub const STREAM: Self = Awaited { type_of: Type::Stream, or_loss: false };
 
     /// The same, or anything else in its place, be it nothing: for those who must learn that it is gone.
     pub const fn or_loss(self) -> Self {
@@ -39,7 +40,7 @@ impl Awaited {
     }
 
     fn is_met(self, key: Option<View<'_>>) -> bool {
-        self.or_loss || key.is_some_and(|view| view.type_of().name() == self.type_name)
+        self.or_loss || key.is_some_and(|view| view.type_of() == self.type_of)
     }
 }
 
