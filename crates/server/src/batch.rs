@@ -66,16 +66,23 @@ pub struct Engine {
     scratch: Scratch,
 }
 
+/// Bytes of an argument at most, whatever `proto-max-bulk-len` says: keys, fields and elements have lengths of 32 bits.
+const ARGUMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
+
+fn limits_of(host: &ServerHost) -> Limits {
+    Limits::new((host.config.proto_max_bulk_len as usize).min(ARGUMENT_LEN_MAX))
+}
+
 impl Engine {
     /// An engine around an executor and its host.
     pub fn new(exec: Executor, host: ServerHost) -> Self {
-        let limits = Limits::new(host.config.proto_max_bulk_len as usize);
+        let limits = limits_of(&host);
         Engine { exec, host, limits, scratch: Scratch::default() }
     }
 
     /// Takes over what the configuration says of the protocol.
     pub fn reconfigure(&mut self) {
-        self.limits = Limits::new(self.host.config.proto_max_bulk_len as usize);
+        self.limits = limits_of(&self.host);
     }
 
     /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes their replies to

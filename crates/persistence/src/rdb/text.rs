@@ -21,6 +21,9 @@ const COMPRESSED_MIN: usize = 21;
 /// Bytes that compression must save at least.
 const SAVED_MIN: usize = 4;
 
+/// Bytes of a string at most.
+const TEXT_LEN_MAX: usize = u32::MAX as usize - 1024;
+
 /// Reads a string; `scratch` holds it if it was compressed.
 #[inline]
 pub fn read_text<'a, S: Source>(
@@ -29,7 +32,7 @@ pub fn read_text<'a, S: Source>(
 ) -> Result<Item<'a>, Error> {
     let form = match read_length(source)? {
         Length::Number(len) => {
-            let len = usize::try_from(len).map_err(|_| Error::Truncated)?;
+            let len = checked_len(len)?;
             return Ok(Item::Text(source.take(len)?));
         }
         Length::Special(form) => form,
@@ -40,12 +43,18 @@ pub fn read_text<'a, S: Source>(
         INT_32 => Item::Int(i32::from_le_bytes(source.array()?).into()),
         COMPRESSED => {
             let compressed = read_count(source, 1)?;
-            let len = usize::try_from(read_number(source)?).map_err(|_| Error::Truncated)?;
+            let len = checked_len(read_number(source)?)?;
             lzf::decompress(source.take(compressed)?, len, scratch)?;
             Item::Text(scratch)
         }
         _ => return Err(Error::Malformed("a string in no known form")),
     })
+}
+
+/// Elements of collections have lengths of 32 bits.
+fn checked_len(len: u64) -> Result<usize, Error> {
+    let len = usize::try_from(len).ok().filter(|&len| len <= TEXT_LEN_MAX);
+    len.ok_or(Error::Malformed("a string of more than 4 GiB"))
 }
 
 /// Reads a string that is no text but a structure in bytes.
