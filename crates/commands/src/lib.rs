@@ -29,6 +29,7 @@ mod generic;
 mod geo;
 pub mod glob;
 mod hash_expiry;
+mod hash_import;
 mod hashes;
 pub mod help;
 mod hyperloglog;
@@ -72,6 +73,7 @@ pub use blocking::{Answer, Awaited, Block, Blocked, Standing, Ticket};
 pub use ctx::{Ctx, Host};
 pub use execute::{Execution, Executor, Request};
 pub use fail::{Fail, Outcome};
+pub use hash_import::Fieldsets;
 pub use module::NO_MODULES;
 pub use registry::{Command, Registry};
 pub use serving::WaitEnd;
@@ -97,6 +99,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     set_algebra::COMMANDS,
     hashes::COMMANDS,
     hash_expiry::COMMANDS,
+    hash_import::COMMANDS,
     lists::COMMANDS,
     list_moves::COMMANDS,
     sorted_sets::members::COMMANDS,

@@ -2,6 +2,7 @@
 
 use crate::acl::User;
 use crate::bitset::bitset;
+use crate::hash_import::Fieldsets;
 use crate::registry::Command;
 use crate::tracking::Tracking;
 use petrel_keyspace::WatchedKey;
@@ -52,6 +53,8 @@ pub struct Extras {
     pub tracking: Option<Tracking>,
     /// The user, if it is not the default user: read where `access` says so.
     pub user: Option<Arc<User>>,
+    /// What `HIMPORT PREPARE` has prepared.
+    pub fieldsets: Option<Box<Fieldsets>>,
 }
 
 /// Whose permissions hold for a session.
@@ -199,6 +202,20 @@ impl Session {
     /// The transaction if `MULTI` has opened it.
     pub fn open_transaction(&mut self) -> Option<&mut Transaction> {
         self.extras.as_mut()?.transaction.as_deref_mut().filter(|transaction| transaction.open)
+    }
+
+    /// Forgets the fieldsets, and gives them to the caller.
+    pub fn take_fieldsets(&mut self) -> Option<Box<Fieldsets>> {
+        self.extras.as_mut()?.fieldsets.take()
+    }
+
+    /// Exchanges the fieldsets for others.
+    pub(crate) fn swap_fieldsets(&mut self, others: &mut Option<Box<Fieldsets>>) {
+        if let Some(extras) = self.extras.as_mut() {
+            std::mem::swap(&mut extras.fieldsets, others);
+        } else if others.is_some() {
+            self.extras_mut().fieldsets = others.take();
+        }
     }
 
     /// Ends the transaction and gives it to the caller.

@@ -150,10 +150,13 @@ pub(crate) fn run(
     }
     let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
+    // A script has fieldsets of its own.
+    let mut fieldsets = None;
     loop {
         if !nested {
             lock(ctx.exec, ctx.host, keys, call.strays.load(Relaxed));
         }
+        ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.session.in_exec = true;
         ctx.exec.within_script = true;
         let mut runner = Runner {
@@ -177,6 +180,7 @@ pub(crate) fn run(
         ctx.exec.within_script = false;
         ctx.session.in_exec = nested;
         (ctx.session.db, ctx.session.replies) = (db, replies);
+        ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.exec.ks.release_token();
         ctx.exec.begin_at(started);
         if !again {

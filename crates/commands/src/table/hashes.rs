@@ -371,3 +371,47 @@ const CONDITION: Arg = Arg::one_of(
 /// Fields with their values.
 const FIELDS_AND_VALUES: Arg =
     Arg::block("data", &[Arg::string("field"), Arg::string("value")]).many();
+
+/// `HIMPORT`.
+pub const HIMPORT: Meta = Meta {
+    stated_categories: bits!(Categories: HASH),
+    summary: "Makes hashes of values alone, their fields having been named before.",
+    complexity: "Depends on subcommand.",
+    ..Meta::new("himport", -2, Group::Hash, "8.10.0")
+};
+
+/// `HIMPORT PREPARE`.
+pub const HIMPORT_PREPARE: Meta = Meta {
+    stated_categories: bits!(Categories: HASH),
+    summary: "Names the fields of hashes that this connection is going to make.",
+    complexity: "O(N*log(N)) where N is the number of fields",
+    arguments: &[Arg::string("fieldset-name"), Arg::string("field").many()],
+    ..Meta::new("prepare", -4, Group::Hash, "8.10.0")
+};
+
+/// `HIMPORT SET`.
+pub const HIMPORT_SET: Meta = Meta {
+    flags: bits!(Flags: WRITE, DENYOOM),
+    stated_categories: bits!(Categories: HASH),
+    keys: &[KeySpec::at(2, bits!(KeyFlags: OW, UPDATE))],
+    summary: "Makes a hash of values, one for each field of a fieldset.",
+    complexity: "O(N) where N is the number of fields",
+    arguments: &[Arg::key("key"), Arg::string("fieldset-name"), Arg::string("value").many()],
+    ..Meta::new("set", -5, Group::Hash, "8.10.0")
+};
+
+/// `HIMPORT DISCARD`.
+pub const HIMPORT_DISCARD: Meta = Meta {
+    stated_categories: bits!(Categories: HASH),
+    summary: "Forgets a fieldset of this connection.",
+    arguments: &[Arg::string("fieldset-name")],
+    ..Meta::new("discard", 3, Group::Hash, "8.10.0")
+};
+
+/// `HIMPORT DISCARDALL`.
+pub const HIMPORT_DISCARDALL: Meta = Meta {
+    stated_categories: bits!(Categories: HASH),
+    summary: "Forgets all fieldsets of this connection.",
+    complexity: "O(N) where N is the number of fieldsets",
+    ..Meta::new("discardall", 2, Group::Hash, "8.10.0")
+};

@@ -427,3 +427,47 @@ fn in_resp3() {
         "#,
     );
 }
+
+#[test]
+fn imports() {
+    let mut client = Client::new();
+    client.follow(
+        r#"
+        HIMPORT => ERR wrong number of arguments for 'himport' command
+        HIMPORT PREPARE f => ERR wrong number of arguments for 'himport|prepare' command
+        HIMPORT SET k f 1 => ERR no such fieldset
+        HIMPORT PREPARE f b a b => ERR duplicate field name
+        HIMPORT PREPARE f b a "" => OK
+        HIMPORT SET k f 1 2 => ERR value count does not match the fieldset
+        HIMPORT SET k f 1 2 3 => OK
+        HGETALL k => ["" "3" "a" "2" "b" "1"]
+        EXPIRE k 100 => 1
+        HIMPORT PREPARE f x => OK
+        HIMPORT SET k f 7 => OK
+        HGETALL k => ["x" "7"]
+        TTL k => -1
+        SET s 1 => OK
+        HIMPORT SET s f 7 => WRONGTYPE Operation against a key holding the wrong kind of value
+        GET s => "1"
+        HIMPORT PREPARE g x => OK
+        HIMPORT DISCARD g => 1
+        HIMPORT DISCARD g => 0
+        HIMPORT SET k g 7 => ERR no such fieldset
+        MULTI => OK
+        HIMPORT SET l f 8 => QUEUED
+        EXEC => [OK]
+        EVAL "return redis.call('HIMPORT', 'SET', KEYS[1], 'f', '1')" 1 l => ERR no such fieldset...
+        EVAL "redis.call('HIMPORT', 'PREPARE', 'e', 'x'); return redis.call('HIMPORT', 'SET', KEYS[1], 'e', '1')" 1 m => OK
+        HIMPORT SET l e 8 => ERR no such fieldset
+        HGETALL m => ["x" "1"]
+        HIMPORT DISCARDALL => 1
+        HIMPORT DISCARDALL => 0
+        "#,
+    );
+    client.another().follow("HIMPORT SET k f 1 => ERR no such fieldset");
+    let long = "x".repeat(1000);
+    let refused = (0..2000).any(|n| {
+        client.run(&format!("HIMPORT PREPARE {n} {long}")).starts_with("ERR fieldsets exceed")
+    });
+    assert!(refused, "what a connection prepares is bounded");
+}

@@ -92,6 +92,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     }
     session.modes = Modes::NONE;
     session.replies = Replies::On;
+    session.take_fieldsets();
     ctx.reply.set_protocol(Protocol::Resp2);
     ctx.reply.simple("RESET");
     Ok(())

@@ -1,0 +1,100 @@
+//! HIMPORT: hashes made of values alone, their fields having been named once for the connection.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::spec::CommandSpec;
+use crate::table::hashes as meta;
+use petrel_keyspace::FieldExpiry;
+use std::collections::HashMap;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(&meta::HIMPORT, SUBCOMMANDS)];
+
+static SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::HIMPORT_PREPARE, prepare),
+    CommandSpec::new(&meta::HIMPORT_SET, set),
+    CommandSpec::new(&meta::HIMPORT_DISCARD, discard),
+    CommandSpec::new(&meta::HIMPORT_DISCARDALL, discard_all),
+];
+
+/// What a connection has prepared: fields, by the name of their set.
+#[derive(Debug, Default)]
+pub struct Fieldsets {
+    sets: HashMap<Box<[u8]>, Fieldset>,
+    /// Bytes of all names.
+    bytes: usize,
+}
+
+/// Fields in their own order, each with the place of its value.
+#[derive(Debug)]
+struct Fieldset {
+    fields: Box<[(Box<[u8]>, usize)]>,
+    bytes: usize,
+}
+
+/// What a field takes beside its name.
+const FIELD_OVERHEAD: usize = size_of::<(Box<[u8]>, usize)>();
+
+impl Fieldsets {
+    fn remove(&mut self, name: &[u8]) -> bool {
+        let removed = self.sets.remove(name);
+        self.bytes -= removed.as_ref().map_or(0, |set| set.bytes);
+        removed.is_some()
+    }
+}
+
+/// `HIMPORT PREPARE fieldset-name field [field ...]`
+fn prepare(ctx: &mut Ctx<'_>) -> Outcome {
+    let (name, names) = (ctx.arg(2), &ctx.args()[3..]);
+    let mut fields: Vec<_> = names.iter().enumerate().map(|(at, &name)| (name, at)).collect();
+    fields.sort_unstable();
+    if fields.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Err(Fail::fixed("ERR duplicate field name"));
+    }
+    let bytes = names.iter().map(|name| name.len() + FIELD_OVERHEAD).sum::<usize>() + name.len();
+    let limit = ctx.host.query_buffer_limit();
+    let fieldsets = ctx.session.extras_mut().fieldsets.get_or_insert_default();
+    fieldsets.remove(name);
+    if fieldsets.bytes + bytes > limit {
+        return Err(Fail::fixed("ERR fieldsets exceed client-query-buffer-limit"));
+    }
+    let fields = fields.into_iter().map(|(name, at)| (name.into(), at)).collect();
+    fieldsets.sets.insert(name.into(), Fieldset { fields, bytes });
+    fieldsets.bytes += bytes;
+    ctx.ok()
+}
+
+/// `HIMPORT SET key fieldset-name value [value ...]`: a hash of the key is replaced, with its expiry.
+fn set(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, values) = (ctx.key(2), ctx.db(), &ctx.args()[4..]);
+    let fieldsets = ctx.session.extras.as_ref().and_then(|extras| extras.fieldsets.as_ref());
+    let Some(set) = fieldsets.and_then(|fieldsets| fieldsets.sets.get(ctx.request.args[3])) else {
+        return Err(Fail::fixed("ERR no such fieldset"));
+    };
+    if values.len() != set.fields.len() {
+        return Err(Fail::fixed("ERR value count does not match the fieldset"));
+    }
+    let pairs: Vec<&[u8]> =
+        set.fields.iter().flat_map(|(name, at)| [&name[..], values[*at]]).collect();
+    let ks = &mut ctx.exec.ks;
+    if let Some(old) = ks.look(db, key) {
+        old.hash(0)?;
+        ks.remove(db, key);
+    }
+    ks.hash_set(db, key, &pairs, FieldExpiry::Clear)?;
+    ctx.ok()
+}
+
+/// `HIMPORT DISCARD fieldset-name`
+fn discard(ctx: &mut Ctx<'_>) -> Outcome {
+    let name = ctx.arg(2);
+    let fieldsets = ctx.session.extras.as_mut().and_then(|extras| extras.fieldsets.as_mut());
+    let removed = fieldsets.is_some_and(|fieldsets| fieldsets.remove(name));
+    ctx.number(i64::from(removed))
+}
+
+/// `HIMPORT DISCARDALL`
+fn discard_all(ctx: &mut Ctx<'_>) -> Outcome {
+    let fieldsets = ctx.session.take_fieldsets();
+    ctx.number(fieldsets.map_or(0, |fieldsets| fieldsets.sets.len()) as i64)
+}
