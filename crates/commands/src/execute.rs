@@ -131,6 +131,18 @@ impl Executor {
         self.ks.exit();
     }
 
+    /// When the batch began, or its last command ended.
+    #[inline]
+    pub fn last_tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// Nanoseconds from a [tick](Executor::last_tick) to the latest.
+    #[inline]
+    pub fn nanos_since(&self, tick: Tick) -> u64 {
+        self.clock.nanos(tick, self.tick)
+    }
+
     /// Lets a thread that waits for the whole keyspace go first; between two commands of a batch.
     #[inline]
     pub fn yield_if_asked(&mut self) {

@@ -16,8 +16,11 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Distinct error codes counted at most; the rest is counted as one.
+/// Distinct error codes counted at most. Who makes up more than these makes up any number.
 const ERROR_CODES_MAX: usize = 128;
+
+/// What stands instead of all codes when there were too many.
+const ERRORS_DISABLED: &[u8] = b"ERRORSTATS_DISABLED";
 
 /// What all threads that execute commands share.
 pub struct Shared {
@@ -40,7 +43,7 @@ pub struct Shared {
     unobserved_nanos: AtomicU64,
     loading: AtomicBool,
     blocked: AtomicI64,
-    errors: Mutex<BTreeMap<Vec<u8>, u64>>,
+    errors: Mutex<Errors>,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
 }
 
@@ -114,10 +117,12 @@ impl Shared {
         sum
     }
 
-    /// Calls of all commands.
-    pub fn total_calls(&self) -> u64 {
+    /// Calls of all commands, and the nanoseconds that they took.
+    pub fn total_calls(&self) -> (u64, u64) {
         let threads = lock(&self.threads);
-        threads.iter().flat_map(|thread| &thread.cells).map(|cell| cell.calls.load(Relaxed)).sum()
+        let cells = threads.iter().flat_map(|thread| &thread.cells);
+        let figures = cells.map(|cell| (cell.calls.load(Relaxed), cell.nanos.load(Relaxed)));
+        figures.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Distribution of one command's durations; empty if it was never called.
@@ -135,17 +140,17 @@ impl Shared {
 
     /// Error codes with their counts.
     pub fn errors(&self) -> Vec<(Vec<u8>, u64)> {
-        lock(&self.errors).iter().map(|(code, count)| (code.clone(), *count)).collect()
+        lock(&self.errors).by_code.iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
     /// Error replies of all codes.
     pub fn total_errors(&self) -> u64 {
-        lock(&self.errors).values().sum()
+        lock(&self.errors).total
     }
 
     /// Counts from 0 again (`CONFIG RESETSTAT`).
     pub fn reset(&self) {
-        lock(&self.errors).clear();
+        *lock(&self.errors) = Errors::default();
         self.slowlog.forget_totals();
         self.scripts.reset_stats();
         self.users.reset_refused();
@@ -232,13 +237,36 @@ impl Shared {
         }
     }
 
+    /// Whether there were too many codes to count them apart.
+    pub fn errors_are_disabled(&self) -> bool {
+        lock(&self.errors).disabled
+    }
+
     #[cold]
     pub(crate) fn count_error(&self, fail: &Fail) {
-        let mut errors = lock(&self.errors);
-        let code = fail.code();
-        let known = errors.contains_key(code) || errors.len() < ERROR_CODES_MAX;
-        let code = if known { code } else { b"OTHER" };
-        *errors.entry(code.to_vec()).or_default() += 1;
+        lock(&self.errors).count(fail.code());
+    }
+}
+
+/// Error replies, by their codes.
+#[derive(Default)]
+struct Errors {
+    by_code: BTreeMap<Vec<u8>, u64>,
+    total: u64,
+    disabled: bool,
+}
+
+impl Errors {
+    fn count(&mut self, code: &[u8]) {
+        self.total += 1;
+        if let Some(count) = self.by_code.get_mut(code) {
+            *count += 1;
+        } else if self.by_code.len() < ERROR_CODES_MAX && !self.disabled {
+            self.by_code.insert(code.to_vec(), 1);
+        } else if !self.disabled {
+            self.disabled = true;
+            self.by_code = BTreeMap::from([(ERRORS_DISABLED.to_vec(), 1)]);
+        }
     }
 }
 
@@ -380,6 +408,20 @@ fn upper(index: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_many_codes_are_not_counted_apart() {
+        let mut errors = Errors::default();
+        for i in 0..1000 {
+            errors.count(format!("E{}", i % ERROR_CODES_MAX).as_bytes());
+        }
+        assert_eq!((errors.by_code.len(), errors.disabled), (ERROR_CODES_MAX, false));
+        for i in 0..1000 {
+            errors.count(format!("E{i}").as_bytes());
+        }
+        assert_eq!(errors.by_code, BTreeMap::from([(ERRORS_DISABLED.to_vec(), 1)]));
+        assert_eq!((errors.total, errors.disabled), (2000, true));
+    }
 
     #[test]
     fn every_duration_is_within_an_eighth_of_its_bucket() {

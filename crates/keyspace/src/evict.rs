@@ -55,6 +55,8 @@ pub(crate) struct Evictor {
     pools: [Pool; 2],
     /// Databases that have candidates, each with the sum of their number up to it.
     eligible: Vec<(u16, u64)>,
+    /// Nanoseconds that evictions took since they were asked for.
+    nanos: u64,
     /// Where the search of all stripes goes on.
     search_at: u32,
     /// Averages over the samples: bytes of entries in the small queue, and of all.
@@ -104,6 +106,12 @@ impl Handle {
             return true;
         }
         self.make_room_slow(limit, needed as u64)
+    }
+
+    /// Nanoseconds that this thread has spent on evictions since it was last asked.
+    #[inline]
+    pub fn take_eviction_nanos(&mut self) -> u64 {
+        std::mem::take(&mut self.evictor.nanos)
     }
 
     /// Seconds since a key was last used; the key's stripe is held. `None` if it does not exist, or if the policy
@@ -188,7 +196,12 @@ impl Handle {
         let slack = slack.min(SLACK_MAX);
         let made = match policy {
             Policy::NoEviction => Made::Nothing,
-            _ => self.evict(policy, used - limit + slack),
+            _ => {
+                let start = Instant::now();
+                let made = self.evict(policy, used - limit + slack);
+                self.evictor.nanos += start.elapsed().as_nanos() as u64;
+                made
+            }
         };
         self.evictor.own_then = self.counters.used.get();
         self.evictor.slack = if made == Made::Enough { slack as i64 } else { -1 };

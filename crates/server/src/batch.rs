@@ -109,6 +109,7 @@ impl Engine {
         let progress = batch.run(conn, bytes, resume, owner);
         let executed = batch.executed;
         self.host.publish(&conn.session, executed);
+        self.host.server.workers[self.host.worker()].traffic.count_batch(executed);
         std::mem::swap(&mut self.host.client, &mut conn.client);
         progress
     }
@@ -258,10 +259,11 @@ impl Batch<'_> {
             conn.session.protocol,
         );
         let execution = self.exec.execute(request, &mut conn.session, self.host, &mut writer);
-        self.executed += 1;
         if execution == Execution::Waits {
+            // Counted with its answer.
             return Some(Stop::Waits);
         }
+        self.executed += 1;
         let replied = self.output.bytes.len() - before.0;
         if (len.max(replied) as u64 >= self.large) | (self.scratch.shared.len() > before.1) {
             self.note_large(request, len, replied, before.1);

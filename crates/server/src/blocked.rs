@@ -10,6 +10,7 @@ use petrel_net::{Driver, Output, Slot};
 use petrel_resp::Resume;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes that a connection may send ahead while it waits; then it is not read from until it has its answer.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
@@ -132,6 +133,7 @@ impl<D: Driver> Worker<D> {
             return self.put(conn);
         }
         self.end_wait(&mut conn);
+        conn.client.commands.fetch_add(1, Relaxed);
         let mut output = self.driver.output();
         if conn.session.replies == Replies::On {
             fill(&mut output, answer);

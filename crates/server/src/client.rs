@@ -1,6 +1,7 @@
 //! What the rest of the server may know of a connection while its worker is serving it.
 
 use crate::conn::Conn;
+use once_cell::race::OnceBox;
 use parking_lot::Mutex;
 use petrel_commands::acl::User;
 use petrel_net::{Endpoint, Slot};
@@ -47,6 +48,8 @@ pub enum Flag {
     Redirected = 1 << 23,
     /// Its worker has it no longer.
     Gone = 1 << 24,
+    /// Understands redirections (`CLIENT CAPA redirect`).
+    Redirectable = 1 << 13,
 }
 
 impl Flag {
@@ -97,11 +100,15 @@ pub struct Client {
     pub received: AtomicU64,
     /// Bytes sent.
     pub sent: AtomicU64,
-    /// Commands executed.
+    /// Commands executed, but for those of its scripts.
     pub commands: AtomicU64,
+    /// Commands of its scripts; no more than fit.
+    pub nested: AtomicU32,
+    /// Reads that brought whole commands; no more than fit.
+    pub batches: AtomicU32,
     /// Both ends of a TCP connection; those of a Unix socket have no address.
     ends: Option<Box<Ends>>,
-    labels: Mutex<Option<Box<Labels>>>,
+    labels: OnceBox<Mutex<Labels>>,
 }
 
 /// The other end and this one.
@@ -169,7 +176,9 @@ impl Client {
             sent: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             ends: (!unix).then(|| Box::new(Ends { peer, local })),
-            labels: Mutex::new(None),
+            nested: AtomicU32::new(0),
+            batches: AtomicU32::new(0),
+            labels: OnceBox::new(),
         }
     }
 
@@ -189,17 +198,17 @@ impl Client {
 
     /// What it says of itself.
     pub fn labels(&self) -> Labels {
-        self.labels.lock().as_deref().cloned().unwrap_or_default()
+        self.labels.get().map(|labels| labels.lock().clone()).unwrap_or_default()
     }
 
     /// Changes what it says of itself.
     pub fn relabel(&self, change: impl FnOnce(&mut Labels)) {
-        change(self.labels.lock().get_or_insert_default());
+        change(&mut self.labels.get_or_init(Box::default).lock());
     }
 
     /// What it is subscribed to.
     pub fn subscribed(&self) -> Subscribed {
-        self.labels.lock().as_deref().map_or_else(Subscribed::default, |labels| labels.subscribed)
+        self.labels.get().map(|labels| labels.lock().subscribed).unwrap_or_default()
     }
 
     /// Says what it is subscribed to.
@@ -209,34 +218,46 @@ impl Client {
 
     /// The user that it has logged in as, if that is not the default user.
     pub fn user(&self) -> Option<Arc<User>> {
-        self.labels.lock().as_ref()?.user.clone()
+        self.labels.get()?.lock().user.clone()
     }
 
     /// Shows the user that it has logged in as; none: the default user.
     pub fn show_user(&self, user: Option<Arc<User>>) {
-        let mut labels = self.labels.lock();
-        if user.is_some() || labels.is_some() {
-            labels.get_or_insert_default().user = user;
+        if user.is_some() || self.labels.get().is_some() {
+            self.relabel(|labels| labels.user = user);
         }
     }
 
     /// Forgets its name (`RESET`); the library that it said it uses is the same still.
     pub fn unname(&self) {
-        if let Some(labels) = &mut *self.labels.lock() {
-            labels.name = Vec::new();
+        if let Some(labels) = self.labels.get() {
+            labels.lock().name = Vec::new();
         }
     }
 
     /// Bytes that it takes: its own state, what it says of itself, and its buffers.
     pub fn memory(&self) -> u64 {
-        let labels = self.labels.lock().as_deref().map_or(0, |labels| {
-            size_of::<Labels>()
+        let labels = self.labels.get().map_or(0, |labels| {
+            let labels = labels.lock();
+            size_of::<Mutex<Labels>>()
                 + labels.name.capacity()
                 + labels.lib_name.capacity()
                 + labels.lib_version.capacity()
                 + labels.subscribed.bytes
         });
         (CONNECTION_BYTES + labels) as u64 + u64::from(self.buffered.load(Relaxed))
+    }
+
+    /// Counts commands that it has executed, and that its scripts have; they came in one read, if any did.
+    pub fn count(&self, commands: u64, nested: u64) {
+        self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
+        if nested > 0 {
+            let nested = u64::from(self.nested.load(Relaxed)) + nested;
+            self.nested.store(u32::try_from(nested).unwrap_or(u32::MAX), Relaxed);
+        }
+        if commands > 0 {
+            self.batches.store(self.batches.load(Relaxed).saturating_add(1), Relaxed);
+        }
     }
 
     /// Says how much output the peer has not taken.
@@ -294,6 +315,11 @@ impl Clients {
     /// The connection of this number.
     pub fn find(&self, id: u64) -> Option<Arc<Client>> {
         self.by_slot.lock().iter().flatten().find(|client| client.id == id).cloned()
+    }
+
+    /// How many connections fit the description.
+    pub fn count(&self, fits: impl Fn(&Client) -> bool) -> usize {
+        self.by_slot.lock().iter().flatten().filter(|client| fits(client)).count()
     }
 
     /// All connections.

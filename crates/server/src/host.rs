@@ -98,7 +98,7 @@ impl ServerHost {
     /// batch, and by commands that show the connection itself.
     pub fn publish(&self, session: &Session, executed: u64) {
         let client = &self.client;
-        client.commands.store(client.commands.load(Relaxed) + executed, Relaxed);
+        client.count(executed, 0);
         client.db.store(session.db, Relaxed);
         let (queued, watching) = match session.transaction() {
             Some(transaction) if transaction.open => {

@@ -72,6 +72,8 @@ pub enum Whose {
     Process,
     /// Its terminated children.
     Children,
+    /// The calling thread.
+    Thread,
 }
 
 /// Processor time used so far.
@@ -79,6 +81,7 @@ pub fn cpu_time(whose: Whose) -> CpuTime {
     let who = match whose {
         Whose::Process => libc::RUSAGE_SELF,
         Whose::Children => libc::RUSAGE_CHILDREN,
+        Whose::Thread => libc::RUSAGE_THREAD,
     };
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a valid rusage for the call, and all zeroes is one too should it fail.

@@ -7,7 +7,7 @@ use crate::listening::Listening;
 use crate::mailbox::{Mailbox, Message};
 use crate::migrate::Migrator;
 use crate::monitor::Monitors;
-use crate::process::Process;
+use crate::process::{Process, Whose, cpu_time};
 use crate::pubsub::Directory;
 use crate::push::PushQueue;
 use crate::snapshot::Snapshot;
@@ -120,10 +120,27 @@ pub struct Figures {
     pub logins_untold: AtomicU64,
     /// Most bytes that the keyspace used, as far as it was looked at; not cleared.
     pub memory_peak: AtomicU64,
-    /// Bytes received when the figures were last cleared.
-    received_before: AtomicU64,
-    /// Bytes sent when the figures were last cleared.
-    sent_before: AtomicU64,
+    /// When that was, in Unix milliseconds.
+    pub memory_peak_at: AtomicI64,
+    /// Since when the memory limit is exceeded, in Unix milliseconds; 0 if it is not.
+    pub over_limit_since: AtomicI64,
+    /// Milliseconds for which it was, before.
+    pub over_limit_ms: AtomicI64,
+    /// Microseconds of processor time that the first worker has used: in the kernel, and outside.
+    pub main_cpu_us: [AtomicU64; 2],
+    /// What was counted when the figures were last cleared.
+    before: Mutex<Totals>,
+}
+
+impl Figures {
+    /// Notes how many bytes the keyspace uses; returns the most that it has used.
+    pub fn note_memory(&self, used: u64) -> u64 {
+        let peak = self.memory_peak.fetch_max(used, Relaxed);
+        if used > peak {
+            self.memory_peak_at.store(unix_ms(), Relaxed);
+        }
+        peak.max(used)
+    }
 }
 
 /// What the background thread is to free.
@@ -300,6 +317,13 @@ impl Server {
         all
     }
 
+    /// Connections that have sent something in this second.
+    pub fn active_clients(&self) -> usize {
+        let now = self.uptime_seconds();
+        let is_active = |client: &Client| client.active_at.load(Relaxed) >= now;
+        self.workers.iter().map(|worker| worker.clients.count(is_active)).sum()
+    }
+
     /// The connection of this number.
     pub fn client(&self, id: u64) -> Option<Arc<Client>> {
         self.workers.iter().find_map(|worker| worker.clients.find(id))
@@ -317,14 +341,23 @@ impl Server {
 
     /// Commands, bytes and turns of all workers since the statistics were last cleared.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals { commands: self.commands.total_calls(), ..Totals::default() };
-        for Traffic { received, sent, turns, .. } in self.traffic() {
-            totals.received += received.load(Relaxed);
-            totals.sent += sent.load(Relaxed);
-            totals.turns += turns.load(Relaxed);
+        self.totals_ever().since(&self.figures.before.lock())
+    }
+
+    fn totals_ever(&self) -> Totals {
+        let (commands, command_nanos) = self.commands.total_calls();
+        let mut totals = Totals { commands, command_nanos, ..Totals::default() };
+        for traffic in self.traffic() {
+            totals.received += traffic.received.load(Relaxed);
+            totals.sent += traffic.sent.load(Relaxed);
+            totals.turns += traffic.turns.load(Relaxed);
+            totals.busy_turns += traffic.busy_turns.load(Relaxed);
+            totals.upkeep_nanos += traffic.upkeep_nanos.load(Relaxed);
+            totals.nanos += traffic.busy_nanos.load(Relaxed);
+            totals.batches += traffic.batches.load(Relaxed);
+            totals.pipelined += traffic.pipelined.load(Relaxed);
         }
-        totals.received -= self.figures.received_before.load(Relaxed).min(totals.received);
-        totals.sent -= self.figures.sent_before.load(Relaxed).min(totals.sent);
+        totals.nanos += totals.upkeep_nanos;
         totals
     }
 
@@ -342,9 +375,13 @@ impl Server {
     /// Counts from 0 again (`CONFIG RESETSTAT`).
     pub fn reset_statistics(&self) {
         let figures = &self.figures;
-        let totals = self.totals();
-        figures.received_before.fetch_add(totals.received, Relaxed);
-        figures.sent_before.fetch_add(totals.sent, Relaxed);
+        // The commands' own figures begin from 0 by themselves.
+        *figures.before.lock() = Totals { commands: 0, command_nanos: 0, ..self.totals_ever() };
+        figures.over_limit_ms.store(0, Relaxed);
+        for traffic in self.traffic() {
+            traffic.turn_nanos_max.store(0, Relaxed);
+            traffic.turn_commands_max.store(0, Relaxed);
+        }
         for figure in [
             &figures.accepted,
             &figures.refused,
@@ -364,11 +401,25 @@ impl Server {
         *self.replication_id.lock() = run_id();
     }
 
-    /// What one worker does about ten times a second for all: samples the rates, notes the peak of memory, and
-    /// closes the clients that hold most if all together hold too much.
+    /// What the first worker does about ten times a second for all: samples the rates, notes the peak of memory and the
+    /// time above its limit, and closes the clients that hold most if all together hold too much.
     pub fn supervise(&self, config: &Config, now_ms: i64) {
         self.rates.sample(now_ms, self.totals());
-        self.figures.memory_peak.fetch_max(self.keyspace.stats().used, Relaxed);
+        let (figures, used) = (&self.figures, self.keyspace.stats().used);
+        figures.note_memory(used);
+        let since = figures.over_limit_since.load(Relaxed);
+        match (config.maxmemory > 0 && used > config.maxmemory, since) {
+            (true, 0) => figures.over_limit_since.store(now_ms, Relaxed),
+            (false, 1..) => {
+                figures.over_limit_ms.fetch_add(now_ms - since, Relaxed);
+                figures.over_limit_since.store(0, Relaxed);
+            }
+            _ => {}
+        }
+        let own = cpu_time(Whose::Thread);
+        for (figure, seconds) in figures.main_cpu_us.iter().zip([own.system, own.user]) {
+            figure.store((seconds * 1e6) as u64, Relaxed);
+        }
         if let Some(limit) = config.maxmemory_clients.limit_bytes(config.maxmemory)
             && self.client_bytes() > limit
         {

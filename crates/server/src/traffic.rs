@@ -15,6 +15,24 @@ pub struct Traffic {
     pub turns: AtomicU64,
     /// Connections' chunks of input.
     pub reads: AtomicU64,
+    /// Reads that brought whole commands.
+    pub batches: AtomicU64,
+    /// The commands that they brought.
+    pub pipelined: AtomicU64,
+    /// Turns in which commands were executed.
+    pub busy_turns: AtomicU64,
+    /// Nanoseconds spent on commands, and on what goes with them.
+    pub busy_nanos: AtomicU64,
+    /// Nanoseconds spent on upkeep.
+    pub upkeep_nanos: AtomicU64,
+    /// Nanoseconds of it spent on keys that had expired.
+    pub expiry_nanos: AtomicU64,
+    /// Rounds of upkeep that left expired keys for the next.
+    pub expiry_unfinished: AtomicU64,
+    /// The longest turn, in nanoseconds.
+    pub turn_nanos_max: AtomicU64,
+    /// Most commands in a turn.
+    pub turn_commands_max: AtomicU64,
     /// Connections' pieces of output.
     pub writes: AtomicU64,
     /// Bytes that its connections hold in buffers: unfinished input, queued commands, unsent output.
@@ -36,6 +54,28 @@ impl Traffic {
     pub fn watch(&self, before: u32, now: u32) {
         self.watched.fetch_add(i64::from(now) - i64::from(before), Relaxed);
         self.watchers.fetch_add(i64::from(now > 0) - i64::from(before > 0), Relaxed);
+    }
+
+    /// A connection has executed so many commands in one go.
+    #[inline]
+    pub fn count_batch(&self, commands: u64) {
+        if commands > 0 {
+            add(&self.batches, 1);
+            add(&self.pipelined, commands);
+        }
+    }
+
+    /// A turn has ended that took so long, and before which so many commands had been executed.
+    #[inline]
+    pub fn count_turn(&self, nanos: u64, commands_before: u64) {
+        add(&self.turns, 1);
+        let commands = self.pipelined.load(Relaxed).wrapping_sub(commands_before);
+        if commands > 0 {
+            add(&self.busy_turns, 1);
+            add(&self.busy_nanos, nanos);
+            raise(&self.turn_nanos_max, nanos);
+            raise(&self.turn_commands_max, commands);
+        }
     }
 
     /// Halves the peaks, so that they tell of the last seconds.
@@ -71,6 +111,37 @@ pub struct Totals {
     pub sent: u64,
     /// Turns.
     pub turns: u64,
+    /// Turns in which commands were executed.
+    pub busy_turns: u64,
+    /// Nanoseconds spent on turns, upkeep included.
+    pub nanos: u64,
+    /// Nanoseconds spent on commands.
+    pub command_nanos: u64,
+    /// Nanoseconds spent on upkeep.
+    pub upkeep_nanos: u64,
+    /// Reads that brought whole commands.
+    pub batches: u64,
+    /// The commands that they brought.
+    pub pipelined: u64,
+}
+
+impl Totals {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Totals) -> Totals {
+        let since = |figure: fn(&Totals) -> u64| figure(self).saturating_sub(figure(before));
+        Totals {
+            commands: since(|totals| totals.commands),
+            received: since(|totals| totals.received),
+            sent: since(|totals| totals.sent),
+            turns: since(|totals| totals.turns),
+            busy_turns: since(|totals| totals.busy_turns),
+            nanos: since(|totals| totals.nanos),
+            command_nanos: since(|totals| totals.command_nanos),
+            upkeep_nanos: since(|totals| totals.upkeep_nanos),
+            batches: since(|totals| totals.batches),
+            pipelined: since(|totals| totals.pipelined),
+        }
+    }
 }
 
 /// Samples that a rate is the mean of.
@@ -99,6 +170,8 @@ pub struct Rate {
     pub sent: f64,
     /// Turns.
     pub turns: f64,
+    /// Nanoseconds spent on turns.
+    pub nanos: f64,
 }
 
 impl Rates {
@@ -116,6 +189,7 @@ impl Rates {
                 received: rate(totals.received, last.received),
                 sent: rate(totals.sent, last.sent),
                 turns: rate(totals.turns, last.turns),
+                nanos: rate(totals.nanos, last.nanos),
             };
             sampled.next = (at + 1) % SAMPLES;
         }
@@ -133,6 +207,7 @@ impl Rates {
             received: mean(|rate| rate.received),
             sent: mean(|rate| rate.sent),
             turns: mean(|rate| rate.turns),
+            nanos: mean(|rate| rate.nanos),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::server::Server;
 use crate::timers::{Deadlines, Timers};
 use crate::tls::Secured;
 use crate::traffic::{self, Traffic};
+use petrel_commands::clock::Clock;
 use petrel_commands::{Executor, Session};
 use petrel_keyspace::Pace;
 use petrel_net::{
@@ -130,6 +131,8 @@ impl<D: Driver> Worker<D> {
             // Whoever has seen the reply of a command finds what it pushed before the replies of commands it sends then.
             self.deliver_pushes();
             self.engine.exec.begin();
+            let began = self.engine.exec.last_tick();
+            let commands = self.traffic().pipelined.load(Relaxed);
             for event in events.drain(..) {
                 self.handle(event);
             }
@@ -142,7 +145,7 @@ impl<D: Driver> Worker<D> {
             for message in heard.into_iter().chain(self.messages()) {
                 self.obey(message);
             }
-            traffic::add(&self.traffic().turns, 1);
+            self.traffic().count_turn(self.engine.exec.nanos_since(began), commands);
             if self.engine.exec.ks.now_ms() >= self.upkeep_at {
                 self.upkeep();
             }
@@ -504,8 +507,9 @@ impl<D: Driver> Worker<D> {
             self.upkeep_at = now + interval;
             return;
         }
-        let pace = self.pace();
-        let busy = self.engine.exec.ks.tick_at(pace).is_busy();
+        let clock = Clock::get();
+        let began = clock.now();
+        let busy = self.tend();
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();
         }
@@ -527,6 +531,27 @@ impl<D: Driver> Worker<D> {
             self.poll_waiting();
         }
         self.engine.exec.end();
+        traffic::add(&self.traffic().upkeep_nanos, clock.nanos(began, clock.now()));
+    }
+
+    /// The upkeep of the keyspace; true if there is more of it.
+    fn tend(&mut self) -> bool {
+        let (clock, pace) = (Clock::get(), self.pace());
+        let began = clock.now();
+        let ks = &mut self.engine.exec.ks;
+        let swept = ks.tick_at(Pace { compact: Duration::ZERO, ..pace });
+        let expired = clock.now();
+        let compacted = ks.tick_at(Pace { expire: Duration::ZERO, ..pace });
+        let evicting = ks.take_eviction_nanos();
+        let expiring = clock.nanos(began, expired);
+        let latency = &self.engine.exec.shared.latency;
+        latency.note("expire-cycle", expiring);
+        latency.note("active-defrag-cycle", clock.nanos(expired, clock.now()));
+        latency.note("eviction-cycle", evicting);
+        let traffic = self.traffic();
+        traffic::add(&traffic.expiry_nanos, expiring);
+        traffic::add(&traffic.expiry_unfinished, u64::from(swept.is_busy()));
+        swept.is_busy() || compacted.is_busy()
     }
 
     /// How long the next round of upkeep may work on the keyspace.

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 with_each_backend!(
     list_shows_and_filters,
+    filters_of_one_kind_replace_each_other,
+    commands_and_reads_are_counted,
     kill_closes_connections_of_any_worker,
     pause_holds_commands_back,
     reply_mutes_a_connection,
@@ -71,9 +73,64 @@ fn list_shows_and_filters(backend: &str) {
         (&["SKIPME", "yes"], 1),
         (&["LIB-NAME", "lib", "FLAGS", "e"], 1),
         (&["MAXAGE", "1000"], 0),
+        (&["NAME", ""], 0),
+        (&["CAPA", "r"], 0),
+        (&["NOT-CAPA", "r"], 2),
+        (&["IP", "127.0.0.1"], 0),
     ] {
         assert_eq!(count(filter), expected, "{filter:?}");
     }
+    assert_eq!(two.text(&["RESET"]), "RESET");
+    assert_eq!(two.text(&["CLIENT", "CAPA", "redirect", "unheard-of"]), "OK");
+    assert_eq!(count(&["CAPA", "r"]), 1);
+    assert!(two.text(&["CLIENT", "INFO"]).trim_end().ends_with(" capa=r"));
+}
+
+fn filters_of_one_kind_replace_each_other(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut clients: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+    let ids: Vec<String> = clients.iter_mut().map(|one| one.text(&["CLIENT", "ID"])).collect();
+    clients[1].text(&["CLIENT", "SETNAME", "named"]);
+    let mut one = server.connect();
+    let mut list = |filter: &[&str]| one.text(&[&["CLIENT", "LIST"], filter].concat());
+    assert_eq!(list(&["ID", &ids[0], "ID", &ids[1], &ids[2]]).lines().count(), 3);
+    assert_eq!(list(&["NAME", "other", "NAME", "named"]).lines().count(), 1);
+    assert_eq!(list(&["TYPE", "replica", "TYPE", "normal", "ID", &ids[0]]).lines().count(), 1);
+    for (filter, error) in [
+        (&["ID", "x"][..], "ERR Invalid client ID"),
+        (&["NOT-ID", "x"], "ERR syntax error"),
+        (&["NOT-ID", "0"], "ERR client-id should be greater than 0"),
+        (&["FLAGS", "NQ"], "ERR Unknown flags found in the provided filter: NQ"),
+        (&["CAPA", "x"], "ERR Unknown capa found in the provided filter: x"),
+        (&["DB", "x"], "ERR DB is not an integer or out of range"),
+        (&["DB", "16"], "ERR DB number should be between 0 and 15"),
+        (&["NOT-IDLE", "1"], "ERR syntax error"),
+        (&["NAME"], "ERR syntax error"),
+    ] {
+        assert_eq!(list(filter), error, "{filter:?}");
+    }
+    assert_eq!(one.text(&["CLIENT", "KILL", "NAME", "x", "NAME", "named", "ID", &ids[1]]), "1");
+    assert_eq!(one.text(&["CLIENT", "KILL", "ID", &ids[0], "ID", &ids[2]]), "2");
+}
+
+fn commands_and_reads_are_counted(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    client.send_bytes(&encode(&[b"PING"]).repeat(5));
+    (0..5).for_each(|_| drop(client.receive()));
+    let id = client.text(&["CLIENT", "ID"]);
+    let mut other = server.connect();
+    let mut line = || other.text(&["CLIENT", "LIST", "ID", &id]);
+    assert_eq!(field(&line(), "tot-cmds"), "6");
+    assert_eq!(field(&line(), "avg-pipeline-len-sum"), "6");
+    let reads: u32 = field(&line(), "read-events").parse().unwrap();
+    assert!((2..=6).contains(&reads), "{reads}");
+    client.send(&["BLPOP", "list", "0"]);
+    eventually("it waits", || field(&line(), "flags") == "bU");
+    assert_eq!(field(&line(), "tot-cmds"), "6");
+    server.connect().call(&["RPUSH", "list", "v"]);
+    client.receive();
+    assert_eq!(field(&line(), "tot-cmds"), "7");
 }
 
 fn kill_closes_connections_of_any_worker(backend: &str) {

@@ -7,6 +7,7 @@ mod configuration;
 mod data;
 mod harness;
 mod http;
+mod info;
 mod lifecycle;
 mod limits;
 mod migrate;

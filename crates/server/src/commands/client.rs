@@ -18,6 +18,7 @@ pub const CLIENT: CommandSpec = CommandSpec::container(&meta::CLIENT, SUBCOMMAND
 
 static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::CACHING, tracking::caching),
+    CommandSpec::new(&meta::CAPA, capa),
     CommandSpec::new(&meta::GETNAME, getname),
     CommandSpec::new(&meta::GETREDIR, tracking::getredir),
     CommandSpec::new(&meta::HELP, help),
@@ -84,6 +85,15 @@ fn setinfo(ctx: &mut Ctx<'_>) -> Outcome {
         text.extend_from_slice(ctx.arg(2));
         text.push(b'\'');
         return Err(Fail::new(text));
+    }
+    ctx.ok()
+}
+
+/// `CLIENT CAPA capability [capability ...]`: those that nobody knows are passed over, so that more can be invented.
+fn capa(ctx: &mut Ctx<'_>) -> Outcome {
+    let is_redirect = |name: &&[u8]| name.eq_ignore_ascii_case(b"redirect");
+    if ctx.args()[2..].iter().any(is_redirect) {
+        ServerHost::of(ctx).client.set(Flag::Redirectable, true);
     }
     ctx.ok()
 }

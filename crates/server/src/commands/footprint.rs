@@ -5,7 +5,6 @@
 
 use crate::process::{resident_bytes, system_bytes};
 use crate::server::Server;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +33,7 @@ impl Footprint {
     /// The sizes as they are now.
     pub fn of(server: &Server) -> Self {
         let (stats, heap) = (server.keyspace.stats(), server.keyspace.heap().stats());
-        let peak = server.figures.memory_peak.fetch_max(stats.used, Relaxed).max(stats.used);
+        let peak = server.figures.note_memory(stats.used);
         let databases = 0..server.keyspace.databases();
         Footprint {
             used: stats.used,

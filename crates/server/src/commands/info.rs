@@ -25,17 +25,31 @@ struct Section {
     /// The name by which it is asked for; capitalised, its heading.
     name: &'static str,
     heading: &'static str,
-    /// Whether it is part of the report that nothing was asked of in particular.
-    is_default: bool,
+    when: When,
     write: fn(&mut Report<'_>),
 }
 
+/// When a section is part of the report.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum When {
+    /// If nothing in particular was asked for.
+    Usual,
+    /// If all is asked for.
+    Extra,
+    /// If it is asked for by its name.
+    Named,
+}
+
 const fn usual(name: &'static str, heading: &'static str, write: fn(&mut Report<'_>)) -> Section {
-    Section { name, heading, is_default: true, write }
+    Section { name, heading, when: When::Usual, write }
 }
 
 const fn extra(name: &'static str, heading: &'static str, write: fn(&mut Report<'_>)) -> Section {
-    Section { name, heading, is_default: false, write }
+    Section { name, heading, when: When::Extra, write }
+}
+
+const fn named(name: &'static str, heading: &'static str, write: fn(&mut Report<'_>)) -> Section {
+    Section { name, heading, when: When::Named, write }
 }
 
 /// Every section, in the order of the report.
@@ -55,6 +69,7 @@ static SECTIONS: &[Section] = &[
     extra("tls", "TLS", tls::tls),
     usual("cluster", "Cluster", |report| report.field("cluster_enabled", 0)),
     usual("keyspace", "Keyspace", data::keyspace),
+    named("debug", "Debug", statistics::debug),
 ];
 
 /// `INFO [section [section ...]]`
@@ -86,9 +101,12 @@ pub(crate) fn figures(server: &Server, sections: &[&str]) -> String {
 fn is_wanted(section: &Section, wanted: &[&[u8]]) -> bool {
     let asks = |word: &&[u8]| {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        is(section.name) || is("all") || is("everything") || section.is_default && is("default")
+        let is_usual = section.when == When::Usual;
+        is(section.name)
+            || section.when != When::Named && (is("all") || is("everything"))
+            || is_usual && is("default")
     };
-    wanted.iter().any(asks) || wanted.is_empty() && section.is_default
+    wanted.iter().any(asks) || wanted.is_empty() && section.when == When::Usual
 }
 
 /// The text being written, and where its figures come from.
@@ -153,8 +171,10 @@ mod tests {
         assert_eq!(chosen(&[b"MEMORY", b"server", b"nosuch"]), ["server", "memory"]);
         assert_eq!(chosen(&[]), chosen(&[b"default"]));
         assert!(!chosen(&[]).contains(&"commandstats"));
-        assert_eq!(chosen(&[b"all"]).len(), SECTIONS.len());
-        assert_eq!(chosen(&[b"everything", b"cpu"]).len(), SECTIONS.len());
+        let shown = SECTIONS.iter().filter(|section| section.when != When::Named).count();
+        assert_eq!(chosen(&[b"all"]).len(), shown);
+        assert_eq!(chosen(&[b"everything", b"cpu"]).len(), shown);
+        assert_eq!(chosen(&[b"debug"]), ["debug"]);
         assert!(chosen(&[b"default", b"commandstats"]).contains(&"commandstats"));
         assert!(chosen(&[b"nosuch"]).is_empty());
     }

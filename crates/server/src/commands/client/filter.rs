@@ -60,6 +60,7 @@ enum Test {
     LibraryName(Vec<u8>),
     LibraryVersion(Vec<u8>),
     Flags(Vec<u8>),
+    Capabilities(Vec<u8>),
     Database(u16),
 }
 
@@ -92,13 +93,32 @@ impl Filter {
                 None => (&name[..], false),
             };
             let (test, next) = match name {
-                b"ID" => ids(ctx, at + 1, verb)?,
+                b"ID" => ids(ctx, at + 1, verb, negated)?,
                 _ => (test(ctx, name, negated, at + 1)?, at + 2),
             };
-            filter.conditions.push(Condition { test, negated });
+            filter.add(Condition { test, negated });
             at = next;
         }
         Ok(filter)
+    }
+
+    /// A condition that was there before gives way to another of its kind; ids are added to those that there are.
+    fn add(&mut self, condition: Condition) {
+        let kind = std::mem::discriminant(&condition.test);
+        let is_same = |other: &&mut Condition| {
+            other.negated == condition.negated && std::mem::discriminant(&other.test) == kind
+        };
+        match (self.conditions.iter_mut().find(is_same), condition.test) {
+            (Some(Condition { test: Test::Ids(known), .. }), Test::Ids(more)) => {
+                known.extend(more);
+                known.sort_unstable();
+                known.dedup();
+            }
+            (Some(other), test) => other.test = test,
+            (None, test) => {
+                self.conditions.push(Condition { test, negated: condition.negated });
+            }
+        }
     }
 
     /// The connections that may meet the conditions.
@@ -140,11 +160,15 @@ impl Test {
                 i64::from(server.uptime_seconds().saturating_sub(client.connected_at)) >= *least
             }
             Test::IdleSeconds(least) => i64::from(line::idle_seconds(client, server)) >= *least,
-            Test::Name(name) => client.labels().name == *name,
-            Test::LibraryName(name) => client.labels().lib_name == *name,
-            Test::LibraryVersion(version) => client.labels().lib_version == *version,
+            Test::Name(name) => is_label(&client.labels().name, name),
+            Test::LibraryName(name) => is_label(&client.labels().lib_name, name),
+            Test::LibraryVersion(version) => is_label(&client.labels().lib_version, version),
             Test::Flags(wanted) => {
                 let own = line::flags(client);
+                wanted.iter().all(|letter| own.contains(letter))
+            }
+            Test::Capabilities(wanted) => {
+                let own = line::capabilities(client);
                 wanted.iter().all(|letter| own.contains(letter))
             }
             Test::Database(db) => client.db.load(Relaxed) == *db,
@@ -172,9 +196,15 @@ fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fa
             Test::Flags(value.to_vec())
         }
         b"FLAGS" => {
-            return Err(quoting("ERR Unknown flags found in the provided filter: '", value));
+            return Err(naming("ERR Unknown flags found in the provided filter: ", value));
         }
-        b"DB" => Test::Database(ctx.database(at)?),
+        b"CAPA" if value.iter().all(|letter| line::KNOWN_CAPABILITIES.contains(letter)) => {
+            Test::Capabilities(value.to_vec())
+        }
+        b"CAPA" => {
+            return Err(naming("ERR Unknown capa found in the provided filter: ", value));
+        }
+        b"DB" => Test::Database(database(ctx, at)?),
         // Age and idleness are bounds; the opposite of one is the other, which nobody offers.
         b"MAXAGE" if !negated => Test::AgeSeconds(seconds(ctx, at, "maxage")?),
         b"IDLE" if !negated => Test::IdleSeconds(seconds(ctx, at, "idle")?),
@@ -183,20 +213,42 @@ fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fa
 }
 
 /// Connection ids from argument `at` on, as many as there are, and where they end.
-fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb) -> Result<(Test, usize), Fail> {
+fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb, negated: bool) -> Result<(Test, usize), Fail> {
+    // Conditions that only Valkey has are refused in its words.
+    let (invalid, is_lenient) = match verb {
+        _ if negated => (Fail::SYNTAX, false),
+        Verb::List => (Fail::fixed("ERR Invalid client ID"), true),
+        Verb::Kill => (NOT_POSITIVE, false),
+    };
     let mut ids = Vec::new();
     while at < ctx.args().len() {
         match ctx.integer(at) {
-            Ok(id) if id > 0 || verb == Verb::List => ids.push(u64::try_from(id).unwrap_or(0)),
-            Err(_) if !ids.is_empty() => break,
-            _ if verb == Verb::List => return Err(Fail::fixed("ERR Invalid client ID")),
-            _ => return Err(Fail::fixed("ERR client-id should be greater than 0")),
+            Ok(id) if id > 0 || is_lenient => ids.push(u64::try_from(id).unwrap_or(0)),
+            Ok(_) => return Err(NOT_POSITIVE),
+            Err(_) if ids.is_empty() => return Err(invalid),
+            Err(_) => break,
         }
         at += 1;
     }
     ids.sort_unstable();
     ids.dedup();
     Ok((Test::Ids(ids), at))
+}
+
+const NOT_POSITIVE: Fail = Fail::fixed("ERR client-id should be greater than 0");
+
+/// Whether a client says of itself what is asked for. Nothing is not asked for.
+fn is_label(own: &[u8], wanted: &[u8]) -> bool {
+    !own.is_empty() && own == wanted
+}
+
+fn database(ctx: &Ctx<'_>, at: usize) -> Result<u16, Fail> {
+    let number =
+        ctx.integer(at).map_err(|_| Fail::fixed("ERR DB is not an integer or out of range"))?;
+    let databases = ctx.exec.ks.keyspace().databases();
+    u16::try_from(number).ok().filter(|&db| db < databases).ok_or_else(|| {
+        Fail::new(format!("ERR DB number should be between 0 and {}", databases - 1))
+    })
 }
 
 /// The class of this name.
@@ -227,4 +279,8 @@ fn yes_or_no(ctx: &Ctx<'_>, at: usize) -> Result<bool, Fail> {
 
 fn quoting(before: &str, value: &[u8]) -> Fail {
     Fail::new([before.as_bytes(), value, b"'"].concat())
+}
+
+fn naming(before: &str, value: &[u8]) -> Fail {
+    Fail::new([before.as_bytes(), value].concat())
 }

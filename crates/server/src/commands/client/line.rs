@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-const LETTERS: [(Flag, u8); 10] = [
+static LETTERS: [(Flag, u8); 10] = [
     (Flag::Monitor, b'O'),
     (Flag::PubSub, b'P'),
     (Flag::Tracking, b't'),
@@ -21,8 +21,11 @@ const LETTERS: [(Flag, u8); 10] = [
     (Flag::NoTouch, b'T'),
 ];
 
-/// Every letter that a connection can have: [`LETTERS`], waiting, inside `MULTI`, and none of them.
-pub const KNOWN_FLAGS: &[u8] = b"OPbtRBcAUeTxN";
+/// Every letter that Valkey knows, those of replicas, modules and the cluster too.
+pub const KNOWN_FLAGS: &[u8] = b"bcdeirtuxABEIMNOPRSTU";
+
+/// Every letter of a capability.
+pub const KNOWN_CAPABILITIES: &[u8] = b"r";
 
 /// Appends the line of `client`. Connections own no buffer unless input or output waits, so the sizes of fixed
 /// buffers, which Redis has, are zero.
@@ -57,7 +60,7 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         client.watching.load(Relaxed),
     ));
     put(format_args!(
-        " qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={}",
+        " qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} omem-shared=0 omem-unshared={output} tot-mem={}",
         client.queued_bytes.load(Relaxed),
         u8::from(output > 0),
         client.memory() + server.trackers.footprint(client),
@@ -72,11 +75,17 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         Ascii(&labels.lib_version),
     ));
     put(format_args!(
-        " io-thread={} tot-net-in={} tot-net-out={} tot-cmds={}\n",
+        " io-thread={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.worker,
         client.received.load(Relaxed),
         client.sent.load(Relaxed),
+        client.commands.load(Relaxed) + u64::from(client.nested.load(Relaxed)),
+    ));
+    let batches = client.batches.load(Relaxed);
+    put(format_args!(
+        " read-events={batches} avg-pipeline-len-sum={} avg-pipeline-len-cnt={batches} capa={}\n",
         client.commands.load(Relaxed),
+        Ascii(capabilities(client)),
     ));
 }
 
@@ -93,20 +102,30 @@ pub fn idle_seconds(client: &Client, server: &Server) -> u32 {
     server.uptime_seconds().saturating_sub(client.active_at.load(Relaxed))
 }
 
-/// The letters of its flags; `N` if there are none.
+/// The letters of its flags, in Redis's order; `N` if there are none.
 pub fn flags(client: &Client) -> Vec<u8> {
-    let mut letters = Vec::new();
+    let mut letters: Vec<u8> = Vec::new();
+    let (listens, others) = LETTERS.split_at(2);
+    let set = |letters: &'static [(Flag, u8)]| {
+        letters.iter().filter(|(flag, _)| client.has(*flag)).map(|(_, letter)| *letter)
+    };
+    letters.extend(set(listens));
     if client.queued.load(Relaxed) >= 0 {
         letters.push(b'x');
     }
     if client.has(Flag::Blocked) || client.has(Flag::Paused) {
         letters.push(b'b');
     }
-    letters.extend(LETTERS.iter().filter(|(flag, _)| client.has(*flag)).map(|(_, letter)| letter));
+    letters.extend(set(others));
     if letters.is_empty() {
         letters.push(b'N');
     }
     letters
+}
+
+/// The letters of what it said it is capable of.
+pub fn capabilities(client: &Client) -> &'static [u8] {
+    if client.has(Flag::Redirectable) { b"r" } else { b"" }
 }
 
 /// What its worker waits for: input, and room for output.

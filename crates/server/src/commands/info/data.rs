@@ -14,6 +14,8 @@ pub fn memory(report: &mut Report<'_>) {
     report.bytes("used_memory", memory.used);
     report.bytes("used_memory_rss", memory.resident);
     report.bytes("used_memory_peak", memory.peak);
+    let peak_at = report.server.figures.memory_peak_at.load(Relaxed);
+    report.field("used_memory_peak_time", peak_at / 1000);
     report.field("used_memory_peak_perc", format_args!("{:.2}%", memory.peak_percent()));
     report.field("used_memory_overhead", memory.overhead());
     report.field("used_memory_startup", 0);
@@ -39,10 +41,19 @@ pub fn memory(report: &mut Report<'_>) {
         "mem_not_counted_for_evict",
         "mem_replication_backlog",
         "mem_total_replication_buffers",
+        "mem_replica_full_sync_buffer",
         "mem_clients_slaves",
     ]);
     report.field("mem_clients_normal", memory.clients);
-    report.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    report.zeros(&[
+        "mem_cluster_links",
+        "mem_cluster_slot_migration_output_buffer",
+        "mem_cluster_slot_migration_input_buffer",
+        "mem_cluster_slot_migration_input_buffer_peak",
+        "mem_aof_buffer",
+        // Tables are rebuilt in one go.
+        "mem_overhead_db_hashtable_rehashing",
+    ]);
     report.field("mem_allocator", report.server.process.allocator());
     report.field("active_defrag_running", 0);
     let reaped = report.server.reaped.clone();
@@ -89,7 +100,7 @@ pub fn persistence(report: &mut Report<'_>) {
     report.field("rdb_last_bgsave_time_sec", -1);
     report.field("rdb_current_bgsave_time_sec", -1);
     report.field("rdb_saves", snapshot.saves.load(Relaxed));
-    report.zeros(&["rdb_last_cow_size"]);
+    report.zeros(&["rdb_saves_consecutive_failures", "rdb_last_cow_size"]);
     report.field("rdb_last_load_keys_expired", snapshot.progress.expired.load(Relaxed));
     report.field("rdb_last_load_keys_loaded", snapshot.progress.keys.load(Relaxed));
     report.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);

@@ -67,6 +67,7 @@ pub fn clients(report: &mut Report<'_>) {
     let most = |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).max();
     report.field("connected_clients", server.connections());
     report.field("cluster_connections", 0);
+    report.field("active_clients", server.active_clients());
     report.field("maxclients", server.connections_max.load(Relaxed));
     let input = most(|traffic| traffic.input_peak.load(Relaxed));
     report.field("client_recent_max_input_buffer", input.unwrap_or(0));
@@ -78,6 +79,17 @@ pub fn clients(report: &mut Report<'_>) {
     report.field("tracking_clients", server.trackers.len());
     report.field("pubsub_clients", server.channels.clients());
     report.field("watching_clients", sum(|traffic| traffic.watchers.load(Relaxed)));
+    let now = unix_ms();
+    let (actions, reason, left) = match server.pause.active(now) {
+        None => ("none", "none", 0),
+        Some(writes) => {
+            let actions = if writes { "write" } else { "all" };
+            (actions, "client_pause", server.pause.until_ms() - now)
+        }
+    };
+    report.field("paused_reason", reason);
+    report.field("paused_actions", actions);
+    report.field("paused_timeout_milliseconds", left.max(0));
     let timed = server.workers.iter().map(|worker| worker.blocked.with_deadline());
     report.field("clients_in_timeout_table", timed.sum::<usize>());
     report.field("total_watched_keys", sum(|traffic| traffic.watched.load(Relaxed)));
@@ -108,5 +120,18 @@ pub fn cpu(report: &mut Report<'_>) {
         ("used_cpu_user_children", children.user),
     ] {
         report.field(name, format_args!("{seconds:.6}"));
+    }
+    let [system, user] = &report.server.figures.main_cpu_us;
+    let (system, user) = (system.load(Relaxed), user.load(Relaxed));
+    let busy =
+        report.server.traffic().next().map_or(0, |traffic| {
+            traffic.busy_nanos.load(Relaxed) + traffic.upkeep_nanos.load(Relaxed)
+        });
+    for (name, micros) in [
+        ("used_cpu_sys_main_thread", system),
+        ("used_cpu_user_main_thread", user),
+        ("used_active_time_main_thread", busy / 1000),
+    ] {
+        report.field(name, format_args!("{:.6}", micros as f64 / 1e6));
     }
 }

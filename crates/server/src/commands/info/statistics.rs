@@ -3,6 +3,7 @@
 
 use super::Report;
 use crate::pubsub::Kind;
+use crate::server::unix_ms;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -29,7 +30,19 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("expired_fields", data.expired_fields);
     report.field("expired_keys", data.expired);
     report.field("expired_keys_active", data.expired_active);
+    let of =
+        |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).sum::<u64>();
+    report.field("expired_stale_perc", "0.00");
+    let unfinished = of(|traffic| traffic.expiry_unfinished.load(Relaxed));
+    report.field("expired_time_cap_reached_count", unfinished);
+    let expiring = of(|traffic| traffic.expiry_nanos.load(Relaxed));
+    report.field("expire_cycle_cpu_milliseconds", expiring / 1_000_000);
     report.field("evicted_keys", data.evicted);
+    let since = figures.over_limit_since.load(Relaxed);
+    let current = if since > 0 { unix_ms() - since } else { 0 };
+    let before = figures.over_limit_ms.load(Relaxed);
+    report.field("total_eviction_exceeded_time", before + current);
+    report.field("current_eviction_exceeded_time", current);
     report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
     report.field("evicted_scripts", 0);
     report.field("keyspace_hits", data.hits);
@@ -49,20 +62,59 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("tracking_total_prefixes", server.trackers.prefixes());
     report.field("total_error_replies", server.commands.total_errors());
     report.field("dump_payload_sanitizations", 0);
-    let sum =
-        |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).sum::<u64>();
-    report.field("total_reads_processed", sum(|traffic| traffic.reads.load(Relaxed)));
-    report.field("total_writes_processed", sum(|traffic| traffic.writes.load(Relaxed)));
+    let (reads, writes) =
+        (of(|traffic| traffic.reads.load(Relaxed)), of(|traffic| traffic.writes.load(Relaxed)));
+    report.field("total_reads_processed", reads);
+    report.field("total_writes_processed", writes);
+    // Every worker reads and writes for its own connections.
+    let threaded = server.workers.len() > 1;
+    report.field("io_threaded_reads_processed", if threaded { reads } else { 0 });
+    report.field("io_threaded_writes_processed", if threaded { writes } else { 0 });
+    // There are no buffers for replies that would shrink and grow.
+    report.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     let closed = (&figures.input_limit_closed, &figures.output_limit_closed);
     report.field("client_query_buffer_limit_disconnections", closed.0.load(Relaxed));
     report.field("client_output_buffer_limit_disconnections", closed.1.load(Relaxed));
     report.field("eventloop_cycles", totals.turns);
+    report.field("eventloop_duration_sum", totals.nanos / 1000);
+    report.field("eventloop_duration_cmd_sum", totals.command_nanos / 1000);
     report.field("instantaneous_eventloop_cycles_per_sec", rate.turns as u64);
+    let per_turn = if rate.turns > 0.0 { rate.nanos / 1000.0 / rate.turns } else { 0.0 };
+    report.field("instantaneous_eventloop_duration_usec", per_turn.ceil() as u64);
+    report.field("total_client_processing_events", totals.batches);
+    report.field("eventloop_cycles_with_clients_processing", totals.busy_turns);
+    let length = totals.pipelined as f64 / totals.batches.max(1) as f64;
+    report.field("avg_pipeline_length", format_args!("{length:.2}"));
+    report.field("avg_pipeline_length_sum", totals.pipelined);
+    report.field("avg_pipeline_length_cnt", totals.batches);
+    let slow = server.commands.slowlog.totals_of_all();
+    report.field("slowlog_commands_count", slow.count);
+    report.field("slowlog_commands_time_ms_max", millis(slow.max));
+    report.field("slowlog_commands_time_ms_sum", millis(slow.sum));
     let refused =
         ["auth", "cmd", "key", "channel", "db"].iter().zip(server.commands.users.refused());
     for (what, count) in refused {
         report.field(&format!("acl_access_denied_{what}"), count);
     }
+}
+
+/// Nanoseconds in milliseconds with two decimals.
+fn millis(nanos: u64) -> String {
+    format!("{:.2}", nanos as f64 / 1e6)
+}
+
+/// `# Debug`, which is shown only to who asks for it by its name.
+pub fn debug(report: &mut Report<'_>) {
+    let server = report.server.clone();
+    let most = |figure: fn(&crate::traffic::Traffic) -> u64| {
+        server.traffic().map(figure).max().unwrap_or_default()
+    };
+    report.field("eventloop_duration_aof_sum", 0);
+    report.field("eventloop_duration_cron_sum", server.totals().upkeep_nanos / 1000);
+    let longest = most(|traffic| traffic.turn_nanos_max.load(Relaxed));
+    report.field("eventloop_duration_max", longest.div_ceil(1000));
+    let commands = most(|traffic| traffic.turn_commands_max.load(Relaxed));
+    report.field("eventloop_cmd_per_cycle_max", commands);
 }
 
 /// `# Commandstats`: a line per command that was called or refused.
@@ -76,12 +128,20 @@ pub fn commands(report: &mut Report<'_>) {
         let micros = stats.nanos / 1000;
         let per_call = stats.nanos as f64 / 1000.0 / stats.calls.max(1) as f64;
         report.put(format_args!(
-            "cmdstat_{}:calls={},usec={micros},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}\r\n",
+            "cmdstat_{}:calls={},usec={micros},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
             commands.registry.full_name(index),
             stats.calls,
             stats.rejected,
             stats.failed,
         ));
+        let slow = commands.slowlog.totals_of(index);
+        if slow.count > 0 {
+            let (count, sum, max) = (slow.count, millis(slow.sum), millis(slow.max));
+            report.put(format_args!(
+                ",slowlog_count={count},slowlog_time_ms_sum={sum},slowlog_time_ms_max={max}"
+            ));
+        }
+        report.put(format_args!("\r\n"));
     }
 }
 
