@@ -58,6 +58,8 @@ pub struct Executor {
     pub(crate) scripts: Option<Box<ScriptThread>>,
     /// A script is calling commands, which are part of it.
     pub(crate) within_script: bool,
+    /// Commands that scripts have called.
+    pub script_calls: u64,
     /// The error of the command in hand has been counted where it arose.
     pub(crate) is_error_counted: bool,
 }
@@ -109,6 +111,7 @@ impl Executor {
             serving: Serving::default(),
             scripts: None,
             within_script: false,
+            script_calls: 0,
             is_error_counted: false,
         }
     }
@@ -131,15 +134,9 @@ impl Executor {
         self.ks.exit();
     }
 
-    /// When the batch began, or its last command ended.
+    /// Nanoseconds from a [tick](Executor::tick) to the latest: the end of the last command.
     #[inline]
-    pub fn last_tick(&self) -> Tick {
-        self.tick
-    }
-
-    /// Nanoseconds from a [tick](Executor::last_tick) to the latest.
-    #[inline]
-    pub fn nanos_since(&self, tick: Tick) -> u64 {
+    pub fn nanos_of_commands(&self, tick: Tick) -> u64 {
         self.clock.nanos(tick, self.tick)
     }
 
@@ -247,8 +244,8 @@ impl Executor {
         if waits {
             self.tick = self.clock.now();
             // Shown when it begins to wait, not again when it is served.
-            if self.shared.is_observed() && !self.is_serving() {
-                self.shared.show(command, request.args, session.db, host);
+            if self.shared.is_observed() {
+                self.show(command, request.args, session.db, host);
             }
         } else {
             let failed = outcome.is_err();
@@ -521,8 +518,9 @@ impl Executor {
         self.clock.nanos(self.tick, self.clock.now())
     }
 
-    /// When the command in hand began.
-    pub(crate) fn tick(&self) -> Tick {
+    /// When the command in hand began, or the batch.
+    #[inline]
+    pub fn tick(&self) -> Tick {
         self.tick
     }
 
@@ -556,9 +554,19 @@ impl Executor {
         self.stats.called(command.index, nanos, failed);
         if nanos >= self.shared.slow_nanos() {
             self.shared.note_slow(command, args, nanos, host);
-            if self.shared.is_observed() && !self.is_serving() {
-                self.shared.show(command, args, db, host);
+            if self.shared.is_observed() {
+                self.show(command, args, db, host);
             }
+        }
+    }
+
+    /// Shows a command to those who observe all, unless it is one that nobody is to see, or has been shown when it
+    /// began to wait.
+    #[cold]
+    fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
+        let is_hidden = command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN));
+        if !is_hidden && !self.is_serving() {
+            self.shared.show(command, args, (db, self.within_script), host);
         }
     }
 

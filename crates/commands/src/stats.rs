@@ -1,7 +1,6 @@
 //! What is counted about commands. Each thread counts for itself; whoever asks sums up.
 
 use crate::acl::Users;
-use crate::bitset::bits;
 use crate::clock::Clock;
 use crate::ctx::Host;
 use crate::fail::Fail;
@@ -229,12 +228,16 @@ impl Shared {
         self.large_replies.note(&self.registry, command, args, reply, host);
     }
 
-    /// Shows a command to the host, unless it is one that nobody is to see.
+    /// Shows a command, in this database and perhaps of a script, to the host.
     #[cold]
-    pub(crate) fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
-        if !command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN)) {
-            host.show(db, false, &shown(self.registry.full_name(command.index), args));
-        }
+    pub(crate) fn show(
+        &self,
+        command: Command,
+        args: &[&[u8]],
+        (db, in_script): (u16, bool),
+        host: &mut dyn Host,
+    ) {
+        host.show(db, in_script, &shown(self.registry.full_name(command.index), args));
     }
 
     /// Whether there were too many codes to count them apart.

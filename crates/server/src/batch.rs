@@ -108,7 +108,8 @@ impl Engine {
         };
         let progress = batch.run(conn, bytes, resume, owner);
         let executed = batch.executed;
-        self.host.publish(&conn.session, executed);
+        let nested = std::mem::take(&mut self.exec.script_calls);
+        self.host.publish(&conn.session, executed, nested);
         self.host.server.workers[self.host.worker()].traffic.count_batch(executed);
         std::mem::swap(&mut self.host.client, &mut conn.client);
         progress

@@ -94,11 +94,11 @@ impl ServerHost {
         }
     }
 
-    /// Lets others see the state of the connection in hand, which has executed so many commands more. Done after each
-    /// batch, and by commands that show the connection itself.
-    pub fn publish(&self, session: &Session, executed: u64) {
+    /// Lets others see the state of the connection in hand, which has executed so many commands more, and its scripts
+    /// so many. Done after each batch, and by commands that show the connection itself.
+    pub fn publish(&self, session: &Session, executed: u64, nested: u64) {
         let client = &self.client;
-        client.count(executed, 0);
+        client.count(executed, nested);
         client.db.store(session.db, Relaxed);
         let (queued, watching) = match session.transaction() {
             Some(transaction) if transaction.open => {

@@ -131,7 +131,7 @@ impl<D: Driver> Worker<D> {
             // Whoever has seen the reply of a command finds what it pushed before the replies of commands it sends then.
             self.deliver_pushes();
             self.engine.exec.begin();
-            let began = self.engine.exec.last_tick();
+            let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
             for event in events.drain(..) {
                 self.handle(event);
@@ -145,7 +145,7 @@ impl<D: Driver> Worker<D> {
             for message in heard.into_iter().chain(self.messages()) {
                 self.obey(message);
             }
-            self.traffic().count_turn(self.engine.exec.nanos_since(began), commands);
+            self.traffic().count_turn(self.engine.exec.nanos_of_commands(began), commands);
             if self.engine.exec.ks.now_ms() >= self.upkeep_at {
                 self.upkeep();
             }

@@ -148,6 +148,11 @@ pub(crate) fn run(
             "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
         ));
     }
+    if ctx.exec.shared.is_observed() {
+        // Before what it calls.
+        let shared = ctx.exec.shared.clone();
+        shared.show(ctx.command, ctx.args(), (ctx.session.db, false), ctx.host);
+    }
     let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
     // A script has fieldsets of its own.
@@ -337,6 +342,7 @@ impl Server for Runner<'_> {
                 watched.wrote.store(true, Relaxed);
             }
         }
+        self.exec.script_calls += 1;
         self.exec.execute(&request, self.session, self.host, reply);
     }
 

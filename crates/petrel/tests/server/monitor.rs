@@ -7,6 +7,7 @@ with_each_backend!(
     what_is_not_shown,
     a_wait_is_shown_once,
     monitoring_ends,
+    scripts_are_shown_before_what_they_call,
     large_requests_and_replies_are_logged,
 );
 
@@ -134,4 +135,23 @@ fn large_requests_and_replies_are_logged(backend: &str) {
         assert_eq!(client.text(&["COMMANDLOG", "RESET", log]), "OK");
         assert_eq!(client.text(&["COMMANDLOG", "GET", "-1", log]), "[]");
     }
+}
+
+fn scripts_are_shown_before_what_they_call(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut monitor = monitor(&server);
+    let mut client = server.connect();
+    let script = "redis.call('select', '3'); return redis.call('get', KEYS[1])";
+    client.call(&["EVAL", script, "1", "k"]);
+    client.call(&["PING"]);
+    for expected in [
+        &format!(r#"[0 unix:s] "EVAL" "{script}" "1" "k""#)[..],
+        r#"[3 lua] "select" "3""#,
+        r#"[3 lua] "get" "k""#,
+        r#"[0 unix:s] "PING""#,
+    ] {
+        assert_eq!(line(&mut monitor), expected);
+    }
+    let info = client.text(&["CLIENT", "INFO"]);
+    assert!(info.contains(" tot-cmds=4 "), "EVAL, what it called, PING: {info}");
 }

@@ -256,6 +256,6 @@ fn show_self(ctx: &mut Ctx<'_>) {
     let ServerHost { client, server, .. } = ServerHost::of(ctx);
     client.active_at.store(server.uptime_seconds(), Relaxed);
     if let Some(host) = ctx.host.as_any().downcast_ref::<ServerHost>() {
-        host.publish(ctx.session, 0);
+        host.publish(ctx.session, 0, 0);
     }
 }

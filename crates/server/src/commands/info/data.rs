@@ -80,7 +80,7 @@ fn scripts(report: &mut Report<'_>) {
 
 /// `# Persistence`
 pub fn persistence(report: &mut Report<'_>) {
-    let server = report.server.clone();
+    let server = report.server;
     let snapshot = &server.snapshot;
     report.field("loading", u8::from(server.commands.is_loading()));
     report.zeros(&[

@@ -105,7 +105,7 @@ fn millis(nanos: u64) -> String {
 
 /// `# Debug`, which is shown only to who asks for it by its name.
 pub fn debug(report: &mut Report<'_>) {
-    let server = report.server.clone();
+    let server = report.server;
     let most = |figure: fn(&crate::traffic::Traffic) -> u64| {
         server.traffic().map(figure).max().unwrap_or_default()
     };
