@@ -154,7 +154,7 @@ impl Host for ServerHost {
     }
 
     fn client_info(&mut self, session: &Session) -> Vec<u8> {
-        self.publish(session, 0);
+        self.publish(session, 0, 0);
         let mut line = Vec::new();
         describe(&self.client, &self.server, &self.socket_path(), &mut line);
         line.trim_ascii_end().to_vec()
