@@ -1,26 +1,60 @@
-//! The log: to standard output, or to a file that is opened for every message, so that it may be moved away at any time.
+//! The log: one line per event, in the forms of Redis, logfmt or JSON, to standard output or to a file that is opened for
+//! every message, so that it may be moved away at any time; and to syslog.
 
-use petrel_server::config::{Config, LogLevel};
+use crate::{local_time, syslog};
+use petrel_server::config::{Config, LogFormat, LogLevel, LogTimestamp};
+use std::fmt::{self, Write as _};
 use std::fs::OpenOptions;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing::{Event, Level};
+use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::prelude::*;
-use tracing_subscriber::{Registry, fmt, reload};
+use tracing_subscriber::{Registry, reload};
 
-/// Changes the level of the log.
-pub type Level = reload::Handle<LevelFilter, Registry>;
+/// Changes what the log shows, and how.
+pub struct Control {
+    level: reload::Handle<LevelFilter, Registry>,
+    style: Arc<RwLock<Style>>,
+}
+
+/// How lines look.
+#[derive(Clone, Copy)]
+struct Style {
+    format: LogFormat,
+    timestamp: LogTimestamp,
+}
+
+impl Style {
+    fn of(config: &Config) -> Self {
+        Style { format: config.log_format, timestamp: config.log_timestamp_format }
+    }
+}
+
+impl Control {
+    /// Goes by the configuration from now on.
+    pub fn configure(&self, config: &Config) {
+        // It fails only once the log is gone, with the process.
+        let _ = self.level.reload(filter(config.loglevel));
+        if let Ok(mut style) = self.style.write() {
+            *style = Style::of(config);
+        }
+    }
+}
 
 /// Starts the log.
 ///
 /// # Errors
 /// If the file cannot be opened.
-pub fn start(config: &Config) -> io::Result<Level> {
+pub fn start(config: &Config) -> io::Result<Control> {
     let (filter, level) = reload::Layer::new(filter(config.loglevel));
-    let log = tracing_subscriber::registry().with(filter);
-    let lines = fmt::layer().with_target(false);
-    match &config.logfile {
+    let style = Arc::new(RwLock::new(Style::of(config)));
+    let file = match &config.logfile {
+        None => None,
         Some(path) => {
             // Absolute, since the working directory may change.
             let path = std::path::absolute(path)?;
@@ -28,15 +62,20 @@ pub fn start(config: &Config) -> io::Result<Level> {
                 let path = path.display();
                 io::Error::new(error.kind(), format!("cannot open the log file {path}: {error}"))
             })?;
-            log.with(lines.with_ansi(false).with_writer(LogFile(path))).init();
+            Some(path)
         }
-        None => log.with(lines.with_ansi(io::stdout().is_terminal())).init(),
-    }
-    Ok(level)
+    };
+    let syslog = config.syslog_enabled.then(|| {
+        let facility = config.syslog_facility.name();
+        syslog::Syslog::open(&config.syslog_ident.lossy(), facility)
+    });
+    let lines = Lines { file, style: style.clone(), syslog };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Ok(Control { level, style })
 }
 
 /// What is logged at a level.
-pub fn filter(level: LogLevel) -> LevelFilter {
+fn filter(level: LogLevel) -> LevelFilter {
     match level {
         LogLevel::Debug => LevelFilter::TRACE,
         LogLevel::Verbose => LevelFilter::DEBUG,
@@ -46,20 +85,126 @@ pub fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-struct LogFile(PathBuf);
+/// Writes a line for each event.
+struct Lines {
+    file: Option<PathBuf>,
+    style: Arc<RwLock<Style>>,
+    syslog: Option<syslog::Syslog>,
+}
 
-impl MakeWriter<'_> for LogFile {
-    type Writer = Box<dyn Write>;
+impl<S: tracing::Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut message = Message::default();
+        event.record(&mut message);
+        let level = *event.metadata().level();
+        if let Some(syslog) = &self.syslog {
+            syslog.write(level, &message.0);
+        }
+        let style =
+            self.style.read().map_or_else(|poisoned| *poisoned.into_inner(), |style| *style);
+        let line = line(style, level, now_ms(), &message.0);
+        // There is nowhere to say that nothing can be said.
+        let _ = match &self.file {
+            Some(path) => open(path).and_then(|mut file| file.write_all(line.as_bytes())),
+            None => io::stdout().write_all(line.as_bytes()),
+        };
+    }
+}
 
-    fn make_writer(&self) -> Self::Writer {
-        match open(&self.0) {
-            Ok(file) => Box::new(file),
-            // There is nowhere to say that nothing can be said.
-            Err(_) => Box::new(io::sink()),
+/// The text of an event, and what else it tells, as ` name=value`.
+#[derive(Default)]
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.0, "{value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// A line, its end included.
+fn line(style: Style, level: Level, now_ms: u64, message: &str) -> String {
+    let pid = std::process::id();
+    let timestamp = match style.timestamp {
+        LogTimestamp::Legacy => local_time::at(now_ms).in_words(),
+        LogTimestamp::Iso8601 => local_time::at(now_ms).iso8601(),
+        LogTimestamp::Milliseconds => now_ms.to_string(),
+    };
+    let (mark, word) = match level {
+        Level::ERROR | Level::WARN => ('#', "warning"),
+        Level::INFO => ('*', "notice"),
+        Level::DEBUG => ('-', "info"),
+        Level::TRACE => ('.', "debug"),
+    };
+    match style.format {
+        LogFormat::Legacy => format!("{pid}:M {timestamp} {mark} {}\n", one_line(message)),
+        LogFormat::Logfmt => format!(
+            "pid={pid} role=primary timestamp=\"{timestamp}\" level={word} message=\"{}\"\n",
+            one_line(message).replace('"', "'")
+        ),
+        LogFormat::Json => format!(
+            "{{\"pid\":{pid},\"role\":\"primary\",\"timestamp\":\"{timestamp}\",\"level\":\"{word}\",\"message\":\"{}\"}}\n",
+            escaped(message)
+        ),
+    }
+}
+
+/// A message without line ends and whatever else may lead a terminal astray.
+fn one_line(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
+}
+
+/// A message as it stands in a string of JSON.
+fn escaped(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    for c in message.chars() {
+        match c {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            c if u32::from(c) < 0x20 => {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            }
+            c => text.push(c),
         }
     }
+    text
 }
 
 fn open(path: &Path) -> io::Result<std::fs::File> {
     OpenOptions::new().create(true).append(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(format: LogFormat, message: &str) -> String {
+        let style = Style { format, timestamp: LogTimestamp::Milliseconds };
+        let line = line(style, Level::INFO, 1_795_283_573_583, message);
+        line.replacen(&std::process::id().to_string(), "PID", 1)
+    }
+
+    #[test]
+    fn every_format_is_one_line() {
+        let message = "a \"quoted\"\tline\nand \\ another\u{1}";
+        let legacy = "PID:M 1795283573583 * a \"quoted\"\tline and \\ another \n";
+        assert_eq!(written(LogFormat::Legacy, message), legacy);
+        let logfmt = written(LogFormat::Logfmt, message);
+        assert!(logfmt.ends_with("level=notice message=\"a 'quoted'\tline and \\ another \"\n"));
+        let json = written(LogFormat::Json, message).replace("PID", "1");
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["message"], message);
+        assert_eq!((value["level"].as_str(), value["pid"].as_i64()), (Some("notice"), Some(1)));
+    }
 }

@@ -2,11 +2,13 @@
 
 mod allocator;
 mod background;
+mod local_time;
 mod log;
 mod pid_file;
 mod process;
 mod signals;
 mod supervisor;
+mod syslog;
 mod title;
 
 use petrel_server::config::{Config, Invocation, SharedConfig, help};

@@ -2,12 +2,12 @@
 
 use crate::supervisor::Supervisor;
 use crate::{allocator, log, signals, title};
-use petrel_server::config::{Config, LogLevel, SharedConfig};
+use petrel_server::config::{Config, SharedConfig};
 use petrel_server::process::Process;
 
 /// The process of this binary.
 pub struct Binary {
-    log: log::Level,
+    log: log::Control,
     title: Option<title::Title>,
     config_file: String,
     supervisor: Supervisor,
@@ -15,7 +15,7 @@ pub struct Binary {
 
 impl Binary {
     /// The process with its log started; shows its title. The calling thread is the only one.
-    pub fn new(log: log::Level, config: &SharedConfig, supervisor: Supervisor) -> Self {
+    pub fn new(log: log::Control, config: &SharedConfig, supervisor: Supervisor) -> Self {
         let config_file = config.file().map(|path| path.display().to_string());
         let config = config.snapshot();
         let binary = Binary {
@@ -33,25 +33,28 @@ impl Binary {
         let socket = config.unixsocket.as_ref().map(|path| path.display().to_string());
         match name {
             "title" => std::env::args().next().unwrap_or_else(|| "petrel".into()),
-            "listen-addr" if config.port == 0 => socket.unwrap_or_default(),
-            "listen-addr" => {
-                let first = config.bind.iter().next();
-                let address = first.map_or("*", |bind| bind.address.as_str());
-                format!("{address}:{}", config.port)
-            }
+            "listen-addr" => match config.port.max(config.tls.tls_port) {
+                0 => socket.unwrap_or_default(),
+                _ => {
+                    let first = config.bind.iter().next();
+                    let address = first.map_or("*", |bind| bind.address.as_str());
+                    let own = if config.port == 0 { config.tls.tls_port } else { config.port };
+                    format!("{address}:{own}")
+                }
+            },
             "port" => port(config.port),
+            "tls-port" => port(config.tls.tls_port),
             "unixsocket" => socket.unwrap_or_default(),
             "config-file" => self.config_file.clone(),
-            // Neither clusters nor TLS: the rest of the variables say nothing.
+            // There are no clusters: the rest of the variables say nothing.
             _ => String::new(),
         }
     }
 }
 
 impl Process for Binary {
-    fn set_log_level(&self, level: LogLevel) {
-        // It fails only once the log is gone, with the process.
-        let _ = self.log.reload(log::filter(level));
+    fn configure_log(&self, config: &Config) {
+        self.log.configure(config);
     }
 
     fn set_title(&self, config: &Config) {

@@ -1,11 +1,11 @@
 //! What the server asks of the process it runs in: the binary answers, a test or an embedding program need not.
 
-use crate::config::{Config, LogLevel};
+use crate::config::Config;
 
 /// The process around a server.
 pub trait Process: Send + Sync {
-    /// Logs from this level on.
-    fn set_log_level(&self, _level: LogLevel) {}
+    /// Logs as `config` asks for.
+    fn configure_log(&self, _config: &Config) {}
 
     /// Shows the title that `config` asks for in process listings.
     fn set_title(&self, _config: &Config) {}

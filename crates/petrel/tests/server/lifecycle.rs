@@ -4,7 +4,11 @@ use crate::harness::*;
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 
-with_each_backend!(signals_stop_the_server_cleanly, shutdown_stops_the_server_cleanly);
+with_each_backend!(
+    the_log_is_lines_of_text_or_json,
+    signals_stop_the_server_cleanly,
+    shutdown_stops_the_server_cleanly
+);
 
 fn signals_stop_the_server_cleanly(backend: &str) {
     for signal in [libc::SIGTERM, libc::SIGINT] {
@@ -172,4 +176,35 @@ fn the_title_shows_the_server() {
     assert_eq!(title(&mut client), "title of s");
     assert_eq!(client.text(&["CONFIG", "SET", "proc-title-template", "petrel"]), "OK");
     assert_eq!(title(&mut client), "petrel");
+}
+
+fn the_log_is_lines_of_text_or_json(backend: &str) {
+    let server = Server::start(backend, &["--log-format", "json", "--loglevel", "debug"]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["CONFIG", "SET", "log-timestamp-format", "iso8601"]), "OK");
+    let refused = client.text(&["CONFIG", "SET", "log-format", "xml"]);
+    assert!(refused.ends_with("must be one of the following: legacy, logfmt, json"), "{refused}");
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory-clients", "1"]), "OK");
+    eventually("a client is closed, and the log says so", || {
+        server.output().contains("all clients together hold too much")
+    });
+    for line in server.output().lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let level = event["level"].as_str().unwrap();
+        assert!(["debug", "info", "notice", "warning"].contains(&level), "{line}");
+        assert!(event["message"].as_str().is_some_and(|message| !message.is_empty()));
+    }
+    let server = Server::start(backend, &["--log-format", "logfmt", "--logfile", "log"]);
+    let first = || {
+        let text = std::fs::read_to_string(server.scratch.path("log")).unwrap();
+        text.lines().next().unwrap().to_owned()
+    };
+    assert!(first().contains(" level=notice message=\""), "{}", first());
+    // The file may be moved away: the next line begins another.
+    std::fs::rename(server.scratch.path("log"), server.scratch.path("old")).unwrap();
+    let mut client = server.connect();
+    assert_eq!(client.text(&["CONFIG", "SET", "log-format", "legacy"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory-clients", "1"]), "OK");
+    eventually("there is a file again", || exists(&server.scratch.path("log")));
+    assert!(first().contains(":M ") && first().contains(" * client "), "{}", first());
 }

@@ -82,8 +82,8 @@ fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
         let (users, registry) = (&server.commands.users, &server.commands.registry);
         users.set_default_password(registry, change.new.requirepass.bytes());
     }
-    if changes(change, "loglevel") {
-        server.process.set_log_level(change.new.loglevel);
+    if ["loglevel", "log-format", "log-timestamp-format"].iter().any(|name| changes(change, name)) {
+        server.process.configure_log(change.new);
     }
     if ["proc-title-template", "bind", "port", "tls-port"].iter().any(|name| changes(change, name))
     {

@@ -15,8 +15,6 @@ const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
 const NO_NOTIFICATIONS: &str = "this version of Petrel has no keyspace notifications";
-const NO_SYSLOG: &str = "this version of Petrel does not write to syslog";
-const NO_FORMATS: &str = "the log of this version of Petrel has one format";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
 const NO_OOM_SCORE: &str = "this version of Petrel does not change its OOM score";
 const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
@@ -200,14 +198,6 @@ Absent {
         "Search vector sets on one thread";
     key_memory_histograms: Fixed = "key-memory-histograms", Only(&["no"], NO_HISTOGRAMS), "no", Kept,
         "Keep histograms of the sizes of keys";
-    syslog_enabled: Fixed = "syslog-enabled", Only(&["no"], NO_SYSLOG), "no", AtStart, "Log to syslog";
-    syslog_ident: Text = "syslog-ident", AnyText, "petrel", AtStart, "Name in syslog";
-    syslog_facility: Word = "syslog-facility",
-        OneOf(&["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"]), "local0", AtStart,
-        "Facility of syslog";
-    log_format: Fixed = "log-format", Only(&["legacy"], NO_FORMATS), "legacy", Runtime, "Format of the log";
-    log_timestamp_format: Fixed = "log-timestamp-format", Only(&["legacy"], NO_FORMATS), "legacy", Runtime,
-        "Format of times in the log";
     server_cpulist: Fixed = "server-cpulist" aka "server_cpulist", Only(&[""], NO_PINNING), "", AtStart,
         "Processors of the workers";
     bio_cpulist: Fixed = "bio-cpulist" aka "bio_cpulist", Only(&[""], NO_PINNING), "", AtStart,

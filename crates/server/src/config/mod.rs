@@ -17,6 +17,7 @@ mod error;
 mod foreign;
 mod line;
 mod load;
+mod logging;
 mod names;
 mod params;
 mod rewrite;
@@ -34,6 +35,7 @@ pub use command_line::{CommandLine, Invocation};
 pub use document::{default_file, help, markdown};
 pub use error::{ConfigError, Location, Problem, Source, Warning};
 pub use foreign::Foreign;
+pub use logging::{LogFormat, LogLevel, LogTimestamp, SyslogFacility};
 pub use names::Hint;
 pub use params::{Config, PARAMS};
 pub use rewrite::RewriteError;
@@ -43,9 +45,8 @@ pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{
     AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DumpDialect, Fixed, IdentityField,
-    IoBackend, LogLevel, MaxmemoryPolicy, OomScores, OutputBufferLimit, OutputBufferLimits,
-    Percentiles, Permission, ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text,
-    VersionCheck, Word,
+    IoBackend, MaxmemoryPolicy, OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles,
+    Permission, ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text, VersionCheck, Word,
 };
 pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

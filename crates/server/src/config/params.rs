@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use super::foreign::{FOREIGN, Foreign};
+use super::logging::*;
 use super::table::{Group, Mutability::*, Param};
 use super::tls::{TLS, Tls};
 use super::types::*;
@@ -222,6 +223,14 @@ Observability {
         "Least severe message that is logged";
     logfile: Option<PathBuf> = "logfile", Path, "", AtStart,
         "File to log to; empty logs to standard output";
+    log_format: LogFormat = "log-format", OneOf(LogFormat::NAMES), "legacy", Runtime,
+        "What its lines look like: as Redis's, logfmt, or an object of JSON each";
+    log_timestamp_format: LogTimestamp = "log-timestamp-format", OneOf(LogTimestamp::NAMES), "legacy", Runtime,
+        "What its times look like: as Redis's, ISO 8601, or milliseconds of Unix time";
+    syslog_enabled: bool = "syslog-enabled", YesNo, "no", AtStart, "Log to syslog too";
+    syslog_ident: Text = "syslog-ident", AnyText, "petrel", AtStart, "Name in syslog";
+    syslog_facility: SyslogFacility = "syslog-facility", OneOf(SyslogFacility::NAMES), "local0", AtStart,
+        "Facility of syslog";
     slowlog_log_slower_than: i64 = "slowlog-log-slower-than" aka "commandlog-execution-slower-than",
         Number { min: -1, max: i64::MAX }, "10000", Runtime,
         "Microseconds from which a command enters the slow log; 0 records all, -1 none";

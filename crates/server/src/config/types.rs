@@ -40,6 +40,8 @@ macro_rules! choice {
     };
 }
 
+pub(super) use choice;
+
 choice! {
     /// What happens to a write once `maxmemory` is reached.
     MaxmemoryPolicy {
@@ -65,22 +67,6 @@ choice! {
         Noeviction = "noeviction",
         /// Evict by S3-FIFO: a small queue for newcomers, a main queue for keys read again.
         AllkeysS3fifo = "allkeys-s3fifo",
-    }
-}
-
-choice! {
-    /// The least severe message that is logged.
-    LogLevel {
-        /// Everything.
-        Debug = "debug",
-        /// Much, without the details of each request.
-        Verbose = "verbose",
-        /// What an operator wants to know.
-        Notice = "notice",
-        /// Only what needs attention.
-        Warning = "warning",
-        /// Nothing.
-        Nothing = "nothing",
     }
 }
 
@@ -473,7 +459,7 @@ impl Value for Word {
     }
 }
 
-fn not_among(words: &[&str]) -> Invalid {
+pub(super) fn not_among(words: &[&str]) -> Invalid {
     Invalid::from(format!("argument(s) must be one of the following: {}", words.join(", ")))
 }
 

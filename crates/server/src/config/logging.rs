@@ -1,0 +1,68 @@
+//! The choices of the log.
+
+use super::types::{choice, not_among};
+use super::value::{Invalid, Rule, Value, single};
+
+choice! {
+    /// The least severe message that is logged.
+    LogLevel {
+        /// Everything.
+        Debug = "debug",
+        /// Much, without the details of each request.
+        Verbose = "verbose",
+        /// What an operator wants to know.
+        Notice = "notice",
+        /// Only what needs attention.
+        Warning = "warning",
+        /// Nothing.
+        Nothing = "nothing",
+    }
+}
+
+choice! {
+    /// What lines of the log look like.
+    LogFormat {
+        /// Process, role, time, a mark for the level, message.
+        Legacy = "legacy",
+        /// `name=value` pairs.
+        Logfmt = "logfmt",
+        /// An object of JSON.
+        Json = "json",
+    }
+}
+
+choice! {
+    /// What times in the log look like.
+    LogTimestamp {
+        /// Day, month, year, time.
+        Legacy = "legacy",
+        /// ISO 8601 with the zone.
+        Iso8601 = "iso8601",
+        /// Milliseconds of Unix time.
+        Milliseconds = "milliseconds",
+    }
+}
+
+choice! {
+    /// Where syslog files messages.
+    SyslogFacility {
+        /// Of users' programs.
+        User = "user",
+        /// For local use.
+        Local0 = "local0",
+        /// For local use.
+        Local1 = "local1",
+        /// For local use.
+        Local2 = "local2",
+        /// For local use.
+        Local3 = "local3",
+        /// For local use.
+        Local4 = "local4",
+        /// For local use.
+        Local5 = "local5",
+        /// For local use.
+        Local6 = "local6",
+        /// For local use.
+        Local7 = "local7",
+    }
+}
