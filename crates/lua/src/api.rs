@@ -140,7 +140,7 @@ fn argument<'a>(stack: Stack, i: c_int) -> Option<&'a [u8]> {
                 stack.push_bytes(itoa::Buffer::new().format(whole).as_bytes());
             } else {
                 let mut text = [0u8; 40];
-                stack.push_bytes(crate::bits::print_17_digits(number, &mut text));
+                stack.push_bytes(crate::digits::print_17_digits(number, &mut text));
             }
             stack.replace(i);
             stack.to_bytes(i)

@@ -6,13 +6,22 @@ use petrel_resp::{Protocol, Reply};
 /// Slots of the interpreter's stack that one table needs.
 const SLOTS: i32 = 6;
 
+/// Tables within tables that are written: each takes a part of the thread's stack.
+const DEPTH_MAX: usize = 1000;
+
 /// Writes the value on top, and takes it. `protocol` is what the script speaks: in RESP3 a boolean is one.
 pub(crate) fn write(stack: Stack, protocol: Protocol, reply: &mut dyn Reply) {
+    write_nested(stack, protocol, reply, 0);
+}
+
+fn write_nested(stack: Stack, protocol: Protocol, reply: &mut dyn Reply, depth: usize) {
     match stack.kind(-1) {
         LUA_TSTRING => reply.bulk(stack.to_bytes(-1).unwrap_or_default()),
         LUA_TNUMBER => reply.integer(truncated(stack.to_number(-1))),
         LUA_TBOOLEAN => write_boolean(stack.to_boolean(-1), protocol, reply),
-        LUA_TTABLE if stack.reserve(SLOTS) => write_table(stack, protocol, reply),
+        LUA_TTABLE if depth < DEPTH_MAX && stack.reserve(SLOTS) => {
+            write_table(stack, protocol, reply, depth + 1);
+        }
         LUA_TTABLE => reply.error(b"ERR reached lua stack limit"),
         _ => reply.null(),
     }
@@ -28,7 +37,7 @@ fn write_boolean(value: bool, protocol: Protocol, reply: &mut dyn Reply) {
 }
 
 /// A table with a field that says what it is, or an array.
-fn write_table(stack: Stack, protocol: Protocol, reply: &mut dyn Reply) {
+fn write_table(stack: Stack, protocol: Protocol, reply: &mut dyn Reply, depth: usize) {
     let has = |name: &[u8], kind: i32| {
         if stack.raw_get_field(-1, name) == kind {
             return true;
@@ -44,17 +53,17 @@ fn write_table(stack: Stack, protocol: Protocol, reply: &mut dyn Reply) {
     } else if has(b"double", LUA_TNUMBER) {
         reply.double(stack.to_number(-1));
     } else if has(b"map", LUA_TTABLE) {
-        write_pairs(stack, protocol, reply, true);
+        write_pairs(stack, protocol, reply, true, depth);
     } else if has(b"set", LUA_TTABLE) {
-        write_pairs(stack, protocol, reply, false);
+        write_pairs(stack, protocol, reply, false, depth);
     } else if has(b"big_number", LUA_TSTRING) {
         let digits = String::from_utf8_lossy(stack.to_bytes(-1).unwrap_or_default());
         reply.big_number(&digits.replace(['\r', '\n'], " "));
     } else if !has(b"verbatim_string", LUA_TTABLE) {
-        return write_array(stack, protocol, reply);
+        return write_array(stack, protocol, reply, depth);
     } else if !write_verbatim(stack, reply) {
         stack.pop(1);
-        return write_array(stack, protocol, reply);
+        return write_array(stack, protocol, reply, depth);
     }
     stack.pop(1);
 }
@@ -69,7 +78,13 @@ fn write_status(text: &[u8], reply: &mut dyn Reply) {
 }
 
 /// The table on top as a map, or its keys as a set.
-fn write_pairs(stack: Stack, protocol: Protocol, reply: &mut dyn Reply, with_values: bool) {
+fn write_pairs(
+    stack: Stack,
+    protocol: Protocol,
+    reply: &mut dyn Reply,
+    with_values: bool,
+    depth: usize,
+) {
     let mut len = 0;
     stack.push_nil();
     while stack.next(-2) {
@@ -85,8 +100,8 @@ fn write_pairs(stack: Stack, protocol: Protocol, reply: &mut dyn Reply, with_val
     while stack.next(-2) {
         // The key is written as a copy: what is on top is taken.
         stack.copy(-2);
-        write(stack, protocol, reply);
-        if with_values { write(stack, protocol, reply) } else { stack.pop(1) }
+        write_nested(stack, protocol, reply, depth);
+        if with_values { write_nested(stack, protocol, reply, depth) } else { stack.pop(1) }
     }
 }
 
@@ -106,7 +121,7 @@ fn write_verbatim(stack: Stack, reply: &mut dyn Reply) -> bool {
 }
 
 /// The elements before the first that is nil.
-fn write_array(stack: Stack, protocol: Protocol, reply: &mut dyn Reply) {
+fn write_array(stack: Stack, protocol: Protocol, reply: &mut dyn Reply, depth: usize) {
     let mut len = 0;
     while stack.raw_get_index(-1, len + 1) != LUA_TNIL {
         len += 1;
@@ -116,6 +131,6 @@ fn write_array(stack: Stack, protocol: Protocol, reply: &mut dyn Reply) {
     reply.array(len as usize);
     for n in 1..=len {
         stack.raw_get_index(-1, n);
-        write(stack, protocol, reply);
+        write_nested(stack, protocol, reply, depth);
     }
 }

@@ -12,16 +12,18 @@
 //! and says how; `sandbox.rs` is what scripts may touch.
 
 mod api;
-mod bits;
-
+mod bit;
+mod cjson;
+mod cmsgpack;
 mod convert;
+mod digits;
 mod memory;
 mod random;
 mod reply;
 mod sandbox;
 mod sha1;
 mod state;
-
+mod structs;
 mod vm;
 
 pub use reply::ScriptReply;

@@ -24,6 +24,11 @@ impl Memory {
     pub fn is_over(&self) -> bool {
         self.used > self.limit
     }
+
+    /// Bytes that may be allocated still.
+    pub fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used)
+    }
 }
 
 /// The interpreter's allocator.

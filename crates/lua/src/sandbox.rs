@@ -8,7 +8,7 @@
 
 use crate::state::{Purpose, set_globals};
 use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Raise, Stack};
-use crate::{api, random};
+use crate::{api, bit, cjson, cmsgpack, random, structs};
 use mlua_sys as ffi;
 use std::ffi::c_int;
 
@@ -77,6 +77,10 @@ pub(crate) fn open(stack: Stack, purpose: Purpose, version: &str) {
     let globals = stack.top();
     restrict(stack, globals);
     api::open(stack, globals, purpose, version);
+    bit::open(stack, globals);
+    cjson::open(stack, globals);
+    cmsgpack::open(stack, globals);
+    structs::open(stack, globals);
     protect(stack, globals);
     debug_assert_eq!(stack.top(), globals);
 }
@@ -189,7 +193,7 @@ fn protect(stack: Stack, globals: c_int) {
 }
 
 /// Replaces the table on top by one that stands for it.
-fn stand_for(stack: Stack) {
+pub(crate) fn stand_for(stack: Stack) {
     stack.new_table(0, 0);
     // The metatable: reads go on, writes do not, and whoever asks for it gets another that cannot be changed.
     stack.new_table(0, 3);
@@ -222,6 +226,11 @@ fn push_shown_metatable(stack: Stack) {
 
 /// Whether the value at `index` stands for a table that scripts may not change.
 pub(crate) fn is_protected(stack: Stack, index: c_int) -> bool {
+    // Most tables have no metatable, let alone one of ours.
+    if !stack.metatable(index) {
+        return false;
+    }
+    stack.pop(1);
     let address = stack.address(index);
     stack.with(|extra| extra.protected.contains(&address))
 }

@@ -91,6 +91,11 @@ pub(crate) struct Extra {
     pub protocol: Protocol,
     /// Tables that scripts may not change: the address of what stands for each.
     pub protected: Vec<usize>,
+    /// Options of the library `cjson`.
+    pub json: crate::cjson::Options,
+    /// Where the metatable of arrays is kept, and its address.
+    pub array_metatable: c_int,
+    pub array_address: usize,
     /// Where `next` is kept.
     pub next: c_int,
     /// What functions a library declares, while one is loaded.
@@ -119,6 +124,9 @@ impl Lua {
             random: Random::default(),
             protocol: Protocol::Resp2,
             protected: Vec::new(),
+            json: crate::cjson::Options::default(),
+            array_metatable: 0,
+            array_address: 0,
             next: 0,
             library: None,
             failure: None,
@@ -195,7 +203,10 @@ impl Lua {
             stack.raw_set(GLOBALS);
         }
         stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, script.0);
-        self.run(0, server, reply)
+        let result = self.run(0, server, reply);
+        // What a script chose is not another's.
+        stack.with(|extra| extra.json = Default::default());
+        result
     }
 
     /// Runs a function of a library with its keys and arguments and writes its result.

@@ -16,8 +16,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 
 pub(crate) use ffi::{
-    LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_REGISTRYINDEX, LUA_TBOOLEAN, LUA_TFUNCTION, LUA_TNIL,
-    LUA_TNONE, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
+    LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_REGISTRYINDEX, LUA_TBOOLEAN, LUA_TFUNCTION,
+    LUA_TLIGHTUSERDATA, LUA_TNIL, LUA_TNONE, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
 };
 
 /// A state of the interpreter, as whoever it calls sees it. Valid while the call lasts.
@@ -31,6 +31,8 @@ pub(crate) enum Raise {
     Reply(Cow<'static, [u8]>),
     /// A message that begins with the place of the call.
     Located(Cow<'static, str>),
+    /// A message alone.
+    Plain(Cow<'static, str>),
     /// An argument, from 1, that is not as it should be.
     Argument(c_int, Cow<'static, str>),
     /// The value on top of the stack.
@@ -166,6 +168,19 @@ impl Stack {
     pub fn push_bytes(self, bytes: &[u8]) {
         // SAFETY: see above; the bytes are copied.
         unsafe { ffi::lua_pushlstring_(self.raw(), bytes.as_ptr().cast(), bytes.len()) }
+    }
+
+    /// Pushes a null that tables may hold, unlike nil.
+    pub fn push_null(self) {
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushlightuserdata(self.raw(), std::ptr::null_mut()) }
+    }
+
+    /// Whether a value is the null of [`Stack::push_null`].
+    pub fn is_null(self, index: c_int) -> bool {
+        // SAFETY: see above.
+        self.kind(index) == LUA_TLIGHTUSERDATA
+            && unsafe { ffi::lua_touserdata(self.raw(), index) }.is_null()
     }
 
     /// Pushes a function of ours, which is known by its type alone.
@@ -382,6 +397,18 @@ impl Stack {
     pub fn check_integer(self, argument: c_int) -> Result<i64, Raise> {
         self.check_number(argument).map(truncated)
     }
+
+    /// Fails if more memory is in use than may be: for functions that make much of little.
+    pub fn check_memory(self) -> Result<(), Raise> {
+        if self.with(|extra| extra.memory.is_over()) {
+            return Err(Raise::Plain(NOT_ENOUGH_MEMORY.into()));
+        }
+        Ok(())
+    }
+
+    pub fn check_bytes<'a>(self, argument: c_int) -> Result<&'a [u8], Raise> {
+        self.to_bytes(argument).ok_or_else(|| self.type_error(argument, "string"))
+    }
 }
 
 /// A number as a C cast makes it an integer on x86-64.
@@ -431,6 +458,7 @@ fn push_error(stack: Stack, raise: Raise) {
     }
     match raise {
         Raise::Reply(text) => push_reply_error(stack, false, &text),
+        Raise::Plain(text) => stack.push_bytes(text.as_bytes()),
         Raise::Located(text) => push_located(stack, text.as_bytes()),
         Raise::Argument(argument, text) => {
             push_located(stack, &argument_error(stack, argument, &text))

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const EVAL_MAX: usize = 500;
 
 /// Bytes that an interpreter may have, unless it is configured.
-const MEMORY_MAX: usize = 1 << 30;
+const MEMORY_MAX: usize = 512 << 20;
 
 /// A script.
 #[derive(Debug)]

@@ -14,7 +14,7 @@
 //! | `every_type` | commands that take values of any type, with each of them |
 //! | `look` | all that can be told of a value |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
-//! | `scripts` | scripts, and what they may not do |
+//! | `scripts`, `script_libraries` | scripts, what they may not do, and what they find |
 //! | `random` | draws calls of commands from a seed |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
@@ -39,6 +39,7 @@ mod peers;
 mod random;
 mod redis;
 mod redis_bits;
+mod script_libraries;
 mod scripts;
 mod server;
 mod sets;

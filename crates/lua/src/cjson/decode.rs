@@ -1,0 +1,260 @@
+//! Reading JSON.
+
+use super::{DEPTH_MAX, Options, number, text_argument};
+use crate::vm::{LUA_REGISTRYINDEX, Raise, Stack};
+use std::ffi::c_int;
+
+/// `cjson.decode(text)`
+pub(super) fn decode(stack: Stack) -> Result<c_int, Raise> {
+    let text = text_argument(stack)?;
+    if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
+        return Err(Raise::fixed("JSON parser does not support UTF-16 or UTF-32"));
+    }
+    let options = stack.with(|extra| extra.json.clone());
+    let mut reader = Reader { stack, text, at: 0, depth: 0, options, string: Vec::new() };
+    let first = reader.next();
+    reader.value(&first)?;
+    let last = reader.next();
+    if last.kind != Kind::End {
+        return Err(last.unexpected("the end"));
+    }
+    Ok(1)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    ObjectBegin,
+    ObjectEnd,
+    ArrayBegin,
+    ArrayEnd,
+    /// Its bytes are the reader's.
+    String,
+    Number(f64),
+    Boolean(bool),
+    Null,
+    Colon,
+    Comma,
+    End,
+    /// What is wrong.
+    Error(&'static str),
+}
+
+#[derive(Clone, Copy)]
+struct Token {
+    kind: Kind,
+    /// Where it is, from 0.
+    at: usize,
+}
+
+impl Token {
+    fn unexpected(&self, expected: &str) -> Raise {
+        let found = match self.kind {
+            Kind::ObjectBegin => "T_OBJ_BEGIN",
+            Kind::ObjectEnd => "T_OBJ_END",
+            Kind::ArrayBegin => "T_ARR_BEGIN",
+            Kind::ArrayEnd => "T_ARR_END",
+            Kind::String => "T_STRING",
+            Kind::Number(_) => "T_NUMBER",
+            Kind::Boolean(_) => "T_BOOLEAN",
+            Kind::Null => "T_NULL",
+            Kind::Colon => "T_COLON",
+            Kind::Comma => "T_COMMA",
+            Kind::End => "T_END",
+            Kind::Error(text) => text,
+        };
+        let place = self.at + 1;
+        Raise::new(format!("Expected {expected} but found {found} at character {place}"))
+    }
+}
+
+struct Reader<'a> {
+    stack: Stack,
+    text: &'a [u8],
+    at: usize,
+    depth: i32,
+    options: Options,
+    /// The string that was read last.
+    string: Vec<u8>,
+}
+
+impl Reader<'_> {
+    /// Pushes the value that begins with this token.
+    fn value(&mut self, token: &Token) -> Result<(), Raise> {
+        match token.kind {
+            Kind::String => self.stack.push_bytes(&self.string),
+            Kind::Number(number) => self.stack.push_number(number),
+            Kind::Boolean(value) => self.stack.push_boolean(value),
+            Kind::Null => self.stack.push_null(),
+            Kind::ObjectBegin => return self.object(),
+            Kind::ArrayBegin => return self.array(),
+            _ => return Err(token.unexpected("value")),
+        }
+        Ok(())
+    }
+
+    fn descend(&mut self) -> Result<(), Raise> {
+        self.depth += 1;
+        if self.depth > self.options.decode_max_depth.min(DEPTH_MAX) || !self.stack.reserve(6) {
+            return Err(Raise::new(format!(
+                "Found too many nested data structures ({}) at character {}",
+                self.depth, self.at
+            )));
+        }
+        self.stack.check_memory()
+    }
+
+    fn object(&mut self) -> Result<(), Raise> {
+        self.descend()?;
+        self.stack.new_table(0, 0);
+        let mut token = self.next();
+        if token.kind == Kind::ObjectEnd {
+            self.depth -= 1;
+            return Ok(());
+        }
+        loop {
+            if token.kind != Kind::String {
+                return Err(token.unexpected("object key string"));
+            }
+            self.stack.push_bytes(&self.string);
+            let colon = self.next();
+            if colon.kind != Kind::Colon {
+                return Err(colon.unexpected("colon"));
+            }
+            let value = self.next();
+            self.value(&value)?;
+            self.stack.raw_set(-3);
+            let end = self.next();
+            match end.kind {
+                Kind::ObjectEnd => break,
+                Kind::Comma => token = self.next(),
+                _ => return Err(end.unexpected("comma or object end")),
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn array(&mut self) -> Result<(), Raise> {
+        self.descend()?;
+        self.stack.new_table(0, 0);
+        if self.options.mark_arrays {
+            let mark = self.stack.with(|extra| extra.array_metatable);
+            self.stack.raw_get_index(LUA_REGISTRYINDEX, mark);
+            self.stack.set_metatable(-2);
+        }
+        let mut token = self.next();
+        if token.kind == Kind::ArrayEnd {
+            self.depth -= 1;
+            return Ok(());
+        }
+        for n in 1.. {
+            self.value(&token)?;
+            self.stack.raw_set_index(-2, n);
+            let end = self.next();
+            match end.kind {
+                Kind::ArrayEnd => break,
+                Kind::Comma => token = self.next(),
+                _ => return Err(end.unexpected("comma or array end")),
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Token {
+        while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+        let at = self.at;
+        let rest = &self.text[at..];
+        let (kind, len) = match rest.first() {
+            None | Some(0) => (Kind::End, 0),
+            Some(b'{') => (Kind::ObjectBegin, 1),
+            Some(b'}') => (Kind::ObjectEnd, 1),
+            Some(b'[') => (Kind::ArrayBegin, 1),
+            Some(b']') => (Kind::ArrayEnd, 1),
+            Some(b':') => (Kind::Colon, 1),
+            Some(b',') => (Kind::Comma, 1),
+            Some(b'"') => return self.string(),
+            Some(b'-' | b'0'..=b'9') => self.number(rest, "invalid number"),
+            _ if rest.starts_with(b"true") => (Kind::Boolean(true), 4),
+            _ if rest.starts_with(b"false") => (Kind::Boolean(false), 5),
+            _ if rest.starts_with(b"null") => (Kind::Null, 4),
+            _ if number::is_unknown_to_json(rest) => self.number(rest, "invalid token"),
+            _ => (Kind::Error("invalid token"), 0),
+        };
+        self.at += len;
+        Token { kind, at }
+    }
+
+    fn number(&self, rest: &[u8], refusal: &'static str) -> (Kind, usize) {
+        if !self.options.decode_invalid && number::is_unknown_to_json(rest) {
+            return (Kind::Error(refusal), 0);
+        }
+        match number::parse(rest) {
+            Some((number, len)) => (Kind::Number(number), len),
+            None => (Kind::Error("invalid number"), 0),
+        }
+    }
+
+    fn string(&mut self) -> Token {
+        let begin = self.at;
+        self.string.clear();
+        self.at += 1;
+        loop {
+            let place = self.at;
+            let error = |text| Token { kind: Kind::Error(text), at: place };
+            match self.text.get(place) {
+                None | Some(0) => return error("unexpected end of string"),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let escaped = match self.text.get(place + 1) {
+                        Some(b'b') => 8,
+                        Some(b't') => 9,
+                        Some(b'n') => 10,
+                        Some(b'f') => 12,
+                        Some(b'r') => 13,
+                        Some(&byte @ (b'"' | b'\\' | b'/')) => byte,
+                        Some(b'u') => {
+                            if self.unicode().is_none() {
+                                return error("invalid unicode escape code");
+                            }
+                            continue;
+                        }
+                        _ => return error("invalid escape code"),
+                    };
+                    self.string.push(escaped);
+                    self.at += 2;
+                }
+                Some(&byte) => {
+                    self.string.push(byte);
+                    self.at += 1;
+                }
+            }
+        }
+        self.at += 1;
+        Token { kind: Kind::String, at: begin }
+    }
+
+    /// Reads `\uXXXX`, or two of them that are one character.
+    fn unicode(&mut self) -> Option<()> {
+        let mut code = self.code_unit(self.at)?;
+        self.at += 6;
+        if (0xD800..0xE000).contains(&code) {
+            let low = self.code_unit(self.at)?;
+            if code >= 0xDC00 || !(0xDC00..0xE000).contains(&low) {
+                return None;
+            }
+            self.at += 6;
+            code = 0x10000 + ((code - 0xD800) << 10 | (low - 0xDC00));
+        }
+        let character = char::from_u32(code)?;
+        self.string.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        Some(())
+    }
+
+    fn code_unit(&self, at: usize) -> Option<u32> {
+        let text = self.text.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        text.iter().try_fold(0, |code, &digit| Some(code << 4 | char::from(digit).to_digit(16)?))
+    }
+}
