@@ -3,10 +3,12 @@
 //! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and `RESTORE`, and RDB files.
 //! [`value`] is what joins it to a keyspace, [`save`] and [`load`] are that of a whole one.
 
+mod check;
 mod load;
 pub mod rdb;
 mod save;
 pub mod value;
 
+pub use check::{Census, check};
 pub use load::{LoadOptions, Loaded, Progress, load};
 pub use save::save;

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod background;
+mod check;
 mod local_time;
 mod log;
 mod pid_file;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let line = match Invocation::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Help) => return print(&help()),
         Ok(Invocation::Version) => return print(&version()),
+        Ok(Invocation::Check(files)) => return check::check_all(&files),
         Ok(Invocation::Start(line)) => line,
         Err(error) => return fail(&error),
     };

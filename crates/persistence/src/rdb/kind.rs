@@ -1,5 +1,7 @@
 //! Type bytes, and the forms in which values are written.
 
+use petrel_keyspace::Type;
+
 /// Type bytes, in the order in which they came into use.
 pub(super) mod type_byte {
     pub const STRING: u8 = 0;
@@ -34,6 +36,21 @@ pub(super) mod type_byte {
 
 /// The type byte of strings.
 pub const STRING: u8 = type_byte::STRING;
+
+/// The type of the value that a type byte announces; none if that is not known here.
+pub fn type_of(type_byte: u8) -> Option<Type> {
+    use type_byte::*;
+    Some(match type_byte {
+        STRING => Type::String,
+        LIST | LIST_ZIPLIST | LIST_ZIPLISTS | LIST_LISTPACKS => Type::List,
+        SET | SET_INTSET | SET_LISTPACK => Type::Set,
+        SORTED_SET | SORTED_SET_ASCII | SORTED_SET_ZIPLIST | SORTED_SET_LISTPACK => Type::SortedSet,
+        HASH | HASH_ZIPMAP | HASH_ZIPLIST | HASH_LISTPACK => Type::Hash,
+        HASH_EXPIRING | HASH_EXPIRING_LISTPACK | HASH_EXPIRING_VALKEY => Type::Hash,
+        STREAM_1 | STREAM_2 | STREAM_3 | STREAM_4 | STREAM_5 => Type::Stream,
+        _ => return None,
+    })
+}
 
 /// Versions of RDB up to this one are Redis's; this is that of Redis 8.8.
 pub(super) const REDIS_VERSION_MAX: u16 = 14;

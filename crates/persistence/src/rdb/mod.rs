@@ -49,13 +49,13 @@ mod zipmap;
 pub use error::{Error, FileError};
 pub use file_read::{FileReader, Head, Section, next_key};
 pub use file_write::{FileOptions, FileWriter};
-pub use kind::{Dialect, Form, STRING, StreamFacts};
+pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
 pub use payload::{Leniency, open, seal};
 pub use read::read_value;
 pub use sink::{
     Consumer, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
 };
-pub use skip::skip_value;
+pub use skip::{Nowhere, skip_value};
 pub use source::{Slice, Source};
 pub use text::read_text;
 pub use write::{Spill, Writer};

@@ -98,7 +98,7 @@ fn each<S: Source>(
 }
 
 /// A sink of values that nobody wants.
-struct Nowhere;
+pub struct Nowhere;
 
 #[rustfmt::skip]
 impl ValueSink for Nowhere {

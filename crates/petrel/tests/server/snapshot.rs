@@ -97,3 +97,29 @@ fn a_damaged_file_stops_the_start_and_is_kept() {
         assert_eq!(std::fs::read(&path).unwrap(), damaged);
     }
 }
+
+#[test]
+fn check_says_what_a_file_holds_and_what_is_wrong() {
+    let mut server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    FILL.iter().for_each(|command| drop(client.call(command)));
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0));
+    let scratch = server.into_scratch();
+    let output = run_to_end(&scratch, &["check", "dump.rdb"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let whole = "dump.rdb: whole; RDB version 12, 8 keys, 1 hash, 1 list, 1 set, 1 stream, 3 string, 1 zset; \
+                 1 expire; in 2 databases";
+    assert!(output.status.success() && text.starts_with(whole), "{text}");
+    let path = scratch.path("dump.rdb");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let output = run_to_end(&scratch, &["check", "missing.rdb", "dump.rdb"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("missing.rdb: No such file"), "{text}");
+    assert!(text.contains("dump.rdb: the checksum is"), "{text}");
+}

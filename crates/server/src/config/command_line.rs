@@ -17,6 +17,8 @@ pub enum Invocation {
     Help,
     /// Print the version and leave.
     Version,
+    /// Tell whether these files are whole, and leave.
+    Check(Vec<PathBuf>),
     /// Start the server.
     Start(CommandLine),
 }
@@ -42,6 +44,12 @@ impl Invocation {
         match args.first().map(Vec::as_slice) {
             Some(b"-h" | b"--help") => return Ok(Self::Help),
             Some(b"-v" | b"--version") => return Ok(Self::Version),
+            // What is followed by an option is a configuration file of this name.
+            Some(b"check") if args.get(1).is_some_and(|file| !file.starts_with(b"-")) => {
+                args.remove(0);
+                let files = args.into_iter().map(|file| OsString::from_vec(file).into());
+                return Ok(Self::Check(files.collect()));
+            }
             _ => {}
         }
         let mut command = CommandLine::default();
