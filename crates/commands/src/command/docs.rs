@@ -76,7 +76,8 @@ fn arguments(arguments: &[Arg], reply: &mut dyn Reply) {
 fn argument(arg: &Arg, reply: &mut dyn Reply) {
     let nesting = matches!(arg.kind, ArgKind::OneOf | ArgKind::Block);
     let display = if nesting { "" } else { arg.display };
-    let is_key = arg.kind == ArgKind::Key;
+    // A pattern may make keys that a key spec speaks of.
+    let is_key = arg.kind == ArgKind::Key || arg.key_spec > 0;
     let texts = [display, arg.token, arg.since, arg.deprecated_since];
     let pairs = 2
         + texts.iter().filter(|text| !text.is_empty()).count()

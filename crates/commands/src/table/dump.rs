@@ -69,14 +69,14 @@ pub const MIGRATE: Meta = Meta {
         Arg::one_of(
             "authentication",
             &[
-                Arg::string("password").token("AUTH").since("4.0.7"),
+                Arg::string("auth").shown("password").token("AUTH").since("4.0.7"),
                 Arg::block("auth2", &[Arg::string("username"), Arg::string("password")])
                     .token("AUTH2")
                     .since("6.0.0"),
             ],
         )
         .opt(),
-        Arg::key("key").token("KEYS").of_spec(1).opt().many().since("3.0.6"),
+        Arg::key("keys").shown("key").token("KEYS").of_spec(1).opt().many().since("3.0.6"),
     ],
     ..Meta::new("migrate", -6, Group::Generic, "2.6.0")
 };

@@ -12,7 +12,7 @@ const ARGS: Arg = Arg::string("arg").opt().many();
 
 /// `EVAL`.
 pub const EVAL: Meta = Meta {
-    flags: bits!(Flags: NOSCRIPT, STALE, SKIP_MONITOR, MAY_REPLICATE, NO_MANDATORY_KEYS, SCRIPT_RUNNER),
+    flags: bits!(Flags: NOSCRIPT, STALE, SKIP_MONITOR, MAY_REPLICATE, MOVABLEKEYS, NO_MANDATORY_KEYS, SCRIPT_RUNNER),
     stated_categories: bits!(Categories: SCRIPTING),
     keys: &[ANY_USE.notes(HOW_USED)],
     summary: "Runs a script.",
@@ -31,7 +31,7 @@ pub const EVALSHA: Meta = Meta {
 
 /// `EVAL_RO`.
 pub const EVAL_RO: Meta = Meta {
-    flags: bits!(Flags: READONLY, NOSCRIPT, STALE, SKIP_MONITOR, NO_MANDATORY_KEYS, SCRIPT_RUNNER),
+    flags: bits!(Flags: READONLY, NOSCRIPT, STALE, SKIP_MONITOR, MOVABLEKEYS, NO_MANDATORY_KEYS, SCRIPT_RUNNER),
     keys: &[READ_USE.notes(HOW_USED)],
     summary: "Runs a script that only reads.",
     ..Meta { name: "eval_ro", since: "7.0.0", ..EVAL }
