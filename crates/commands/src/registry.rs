@@ -31,6 +31,8 @@ struct Entry {
     spec: &'static CommandSpec,
     /// `client|setname`.
     full_name: Box<str>,
+    /// The name that it is called by, in lower case, without its container; none if it cannot be called.
+    called: Option<Box<str>>,
     /// The number of the container plus one; 0 for a command of its own.
     container: u16,
 }
@@ -81,12 +83,14 @@ impl Registry {
     pub fn new(families: &[&'static [CommandSpec]]) -> Self {
         let mut entries = Vec::new();
         for spec in families.iter().copied().flatten() {
+            let called = Some(spec.meta.name.into());
             let full_name = spec.meta.name.into();
-            entries.push(Entry { spec, full_name, container: 0 });
+            entries.push(Entry { spec, full_name, called, container: 0 });
             let container = u16::try_from(entries.len()).expect("at most 65,534 commands");
             for sub in spec.subcommands {
                 let full_name = format!("{}|{}", spec.meta.name, sub.meta.name).into();
-                entries.push(Entry { spec: sub, full_name, container });
+                let called = Some(sub.meta.name.into());
+                entries.push(Entry { spec: sub, full_name, called, container });
             }
         }
         assert!(entries.len() < usize::from(u16::MAX), "at most 65,534 commands");
@@ -95,28 +99,64 @@ impl Registry {
         let slots = vec![Slot::default(); size].into();
         let mut registry = Self { slots, entries: entries.into() };
         for index in 0..registry.entries.len() {
-            registry.insert(index);
+            let name = registry.entries[index].spec.meta.name;
+            assert!(name.len() <= NAME_LEN_MAX, "{name} is too long");
+            assert!(!name.bytes().any(|c| c.is_ascii_uppercase()), "{name} is not lower case");
+            assert!(registry.insert(index), "{name} is not told from another");
         }
         registry
     }
 
-    fn insert(&mut self, index: usize) {
-        let Entry { spec, container, .. } = self.entries[index];
-        let name = spec.meta.name.as_bytes();
-        assert!(name.len() <= NAME_LEN_MAX, "{} is too long", spec.meta.name);
-        assert!(!name.iter().any(u8::is_ascii_uppercase), "{} is not lower case", spec.meta.name);
+    /// Lets the command that is called `from` be called `to`, or not at all if that is empty. Permissions, statistics
+    /// and `COMMAND` go by the names that commands have from the start.
+    ///
+    /// # Errors
+    /// Why it cannot be; nothing has changed then.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
+        let shown = |name: &[u8]| name.escape_ascii().to_string();
+        let Some(command) = self.find(from) else {
+            return Err(format!("there is no command '{}'", shown(from)));
+        };
+        if self.find(to).is_some_and(|other| other.index != command.index) {
+            return Err(format!("there is a command '{}' already", shown(to)));
+        }
+        let called = match std::str::from_utf8(to) {
+            Ok("") => None,
+            Ok(name) if name.len() <= NAME_LEN_MAX => Some(name.to_ascii_lowercase().into()),
+            _ => return Err(format!("'{}' cannot be the name of a command", shown(to))),
+        };
+        let index = usize::from(command.index);
+        let before = std::mem::replace(&mut self.entries[index].called, called);
+        if !self.fill() {
+            self.entries[index].called = before;
+            self.fill();
+            return Err(format!("'{}' is not told from another command", shown(to)));
+        }
+        Ok(())
+    }
 
-        let Name { words, scope } = Name::new(container, name);
+    /// Puts every command into its place anew; false if two cannot be told apart.
+    fn fill(&mut self) -> bool {
+        self.slots.fill(Slot::default());
+        (0..self.entries.len()).all(|index| self.insert(index))
+    }
+
+    /// Puts a command into its place; false if it is not told from another.
+    fn insert(&mut self, index: usize) -> bool {
+        let Entry { spec, container, called: Some(called), .. } = &self.entries[index] else {
+            return true;
+        };
+        let Name { words, scope } = Name::new(*container, called.as_bytes());
         let mask = self.slots.len() - 1;
         let mut place = Name { words, scope }.hash();
-        while let Slot { spec: Some(other), words: others, scope: its, .. } =
-            self.slots[place & mask]
-        {
-            let apart = (words, scope) != (others, its);
-            assert!(apart, "{} is not told from {}", spec.meta.name, other.meta.name);
+        while let Slot { spec: Some(_), words: others, scope: its, .. } = self.slots[place & mask] {
+            if (words, scope) == (others, its) {
+                return false;
+            }
             place += 1;
         }
         self.slots[place & mask] = Slot { words, spec: Some(spec), scope, index: index as u16 };
+        true
     }
 
     /// The command that `args` calls: the subcommand if `args[0]` is a container and there is an
@@ -173,10 +213,30 @@ impl Registry {
             }
             place += 1;
         };
-        if bytes.len() > NAME_IN_WORDS_MAX && !is_named(spec, bytes) {
+        if bytes.len() > NAME_IN_WORDS_MAX && !self.is_called(index, bytes) {
             return None;
         }
         Some(Command { spec, index })
+    }
+
+    /// Compares a name that two words cannot hold.
+    #[cold]
+    #[inline(never)]
+    fn is_called(&self, index: u16, name: &[u8]) -> bool {
+        let called = self.entries[usize::from(index)].called.as_deref();
+        called.is_some_and(|called| called.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The command that has this full name from the start, in any case, whatever it is called by.
+    pub fn find_original(&self, full_name: &[u8]) -> Option<Command> {
+        let found = self.find_full(full_name);
+        let is_it = |index: u16| self.full_name(index).as_bytes().eq_ignore_ascii_case(full_name);
+        found.filter(|found| is_it(found.index)).or_else(|| {
+            // Only where commands have been renamed is there something to find.
+            let is_renamed = |entry: &Entry| entry.called.as_deref() != Some(entry.spec.meta.name);
+            let is_any = self.entries.iter().any(is_renamed);
+            if is_any { self.all().find(|command| is_it(command.index)) } else { None }
+        })
     }
 
     /// How many commands and subcommands there are.
@@ -254,13 +314,6 @@ impl Registry {
 /// The part of a name that an error text quotes.
 fn quoted(name: &[u8]) -> &[u8] {
     &name[..name.len().min(QUOTED_BYTES_MAX)]
-}
-
-/// Compares a name that two words cannot hold.
-#[cold]
-#[inline(never)]
-fn is_named(spec: &CommandSpec, name: &[u8]) -> bool {
-    spec.meta.name.as_bytes().eq_ignore_ascii_case(name)
 }
 
 impl Name {
@@ -413,5 +466,41 @@ mod tests {
             registry.arity_error(2),
             "ERR wrong number of arguments for 'client|setname' command"
         );
+    }
+
+    #[test]
+    fn a_renamed_command_is_called_by_its_new_name_alone() {
+        let mut registry = Registry::new(&[FAMILY]);
+        let index = |registry: &Registry, name: &str| {
+            registry
+                .find(name.as_bytes())
+                .map(|command| registry.full_name(command.index).to_owned())
+        };
+        let get = Some("get".to_owned());
+        registry.rename(b"GET", b"Fetch").unwrap();
+        assert_eq!((index(&registry, "get"), index(&registry, "FETCH")), (None, get.clone()));
+        // Long names too, and one after the other.
+        let long = "a-name-that-two-words-cannot-hold";
+        registry.rename(b"fetch", long.as_bytes()).unwrap();
+        assert_eq!((index(&registry, "fetch"), index(&registry, long)), (None, get.clone()));
+        assert_eq!(index(&registry, "a-name-that-no-words-cannot-hold-"), None);
+        for (from, to) in [("nosuch", "x"), ("client", long)] {
+            assert!(registry.rename(from.as_bytes(), to.as_bytes()).is_err(), "{from} {to}");
+        }
+        // A name that cannot be told from another leaves all as it was.
+        let like_it = format!("{}xx{}", &long[..10], &long[12..]);
+        assert!(registry.rename(b"client", like_it.as_bytes()).is_err());
+        assert_eq!(index(&registry, "client"), Some("client".to_owned()));
+        // Permissions go by the old names.
+        registry.rename(b"client", b"get").unwrap();
+        let original = |name: &[u8]| registry.find_original(name).map(|command| command.index);
+        assert_eq!(original(b"GET"), registry.find(long.as_bytes()).map(|command| command.index));
+        assert_eq!(
+            original(b"client|setname"),
+            registry.find_full(b"get|setname").map(|command| command.index)
+        );
+        let mut registry = registry;
+        registry.rename(b"get", b"").unwrap();
+        assert_eq!(registry.resolve(&[b"get", b"setname"]).map(|command| command.index), None);
     }
 }

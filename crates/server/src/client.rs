@@ -28,6 +28,8 @@ pub enum Flag {
     Resp3 = 1 << 6,
     /// Authenticated, or no password is set.
     Authenticated = 1 << 7,
+    /// Has logged in, be it that it has logged out since.
+    LoggedIn = 1 << 25,
     /// Held back by `CLIENT PAUSE`.
     Paused = 1 << 8,
     /// To be closed once its output is written.

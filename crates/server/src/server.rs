@@ -15,7 +15,7 @@ use crate::tls::{Settings, Trouble};
 use crate::tracking::Trackers;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, FAMILIES, Registry, Shared};
+use petrel_commands::{Blocked, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -233,7 +233,8 @@ impl Server {
             }
             Err(error) => tracing::warn!("no background thread to free memory: {error}"),
         }
-        let registry = Registry::new(&[FAMILIES, crate::commands::FAMILIES].concat());
+        // What is wrong with them was said when they were loaded.
+        let (registry, _) = crate::commands::registry(config.renames());
         let server = Arc::new(Server {
             keyspace,
             commands: Shared::new(registry),

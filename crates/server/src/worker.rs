@@ -46,6 +46,10 @@ const POLL_MS: i64 = 100;
 /// Less output than this is taken for written by the next poll.
 const TAKEN_AT_ONCE: u64 = 16 * 1024;
 
+/// What a connection that has never logged in may leave unread.
+const STRANGERS_OUTPUT: OutputBufferLimit =
+    OutputBufferLimit { hard_bytes: TAKEN_AT_ONCE + 1024, soft_bytes: 0, soft_seconds: 0 };
+
 /// A connection whose unfinished command needs at least so much more is read into its own allocation.
 pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
@@ -424,8 +428,13 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn check_output(&mut self, conn: &mut Conn) {
         let unsent = self.driver.unsent(conn.slot) as u64;
         let limits = &self.engine.host.config.client_output_buffer_limit;
-        let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
-            if conn.client.has(Flag::PubSub) { limits.pubsub } else { limits.normal };
+        let is_stranger = !conn.session.is_authenticated() && !conn.client.has(Flag::LoggedIn);
+        let limit = match conn.client.has(Flag::PubSub) {
+            _ if is_stranger => STRANGERS_OUTPUT,
+            true => limits.pubsub,
+            false => limits.normal,
+        };
+        let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } = limit;
         let above_soft = soft_bytes > 0 && unsent >= soft_bytes;
         let above_hard = hard_bytes > 0 && unsent >= hard_bytes;
         let known = conn.client.output_bytes.load(Relaxed) != 0 || conn.soft_since != 0;

@@ -182,7 +182,7 @@ impl Selector {
                 [b'-', b'@', name @ ..] => self.category(registry, category(name)?, false),
                 [b'+', name @ ..] => self.allow(registry, name)?,
                 [b'-', name @ ..] => {
-                    let command = registry.find_full(name).ok_or(RuleError::UNKNOWN)?;
+                    let command = registry.find_original(name).ok_or(RuleError::UNKNOWN)?;
                     self.command(registry, command, false);
                 }
                 [b'd' | b'D', b'b' | b'B', b'=', list @ ..] => {
@@ -196,14 +196,14 @@ impl Selector {
 
     /// `+name`, `+container|subcommand`, `+name|first-argument`.
     fn allow(&mut self, registry: &Registry, name: &[u8]) -> Result<(), RuleError> {
-        if let Some(command) = registry.find_full(name) {
+        if let Some(command) = registry.find_original(name) {
             self.command(registry, command, true);
             return Ok(());
         }
         let Some(bar) = name.iter().rposition(|&byte| byte == b'|') else {
             return Err(RuleError::UNKNOWN);
         };
-        let command = registry.find_full(&name[..bar]).ok_or(RuleError::UNKNOWN)?;
+        let command = registry.find_original(&name[..bar]).ok_or(RuleError::UNKNOWN)?;
         let argument = &name[bar + 1..];
         if registry.is_subcommand(command) {
             return Err(RuleError::FIRST_ARG);

@@ -232,3 +232,101 @@ fn the_configuration_is_rewritten_with_users() {
         "{written}"
     );
 }
+
+#[test]
+fn scripts_do_what_their_caller_may() {
+    let server = Server::start("epoll", &[]);
+    let (mut admin, mut client) = (server.connect(), server.connect());
+    let rules = [
+        "ACL", "SETUSER", "bob", "on", "nopass", "+eval", "+evalsha", "+get", "+multi", "+exec",
+        "~k", "~r",
+    ];
+    assert_eq!(admin.text(&rules), "OK");
+    assert_eq!(client.text(&["AUTH", "bob", "x"]), "OK");
+    assert_eq!(
+        client.text(&["EVAL", "return 1", "1", "x"]),
+        "NOPERM No permissions to access a key"
+    );
+    for (script, refused) in [
+        ("return redis.call('get','x')", "No permissions to access a key"),
+        (
+            "return redis.call('SeT','k','v')",
+            "User bob has no permissions to run the 'set' command",
+        ),
+        (
+            "return redis.pcall('set','k','v')",
+            "User bob has no permissions to run the 'set' command",
+        ),
+        (
+            "return redis.call('publish','c','v')",
+            "User bob has no permissions to run the 'publish' command",
+        ),
+    ] {
+        let error = client.text(&["EVAL", script, "0"]);
+        assert!(error.starts_with(&format!("ERR ACL failure in script: {refused}")), "{error}");
+        let entry = admin.text(&["ACL", "LOG", "1"]);
+        assert!(entry.contains(" context lua ") && entry.contains(" username bob "), "{entry}");
+    }
+    let asks = "return {redis.acl_check_cmd('get','k'), redis.acl_check_cmd('get','x'), redis.acl_check_cmd('set','k','v')}";
+    assert_eq!(client.text(&["EVAL", asks, "0"]), "[1 nil nil]");
+    // What is loaded by somebody else does not run with the rights of somebody else, nor does it in a transaction.
+    let sum = admin.text(&["SCRIPT", "LOAD", "return redis.call('set', 'k', 'v')"]);
+    assert!(client.text(&["EVALSHA", &sum, "0"]).starts_with("ERR ACL failure in script: "));
+    assert_eq!(client.text(&["MULTI"]), "OK");
+    assert_eq!(client.text(&["EVALSHA", &sum, "0"]), "QUEUED");
+    assert!(client.text(&["EXEC"]).starts_with("[ERR ACL failure in script: "));
+    assert_eq!(admin.text(&["EXISTS", "k"]), "0");
+}
+
+#[test]
+fn commands_have_their_old_names_in_rules() {
+    let args = [
+        "--rename-command",
+        "SET",
+        "put",
+        "--rename-command",
+        "ping",
+        "",
+        "--rename-command",
+        "Config",
+        "cfg",
+    ];
+    let server = Server::start("epoll", &args);
+    let mut client = server.connect();
+    assert!(client.text(&["SET", "k", "v"]).starts_with("ERR unknown command 'SET'"));
+    assert!(client.text(&["PING"]).starts_with("ERR unknown command 'PING'"));
+    assert_eq!(client.text(&["PUT", "k", "v"]), "OK");
+    let rules = ["ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all", "-set", "-config|get"];
+    assert_eq!(client.text(&rules), "OK");
+    assert!(
+        client.text(&["ACL", "SETUSER", "bob", "+put"]).contains("Unknown command or category")
+    );
+    assert_eq!(client.text(&["AUTH", "bob", "x"]), "OK");
+    assert!(client.text(&["put", "k", "v"]).contains("no permissions to run the 'set' command"));
+    assert!(
+        client
+            .text(&["cfg", "get", "x"])
+            .contains("no permissions to run the 'config|get' command")
+    );
+    let scratch = Scratch::new();
+    for (names, error) in [
+        (["nosuch", "x"], "rename-command: there is no command 'nosuch'"),
+        (["get", "SET"], "rename-command: there is a command 'SET' already"),
+    ] {
+        let output = run_to_end(&scratch, &["--rename-command", names[0], names[1]]);
+        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && shown.contains(error), "{shown}");
+    }
+}
+
+#[test]
+fn who_has_not_logged_in_cannot_pile_up_replies() {
+    let server = Server::start("epoll", &["--requirepass", "secret"]);
+    let mut client = server.connect();
+    // Nothing is read; what the kernel does not take is soon too much.
+    eventually("it is closed", || {
+        client.send_bytes(&b"*1\r\n$4\r\nPING\r\n".repeat(1000));
+        server.connect().text(&["AUTH", "secret"]) == "OK"
+            && server.output().contains("bytes of output are waiting")
+    });
+}

@@ -123,6 +123,7 @@ fn authenticate(ctx: &mut Ctx<'_>, name: &[u8], password: &[u8]) -> Outcome {
     let user = Some(user).filter(|user| user.name() != DEFAULT_USER);
     let client = ServerHost::of(ctx).client.clone();
     client.set(Flag::Authenticated, true);
+    client.set(Flag::LoggedIn, true);
     client.show_user(user.clone());
     ctx.session.become_user(user);
     Ok(())

@@ -13,7 +13,8 @@ mod pubsub;
 mod save;
 mod shutdown;
 
-use petrel_commands::CommandSpec;
+use crate::config::{ConfigError, Problem, Rename};
+use petrel_commands::{CommandSpec, Registry};
 
 /// The families of session commands.
 pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, pubsub::COMMANDS, SERVER];
@@ -31,3 +32,16 @@ static SERVER: &[CommandSpec] = &[
     save::SAVE,
     shutdown::SHUTDOWN,
 ];
+
+/// Every command, by the names that it is called by; and what is wrong with them, if something is. Those behind a wrong
+/// one are not looked at.
+pub fn registry(renames: &[Rename]) -> (Registry, Option<ConfigError>) {
+    let mut registry = Registry::new(&[petrel_commands::FAMILIES, FAMILIES].concat());
+    for Rename { location, from, to } in renames {
+        if let Err(reason) = registry.rename(from, to) {
+            let (location, problem) = (Some(location.clone()), Problem::Rename(reason));
+            return (registry, Some(ConfigError { location, problem }));
+        }
+    }
+    (registry, None)
+}

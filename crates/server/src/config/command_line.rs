@@ -9,6 +9,7 @@ use super::error::{ConfigError, Location, Problem, Source};
 use super::line;
 use super::load::Loader;
 use super::store::{ConfigFile, SharedConfig};
+use crate::commands::registry;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -115,7 +116,12 @@ impl CommandLine {
         let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
         let warnings = std::mem::take(&mut loader.warnings);
         let users = std::mem::take(&mut loader.users);
-        Ok(SharedConfig::new(loader.finish(), file).with_warnings(warnings).with_users(users))
+        let renames = std::mem::take(&mut loader.renames);
+        if let (_, Some(error)) = registry(&renames) {
+            return Err(error);
+        }
+        let shared = SharedConfig::new(loader.finish(), file).with_warnings(warnings);
+        Ok(shared.with_users(users).with_renames(renames))
     }
 }
 

@@ -79,6 +79,10 @@ pub enum Problem {
         /// Why.
         error: io::Error,
     },
+    /// `rename-command` with anything but two names.
+    RenameArguments,
+    /// A command cannot be called so.
+    Rename(String),
     /// `user` without a name.
     UserArguments,
     /// Two lines about one user.
@@ -121,6 +125,8 @@ impl fmt::Display for ConfigError {
             Problem::Read { path, error } => {
                 write!(f, "cannot read '{}': {}", path.display(), reason(error))
             }
+            Problem::RenameArguments => f.write_str("rename-command takes two names"),
+            Problem::Rename(reason) => write!(f, "rename-command: {reason}"),
             Problem::UserArguments => f.write_str("user takes a name and rules"),
             Problem::DuplicateUser(name) => {
                 write!(f, "Duplicate user '{}' found", name.escape_debug())

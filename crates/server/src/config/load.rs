@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Location, Problem, Source, Warning, reason};
 use super::params::Config;
+use super::renames::{self, Rename};
 use super::table::Param;
 use super::types::SavePoints;
 use super::user_line::{self, UserLine};
@@ -19,6 +20,8 @@ pub(super) struct Loader<'a> {
     pub config: Config,
     /// What was ignored.
     pub warnings: Vec<Warning>,
+    /// The commands that are to have other names.
+    pub renames: Vec<Rename>,
     /// The users that were named.
     pub users: Vec<UserLine>,
     /// Where relative paths of `include` and `dir` start.
@@ -33,6 +36,7 @@ impl<'a> Loader<'a> {
         Self {
             config: Config::default(),
             warnings: Vec::new(),
+            renames: Vec::new(),
             users: Vec::new(),
             base,
             depth: 0,
@@ -78,6 +82,9 @@ impl<'a> Loader<'a> {
                 [path] => self.include(path, at),
                 _ => Err(fail(Problem::IncludeArguments)),
             };
+        }
+        if renames::is_rename(args) {
+            return renames::add(&mut self.renames, values, at);
         }
         if user_line::is_user(args) {
             return user_line::add(&mut self.users, values, at);

@@ -20,7 +20,7 @@ pub(super) fn hint(name: &str) -> Hint {
     if OF_REDIS_ONLY.binary_search(&name.as_str()).is_ok() {
         return Hint::OfRedis;
     }
-    let known = PARAMS.iter().flat_map(Param::names).chain(["include", "user"]);
+    let known = PARAMS.iter().flat_map(Param::names).chain(["include", "rename-command", "user"]);
     let nearest = known.map(|known| (distance(&name, known), known)).min();
     match nearest {
         Some((edits, known)) if edits <= known.len().div_ceil(3).min(4) => Hint::DidYouMean(known),
@@ -61,7 +61,6 @@ const OF_REDIS_ONLY: &[&str] = &[
     "lua-enable-deprecated-api",
     "lua-insecure-api",
     "min-io-threads-avoid-copy-reply",
-    "rename-command",
     "sentinel",
 ];
 
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn what_only_redis_has_is_said_to_be_so() {
         assert_eq!(hint("loadmodule"), Hint::OfRedis);
-        assert_eq!(hint("Rename-Command"), Hint::OfRedis);
+        assert_eq!(hint("Sentinel"), Hint::OfRedis);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use super::error::{Warning, reason};
 use super::load::resolve_dir;
 use super::params::{Config, PARAMS};
+use super::renames::Rename;
 use super::rewrite::{self, RewriteError};
 use super::table::{Mutability, Param};
 use super::user_line::UserLine;
@@ -27,6 +28,7 @@ pub struct SharedConfig {
     file: Option<ConfigFile>,
     warnings: Vec<Warning>,
     users: Vec<UserLine>,
+    renames: Vec<Rename>,
 }
 
 /// On a cache line of its own: every worker reads it every turn.
@@ -91,6 +93,7 @@ impl SharedConfig {
             file,
             warnings: Vec::new(),
             users: Vec::new(),
+            renames: Vec::new(),
         }
     }
 
@@ -102,6 +105,16 @@ impl SharedConfig {
     /// The same with the users that were named when it was loaded.
     pub(super) fn with_users(self, users: Vec<UserLine>) -> Self {
         Self { users, ..self }
+    }
+
+    /// The same with the commands that are to have other names.
+    pub(super) fn with_renames(self, renames: Vec<Rename>) -> Self {
+        Self { renames, ..self }
+    }
+
+    /// The commands that are to have other names, in the order in which they get them.
+    pub fn renames(&self) -> &[Rename] {
+        &self.renames
     }
 
     /// The users that were named when the configuration was loaded.
