@@ -40,6 +40,8 @@ func main() {
 		{"info and config", infoAndConfig},
 		{"many connections", manyConnections},
 		{"blocking", blocking},
+		{"messages", messages},
+		{"script", script},
 		{"errors", errorReplies},
 		{"reply types", replyTypes},
 	}
@@ -436,6 +438,42 @@ func blocking(protocol int) error {
 		func() { w.equal("CLIENT UNBLOCK", other.ClientUnblockWithError(ctx, id).Val(), int64(1)) },
 	)
 	w.fails("the unblocked", err, "UNBLOCKED client unblocked via CLIENT UNBLOCK")
+	return w.err
+}
+
+func messages(protocol int) error {
+	var w want
+	client, other := connect(protocol), connect(protocol)
+	defer client.Close()
+	defer other.Close()
+	subscriber := client.Subscribe(ctx, "news")
+	defer subscriber.Close()
+	w.ok("PSUBSCRIBE", subscriber.PSubscribe(ctx, "new?"))
+	for range 2 {
+		_, err := subscriber.ReceiveTimeout(ctx, 10*time.Second)
+		w.ok("subscribed", err)
+	}
+	w.equal("PUBLISH", other.Publish(ctx, "news", "said").Val(), int64(2))
+	for _, pattern := range []string{"", "new?"} {
+		got, err := subscriber.ReceiveTimeout(ctx, 10*time.Second)
+		w.ok("message", err)
+		w.equal("message", got, any(&redis.Message{Channel: "news", Pattern: pattern, Payload: "said"}))
+	}
+	w.equal("PUBSUB NUMSUB", other.PubSubNumSub(ctx, "news").Val(), map[string]int64{"news": 1})
+	return w.err
+}
+
+func script(protocol int) error {
+	var w want
+	client := connect(protocol)
+	defer client.Close()
+	client.Del(ctx, "script")
+	add := redis.NewScript("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+	for _, sum := range []int64{7, 14} {
+		got, err := add.Run(ctx, client, []string{"script"}, 7).Int64()
+		w.ok("script", err)
+		w.equal("script", got, sum)
+	}
 	return w.err
 }
 

@@ -220,6 +220,32 @@ const cases = {
     });
   },
 
+  async messages(client, protocol) {
+    await withClients(1, { protocol }, async (subscriber) => {
+      const received = [];
+      const two = new Promise((resolve) => {
+        const note = (...message) => received.push(message.join(" ")) === 2 && resolve();
+        subscriber.on("message", note);
+        subscriber.on("pmessage", note);
+      });
+      assert.equal(await subscriber.subscribe("news"), 1);
+      assert.equal(await subscriber.psubscribe("new?"), 2);
+      assert.equal(await client.publish("news", "said"), 2);
+      await two;
+      assert.deepEqual(received, ["news said", "new? news said"]);
+      assert.equal(await subscriber.unsubscribe("news"), 1);
+      assert.equal(await client.publish("other", "said"), 0);
+    });
+  },
+
+  async script(client) {
+    client.defineCommand("addTo", { numberOfKeys: 1, lua: "return redis.call('INCRBY', KEYS[1], ARGV[1])" });
+    await client.del("script");
+    assert.equal(await client.addTo("script", 7), 7);
+    assert.equal(await client.addTo("script", 7), 14);
+    assert.deepEqual(await client.eval("return {KEYS[1], ARGV[1], 3}", 1, "k", "a"), ["k", "a", 3]);
+  },
+
   async errors(client) {
     await client.set("word", "not a number");
     await failsWith("ERR unknown command 'NOSUCH', with args beginning with: 'a'", client.call("NOSUCH", "a"));

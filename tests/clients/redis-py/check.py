@@ -321,6 +321,35 @@ def blocking(protocol):
         equal(transaction.blpop("queue", timeout=0).ping().execute(), [None, True])
 
 
+def messages(protocol):
+    client, other = connect(protocol), connect(protocol)
+    subscriber = client.pubsub(ignore_subscribe_messages=True)
+    subscriber.subscribe("news")
+    subscriber.psubscribe("new?")
+    received = []
+
+    def listen():
+        while len(received) < 2:
+            message = subscriber.get_message(timeout=10)
+            if message:
+                received.append((message["type"], message["pattern"], message["channel"], message["data"]))
+
+    while other.pubsub_numsub("news")[0][1] == 0 or other.pubsub_numpat() == 0:
+        subscriber.get_message(timeout=0.01)
+    equal(other.publish("news", "said"), 2)
+    listen()
+    equal(received, [("message", None, b"news", b"said"), ("pmessage", b"new?", b"news", b"said")])
+    subscriber.close()
+
+
+def script(protocol):
+    client = connect(protocol)
+    client.delete("script")
+    add = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+    equal([add(keys=["script"], args=[7]) for _ in range(2)], [7, 14])
+    equal(client.eval("return {KEYS[1], ARGV[1], 3}", 1, "k", "a"), [b"k", b"a", 3])
+
+
 def errors(protocol):
     client = connect(protocol, **ONCE)
     client.set("word", "not a number")
@@ -347,7 +376,8 @@ def reply_types(protocol):
 
 CASES = [
     handshake, authentication, set_options, strings, expiry, pipeline, transactions, scan, binary, clients,
-    info_and_config, databases, many_connections, blocking, errors, reply_types,
+    info_and_config, databases, many_connections, blocking, messages, script, errors,
+    reply_types,
 ]
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ func text(client rueidis.Client, command ...string) string {
 func handshake(client rueidis.Client) error {
 	var w want
 	info := text(client, "CLIENT", "INFO")
-	w.that("resp=3 and tracking in "+info, strings.Contains(info, " resp=3 ") && strings.Contains(info, " flags=t "))
+	w.that("resp=3 and tracking in "+info, strings.Contains(info, " resp=3 ") && strings.Contains(info, " flags=t"))
 	w.that("lib-name in "+info, strings.Contains(info, " lib-name=rueidis "))
 	return w.err
 }
@@ -167,9 +167,13 @@ func transaction(client rueidis.Client) error {
 	w.that("EXEC after a conflict is null", rueidis.IsRedisNil(err))
 	reply, err := attempt(false)
 	w.ok("EXEC", err)
-	values, err := reply.AsStrSlice()
+	values, err := reply.ToArray()
 	w.ok("replies of EXEC", err)
-	w.equal("EXEC", values, []string{"6", "6"})
+	if w.err == nil {
+		sum, _ := values[0].AsInt64()
+		text, _ := values[1].ToString()
+		w.equal("EXEC", fmt.Sprint(sum, " ", text), "6 6")
+	}
 	return w.err
 }
 
@@ -214,9 +218,6 @@ func messages(client rueidis.Client) error {
 
 func script(client rueidis.Client) error {
 	var w want
-	if strings.HasPrefix(text(client, "EVAL", "return 1", "0"), "unknown command") {
-		return errors.New("no scripts")
-	}
 	add := rueidis.NewLuaScript(`return redis.call('INCRBY', KEYS[1], ARGV[1])`)
 	for _, expected := range []int64{7, 14} {
 		sum, err := add.Exec(ctx, client, []string{"script"}, []string{"7"}).AsInt64()
