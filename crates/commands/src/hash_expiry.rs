@@ -246,7 +246,7 @@ enum Stated {
     Keep,
 }
 
-/// When `HSETEX` acts, by its fields or by its key.
+/// When `HSETEX` acts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum When {
     Always,
@@ -258,7 +258,7 @@ enum When {
 struct Syntax {
     /// The option that leaves the expiry out of it, and what it means.
     word: (&'static str, Stated),
-    /// Whether fields, or the key, may be demanded to be there, or not to be.
+    /// Whether fields may be demanded to be there, or not to be.
     conditional: bool,
     /// Arguments of a field.
     width: usize,
@@ -288,16 +288,13 @@ struct ExOptions {
     expiry: Stated,
     /// Demanded of each field.
     when: When,
-    /// Demanded of the key, as Valkey has it.
-    when_key: When,
     fields: Range<usize>,
 }
 
 /// The options from argument 2 on; they may stand before or behind the fields.
 fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     let args = ctx.args().len();
-    let (mut expiry, mut fields) = (Stated::Nothing, None);
-    let (mut when, mut when_key) = (When::Always, When::Always);
+    let (mut expiry, mut when, mut fields) = (Stated::Nothing, When::Always, None);
     let mut i = 2;
     while i < args {
         let is_word = ctx.is(i, syntax.word.0);
@@ -332,19 +329,12 @@ fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
             }
             when = if ctx.is(i, "FNX") { When::Missing } else { When::There };
             i += 1;
-        } else if syntax.conditional && (ctx.is(i, "NX") || ctx.is(i, "XX")) {
-            let stated = if ctx.is(i, "NX") { When::Missing } else { When::There };
-            if when_key != When::Always && when_key != stated {
-                return Err(Fail::SYNTAX);
-            }
-            when_key = stated;
-            i += 1;
         } else {
             return Err(unknown(ctx.arg(i)));
         }
     }
     let fields = fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?;
-    Ok(ExOptions { expiry, when, when_key, fields })
+    Ok(ExOptions { expiry, when, fields })
 }
 
 /// `HGETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST] FIELDS numfields field [field ...]`
@@ -373,14 +363,11 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `HSETEX key [NX | XX] [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value [field value ...]`
+/// `HSETEX key [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value [field value ...]`
 fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let options = ex_options(ctx, &HSETEX)?;
-    let exists = exists(ctx, false)?;
+    exists(ctx, false)?;
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
-    if options.when_key == if exists { When::Missing } else { When::There } {
-        return ctx.number(0);
-    }
     let pairs = &ctx.args()[options.fields];
     let all: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
     if options.when != When::Always {

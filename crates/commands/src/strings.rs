@@ -281,9 +281,10 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     // Of a key that does not exist, Redis does not look at the expiry.
+    let value = view.string()?;
     let expiry = expiry.transpose()?;
     let had_expiry = view.expiry().is_some();
-    write_string(ctx.reply, view.string()?);
+    write_string(ctx.reply, value);
     if expiry.is_some() || had_expiry && persist {
         ctx.exec.ks.set_expiry(db, key, expiry);
     }

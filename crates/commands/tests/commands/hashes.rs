@@ -395,11 +395,7 @@ fn arguments_of_hgetex_and_hsetex() {
         HSETEX h FNX FNX FIELDS 1 a 1 => ERR Only one of FXX or FNX arguments can be specified
         HSETEX h EX 10 KEEPTTL FIELDS 1 a 1 => ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified
         HSETEX h PERSIST FIELDS 1 a 1 => ERR unknown argument: PERSIST
-        HSETEX h NX FIELDS 1 a 1 => 0
-        HSETEX none XX EX 0 FIELDS 1 a 1 => 0
-        HSETEX none NX FXX FIELDS 1 a 1 => 0
-        HSETEX h XX XX FXX FIELDS 1 a 3 => 1
-        HSETEX h NX XX FIELDS 1 a 1 => ERR syntax error
+        HSETEX h NX FIELDS 1 a 1 => ERR unknown argument: NX
         HGETEX h NX FIELDS 1 a => ERR unknown argument: NX
         HSETEX h FIELDS 1 a 1 b => ERR unknown argument: b
         HSETEX h FIELDS 2 a 1 b => ERR wrong number of arguments
