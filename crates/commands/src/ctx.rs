@@ -5,7 +5,7 @@ use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Session;
-use petrel_keyspace::{BLOB_MIN, Cleared, Handle, Key, KeyHash, Value};
+use petrel_keyspace::{BLOB_MIN, Cleared, Event, Handle, Key, KeyHash, Value};
 use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
 use std::any::Any;
@@ -80,6 +80,9 @@ pub trait Host {
     fn invalidate(&mut self, ks: &mut Handle, _reply: Option<&mut dyn Reply>) {
         ks.take_invalidations();
     }
+
+    /// Something happened to a key that is published to whoever listens for it. Called with locks held.
+    fn notify(&mut self, _event: &Event) {}
 
     /// Names the client of the command in hand, so that it can be answered later; none if it cannot wait.
     fn ticket(&mut self) -> Option<Ticket> {
@@ -184,6 +187,12 @@ impl<'a> Ctx<'a> {
     pub fn wrong_arity(&self) -> Fail {
         let name = self.command.spec.meta.name;
         Fail::new(format!("ERR wrong number of arguments for '{name}' command"))
+    }
+
+    /// Notes an event of a key in the selected database.
+    #[inline]
+    pub fn event(&self, class: u32, name: &'static str, key: &[u8]) {
+        self.exec.ks.event(class, name, self.session.db, key);
     }
 
     /// Writes `+OK`.

@@ -437,8 +437,15 @@ impl Executor {
             // What it reads it reads under locks of its own, and it may have changed by the time that the handler returns.
             self.remember_reads(command, request, session);
         }
+        let notes_events = self.ks.notes_events();
+        if notes_events {
+            self.begin_events(command);
+        }
         let mut ctx = Ctx { request, command, exec: self, session, host, reply };
         let outcome = (command.spec.handler)(&mut ctx);
+        if notes_events && self.ks.has_events() {
+            self.publish_events(host);
+        }
         if tracks {
             self.remember_reads(command, request, session);
         }

@@ -5,6 +5,7 @@ use crate::expiry::{self, Unit};
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::generic as meta;
+use petrel_keyspace::event::class;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -105,6 +106,9 @@ fn report(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     let key = ctx.key(1);
     let expiry = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.expiry());
     ctx.exec.ks.count_read(expiry.is_some());
+    if expiry.is_none() {
+        ctx.event(class::MISS, "keymiss", key.bytes);
+    }
     let Some(expiry) = expiry else { return ctx.number(-2) };
     let Some(at) = expiry else { return ctx.number(-1) };
     let left = at.saturating_sub(ctx.exec.ks.now_ms()).max(0);

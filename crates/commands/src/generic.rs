@@ -5,6 +5,8 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::generic as meta;
+use petrel_keyspace::Key;
+use petrel_keyspace::event::class;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -38,6 +40,9 @@ fn exists(ctx: &mut Ctx<'_>) -> Outcome {
     for i in 1..ctx.args().len() {
         let found = is_there(ctx, ctx.db(), i);
         ctx.exec.ks.count_read(found);
+        if !found {
+            ctx.event(class::MISS, "keymiss", ctx.arg(i));
+        }
         existing += i64::from(found);
     }
     ctx.number(existing)
@@ -61,6 +66,9 @@ fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
     let name = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.type_of().name());
     ctx.exec.ks.count_read(name.is_some());
+    if name.is_none() {
+        ctx.event(class::MISS, "keymiss", key.bytes);
+    }
     ctx.reply.simple(name.unwrap_or("none"));
     Ok(())
 }
@@ -68,7 +76,7 @@ fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
 /// `RENAME key newkey`
 fn rename(ctx: &mut Ctx<'_>) -> Outcome {
     let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.db());
-    if !ctx.exec.ks.rename(db, from, db, to) {
+    if !arrive(ctx, RENAME, (db, from), (db, to)) {
         return Err(Fail::NO_SUCH_KEY);
     }
     ctx.ok()
@@ -84,7 +92,7 @@ fn renamenx(ctx: &mut Ctx<'_>) -> Outcome {
         return ctx.number(0);
     }
     let (from, to) = (ctx.key(1), ctx.key(2));
-    ctx.exec.ks.rename(db, from, db, to);
+    arrive(ctx, RENAME, (db, from), (db, to));
     ctx.number(1)
 }
 
@@ -110,7 +118,7 @@ fn copy(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.exec.ks.read(db, from).is_none() || !replace && is_there(ctx, to_db, 2) {
         return ctx.number(0);
     }
-    ctx.exec.ks.copy(db, from, to_db, to);
+    arrive(ctx, COPY, (db, from), (to_db, to));
     ctx.number(1)
 }
 
@@ -124,8 +132,54 @@ fn move_to(ctx: &mut Ctx<'_>) -> Outcome {
     if is_there(ctx, to_db, 1) {
         return ctx.number(0);
     }
-    let moved = ctx.exec.ks.rename(db, key, to_db, key);
+    let moved = arrive(ctx, MOVE, (db, key), (to_db, key));
     ctx.number(i64::from(moved))
+}
+
+/// How a value gets to another key: whether it stays where it was, and the events of it.
+#[derive(Clone, Copy)]
+struct Way {
+    copies: bool,
+    from: Option<&'static str>,
+    to: &'static str,
+}
+
+const RENAME: Way = Way { copies: false, from: Some("rename_from"), to: "rename_to" };
+const COPY: Way = Way { copies: true, from: None, to: "copy_to" };
+const MOVE: Way = Way { copies: false, from: Some("move_from"), to: "move_to" };
+
+/// Brings a value to another key, over whatever is there, and tells of it; false if there is no value.
+fn arrive(
+    ctx: &mut Ctx<'_>,
+    way: Way,
+    (db, from): (u16, Key<'_>),
+    (to_db, to): (u16, Key<'_>),
+) -> bool {
+    let ks = &mut ctx.exec.ks;
+    let before = match ks.notes_events() {
+        true => ks.peek(to_db, to).map(|old| old.type_of()),
+        false => None,
+    };
+    let done = match way.copies {
+        true => ks.copy(db, from, to_db, to),
+        false => ks.rename(db, from, to_db, to),
+    };
+    // A key that is renamed to itself goes nowhere.
+    if !done || !ks.notes_events() || (db, from.bytes) == (to_db, to.bytes) {
+        return done;
+    }
+    if before.is_some() {
+        ks.event(class::NEW, "new", to_db, to.bytes);
+    }
+    if let Some(name) = way.from {
+        ks.event(class::GENERIC, name, db, from.bytes);
+    }
+    ks.event(class::GENERIC, way.to, to_db, to.bytes);
+    let after = ks.peek(to_db, to).map(|new| new.type_of());
+    if let (Some(before), Some(after)) = (before, after) {
+        ks.overwritten(to_db, to, before, after);
+    }
+    true
 }
 
 /// Whether argument `i` is a key in `db`.

@@ -230,6 +230,19 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
+/// Tells of those of the fields that have expired and are about to be set again.
+fn tell_expired(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let ks = &mut ctx.exec.ks;
+    if !ks.notes_events() {
+        return;
+    }
+    let hash = ks.view(db, key).and_then(|view| view.hash(now).ok());
+    let expired = |field: &&&[u8]| hash.is_some_and(|hash| hash.is_expired(field));
+    let expired: Vec<&[u8]> = fields.iter().filter(expired).copied().collect();
+    ks.event_of_fields("hexpired", db, key, &expired);
+}
+
 /// Writes the value of a field of the hash, if that is there.
 fn write_field(ctx: &mut Ctx<'_>, field: &[u8]) {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
@@ -349,7 +362,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
         let expiry = expiry_of(ctx, field);
         let ks = &mut ctx.exec.ks;
         match (options.expiry, expiry) {
-            (_, None) => ks.hash_drop_expired(db, key, &[field]),
+            (_, None) => ks.hash_drop_expired(db, key, &[field], true),
             (Stated::At(at), _) if at <= now => expire_now(ctx, &[field])?,
             (Stated::At(at), _) => {
                 ks.hash_set_expiry(db, key, field, Some(at))?;
@@ -370,20 +383,26 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let pairs = &ctx.args()[options.fields];
     let all: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
-    if options.when != When::Always {
-        ctx.exec.ks.hash_drop_expired(db, key, &all);
-    }
     let mut names = all.iter();
     let acts = match options.when {
         When::Always => true,
         When::Missing => names.all(|name| expiry_of(ctx, name).is_none()),
         When::There => names.all(|name| expiry_of(ctx, name).is_some()),
     };
+    if options.when != When::Always && acts {
+        tell_expired(ctx, &all);
+    } else if options.when != When::Always {
+        ctx.exec.ks.hash_drop_expired(db, key, &all, true);
+    }
     if !acts {
         return ctx.number(0);
     }
     let expiry = match options.expiry {
         Stated::At(at) if at <= now => {
+            if ctx.exec.ks.notes_events() {
+                // Each is seen to be set before it goes.
+                ctx.exec.ks.hash_set(db, key, pairs, FieldExpiry::Clear)?;
+            }
             expire_now(ctx, &all)?;
             return ctx.number(1);
         }
@@ -392,5 +411,8 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
         Stated::Nothing | Stated::Persist => FieldExpiry::Clear,
     };
     ctx.exec.ks.hash_set(db, key, pairs, expiry)?;
+    if matches!(expiry, FieldExpiry::At(_)) {
+        ctx.exec.ks.event_of_fields("hexpire", db, key, &all);
+    }
     ctx.number(1)
 }

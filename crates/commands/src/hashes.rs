@@ -68,6 +68,11 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> Outcome {
 /// A field of the hash, as a write command looks at it.
 fn look_up<'c>(ctx: &'c mut Ctx<'_>, name: &[u8]) -> Result<Option<Field<'c>>, Fail> {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    if ctx.exec.ks.notes_events() {
+        // That the field has expired is told of before what is done to it.
+        ctx.exec.ks.hash_drop_expired(db, key, &[name], false);
+        ctx.exec.ks.tell_emptied();
+    }
     match ctx.exec.ks.look(db, key) {
         Some(view) => Ok(view.hash(now)?.get(name)),
         None => Ok(None),
@@ -85,7 +90,7 @@ fn hget(ctx: &mut Ctx<'_>) -> Outcome {
     let field = hash.get(ctx.request.args[2]);
     write_value(ctx.reply, field);
     if field.is_none() && hash.has_expired() {
-        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..]);
+        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..], false);
     }
     Ok(())
 }
@@ -109,7 +114,7 @@ fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
         write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
     }
     if hash.is_some_and(|hash| hash.has_expired()) {
-        ctx.exec.ks.hash_drop_expired(db, key, fields);
+        ctx.exec.ks.hash_drop_expired(db, key, fields, false);
     }
     Ok(())
 }
@@ -183,7 +188,7 @@ fn value_len(ctx: &mut Ctx<'_>) -> Result<Option<usize>, Fail> {
     let hash = view.hash(now)?;
     let len = hash.get(ctx.request.args[2]).map(|field| field.value.text_len());
     if len.is_none() && hash.has_expired() {
-        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..]);
+        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..], false);
     }
     Ok(len)
 }

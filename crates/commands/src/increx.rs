@@ -7,6 +7,8 @@ use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::strings::store;
 use crate::table::strings as meta;
+use petrel_keyspace::Naming;
+use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, StrRef, Value, parse_int};
 use std::cmp::Ordering;
 
@@ -158,7 +160,22 @@ fn add_int(ctx: &mut Ctx<'_>, options: &Options, increment: i64) -> Outcome {
     } else {
         store(ctx, key, Value::Int(new), after);
     }
+    tell_expiry(ctx, expiry, before);
     reply_ints(ctx, new, applied)
+}
+
+/// Tells what became of the expiry, of a key that is still there.
+fn tell_expiry(ctx: &mut Ctx<'_>, expiry: Expiry, before: Option<i64>) {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let ks = &mut ctx.exec.ks;
+    let name = match (expiry, before) {
+        (Expiry::At(_), _) | (Expiry::AtIfNone(_), None) => "expire",
+        (Expiry::Clear, Some(_)) => "persist",
+        _ => return,
+    };
+    if ks.notes_events() && ks.peek(db, key).is_some() {
+        ks.event(class::GENERIC, name, db, key.bytes);
+    }
 }
 
 fn reply_ints(ctx: &mut Ctx<'_>, value: i64, applied: i64) -> Outcome {
@@ -197,7 +214,9 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options, increment: Extended) -> Outco
     const TOO_FAR: Fail = Fail::fixed("ERR applied increment would be Infinity");
     let applied = new.add(old.opposite()).ok_or(TOO_FAR)?;
     let text = new.print().ok_or(TOO_FAR)?;
+    ctx.exec.ks.name_events(Naming::As("incrbyfloat"));
     store(ctx, key, Value::Bytes(&text), expiry.after(before));
+    tell_expiry(ctx, expiry, before);
     reply_floats(ctx, new, applied)
 }
 

@@ -20,6 +20,7 @@ mod double;
 mod draws;
 mod dump;
 pub mod elsewhere;
+mod events;
 mod execute;
 mod expire;
 mod expiry;

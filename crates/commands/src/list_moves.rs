@@ -6,6 +6,7 @@ use crate::fail::{Fail, Outcome};
 use crate::lists::write_element;
 use crate::spec::CommandSpec;
 use crate::table::lists as meta;
+use petrel_keyspace::event::class;
 use petrel_keyspace::types::list::End;
 use std::ops::Range;
 
@@ -179,6 +180,7 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
         push(&elements, ends.to, |elements| list.push(ends.to, elements));
         list.pop(ends.to.opposite(), len, |_| ());
         ks.uncount_change();
+        tell_moved(ctx, ends);
         return Ok(Some(elements));
     }
     let mut elements = Vec::with_capacity(count);
@@ -192,7 +194,15 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
         pushed?;
     }
     ks.uncount_change();
+    tell_moved(ctx, ends);
     Ok(Some(elements))
+}
+
+/// Tells that elements have moved: that they have arrived first.
+fn tell_moved(ctx: &mut Ctx<'_>, ends: Ends) {
+    let names = |end, front, back| if end == End::Front { front } else { back };
+    ctx.event(class::LIST, names(ends.to, "lpush", "rpush"), ctx.arg(2));
+    ctx.event(class::LIST, names(ends.from, "lpop", "rpop"), ctx.arg(1));
 }
 
 /// Elements that were read from one end on, in the order in which they are to lie.

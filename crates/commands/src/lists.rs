@@ -4,6 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::lists as meta;
+use petrel_keyspace::event::class;
 use petrel_keyspace::types::list::{Element, End, ListRef};
 use petrel_resp::Reply;
 use std::ops::Range;
@@ -242,7 +243,12 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
     let (start, stop) = (ctx.integer(2)?, ctx.integer(3)?);
     let (key, db) = (ctx.key(1), ctx.db());
     if let Some(mut list) = ctx.exec.ks.list_mut(db, key)? {
-        list.trim(span(start, stop, list.len()));
+        let (before, span) = (list.len(), span(start, stop, list.len()));
+        list.trim(span.clone());
+        if span.len() == before {
+            // Nothing has changed, and is told of all the same.
+            ctx.event(class::LIST, "ltrim", key.bytes);
+        }
     }
     ctx.ok()
 }

@@ -6,7 +6,8 @@ use crate::expiry::{self, Stated, Unit};
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::strings as meta;
-use petrel_keyspace::{Key, StrRef, Value};
+use petrel_keyspace::event::class;
+use petrel_keyspace::{Key, StrRef, Type, Value};
 use petrel_resp::Reply;
 
 /// The commands of this family.
@@ -207,6 +208,9 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
             None => ctx.reply.null(),
         }
         ks.count_read(found);
+        if !found {
+            ks.event(class::MISS, "keymiss", db, key.bytes);
+        }
     }
     if holds {
         let expiry = match options.expiry {
@@ -214,7 +218,9 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
             Expiry::Keep => kept,
             Expiry::At(at) => Some(at),
         };
-        store(ctx, key, value, expiry);
+        if store(ctx, key, value, expiry) && matches!(options.expiry, Expiry::At(_)) {
+            ctx.event(class::GENERIC, "expire", key.bytes);
+        }
     }
     match (options.get, holds) {
         (true, _) => {}
@@ -224,15 +230,22 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
     Ok(())
 }
 
-/// Sets a key; an expiry that has passed already deletes it, and counts.
-pub(crate) fn store(ctx: &mut Ctx<'_>, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) {
+/// Sets a key; an expiry that has passed already deletes it, and counts. Says whether it is set.
+pub(crate) fn store(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    value: Value<'_>,
+    expiry: Option<i64>,
+) -> bool {
     let db = ctx.session.db;
-    if expiry.is_some_and(|at| at <= ctx.exec.ks.now_ms()) {
+    let is_past = expiry.is_some_and(|at| at <= ctx.exec.ks.now_ms());
+    if is_past {
         ctx.exec.ks.remove(db, key);
         ctx.exec.ks.count_expired();
     } else {
         ctx.exec.ks.put(db, key, value, expiry);
     }
+    !is_past
 }
 
 /// `SETNX key value`
@@ -259,7 +272,9 @@ fn psetex(ctx: &mut Ctx<'_>) -> Outcome {
 fn set_expiring(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     let expiry = expiry::positive(ctx, 2, unit)?;
     let (key, value) = (ctx.key(1), ctx.value(3));
-    store(ctx, key, value, Some(expiry));
+    if store(ctx, key, value, Some(expiry)) {
+        ctx.event(class::GENERIC, "expire", key.bytes);
+    }
     ctx.ok()
 }
 
@@ -338,7 +353,7 @@ fn mget(ctx: &mut Ctx<'_>) -> Outcome {
 /// `MSET key value [key value ...]`
 fn mset(ctx: &mut Ctx<'_>) -> Outcome {
     check_pairs(ctx)?;
-    set_pairs(ctx, 1, ctx.args().len(), Expiry::Clear);
+    set_pairs(ctx, 1, ctx.args().len());
     ctx.ok()
 }
 
@@ -348,7 +363,7 @@ fn msetnx(ctx: &mut Ctx<'_>) -> Outcome {
     if any_exists(ctx, 1, ctx.args().len()) {
         return ctx.number(0);
     }
-    set_pairs(ctx, 1, ctx.args().len(), Expiry::Clear);
+    set_pairs(ctx, 1, ctx.args().len());
     ctx.number(1)
 }
 
@@ -370,8 +385,8 @@ fn msetex(ctx: &mut Ctx<'_>) -> Outcome {
         Condition::Present => (2..end).step_by(2).all(|i| exists(ctx, i)),
         _ => return Err(Fail::SYNTAX),
     };
-    if acts {
-        set_pairs(ctx, 2, end, options.expiry);
+    for i in (2..end).step_by(2).take_while(|_| acts) {
+        set_and_tell(ctx, i, options.expiry);
     }
     ctx.number(i64::from(acts))
 }
@@ -392,16 +407,35 @@ fn any_exists(ctx: &mut Ctx<'_>, from: usize, to: usize) -> bool {
     (from..to).step_by(2).any(|i| exists(ctx, i))
 }
 
-fn set_pairs(ctx: &mut Ctx<'_>, from: usize, to: usize, expiry: Expiry) {
+fn set_pairs(ctx: &mut Ctx<'_>, from: usize, to: usize) {
     for i in (from..to).step_by(2) {
         let (key, value) = (ctx.key(i), ctx.value(i + 1));
-        let expiry = match expiry {
-            Expiry::Clear => None,
-            Expiry::At(at) => Some(at),
-            Expiry::Keep => ctx.exec.ks.peek(ctx.session.db, key).and_then(|view| view.expiry()),
-        };
-        store(ctx, key, value, expiry);
+        ctx.exec.ks.put(ctx.session.db, key, value, None);
     }
+}
+
+/// Sets one key for `MSETEX`, which tells of the expiry before it tells of the value.
+fn set_and_tell(ctx: &mut Ctx<'_>, i: usize, expiry: Expiry) {
+    let (key, value, db) = (ctx.key(i), ctx.value(i + 1), ctx.db());
+    let old = ctx.exec.ks.peek(db, key).map(|view| (view.type_of(), view.expiry()));
+    let moment = match expiry {
+        Expiry::Clear => None,
+        Expiry::At(at) => Some(at),
+        Expiry::Keep => old.and_then(|(_, expiry)| expiry),
+    };
+    if let Some((old, _)) = old {
+        ctx.exec.ks.overwritten(db, key, old, Type::String);
+    }
+    if !store(ctx, key, value, moment) {
+        if old.is_some() {
+            ctx.event(class::GENERIC, "del", key.bytes);
+        }
+        return;
+    }
+    if matches!(expiry, Expiry::At(_)) {
+        ctx.event(class::GENERIC, "expire", key.bytes);
+    }
+    ctx.event(class::STRING, "set", key.bytes);
 }
 
 /// `DELEX key [IFEQ v | IFNE v | IFDEQ d | IFDNE d]`

@@ -5,6 +5,7 @@
 use crate::bucket::Item;
 use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, Kind};
+use crate::event::class;
 use crate::handle::{Handle, Key};
 use crate::table::Position;
 use crate::types::hash::FieldExpiry;
@@ -95,7 +96,7 @@ impl Handle {
     #[inline(always)]
     pub fn read(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let Some((_, entry)) = self.find_seen(db, key) else {
-            self.counters.misses.add(1);
+            self.count_miss(db, key);
             return None;
         };
         self.counters.hits.add(1);
@@ -132,9 +133,16 @@ impl Handle {
                 self.counters.hits.add(1);
                 self.use_entry(view.entry);
             }
-            None => self.counters.misses.add(1),
+            None => self.count_miss(db, key),
         }
         view
+    }
+
+    /// Counts a read that did not find its key.
+    #[inline]
+    fn count_miss(&self, db: u16, key: Key<'_>) {
+        self.counters.misses.add(1);
+        self.event(class::MISS, "keymiss", db, key.bytes);
     }
 
     /// Counts a read that found its key, or did not, for commands that look without reading.
@@ -155,7 +163,10 @@ impl Handle {
 
     /// Sets a key to a string; `expiry` in Unix milliseconds. True if the key existed.
     pub fn put(&mut self, db: u16, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) -> bool {
-        let found = self.find(db, key);
+        let found = match self.notes_events() {
+            true => self.find_overwritten(db, key, Type::String),
+            false => self.find(db, key),
+        };
         let existed = found.is_some_and(|(_, entry)| !self.is_expired(entry));
         let entry = match found {
             Some((_, entry))
@@ -291,12 +302,15 @@ impl Handle {
         self.tell(db, key, effect);
     }
 
-    /// Tells the consumers of an effect that is part of another and not counted by itself. With none this is two
+    /// Tells the consumers of an effect that is part of another and not counted by itself. With none this is three
     /// predictable branches, of which the first asks for interest in the stripe and in all keys at once.
     #[inline]
     pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         if self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any() {
             self.tell_interested(db, key, effect);
+        }
+        if self.notes_events() {
+            self.note_effect(db, effect);
         }
         if let Some(sink) = &mut self.sink {
             sink.record(db, effect);
@@ -316,7 +330,7 @@ impl Handle {
     /// Whether nobody learns of effects of this key, so that none need be made.
     #[inline]
     pub(crate) fn is_unobserved(&self, key: Key<'_>) -> bool {
-        self.sink.is_none() && self.stripe(key.hash).interest.is_none()
+        self.sink.is_none() && !self.notes_events() && self.stripe(key.hash).interest.is_none()
     }
 
     #[inline]
@@ -424,6 +438,7 @@ impl Handle {
         db_counters.expiring.add(i64::from(entry.elements_expire()));
         self.count_bytes(table_delta, bytes);
         self.counters.inserted.add(bytes);
+        self.event(class::NEW, "new", db, key.bytes);
         self.note_large(entry);
         if let Some(array) = retired {
             self.retire(array);

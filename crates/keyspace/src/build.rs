@@ -2,7 +2,9 @@
 
 use crate::access::View;
 use crate::effect::{Effect, Removal};
+use crate::event::class;
 use crate::handle::{Handle, Key};
+use crate::types::Type;
 
 impl Handle {
     /// Sets a key to the value that `build` makes with the mutators of this key, whatever it held before; `expiry` in
@@ -20,6 +22,7 @@ impl Handle {
             entry
         });
         let sink = self.sink.take();
+        let wanted = self.mute_events();
         let interest = self.stripe(key.hash).interest.take();
         let built = build(self);
         self.stripe(key.hash).interest = interest;
@@ -32,20 +35,22 @@ impl Handle {
             if let Some(old) = old {
                 self.insert_entry(db, key, old);
             }
+            self.unmute_events(wanted);
             return Err(error);
         }
-        let existed = old.is_some();
+        self.unmute_events(wanted);
+        let before = old.map(|old| old.type_of());
         if let Some(old) = old {
             self.bury(old);
         }
-        self.record_built(db, key, expiry, existed);
+        self.record_built(db, key, expiry, before);
         Ok(())
     }
 
-    fn record_built(&mut self, db: u16, key: Key<'_>, expiry: Option<i64>, existed: bool) {
+    fn record_built(&mut self, db: u16, key: Key<'_>, expiry: Option<i64>, before: Option<Type>) {
         let bytes = key.bytes;
         let Some((at, entry)) = self.find(db, key) else {
-            if existed {
+            if before.is_some() {
                 self.record(db, key, &Effect::Remove { key: bytes, why: Removal::Deleted });
             }
             return;
@@ -54,6 +59,10 @@ impl Handle {
         if new != entry {
             self.replace_entry(db, key, at, entry, new);
             self.bury_hollow(entry);
+        }
+        match before {
+            Some(old) => self.note_replaced(db, key, old, new.type_of()),
+            None => self.event(class::NEW, "new", db, bytes),
         }
         let effect = match new.string() {
             Some(value) => Effect::Put { key: bytes, value, expiry },

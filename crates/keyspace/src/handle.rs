@@ -3,6 +3,7 @@
 use crate::counters::Counters;
 use crate::effect::EffectSink;
 use crate::entry::Entry;
+use crate::event::Events;
 use crate::evict::Evictor;
 use crate::garbage::GARBAGE_LEN_MIN;
 use crate::hash::KeyHash;
@@ -48,6 +49,8 @@ pub struct Handle {
     pub(crate) now_ms: i64,
     pub(crate) trimmed_at: i64,
     pub(crate) sink: Option<Box<dyn EffectSink>>,
+    /// Events that wait for the end of their command.
+    pub(crate) events: Events,
     pub(crate) touch: bool,
     pub(crate) roster: RosterView,
     pub(crate) evictor: Evictor,
@@ -103,6 +106,7 @@ impl Handle {
             now_ms: 0,
             trimmed_at: 0,
             sink: None,
+            events: Events::default(),
             touch: true,
             roster: RosterView::default(),
             evictor: Evictor::new(Arc::as_ptr(&counters) as usize as u64),

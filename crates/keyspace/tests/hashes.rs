@@ -231,7 +231,7 @@ impl World {
                 let names: Vec<Vec<u8>> = names.iter().map(Text::bytes).collect();
                 let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
                 locked(&mut self.handle, b"h", |handle, key| {
-                    handle.hash_drop_expired(0, key, &names);
+                    handle.hash_drop_expired(0, key, &names, true);
                 });
             }
             Op::DropSome => {

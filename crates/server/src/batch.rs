@@ -77,12 +77,15 @@ impl Engine {
     /// An engine around an executor and its host.
     pub fn new(exec: Executor, host: ServerHost) -> Self {
         let limits = limits_of(&host);
-        Engine { exec, host, limits, scratch: Scratch::default() }
+        let mut engine = Engine { exec, host, limits, scratch: Scratch::default() };
+        engine.reconfigure();
+        engine
     }
 
     /// Takes over what the configuration says of the protocol.
     pub fn reconfigure(&mut self) {
         self.limits = limits_of(&self.host);
+        self.exec.ks.set_events(self.host.config.notify_keyspace_events.wanted());
     }
 
     /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes their replies to

@@ -13,7 +13,7 @@ use petrel_commands::table::server as meta;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
-use petrel_keyspace::{Cleared, Handle};
+use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_net::{Endpoint, Slot, is_hung_up};
 use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
@@ -206,6 +206,10 @@ impl Host for ServerHost {
 
     fn invalidate(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         self.take_invalidations(ks, reply);
+    }
+
+    fn notify(&mut self, event: &Event) {
+        self.publish_event(event);
     }
 
     fn ticket(&mut self) -> Option<Ticket> {

@@ -361,6 +361,10 @@ impl<D: Driver> Worker<D> {
     /// Delivers what has been pushed to this worker's connections: before the commands of a turn and at its end.
     pub(crate) fn deliver_pushes(&mut self) {
         let host = &mut self.engine.host;
+        // What upkeep, and commands that were refused, did to keys.
+        if self.engine.exec.ks.has_events() {
+            self.engine.exec.publish_events(host);
+        }
         if host.invalidations.is_waiting() {
             host.send_invalidations();
         }

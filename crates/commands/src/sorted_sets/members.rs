@@ -6,6 +6,7 @@ use crate::double;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::sorted_sets as meta;
+use petrel_keyspace::Naming;
 use petrel_keyspace::types::sorted_set::ScoreChange;
 
 /// The commands of this file.
@@ -164,6 +165,7 @@ fn zincrby(ctx: &mut Ctx<'_>) -> Outcome {
 /// Adds argument `at` to the score of the member behind it, and says what the sum is.
 fn increment(ctx: &mut Ctx<'_>, options: AddOptions, at: usize) -> Outcome {
     let delta = parse_score(ctx, at)?;
+    ctx.exec.ks.name_events(Naming::As("zincr"));
     let (key, db, member) = (ctx.key(1), ctx.db(), ctx.arg(at + 1));
     let (mut acts, mut sum) = (false, 0.0);
     ctx.exec.ks.sorted_set_change(db, key, member, delta, |old| {

@@ -6,9 +6,9 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::sorted_sets as meta;
-use petrel_keyspace::Key;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::Run;
+use petrel_keyspace::{Key, Naming};
 use petrel_resp::Reply;
 use std::ops::Range;
 
@@ -127,6 +127,10 @@ fn choice(ctx: &Ctx<'_>, from: usize) -> Result<Choice, Fail> {
 
 /// Takes members from the first key that has any.
 fn take_first(ctx: &mut Ctx<'_>, choice: &Choice) -> Result<bool, Fail> {
+    ctx.exec.ks.name_events(Naming::As(match choice.end {
+        End::Lowest => "zpopmin",
+        End::Highest => "zpopmax",
+    }));
     for i in choice.keys.clone() {
         let key = ctx.key(i);
         let found = take(ctx, key, choice.end, choice.count, |reply, taken| {

@@ -388,8 +388,10 @@ impl Handle {
 
     /// Puts an entry at its key, in the place of whatever is there.
     pub(crate) fn put_entry(&mut self, db: u16, key: Key<'_>, entry: Entry) {
-        match self.find(db, key) {
+        let found = if self.notes_events() { self.find_alive(db, key) } else { self.find(db, key) };
+        match found {
             Some((at, old)) => {
+                self.note_replaced(db, key, old.type_of(), entry.type_of());
                 self.replace_entry(db, key, at, old, entry);
                 self.bury(old);
             }

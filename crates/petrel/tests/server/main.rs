@@ -12,6 +12,7 @@ mod lifecycle;
 mod limits;
 mod migrate;
 mod monitor;
+mod notifications;
 mod protocol;
 mod pubsub;
 mod snapshot;

@@ -44,6 +44,8 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let changed = server.config.set(&pairs, is_local, |change| apply(&server, change));
     changed.map_err(|error| Fail::new(error.to_string()))?;
     host.refresh_config();
+    let events = host.config.notify_keyspace_events.wanted();
+    ctx.exec.ks.set_events(events);
     ctx.ok()
 }
 

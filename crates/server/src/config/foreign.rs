@@ -14,7 +14,6 @@ const WHEN_TOLD: &str =
 const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
-const NO_NOTIFICATIONS: &str = "this version of Petrel has no keyspace notifications";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
 const NO_OOM_SCORE: &str = "this version of Petrel does not change its OOM score";
 const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
@@ -185,8 +184,6 @@ Cluster {
     availability_zone: Text = "availability-zone", AnyText, "", Runtime, "Where this server is";
 }
 Absent {
-    notify_keyspace_events: Fixed = "notify-keyspace-events", Only(&[""], NO_NOTIFICATIONS), "", Runtime,
-        "Events of keys that are published";
     busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
         "Milliseconds after which a script is called slow";
     enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,

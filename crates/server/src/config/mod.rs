@@ -19,6 +19,7 @@ mod line;
 mod load;
 mod logging;
 mod names;
+mod notifications;
 mod params;
 mod renames;
 mod rewrite;

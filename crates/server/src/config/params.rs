@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use super::foreign::{FOREIGN, Foreign};
 use super::logging::*;
+use super::notifications::Notifications;
 use super::table::{Group, Mutability::*, Param};
 use super::tls::{TLS, Tls};
 use super::types::*;
@@ -154,6 +155,8 @@ Clients {
     client_query_buffer_limit: u64 = "client-query-buffer-limit",
         Memory { min: MB, max: i64::MAX as u64 }, "1gb", Runtime,
         "Largest request of a client still being received";
+    notify_keyspace_events: Notifications = "notify-keyspace-events", EventLetters, "", Runtime,
+        "Letters of the events of keys that are published, and of the channels in which they are";
     proto_max_bulk_len: u64 = "proto-max-bulk-len",
         Memory { min: MB, max: i64::MAX as u64 }, "512mb", Runtime,
         "Largest argument of a request, and so the largest string";

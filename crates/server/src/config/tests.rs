@@ -627,6 +627,7 @@ mod rewriting {
                 // Bytes of every kind but zero, which a path cannot hold.
                 seed.to_le_bytes().into_iter().filter(|&byte| byte != 0).collect()
             }
+            Rule::EventLetters => pick(&["", "KEA", "Kgnoc", "mAoE", "STIVh"]),
             Rule::SocketPath => pick(&["", "/run/p.sock", "a b"]),
             Rule::FileName => pick(&["dump.rdb", "a b", "x"]),
             Rule::Directory => pick(&["/", "/tmp", "."]),

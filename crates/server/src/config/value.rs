@@ -41,6 +41,8 @@ pub enum Rule {
     FileName,
     /// Any bytes.
     AnyText,
+    /// Letters for events of keys.
+    EventLetters,
     /// An integer within bounds.
     Number {
         /// Smallest.
@@ -167,6 +169,7 @@ impl Rule {
             Self::Directory => "directory".into(),
             Self::FileName => "file name".into(),
             Self::Password | Self::Template | Self::AnyText => "text".into(),
+            Self::EventLetters => "letters of Ag$lshzxeKEtmdnocaSTIV".into(),
             Self::List(words) => words.into(),
         }
     }

@@ -14,6 +14,7 @@
 mod directory;
 mod host;
 mod message;
+mod notifications;
 mod subscribers;
 
 pub use directory::Directory;

@@ -130,7 +130,7 @@ impl<'a> HashRef<'a> {
     }
 
     /// Whether a field has expired but is not removed yet.
-    pub(super) fn is_expired(&self, name: &[u8]) -> bool {
+    pub fn is_expired(&self, name: &[u8]) -> bool {
         self.find(name).is_some_and(|field| !field.is_alive(self.now_ms))
     }
 

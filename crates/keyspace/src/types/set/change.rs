@@ -4,6 +4,7 @@ use super::{Encoding, Limits, POPPED_SHARE, Set, SetRef, WALKED_MAX};
 use crate::bucket::Item as _;
 use crate::effect::Effect;
 use crate::entry::{Entry, PACKED_MAX};
+use crate::event::class;
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::packed::{self, Item, Items};
@@ -201,6 +202,7 @@ impl Handle {
         let len = set.len();
         if count >= len {
             set.each(&mut |member| each(member.bytes(&mut itoa::Buffer::new())));
+            self.event(class::SET, "spop", db, key.bytes);
             self.remove_emptied(db, key);
         } else if place.1.packed_form().is_some() {
             self.pop_packed(db, key, place, (len, count), random, each);

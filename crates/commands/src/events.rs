@@ -1,0 +1,77 @@
+//! Events of keys: under which names commands publish what they do, and handing what was noted to the host.
+
+use crate::ctx::Host;
+use crate::execute::Executor;
+use crate::registry::Command;
+use petrel_keyspace::Naming;
+
+/// How a command names its events: by what it changes, unless it is listed here.
+fn naming_of(command: Command) -> Naming {
+    Naming::As(match command.spec.meta.name {
+        "append" => "append",
+        "setrange" => "setrange",
+        "setbit" | "bitfield" => "setbit",
+        "incrbyfloat" => "incrbyfloat",
+        "increx" => "incrby",
+        "pfadd" | "pfmerge" => "pfadd",
+        "spop" => "spop",
+        "zincrby" => "zincr",
+        "zpopmin" | "bzpopmin" => "zpopmin",
+        "zpopmax" | "bzpopmax" => "zpopmax",
+        "zremrangebyscore" => "zremrangebyscore",
+        "zremrangebyrank" => "zremrangebyrank",
+        "zremrangebylex" => "zremrangebylex",
+        "hincrby" => "hincrby",
+        "hincrbyfloat" => "hincrbyfloat",
+        "hdel" => "hdel",
+        "sinterstore" => "sinterstore",
+        "sunionstore" => "sunionstore",
+        "sdiffstore" => "sdiffstore",
+        "zinterstore" => "zinterstore",
+        "zunionstore" => "zunionstore",
+        "zdiffstore" => "zdiffstore",
+        "zrangestore" => "zrangestore",
+        "geosearchstore" => "geosearchstore",
+        "georadius" | "georadiusbymember" => "georadiusstore",
+        "sort" => "sortstore",
+        "restore" => "restore",
+        "xsetid" => "xsetid",
+        "create" => "xgroup-create",
+        "setid" => "xgroup-setid",
+        "rename" | "renamenx" | "copy" | "move" | "lmove" | "blmove" | "lmovem" | "blmovem"
+        | "rpoplpush" | "brpoplpush" | "pfcount" | "pfdebug" | "msetex" => return Naming::Stated,
+        _ => return Naming::ByEffect,
+    })
+}
+
+impl Executor {
+    /// Notes what the command that comes does to keys.
+    #[cold]
+    pub(crate) fn begin_events(&mut self, command: Command) {
+        self.ks.name_events(naming_of(command));
+    }
+
+    /// Hands the events that were noted to the host, in order.
+    #[cold]
+    pub fn publish_events(&mut self, host: &mut dyn Host) {
+        for event in self.ks.take_events() {
+            host.notify(&event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FAMILIES, Registry};
+
+    #[test]
+    fn the_table_names_commands_that_exist() {
+        let registry = Registry::new(FAMILIES);
+        let stated = registry.all().filter(|&command| naming_of(command) != Naming::ByEffect);
+        // `CLIENT` and others have no subcommand of these names.
+        let names: Vec<_> =
+            stated.map(|command| registry.full_name(command.index).to_owned()).collect();
+        assert_eq!(names.len(), 48, "{names:?}");
+    }
+}
