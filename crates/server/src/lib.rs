@@ -13,6 +13,7 @@ pub mod listening;
 pub mod mailbox;
 pub mod migrate;
 pub mod monitor;
+mod oom;
 pub mod process;
 pub mod pubsub;
 pub mod push;

@@ -7,6 +7,7 @@ use crate::listening::Listening;
 use crate::mailbox::{Mailbox, Message};
 use crate::migrate::Migrator;
 use crate::monitor::Monitors;
+use crate::oom::OomScore;
 use crate::process::{Process, Whose, cpu_time};
 use crate::pubsub::Directory;
 use crate::push::PushQueue;
@@ -71,6 +72,8 @@ pub struct Server {
     pub failure: OnceLock<String>,
     /// Moves keys to other servers.
     pub migrator: Migrator,
+    /// What the kernel was told of this process.
+    pub oom_score: OomScore,
     /// What new TLS connections are served by; none where there is no port for them.
     pub tls: Mutex<Option<Arc<Settings>>>,
     /// Connections that cache what they read.
@@ -118,6 +121,8 @@ pub struct Figures {
     pub login_warned_ms: AtomicI64,
     /// See `login_warned_ms`.
     pub logins_untold: AtomicU64,
+    /// Certificates of clients that name no user.
+    pub strange_certificates: AtomicU64,
     /// Most bytes that the keyspace used, as far as it was looked at; not cleared.
     pub memory_peak: AtomicU64,
     /// When that was, in Unix milliseconds.
@@ -258,6 +263,7 @@ impl Server {
             snapshot: Snapshot::default(),
             failure: OnceLock::new(),
             migrator: Migrator::default(),
+            oom_score: OomScore::default(),
             tls: Mutex::default(),
             trackers: Trackers::default(),
             listening: Mutex::default(),
@@ -389,6 +395,7 @@ impl Server {
             &figures.output_limit_closed,
             &figures.input_limit_closed,
             &figures.evicted_clients,
+            &figures.strange_certificates,
         ] {
             figure.store(0, Relaxed);
         }

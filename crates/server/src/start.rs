@@ -31,6 +31,10 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     let snapshot = config.snapshot();
     let server = Server::new(config, process);
     server.configure_tls(&snapshot).map_err(io::Error::other)?;
+    crate::tls::watch(Arc::downgrade(&server));
+    if let Err(error) = server.oom_score.apply(&snapshot) {
+        tracing::warn!("oom-score-adj has no effect: {error}");
+    }
     users::load_at_start(&server, &snapshot, server.config.users())?;
     let (listeners, socket) = server.listening.lock().open(&snapshot)?;
     crate::http::start(&server, &snapshot)?;

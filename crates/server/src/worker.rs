@@ -128,6 +128,9 @@ impl<D: Driver> Worker<D> {
             if !self.unsettled.is_empty() {
                 self.settle_outputs();
             }
+            if self.driver.has_established() {
+                self.greet();
+            }
             self.engine.exec.ks.refresh_clock();
             if self.engine.host.begin_turn() {
                 self.reconfigure();
@@ -451,7 +454,7 @@ impl<D: Driver> Worker<D> {
             let due = self.engine.exec.ks.now_ms() + (soft_seconds as i64 + 1) * 1000;
             self.timers.set(due, conn.slot);
         }
-        let too_long = above_soft && u64::from(now - conn.soft_since) >= soft_seconds;
+        let too_long = above_soft && u64::from(now - conn.soft_since) > soft_seconds;
         if above_hard || too_long {
             self.engine.host.server.figures.output_limit_closed.fetch_add(1, Relaxed);
             tracing::warn!(

@@ -23,6 +23,9 @@ with_each_backend!(
     a_reader_that_does_not_read_is_closed,
     the_port_opens_and_closes_at_runtime,
     info_tells_of_the_certificates,
+    a_certificate_may_say_who_the_client_is,
+    files_that_change_are_found,
+    a_handshake_is_not_waited_for_without_end,
 );
 
 /// An authority, and what it has signed: `server` and `client`, in files of their own.
@@ -333,4 +336,61 @@ fn info_tells_of_the_certificates(backend: &str) {
     assert_eq!(fixture.set(&["tls-port", "0"]), "OK");
     assert_eq!(read("tls_server_cert_serial"), "none");
     assert_eq!(read("tls_server_cert_expires_in_seconds"), "0");
+}
+
+/// What `ACL WHOAMI` answers to a client that shows its certificate.
+fn whoami(fixture: &Fixture) -> String {
+    let mut stream = connect(fixture.port, &fixture.client(Some("client")));
+    stream.write_all(b"ACL WHOAMI\r\n").unwrap();
+    let mut answer = Vec::new();
+    while answer.iter().filter(|byte| **byte == b'\n').count() < 2 {
+        let mut chunk = [0; 100];
+        let count = stream.read(&mut chunk).unwrap();
+        answer.extend_from_slice(&chunk[..count]);
+    }
+    String::from_utf8(answer).unwrap().lines().nth(1).unwrap().to_owned()
+}
+
+fn a_certificate_may_say_who_the_client_is(backend: &str) {
+    let fixture = Fixture::start(backend, &[]);
+    let mut admin = fixture.server.connect();
+    assert_eq!(whoami(&fixture), "default");
+    assert_eq!(fixture.set(&["tls-auth-clients-user", "CN"]), "OK");
+    assert_eq!(whoami(&fixture), "default", "there is no such user");
+    assert_eq!(fixture.server.info("acl_access_denied_tls_cert"), 1);
+    assert!(admin.text(&["ACL", "LOG"]).contains("tls-cert"));
+    assert_eq!(admin.text(&["ACL", "SETUSER", "client", "on", "+acl|whoami"]), "OK");
+    assert_eq!(whoami(&fixture), "client");
+    let mut stream = connect(fixture.port, &fixture.client(Some("client")));
+    let refused = exchange(&mut stream, b"PING\r\n", 7).unwrap();
+    assert_eq!(refused, b"-NOPERM", "it may do no more than its user");
+    assert_eq!(admin.text(&["ACL", "SETUSER", "client", "off"]), "OK");
+    assert_eq!(whoami(&fixture), "default", "the user may not log in");
+    assert_eq!(fixture.set(&["tls-auth-clients-user", "URI"]), "OK");
+    assert_eq!(admin.text(&["ACL", "SETUSER", "client", "on"]), "OK");
+    assert_eq!(whoami(&fixture), "default", "the certificate has no URI");
+}
+
+fn files_that_change_are_found(backend: &str) {
+    let args = ["--tls-auth-clients", "no", "--tls-auto-reload-interval", "1"];
+    let fixture = Fixture::start(backend, &args);
+    let scratch = &fixture.server.scratch;
+    let others = Scratch::new();
+    let other = Authority::new(&others, "other");
+    let after = client(&other, scratch, None, &TLS13);
+    assert!(ping(fixture.port, &after).is_err());
+    for name in ["server.key", "server.crt"] {
+        std::fs::copy(others.path(name), scratch.path(name)).unwrap();
+    }
+    eventually("the new certificate is shown", || ping(fixture.port, &after).is_ok());
+    assert!(fixture.server.output().contains("TLS materials reloaded successfully"));
+}
+
+fn a_handshake_is_not_waited_for_without_end(backend: &str) {
+    let fixture = Fixture::start(backend, &[]);
+    let mut slow = TcpStream::connect(("127.0.0.1", fixture.port)).unwrap();
+    slow.write_all(&[22, 3, 1, 1, 0, 1, 0, 0, 252]).unwrap();
+    slow.set_read_timeout(Some(PATIENCE * 3)).unwrap();
+    assert_eq!(slow.read(&mut [0; 10]).unwrap(), 0);
+    eventually("it is forgotten", || fixture.server.info("connected_clients") == 1);
 }

@@ -69,7 +69,8 @@ fn resetstat(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// Makes the server act on a change. What can be refused comes first, and is undone if something behind it is refused.
 fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
-    let steps: [Step; 4] = [enter_directory, admit_clients, configure_tls, listen];
+    let steps: [Step; 5] =
+        [enter_directory, admit_clients, adjust_oom_score, configure_tls, listen];
     for (i, step) in steps.iter().enumerate() {
         if let Err(refusal) = step(server, change) {
             let back = Change { old: change.new, new: change.old, params: change.params };
@@ -118,6 +119,16 @@ fn admit_clients(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
         reason: format!(
             "The operating system is not able to handle the specified number of clients, try with {possible}"
         ),
+    })
+}
+
+fn adjust_oom_score(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
+    let names = ["oom-score-adj", "oom-score-adj-values"];
+    let Some(name) = names.into_iter().find(|name| changes(change, name)) else { return Ok(()) };
+    server.oom_score.apply(change.new).map_err(|error| {
+        tracing::warn!("the score for the kernel was not set: {error}");
+        let reason = "Failed to set current oom_score_adj. Check server logs.".into();
+        Refusal { name, reason }
     })
 }
 

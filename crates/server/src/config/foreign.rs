@@ -6,7 +6,7 @@
 
 use super::params::{Config, I32_MAX, MEMORY, parameters};
 use super::table::{Group, Mutability::*, Param};
-use super::types::{Fixed, OomScores, SavePoints, ShutdownFlags, Text, Word};
+use super::types::{Fixed, SavePoints, ShutdownFlags, Text, Word};
 use super::value::{Rule::*, Secret, Value};
 
 const WHEN_TOLD: &str =
@@ -15,7 +15,6 @@ const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
-const NO_OOM_SCORE: &str = "this version of Petrel does not change its OOM score";
 const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
 const NO_MARK: &str = "this version of Petrel does not mark its sockets";
 const NO_SOCKET_GROUP: &str = "this version of Petrel does not change the group of its Unix socket";
@@ -203,8 +202,6 @@ Absent {
         "Processors of a rewrite of the append-only file";
     bgsave_cpulist: Fixed = "bgsave-cpulist" aka "bgsave_cpulist", Only(&[""], NO_PINNING), "", AtStart,
         "Processors of a snapshot";
-    oom_score_adj: Fixed = "oom-score-adj", Only(&["no"], NO_OOM_SCORE), "no", Runtime, "Tell the kernel whom to kill first";
-    oom_score_adj_values: OomScores = "oom-score-adj-values", List("three scores"), "0 200 800", Runtime, "Scores of master, replica and child";
     unixsocketgroup: Fixed = "unixsocketgroup", Only(&[""], NO_SOCKET_GROUP), "", Kept, "Group of the Unix socket";
     socket_mark_id: Fixed = "socket-mark-id", Only(&["0"], NO_MARK), "0", AtStart, "Mark of the sockets";
     mptcp: Fixed = "mptcp", Only(&["no"], NO_MPTCP), "no", Kept, "Accept connections over several paths";
@@ -264,6 +261,12 @@ Otherwise {
     always_show_logo: bool = "always-show-logo", YesNo, "no", AtStart, "There is no logo";
     enable_debug_assert: bool = "enable-debug-assert", YesNo, "no", AtStart,
         "Assertions for tests are compiled in or not; not shown to patterns";
+    min_io_threads_avoid_copy_reply: i64 = "min-io-threads-avoid-copy-reply", Number { min: 0, max: I32_MAX }, "7", Runtime,
+        "Values of 16 KiB and more are sent without a copy, by any number of threads";
+    min_string_size_avoid_copy_reply: i64 = "min-string-size-avoid-copy-reply", Number { min: 0, max: I32_MAX }, "16384", Runtime,
+        "As min-io-threads-avoid-copy-reply";
+    min_string_size_avoid_copy_reply_threaded: i64 = "min-string-size-avoid-copy-reply-threaded",
+        Number { min: 0, max: I32_MAX }, "65536", Runtime, "As min-io-threads-avoid-copy-reply";
     crash_log_enabled: bool = "crash-log-enabled", YesNo, "yes", Runtime, "A panic is always logged with its place";
     crash_memcheck_enabled: bool = "crash-memcheck-enabled", YesNo, "yes", Runtime, "Memory is not tested after a panic";
     ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";

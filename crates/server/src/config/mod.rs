@@ -48,8 +48,9 @@ pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{
     AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DumpDialect, Fixed, IdentityField,
-    IoBackend, MaxmemoryPolicy, OomScores, OutputBufferLimit, OutputBufferLimits, Percentiles,
-    Permission, ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text, VersionCheck, Word,
+    IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit, OutputBufferLimits,
+    Percentiles, Permission, ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text,
+    VersionCheck, Word,
 };
 pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

@@ -60,7 +60,6 @@ const OF_REDIS_ONLY: &[&str] = &[
     "loadmodule-ex",
     "lua-enable-deprecated-api",
     "lua-insecure-api",
-    "min-io-threads-avoid-copy-reply",
     "sentinel",
 ];
 

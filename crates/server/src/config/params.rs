@@ -277,6 +277,10 @@ Process {
         "Supervisor to tell when the server is ready; auto looks at the environment";
     pidfile: Option<PathBuf> = "pidfile", Path, "", AtStart,
         "File that holds the process id while the server runs";
+    oom_score_adj: OomAdjustment = "oom-score-adj", OneOf(OomAdjustment::NAMES), "no", Runtime,
+        "Tell the kernel how soon to end this process when memory runs out; yes is relative to the score at start";
+    oom_score_adj_values: OomScores = "oom-score-adj-values", List("three scores"), "0 200 800", Runtime,
+        "What is told; the second and the third are for replicas and child processes, which there are not";
     set_proc_title: bool = "set-proc-title", YesNo, "yes", AtStart,
         "Show the server's address in process listings";
     proc_title_template: ProcTitleTemplate = "proc-title-template",

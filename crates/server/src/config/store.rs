@@ -319,6 +319,13 @@ fn in_a_reply(name: &[u8]) -> String {
 }
 
 /// Parameters that CONFIG GET shows to whoever knows their names.
-const HIDDEN: [&str; 3] = ["enable-debug-assert", "key-load-delay", "rdb-key-save-delay"];
+pub(super) const HIDDEN: [&str; 6] = [
+    "enable-debug-assert",
+    "key-load-delay",
+    "min-io-threads-avoid-copy-reply",
+    "min-string-size-avoid-copy-reply",
+    "min-string-size-avoid-copy-reply-threaded",
+    "rdb-key-save-delay",
+];
 const FIXED: &str = "can't set immutable config";
 const NAME_SHOWN_BYTES_MAX: usize = 128;

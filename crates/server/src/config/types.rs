@@ -467,6 +467,27 @@ pub(super) fn not_among(words: &[&str]) -> Invalid {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OomScores([i16; 3]);
 
+choice! {
+    /// What becomes of the score by which the kernel chooses whom to end.
+    OomAdjustment {
+        /// It stays.
+        No = "no",
+        /// A number is added to it.
+        Yes = "yes",
+        /// A number is added to it.
+        Relative = "relative",
+        /// It becomes a number.
+        Absolute = "absolute",
+    }
+}
+
+impl OomScores {
+    /// That of a server that is no replica.
+    pub fn of_primary(&self) -> i16 {
+        self.0[0]
+    }
+}
+
 impl Value for OomScores {
     fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
         let args: &[Vec<u8>; 3] =

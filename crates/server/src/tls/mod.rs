@@ -9,10 +9,14 @@
 //! suites.rs       OpenSSL's words for ciphers and versions
 //! certificate.rs  what is read out of a certificate: serial number, end, names
 //! sessions.rs     sessions that clients may resume
+//! reload.rs       looks whether the files have changed
+//! login.rs        clients that are the user whom their certificate names
 //! session.rs      one connection: records in, plaintext out, and back
 //! secured.rs      the driver around a driver: which connections have a session, what waits in them
 
 mod certificate;
+mod login;
+mod reload;
 mod secured;
 mod session;
 mod sessions;
@@ -20,5 +24,6 @@ mod settings;
 mod suites;
 
 pub use certificate::Certificate;
+pub use reload::watch;
 pub use secured::Secured;
 pub use settings::{Settings, Trouble};

@@ -140,6 +140,12 @@ impl<D: Driver> Secured<D> {
         Ok(slot)
     }
 
+    /// Whether a handshake has been completed since [`Secured::take_established`] was called.
+    #[inline]
+    pub fn has_established(&self) -> bool {
+        !self.established.is_empty()
+    }
+
     /// The connections whose handshake has been completed since the last call.
     pub fn take_established(&mut self) -> Vec<Slot> {
         take(&mut self.established)

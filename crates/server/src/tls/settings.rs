@@ -12,9 +12,9 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use std::collections::HashSet;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Files of a directory of authorities that are read.
 const DIRECTORY_FILES_MAX: usize = 4096;
@@ -32,6 +32,8 @@ pub struct Settings {
     pub client: Option<Certificate>,
     /// Of the authorities that it trusts, the one that ends first.
     pub authority: Option<Certificate>,
+    /// What the files looked like.
+    pub stamps: Stamps,
     /// What the configuration asks for and cannot have, a line each.
     pub warnings: Vec<String>,
 }
@@ -66,6 +68,8 @@ impl Settings {
     /// A parameter and what is wrong with it.
     pub fn read(config: &Config) -> Result<Self, Trouble> {
         let tls = &config.tls;
+        // Before they are read, so that a change meanwhile is found later.
+        let stamps = Stamps::of(config);
         let mut warnings = Vec::new();
         let provider = Arc::new(provider(config, &mut warnings)?);
         let versions =
@@ -104,7 +108,35 @@ impl Settings {
                 &self::chain("tls-client-cert-file", file.as_deref())?,
             )?),
         };
-        Ok(Settings { handshake: Arc::new(handshake), server, client, authority, warnings })
+        Ok(Settings { handshake: Arc::new(handshake), server, client, authority, stamps, warnings })
+    }
+}
+
+/// Lengths and times of the files that a configuration names, by which a change is found.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Stamps(Vec<(PathBuf, Option<(u64, SystemTime)>)>);
+
+impl Stamps {
+    /// What the files look like now.
+    pub fn of(config: &Config) -> Self {
+        let tls = &config.tls;
+        let files = [
+            &tls.tls_cert_file,
+            &tls.tls_key_file,
+            &tls.tls_client_cert_file,
+            &tls.tls_ca_cert_file,
+        ];
+        let mut paths: Vec<PathBuf> = files.into_iter().flatten().cloned().collect();
+        if let Some(Ok(entries)) = tls.tls_ca_cert_dir.as_ref().map(std::fs::read_dir) {
+            paths.extend(entries.take(DIRECTORY_FILES_MAX).flatten().map(|entry| entry.path()));
+        }
+        paths.sort();
+        let stamp = |path: PathBuf| {
+            let about = std::fs::metadata(&path).ok();
+            let stamp = about.and_then(|about| Some((about.len(), about.modified().ok()?)));
+            (path, stamp)
+        };
+        Stamps(paths.into_iter().map(stamp).collect())
     }
 }
 

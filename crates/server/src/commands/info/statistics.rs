@@ -96,6 +96,7 @@ pub fn stats(report: &mut Report<'_>) {
     for (what, count) in refused {
         report.field(&format!("acl_access_denied_{what}"), count);
     }
+    report.field("acl_access_denied_tls_cert", figures.strange_certificates.load(Relaxed));
 }
 
 /// Nanoseconds in milliseconds with two decimals.
