@@ -22,7 +22,7 @@ use crate::recent::Recent;
 use crate::registry::{Command, Registry};
 use crate::scripting::ScriptThread;
 use crate::serving::Serving;
-use crate::session::{Modes, Queued, Session};
+use crate::session::{Modes, Session, Transaction};
 use crate::spec::{Flags, KeyShape, Locks};
 use crate::stats::{Shared, ThreadStats};
 use crate::transactions::spoil;
@@ -45,6 +45,10 @@ pub struct Executor {
     /// Keys of the command in hand, by argument.
     located: Vec<(u32, KeyHash)>,
     key_refs: Vec<KeyRef>,
+    /// A transaction for whoever opens the next.
+    pub(crate) spare_transaction: Option<Box<Transaction>>,
+    /// Hashes of the keys of the transaction in hand.
+    pub(crate) transaction_keys: Vec<KeyHash>,
     /// What flushes removed, to be freed once nothing is locked; true: in the background.
     cleared: Vec<(Cleared, bool)>,
     pub(crate) random: Random,
@@ -103,6 +107,8 @@ impl Executor {
             tick: clock.now(),
             located: Vec::new(),
             key_refs: Vec::new(),
+            spare_transaction: None,
+            transaction_keys: Vec::new(),
             cleared: Vec::new(),
             random: Random::new(seed),
             recent: None,
@@ -236,7 +242,7 @@ impl Executor {
             return Execution::Answered;
         }
         if session.in_multi() && !session.in_exec && !runs_in_multi(command) {
-            queue(command, request.args, session, host, reply);
+            queue(command, request, session, host, reply);
             return Execution::Answered;
         }
         let outcome = self.run(command, request, session, host, reply, nested);
@@ -595,17 +601,18 @@ fn runs_in_multi(command: Command) -> bool {
 
 fn queue(
     command: Command,
-    args: &[&[u8]],
+    request: &Request<'_>,
     session: &mut Session,
     host: &mut dyn Host,
     reply: &mut dyn Reply,
 ) {
+    let args = request.args;
     let limit = host.query_buffer_limit();
     let transaction = session.transaction_mut();
     transaction.bytes += args.iter().map(|arg| arg.len() + size_of::<Box<[u8]>>()).sum::<usize>();
     if transaction.bytes > limit {
         transaction.spoiled = true;
-        transaction.queued = Vec::new();
+        transaction.queued.clear();
         return reply.error(b"ERR transaction exceeds client-query-buffer-limit");
     }
     if command.spec.meta.name == "select" {
@@ -613,9 +620,7 @@ fn queue(
         transaction.db = number.and_then(|db| u16::try_from(db).ok()).or(transaction.db);
     }
     if !transaction.spoiled {
-        transaction
-            .queued
-            .push(Queued { command, args: args.iter().map(|&arg| arg.into()).collect() });
+        transaction.queued.push(command, args, request.hash);
     }
     reply.simple("QUEUED");
 }

@@ -3,7 +3,7 @@
 use crate::acl::User;
 use crate::bitset::bitset;
 use crate::hash_import::Fieldsets;
-use crate::registry::Command;
+use crate::queue::Queue;
 use crate::tracking::Tracking;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
@@ -91,7 +91,7 @@ pub struct Transaction {
     /// A command could not be queued: `EXEC` will refuse.
     pub spoiled: bool,
     /// Commands in order.
-    pub queued: Vec<Queued>,
+    pub queued: Queue,
     /// The database that is selected when all of them have been executed, if one of them selects one.
     pub db: Option<u16>,
     /// Bytes of the queued arguments.
@@ -100,13 +100,13 @@ pub struct Transaction {
     pub watched: HashSet<WatchedKey>,
 }
 
-/// A command waiting for `EXEC`.
-#[derive(Debug)]
-pub struct Queued {
-    /// The command.
-    pub command: Command,
-    /// Its arguments with the name.
-    pub args: Vec<Box<[u8]>>,
+impl Transaction {
+    /// Makes it as good as new, for another connection.
+    pub(crate) fn clear(&mut self) {
+        let mut queued = std::mem::take(&mut self.queued);
+        queued.clear();
+        *self = Transaction { queued, ..Transaction::default() };
+    }
 }
 
 impl Session {

@@ -4,14 +4,14 @@
 //! nobody sees a transaction half done. A queued command whose keys are not known beforehand makes it take the
 //! whole keyspace.
 
+use crate::bitset::bits;
 use crate::ctx::{Ctx, Host};
-use crate::execute::{Executor, Request};
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
-use crate::session::{Queued, Session, Transaction};
+use crate::session::{Session, Transaction};
 use crate::spec::{CommandSpec, Flags, Locks};
 use crate::table::transactions as meta;
-use petrel_keyspace::KeyHash;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -27,7 +27,11 @@ fn multi(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.session.in_multi() {
         return Err(Fail::fixed("ERR MULTI calls can not be nested"));
     }
-    ctx.session.transaction_mut().open = true;
+    let transaction = &mut ctx.session.extras_mut().transaction;
+    if transaction.is_none() {
+        *transaction = ctx.exec.spare_transaction.take();
+    }
+    transaction.get_or_insert_default().open = true;
     ctx.ok()
 }
 
@@ -71,19 +75,28 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     if !ctx.session.in_multi() {
         return Err(Fail::fixed("ERR EXEC without MULTI"));
     }
-    let Some(transaction) = ctx.session.take_transaction() else { return Ok(()) };
+    let Some(mut transaction) = ctx.session.take_transaction() else { return Ok(()) };
     if transaction.spoiled {
         ctx.session.extras_mut().transaction = Some(transaction);
         abandon(ctx.exec, ctx.session);
         return Err(Fail::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
-    let needs_room = |queued: &Queued| queued.command.spec.flags.contains(Flags::DENYOOM);
+    let outcome = execute_all(ctx, &transaction);
+    transaction.clear();
+    ctx.exec.spare_transaction = Some(transaction);
+    outcome
+}
+
+/// Executes the commands of a transaction, or none of them.
+fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Outcome {
+    let needs_room = |command: Command| command.spec.flags.contains(Flags::DENYOOM);
     let no_room =
-        transaction.queued.iter().any(needs_room) && !ctx.exec.make_room(transaction.bytes);
+        transaction.queued.commands().any(needs_room) && !ctx.exec.make_room(transaction.bytes);
     if ctx.exec.ks.has_invalidations() {
         ctx.host.invalidate(&mut ctx.exec.ks, Some(ctx.reply));
     }
-    lock_transaction(ctx.exec, &transaction, ctx.host);
+    let args = transaction.queued.args();
+    lock_transaction(ctx.exec, transaction, &args, ctx.host);
     let unchanged = transaction.watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
     for watched in &transaction.watched {
         ctx.exec.ks.unwatch(watched);
@@ -101,10 +114,7 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     }
     ctx.reply.array(transaction.queued.len());
     ctx.session.in_exec = true;
-    for queued in &transaction.queued {
-        let args: Vec<&[u8]> = queued.args.iter().map(|arg| &arg[..]).collect();
-        let request =
-            Request { args: &args, command: Some(queued.command), hash: None, owner: None };
+    for request in transaction.queued.requests(&args) {
         ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);
     }
     ctx.session.in_exec = false;
@@ -158,17 +168,28 @@ fn release_watches(exec: &mut Executor, session: &mut Session) {
     }
 }
 
-fn lock_transaction(exec: &mut Executor, transaction: &Transaction, host: &mut dyn Host) {
-    let mut hashes: Vec<KeyHash> =
-        transaction.watched.iter().map(|watched| exec.ks.hash(watched.key())).collect();
+fn lock_transaction(
+    exec: &mut Executor,
+    transaction: &Transaction,
+    args: &[&[u8]],
+    host: &mut dyn Host,
+) {
+    let mut hashes = std::mem::take(&mut exec.transaction_keys);
+    hashes.clear();
+    hashes.extend(transaction.watched.iter().map(|watched| exec.ks.hash(watched.key())));
     let mut everything = false;
-    for queued in &transaction.queued {
-        let args: Vec<&[u8]> = queued.args.iter().map(|arg| &arg[..]).collect();
-        let spec = queued.command.spec;
-        everything |= spec.locks == Locks::Everything
-            || spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
-            || spec.flags.contains(Flags::SCRIPT_RUNNER)
-            || exec.hash_keys(queued.command, &args, &mut hashes).is_err();
+    for request in transaction.queued.requests(args) {
+        let Some(command) = request.command else { continue };
+        let reaches_out = bits!(Flags: TOUCHES_ARBITRARY_KEYS, SCRIPT_RUNNER);
+        everything |= command.spec.locks == Locks::Everything
+            || command.spec.flags.intersects(reaches_out)
+            || match request.hash {
+                Some(hash) => {
+                    hashes.push(hash);
+                    false
+                }
+                None => exec.hash_keys(command, request.args, &mut hashes).is_err(),
+            };
     }
     loop {
         if everything {
@@ -181,4 +202,5 @@ fn lock_transaction(exec: &mut Executor, transaction: &Transaction, host: &mut d
         }
         exec.help(host);
     }
+    exec.transaction_keys = hashes;
 }

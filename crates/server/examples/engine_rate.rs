@@ -64,6 +64,20 @@ fn main() {
         let len = (draw >> 40) as usize % 1024 + 1;
         encode_command(&[b"SET", key(draw % keys).as_bytes(), &value[..len]], buffer);
     });
+    let names: Vec<String> = (0..4).map(|i| key(i * keys / 4)).collect();
+    let set = |i: u64, buffer: &mut Vec<u8>| {
+        encode_command(&[b"SET", names[i as usize % 4].as_bytes(), &value[..64]], buffer);
+    };
+    measure("set alone, four keys", &mut engine, &mut conn, sets, pipeline, set);
+    measure("set in MULTI, four each", &mut engine, &mut conn, sets, pipeline, |i, buffer| {
+        if i % 4 == 0 {
+            encode_command(&[b"MULTI"], buffer);
+        }
+        set(i, buffer);
+        if i % 4 == 3 {
+            encode_command(&[b"EXEC"], buffer);
+        }
+    });
 }
 
 fn key(i: u64) -> String {

@@ -348,6 +348,6 @@ pub fn may_write(command: Command) -> bool {
 
 fn has_writes(session: &Session) -> bool {
     session.transaction().is_some_and(|transaction| {
-        transaction.queued.iter().any(|queued| queued.command.spec.flags.contains(Flags::WRITE))
+        transaction.queued.commands().any(|command| command.spec.flags.contains(Flags::WRITE))
     })
 }

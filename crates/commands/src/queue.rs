@@ -1,0 +1,83 @@
+//! The commands of an open transaction.
+
+use crate::execute::Request;
+use crate::registry::Command;
+use petrel_keyspace::KeyHash;
+
+/// Room for so many bytes of arguments is kept for the next transaction.
+const RETAINED_BYTES_MAX: usize = 64 * 1024;
+
+/// Commands that wait for `EXEC`, in order. Their arguments lie one behind the other, so that queueing a command allocates
+/// only when the room runs out.
+#[derive(Debug, Default)]
+pub struct Queue {
+    commands: Vec<Queued>,
+    /// Where each argument ends in `text`.
+    ends: Vec<usize>,
+    text: Vec<u8>,
+}
+
+/// A command that waits for `EXEC`.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    /// The command.
+    pub command: Command,
+    /// [`Request::hash`].
+    pub hash: Option<KeyHash>,
+    /// How many arguments there are up to the end of this command.
+    args_end: usize,
+}
+
+impl Queue {
+    /// Adds a command.
+    pub fn push(&mut self, command: Command, args: &[&[u8]], hash: Option<KeyHash>) {
+        for arg in args {
+            self.text.extend_from_slice(arg);
+            self.ends.push(self.text.len());
+        }
+        self.commands.push(Queued { command, hash, args_end: self.ends.len() });
+    }
+
+    /// How many commands there are.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// The commands.
+    pub fn commands(&self) -> impl Iterator<Item = Command> + '_ {
+        self.commands.iter().map(|queued| queued.command)
+    }
+
+    /// The arguments of all commands.
+    pub fn args(&self) -> Vec<&[u8]> {
+        let mut begin = 0;
+        let arg = |&end: &usize| &self.text[std::mem::replace(&mut begin, end)..end];
+        self.ends.iter().map(arg).collect()
+    }
+
+    /// The commands as they are executed, given [`Queue::args`].
+    pub fn requests<'a>(&'a self, args: &'a [&'a [u8]]) -> impl Iterator<Item = Request<'a>> {
+        let mut begin = 0;
+        self.commands.iter().map(move |queued| {
+            let args = &args[std::mem::replace(&mut begin, queued.args_end)..queued.args_end];
+            Request { args, command: Some(queued.command), hash: queued.hash, owner: None }
+        })
+    }
+
+    /// Takes all commands out. Room is kept, if it is not too much.
+    pub fn clear(&mut self) {
+        if self.text.capacity() > RETAINED_BYTES_MAX
+            || self.ends.capacity() > RETAINED_BYTES_MAX / 8
+        {
+            *self = Queue::default();
+        }
+        self.commands.clear();
+        self.ends.clear();
+        self.text.clear();
+    }
+}
