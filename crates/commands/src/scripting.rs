@@ -12,6 +12,7 @@
 //! [`run::run`] is where it begins and ends.
 
 pub(crate) mod cache;
+mod reading;
 pub(crate) mod run;
 mod shebang;
 mod thread;
@@ -25,6 +26,7 @@ use crate::help::help;
 use crate::spec::{CommandSpec, Locks};
 use crate::table::scripting as meta;
 use petrel_lua::{Sha, hex};
+pub use reading::only_reads;
 use run::Access;
 use std::sync::Arc;
 

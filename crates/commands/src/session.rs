@@ -218,6 +218,11 @@ impl Session {
         }
     }
 
+    /// The commands of the transaction if `MULTI` has opened it.
+    pub fn open_transaction_queue(&self) -> Option<&Queue> {
+        self.transaction().filter(|transaction| transaction.open).map(|open| &open.queued)
+    }
+
     /// Ends the transaction and gives it to the caller.
     pub fn take_transaction(&mut self) -> Option<Box<Transaction>> {
         self.extras.as_mut()?.transaction.take()

@@ -6,8 +6,9 @@ use crate::conn::Conn;
 use crate::host::ServerHost;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
+use petrel_commands::scripting::only_reads;
 use petrel_commands::spec::Flags;
-use petrel_commands::{Command, Execution, Executor, Replies, Request, Session};
+use petrel_commands::{Command, Execution, Executor, Replies, Request};
 use petrel_net::Output;
 use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
 use std::sync::atomic::Ordering::Relaxed;
@@ -313,8 +314,17 @@ impl Batch<'_> {
         };
         let Some(command) = request.command else { return false };
         let queues = conn.session.in_multi() && command.spec.meta.name != "exec";
-        let writes =
-            may_write(command) || command.spec.meta.name == "exec" && has_writes(&conn.session);
+        let shared = &self.exec.shared;
+        let writes = |command, args| may_write(command) && !only_reads(command, args, shared);
+        let writes = match conn.session.open_transaction_queue() {
+            Some(queue) if command.spec.meta.name == "exec" => {
+                let args = queue.args();
+                queue
+                    .requests(&args)
+                    .any(|queued| writes(queued.command.unwrap_or(command), queued.args))
+            }
+            _ => writes(command, request.args),
+        };
         let exempt = matches!(command.spec.meta.group, petrel_commands::spec::Group::Connection)
             && command.spec.meta.name == "unpause";
         // What will be refused is refused at once.
@@ -344,10 +354,4 @@ fn answers_by_push(command: Command) -> bool {
 pub fn may_write(command: Command) -> bool {
     let flags = command.spec.flags;
     flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
-}
-
-fn has_writes(session: &Session) -> bool {
-    session.transaction().is_some_and(|transaction| {
-        transaction.queued.commands().any(|command| command.spec.flags.contains(Flags::WRITE))
-    })
 }

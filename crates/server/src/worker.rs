@@ -554,6 +554,12 @@ impl<D: Driver> Worker<D> {
         let swept = ks.tick_at(Pace { compact: Duration::ZERO, ..pace });
         let expired = clock.now();
         let compacted = ks.tick_at(Pace { expire: Duration::ZERO, ..pace });
+        if self.index == 0 {
+            // After the limit was lowered nobody may write for long.
+            ks.enter();
+            ks.make_room(0);
+            ks.exit();
+        }
         let evicting = ks.take_eviction_nanos();
         let expiring = clock.nanos(began, expired);
         let latency = &self.engine.exec.shared.latency;

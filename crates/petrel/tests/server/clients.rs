@@ -9,6 +9,7 @@ with_each_backend!(
     commands_and_reads_are_counted,
     kill_closes_connections_of_any_worker,
     pause_holds_commands_back,
+    a_pause_of_writes_lets_scripts_pass_that_only_read,
     reply_mutes_a_connection,
     auth_admits,
     tcp_connections_have_addresses,
@@ -216,4 +217,24 @@ fn tcp_connections_have_addresses(backend: &str) {
     assert_eq!(other.text(&["CLIENT", "LIST", "IP", "127.0.0.1"]).lines().count(), 1);
     assert_eq!(other.text(&["CLIENT", "KILL", &address]), "OK");
     assert!(client.receive().is_none());
+}
+
+fn a_pause_of_writes_lets_scripts_pass_that_only_read(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let (mut reader, mut writer) = (server.connect(), server.connect());
+    let reads = "#!lua flags=no-writes\nreturn 12";
+    let sum = reader.text(&["SCRIPT", "LOAD", reads]);
+    let mut other = server.connect();
+    assert_eq!(other.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
+    assert_eq!(reader.text(&["EVAL", reads, "0"]), "12");
+    assert_eq!(reader.text(&["EVALSHA", &sum, "0"]), "12");
+    assert_eq!(reader.text(&["MULTI"]), "OK");
+    assert_eq!(reader.text(&["EVAL", reads, "0"]), "QUEUED");
+    assert_eq!(reader.text(&["EXEC"]), "[12]");
+    writer.text(&["MULTI"]);
+    writer.text(&["EVAL", "return 13", "0"]);
+    writer.send(&["EXEC"]);
+    eventually("EXEC is held back", || server.info("blocked_clients") == 1);
+    assert_eq!(other.text(&["CLIENT", "UNPAUSE"]), "OK");
+    assert_eq!(show(&writer.receive().unwrap()), "[13]");
 }
