@@ -20,7 +20,7 @@ use crate::keys::{InvalidKeys, KeyRef, key_positions};
 use crate::random::Random;
 use crate::recent::Recent;
 use crate::registry::{Command, Registry};
-use crate::scripting::ScriptThread;
+use crate::scripting::{FunctionThread, ScriptThread};
 use crate::serving::Serving;
 use crate::session::{Modes, Session, Transaction};
 use crate::spec::{Flags, KeyShape, Locks};
@@ -60,6 +60,8 @@ pub struct Executor {
     pub(crate) serving: Serving,
     /// What the thread has for running scripts, once it has run one; not while one runs.
     pub(crate) scripts: Option<Box<ScriptThread>>,
+    /// The same for functions.
+    pub(crate) functions: Option<Box<FunctionThread>>,
     /// A script is calling commands, which are part of it.
     pub(crate) within_script: bool,
     /// Commands that scripts have called.
@@ -116,6 +118,7 @@ impl Executor {
             seen: None,
             serving: Serving::default(),
             scripts: None,
+            functions: None,
             within_script: false,
             script_calls: 0,
             is_error_counted: false,

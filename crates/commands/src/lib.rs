@@ -120,6 +120,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     sort::COMMANDS,
     transactions::COMMANDS,
     scripting::COMMANDS,
+    scripting::functions::COMMANDS,
     object::COMMANDS,
     command::COMMANDS,
     slowlog::COMMANDS,

@@ -12,12 +12,17 @@
 //! [`run::run`] is where it begins and ends.
 
 pub(crate) mod cache;
+mod function_thread;
+pub(crate) mod functions;
+pub(crate) mod libraries;
 mod reading;
 pub(crate) mod run;
 mod shebang;
 mod thread;
 
 pub use cache::Scripts;
+pub(crate) use function_thread::FunctionThread;
+pub use libraries::Libraries;
 pub(crate) use thread::ScriptThread;
 
 use crate::ctx::Ctx;

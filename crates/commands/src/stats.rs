@@ -7,7 +7,7 @@ use crate::fail::Fail;
 use crate::latency::LatencyMonitor;
 use crate::redact::shown;
 use crate::registry::{Command, Registry};
-use crate::scripting::Scripts;
+use crate::scripting::{Libraries, Scripts};
 use crate::slowlog::CommandLog;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
@@ -37,6 +37,8 @@ pub struct Shared {
     pub latency: LatencyMonitor,
     /// The scripts that are known, and those that run.
     pub scripts: Scripts,
+    /// The libraries of functions.
+    pub libraries: Libraries,
     track_latency: AtomicBool,
     /// 0 while somebody observes every command, else the most that there is.
     unobserved_nanos: AtomicU64,
@@ -59,6 +61,7 @@ impl Shared {
             unobserved_nanos: AtomicU64::new(u64::MAX),
             latency: LatencyMonitor::default(),
             scripts: Scripts::default(),
+            libraries: Libraries::default(),
             track_latency: AtomicBool::new(true),
             loading: AtomicBool::new(false),
             blocked: AtomicI64::new(0),

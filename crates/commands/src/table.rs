@@ -9,6 +9,7 @@ pub mod commandlog;
 pub mod config;
 pub mod connection;
 pub mod dump;
+pub mod functions;
 pub mod generic;
 pub mod geo;
 pub mod hashes;

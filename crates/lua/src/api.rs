@@ -13,6 +13,9 @@ use std::ffi::c_int;
 /// Arguments of a command that need no allocation.
 const ARGS_INLINE: usize = 16;
 
+/// Arguments beyond which they do not stay on the interpreter's stack.
+const ARGS_MANY: c_int = 4000;
+
 const CONSTANTS: &[(&str, f64)] = &[
     ("LOG_DEBUG", 0.0),
     ("LOG_NOTICE", 2.0),
@@ -25,32 +28,49 @@ const CONSTANTS: &[(&str, f64)] = &[
     ("REPL_SLAVE", 2.0),
 ];
 
-/// Sets the tables of the server, and what error handlers of old scripts are called.
+/// Sets the tables of the server.
 pub(crate) fn open(stack: Stack, globals: c_int, purpose: Purpose, version: &str) {
-    for name in ["redis", "server"] {
-        stack.new_table(0, 32);
-        fill(stack, purpose, version);
-        stack.raw_set_field(globals, name.as_bytes());
-    }
-}
-
-fn fill(stack: Stack, purpose: Purpose, version: &str) {
     macro_rules! set {
         ($($name:literal: $function:expr),* $(,)?) => {
             {$(stack.push_function($function); stack.raw_set_field(-2, $name.as_bytes());)*}
         };
     }
-    set! {
-        "call": call, "pcall": pcall, "log": log, "setresp": setresp, "sha1hex": sha1hex, "set_repl": set_repl,
-        "error_reply": error_reply, "status_reply": status_reply, "acl_check_cmd": acl_check_cmd,
+    for name in ["redis", "server"] {
+        stack.new_table(0, 32);
+        set! {
+            "call": call, "pcall": pcall, "log": log, "setresp": setresp, "sha1hex": sha1hex, "set_repl": set_repl,
+            "error_reply": error_reply, "status_reply": status_reply, "acl_check_cmd": acl_check_cmd,
+        }
+        if purpose == Purpose::Scripts {
+            set! {
+                "replicate_commands": replicate_commands, "breakpoint": breakpoint, "debug": debug,
+            }
+        }
+        set_constants(stack, CONSTANTS, version);
+        stack.raw_set_field(globals, name.as_bytes());
     }
-    match purpose {
-        Purpose::Scripts => set! {
-            "replicate_commands": replicate_commands, "breakpoint": breakpoint, "debug": debug,
-        },
-        Purpose::Functions => set! { "register_function": register_function },
+}
+
+/// Pushes what a library finds while it is loaded: it may declare functions and write to the log.
+pub(crate) fn push_loading(stack: Stack, version: &str) {
+    stack.new_table(0, 2);
+    for name in ["redis", "server"] {
+        stack.new_table(0, 8);
+        stack.push_function(register_function);
+        stack.raw_set_field(-2, b"register_function");
+        stack.push_function(log);
+        stack.raw_set_field(-2, b"log");
+        let levels = CONSTANTS.iter().position(|(name, _)| !name.starts_with("LOG_"));
+        set_constants(stack, &CONSTANTS[..levels.unwrap_or(CONSTANTS.len())], version);
+        crate::sandbox::refuse_unknown(stack);
+        crate::sandbox::stand_for(stack);
+        stack.raw_set_field(-2, name.as_bytes());
     }
-    for &(name, value) in CONSTANTS {
+    crate::sandbox::refuse_unknown(stack);
+}
+
+fn set_constants(stack: Stack, constants: &[(&str, f64)], version: &str) {
+    for &(name, value) in constants {
         stack.push_number(value);
         stack.raw_set_field(-2, name.as_bytes());
     }
@@ -85,6 +105,9 @@ fn invoke(stack: Stack) -> bool {
         );
         return true;
     }
+    if count > ARGS_MANY {
+        return invoke_many(stack, count);
+    }
     let mut inline: [&[u8]; ARGS_INLINE] = [b""; ARGS_INLINE];
     let mut many = Vec::new();
     let args: &mut [&[u8]] = match inline.get_mut(..count as usize) {
@@ -107,6 +130,32 @@ fn invoke(stack: Stack) -> bool {
             }
         }
     }
+    execute(stack, args)
+}
+
+/// The same for more arguments than leave room for a reply: they are copied.
+#[cold]
+fn invoke_many(stack: Stack, count: c_int) -> bool {
+    let args: Option<Vec<Vec<u8>>> =
+        (1..=count).map(|i| argument(stack, i).map(<[u8]>::to_vec)).collect();
+    stack.set_top(0);
+    match args {
+        Some(args) => execute(stack, &args.iter().map(|arg| &arg[..]).collect::<Vec<_>>()),
+        None => {
+            push_reply_error(
+                stack,
+                false,
+                b"ERR Lua redis lib command arguments must be strings or integers",
+            );
+            true
+        }
+    }
+}
+
+/// Executes a command and leaves its reply; true if that is an error.
+#[inline]
+fn execute(stack: Stack, args: &[&[u8]]) -> bool {
+    let count = stack.top();
     let protocol = stack.with(|extra| extra.protocol);
     let mut reply = ScriptReply::new(stack, protocol);
     let executed = with_server(stack, |server| server.call(args, &mut reply));
@@ -282,7 +331,7 @@ fn acl_check_cmd(stack: Stack) -> Result<c_int, Raise> {
 
 /// `redis.register_function(name, function)`, or the same with a table of names.
 fn register_function(stack: Stack) -> Result<c_int, Raise> {
-    let refuse = |text: &'static str| Err(Raise::Reply(text.as_bytes().into()));
+    let refuse = |text: &str| Err(refusal(text));
     if !stack.with(|extra| extra.library.is_some()) {
         return refuse("redis.register_function can only be called on FUNCTION LOAD command");
     }
@@ -294,7 +343,7 @@ fn register_function(stack: Stack) -> Result<c_int, Raise> {
             );
         }
         2 => {
-            if stack.kind(1) != LUA_TSTRING {
+            if !matches!(stack.kind(1), LUA_TSTRING | LUA_TNUMBER) {
                 return refuse("first argument to redis.register_function must be a string");
             }
             if stack.kind(2) != LUA_TFUNCTION {
@@ -307,7 +356,7 @@ fn register_function(stack: Stack) -> Result<c_int, Raise> {
     let is_name = |c: &u8| c.is_ascii_alphanumeric() || *c == b'_';
     if name.is_empty() || !name.iter().all(is_name) {
         return refuse(
-            "Function names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+            "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
         );
     }
     let name = String::from_utf8_lossy(&name).into_owned();
@@ -327,11 +376,15 @@ fn register_function(stack: Stack) -> Result<c_int, Raise> {
     Ok(0)
 }
 
+fn refusal(text: &str) -> Raise {
+    Raise::Reply(format!("ERR {text}").into_bytes().into())
+}
+
 type Named = (Vec<u8>, Option<Vec<u8>>, Vec<String>);
 
 /// The arguments of `register_function` by name; the function is left on top.
 fn named_arguments(stack: Stack) -> Result<Named, Raise> {
-    let refuse = |text: &'static str| Err(Raise::Reply(text.as_bytes().into()));
+    let refuse = |text: &str| Err(refusal(text));
     let (mut name, mut description, mut flags, mut function) = (None, None, Vec::new(), false);
     // The function's place.
     stack.push_nil();
@@ -341,7 +394,7 @@ fn named_arguments(stack: Stack) -> Result<Named, Raise> {
             return refuse("named argument key given to redis.register_function is not a string");
         }
         match stack.to_bytes(-2).unwrap_or_default() {
-            b"function_name" if stack.kind(-1) == LUA_TSTRING => {
+            b"function_name" if matches!(stack.kind(-1), LUA_TSTRING | LUA_TNUMBER) => {
                 name = stack.to_bytes(-1).map(<[u8]>::to_vec)
             }
             b"function_name" => {
@@ -349,7 +402,7 @@ fn named_arguments(stack: Stack) -> Result<Named, Raise> {
                     "function_name argument given to redis.register_function must be a string",
                 );
             }
-            b"description" if stack.kind(-1) == LUA_TSTRING => {
+            b"description" if matches!(stack.kind(-1), LUA_TSTRING | LUA_TNUMBER) => {
                 description = stack.to_bytes(-1).map(<[u8]>::to_vec);
             }
             b"description" => {
@@ -401,7 +454,7 @@ fn flag_names(stack: Stack) -> Result<Vec<String>, Raise> {
         match flag {
             Some(flag) => flags.push(flag),
             None if kind == LUA_TNIL => break,
-            None => return Err(Raise::Reply(b"unknown flag given".into())),
+            None => return Err(refusal("unknown flag given")),
         }
     }
     Ok(flags)

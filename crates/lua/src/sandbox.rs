@@ -120,13 +120,14 @@ fn restrict(stack: Stack, globals: c_int) {
         stack.push_native(vm::matching, 1);
         set("string", name);
     }
-    get("", "loadstring");
-    stack.push_native(vm::text_only, 1);
     for name in WITHHELD {
         stack.push_nil();
         set("", name);
     }
+    stack.push_function(vm::loadstring);
     set("", "loadstring");
+    stack.push_function(unpack);
+    set("", "unpack");
     stack.push_native(vm::load_pieces, 0);
     set("", "load");
     get("", "next");
@@ -158,6 +159,26 @@ fn pairs(stack: Stack) -> Result<c_int, Raise> {
     Ok(3)
 }
 
+/// `unpack(t [, i [, j]])`: Lua 5.1's own miscounts what does not fit 31 bits.
+fn unpack(stack: Stack) -> Result<c_int, Raise> {
+    if stack.kind(1) != vm::LUA_TTABLE {
+        return Err(stack.type_error(1, "table"));
+    }
+    let given = |argument| !matches!(stack.kind(argument), LUA_TNIL | vm::LUA_TNONE);
+    let first = if given(2) { stack.check_integer(2)? as i32 } else { 1 };
+    let last = if given(3) { stack.check_integer(3)? as i32 } else { stack.len(1) as i32 };
+    let count = i64::from(last) - i64::from(first) + 1;
+    if count <= 0 {
+        return Ok(0);
+    }
+    let count = i32::try_from(count).ok().filter(|&count| count < i32::MAX && stack.reserve(count));
+    let count = count.ok_or(Raise::fixed("too many results to unpack"))?;
+    for n in first..=last {
+        stack.raw_get_index(1, n);
+    }
+    Ok(count)
+}
+
 /// Puts what stands for each library, and for the globals, in its place.
 fn protect(stack: Stack, globals: c_int) {
     for name in LIBRARIES {
@@ -179,17 +200,31 @@ fn protect(stack: Stack, globals: c_int) {
         stack.pop(1);
     }
     stack.pop(1);
-    // What no script has set is an error to read.
-    stack.new_table(0, 2);
-    stack.push_function(no_such_global);
-    stack.raw_set_field(-2, b"__index");
     stack.copy(globals);
-    stack.insert(-2);
-    stack.set_metatable(-2);
+    refuse_unknown(stack);
     stand_for(stack);
     stack.copy(-1);
     stack.raw_set_field(globals, b"_G");
     set_globals(stack);
+}
+
+/// Makes it an error to read from the table on top what is not there.
+pub(crate) fn refuse_unknown(stack: Stack) {
+    stack.new_table(0, 1);
+    stack.push_function(no_such_global);
+    stack.raw_set_field(-2, b"__index");
+    stack.set_metatable(-2);
+}
+
+/// Lets the table on top be what the globals stand for, and takes it.
+pub(crate) fn exchange_globals(stack: Stack) {
+    stack.copy(LUA_GLOBALSINDEX);
+    if stack.metatable(-1) {
+        stack.copy(-3);
+        stack.raw_set_field(-2, b"__index");
+        stack.pop(1);
+    }
+    stack.pop(2);
 }
 
 /// Replaces the table on top by one that stands for it.

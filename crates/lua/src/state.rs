@@ -111,6 +111,8 @@ pub(crate) struct Extra {
 pub struct Lua {
     interpreter: Interpreter,
     kept: usize,
+    /// What a library that is being loaded finds in place of the globals.
+    loading: c_int,
 }
 
 impl Lua {
@@ -141,8 +143,10 @@ impl Lua {
         stack.push_bytes(b"KEYS");
         stack.push_bytes(b"ARGV");
         debug_assert_eq!(stack.top(), BASE);
+        crate::api::push_loading(stack, version);
+        let loading = stack.keep();
         stack.set_hook(INSTRUCTIONS);
-        Lua { interpreter, kept: 0 }
+        Lua { interpreter, kept: 0, loading }
     }
 
     /// Bytes in use.
@@ -239,9 +243,13 @@ impl Lua {
     ) -> Result<Library, Failure> {
         let stack = self.interpreter.stack();
         stack.with(|extra| extra.library = Some(Library::default()));
+        stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, self.loading);
+        sandbox::exchange_globals(stack);
         stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, text.0);
         let result = self.call(0, server);
         stack.set_top(BASE);
+        stack.copy(GLOBALS);
+        sandbox::exchange_globals(stack);
         let library = stack.with(|extra| extra.library.take()).unwrap_or_default();
         self.kept += library.functions.len();
         match result {

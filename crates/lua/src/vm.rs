@@ -12,7 +12,7 @@
 use crate::state::Extra;
 use mlua_sys as ffi;
 use std::borrow::Cow;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::NonNull;
 
 pub(crate) use ffi::{
@@ -330,11 +330,16 @@ impl Stack {
         unsafe { ffi::luaL_unref(self.raw(), LUA_REGISTRYINDEX, kept) }
     }
 
-    /// Compiles a text and pushes the function, or the message why not. `name` ends in a zero byte.
+    /// Compiles a text and pushes the function, or the message why not. No garbage is collected meanwhile: Lua 5.1's parser
+    /// does not hold on to the name of the chunk.
     pub fn load(self, text: &[u8], name: &CStr) -> bool {
-        // SAFETY: see above.
+        // SAFETY: see above; loading is protected and returns.
         unsafe {
-            ffi::luaL_loadbuffer(self.raw(), text.as_ptr().cast(), text.len(), name.as_ptr()) == 0
+            ffi::lua_gc(self.raw(), ffi::LUA_GCSTOP, 0);
+            let status =
+                ffi::luaL_loadbuffer(self.raw(), text.as_ptr().cast(), text.len(), name.as_ptr());
+            ffi::lua_gc(self.raw(), ffi::LUA_GCRESTART, 0);
+            status == 0
         }
     }
 
@@ -427,9 +432,20 @@ where
     F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
 {
     // SAFETY: the interpreter passes its state; `F` has no bytes, so any value of it is the one there is.
-    let (stack, function) = unsafe {
-        (Stack(NonNull::new_unchecked(state)), std::ptr::read(NonNull::<F>::dangling().as_ptr()))
-    };
+    unsafe { run(state, std::ptr::read(NonNull::<F>::dangling().as_ptr())) }
+}
+
+/// Runs a function of ours and raises its error.
+///
+/// # Safety
+/// The state is alive, and no frame above owns anything when the error is raised.
+#[inline]
+unsafe fn run(
+    state: *mut lua_State,
+    function: impl Fn(Stack) -> Result<c_int, Raise> + Copy,
+) -> c_int {
+    // SAFETY: the state is alive.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
     let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
     let pushed = match function(stack) {
         Ok(results) => results,
@@ -559,26 +575,29 @@ pub(crate) unsafe extern "C-unwind" fn matching(state: *mut lua_State) -> c_int 
     call_upvalue(stack)
 }
 
-/// Compiles its first argument unless that is a compiled function: those are not checked, and could do anything.
-pub(crate) unsafe extern "C-unwind" fn text_only(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
-    if let Some(&27) = stack.to_bytes(1).and_then(<[u8]>::first)
-        && stack.kind(1) == LUA_TSTRING
-    {
-        let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
+/// `loadstring(text [, name])`. Compiled functions are refused: those are not checked, and could do anything.
+pub(crate) fn loadstring(stack: Stack) -> Result<c_int, Raise> {
+    let text = stack.check_bytes(1)?;
+    let name = if stack.top() > 1 { stack.to_bytes(2) } else { None };
+    load_text(stack, text, name.unwrap_or(text))
+}
+
+fn load_text(stack: Stack, text: &[u8], name: &[u8]) -> Result<c_int, Raise> {
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    let name = CString::new(&name[..end]).unwrap_or_default();
+    if text.first() == Some(&27) {
+        let shown: String = name.to_string_lossy().chars().filter(|c| !c.is_control()).collect();
         stack.push_nil();
-        let text = stack.to_bytes(1).unwrap_or_default();
-        let shown: Vec<u8> =
-            text.iter().skip(1).take_while(|&&c| c.is_ascii_graphic()).copied().collect();
-        let shown = String::from_utf8_lossy(&shown).into_owned();
-        stack.push_bytes(
-            format!("[string \"{shown}\"]:1: unexpected symbol near 'char(27)'").as_bytes(),
-        );
-        stack.with(|extra| extra.memory.lenient = was);
-        return 2;
+        let message = format!("[string \"{shown}\"]:1: unexpected symbol near 'char(27)'");
+        stack.push_bytes(message.as_bytes());
+        return Ok(2);
     }
-    call_upvalue(stack)
+    if stack.load(text, &name) {
+        return Ok(1);
+    }
+    stack.push_nil();
+    stack.insert(-2);
+    Ok(2)
 }
 
 /// A reader of pieces may hand out a compiled function: `load` collects the pieces first.
@@ -587,7 +606,7 @@ pub(crate) unsafe extern "C-unwind" fn load_pieces(state: *mut lua_State) -> c_i
     // on the interpreter's stack.
     unsafe {
         ffi::luaL_checktype(state, 1, LUA_TFUNCTION);
-        let name = ffi::luaL_optlstring(state, 2, c"=(load)".as_ptr(), std::ptr::null_mut());
+        ffi::luaL_optlstring(state, 2, c"=(load)".as_ptr(), std::ptr::null_mut());
         ffi::lua_settop(state, 2);
         ffi::lua_pushlstring_(state, c"".as_ptr(), 0);
         loop {
@@ -603,21 +622,24 @@ pub(crate) unsafe extern "C-unwind" fn load_pieces(state: *mut lua_State) -> c_i
             }
         }
         ffi::lua_settop(state, 3);
-        let mut len = 0;
-        let text = ffi::lua_tolstring(state, 3, &mut len);
-        let is_compiled = len > 0 && *text == 27;
-        if is_compiled {
-            ffi::lua_pushnil(state);
-            ffi::lua_pushlstring_(state, c"unexpected symbol near 'char(27)'".as_ptr(), 33);
-            return 2;
+        if ffi::lua_isnil(state, 2) != 0 {
+            ffi::lua_pushlstring_(state, c"=(load)".as_ptr(), 7);
+            ffi::lua_replace(state, 2);
         }
-        if ffi::luaL_loadbuffer(state, text, len, name) == 0 {
-            return 1;
-        }
-        ffi::lua_pushnil(state);
-        ffi::lua_insert(state, -2);
-        2
     }
+    // SAFETY: nothing in this frame is owned.
+    unsafe { enter_loaded(state) }
+}
+
+/// Compiles the third value on the stack, under the name that is the second.
+unsafe fn enter_loaded(state: *mut lua_State) -> c_int {
+    let compile = |stack: Stack| {
+        let text = stack.check_bytes(3)?;
+        let name = stack.check_bytes(2)?;
+        load_text(stack, text, name)
+    };
+    // SAFETY: as for whatever the interpreter calls.
+    unsafe { run(state, compile) }
 }
 
 fn call_upvalue(stack: Stack) -> c_int {

@@ -144,9 +144,14 @@ pub(crate) fn run(
     let lacks_memory = !nested && !ctx.exec.make_room(0);
     let read_only = call.access == Access::Read || says(ScriptFlags::NO_WRITES);
     if lacks_memory && call.flags.is_some() && !read_only && !says(ScriptFlags::ALLOW_OOM) {
-        return Err(Fail::fixed(
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-        ));
+        return Err(Fail::fixed(match call.kind {
+            Kind::Script => {
+                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
+            }
+            Kind::Function => {
+                "OOM allow-oom flag is not set on the function, can not run it when used memory > 'maxmemory'"
+            }
+        }));
     }
     if ctx.exec.shared.is_observed() {
         // Before what it calls.
@@ -174,6 +179,7 @@ pub(crate) fn run(
             acted: false,
             again: false,
             call,
+            command: ctx.request.args,
             started,
             watched: None,
         };
@@ -246,6 +252,7 @@ pub(crate) struct Runner<'a> {
     /// It is to be run again, since it could not get a lock; it has done nothing yet.
     again: bool,
     call: &'a Call<'a>,
+    command: &'a [&'a [u8]],
     started: Tick,
     /// What others know of it, once it has run for a while.
     watched: Option<Arc<Watched>>,
@@ -356,6 +363,7 @@ impl Server for Runner<'_> {
             running.begin(Watched {
                 kind: self.call.kind,
                 name: (self.call.name)(),
+                command: self.command.iter().map(|&arg| arg.into()).collect(),
                 since: Instant::now(),
                 wrote: AtomicBool::new(self.acted),
                 killed: AtomicBool::new(false),
@@ -400,6 +408,8 @@ pub struct Watched {
     pub kind: Kind,
     /// Its sum, or the function's name.
     pub name: String,
+    /// The call, with its name first.
+    pub command: Vec<Box<[u8]>>,
     /// About when it began.
     pub since: Instant,
     /// It has called a command that may have changed something.

@@ -62,6 +62,43 @@ pub(crate) fn parse_script(text: &[u8]) -> Result<Option<Flags>, Fail> {
     Ok(Some(flags))
 }
 
+/// The name that the first line of a library gives it.
+pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
+    if !text.starts_with(b"#!") {
+        return Err(Fail::fixed("ERR Missing library metadata"));
+    }
+    let Some(end) = text.iter().position(|&c| c == b'\n') else {
+        return Err(Fail::fixed("ERR Invalid library metadata"));
+    };
+    let mut words = text[2..end].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let engine = words.next().unwrap_or_default();
+    let mut name = None;
+    for word in words {
+        let Some(given) = word.get(..5).filter(|key| key.eq_ignore_ascii_case(b"name=")) else {
+            return Err(quoting(b"ERR Invalid metadata value given: ", word));
+        };
+        if name.is_some() {
+            return Err(Fail::fixed(
+                "ERR Invalid metadata value, name argument was given multiple times",
+            ));
+        }
+        name = Some(&word[given.len()..]);
+    }
+    let name = name.ok_or(Fail::fixed("ERR Library name was not given"))?;
+    let is_right = |c: &u8| c.is_ascii_alphanumeric() || *c == b'_';
+    if name.is_empty() || !name.iter().all(is_right) {
+        return Err(Fail::fixed(
+            "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character \
+             long",
+        ));
+    }
+    if !engine.eq_ignore_ascii_case(b"lua") {
+        let engine = String::from_utf8_lossy(engine);
+        return Err(Fail::new(format!("ERR Engine '{engine}' not found")));
+    }
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
 /// The text that is compiled: without what the first line says, but with its end, so that lines keep their numbers.
 pub(crate) fn body(text: &[u8]) -> &[u8] {
     if text.starts_with(b"#!") {

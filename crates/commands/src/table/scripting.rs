@@ -6,9 +6,9 @@ use crate::spec::{Arg, Group, KeySpec, Meta};
 const HOW_USED: &str = "What a script does to its keys cannot be known: the most is assumed.";
 const ANY_USE: KeySpec = KeySpec::counted(2, 1, bits!(KeyFlags: RW, ACCESS, UPDATE));
 const READ_USE: KeySpec = KeySpec::counted(2, 1, bits!(KeyFlags: RO, ACCESS));
-const COUNT: Arg = Arg::integer("numkeys");
-const KEYS: Arg = Arg::key("key").opt().many();
-const ARGS: Arg = Arg::string("arg").opt().many();
+pub(super) const COUNT: Arg = Arg::integer("numkeys");
+pub(super) const KEYS: Arg = Arg::key("key").opt().many();
+pub(super) const ARGS: Arg = Arg::string("arg").opt().many();
 
 /// `EVAL`.
 pub const EVAL: Meta = Meta {
@@ -125,7 +125,7 @@ pub const SHOW: Meta = Meta {
 };
 
 /// How what is removed is freed.
-const FLUSH_MODE: Arg =
+pub(super) const FLUSH_MODE: Arg =
     Arg::one_of("flush-type", &[Arg::word("async", "ASYNC"), Arg::word("sync", "SYNC")])
         .opt()
         .since("6.2.0");

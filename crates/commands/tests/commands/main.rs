@@ -5,6 +5,7 @@
 //! | `client` | runs one command and reads its reply |
 //! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `sorted_sets`, `hashes`, `geo`, `sort`, `keys`, `server` | tables of calls with the replies that Redis gives |
 //! | `dump` | values as bytes |
+//! | `functions` | libraries of functions |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `alone` | replication, cluster and modules, of which there is nothing |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic, no allocation beyond measure |
@@ -28,6 +29,7 @@ mod drawn;
 mod dump;
 mod every_type;
 mod extremes;
+mod functions;
 mod geo;
 mod hashes;
 mod hyperloglog;

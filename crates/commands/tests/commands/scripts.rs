@@ -194,6 +194,9 @@ fn ways_out() {
         EVAL "local n=0 for k in pairs(os) do n=n+1 end return {n,type(os.clock())}" 0 => [1 "number"]
         EVAL "return loadstring(string.dump(function() end))" 0 => nil
         EVAL "local s=string.dump(function() end) local n=0 return load(function() n=n+1 return s:sub(n,n) end)" 0 => nil
+        EVAL "return pcall(unpack,{},0,2147483647)" 0 => nil
+        EVAL "return pcall(unpack,{},-2147483648,2147483647)" 0 => nil
+        EVAL "local a={} for i=1,7999 do a[i]=1 end return redis.call('LPUSH',KEYS[1],unpack(a))" 1 long => 7999
         EVAL "return loadstring('return 7')()" 0 => 7
         EVAL "local p={'return',' 8'} local n=0 return load(function() n=n+1 return p[n] end)()" 0 => 8
         EVAL "loadstring('x=1')()" 0 => ERR [string "x=1"]:1: Attempt to modify a readonly table script: ...

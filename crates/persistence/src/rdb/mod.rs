@@ -17,6 +17,7 @@
 //! | `payload` | the frame of a `DUMP` payload |
 //! | `source`, `length`, `text` | bytes, lengths and strings as they are read |
 //! | `file`, `file_read`, `file_write` | the frame of an RDB file |
+//! | `functions` | what `FUNCTION DUMP` answers |
 //! | `skip` | where a value ends |
 //! | `sum` | the checksum |
 //! | `kind` | type bytes, and which of them are written |
@@ -28,6 +29,7 @@ mod error;
 mod file;
 mod file_read;
 mod file_write;
+mod functions;
 mod intset;
 mod kind;
 mod length;
@@ -49,6 +51,7 @@ mod zipmap;
 pub use error::{Error, FileError};
 pub use file_read::{FileReader, Head, Section, next_key};
 pub use file_write::{FileOptions, FileWriter};
+pub use functions::{dump_functions, restore_functions};
 pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
 pub use payload::{Leniency, open, seal};
 pub use read::read_value;

@@ -1,0 +1,189 @@
+//! What one thread has for running functions: an interpreter, made when it is first wanted, with the libraries whose functions
+//! it called.
+
+use super::libraries::{Function, Library, List};
+use super::shebang::{self, Flags};
+use crate::fail::Fail;
+use crate::stats::Shared;
+use petrel_lua::{Compiled, Lua, Purpose, ScriptReply, Server};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Time that a library may take to declare its functions.
+const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// A function that the thread can call.
+pub(crate) struct Callable {
+    pub library: Arc<Library>,
+    place: usize,
+    pub compiled: Compiled,
+}
+
+impl Callable {
+    /// What is known of the function.
+    pub fn function(&self) -> &Function {
+        &self.library.functions[self.place]
+    }
+}
+
+/// What one thread has for running functions.
+pub(crate) struct FunctionThread {
+    pub lua: Lua,
+    /// By name in small letters.
+    functions: HashMap<Vec<u8>, Arc<Callable>>,
+    changes: u64,
+    counted: usize,
+}
+
+impl FunctionThread {
+    pub fn new(shared: &Shared) -> Self {
+        let memory_max = shared.scripts.memory_max.load(Relaxed);
+        let lua = Lua::new(Purpose::Functions, memory_max, crate::REDIS_VERSION);
+        FunctionThread { lua, functions: HashMap::new(), changes: 0, counted: 0 }
+    }
+
+    /// The function of this name, in any case.
+    pub fn find(&mut self, shared: &Shared, name: &[u8]) -> Result<Arc<Callable>, Fail> {
+        const UNKNOWN: Fail = Fail::fixed("ERR Function not found");
+        let changes = shared.libraries.changes();
+        if changes != self.changes {
+            self.changes = changes;
+            self.forget_but(&shared.libraries.list());
+        }
+        let key = name.to_ascii_lowercase();
+        if let Some(callable) = self.functions.get(&key) {
+            return Ok(callable.clone());
+        }
+        let list = shared.libraries.list();
+        let (library, _) = list.functions.get(&key).ok_or(UNKNOWN)?;
+        self.load_known(library)?;
+        self.count_memory(shared);
+        self.functions.get(&key).cloned().ok_or(UNKNOWN)
+    }
+
+    /// Loads a library that another thread has found to be right.
+    fn load_known(&mut self, library: &Arc<Library>) -> Result<(), Fail> {
+        for declared in self.declare(&library.code)? {
+            let place =
+                library.functions.iter().position(|function| function.name == declared.name);
+            match place {
+                Some(place) => {
+                    let key = declared.name.to_ascii_lowercase().into_bytes();
+                    let compiled = declared.function;
+                    let callable = Callable { library: library.clone(), place, compiled };
+                    let replaced = self.functions.insert(key, Arc::new(callable));
+                    self.release(replaced);
+                }
+                None => self.lua.release(declared.function),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what functions a library has.
+    pub fn examine(&mut self, shared: &Shared, code: &[u8]) -> Result<Library, Fail> {
+        let name = shebang::parse_library(code)?;
+        let declared = self.declare(code)?;
+        let mut functions = Vec::with_capacity(declared.len());
+        let mut unknown = false;
+        for declared in declared {
+            self.lua.release(declared.function);
+            let mut flags = Flags::NONE;
+            for flag in &declared.flags {
+                match Flags::named(flag.as_bytes()) {
+                    Some(flag) => flags = flags.with(flag),
+                    None => unknown = true,
+                }
+            }
+            functions.push(Function {
+                name: declared.name,
+                description: declared.description,
+                flags,
+                strays: AtomicBool::new(false),
+            });
+        }
+        self.count_memory(shared);
+        if unknown {
+            return Err(Fail::fixed("ERR Error registering functions: ERR unknown flag given"));
+        }
+        if functions.is_empty() {
+            return Err(Fail::fixed("ERR No functions registered"));
+        }
+        Ok(Library { name, code: code.into(), functions })
+    }
+
+    fn declare(&mut self, code: &[u8]) -> Result<Vec<petrel_lua::Declared>, Fail> {
+        let body = shebang::body(code);
+        let text = self.lua.compile(body, c"@user_function").map_err(|message| {
+            Fail::new([b"ERR Error compiling function: ", &message[..]].concat())
+        })?;
+        let result = self.lua.load_library(&text, &mut Loader { since: Instant::now() });
+        self.lua.release(text);
+        match result {
+            Ok(library) => Ok(library.functions),
+            Err(failure) => {
+                let text = [b"ERR Error registering functions: ", &failure.text[..]].concat();
+                Err(Fail::new(text))
+            }
+        }
+    }
+
+    /// Tells the server how much memory the interpreter has.
+    pub fn count_memory(&mut self, shared: &Shared) {
+        let now = self.lua.memory();
+        let total = &shared.scripts.interpreters[1];
+        total.fetch_add(now.wrapping_sub(self.counted), Relaxed);
+        self.counted = now;
+    }
+
+    /// Forgets the functions of libraries that are not in the list.
+    #[cold]
+    fn forget_but(&mut self, list: &List) {
+        let is_known = |callable: &Callable| {
+            let library = list.libraries.get(&callable.library.name);
+            library.is_some_and(|library| Arc::ptr_eq(library, &callable.library))
+        };
+        let mut gone = Vec::new();
+        self.functions.retain(|_, callable| {
+            let known = is_known(callable);
+            if !known {
+                gone.push(callable.clone());
+            }
+            known
+        });
+        for callable in gone {
+            self.release(Some(callable));
+        }
+        self.lua.collect();
+    }
+
+    fn release(&mut self, callable: Option<Arc<Callable>>) {
+        if let Some(callable) = callable.and_then(Arc::into_inner) {
+            self.lua.release(callable.compiled);
+        }
+    }
+}
+
+/// What a library that is being loaded can ask of the server: nothing but the log.
+struct Loader {
+    since: Instant,
+}
+
+impl Server for Loader {
+    fn call(&mut self, _: &[&[u8]], reply: &mut ScriptReply) {
+        reply.refuse(b"ERR redis.call can only be called inside a script invocation", false);
+    }
+
+    fn interrupt(&mut self) -> Option<Cow<'static, str>> {
+        (self.since.elapsed() > LOAD_TIME_MAX).then_some("FUNCTION LOAD timeout".into())
+    }
+
+    fn log(&mut self, _: u8, _: &[u8]) {}
+
+    fn may_run(&mut self, _: &[&[u8]]) -> Result<bool, &'static str> {
+        Ok(false)
+    }
+}

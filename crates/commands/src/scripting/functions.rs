@@ -1,0 +1,289 @@
+//! FCALL, FCALL_RO, FUNCTION.
+
+use super::function_thread::FunctionThread;
+use super::libraries::{Library, List};
+use super::run::{self, Access, Call, Kind};
+use super::shebang::{self, Flags};
+use crate::ctx::Ctx;
+use crate::execute::Executor;
+use crate::fail::{Fail, Outcome};
+use crate::glob::{Case, matches};
+use crate::help::help;
+use crate::spec::{CommandSpec, Locks};
+use crate::stats::Shared;
+use crate::table::functions as meta;
+use petrel_persistence::rdb::{Error, dump_functions, restore_functions};
+use std::sync::Arc;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::FCALL, fcall).locking(Locks::Itself),
+    CommandSpec::new(&meta::FCALL_RO, fcall_ro).locking(Locks::Itself),
+    CommandSpec::container(
+        &meta::FUNCTION,
+        &[
+            CommandSpec::new(&meta::DELETE, delete).locking(Locks::Itself),
+            CommandSpec::new(&meta::DUMP, dump).locking(Locks::Itself),
+            CommandSpec::new(&meta::FLUSH, flush).locking(Locks::Itself),
+            CommandSpec::new(&meta::KILL, kill).locking(Locks::Itself),
+            CommandSpec::new(&meta::LIST, list).locking(Locks::Itself),
+            CommandSpec::new(&meta::LOAD, load).locking(Locks::Itself),
+            CommandSpec::new(&meta::RESTORE, restore).locking(Locks::Itself),
+            CommandSpec::new(&meta::STATS, stats).locking(Locks::Itself),
+            CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
+        ],
+    ),
+];
+
+/// `FCALL function numkeys [key ...] [arg ...]`
+fn fcall(ctx: &mut Ctx<'_>) -> Outcome {
+    call(ctx, Access::Write)
+}
+
+/// `FCALL_RO function numkeys [key ...] [arg ...]`
+fn fcall_ro(ctx: &mut Ctx<'_>) -> Outcome {
+    call(ctx, Access::Read)
+}
+
+fn call(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
+    let mut thread = ctx.exec.take_function_thread();
+    let result = call_with(ctx, &mut thread, access);
+    thread.count_memory(&ctx.exec.shared);
+    ctx.exec.functions = Some(thread);
+    result
+}
+
+fn call_with(ctx: &mut Ctx<'_>, thread: &mut FunctionThread, access: Access) -> Outcome {
+    let callable = thread.find(&ctx.exec.shared, ctx.arg(1))?;
+    if petrel_keyspace::parse_int(ctx.arg(2)).is_none() {
+        return Err(Fail::fixed("ERR Bad number of keys provided"));
+    }
+    let (keys, args) = super::split(ctx)?;
+    let function = callable.function();
+    let call = Call {
+        kind: Kind::Function,
+        flags: Some(function.flags),
+        access,
+        strays: &function.strays,
+        name: &|| function.name.clone(),
+    };
+    let seed = ctx.exec.random();
+    thread.lua.seed(seed);
+    run::run(ctx, &call, keys, |runner, reply| {
+        thread.lua.run_function(&callable.compiled, keys, args, runner, reply)
+    })
+}
+
+impl Executor {
+    fn take_function_thread(&mut self) -> Box<FunctionThread> {
+        self.functions.take().unwrap_or_else(|| Box::new(FunctionThread::new(&self.shared)))
+    }
+
+    fn function_thread<T>(&mut self, work: impl FnOnce(&mut FunctionThread, &Shared) -> T) -> T {
+        let mut thread = self.take_function_thread();
+        let result = work(&mut thread, &self.shared);
+        self.functions = Some(thread);
+        result
+    }
+}
+
+/// `FUNCTION LOAD [REPLACE] function-code`
+fn load(ctx: &mut Ctx<'_>) -> Outcome {
+    let last = ctx.args().len() - 1;
+    let mut replace = false;
+    for i in 2..last {
+        if !ctx.is(i, "REPLACE") {
+            return Err(quoting("ERR Unknown option given: ", ctx.arg(i)));
+        }
+        replace = true;
+    }
+    let code = ctx.arg(last);
+    let name = shebang::parse_library(code)?;
+    let known = ctx.exec.shared.libraries.list().libraries.contains_key(&name);
+    if known && !replace {
+        return Err(Fail::new(format!("ERR Library '{name}' already exists")));
+    }
+    let library = ctx.exec.function_thread(|thread, shared| thread.examine(shared, code))?;
+    let library = Arc::new(library);
+    ctx.exec.shared.libraries.change(|list| list.add(library, replace))?;
+    ctx.reply.bulk(name.as_bytes());
+    Ok(())
+}
+
+/// `FUNCTION DELETE library-name`
+fn delete(ctx: &mut Ctx<'_>) -> Outcome {
+    let name = String::from_utf8_lossy(ctx.arg(2));
+    ctx.exec.shared.libraries.change(|list| match list.remove(&name) {
+        true => Ok(()),
+        false => Err(Fail::fixed("ERR Library not found")),
+    })?;
+    ctx.ok()
+}
+
+/// `FUNCTION FLUSH [ASYNC|SYNC]`
+fn flush(ctx: &mut Ctx<'_>) -> Outcome {
+    match ctx.args().len() {
+        2 => {}
+        3 if ctx.is(2, "SYNC") || ctx.is(2, "ASYNC") => {}
+        3 => return Err(Fail::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+        _ => {
+            return Err(Fail::fixed(
+                "ERR unknown subcommand or wrong number of arguments for 'flush'. Try FUNCTION HELP.",
+            ));
+        }
+    }
+    ctx.exec.shared.libraries.change(|list| {
+        *list = List::default();
+        Ok(())
+    })?;
+    ctx.ok()
+}
+
+/// `FUNCTION KILL`
+fn kill(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.exec.shared.scripts.running.kill(Kind::Function)?;
+    ctx.ok()
+}
+
+/// `FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]`
+fn list(ctx: &mut Ctx<'_>) -> Outcome {
+    let (mut pattern, mut with_code) = (None, false);
+    let mut i = 2;
+    while i < ctx.args().len() {
+        if !with_code && ctx.is(i, "WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && ctx.is(i, "LIBRARYNAME") {
+            i += 1;
+            let given = ctx.args().get(i).copied();
+            pattern = Some(given.ok_or(Fail::fixed("ERR library name argument was not given"))?);
+        } else {
+            return Err(quoting("ERR Unknown argument ", ctx.arg(i)));
+        }
+        i += 1;
+    }
+    let list = ctx.exec.shared.libraries.list();
+    let wanted: Vec<&Arc<Library>> = list
+        .libraries
+        .values()
+        .filter(|library| {
+            pattern
+                .is_none_or(|pattern| matches(pattern, library.name.as_bytes(), Case::Insensitive))
+        })
+        .collect();
+    ctx.reply.array(wanted.len());
+    for library in wanted {
+        show(ctx, library, with_code);
+    }
+    Ok(())
+}
+
+fn show(ctx: &mut Ctx<'_>, library: &Library, with_code: bool) {
+    let reply = &mut *ctx.reply;
+    reply.map(if with_code { 4 } else { 3 });
+    reply.bulk(b"library_name");
+    reply.bulk(library.name.as_bytes());
+    reply.bulk(b"engine");
+    reply.bulk(b"LUA");
+    reply.bulk(b"functions");
+    reply.array(library.functions.len());
+    for function in &library.functions {
+        reply.map(3);
+        reply.bulk(b"name");
+        reply.bulk(function.name.as_bytes());
+        reply.bulk(b"description");
+        match &function.description {
+            Some(description) => reply.bulk(description),
+            None => reply.null(),
+        }
+        reply.bulk(b"flags");
+        let flags = Flags::ALL.iter().filter(|(flag, _)| function.flags.contains(*flag));
+        reply.set(flags.clone().count());
+        flags.for_each(|(_, name)| reply.simple(name));
+    }
+    if with_code {
+        reply.bulk(b"library_code");
+        reply.bulk(&library.code);
+    }
+}
+
+/// `FUNCTION STATS`
+fn stats(ctx: &mut Ctx<'_>) -> Outcome {
+    let list = ctx.exec.shared.libraries.list();
+    let running = ctx.exec.shared.scripts.running.first();
+    let reply = &mut *ctx.reply;
+    reply.map(2);
+    reply.bulk(b"running_script");
+    match running {
+        None => reply.null(),
+        Some(script) => {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(script.name.as_bytes());
+            reply.bulk(b"command");
+            reply.array(script.command.len());
+            script.command.iter().for_each(|arg| reply.bulk(arg));
+            reply.bulk(b"duration_ms");
+            reply.integer(script.since.elapsed().as_millis() as i64);
+        }
+    }
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    reply.bulk(b"libraries_count");
+    reply.integer(list.libraries.len() as i64);
+    reply.bulk(b"functions_count");
+    reply.integer(list.functions.len() as i64);
+    Ok(())
+}
+
+/// `FUNCTION DUMP`
+fn dump(ctx: &mut Ctx<'_>) -> Outcome {
+    let list = ctx.exec.shared.libraries.list();
+    let payload = dump_functions(list.libraries.values().map(|library| &library.code[..]));
+    ctx.reply.shared(payload.into());
+    Ok(())
+}
+
+/// `FUNCTION RESTORE serialized-value [FLUSH|APPEND|REPLACE]`
+fn restore(ctx: &mut Ctx<'_>) -> Outcome {
+    let (mut flush, mut replace) = (false, false);
+    match ctx.args().len() {
+        3 => {}
+        4 if ctx.is(3, "APPEND") => {}
+        4 if ctx.is(3, "REPLACE") => replace = true,
+        4 if ctx.is(3, "FLUSH") => flush = true,
+        4 => {
+            return Err(Fail::fixed(
+                "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+            ));
+        }
+        _ => return Err(ctx.wrong_arity()),
+    }
+    let texts =
+        restore_functions(ctx.arg(2), ctx.host.leniency()).map_err(|error| match error {
+            Error::Frame => Fail::fixed("ERR DUMP payload version or checksum are wrong"),
+            Error::Malformed(text) => Fail::new(format!("ERR {text}")),
+            _ => Fail::fixed("ERR failed loading functions"),
+        })?;
+    let libraries: Result<Vec<Library>, Fail> = ctx.exec.function_thread(|thread, shared| {
+        texts.iter().map(|text| thread.examine(shared, text)).collect()
+    });
+    let libraries = libraries?;
+    ctx.exec.shared.libraries.change(|list| {
+        // What comes in the payload must agree with itself; what is there gives way or not, as the policy says.
+        let mut restored = List::default();
+        for library in libraries {
+            restored.add(Arc::new(library), false)?;
+        }
+        if flush {
+            *list = List::default();
+        }
+        restored.libraries.into_values().try_for_each(|library| list.add(library, replace))
+    })?;
+    ctx.ok()
+}
+
+fn quoting(text: &str, word: &[u8]) -> Fail {
+    Fail::new([text.as_bytes(), word].concat())
+}

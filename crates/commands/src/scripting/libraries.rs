@@ -1,0 +1,112 @@
+//! The libraries of functions that the server knows. A change makes a new list; every thread loads for itself the libraries
+//! whose functions it calls.
+
+use super::shebang::Flags;
+use crate::fail::Fail;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// A library.
+#[derive(Debug)]
+pub struct Library {
+    /// Its name.
+    pub name: String,
+    /// Its text, the first line with its name included.
+    pub code: Box<[u8]>,
+    /// Its functions.
+    pub functions: Vec<Function>,
+}
+
+/// A function of a library.
+#[derive(Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// What is said of it.
+    pub description: Option<Vec<u8>>,
+    /// What it says of itself.
+    pub flags: Flags,
+    /// It has used keys that it had not declared.
+    pub strays: AtomicBool,
+}
+
+/// A list of libraries, which does not change.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// By name.
+    pub libraries: BTreeMap<String, Arc<Library>>,
+    /// Functions by name in small letters: the library of each, and its place there.
+    pub functions: HashMap<Vec<u8>, (Arc<Library>, usize)>,
+}
+
+impl List {
+    /// Adds a library, in place of one of its name if `replace`.
+    ///
+    /// # Errors
+    /// If there is one of its name, or another has a function of the name of one of its.
+    pub fn add(&mut self, library: Arc<Library>, replace: bool) -> Result<(), Fail> {
+        if !replace && self.libraries.contains_key(&library.name) {
+            return Err(Fail::new(format!("ERR Library '{}' already exists", library.name)));
+        }
+        for function in &library.functions {
+            let key = function.name.to_ascii_lowercase().into_bytes();
+            if let Some((other, _)) = self.functions.get(&key)
+                && other.name != library.name
+            {
+                return Err(Fail::new(format!("ERR Function {} already exists", function.name)));
+            }
+        }
+        self.remove(&library.name);
+        for (place, function) in library.functions.iter().enumerate() {
+            let key = function.name.to_ascii_lowercase().into_bytes();
+            self.functions.insert(key, (library.clone(), place));
+        }
+        self.libraries.insert(library.name.clone(), library);
+        Ok(())
+    }
+
+    /// Removes a library; false if there is none of this name.
+    pub fn remove(&mut self, name: &str) -> bool {
+        if self.libraries.remove(name).is_none() {
+            return false;
+        }
+        self.functions.retain(|_, (library, _)| library.name != name);
+        true
+    }
+}
+
+/// The libraries that the server knows.
+#[derive(Debug, Default)]
+pub struct Libraries {
+    list: RwLock<Arc<List>>,
+    /// One change at a time.
+    changing: Mutex<()>,
+    changes: AtomicU64,
+}
+
+impl Libraries {
+    /// The libraries as they are now.
+    pub fn list(&self) -> Arc<List> {
+        self.list.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes with every change.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    /// Changes the list, or not if `change` fails.
+    ///
+    /// # Errors
+    /// As `change`.
+    pub fn change(&self, change: impl FnOnce(&mut List) -> Result<(), Fail>) -> Result<(), Fail> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = List::clone(&self.list());
+        change(&mut list)?;
+        *self.list.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(list);
+        self.changes.fetch_add(1, Relaxed);
+        Ok(())
+    }
+}
