@@ -3,10 +3,12 @@
 use super::End;
 use super::chunk::{CHUNK_ROOM, Chunk};
 use super::encoding::{LISTPACK_FRAME, listpack_entry_len, listpack_len_of};
+use super::landmarks::{CHUNKS_MIN, Landmarks, NEAR};
 use super::run::{Element, Elements, Run};
 use crate::heap::Cache;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// A list that has at least this many chunks gets whole ones at its ends, which need not move to grow.
 const WHOLE_CHUNKS_FROM: usize = 8;
@@ -29,6 +31,8 @@ pub struct List {
     listpack: Option<usize>,
     /// Whether `OBJECT ENCODING` answers `quicklist`.
     is_quicklist: bool,
+    /// Of a long list, once they are wanted. They take a byte for each 8 chunks, which are not counted: a read makes them.
+    landmarks: OnceLock<Box<Landmarks>>,
 }
 
 /// A place in a list: the chunk's number and the item's in it.
@@ -98,6 +102,9 @@ impl List {
     #[inline]
     fn push_uncounted(&mut self, cache: &mut Cache, end: End, text: &[u8]) {
         self.len += 1;
+        if end == End::Front {
+            self.shift_landmarks(0, 1);
+        }
         let chunk = match end {
             End::Front => self.chunks.front_mut(),
             End::Back => self.chunks.back_mut(),
@@ -127,8 +134,25 @@ impl List {
         let chunk = Chunk::with_element(cache, end, room, text);
         self.blocks += chunk.footprint();
         match end {
-            End::Front => self.chunks.push_front(chunk),
-            End::Back => self.chunks.push_back(chunk),
+            End::Front => {
+                self.shift_landmarks(1, 0);
+                self.chunks.push_front(chunk);
+            }
+            End::Back => {
+                if let Some(landmarks) = self.landmarks.get_mut() {
+                    landmarks.extend(self.chunks.len(), self.len - 1);
+                }
+                self.chunks.push_back(chunk);
+            }
+        }
+    }
+
+    #[inline]
+    fn shift_landmarks(&mut self, chunks: i64, items: i64) {
+        if let Some(landmarks) = self.landmarks.get_mut()
+            && !landmarks.shift(chunks, items)
+        {
+            self.landmarks.take();
         }
     }
 
@@ -152,12 +176,19 @@ impl List {
             take(element)
         });
         self.len -= 1;
-        if chunk.count() == 0 {
-            self.blocks -= chunk.footprint();
+        let is_emptied = chunk.count() == 0;
+        if end == End::Front {
+            self.shift_landmarks(-i64::from(is_emptied), -1);
+        }
+        if is_emptied {
             let emptied = match end {
                 End::Front => self.chunks.pop_front(),
                 End::Back => self.chunks.pop_back(),
             };
+            self.blocks -= emptied.as_ref().map_or(0, Chunk::footprint);
+            if let Some(landmarks) = self.landmarks.get_mut() {
+                landmarks.cut(self.chunks.len());
+            }
             if let Some(chunk) = emptied {
                 chunk.release(cache);
             }
@@ -227,15 +258,16 @@ impl List {
         let place = self.place(index);
         self.len += 1;
         if place.item == 0 && self.try_push(cache, place.chunk - 1, End::Back, text) {
-            return;
+            return self.note_gain(place.chunk - 1);
         }
         let chunk = &mut self.chunks[place.chunk];
         let before = chunk.footprint();
         let fits = chunk.put(cache, place.item..place.item, text);
         self.blocks = self.blocks - before + chunk.footprint();
         if fits {
-            return;
+            return self.note_gain(place.chunk);
         }
+        self.landmarks.take();
         let behind = if place.item == 0 {
             place.chunk
         } else {
@@ -248,6 +280,12 @@ impl List {
             let chunk = Chunk::with_element(cache, End::Back, 0, text);
             self.blocks += chunk.footprint();
             self.chunks.insert(behind, chunk);
+        }
+    }
+
+    fn note_gain(&mut self, chunk: usize) {
+        if let Some(landmarks) = self.landmarks.get_mut() {
+            landmarks.gain(chunk);
         }
     }
 
@@ -283,6 +321,7 @@ impl List {
             self.listpack = self.listpack.map(|listpack| listpack - bytes);
         }
         let first = self.place(range.start);
+        self.landmarks.take();
         self.len -= range.len();
         let mut left = range.len();
         let mut at = first.chunk;
@@ -313,6 +352,7 @@ impl List {
 
     /// Removes items of one chunk, the chunk too if they are all; the list's length is the caller's affair.
     fn detach(&mut self, cache: &mut Cache, number: usize, items: Range<usize>) {
+        self.landmarks.take();
         if items.len() < self.chunks[number].count() {
             return self.chunks[number].remove(items);
         }
@@ -379,6 +419,7 @@ impl List {
 
     /// Removes the items with these numbers, in ascending order, from a chunk. One left empty stays until [`List::tidy`].
     fn forget(&mut self, cache: &mut Cache, number: usize, items: &[usize]) {
+        self.landmarks.take();
         let chunk = &mut self.chunks[number];
         self.len -= items.len();
         if items.len() == chunk.count() {
@@ -486,7 +527,7 @@ impl List {
         let chunks: VecDeque<Chunk> =
             self.chunks.iter().map(|chunk| chunk.duplicate(cache)).collect();
         let blocks = chunks.iter().map(Chunk::footprint).sum();
-        List { chunks, blocks, ..*self }
+        List { chunks, blocks, landmarks: OnceLock::new(), ..*self }
     }
 
     /// Moves chunks to fresh blocks: [`super::super::Large::relocate`].
@@ -520,8 +561,28 @@ impl List {
         self.chunks.len()
     }
 
-    /// Where the item at `index`, which exists, is; looked for from the nearer end.
+    /// Where the item at `index`, which exists, is.
     fn place(&self, index: usize) -> Place {
+        let is_near = index.min(self.len - index) < NEAR;
+        if is_near || self.chunks.len() < CHUNKS_MIN {
+            return self.place_from_end(index);
+        }
+        let counts = || Box::new(Landmarks::of(self.chunks.iter().map(Chunk::count)));
+        let Some((first, before)) = self.landmarks.get_or_init(counts).ahead_of(index) else {
+            return self.place_from_end(index);
+        };
+        let mut left = index - before;
+        for (chunk, held) in self.chunks.range(first..).map(Chunk::count).enumerate() {
+            if left < held {
+                return Place { chunk: first + chunk, item: left };
+            }
+            left -= held;
+        }
+        unreachable!("a landmark says how many items precede a chunk, and the item exists")
+    }
+
+    /// The same, counted from the nearer end.
+    fn place_from_end(&self, index: usize) -> Place {
         let (front, back) = self.chunks.as_slices();
         if index <= self.len / 2 {
             let (chunk, item) = match forwards(front, index) {
@@ -562,6 +623,9 @@ impl List {
     pub fn check(&self) {
         assert_eq!(self.len, self.chunks.iter().map(Chunk::count).sum::<usize>());
         assert_eq!(self.blocks, self.chunks.iter().map(Chunk::footprint).sum::<usize>());
+        for index in 0..self.len {
+            assert_eq!(self.place(index), self.place_from_end(index));
+        }
         for chunk in &self.chunks {
             assert_eq!(chunk.count(), chunk.run().elements(0).count());
             assert!(chunk.count() > 0);
