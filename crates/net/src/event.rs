@@ -111,7 +111,7 @@ pub enum Event {
         /// Where they are until the next poll.
         chunk: Chunk,
     },
-    /// A [`crate::Driver::read_into`] is complete.
+    /// A [`crate::Driver::read_into`] is complete, or bytes came after a [`crate::Driver::expect_input`].
     Filled {
         /// The connection.
         slot: Slot,

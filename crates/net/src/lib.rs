@@ -147,6 +147,12 @@ pub trait Driver: Sized {
     /// call on the slot is unfinished.
     fn read_into(&mut self, slot: Slot, buffer: Vec<u8>, count: usize);
 
+    /// Says that the next bytes of `slot` are likely to be `bytes` that the caller wants to keep. What comes next, as much
+    /// of it as there is at once, may then be received into an allocation of that size, made when it is there, and be
+    /// reported as [`Event::Filled`]; or it is `Received` as ever, and the word is forgotten. Ignored while a
+    /// [`Driver::read_into`] is unfinished.
+    fn expect_input(&mut self, slot: Slot, bytes: usize);
+
     /// Stops reading from `slot`: backpressure on a peer whose commands cannot run now or who
     /// does not take its output. What had been received already is kept for it, at most the receive
     /// buffers of the driver (2 MiB).

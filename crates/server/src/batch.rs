@@ -35,6 +35,8 @@ pub struct Progress {
     pub consumed: usize,
     /// What stopped it.
     pub stop: Stop,
+    /// Bytes of the last command that was executed.
+    pub last: usize,
 }
 
 /// What stopped a batch.
@@ -109,6 +111,7 @@ impl Engine {
             limits: self.limits,
             quota: QUOTA,
             executed: 0,
+            last: 0,
         };
         let progress = batch.run(conn, bytes, resume, owner);
         let executed = batch.executed;
@@ -130,6 +133,8 @@ struct Batch<'w> {
     quota: usize,
     /// Commands executed so far.
     executed: u64,
+    /// Bytes of the last of them.
+    last: usize,
     /// Bytes of a command or its reply from which on it may have to be logged.
     large: u64,
 }
@@ -200,7 +205,7 @@ impl Batch<'_> {
         self.splice();
         self.scratch.args = recycle(args);
         self.scratch.ends = ends;
-        Progress { consumed, stop }
+        Progress { consumed, stop, last: self.last }
     }
 
     fn execute(
@@ -269,6 +274,7 @@ impl Batch<'_> {
             return Some(Stop::Waits);
         }
         self.executed += 1;
+        self.last = len;
         let replied = self.output.bytes.len() - before.0;
         if (len.max(replied) as u64 >= self.large) | (self.scratch.shared.len() > before.1) {
             self.note_large(request, len, replied, before.1);

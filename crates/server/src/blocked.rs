@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
             }
             None => {
                 let stop = Stop::Incomplete { needed: 0, resume: Resume::default() };
-                Progress { consumed: 0, stop }
+                Progress { consumed: 0, stop, last: 0 }
             }
         };
         self.finish(conn, progress, output);

@@ -82,7 +82,7 @@ impl<D: Driver> Worker<D> {
             if joined < missing {
                 let stop = Stop::Incomplete { needed: input.needed, resume: input.resume };
                 conn.input = Some(Box::new(input));
-                return Progress { consumed: 0, stop };
+                return Progress { consumed: 0, stop, last: 0 };
             }
             let progress = self.execute_owned(conn, input, output);
             let goes_on = matches!(progress.stop, Stop::Incomplete { .. });
@@ -111,7 +111,9 @@ impl<D: Driver> Worker<D> {
         output: &mut Output,
     ) -> Progress {
         let Input { bytes, resume, .. } = input;
-        if bytes.len() < READ_INTO_MIN {
+        // What is kept of a buffer is most of it.
+        let is_full = bytes.capacity() - bytes.len() <= bytes.len() / 4;
+        if bytes.len() < READ_INTO_MIN || !is_full {
             let progress = self.engine.run(conn, &bytes, resume, None, output);
             hold_owned(conn, bytes, progress);
             return progress;

@@ -22,6 +22,7 @@ use petrel_net::{
 };
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,6 +53,9 @@ const STRANGERS_OUTPUT: OutputBufferLimit =
 
 /// A connection whose unfinished command needs at least so much more is read into its own allocation.
 pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
+
+/// Behind a command of so many bytes, another one of its length is expected.
+const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
@@ -242,7 +246,12 @@ impl<D: Driver> Worker<D> {
             Stop::Quota => self.list(&mut conn, false),
             Stop::Paused => self.list(&mut conn, true),
             Stop::Waits => self.begin_wait(&conn),
-            Stop::Incomplete { needed, .. } => self.read_on(&mut conn, needed),
+            Stop::Incomplete { needed, .. } => {
+                self.read_on(&mut conn, needed);
+                if conn.input.is_none() && EXPECTED.contains(&progress.last) {
+                    self.driver.expect_input(slot, progress.last);
+                }
+            }
         }
         self.check_output(&mut conn);
         self.settle(conn);

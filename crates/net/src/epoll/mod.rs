@@ -97,10 +97,12 @@ enum Ending {
     Flush,
 }
 
-/// A `read_into` under way.
+/// A `read_into` or `expect_input` under way.
 struct Fill {
     buffer: Vec<u8>,
     missing: usize,
+    /// Nothing was asked for: whatever comes first is reported, and the buffer made then.
+    expected: bool,
 }
 
 impl Driver for Epoll {
@@ -229,10 +231,19 @@ impl Driver for Epoll {
 
     fn read_into(&mut self, slot: Slot, mut buffer: Vec<u8>, count: usize) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
+        connection.fill.take_if(|fill| fill.expected);
         if connection.fill.is_none() && connection.closing.is_none() {
             buffer.reserve_exact(count);
-            connection.fill = Some(Box::new(Fill { buffer, missing: count }));
+            connection.fill = Some(Box::new(Fill { buffer, missing: count, expected: false }));
             self.queue(slot);
+        }
+    }
+
+    fn expect_input(&mut self, slot: Slot, bytes: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.fill.is_none() && connection.closing.is_none() && bytes > 0 {
+            let fill = Fill { buffer: Vec::new(), missing: bytes, expected: true };
+            connection.fill = Some(Box::new(fill));
         }
     }
 

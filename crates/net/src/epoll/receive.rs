@@ -67,10 +67,13 @@ impl Epoll {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let Some(fill) = connection.fill.as_mut() else { return };
         let room = fill.missing.min(FILL_BYTES_MAX);
+        if fill.expected && fill.buffer.capacity() == 0 {
+            fill.buffer.reserve_exact(fill.missing);
+        }
         let received = if room == 0 {
             Ok(0)
         } else {
-            // SAFETY: `read_into` reserved the missing bytes behind the buffer's length.
+            // SAFETY: the missing bytes were reserved behind the buffer's length.
             unsafe {
                 let at = fill.buffer.as_mut_ptr().add(fill.buffer.len());
                 sys::recv(fd, at, room)
@@ -82,14 +85,20 @@ impl Epoll {
                 // SAFETY: the kernel initialised `n` bytes within the capacity.
                 unsafe { fill.buffer.set_len(fill.buffer.len() + n) };
                 fill.missing -= n;
-                if fill.missing == 0
+                if (fill.missing == 0 || fill.expected)
                     && let Some(fill) = connection.fill.take()
                 {
                     events.push(Event::Filled { slot, buffer: fill.buffer });
                 }
                 self.read_again(slot, n == room);
             }
-            Err(e) => self.read_failed(slot, e, events),
+            Err(e) => {
+                // While nothing comes it owns no buffer.
+                if fill.expected {
+                    fill.buffer = Vec::new();
+                }
+                self.read_failed(slot, e, events)
+            }
         }
     }
 

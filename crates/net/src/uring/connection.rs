@@ -55,6 +55,8 @@ pub(super) enum Receive {
     Shared,
     /// Once, into the caller's buffer.
     Fill,
+    /// Only watching for bytes, which are then received into an allocation of their own.
+    Expect,
     /// Only watching for the peer to go.
     Watch,
 }
@@ -95,10 +97,12 @@ impl Closing {
     }
 }
 
-/// A `read_into` under way.
+/// A `read_into` or `expect_input` under way.
 pub(super) struct Fill {
     pub(super) buffer: Vec<u8>,
     pub(super) missing: usize,
+    /// Nothing is there yet, nor was anything asked for: the buffer is made when bytes come.
+    pub(super) expected: bool,
 }
 
 impl Fill {
@@ -120,11 +124,19 @@ impl Connection {
             Receive::Idle
         } else if self.paused {
             if self.hung { Receive::Idle } else { Receive::Watch }
-        } else if self.fill.is_some() {
-            Receive::Fill
         } else {
-            Receive::Shared
+            match &self.fill {
+                Some(fill) if fill.expected => Receive::Expect,
+                Some(_) => Receive::Fill,
+                None => Receive::Shared,
+            }
         }
+    }
+
+    /// Bytes come by another way than expected.
+    #[inline]
+    pub(super) fn forget_expected(&mut self) {
+        self.fill.take_if(|fill| fill.expected);
     }
 
     /// Whether output may still be queued.

@@ -220,11 +220,25 @@ impl Driver for Uring {
     }
 
     fn read_into(&mut self, slot: Slot, mut buffer: Vec<u8>, count: usize) {
+        if let Some(connection) = self.open(slot) {
+            connection.forget_expected();
+            if connection.fill.is_none() {
+                buffer.reserve_exact(count);
+                connection.fill = Some(Box::new(Fill { buffer, missing: count, expected: false }));
+                self.unsettle(slot);
+            }
+        }
+    }
+
+    fn expect_input(&mut self, slot: Slot, bytes: usize) {
+        // Without a descriptor of the process's, bytes come by operations of the ring only.
         if let Some(connection) = self.open(slot)
+            && connection.socket.is_some()
             && connection.fill.is_none()
+            && bytes > 0
         {
-            buffer.reserve_exact(count);
-            connection.fill = Some(Box::new(Fill { buffer, missing: count }));
+            let fill = Fill { buffer: Vec::new(), missing: bytes, expected: true };
+            connection.fill = Some(Box::new(fill));
             self.unsettle(slot);
         }
     }

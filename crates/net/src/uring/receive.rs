@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::take;
+use std::os::fd::AsRawFd;
 
 use io_uring::squeue::Flags;
 use io_uring::{cqueue, opcode};
@@ -10,6 +11,7 @@ use super::buffers::GROUP;
 use super::connection::{Closing, Connection, DEFERRED_MAX, Receive, Transmit};
 use super::{TAG_RECEIVE, TAG_SEND, Target, Uring, tag};
 use crate::event::{Chunk, Event, Slot, Why};
+use crate::sys;
 
 /// Neighbouring receives are joined into one event up to this size, which also is what one
 /// connection may bring per turn.
@@ -61,6 +63,7 @@ impl Uring {
                     events.push(Event::HungUp { slot });
                 }
             }
+            (Receive::Expect, _) => self.receive_expected(slot, events),
             (_, 0) => connection.ended = Some(0),
             (_, n) => {
                 if let Some(fill) = connection.fill.as_mut() {
@@ -72,6 +75,30 @@ impl Uring {
                     self.report_filled(slot, events);
                 }
             }
+        }
+    }
+
+    /// Receives what has come into an allocation of its own.
+    fn receive_expected(&mut self, slot: Slot, events: &mut Vec<Event>) {
+        let turn = self.turn;
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let ready = connection.closing == Closing::Open
+            && !connection.paused
+            && !connection.has_backlog()
+            && connection.turn != turn;
+        let (true, Some(socket)) = (ready, &connection.socket) else { return };
+        let Some(fill) = connection.fill.take_if(|fill| fill.expected) else { return };
+        let mut buffer = Vec::with_capacity(fill.missing);
+        // SAFETY: the buffer has room for as many bytes.
+        match unsafe { sys::recv(socket.as_raw_fd(), buffer.as_mut_ptr(), fill.missing) } {
+            Ok(0) => connection.ended = Some(0),
+            Ok(count) => {
+                // SAFETY: the kernel wrote `count` bytes at the front.
+                unsafe { buffer.set_len(count) };
+                self.report(slot, Event::Filled { slot, buffer }, events);
+            }
+            // Whatever it is, the ordinary way will show it.
+            Err(_) => {}
         }
     }
 
@@ -87,6 +114,7 @@ impl Uring {
         let Some(connection) = self.connections.get_mut(slot) else {
             return self.discard(Some(chunk));
         };
+        connection.forget_expected();
         if connection.closing != Closing::Open {
             self.discard(Some(chunk));
         } else if connection.paused || connection.held.is_some() {
@@ -211,9 +239,10 @@ impl Uring {
 
     fn report_held(&mut self, slot: Slot, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        if connection.paused || connection.closing != Closing::Open {
+        if connection.paused || connection.closing != Closing::Open || connection.held.is_none() {
             return;
         }
+        connection.forget_expected();
         let Some(held) = connection.held.as_mut() else { return };
         if let Some(fill) = connection.fill.as_mut() {
             let count = fill.take(held);
@@ -273,6 +302,7 @@ impl Uring {
                 let receive = opcode::Recv::new(target.fd, at, len).flags(libc::MSG_WAITALL);
                 receive.build()
             }
+            (Receive::Expect, _) => opcode::PollAdd::new(target.fd, libc::POLLIN as u32).build(),
             (Receive::Shared, _) => opcode::RecvMulti::new(target.fd, GROUP).build(),
             (Receive::Watch, _) => {
                 let watch = opcode::PollAdd::new(target.fd, libc::POLLRDHUP as u32);

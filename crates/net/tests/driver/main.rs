@@ -27,6 +27,7 @@ macro_rules! suite {
             a_slow_reader_is_parked_not_spun_on
             a_megabyte_through_read_into_and_splice
             read_into_takes_exactly_what_was_asked
+            what_is_expected_comes_in_an_allocation_of_its_own
             output_is_flushed_before_closing
             close_now_is_silent_and_frees_the_slot
             input_before_eof_is_answered

@@ -157,6 +157,50 @@ pub fn a_megabyte_through_read_into_and_splice<D: Driver>(driver: D) {
     assert!(straight > ROUNDS * LEN / 2);
 }
 
+pub fn what_is_expected_comes_in_an_allocation_of_its_own<D: Driver>(driver: D) {
+    const LEN: usize = 40_000;
+    // As expected, less, more than fits and more than a socket holds; then the peer ends.
+    const SENT: [usize; 8] = [LEN, LEN, 10, LEN, LEN + 1, 3 * LEN, 1 << 20, LEN];
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    let peer = thread::spawn(move || {
+        for len in SENT {
+            client.write_all(&pattern(len)).unwrap();
+            client.read_exact(&mut [0]).unwrap();
+        }
+    });
+    let (mut all, mut done, mut filled) = (Vec::new(), 0, 0);
+    harness.until(|driver, event| {
+        match event {
+            Event::Received { chunk, .. } => all.extend_from_slice(driver.data(chunk)),
+            Event::Filled { buffer, .. } => {
+                assert!(!buffer.is_empty() && buffer.len() <= LEN);
+                filled += 1;
+                all.extend_from_slice(&buffer);
+            }
+            Event::Closed { .. } => return true,
+            _ => return false,
+        }
+        if all.len() < SENT[done] {
+            if SENT[done] - all.len() >= LEN {
+                driver.read_into(slot, Vec::new(), LEN);
+            }
+            return false;
+        }
+        assert!(all == pattern(SENT[done]), "{} bytes", SENT[done]);
+        all.clear();
+        done += 1;
+        let mut output = driver.output();
+        output.bytes.push(b'+');
+        driver.send(slot, output);
+        driver.expect_input(slot, LEN);
+        false
+    });
+    peer.join().unwrap();
+    assert_eq!(done, SENT.len());
+    assert!(filled >= 3, "{filled}");
+}
+
 pub fn read_into_takes_exactly_what_was_asked<D: Driver>(driver: D) {
     const LEN: usize = 100_000;
     let mut harness = Harness::new(driver);

@@ -606,6 +606,12 @@ impl<D: Driver> Driver for Secured<D> {
         }
     }
 
+    fn expect_input(&mut self, slot: Slot, bytes: usize) {
+        if self.link_mut(slot).is_none() {
+            self.inner.expect_input(slot, bytes);
+        }
+    }
+
     fn pause_reading(&mut self, slot: Slot) {
         if let Some(link) = self.link_mut(slot) {
             link.is_paused = true;
