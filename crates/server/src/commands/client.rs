@@ -116,7 +116,8 @@ fn list(ctx: &mut Ctx<'_>) -> Outcome {
     let path = host.socket_path();
     let mut text = Vec::new();
     for client in filter.candidates(&host.server) {
-        if filter.admits(&client, &host.server, &host.client, &path) {
+        // One that is killed is as good as gone, though its worker may not have closed it yet.
+        if !client.has(Flag::Killed) && filter.admits(&client, &host.server, &host.client, &path) {
             line::describe(&client, &host.server, &path, &mut text);
         }
     }
