@@ -245,7 +245,7 @@ impl Ctx<'_> {
             command: self.command,
             keys: block.keys,
             awaited: block.awaited,
-            hashes: self.exec.locked_for(&self.request),
+            hashes: self.exec.locked_for(self.request),
             db: self.db(),
             protocol: self.session.protocol,
             no_touch: self.session.is(Modes::NO_TOUCH),

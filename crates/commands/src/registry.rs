@@ -499,7 +499,6 @@ mod tests {
             original(b"client|setname"),
             registry.find_full(b"get|setname").map(|command| command.index)
         );
-        let mut registry = registry;
         registry.rename(b"get", b"").unwrap();
         assert_eq!(registry.resolve(&[b"get", b"setname"]).map(|command| command.index), None);
     }
