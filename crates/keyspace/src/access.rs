@@ -167,6 +167,9 @@ impl Handle {
             true => self.find_overwritten(db, key, Type::String),
             false => self.find(db, key),
         };
+        if let Some((_, entry)) = found {
+            self.before_change(db, entry);
+        }
         let existed = found.is_some_and(|(_, entry)| !self.is_expired(entry));
         let entry = match found {
             Some((_, entry))
@@ -338,7 +341,7 @@ impl Handle {
         self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)
     }
 
-    /// Finds a key that has not expired; one that has is removed.
+    /// Finds a key that has not expired, to be changed; one that has is removed.
     #[inline]
     pub(crate) fn find_alive(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
@@ -346,6 +349,7 @@ impl Handle {
             self.remove_at(db, key, at, entry, Removal::Expired);
             return None;
         }
+        self.before_change(db, entry);
         Some((at, entry))
     }
 
@@ -401,6 +405,7 @@ impl Handle {
 
     /// Takes an entry out of its table; it is the caller's to bury, and the removal to record.
     pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
+        self.before_change(db, entry);
         let hasher = &self.ks.hasher;
         debug_assert!(self.holds(key.hash));
         // SAFETY: the stripe is held.

@@ -46,6 +46,7 @@ impl Drop for Cleared {
 impl Handle {
     /// Removes every key of a database, or of all. The keyspace is held exclusively ([`Handle::lock_all`]).
     pub fn clear(&mut self, db: Option<u16>) -> Cleared {
+        self.before_clear();
         let databases = match db {
             Some(db) => db..db + 1,
             None => 0..self.ks.databases,
@@ -109,6 +110,7 @@ impl Handle {
         if a == b {
             return;
         }
+        self.swap_in_image(a, b);
         for stripe in 0..self.ks.stripes.len() as u32 {
             self.touch_database(stripe, a, Some(b));
             self.touch_database(stripe, b, Some(a));

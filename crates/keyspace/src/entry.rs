@@ -8,12 +8,13 @@
 //! +--------+------------+----------+----------+---------+----------+---------+-----+--------+
 //! ```
 //!
-//! `wide` holds the key's length where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
+//! The highest bit of `val_len` is the entry's stamp (`image.rs`). `wide` holds the key's length where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
 //! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`] or the pointer of a [`Kind::Large`]; an inline
 //! string, or a small collection's packed items, follow the key. The flags of a collection name its [`Form`].
 
 use crate::bucket::Item;
 use crate::heap::{Cache, usable};
+use crate::image::STAMP;
 use crate::types::{Form, Large, Type};
 use crate::value::{StrRef, Value};
 use bytes::Bytes;
@@ -220,7 +221,7 @@ impl Entry {
         // by the definition of `Shape::size`, and the fixed part begins at a multiple of 8.
         unsafe {
             let base = entry.base();
-            entry.write_head(shape, access);
+            entry.write_head(shape, access, cache.stamp());
             if let Some(at) = expiry {
                 base.add(entry.expiry_at()).cast::<i64>().write(at);
             }
@@ -252,7 +253,7 @@ impl Entry {
         // SAFETY: same block size, same layout before the inline value, so all writes stay inside the block.
         unsafe {
             self.base().cast::<u32>().write(u32::from(meta) | access << 8);
-            self.base().add(VAL_LEN_AT).cast::<u16>().write(inline.len() as u16);
+            self.write_inline_len(inline.len());
             if let Some(at) = expiry {
                 self.base().add(self.expiry_at()).cast::<i64>().write(at);
             }
@@ -283,7 +284,7 @@ impl Entry {
         let new = Entry(cache.alloc(shape.size()));
         // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same length.
         unsafe {
-            new.write_head(shape, self.access());
+            new.write_head(shape, self.access(), cache.stamp());
             if let Some(at) = expiry {
                 new.base().add(new.expiry_at()).cast::<i64>().write(at);
             }
@@ -462,7 +463,7 @@ impl Entry {
             if !in_place {
                 ptr::copy_nonoverlapping(from, to, head);
             }
-            to.add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16);
+            new.write_inline_len(shape.inline_len);
         }
         new
     }
@@ -538,7 +539,7 @@ impl Entry {
         let old = self.inline_len();
         // SAFETY: the block is `usable(size)` bytes long and the new size maps to the same figure.
         unsafe {
-            self.base().add(VAL_LEN_AT).cast::<u16>().write(len as u16);
+            self.write_inline_len(len);
             if len > old {
                 let at = self.base().add(self.key_at() + self.key_len() + old);
                 ptr::write_bytes(at, 0, len - old);
@@ -645,7 +646,28 @@ impl Entry {
 
     fn inline_len(self) -> usize {
         // SAFETY: the header is initialised.
-        unsafe { usize::from(self.base().add(VAL_LEN_AT).cast::<u16>().read()) }
+        unsafe { usize::from(self.base().add(VAL_LEN_AT).cast::<u16>().read() & !STAMP) }
+    }
+
+    /// Says that the inline value is so long; the stamp stays.
+    fn write_inline_len(self, len: usize) {
+        let word = len as u16 | self.stamp();
+        // SAFETY: the header is initialised.
+        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
+    }
+
+    /// The stamp by which an image knows whether it has handed the entry out.
+    #[inline]
+    pub fn stamp(self) -> u16 {
+        // SAFETY: the header is initialised.
+        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().read() & STAMP }
+    }
+
+    /// Gives the entry another stamp.
+    pub fn set_stamp(self, stamp: u16) {
+        let word = self.inline_len() as u16 | stamp;
+        // SAFETY: the header is initialised.
+        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
     }
 
     fn int_ptr(self) -> *mut i64 {
@@ -665,13 +687,13 @@ impl Entry {
 
     /// # Safety
     /// The block is at least `shape.size()` bytes long.
-    unsafe fn write_head(self, shape: Shape, access: u32) {
+    unsafe fn write_head(self, shape: Shape, access: u32, stamp: u16) {
         let meta = shape.meta();
         // SAFETY: by the contract; all fields are naturally aligned in an 8-byte aligned block.
         unsafe {
             self.base().cast::<u32>().write(u32::from(meta) | access << 8);
             self.base().add(KEY_LEN_AT).cast::<u16>().write(shape.key_len as u16);
-            self.base().add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16);
+            self.base().add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16 | stamp);
             if meta & WIDE != 0 {
                 self.base().add(HEADER).cast::<u64>().write(shape.key_len as u64);
             }

@@ -6,6 +6,7 @@ use crate::garbage::Garbage;
 use crate::handle::Handle;
 use crate::hash::KeyHasher;
 use crate::heap::Heap;
+use crate::image::ImageCell;
 use crate::limits::TypeLimits;
 use crate::lock::Gate;
 use crate::policy::{Policy, PolicyCell};
@@ -43,6 +44,7 @@ fn random_seed() -> u64 {
 pub struct Keyspace {
     pub(crate) stripes: Box<[Stripe]>,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) image: ImageCell,
     pub(crate) heap: Arc<Heap>,
     pub(crate) hasher: KeyHasher,
     pub(crate) databases: u16,
@@ -92,6 +94,7 @@ impl Keyspace {
         Arc::new(Keyspace {
             stripes: (0..stripes).map(|_| Stripe::new()).collect(),
             gate: Arc::new(Gate::new()),
+            image: ImageCell::default(),
             heap: Arc::new(Heap::new()),
             hasher: KeyHasher::new(options.seed, stripes.trailing_zeros()),
             databases: options.databases.max(1),

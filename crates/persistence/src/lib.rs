@@ -4,11 +4,13 @@
 //! [`value`] is what joins it to a keyspace, [`save`] and [`load`] are that of a whole one.
 
 mod check;
+mod image;
 mod load;
 pub mod rdb;
 mod save;
 pub mod value;
 
 pub use check::{Census, check};
+pub use image::save_image;
 pub use load::{LoadOptions, Loaded, Progress, load};
 pub use save::save;

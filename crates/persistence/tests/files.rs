@@ -103,9 +103,9 @@ fn loaded(bytes: &[u8], threads: usize) -> Result<(Loaded, Contents), FileError>
 #[test]
 fn what_is_saved_is_loaded_by_any_number_of_threads() {
     let mut ks = keyspace().attach();
-    fill(&mut ks, 30_000);
+    fill(&mut ks, 20_000);
     let before = contents(&mut ks);
-    assert_eq!(before.len(), 30_000);
+    assert_eq!(before.len(), 20_000);
     for (compress, sum) in [(false, true), (true, false), (true, true)] {
         let bytes = saved(&mut ks, FileOptions { compress, sum, ..PLAIN });
         for threads in [1, 2, 4] {
@@ -187,7 +187,7 @@ fn keys_whose_time_has_passed_are_left_out() {
 #[test]
 fn every_cut_and_every_flipped_byte_is_noticed() {
     let mut ks = keyspace().attach();
-    fill(&mut ks, 22);
+    fill(&mut ks, 11);
     let bytes = saved(&mut ks, FileOptions { compress: true, ..PLAIN });
     for len in 0..bytes.len() {
         assert!(loaded(&bytes[..len], 1).is_err(), "cut at {len} of {}", bytes.len());

@@ -5,14 +5,14 @@ use crate::config::{Config, DumpDialect, VersionCheck};
 use crate::server::{Server, unix_ms};
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileWriter, Leniency};
-use petrel_persistence::{LoadOptions, Loaded, Progress, load, save};
+use petrel_persistence::{LoadOptions, Loaded, Progress, load, save, save_image};
 use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// What is known of the snapshot.
 #[derive(Debug)]
@@ -27,6 +27,18 @@ pub struct Snapshot {
     pub changes_then: AtomicU64,
     /// How often it was saved.
     pub saves: AtomicU64,
+    /// When saving in the background began, in Unix milliseconds; 0 while nothing is saved there.
+    pub saving_since: AtomicI64,
+    /// Keys that are written of it, and that there will be.
+    pub keys_written: AtomicU64,
+    /// See `keys_written`.
+    pub keys_total: AtomicU64,
+    /// It is to be given up.
+    pub cancelled: AtomicBool,
+    /// The last time, it failed or was given up.
+    pub failed: AtomicBool,
+    /// Seconds that it took the last time; -1 if there was none.
+    pub last_seconds: AtomicI64,
 }
 
 impl Default for Snapshot {
@@ -37,11 +49,22 @@ impl Default for Snapshot {
             saved_at: AtomicI64::new(unix_ms() / 1000),
             changes_then: AtomicU64::new(0),
             saves: AtomicU64::new(0),
+            saving_since: AtomicI64::new(0),
+            keys_written: AtomicU64::new(0),
+            keys_total: AtomicU64::new(0),
+            cancelled: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            last_seconds: AtomicI64::new(-1),
         }
     }
 }
 
 impl Snapshot {
+    /// Whether it is being saved in the background.
+    pub fn is_saving(&self) -> bool {
+        self.saving_since.load(Relaxed) != 0
+    }
+
     /// Part of the file that is loaded, in percent.
     pub fn loaded_percent(&self) -> f64 {
         let total = self.progress.total.load(Relaxed).max(1);
@@ -65,30 +88,117 @@ impl Server {
     /// If the file cannot be written; the old one is untouched then.
     pub fn save(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
         let start = Instant::now();
-        let path = &config.dbfilename;
-        let part = PathBuf::from(format!("temp-{}.rdb", std::process::id()));
+        let part = part_path("");
         ks.lock_all();
         let changes = self.keyspace.stats().changes;
-        let written = write(self, ks, config, &part);
-        ks.unlock();
-        let moved = written.and_then(|keys| {
-            fs::rename(&part, path)?;
-            // The directory holds the file's name.
-            File::open(".")?.sync_all()?;
-            Ok(keys)
+        let written = self.create(config, &part).and_then(|mut file| {
+            ks.refresh_clock();
+            let keys = save(ks, &mut file, |_| ControlFlow::Continue(()))?;
+            Ok((file, keys))
         });
-        let keys = moved.inspect_err(|error| {
-            // There may be no such file.
-            let _ = fs::remove_file(&part);
-            tracing::error!("saving {} failed: {error}", path.display());
-        })?;
+        ks.unlock();
+        let saved =
+            written.and_then(|(file, keys)| put_in_place(file, &part, config).map(|()| keys));
+        self.note_saved(config, &part, saved.map(Some), changes, start).map(drop)
+    }
+
+    /// Saves as [`Server::save`] does, on a thread of its own, while the server goes on; false if that is being done already.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or no thread be started.
+    pub fn begin_save(self: &Arc<Self>) -> Result<bool, FileError> {
         let snapshot = &self.snapshot;
-        snapshot.saved_at.store(unix_ms() / 1000, Relaxed);
-        snapshot.changes_then.store(changes, Relaxed);
-        snapshot.saves.fetch_add(1, Relaxed);
-        let seconds = start.elapsed().as_secs_f64();
-        tracing::info!("saved {keys} keys to {} in {seconds:.2} s", path.display());
-        Ok(())
+        if snapshot.saving_since.swap(unix_ms(), Relaxed) != 0 {
+            return Ok(false);
+        }
+        let (config, part) = (self.config.snapshot(), part_path("bg-"));
+        snapshot.cancelled.store(false, Relaxed);
+        snapshot.keys_written.store(0, Relaxed);
+        let begun = self.create(&config, &part).and_then(|file| {
+            let server = self.clone();
+            let work = move || server.save_beside(file, &config, &part);
+            std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
+            Ok(true)
+        });
+        begun.inspect_err(|error| {
+            snapshot.saving_since.store(0, Relaxed);
+            snapshot.failed.store(true, Relaxed);
+            tracing::error!("saving in the background failed: {error}");
+        })
+    }
+
+    /// Waits until nothing is saved in the background, for a moment at most: a server that stops gives it up.
+    pub(crate) fn await_saver(&self) {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let start = Instant::now();
+        while self.snapshot.is_saving() && start.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Writes the file that was created, on the calling thread.
+    fn save_beside(&self, mut file: FileWriter<File>, config: &Config, part: &Path) {
+        let (start, mut changes) = (Instant::now(), 0);
+        let snapshot = &self.snapshot;
+        let at_moment = |ks: &Handle| {
+            changes = ks.keyspace().stats().changes;
+            let keys = (0..ks.keyspace().databases()).map(|db| ks.keyspace().db_stats(db).keys);
+            snapshot.keys_total.store(keys.sum(), Relaxed);
+        };
+        let go_on = |keys| {
+            snapshot.keys_written.store(keys, Relaxed);
+            let ends = snapshot.cancelled.load(Relaxed) || self.is_stopping();
+            if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let options = file_options(config);
+        let saved = save_image(&mut self.keyspace.attach(), &mut file, options, at_moment, go_on);
+        let saved = saved.and_then(|keys| match keys {
+            Some(_) => put_in_place(file, part, config).map(|()| keys),
+            None => Ok(None),
+        });
+        // Its errors are in the log.
+        let saved = self.note_saved(config, part, saved, changes, start);
+        snapshot.failed.store(!matches!(saved, Ok(Some(_))), Relaxed);
+        snapshot.last_seconds.store(start.elapsed().as_secs() as i64, Relaxed);
+        snapshot.saving_since.store(0, Relaxed);
+    }
+
+    /// Notes how it ended to save: how many keys there are, or none if it was given up.
+    fn note_saved(
+        &self,
+        config: &Config,
+        part: &Path,
+        saved: Result<Option<u64>, FileError>,
+        changes: u64,
+        start: Instant,
+    ) -> Result<Option<u64>, FileError> {
+        let path = config.dbfilename.display();
+        match &saved {
+            Ok(Some(keys)) => {
+                let snapshot = &self.snapshot;
+                snapshot.saved_at.store(unix_ms() / 1000, Relaxed);
+                snapshot.changes_then.store(changes, Relaxed);
+                snapshot.saves.fetch_add(1, Relaxed);
+                let seconds = start.elapsed().as_secs_f64();
+                tracing::info!("saved {keys} keys to {path} in {seconds:.2} s");
+                return saved;
+            }
+            Ok(None) => tracing::warn!("saving to {path} was given up"),
+            Err(error) => tracing::error!("saving to {path} failed: {error}"),
+        }
+        // There may be no such file.
+        let _ = fs::remove_file(part);
+        saved
+    }
+
+    fn create(&self, config: &Config, path: &Path) -> Result<FileWriter<File>, FileError> {
+        let mut file = FileWriter::new(File::create(path)?, file_options(config))?;
+        file.aux("redis-ver", REDIS_VERSION.as_bytes());
+        file.aux("redis-bits", b"64");
+        file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
+        file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
+        file.aux("petrel-ver", env!("CARGO_PKG_VERSION").as_bytes());
+        Ok(file)
     }
 
     /// Loads the configured file, if it is there, on a thread of its own; until that is done, commands that need the data are
@@ -146,23 +256,26 @@ impl Server {
     }
 }
 
-/// Writes the file; how many keys it has.
-fn write(server: &Server, ks: &mut Handle, config: &Config, path: &Path) -> Result<u64, FileError> {
-    let options = FileOptions {
+/// A name for a file that is being written: by a command, or in the background.
+fn part_path(by: &str) -> PathBuf {
+    format!("temp-{by}{}.rdb", std::process::id()).into()
+}
+
+/// Completes a file and puts it into the place of the old one, once it is safely on the disk.
+fn put_in_place(file: FileWriter<File>, part: &Path, config: &Config) -> Result<(), FileError> {
+    file.finish()?.sync_all()?;
+    fs::rename(part, &config.dbfilename)?;
+    // The directory holds the file's name.
+    File::open(".")?.sync_all()?;
+    Ok(())
+}
+
+fn file_options(config: &Config) -> FileOptions {
+    FileOptions {
         compress: config.rdbcompression,
         sum: config.rdbchecksum,
         dialect: config.dialect(),
-    };
-    let mut file = FileWriter::new(File::create(path)?, options)?;
-    file.aux("redis-ver", REDIS_VERSION.as_bytes());
-    file.aux("redis-bits", b"64");
-    file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
-    file.aux("used-mem", server.keyspace.stats().used.to_string().as_bytes());
-    file.aux("petrel-ver", env!("CARGO_PKG_VERSION").as_bytes());
-    ks.refresh_clock();
-    let keys = save(ks, &mut file, |_| ControlFlow::Continue(()))?;
-    file.finish()?.sync_all()?;
-    Ok(keys)
+    }
 }
 
 impl Config {

@@ -74,6 +74,7 @@ impl Running {
                 Err(_) => result = Err(io::Error::other("a worker panicked")),
             }
         }
+        self.server.await_saver();
         if let Some(why) = self.server.failure.get() {
             result = Err(io::Error::other(why.clone()));
         }

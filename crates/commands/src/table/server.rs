@@ -110,6 +110,23 @@ pub const SAVE: Meta = Meta {
     ..Meta::new("save", 1, Group::Server, "1.0.0")
 };
 
+/// `BGSAVE`.
+pub const BGSAVE: Meta = Meta {
+    flags: bits!(Flags: ADMIN, NOSCRIPT, NO_ASYNC_LOADING),
+    summary: "Saves the data to disk while the server goes on.",
+    complexity: "O(1); the saving itself is O(N) where N is the number of keys",
+    history: &[("3.2.2", "Option `SCHEDULE`.")],
+    arguments: &[Arg::one_of(
+        "operation",
+        &[
+            Arg::word("schedule", "SCHEDULE").since("3.2.2"),
+            Arg::word("cancel", "CANCEL").since("8.1.0"),
+        ],
+    )
+    .opt()],
+    ..Meta::new("bgsave", -1, Group::Server, "1.0.0")
+};
+
 /// `LASTSAVE`.
 pub const LASTSAVE: Meta = Meta {
     flags: bits!(Flags: LOADING, STALE, FAST),

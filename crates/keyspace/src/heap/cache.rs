@@ -47,6 +47,12 @@ unsafe impl Send for Bins {}
 unsafe impl Sync for Bins {}
 
 impl Cache {
+    /// What entries are stamped with that are made now.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u16 {
+        self.shared.stamp.now()
+    }
+
     pub(super) fn new(heap: &Heap) -> Cache {
         let bins = Arc::new(Bins {
             bins: std::array::from_fn(|class| Bin {

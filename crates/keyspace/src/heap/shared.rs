@@ -1,5 +1,6 @@
 //! What all threads share of a heap.
 
+use crate::image::Stamp;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,6 +28,8 @@ pub struct Shared {
     pub caches: Mutex<Vec<Arc<Bins>>>,
     /// The balance of huge bytes of caches that are no more.
     pub huge_bytes_of_dropped: AtomicI64,
+    /// What entries are stamped with that are made now.
+    pub stamp: Stamp,
 }
 
 impl Heap {
@@ -37,8 +40,15 @@ impl Heap {
                 slabs: Slabs::new(Region::new()),
                 caches: Mutex::default(),
                 huge_bytes_of_dropped: AtomicI64::new(0),
+                stamp: Stamp::default(),
             }),
         }
+    }
+
+    /// The stamp of entries.
+    #[inline]
+    pub(crate) fn stamp(&self) -> &Stamp {
+        &self.shared.stamp
     }
 
     /// A cache for one thread. All blocks are allocated and freed through caches.

@@ -3,6 +3,7 @@
 //! Evacuation is imitated, so that its users are checked too: about half of all blocks, chosen by their
 //! address, are to be moved.
 
+use crate::image::Stamp;
 use std::alloc::{self, Layout};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -25,6 +26,7 @@ struct Shared {
     huge_bytes: AtomicI64,
     trim_epoch: AtomicU64,
     evacuating: AtomicBool,
+    stamp: Stamp,
 }
 
 /// A thread's way into a [`Heap`]: allocates and frees blocks.
@@ -44,6 +46,12 @@ impl Heap {
     /// An empty heap.
     pub fn new() -> Heap {
         Heap::default()
+    }
+
+    /// The stamp of entries.
+    #[inline]
+    pub(crate) fn stamp(&self) -> &Stamp {
+        &self.shared.stamp
     }
 
     /// A cache for one thread. All blocks are allocated and freed through caches.
@@ -91,6 +99,12 @@ impl Heap {
 }
 
 impl Cache {
+    /// What entries are stamped with that are made now.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u16 {
+        self.shared.stamp.now()
+    }
+
     /// Allocates a block of at least `size` bytes, aligned to 8 bytes. Ends the process when the system
     /// has no memory.
     pub fn alloc(&mut self, size: usize) -> NonNull<u8> {

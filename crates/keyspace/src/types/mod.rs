@@ -391,6 +391,7 @@ impl Handle {
         let found = if self.notes_events() { self.find_alive(db, key) } else { self.find(db, key) };
         match found {
             Some((at, old)) => {
+                self.before_change(db, old);
                 self.note_replaced(db, key, old.type_of(), entry.type_of());
                 self.replace_entry(db, key, at, old, entry);
                 self.bury(old);

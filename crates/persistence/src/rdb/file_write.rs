@@ -5,7 +5,7 @@ use super::length::write_number;
 use super::lzf::Compressor;
 use super::sum::{Sum, checksum, join};
 use super::text::write_bytes;
-use super::{Dialect, FileError, Writer};
+use super::{Dialect, FileError, Spill, Writer};
 use crate::value;
 use petrel_keyspace::{Usage, View};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -30,9 +30,66 @@ pub struct FileWriter<W> {
     out: Out<W>,
     /// What was not handed to the file yet.
     buffer: Vec<u8>,
+    encoder: KeyEncoder,
+}
+
+/// Writes the records of keys.
+pub struct KeyEncoder {
     options: FileOptions,
     compressor: Option<Compressor>,
     version: u16,
+}
+
+impl KeyEncoder {
+    /// An encoder of keys for a file that is written so.
+    pub fn new(options: FileOptions) -> Self {
+        // Without anything that is newer, a file is read by Redis 5 and 6.
+        let version = 9;
+        KeyEncoder { options, compressor: options.compress.then(Compressor::default), version }
+    }
+
+    /// The lowest version that knows every form that was written.
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// Appends a key with its value, as they are at a moment in Unix milliseconds, and how it was used. `spill` may take what is
+    /// written so far of a long one.
+    ///
+    /// # Errors
+    /// If the value exceeds what the format can hold.
+    pub fn encode<'o>(
+        &mut self,
+        buffer: &'o mut Vec<u8>,
+        view: View<'_>,
+        usage: Usage,
+        now_ms: i64,
+        spill: Option<&'o mut Spill<'o>>,
+    ) -> Result<(), FileError> {
+        let form = value::form(view, now_ms, self.options.dialect);
+        self.version = self.version.max(form.version());
+        if let Some(at) = view.expiry() {
+            buffer.push(opcode::EXPIRY_MS);
+            buffer.extend_from_slice(&at.to_le_bytes());
+        }
+        match usage {
+            Usage::Unknown => {}
+            Usage::IdleSeconds(seconds) => {
+                buffer.push(opcode::IDLE);
+                write_number(buffer, seconds.into());
+            }
+            Usage::Frequency(counter) => buffer.extend_from_slice(&[opcode::FREQUENCY, counter]),
+        }
+        buffer.push(form.type_byte());
+        write_bytes(buffer, view.key(), self.compressor.as_mut());
+        let mut writer = Writer::compressing(buffer, form, self.compressor.take());
+        if let Some(spill) = spill {
+            writer = writer.spilling(spill);
+        }
+        value::feed(view, now_ms, &mut writer).map_err(FileError::Value)?;
+        self.compressor = writer.end().map_err(FileError::Value)?;
+        Ok(())
+    }
 }
 
 /// The file, and what is known of the bytes behind the head.
@@ -63,15 +120,12 @@ impl<W: Write + Seek> FileWriter<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(mut file: W, options: FileOptions) -> Result<Self, FileError> {
-        // Files without the functions of Redis 7 are read by Redis 5 and 6.
-        let version = 9;
-        file.write_all(&head(version))?;
+        let encoder = KeyEncoder::new(options);
+        file.write_all(&head(encoder.version))?;
         Ok(FileWriter {
             out: Out { file, sum: options.sum.then(Sum::new), len: 0, failed: None },
             buffer: Vec::with_capacity(2 * CHUNK),
-            compressor: options.compress.then(Compressor::default),
-            options,
-            version,
+            encoder,
         })
     }
 
@@ -86,18 +140,23 @@ impl<W: Write + Seek> FileWriter<W> {
     pub fn function(&mut self, source: &[u8]) {
         /// The version that functions came with.
         const FUNCTIONS: u16 = 10;
-        self.version = self.version.max(FUNCTIONS);
+        self.encoder.version = self.encoder.version.max(FUNCTIONS);
         self.buffer.push(opcode::FUNCTION);
-        write_bytes(&mut self.buffer, source, self.compressor.as_mut());
+        write_bytes(&mut self.buffer, source, self.encoder.compressor.as_mut());
     }
 
     /// The keys that follow are of this database, which has about so many of them, some with an expiry.
     pub fn database(&mut self, db: u16, keys: u64, volatile: u64) {
-        self.buffer.push(opcode::SELECT);
-        write_number(&mut self.buffer, db.into());
+        self.select(db);
         self.buffer.push(opcode::SIZES);
         write_number(&mut self.buffer, keys);
         write_number(&mut self.buffer, volatile);
+    }
+
+    /// The keys that follow are of this database.
+    pub fn select(&mut self, db: u16) {
+        self.buffer.push(opcode::SELECT);
+        write_number(&mut self.buffer, db.into());
     }
 
     /// A key with its value, as they are at a moment in Unix milliseconds, and how it was used.
@@ -105,28 +164,24 @@ impl<W: Write + Seek> FileWriter<W> {
     /// # Errors
     /// If the file cannot be written, or not the value.
     pub fn key(&mut self, view: View<'_>, usage: Usage, now_ms: i64) -> Result<(), FileError> {
-        let form = value::form(view, now_ms, self.options.dialect);
-        self.version = self.version.max(form.version());
-        let buffer = &mut self.buffer;
-        if let Some(at) = view.expiry() {
-            buffer.push(opcode::EXPIRY_MS);
-            buffer.extend_from_slice(&at.to_le_bytes());
-        }
-        match usage {
-            Usage::Unknown => {}
-            Usage::IdleSeconds(seconds) => {
-                buffer.push(opcode::IDLE);
-                write_number(buffer, seconds.into());
-            }
-            Usage::Frequency(counter) => buffer.extend_from_slice(&[opcode::FREQUENCY, counter]),
-        }
-        buffer.push(form.type_byte());
-        write_bytes(buffer, view.key(), self.compressor.as_mut());
         let mut spill = |buffer: &mut Vec<u8>| self.out.take(buffer);
-        let mut writer =
-            Writer::compressing(buffer, form, self.compressor.take()).spilling(&mut spill);
-        value::feed(view, now_ms, &mut writer).map_err(FileError::Value)?;
-        self.compressor = writer.end().map_err(FileError::Value)?;
+        let buffer = &mut self.buffer;
+        self.encoder.encode(buffer, view, usage, now_ms, Some(&mut spill))?;
+        self.pass_on()
+    }
+
+    /// Keys of the database in hand that an encoder has written already.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn encoded(&mut self, keys: &mut Vec<u8>, version: u16) -> Result<(), FileError> {
+        self.encoder.version = self.encoder.version.max(version);
+        self.out.take(&mut self.buffer);
+        self.out.take(keys);
+        self.pass_on()
+    }
+
+    fn pass_on(&mut self) -> Result<(), FileError> {
         if self.buffer.len() >= CHUNK {
             self.out.take(&mut self.buffer);
         }
@@ -151,7 +206,7 @@ impl<W: Write + Seek> FileWriter<W> {
         if let Some(error) = self.out.failed {
             return Err(error.into());
         }
-        let head = head(self.version);
+        let head = head(self.encoder.version);
         let sum = self.out.sum.map_or(0, |sum| join(checksum(&head), sum.value(), self.out.len));
         let mut file = self.out.file;
         file.write_all(&sum.to_le_bytes())?;

@@ -50,7 +50,7 @@ mod zipmap;
 
 pub use error::{Error, FileError};
 pub use file_read::{FileReader, Head, Section, next_key};
-pub use file_write::{FileOptions, FileWriter};
+pub use file_write::{FileOptions, FileWriter, KeyEncoder};
 pub use functions::{dump_functions, restore_functions};
 pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
 pub use payload::{Leniency, open, seal};

@@ -2,7 +2,10 @@
 
 use crate::harness::*;
 
-with_each_backend!(what_was_saved_is_there_after_a_restart);
+with_each_backend!(
+    what_was_saved_is_there_after_a_restart,
+    saving_in_the_background_shows_one_moment
+);
 
 /// A value of each type, one in another database, one that expires.
 const FILL: &[&[&str]] = &[
@@ -50,6 +53,78 @@ fn what_was_saved_is_there_after_a_restart(backend: &str) {
     let server = Server::start_in(server.into_scratch(), backend, &DEBUG);
     eventually("the data", || server.info("loading") == 0);
     assert_eq!(server.connect().text(&["GET", "more"]), "1");
+}
+
+fn saving_in_the_background_shows_one_moment(backend: &str) {
+    let mut server = Server::start(backend, &DEBUG);
+    let mut client = server.connect();
+    assert_eq!(
+        client.text(&["BGSAVE", "CANCEL"]),
+        "ERR Background saving is currently not in progress or scheduled"
+    );
+    assert_eq!(client.text(&["BGSAVE", "NOW"]), "ERR syntax error");
+    client.call(&["DEBUG", "POPULATE", "50000", "key", "100"]);
+    // Two counters that are always equal, and keys that come and go.
+    let transaction: &[&[&str]] = &[
+        &["MULTI"],
+        &["INCR", "a"],
+        &["APPEND", "key:7", "x"],
+        &["LPUSH", "list", "element"],
+        &["INCR", "b"],
+        &["EXEC"],
+    ];
+    let step = |client: &mut Client| transaction.iter().for_each(|c| drop(client.call(c)));
+    step(&mut client);
+    for round in 1..=3 {
+        assert_eq!(client.text(&["BGSAVE", "SCHEDULE"]), "Background saving started");
+        let mut steps = 0;
+        while server.info("rdb_bgsave_in_progress") == 1 {
+            step(&mut client);
+            client.call(&["SET", &format!("new:{round}:{steps}"), "1"]);
+            client.call(&["DEL", &format!("key:{}", round * 1000 + steps)]);
+            steps += 1;
+        }
+        assert_eq!(server.info("rdb_saves"), round);
+        assert_eq!(
+            client.text(&["INFO", "persistence"]).matches("rdb_last_bgsave_status:ok").count(),
+            1
+        );
+    }
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+    let server = Server::start_in(server.into_scratch(), backend, &DEBUG);
+    eventually("the data", || server.info("loading") == 0);
+    let mut client = server.connect();
+    let a = client.text(&["GET", "a"]);
+    assert_eq!(client.text(&["GET", "b"]), a);
+    assert_eq!(client.text(&["LLEN", "list"]), a);
+    let grown = client.text(&["STRLEN", "key:7"]).parse::<i64>().unwrap();
+    assert_eq!(grown, 100 + a.parse::<i64>().unwrap());
+}
+
+#[test]
+fn saving_in_the_background_ends_with_a_flush_or_the_server() {
+    let mut server = Server::start("epoll", &DEBUG);
+    let mut client = server.connect();
+    client.call(&["DEBUG", "POPULATE", "100000", "key", "100"]);
+    // What is sent together is executed before the saving is done.
+    client.send(&["BGSAVE"]);
+    client.send(&["BGSAVE"]);
+    client.send(&["FLUSHALL"]);
+    assert_eq!(show(&client.receive().unwrap()), "Background saving started");
+    assert_eq!(show(&client.receive().unwrap()), "ERR Background save already in progress");
+    assert_eq!(show(&client.receive().unwrap()), "OK");
+    eventually("the end of it", || server.info("rdb_bgsave_in_progress") == 0);
+    assert!(client.text(&["INFO", "persistence"]).contains("rdb_last_bgsave_status:err"));
+    assert!(!exists(&server.scratch.path("dump.rdb")));
+    client.call(&["DEBUG", "POPULATE", "100000", "key", "100"]);
+    client.send(&["BGSAVE"]);
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+    let left = std::fs::read_dir(server.scratch.path(".")).unwrap();
+    let names = left.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let files: Vec<_> = names.filter(|name| name.ends_with(".rdb")).collect();
+    assert!(files.is_empty(), "{files:?}");
 }
 
 #[test]

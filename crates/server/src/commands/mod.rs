@@ -28,6 +28,7 @@ static SERVER: &[CommandSpec] = &[
     memory::MEMORY,
     migrate::MIGRATE,
     crate::monitor::MONITOR,
+    save::BGSAVE,
     save::LASTSAVE,
     save::SAVE,
     shutdown::SHUTDOWN,

@@ -104,6 +104,7 @@ impl Handle {
         mut place: Place,
         budget: usize,
     ) -> usize {
+        self.before_change(db, place.1);
         let mut removed = 0;
         let mut name = Vec::new();
         while removed < budget {

@@ -2,6 +2,7 @@
 
 use super::{Report, human};
 use crate::commands::footprint::Footprint;
+use crate::server::unix_ms;
 use petrel_keyspace::Cursor;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -90,15 +91,21 @@ pub fn persistence(report: &mut Report<'_>) {
         "current_cow_size_age",
     ]);
     report.field("current_fork_perc", "0.00");
-    report.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    let saving_since = snapshot.saving_since.load(Relaxed);
+    let is_saving = u64::from(saving_since != 0);
+    let written = snapshot.keys_written.load(Relaxed);
+    report.field("current_save_keys_processed", is_saving * written);
+    report.field("current_save_keys_total", is_saving * snapshot.keys_total.load(Relaxed));
     let changes = server.keyspace.stats().changes;
     let changes = changes.saturating_sub(snapshot.changes_then.load(Relaxed));
     report.field("rdb_changes_since_last_save", changes);
-    report.zeros(&["rdb_bgsave_in_progress"]);
+    report.field("rdb_bgsave_in_progress", is_saving);
     report.field("rdb_last_save_time", snapshot.saved_at.load(Relaxed));
-    report.field("rdb_last_bgsave_status", "ok");
-    report.field("rdb_last_bgsave_time_sec", -1);
-    report.field("rdb_current_bgsave_time_sec", -1);
+    let failed = snapshot.failed.load(Relaxed);
+    report.field("rdb_last_bgsave_status", if failed { "err" } else { "ok" });
+    report.field("rdb_last_bgsave_time_sec", snapshot.last_seconds.load(Relaxed));
+    let seconds = if saving_since == 0 { -1 } else { (unix_ms() - saving_since) / 1000 };
+    report.field("rdb_current_bgsave_time_sec", seconds);
     report.field("rdb_saves", snapshot.saves.load(Relaxed));
     report.zeros(&["rdb_saves_consecutive_failures", "rdb_last_cow_size"]);
     report.field("rdb_last_load_keys_expired", snapshot.progress.expired.load(Relaxed));
