@@ -189,6 +189,11 @@ impl Selector {
         self.databases.as_ref().is_none_or(|allowed| allowed.binary_search(&db).is_ok())
     }
 
+    /// Whether it does not hold in every database.
+    pub fn is_restricted_to_databases(&self) -> bool {
+        self.databases.is_some()
+    }
+
     /// What it says of commands: `-@all +get`.
     pub fn commands_text(&self) -> String {
         let mut text = String::from(if self.begins_with_all { "+@all" } else { "-@all" });

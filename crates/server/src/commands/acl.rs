@@ -86,7 +86,10 @@ fn getuser(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let permissions = user.permissions();
     let reply = &mut *ctx.reply;
-    reply.map(7);
+    // Redis's reply, but for what Redis does not know.
+    let with_databases =
+        permissions.all_selectors().any(|selector| selector.is_restricted_to_databases());
+    reply.map(6 + usize::from(with_databases));
     reply.bulk(b"flags");
     let flags = permissions.flags();
     reply.set(flags.len());
@@ -94,25 +97,25 @@ fn getuser(ctx: &mut Ctx<'_>) -> Outcome {
     reply.bulk(b"passwords");
     reply.array(permissions.passwords().len());
     permissions.passwords().iter().for_each(|hash| reply.bulk(hash.hex().as_bytes()));
-    write_selector(reply, permissions.root());
+    write_selector(reply, permissions.root(), with_databases);
     reply.bulk(b"selectors");
     reply.array(permissions.selectors().len());
     for selector in permissions.selectors() {
-        reply.map(4);
-        write_selector(reply, selector);
+        reply.map(3 + usize::from(with_databases));
+        write_selector(reply, selector, with_databases);
     }
     Ok(())
 }
 
-/// Four fields of a map.
-fn write_selector(reply: &mut dyn Reply, selector: &Selector) {
+/// Three or four fields of a map.
+fn write_selector(reply: &mut dyn Reply, selector: &Selector, with_databases: bool) {
     let fields: [(&[u8], Vec<u8>); 4] = [
         (b"commands", selector.commands_text().into_bytes()),
         (b"keys", selector.keys_text()),
         (b"channels", selector.channels_text()),
         (b"databases", selector.databases_text().into_bytes()),
     ];
-    for (name, value) in fields {
+    for (name, value) in fields.into_iter().take(3 + usize::from(with_databases)) {
         reply.bulk(name);
         reply.bulk(&value);
     }

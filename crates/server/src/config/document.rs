@@ -51,6 +51,9 @@ pub fn markdown() -> String {
          \u{20} Values with blanks stand in quotes: `\"...\"` knows `\\n`, `\\r`, `\\t`, `\\a`, `\\b`, `\\xHH`, `\\\"`\n\
          \u{20} and `\\\\`, `'...'` only `\\'`. `include PATH` reads another file in place, or all files that\n\
          \u{20} match a pattern such as `/etc/petrel.d/*.conf`.\n\
+         * **Users and names of commands.** `user NAME RULE ...` makes a user as `ACL SETUSER` does, unless `aclfile`\n\
+         \u{20} names a file of such lines. `rename-command NAME OTHER` lets a command be called otherwise, or not at all\n\
+         \u{20} where the other name is `\"\"`; rules of users go by the first name.\n\
          * **Command line.** `--name value ...` or `--name=value`. An option takes everything up to the\n\
          \u{20} next `--`.\n\
          * **Sizes** take the units `kb`, `mb`, `gb` (powers of 1,024) and `k`, `m`, `g` (powers of 1,000).\n\
@@ -88,6 +91,11 @@ pub fn default_file() -> String {
          # Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Other files can be read in place:\n\
          #\n\
          # include /etc/petrel.d/*.conf\n\
+         #\n\
+         # Users, unless aclfile names a file of such lines, and other names for commands:\n\
+         #\n\
+         # user alice on >secret ~alice:* +@read +@write\n\
+         # rename-command FLUSHALL \"\"\n\
          #\n\
          # The redis.conf and valkey.conf that Redis and Valkey come with can be used as well.\n",
     );
