@@ -163,6 +163,7 @@ impl Handle {
 
     /// Sets a key to a string; `expiry` in Unix milliseconds. True if the key existed.
     pub fn put(&mut self, db: u16, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) -> bool {
+        self.prefetch_readers(key);
         let found = match self.notes_events() {
             true => self.find_overwritten(db, key, Type::String),
             false => self.find(db, key),

@@ -28,6 +28,7 @@ mod embed;
 mod entry;
 pub mod event;
 mod evict;
+mod filter;
 mod garbage;
 mod ghost;
 mod handle;

@@ -16,7 +16,10 @@
 //! What a reader is, only its owner knows.
 
 use crate::counters::Counters;
+use crate::filter::Filter;
 use crate::handle::{Handle, Key};
+use crate::hash::KeyHasher;
+use crate::prefetch::prefetch;
 use foldhash::fast::RandomState;
 use std::any::Any;
 use std::collections::HashMap;
@@ -137,6 +140,8 @@ pub struct Invalidation {
 /// The tracked keys of one stripe.
 #[derive(Default)]
 pub(crate) struct Tracked {
+    /// Says of most keys that are not tracked that they are not, from one cache line.
+    filter: Filter,
     keys: HashMap<Box<[u8]>, Readers, RandomState>,
 }
 
@@ -145,7 +150,8 @@ impl Tracked {
         self.keys.is_empty()
     }
 
-    fn add(&mut self, key: &[u8], reader: &Arc<Reader>, counters: &Counters) {
+    fn add(&mut self, key: Key<'_>, reader: &Arc<Reader>, hasher: &KeyHasher, counters: &Counters) {
+        let Key { bytes: key, hash } = key;
         match self.keys.get_mut(key) {
             Some(readers) => {
                 count(counters, -1, key.len(), readers.len());
@@ -154,13 +160,21 @@ impl Tracked {
             }
             None => {
                 self.keys.insert(key.into(), Readers(Few::One(reader.clone())));
+                if self.filter.is_worn(self.keys.len()) {
+                    self.filter.renew(self.keys.keys().map(|key| hasher.hash(key)));
+                } else {
+                    self.filter.add(hash);
+                }
                 count(counters, 1, key.len(), 1);
             }
         }
     }
 
-    fn take(&mut self, key: &[u8], counters: &Counters) -> Option<(Box<[u8]>, Readers)> {
-        let (key, readers) = self.keys.remove_entry(key)?;
+    fn take(&mut self, key: Key<'_>, counters: &Counters) -> Option<(Box<[u8]>, Readers)> {
+        if !self.filter.may_hold(key.hash) {
+            return None;
+        }
+        let (key, readers) = self.keys.remove_entry(key.bytes)?;
         count(counters, -1, key.len(), readers.len());
         if self.keys.capacity() > self.keys.len() * 8 + SPARE_MAX {
             self.keys.shrink_to(self.keys.len() * 2);
@@ -211,10 +225,19 @@ impl Handle {
         }
         let counters = &self.counters;
         let interest = self.stripe(key.hash).interest.get_or_insert_default();
-        interest.tracked.add(key.bytes, reader, counters);
+        interest.tracked.add(key, reader, &self.ks.hasher, counters);
         self.told.remembered += 1;
         if !held {
             self.unlock();
+        }
+    }
+
+    /// A key, whose stripe is held, is about to be changed: asks for what will be looked at to find its readers.
+    #[inline]
+    pub(crate) fn prefetch_readers(&self, key: Key<'_>) {
+        if let Some(interest) = &self.stripe(key.hash).interest {
+            prefetch((&raw const **interest).addr());
+            prefetch(interest.tracked.filter.line_of(key.hash).addr());
         }
     }
 
@@ -224,7 +247,7 @@ impl Handle {
         let Some(interest) = slot.as_mut().filter(|interest| !interest.tracked.is_empty()) else {
             return;
         };
-        let Some((key, readers)) = interest.tracked.take(key.bytes, &self.counters) else { return };
+        let Some((key, readers)) = interest.tracked.take(key, &self.counters) else { return };
         if interest.is_empty() {
             *slot = None;
         }
