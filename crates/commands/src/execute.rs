@@ -248,12 +248,13 @@ impl Executor {
             queue(command, request, session, host, reply);
             return Execution::Answered;
         }
+        let written_before = self.shared.is_observed().then(|| reply.written());
         let outcome = self.run(command, request, session, host, reply, nested);
         let waits = self.serving.waits();
         if waits {
             self.tick = self.clock.now();
             // Shown when it begins to wait, not again when it is served.
-            if self.shared.is_observed() {
+            if written_before.is_some() {
                 self.show(command, request.args, session.db, host);
             }
         } else {
@@ -264,7 +265,12 @@ impl Executor {
                 }
                 reply.error(fail.text());
             }
-            self.account(command, request.args, failed, session.db, host);
+            let nanos = self.account(command, request.args, failed, host);
+            if let Some(before) = written_before {
+                self.show(command, request.args, session.db, host);
+                let replied = reply.written().saturating_sub(before);
+                self.note_keys(command, request.args, nanos, replied);
+            }
         }
         if self.ks.has_invalidations() {
             host.invalidate(&mut self.ks, None);
@@ -555,25 +561,39 @@ impl Executor {
         self.tick = self.clock.before(self.clock.now(), nanos);
     }
 
+    /// Counts a command; returns the nanoseconds that it took.
     #[inline]
     fn account(
         &mut self,
         command: Command,
         args: &[&[u8]],
         failed: bool,
-        db: u16,
         host: &mut dyn Host,
-    ) {
+    ) -> u64 {
         let now = self.clock.now();
         let nanos = self.clock.nanos(self.tick, now);
         self.tick = now;
         self.stats.called(command.index, nanos, failed);
         if nanos >= self.shared.slow_nanos() {
             self.shared.note_slow(command, args, nanos, host);
-            if self.shared.is_observed() {
-                self.show(command, args, db, host);
-            }
         }
+        nanos
+    }
+
+    /// Notes what a command has cost its keys, for `HOTKEYS`. What a script calls is part of what the script costs.
+    #[cold]
+    fn note_keys(&mut self, command: Command, args: &[&[u8]], nanos: u64, replied: usize) {
+        if self.within_script || !self.shared.hotkeys.is_collecting() {
+            return;
+        }
+        self.key_refs.clear();
+        if key_positions(command.spec.meta.keys, args, &mut self.key_refs).is_err() {
+            return;
+        }
+        let sent: usize = args.iter().map(|arg| encoded_len(arg.len())).sum();
+        let bytes = header_len(args.len()) + sent + replied;
+        let keys = self.key_refs.iter().map(|key| args[key.index as usize]);
+        self.shared.hotkeys.note(keys, (nanos, bytes as u64), self.ks.now_ms());
     }
 
     /// Shows a command to those who observe all, unless it is one that nobody is to see, or has been shown when it
@@ -581,7 +601,7 @@ impl Executor {
     #[cold]
     fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
         let is_hidden = command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN));
-        if !is_hidden && !self.is_serving() {
+        if !is_hidden && !self.is_serving() && self.shared.is_monitored() {
             self.shared.show(command, args, (db, self.within_script), host);
         }
     }
@@ -595,6 +615,16 @@ impl Executor {
         self.shared.count_error(&fail);
         reply.error(fail.text());
     }
+}
+
+/// Bytes of a bulk string of `len` bytes, as a client sends it.
+fn encoded_len(len: usize) -> usize {
+    header_len(len) + len + 2
+}
+
+/// Bytes of a number with its type and the end of its line.
+fn header_len(number: usize) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 4
 }
 
 /// Commands that act on an open transaction instead of joining it.

@@ -33,6 +33,7 @@ mod hash_expiry;
 mod hash_import;
 mod hashes;
 pub mod help;
+pub mod hotkeys;
 mod hyperloglog;
 mod increx;
 pub mod key_spec;

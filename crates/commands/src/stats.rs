@@ -4,6 +4,7 @@ use crate::acl::Users;
 use crate::clock::Clock;
 use crate::ctx::Host;
 use crate::fail::Fail;
+use crate::hotkeys::Hotkeys;
 use crate::latency::LatencyMonitor;
 use crate::redact::shown;
 use crate::registry::{Command, Registry};
@@ -11,7 +12,7 @@ use crate::scripting::{Libraries, Scripts};
 use crate::slowlog::CommandLog;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release,
 };
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -21,12 +22,24 @@ const ERROR_CODES_MAX: usize = 128;
 /// What stands instead of all codes when there were too many.
 const ERRORS_DISABLED: &[u8] = b"ERRORSTATS_DISABLED";
 
+/// Who observes every command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Observer {
+    /// `MONITOR`: they are shown to the host.
+    Monitor = 1,
+    /// `HOTKEYS`.
+    Hotkeys = 2,
+}
+
 /// What all threads that execute commands share.
 pub struct Shared {
     /// Every command that exists.
     pub registry: Registry,
     /// Who may do what.
     pub users: Users,
+    /// What keys cost.
+    pub hotkeys: Hotkeys,
     /// Commands that took long.
     pub slowlog: CommandLog,
     /// Commands that were long.
@@ -40,8 +53,8 @@ pub struct Shared {
     /// The libraries of functions.
     pub libraries: Libraries,
     track_latency: AtomicBool,
-    /// 0 while somebody observes every command, else the most that there is.
-    unobserved_nanos: AtomicU64,
+    /// Bits of [`Observer`].
+    observers: AtomicU8,
     loading: AtomicBool,
     blocked: AtomicI64,
     errors: Mutex<Errors>,
@@ -58,7 +71,8 @@ impl Shared {
             slowlog: CommandLog::of_times(),
             large_requests: CommandLog::of_sizes(),
             large_replies: CommandLog::of_sizes(),
-            unobserved_nanos: AtomicU64::new(u64::MAX),
+            observers: AtomicU8::new(0),
+            hotkeys: Hotkeys::default(),
             latency: LatencyMonitor::default(),
             scripts: Scripts::default(),
             libraries: Libraries::default(),
@@ -181,23 +195,26 @@ impl Shared {
         }
     }
 
-    /// Says whether every command is to be shown to the host: [`Host::show`].
-    pub fn observe(&self, on: bool) {
-        self.unobserved_nanos.store(if on { 0 } else { u64::MAX }, Relaxed);
+    /// Says whether somebody observes every command.
+    pub fn observe(&self, observer: Observer, on: bool) {
+        let bit = observer as u8;
+        if on {
+            self.observers.fetch_or(bit, Relaxed);
+        } else {
+            self.observers.fetch_and(!bit, Relaxed);
+        }
     }
 
-    /// Whether every command is to be shown to the host.
+    /// Whether somebody observes every command.
     #[inline]
     pub fn is_observed(&self) -> bool {
-        self.unobserved_nanos.load(Relaxed) == 0
+        self.observers.load(Relaxed) != 0
     }
 
-    /// Durations from which on a command needs a look by [`Shared::note_slow`]. One number to compare with, so that
-    /// what nobody asks for costs nothing.
+    /// Durations from which on a command needs a look by [`Shared::note_slow`].
     #[inline]
     pub(crate) fn slow_nanos(&self) -> u64 {
-        let slow = self.slowlog.threshold().min(self.latency.threshold_nanos());
-        slow.min(self.unobserved_nanos.load(Relaxed))
+        self.slowlog.threshold().min(self.latency.threshold_nanos())
     }
 
     #[cold]
@@ -229,6 +246,11 @@ impl Shared {
     ) {
         self.large_requests.note(&self.registry, command, args, request, host);
         self.large_replies.note(&self.registry, command, args, reply, host);
+    }
+
+    /// Whether commands are to be shown to the host.
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.observers.load(Relaxed) & Observer::Monitor as u8 != 0
     }
 
     /// Shows a command, in this database and perhaps of a script, to the host.

@@ -13,6 +13,7 @@ pub mod functions;
 pub mod generic;
 pub mod geo;
 pub mod hashes;
+pub mod hotkeys;
 pub mod hyperloglog;
 pub mod latency;
 pub mod lists;

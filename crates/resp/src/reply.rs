@@ -21,6 +21,10 @@ pub enum Protocol {
 pub trait Reply {
     /// The protocol whose shapes the reader expects: a few commands answer differently in each.
     fn protocol(&self) -> Protocol;
+    /// Bytes that have been written so far, by this writer and before it; 0 if they are not counted.
+    fn written(&self) -> usize {
+        0
+    }
     /// Writes in another protocol from here on (`HELLO` answers in the one it chose). Writers that have no protocol
     /// of their own ignore it.
     fn set_protocol(&mut self, protocol: Protocol);

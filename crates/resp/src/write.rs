@@ -36,6 +36,10 @@ impl<'o> RespWriter<'o> {
 }
 
 impl Reply for RespWriter<'_> {
+    fn written(&self) -> usize {
+        self.bytes.len() + self.shared.iter().map(|(_, value)| value.len()).sum::<usize>()
+    }
+
     fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }

@@ -4,8 +4,7 @@
 //! +1700000000.123456 [0 127.0.0.1:54321] "SET" "key" "value"
 //! ```
 //!
-//! While nobody monitors, no command costs anything for it: that somebody does makes every command count as slow, so that
-//! it is looked at ([`petrel_commands::Shared::observe`]). Lines are written once for all who monitor. Those of one worker
+//! While nobody monitors, a command costs one branch for it ([`petrel_commands::Shared::is_observed`]). Lines are written once for all who monitor. Those of one worker
 //! are in the order of their commands; lines of several workers may come in another order than their times say.
 
 use crate::client::{Client, Flag};
@@ -13,6 +12,7 @@ use crate::host::ServerHost;
 use crate::push::Push;
 use crate::server::{Server, unix_now};
 use parking_lot::Mutex;
+use petrel_commands::stats::Observer;
 use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_net::Endpoint;
@@ -33,7 +33,7 @@ impl Server {
         let mut clients = self.monitors.clients.lock();
         client.set(Flag::Monitor, true);
         clients.push(client.clone());
-        self.commands.observe(true);
+        self.commands.observe(Observer::Monitor, true);
     }
 
     /// The connection monitors no more, if it did: it is gone, or was reset.
@@ -44,7 +44,7 @@ impl Server {
         let mut clients = self.monitors.clients.lock();
         client.set(Flag::Monitor, false);
         clients.retain(|other| other.id != client.id);
-        self.commands.observe(!clients.is_empty());
+        self.commands.observe(Observer::Monitor, !clients.is_empty());
     }
 }
 

@@ -133,6 +133,8 @@ pub struct Figures {
     pub over_limit_ms: AtomicI64,
     /// Microseconds of processor time that the first worker has used: in the kernel, and outside.
     pub main_cpu_us: [AtomicU64; 2],
+    /// The same of all threads when `HOTKEYS` began to collect: outside of the kernel, and in it.
+    pub hotkeys_cpu_us: [AtomicU64; 2],
     /// What was counted when the figures were last cleared.
     before: Mutex<Totals>,
 }

@@ -153,7 +153,7 @@ pub(crate) fn run(
             }
         }));
     }
-    if ctx.exec.shared.is_observed() {
+    if ctx.exec.shared.is_monitored() {
         // Before what it calls.
         let shared = ctx.exec.shared.clone();
         shared.show(ctx.command, ctx.args(), (ctx.session.db, false), ctx.host);

@@ -6,6 +6,7 @@ mod clients;
 mod configuration;
 mod data;
 mod harness;
+mod hotkeys;
 mod http;
 mod info;
 mod lifecycle;

@@ -6,6 +6,7 @@ mod config;
 pub(crate) mod connection;
 mod debug;
 mod footprint;
+mod hotkeys;
 pub(crate) mod info;
 mod memory;
 mod migrate;
@@ -24,6 +25,7 @@ static SERVER: &[CommandSpec] = &[
     client::CLIENT,
     config::CONFIG,
     debug::DEBUG,
+    hotkeys::HOTKEYS,
     info::INFO,
     memory::MEMORY,
     migrate::MIGRATE,

@@ -1,0 +1,162 @@
+//! Which keys cost most processor time, and most bytes on the network, while somebody wants to know (`HOTKEYS`).
+//!
+//! Commands are looked at after their execution ([`Hotkeys::note`]), every one or one of so many. The costs of a command
+//! are shared out among its keys. Few keys are remembered: see [`Top`].
+
+mod top;
+
+use parking::Guarded;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+pub use top::Top;
+
+/// A mutex whose lock survives a panic of its holder.
+mod parking {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// See the module.
+    #[derive(Debug, Default)]
+    pub struct Guarded<T>(Mutex<T>);
+
+    impl<T> Guarded<T> {
+        /// Locks it.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
+
+/// Longer keys are not remembered.
+const KEY_LEN_MAX: usize = 16 * 1024;
+
+/// What to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Processor time of keys.
+    pub time: bool,
+    /// Bytes of keys on the network.
+    pub bytes: bool,
+    /// Keys that are wanted.
+    pub keys: usize,
+    /// One of so many commands is looked at.
+    pub ratio: u64,
+    /// Milliseconds after which to stop.
+    pub millis_max: Option<i64>,
+}
+
+/// A collection, under way or stopped.
+#[derive(Debug)]
+pub struct Collection {
+    /// What was asked for.
+    pub wish: Wish,
+    /// When it began, in Unix milliseconds.
+    pub began_at: i64,
+    /// When it ended; none while it is under way.
+    pub ended_at: Option<i64>,
+    /// Nanoseconds by key.
+    pub times: Top,
+    /// Bytes by key.
+    pub sizes: Top,
+}
+
+impl Collection {
+    /// Whether it is under way at this time; if its time is up, it ends.
+    pub fn is_active(&mut self, now_ms: i64) -> bool {
+        if let (None, Some(millis)) = (self.ended_at, self.wish.millis_max) {
+            let end = self.began_at.saturating_add(millis);
+            self.ended_at = (now_ms >= end).then_some(end);
+        }
+        self.ended_at.is_none()
+    }
+}
+
+/// The collection that there is, if any.
+#[derive(Debug, Default)]
+pub struct Hotkeys {
+    collection: Guarded<Option<Collection>>,
+    /// Commands with keys since it began.
+    commands: AtomicU64,
+    /// Their nanoseconds and bytes.
+    totals: [AtomicU64; 2],
+    /// [`Wish::ratio`]; 0 if nothing is collected.
+    ratio: AtomicU64,
+}
+
+impl Hotkeys {
+    /// Begins a collection; false if one is under way.
+    pub fn start(&self, wish: Wish, now_ms: i64) -> bool {
+        let mut collection = self.collection.lock();
+        if collection.as_mut().is_some_and(|collection| collection.is_active(now_ms)) {
+            return false;
+        }
+        for total in self.totals.iter().chain([&self.commands]) {
+            total.store(0, Relaxed);
+        }
+        let (times, sizes) = (Top::new(wish.keys), Top::new(wish.keys));
+        *collection = Some(Collection { wish, began_at: now_ms, ended_at: None, times, sizes });
+        self.ratio.store(wish.ratio, Relaxed);
+        true
+    }
+
+    /// Ends the collection; false if none was under way.
+    pub fn stop(&self, now_ms: i64) -> bool {
+        self.ratio.store(0, Relaxed);
+        let mut collection = self.collection.lock();
+        let Some(collection) = &mut *collection else { return false };
+        let was_active = collection.is_active(now_ms);
+        collection.ended_at.get_or_insert(now_ms);
+        was_active
+    }
+
+    /// Forgets the collection; false if it is under way.
+    pub fn forget(&self, now_ms: i64) -> bool {
+        let mut collection = self.collection.lock();
+        let is_active = collection.as_mut().is_some_and(|collection| collection.is_active(now_ms));
+        if !is_active {
+            *collection = None;
+        }
+        !is_active
+    }
+
+    /// Shows the collection, with the nanoseconds and the bytes of all commands.
+    pub fn look<R>(&self, look: impl FnOnce(&mut Collection, [u64; 2]) -> R) -> Option<R> {
+        let totals = [&self.totals[0], &self.totals[1]].map(|total| total.load(Relaxed));
+        self.collection.lock().as_mut().map(|collection| look(collection, totals))
+    }
+
+    /// Whether something is collected.
+    pub fn is_collecting(&self) -> bool {
+        self.ratio.load(Relaxed) > 0
+    }
+
+    /// Notes a command with its keys, its nanoseconds and its bytes.
+    pub fn note<'k>(
+        &self,
+        keys: impl ExactSizeIterator<Item = &'k [u8]>,
+        (nanos, bytes): (u64, u64),
+        now_ms: i64,
+    ) {
+        let (ratio, count) = (self.ratio.load(Relaxed), keys.len() as u64);
+        if ratio == 0 || count == 0 {
+            return;
+        }
+        self.totals[0].fetch_add(nanos, Relaxed);
+        self.totals[1].fetch_add(bytes, Relaxed);
+        if !self.commands.fetch_add(1, Relaxed).is_multiple_of(ratio) {
+            return;
+        }
+        let mut collection = self.collection.lock();
+        let Some(collection) = &mut *collection else { return };
+        if !collection.is_active(now_ms) {
+            self.ratio.store(0, Relaxed);
+            return;
+        }
+        for key in keys.filter(|key| key.len() <= KEY_LEN_MAX) {
+            if collection.wish.time {
+                collection.times.add(key, nanos / count);
+            }
+            if collection.wish.bytes {
+                collection.sizes.add(key, bytes / count);
+            }
+        }
+    }
+}
