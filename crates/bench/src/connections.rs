@@ -309,7 +309,7 @@ impl Bench<'_> {
     fn target(&self, server: &Server) -> Target {
         let (socket, port) = match server.endpoint() {
             Endpoint::Unix(path) => (Some(path.clone()), 0),
-            Endpoint::Tcp(address) => (None, address.port()),
+            Endpoint::Tcp(address) | Endpoint::Tls(address, _) => (None, address.port()),
         };
         Target {
             socket,

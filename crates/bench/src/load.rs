@@ -14,6 +14,7 @@ mod keys;
 mod reply;
 mod request;
 mod tally;
+mod tls;
 mod worker;
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -39,6 +40,8 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// A TCP port.
     Tcp(SocketAddrV4),
+    /// A TCP port for TLS, and the file of the certificate that the server shows.
+    Tls(SocketAddrV4, PathBuf),
 }
 
 impl Endpoint {
@@ -54,6 +57,11 @@ impl Endpoint {
                 };
                 stream.set_nodelay(true)?;
                 Ok(Stream::Tcp(stream))
+            }
+            Endpoint::Tls(address, certificate) => {
+                let stream = Endpoint::Tcp(*address).connect(source)?;
+                let Stream::Tcp(socket) = stream else { return Ok(stream) };
+                Ok(Stream::Tls(Box::new(tls::TlsStream::connect(socket, certificate)?)))
             }
         }
     }

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::request::ValueBlock;
+use super::tls::TlsStream;
 
 /// A connected socket, Unix or TCP.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub enum Stream {
     Unix(UnixStream),
     /// A TCP socket.
     Tcp(TcpStream),
+    /// A TCP socket with TLS.
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -24,6 +27,7 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.as_raw_fd(),
             Stream::Tcp(stream) => stream.as_raw_fd(),
+            Stream::Tls(stream) => stream.socket.as_raw_fd(),
         }
     }
 
@@ -32,6 +36,7 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.set_nonblocking(on),
             Stream::Tcp(stream) => stream.set_nonblocking(on),
+            Stream::Tls(stream) => stream.socket.set_nonblocking(on),
         }
     }
 
@@ -40,6 +45,7 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
             Stream::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
+            Stream::Tls(stream) => stream.socket.set_read_timeout(Some(timeout)),
         }
     }
 }
@@ -50,6 +56,7 @@ impl Read for Stream {
         match self {
             Stream::Unix(stream) => stream.read(buffer),
             Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
         }
     }
 }
@@ -60,6 +67,7 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
         }
     }
 
@@ -67,11 +75,15 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write_vectored(parts),
             Stream::Tcp(stream) => stream.write_vectored(parts),
+            Stream::Tls(stream) => stream.write_vectored(parts),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
+            Stream::Tls(stream) => stream.flush(),
+        }
     }
 }
 
@@ -134,7 +146,10 @@ impl Outbox {
         }
         self.buffer.clear();
         self.sent = 0;
-        Ok(true)
+        match stream.flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            result => result.map(|()| true),
+        }
     }
 
     fn done(&self) -> bool {

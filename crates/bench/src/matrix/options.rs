@@ -56,6 +56,10 @@ pub struct MatrixArgs {
     #[arg(long)]
     tcp: bool,
 
+    /// Reach the servers over TLS, with a certificate made for the occasion
+    #[arg(long, conflicts_with = "tcp")]
+    tls: bool,
+
     /// Commands, measured apart [default: set,get]
     #[arg(long, value_enum, value_delimiter = ',')]
     commands: Option<Vec<Command>>,
@@ -198,7 +202,11 @@ impl MatrixArgs {
         let base = petrel.or(peers.first()).map_or_else(String::new, |peer| peer.name.clone());
         let options = Options {
             base: self.base.clone().unwrap_or(base),
-            transport: if self.tcp { Transport::Tcp } else { Transport::Unix },
+            transport: match (self.tls, self.tcp) {
+                (true, _) => Transport::Tls,
+                (false, true) => Transport::Tcp,
+                (false, false) => Transport::Unix,
+            },
             commands: self.commands.clone().unwrap_or(commands),
             values: self.values.clone().unwrap_or(values),
             keys: self.keys.unwrap_or(keys),

@@ -23,6 +23,10 @@ enum Kind {
 /// Up to so many connections a bare loop holds as plain descriptors.
 const DESCRIPTORS_PLAIN: usize = 15_000;
 
+/// The port of a server that is reached over TLS; the certificate is made for each start.
+const TLS_PORT: &str = "--port 0 --tls-port {port} --tls-cert-file {dir}/server.crt \
+     --tls-key-file {dir}/server.key --tls-ca-cert-file {dir}/server.crt --tls-auth-clients no";
+
 /// Largest file table asked of one ring: the kernel bounds it by the limit on open files, which is
 /// often 20,000.
 const DIRECT_DESCRIPTORS_MAX: usize = 19_000;
@@ -140,6 +144,11 @@ impl Peer {
     pub fn command(&self, setting: &Setting) -> Result<(PathBuf, Vec<String>), String> {
         let setting =
             &Setting { threads: self.threads.unwrap_or(setting.threads), ..setting.clone() };
+        if setting.transport == Transport::Tls
+            && !matches!(self.kind, Kind::Petrel | Kind::Redis | Kind::Valkey | Kind::Custom(_))
+        {
+            return Err(format!("{} is not started with TLS here", self.name));
+        }
         let line = self.line(setting);
         let mut words = shlex::split(&line)
             .filter(|words| !words.is_empty())
@@ -159,6 +168,16 @@ impl Peer {
 impl Peer {
     /// The command line; the first word of ready-made ones stands for the program.
     fn line(&self, setting: &Setting) -> String {
+        let own = self.usual_line(setting);
+        match (setting.transport, &self.kind) {
+            (Transport::Tls, Kind::Petrel | Kind::Redis | Kind::Valkey) => {
+                own.replace("--port {port}", TLS_PORT)
+            }
+            _ => own,
+        }
+    }
+
+    fn usual_line(&self, setting: &Setting) -> String {
         match &self.kind {
             Kind::Custom(command) => command.clone(),
             Kind::Petrel => "petrel --port {port} --unixsocket {sock} --threads {threads} \
@@ -231,7 +250,7 @@ fn name_and_rest<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), St
 fn memcached(setting: &Setting) -> String {
     let listen = match setting.transport {
         Transport::Unix => "-s {sock}",
-        Transport::Tcp => "-l 127.0.0.1 -p {port} -U 0",
+        Transport::Tcp | Transport::Tls => "-l 127.0.0.1 -p {port} -U 0",
     };
     let items = if setting.value_max > 1_000_000 { " -I 600m" } else { "" };
     format!("memcached {listen} -t {{threads}} -c {{connections}} -m 65536{items} -u root")

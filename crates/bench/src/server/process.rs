@@ -38,6 +38,8 @@ pub enum Transport {
     Unix,
     /// TCP on 127.0.0.1.
     Tcp,
+    /// TLS over that.
+    Tls,
 }
 
 impl fmt::Display for Transport {
@@ -45,6 +47,7 @@ impl fmt::Display for Transport {
         f.write_str(match self {
             Transport::Unix => "Unix socket",
             Transport::Tcp => "TCP on 127.0.0.1",
+            Transport::Tls => "TLS on 127.0.0.1",
         })
     }
 }
@@ -109,6 +112,9 @@ impl Server {
             let path = setting.socket.display();
             return Err(failed(format!("{path} is too long for a Unix socket; set TMPDIR")));
         }
+        if setting.transport == Transport::Tls {
+            write_certificate(directory.path()).map_err(failed)?;
+        }
         let (program, words) = peer.command(&setting)?;
         let log = directory.path().join("log");
         let child = spawn(&program, &words, directory.path(), &log)
@@ -117,6 +123,10 @@ impl Server {
         let endpoint = match setting.transport {
             Transport::Unix => Endpoint::Unix(setting.socket.clone()),
             Transport::Tcp => Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, setting.port)),
+            Transport::Tls => {
+                let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, setting.port);
+                Endpoint::Tls(address, directory.path().join("server.crt"))
+            }
         };
         let peer = peer.clone();
         let mut server = Server { peer, child, endpoint, _directory: directory };
@@ -237,6 +247,17 @@ fn ping(endpoint: &Endpoint, protocol: Protocol) -> io::Result<()> {
 }
 
 /// The end of what a server printed, on one line.
+/// Writes `server.crt` and `server.key`, signed by itself, for `localhost`.
+fn write_certificate(directory: &Path) -> Result<(), String> {
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+    let pair = pair.map_err(|error| error.to_string())?;
+    let files = [("server.crt", pair.cert.pem()), ("server.key", pair.signing_key.serialize_pem())];
+    for (name, text) in files {
+        fs::write(directory.join(name), text).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
 fn last_words(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
