@@ -108,7 +108,9 @@ impl ServerHost {
             None => (-1, 0),
         };
         client.queued.store(queued, Relaxed);
-        let bytes = session.transaction().map_or(0, |transaction| transaction.bytes);
+        let bytes = session.transaction().map_or(0, |transaction| {
+            transaction.bytes + transaction.watched.len() * WATCHED_KEY_BYTES
+        });
         client.queued_bytes.store(bytes.min(u32::MAX as usize) as u32, Relaxed);
         let before = client.watching.load(Relaxed);
         if watching != before {
@@ -122,6 +124,9 @@ impl ServerHost {
         socket_path(&self.config)
     }
 }
+
+/// What a watched key is counted as: about what its place and a short name take.
+const WATCHED_KEY_BYTES: usize = 64;
 
 /// Path of the configured Unix socket, or nothing.
 pub fn socket_path(config: &Config) -> String {

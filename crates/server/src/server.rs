@@ -430,6 +430,11 @@ impl Server {
         for (figure, seconds) in figures.main_cpu_us.iter().zip([own.system, own.user]) {
             figure.store((seconds * 1e6) as u64, Relaxed);
         }
+        self.evict_crowd(config);
+    }
+
+    /// Closes the clients that hold most, if all together hold too much.
+    pub fn evict_crowd(&self, config: &Config) {
         if let Some(limit) = config.maxmemory_clients.limit_bytes(config.maxmemory)
             && self.client_bytes() > limit
         {

@@ -71,6 +71,8 @@ pub struct Worker<D: Driver> {
     paused: Vec<Slot>,
     /// Connections whose output may have been too much for one write.
     unsettled: Vec<Slot>,
+    /// A connection's buffers have grown since it was last looked whether all hold too much.
+    crowded: bool,
     /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
     /// and one whose end is among the events still has its connection here.
     arrivals: Vec<(ListenerId, OwnedFd, u64)>,
@@ -101,6 +103,7 @@ impl<D: Driver> Worker<D> {
             heard: Vec::new(),
             paused: Vec::new(),
             unsettled: Vec::new(),
+            crowded: false,
             arrivals: Vec::new(),
             timers: Timers::default(),
             deadlines: Deadlines::default(),
@@ -152,6 +155,9 @@ impl<D: Driver> Worker<D> {
             }
             self.go_on();
             self.engine.exec.end();
+            if std::mem::take(&mut self.crowded) {
+                self.engine.host.server.evict_crowd(&self.engine.host.config);
+            }
             let heard = std::mem::take(&mut self.heard);
             for message in heard.into_iter().chain(self.messages()) {
                 self.obey(message);
@@ -206,13 +212,14 @@ impl<D: Driver> Worker<D> {
 
     /// Counts anew what the connection holds in buffers; most hold nothing, before and after.
     #[inline]
-    fn count_buffers(&self, conn: &Conn) {
+    fn count_buffers(&mut self, conn: &Conn) {
         let client = &conn.client;
         let input = conn.input_held() as u64;
         let output = u64::from(client.output_bytes.load(Relaxed));
         let queued = u64::from(client.queued_bytes.load(Relaxed));
         let waiting = if conn.blocked { self.waiting_bytes(conn) } else { 0 };
-        let now = input + output + queued + waiting;
+        let tracking = self.engine.host.server.trackers.footprint(client);
+        let now = input + output + queued + waiting + tracking;
         let before = u64::from(client.buffered.load(Relaxed));
         let now = now.min(u64::from(u32::MAX));
         if before == now {
@@ -220,6 +227,7 @@ impl<D: Driver> Worker<D> {
         }
         client.buffered.store(now as u32, Relaxed);
         client.input_bytes.store(input as u32, Relaxed);
+        self.crowded |= now > before;
         let traffic = self.traffic();
         traffic.buffered.fetch_add(now as i64 - before as i64, Relaxed);
         traffic::raise(&traffic.input_peak, input);

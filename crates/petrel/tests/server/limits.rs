@@ -11,6 +11,7 @@ with_each_backend!(
     strangers_may_send_little,
     idle_clients_are_closed,
     all_clients_together_are_bounded,
+    whoever_makes_it_too_much_is_closed_at_once,
 );
 
 fn more_clients_than_allowed_are_refused(backend: &str) {
@@ -134,4 +135,20 @@ fn all_clients_together_are_bounded(backend: &str) {
     small.send_bytes(&vec![b'x'; 99_999]);
     small.send_bytes(b"\r\n");
     assert_eq!(show(&small.receive().unwrap()).len(), 100_000);
+}
+
+/// Without waiting for a round of upkeep: what would be too much is neither executed nor kept.
+fn whoever_makes_it_too_much_is_closed_at_once(backend: &str) {
+    let server = Server::start(backend, &["--maxmemory-clients", "2mb"]);
+    let mut large = server.connect();
+    large.send_bytes(&encode(&[b"SET", b"large", &vec![b'x'; 3_000_000]]));
+    assert_eq!(large.read_to_end(), "");
+    let mut watcher = server.connect();
+    let keys: Vec<Vec<u8>> = (0..60_000).map(|i| format!("key:{i}").into_bytes()).collect();
+    let mut command: Vec<&[u8]> = vec![b"WATCH"];
+    command.extend(keys.iter().map(|key| &key[..]));
+    watcher.send_bytes(&encode(&command));
+    assert_eq!(watcher.read_to_end(), "", "places of watched keys count");
+    assert_eq!(server.connect().text(&["EXISTS", "large"]), "0");
+    assert_eq!(server.info("evicted_clients"), 2);
 }

@@ -63,7 +63,7 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         " qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} omem-shared=0 omem-unshared={output} tot-mem={}",
         client.queued_bytes.load(Relaxed),
         u8::from(output > 0),
-        client.memory() + server.trackers.footprint(client),
+        client.memory(),
     ));
     put(format_args!(
         " events={} cmd={command} user={} redir={} resp={} lib-name={} lib-ver={}",
