@@ -84,9 +84,12 @@ pub struct ImagePlace {
 
 impl Handle {
     /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while nobody changes anything. The
-    /// thread is in a batch and holds nothing; it must go on with [`Handle::continue_image`] until that says that it is done.
+    /// thread is in a batch and holds nothing, or everything; somebody must go on with [`Handle::continue_image`] until that says that it is done.
     pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {
-        self.lock_all();
+        let holds = self.holds_everything();
+        if !holds {
+            self.lock_all();
+        }
         let stamp = self.ks.heap.stamp();
         let begins = !stamp.is_taking();
         if begins {
@@ -94,7 +97,9 @@ impl Handle {
             stamp.0.store((stamp.now() ^ STAMP) | TAKING, Relaxed);
             at_moment(self);
         }
-        self.unlock();
+        if !holds {
+            self.unlock();
+        }
         begins
     }
 

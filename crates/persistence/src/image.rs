@@ -8,7 +8,7 @@
 //! ```
 
 use crate::rdb::{FileError, FileOptions, FileWriter, KeyEncoder};
-use petrel_keyspace::{Handle, ImagePlace, ImageSink, Usage, View};
+use petrel_keyspace::{DbStats, Handle, ImagePlace, ImageSink, Usage, View};
 use std::io::{Seek, Write};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -20,60 +20,74 @@ const PART_LEN: usize = 64 * 1024;
 /// Holds of a stripe between two looks at what there is to write.
 const HOLDS_AT_ONCE: usize = 64;
 
-/// Writes every key of every database as they are when this is called; other threads go on changing them. `at_moment` runs at that
-/// moment, while nobody changes anything. `saved` hears now and then how many keys were written so far, and may end it. How many keys the
-/// file has; none if it was ended, by `saved` or because a database was flushed. The thread is in no batch.
+/// A keyspace as it was at one moment, to be written.
 ///
-/// # Errors
-/// If the file cannot be written.
-pub fn save_image<W: Write + Seek>(
-    handle: &mut Handle,
-    file: &mut FileWriter<W>,
-    options: FileOptions,
-    at_moment: impl FnOnce(&Handle),
-    mut saved: impl FnMut(u64) -> ControlFlow<()>,
-) -> Result<Option<u64>, FileError> {
-    let databases = handle.keyspace().databases();
-    let parts = Arc::new(Parts::new(options, databases));
-    let mut sizes = Vec::new();
-    handle.refresh_clock();
-    handle.enter();
-    let begun = handle.begin_image(parts.clone(), |handle| {
-        sizes.extend((0..databases).map(|db| handle.keyspace().db_stats(db)));
-        at_moment(handle);
-    });
-    if !begun {
-        handle.exit();
-        return Ok(None);
+/// It must be: until [`Image::write`] has gone through it, there can be no other.
+pub struct Image {
+    parts: Arc<Parts>,
+    sizes: Vec<DbStats>,
+    /// [`petrel_keyspace::Stats::changes`] at the moment.
+    pub changes: u64,
+}
+
+impl Image {
+    /// Begins the image of this moment; none if one is being taken already. The thread is in a batch and holds nothing.
+    pub fn begin(handle: &mut Handle, options: FileOptions) -> Option<Self> {
+        let databases = handle.keyspace().databases();
+        let parts = Arc::new(Parts::new(options, databases));
+        let (mut sizes, mut changes) = (Vec::new(), 0);
+        let begun = handle.begin_image(parts.clone(), |handle| {
+            sizes.extend((0..databases).map(|db| handle.keyspace().db_stats(db)));
+            changes = handle.keyspace().stats().changes;
+        });
+        begun.then_some(Image { parts, sizes, changes })
     }
-    for (db, stats) in (0..).zip(&sizes).filter(|(_, stats)| stats.keys > 0) {
-        file.database(db, stats.keys, stats.volatile);
+
+    /// Number of keys.
+    pub fn keys(&self) -> u64 {
+        self.sizes.iter().map(|stats| stats.keys).sum()
     }
-    let mut result = Ok(());
-    let mut place = Some(ImagePlace::default());
-    while let Some(at) = place {
-        place = walk(handle, at);
-        handle.exit();
-        // Every entry gets its stamp, even if nobody wants the file any more.
-        if result.is_ok() && !parts.is_over() {
-            result = parts.take_full().into_iter().try_for_each(|part| part.write(file));
-            if result.is_err() || saved(parts.keys.load(Relaxed)).is_break() {
-                parts.cancel();
+
+    /// Writes every key. `saved` hears now and then how many were written so far, and may end it. How many keys the file has; none if it was
+    /// ended, by `saved` or because a database was flushed. The thread is in no batch.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write<W: Write + Seek>(
+        self,
+        handle: &mut Handle,
+        file: &mut FileWriter<W>,
+        mut saved: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Option<u64>, FileError> {
+        let parts = &*self.parts;
+        for (db, stats) in (0..).zip(&self.sizes).filter(|(_, stats)| stats.keys > 0) {
+            file.database(db, stats.keys, stats.volatile);
+        }
+        let mut result = Ok(());
+        let mut place = Some(ImagePlace::default());
+        while let Some(at) = place {
+            handle.refresh_clock();
+            handle.enter();
+            place = walk(handle, at);
+            handle.exit();
+            // Every entry gets its stamp, even if nobody wants the file any more.
+            if result.is_ok() && !parts.is_over() {
+                result = parts.take_full().into_iter().try_for_each(|part| part.write(file));
+                if result.is_err() || saved(parts.keys.load(Relaxed)).is_break() {
+                    parts.cancel();
+                }
             }
         }
-        handle.refresh_clock();
-        handle.enter();
+        result?;
+        if let Some(error) = parts.lock().failed.take() {
+            return Err(error);
+        }
+        if parts.is_over() {
+            return Ok(None);
+        }
+        parts.take_all().into_iter().try_for_each(|part| part.write(file))?;
+        Ok(Some(parts.keys.load(Relaxed)))
     }
-    handle.exit();
-    result?;
-    if let Some(error) = parts.lock().failed.take() {
-        return Err(error);
-    }
-    if parts.is_over() {
-        return Ok(None);
-    }
-    parts.take_all().into_iter().try_for_each(|part| part.write(file))?;
-    Ok(Some(parts.keys.load(Relaxed)))
 }
 
 /// Some steps of the walk.

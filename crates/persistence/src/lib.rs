@@ -11,6 +11,6 @@ mod save;
 pub mod value;
 
 pub use check::{Census, check};
-pub use image::save_image;
+pub use image::Image;
 pub use load::{LoadOptions, Loaded, Progress, load};
 pub use save::save;

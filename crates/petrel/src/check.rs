@@ -42,7 +42,7 @@ fn describe(census: &Census) -> String {
         let _ = write!(text, "; in {} databases", census.by_database.len());
     }
     if census.functions > 0 {
-        let _ = write!(text, "; {} function libraries", census.functions);
+        let _ = write!(text, "; {} libraries of functions", census.functions);
     }
     if census.modules > 0 {
         let _ = write!(text, "; data of {} modules, which is skipped", census.modules);

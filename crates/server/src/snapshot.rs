@@ -5,13 +5,13 @@ use crate::config::{Config, DumpDialect, VersionCheck};
 use crate::server::{Server, unix_ms};
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileWriter, Leniency};
-use petrel_persistence::{LoadOptions, Loaded, Progress, load, save, save_image};
+use petrel_persistence::{Image, LoadOptions, Loaded, Progress, load, save};
 use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// What is known of the snapshot.
@@ -102,11 +102,12 @@ impl Server {
         self.note_saved(config, &part, saved.map(Some), changes, start).map(drop)
     }
 
-    /// Saves as [`Server::save`] does, on a thread of its own, while the server goes on; false if that is being done already.
+    /// Saves the data as it is at this moment on a thread of its own, while the server goes on; false if that is being done already. The
+    /// calling thread is in a batch and holds nothing.
     ///
     /// # Errors
     /// If the file cannot be created, or no thread be started.
-    pub fn begin_save(self: &Arc<Self>) -> Result<bool, FileError> {
+    pub fn begin_save(self: &Arc<Self>, ks: &mut Handle) -> Result<bool, FileError> {
         let snapshot = &self.snapshot;
         if snapshot.saving_since.swap(unix_ms(), Relaxed) != 0 {
             return Ok(false);
@@ -115,10 +116,16 @@ impl Server {
         snapshot.cancelled.store(false, Relaxed);
         snapshot.keys_written.store(0, Relaxed);
         let begun = self.create(&config, &part).and_then(|file| {
-            let server = self.clone();
-            let work = move || server.save_beside(file, &config, &part);
+            let (server, (send, image)) = (self.clone(), mpsc::sync_channel(1));
+            let work = move || match image.recv() {
+                Ok(image) => server.save_beside(image, file, &config, &part),
+                Err(_) => server.snapshot.saving_since.store(0, Relaxed),
+            };
             std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
-            Ok(true)
+            // Once there is a thread, for an image that was begun has to be gone through.
+            let image = Image::begin(ks, file_options(&self.config.snapshot()));
+            snapshot.keys_total.store(image.as_ref().map_or(0, Image::keys), Relaxed);
+            Ok(image.is_some_and(|image| send.send(image).is_ok()))
         });
         begun.inspect_err(|error| {
             snapshot.saving_since.store(0, Relaxed);
@@ -136,22 +143,15 @@ impl Server {
         }
     }
 
-    /// Writes the file that was created, on the calling thread.
-    fn save_beside(&self, mut file: FileWriter<File>, config: &Config, part: &Path) {
-        let (start, mut changes) = (Instant::now(), 0);
-        let snapshot = &self.snapshot;
-        let at_moment = |ks: &Handle| {
-            changes = ks.keyspace().stats().changes;
-            let keys = (0..ks.keyspace().databases()).map(|db| ks.keyspace().db_stats(db).keys);
-            snapshot.keys_total.store(keys.sum(), Relaxed);
-        };
-        let go_on = |keys| {
-            snapshot.keys_written.store(keys, Relaxed);
+    /// Writes an image into the file that was created for it, on the calling thread.
+    fn save_beside(&self, image: Image, mut file: FileWriter<File>, config: &Config, part: &Path) {
+        let (start, changes, snapshot) = (Instant::now(), image.changes, &self.snapshot);
+        let saved = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
+            let before = snapshot.keys_written.swap(keys, Relaxed);
+            self.delay_saving(keys - before);
             let ends = snapshot.cancelled.load(Relaxed) || self.is_stopping();
             if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let options = file_options(config);
-        let saved = save_image(&mut self.keyspace.attach(), &mut file, options, at_moment, go_on);
+        });
         let saved = saved.and_then(|keys| match keys {
             Some(_) => put_in_place(file, part, config).map(|()| keys),
             None => Ok(None),
@@ -161,6 +161,19 @@ impl Server {
         snapshot.failed.store(!matches!(saved, Ok(Some(_))), Relaxed);
         snapshot.last_seconds.store(start.elapsed().as_secs() as i64, Relaxed);
         snapshot.saving_since.store(0, Relaxed);
+    }
+
+    /// Waits as `rdb-key-save-delay` says for so many keys, unless nobody wants them any more.
+    fn delay_saving(&self, keys: u64) {
+        const STEP: Duration = Duration::from_millis(1);
+        let micros = self.config.snapshot().foreign.rdb_key_save_delay.max(0) as u64;
+        let (start, delay) = (Instant::now(), Duration::from_micros(micros.saturating_mul(keys)));
+        while start.elapsed() < delay
+            && !self.snapshot.cancelled.load(Relaxed)
+            && !self.is_stopping()
+        {
+            std::thread::sleep(STEP.min(delay));
+        }
     }
 
     /// Notes how it ended to save: how many keys there are, or none if it was given up.
@@ -198,6 +211,7 @@ impl Server {
         file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
         file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
         file.aux("petrel-ver", env!("CARGO_PKG_VERSION").as_bytes());
+        self.commands.library_texts().iter().for_each(|text| file.function(text));
         Ok(file)
     }
 
@@ -235,7 +249,13 @@ impl Server {
         let start = Instant::now();
         tracing::info!("loading {}: {len} bytes", path.display());
         match load(file, len, &self.keyspace, options, &self.snapshot.progress) {
-            Ok(loaded) => self.loaded(&loaded, start),
+            Ok(loaded) => match self.commands.add_libraries(&loaded.functions) {
+                Ok(()) => self.loaded(&loaded, start),
+                Err(fail) => {
+                    let why = String::from_utf8_lossy(fail.text()).into_owned();
+                    self.fail(format!("cannot load the functions of {}: {why}", path.display()));
+                }
+            },
             Err(error) => self.fail(format!("cannot load {}: {error}", path.display())),
         }
     }

@@ -284,6 +284,27 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
+impl Shared {
+    /// The texts of all libraries of functions.
+    pub fn library_texts(&self) -> Vec<Vec<u8>> {
+        self.libraries.list().libraries.values().map(|library| library.code.to_vec()).collect()
+    }
+
+    /// Adds libraries of functions, all or none of them.
+    ///
+    /// # Errors
+    /// If a text is no library, or what it declares is there already.
+    pub fn add_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
+        let mut thread = FunctionThread::new(self);
+        let libraries: Result<Vec<Library>, Fail> =
+            texts.iter().map(|text| thread.examine(self, text)).collect();
+        let libraries = libraries?;
+        self.libraries.change(|list| {
+            libraries.into_iter().try_for_each(|library| list.add(Arc::new(library), false))
+        })
+    }
+}
+
 fn quoting(text: &str, word: &[u8]) -> Fail {
     Fail::new([text.as_bytes(), word].concat())
 }

@@ -112,7 +112,8 @@ pub const SAVE: Meta = Meta {
 
 /// `BGSAVE`.
 pub const BGSAVE: Meta = Meta {
-    flags: bits!(Flags: ADMIN, NOSCRIPT, NO_ASYNC_LOADING),
+    // It shows one moment of all keys.
+    flags: bits!(Flags: ADMIN, NOSCRIPT, NO_ASYNC_LOADING, TOUCHES_ARBITRARY_KEYS),
     summary: "Saves the data to disk while the server goes on.",
     complexity: "O(1); the saving itself is O(N) where N is the number of keys",
     history: &[("3.2.2", "Option `SCHEDULE`.")],

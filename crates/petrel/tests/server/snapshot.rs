@@ -18,6 +18,7 @@ const FILL: &[&[&str]] = &[
     &["HPEXPIRE", "h", "100000", "FIELDS", "1", "f"],
     &["XADD", "x", "1-1", "f", "v"],
     &["XGROUP", "CREATE", "x", "g", "0"],
+    &["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 5 end)"],
     &["SELECT", "3"],
     &["SET", "other", "there"],
     &["SELECT", "0"],
@@ -44,6 +45,7 @@ fn what_was_saved_is_there_after_a_restart(backend: &str) {
     eventually("the data", || server.info("loading") == 0);
     let mut client = server.connect();
     assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    assert_eq!(client.text(&["FCALL", "f", "0"]), "5");
     assert_eq!(server.info("rdb_last_load_keys_loaded"), 8);
     assert_eq!(server.info("rdb_changes_since_last_save"), 0);
     client.call(&["SET", "more", "1"]);
@@ -76,7 +78,10 @@ fn saving_in_the_background_shows_one_moment(backend: &str) {
     let step = |client: &mut Client| transaction.iter().for_each(|c| drop(client.call(c)));
     step(&mut client);
     for round in 1..=3 {
-        assert_eq!(client.text(&["BGSAVE", "SCHEDULE"]), "Background saving started");
+        // In a transaction it shows what was there amid it.
+        client.call(&["MULTI"]);
+        client.call(&["BGSAVE", "SCHEDULE"]);
+        assert_eq!(client.text(&["EXEC"]), "[Background saving started]");
         let mut steps = 0;
         while server.info("rdb_bgsave_in_progress") == 1 {
             step(&mut client);
@@ -106,8 +111,9 @@ fn saving_in_the_background_shows_one_moment(backend: &str) {
 fn saving_in_the_background_ends_with_a_flush_or_the_server() {
     let mut server = Server::start("epoll", &DEBUG);
     let mut client = server.connect();
-    client.call(&["DEBUG", "POPULATE", "100000", "key", "100"]);
-    // What is sent together is executed before the saving is done.
+    client.call(&["DEBUG", "POPULATE", "20000", "key", "100"]);
+    // So that it is not done before what follows.
+    client.call(&["CONFIG", "SET", "rdb-key-save-delay", "100"]);
     client.send(&["BGSAVE"]);
     client.send(&["BGSAVE"]);
     client.send(&["FLUSHALL"]);
@@ -117,7 +123,10 @@ fn saving_in_the_background_ends_with_a_flush_or_the_server() {
     eventually("the end of it", || server.info("rdb_bgsave_in_progress") == 0);
     assert!(client.text(&["INFO", "persistence"]).contains("rdb_last_bgsave_status:err"));
     assert!(!exists(&server.scratch.path("dump.rdb")));
-    client.call(&["DEBUG", "POPULATE", "100000", "key", "100"]);
+    client.call(&["DEBUG", "POPULATE", "20000", "key", "100"]);
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    assert_eq!(client.text(&["BGSAVE", "CANCEL"]), "Background saving cancelled");
+    eventually("the end of it", || server.info("rdb_bgsave_in_progress") == 0);
     client.send(&["BGSAVE"]);
     client.send(&["SHUTDOWN", "NOSAVE"]);
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
@@ -185,7 +194,7 @@ fn check_says_what_a_file_holds_and_what_is_wrong() {
     let output = run_to_end(&scratch, &["check", "dump.rdb"]);
     let text = String::from_utf8(output.stdout).unwrap();
     let whole = "dump.rdb: whole; RDB version 12, 8 keys, 1 hash, 1 list, 1 set, 1 stream, 3 string, 1 zset; \
-                 1 expire; in 2 databases";
+                 1 expire; in 2 databases; 1 libraries of functions";
     assert!(output.status.success() && text.starts_with(whole), "{text}");
     let path = scratch.path("dump.rdb");
     let mut bytes = std::fs::read(&path).unwrap();

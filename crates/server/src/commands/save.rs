@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// `SAVE`.
 pub const SAVE: CommandSpec = CommandSpec::new(&meta::SAVE, save).locking(Locks::Itself);
 /// `BGSAVE`.
-pub const BGSAVE: CommandSpec = CommandSpec::new(&meta::BGSAVE, save_in_background);
+pub const BGSAVE: CommandSpec =
+    CommandSpec::new(&meta::BGSAVE, save_in_background).locking(Locks::Itself);
 /// `LASTSAVE`.
 pub const LASTSAVE: CommandSpec = CommandSpec::new(&meta::LASTSAVE, last_save);
 
@@ -33,7 +34,7 @@ fn save_in_background(ctx: &mut Ctx<'_>) -> Outcome {
         }
         _ => return Err(Fail::SYNTAX),
     }
-    match server.begin_save() {
+    match server.begin_save(&mut ctx.exec.ks) {
         Ok(true) => ctx.reply.simple("Background saving started"),
         Ok(false) => return Err(IN_PROGRESS),
         Err(error) => return Err(Fail::new(format!("ERR saving failed: {error}"))),
