@@ -172,7 +172,7 @@ fn mean_ttl(report: &mut Report<'_>, db: u16) -> i64 {
     let start = Cursor::from_number(exec.random() >> 53 << 32);
     let (mut sum, mut count) = (0i64, 0i64);
     for cursor in [start, Cursor::default()] {
-        exec.ks.scan(db, cursor, TTL_SAMPLE, |view| {
+        exec.ks.scan_removing(db, cursor, TTL_SAMPLE, &|_| false, |view| {
             if let Some(expiry) = view.expiry() {
                 sum = sum.saturating_add(expiry - now);
                 count += 1;
