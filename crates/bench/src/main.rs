@@ -10,6 +10,7 @@ mod floor;
 mod load;
 mod matrix;
 mod memory;
+mod publish;
 mod report;
 mod scaling;
 mod server;
@@ -35,6 +36,7 @@ enum Task {
     Commands(commands::CommandsArgs),
     Scaling(scaling::ScalingArgs),
     Connections(Box<connections::ConnectionsArgs>),
+    Publish(publish::PublishArgs),
     Floor(floor::FloorArgs),
     /// Hold connections for `connections`, told what to do on standard input
     #[command(name = connections::HOLDER, hide = true)]
@@ -62,6 +64,7 @@ fn run(task: &Task) -> Result<(), String> {
         Task::Commands(args) => commands::run(args),
         Task::Scaling(args) => scaling::run(args),
         Task::Connections(args) => connections::run(args),
+        Task::Publish(args) => publish::run(args),
         Task::Floor(args) => floor::run(args),
         Task::HoldConnections => connections::hold(),
     }

@@ -494,6 +494,14 @@ impl Handle {
         self.count_bytes(0, bytes);
     }
 
+    /// Counts memory that is not the keyspace's and that its limit is to bound all the same; with a negative number, that
+    /// is given back.
+    pub fn count_foreign(&self, bytes: i64) {
+        if bytes != 0 {
+            self.counters.used.add(bytes);
+        }
+    }
+
     #[inline]
     pub(crate) fn count_bytes(&self, table: i64, entries: i64) {
         if table != 0 {

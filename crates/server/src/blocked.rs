@@ -161,7 +161,8 @@ impl<D: Driver> Worker<D> {
         }
         conn.release(&mut self.engine.exec);
         self.engine.host.server.remove_monitor(&conn.client);
-        self.engine.host.forget_subscriber(&conn.client);
+        let grown = self.engine.host.forget_subscriber(&conn.client);
+        self.engine.exec.ks.count_foreign(grown);
         self.engine.host.server.untrack(&conn.client, &mut conn.session);
     }
 

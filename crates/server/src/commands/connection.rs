@@ -75,8 +75,9 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     let authenticated = host.server.commands.users.are_open();
     let (server, client) = (host.server.clone(), host.client.clone());
     server.remove_monitor(&client);
-    host.forget_subscriber(&client);
+    let grown = host.forget_subscriber(&client);
     server.untrack(&client, ctx.session);
+    ctx.exec.ks.count_foreign(grown);
     client.unname();
     client.show_user(None);
     client.set(Flag::NoEvict, false);

@@ -40,7 +40,8 @@ fn subscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
     let names = &ctx.args()[1..];
     ServerHost::of(ctx).admit_subscriptions(kind, names.len())?;
     for name in names {
-        ServerHost::of(ctx).subscribe(kind, name);
+        let grown = ServerHost::of(ctx).subscribe(kind, name);
+        ctx.exec.ks.count_foreign(grown);
         ctx.session.set(Modes::SUBSCRIBER, true);
         confirm(ctx, kind, word, Some(name));
     }
@@ -63,8 +64,9 @@ fn unsubscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
 
 fn leave(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: &[u8]) {
     let host = ServerHost::of(ctx);
-    host.unsubscribe(kind, name);
+    let grown = host.unsubscribe(kind, name);
     let listens = host.is_subscriber();
+    ctx.exec.ks.count_foreign(grown);
     ctx.session.set(Modes::SUBSCRIBER, listens);
     confirm(ctx, kind, word, Some(name));
 }

@@ -2,11 +2,12 @@
 
 use super::subscribers::SUBSCRIPTIONS_MAX;
 use super::{Kind, Message, Name};
-use crate::client::{Client, Flag};
+use crate::client::{Client, Flag, Subscribed};
 use crate::host::ServerHost;
 use crate::push::{Delivery, Recipient};
 use petrel_commands::{Fail, Outcome};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl ServerHost {
     /// Publishes a message; returns how many connections get it.
@@ -42,11 +43,13 @@ impl ServerHost {
         )))
     }
 
-    /// Subscribes the connection in hand; does nothing if it is subscribed already.
-    pub fn subscribe(&mut self, kind: Kind, name: &[u8]) {
+    /// Subscribes the connection in hand; does nothing if it is subscribed already. Returns by how many bytes memory
+    /// has grown, which are the caller's to count.
+    #[must_use]
+    pub fn subscribe(&mut self, kind: Kind, name: &[u8]) -> i64 {
         let own = self.subscribers.of(self.client.id);
         if own.is_some_and(|own| own.contains(kind, name)) {
-            return;
+            return 0;
         }
         if own.is_none() {
             self.server.channels.count_client(true);
@@ -58,13 +61,15 @@ impl ServerHost {
         let name = held.add(name, self.worker() as u16);
         self.subscribers.add(kind, name, Recipient::of(&self.client));
         drop(held);
-        self.show_subscriptions();
+        self.show_subscriptions()
     }
 
-    /// Ends a subscription of the connection in hand. What was published before is delivered to it before.
-    pub fn unsubscribe(&mut self, kind: Kind, name: &[u8]) {
+    /// Ends a subscription of the connection in hand. What was published before is delivered to it before. Returns by
+    /// how many bytes memory has grown: fewer than none.
+    #[must_use]
+    pub fn unsubscribe(&mut self, kind: Kind, name: &[u8]) -> i64 {
         if !self.subscribers.of(self.client.id).is_some_and(|own| own.contains(kind, name)) {
-            return;
+            return 0;
         }
         let server = self.server.clone();
         let mut held = server.channels.hold(kind, name);
@@ -76,7 +81,7 @@ impl ServerHost {
             server.channels.count_client(false);
             self.client.set(Flag::PubSub, false);
         }
-        self.show_subscriptions();
+        self.show_subscriptions()
     }
 
     /// Whether the connection in hand is subscribed to anything.
@@ -94,10 +99,11 @@ impl ServerHost {
         self.subscribers.of(self.client.id).map_or(0, |own| own.len(kind))
     }
 
-    /// Ends all subscriptions of a connection that is gone.
-    pub fn forget_subscriber(&mut self, client: &Client) {
+    /// Ends all subscriptions of a connection that is gone. Returns by how many bytes memory has grown: fewer than none.
+    #[must_use]
+    pub fn forget_subscriber(&mut self, client: &Client) -> i64 {
         if !client.has(Flag::PubSub) {
-            return;
+            return 0;
         }
         client.set(Flag::PubSub, false);
         let server = self.server.clone();
@@ -110,22 +116,24 @@ impl ServerHost {
                 self.subscribers.remove(kind, &name, client.id);
             }
         }
-        let traffic = &server.workers[self.worker()].traffic;
-        let bytes = client.subscribed().bytes;
-        traffic.buffered.fetch_sub(bytes as i64, std::sync::atomic::Ordering::Relaxed);
-        client.show_subscriptions(Default::default());
+        self.show_subscriptions_of(client)
     }
 
     /// Lets others see what the connection in hand is subscribed to.
-    fn show_subscriptions(&mut self) {
-        let own = self.subscribers.of(self.client.id);
-        let shown = own.map_or_else(Default::default, |own| crate::client::Subscribed {
+    fn show_subscriptions(&mut self) -> i64 {
+        let client = self.client.clone();
+        self.show_subscriptions_of(&client)
+    }
+
+    fn show_subscriptions_of(&mut self, client: &Client) -> i64 {
+        let own = self.subscribers.of(client.id);
+        let shown = own.map_or_else(Subscribed::default, |own| Subscribed {
             counts: Kind::ALL.map(|kind| own.len(kind) as u32),
             bytes: own.bytes(),
         });
-        let grown = shown.bytes as i64 - self.client.subscribed().bytes as i64;
-        let traffic = &self.server.workers[self.worker()].traffic;
-        traffic.buffered.fetch_add(grown, std::sync::atomic::Ordering::Relaxed);
-        self.client.show_subscriptions(shown);
+        let grown = shown.bytes as i64 - client.subscribed().bytes as i64;
+        self.server.workers[self.worker()].traffic.buffered.fetch_add(grown, Relaxed);
+        client.show_subscriptions(shown);
+        grown
     }
 }
