@@ -56,10 +56,13 @@ pub fn key_positions(
 
 /// What `SET` does to its key: it overwrites it, unless an option needs the value that was there.
 pub fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
-    const READING: [&[u8]; 5] = [b"GET", b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"];
-    let reads = |arg: &&[u8]| READING.iter().any(|option| arg.eq_ignore_ascii_case(option));
-    if args.iter().skip(3).any(reads) {
+    const COMPARING: [&[u8]; 4] = [b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"];
+    let options = args.get(3..).unwrap_or_default();
+    let has = |option: &[u8]| options.iter().any(|arg| arg.eq_ignore_ascii_case(option));
+    if has(b"GET") {
         bits!(KeyFlags: RW, ACCESS, UPDATE)
+    } else if COMPARING.iter().any(|option| has(option)) {
+        bits!(KeyFlags: RW, UPDATE)
     } else {
         bits!(KeyFlags: OW, UPDATE)
     }

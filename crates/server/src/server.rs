@@ -401,6 +401,7 @@ impl Server {
         ] {
             figure.store(0, Relaxed);
         }
+        self.reaped.freed.store(0, Relaxed);
         self.commands.reset();
         self.keyspace.reset_stats();
         self.rates.reset();

@@ -73,7 +73,10 @@ fn figures_count(backend: &str) {
     let line = stats.lines().find(|line| line.starts_with("cmdstat_set:")).unwrap();
     assert!(line.contains(":calls=8,") && line.contains(",slowlog_count=8,"), "{line}");
     assert_eq!(client.text(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]), "OK");
+    client.text(&["FLUSHALL", "ASYNC"]);
+    eventually("what was flushed is freed", || server.info("lazyfreed_objects") == 1);
     assert_eq!(client.text(&["CONFIG", "RESETSTAT"]), "OK");
+    assert_eq!(server.info("lazyfreed_objects"), 0);
     assert!(server.info("avg_pipeline_length_sum") < 8);
     assert_eq!(server.info("slowlog_commands_count"), 0);
     eventually("turns take time", || server.info("eventloop_duration_sum") > 0);
