@@ -68,6 +68,12 @@ pub trait Host {
         Dialect::default()
     }
 
+    /// Called now and then while a script runs for long: lets the host do meanwhile what cannot wait, without the keyspace. True
+    /// if the script is to end, since there is no more to do.
+    fn attend(&mut self) -> bool {
+        false
+    }
+
     /// Writes a line of a script to the log; `level` from 0 (debug) to 3 (warning).
     fn log(&mut self, _level: u8, _text: &str) {}
 

@@ -291,6 +291,16 @@ impl Executor {
         Some(command)
     }
 
+    /// Answers a command that has to wait for a script that runs for long: it is refused.
+    #[cold]
+    pub fn refuse_busy(&mut self, command: Command, session: &mut Session, reply: &mut dyn Reply) {
+        self.stats.rejected(command.index);
+        let fail = self.shared.scripts.running.busy();
+        let fail = if watches_keys(session) { fail } else { spoil(self, session, command, fail) };
+        self.shared.count_error(&fail);
+        reply.error(fail.text());
+    }
+
     /// A number drawn at random; good enough to choose keys, not for secrets.
     pub fn random(&mut self) -> u64 {
         self.random.next()
@@ -498,7 +508,12 @@ impl Executor {
     #[inline]
     fn lock_once(&mut self, command: Command, request: &Request<'_>) -> Outcome {
         match (command.spec.locks, request.hash) {
-            (Locks::Keys, Some(hash)) => self.ks.lock(hash),
+            (Locks::Keys, Some(hash)) => {
+                let running = &self.shared.scripts.running;
+                if !self.ks.lock_unless(hash, || running.is_busy()) {
+                    return Err(running.busy());
+                }
+            }
             (Locks::Keys, None) => return self.lock_keys(command, request.args),
             (Locks::Everything, _) => {
                 self.located.clear();
@@ -656,4 +671,9 @@ fn queue(
         transaction.queued.push(command, args, request.hash);
     }
     reply.simple("QUEUED");
+}
+
+/// Whether the session watches keys, so that ending its transaction takes their locks.
+pub fn watches_keys(session: &Session) -> bool {
+    session.transaction().is_some_and(|transaction| !transaction.watched.is_empty())
 }

@@ -74,7 +74,7 @@ mod walk;
 
 pub use blocking::{Answer, Awaited, Block, Blocked, Standing, Ticket};
 pub use ctx::{Ctx, Host};
-pub use execute::{Execution, Executor, Request};
+pub use execute::{Execution, Executor, Request, watches_keys};
 pub use fail::{Fail, Outcome};
 pub use hash_import::Fieldsets;
 pub use module::NO_MODULES;

@@ -229,6 +229,18 @@ impl Handle {
         self.held = Held::One(stripe);
     }
 
+    /// The same, unless `give_up` comes to say so while it waits; then nothing is held, and the answer is false.
+    #[inline]
+    pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
+        debug_assert_eq!(self.held, Held::Nothing);
+        let stripe = hash.stripe();
+        let locked = self.pass.lock_unless(&self.ks.stripes[stripe as usize].lock, give_up);
+        if locked {
+            self.held = Held::One(stripe);
+        }
+        locked
+    }
+
     /// Locks the stripes of many keys, all before anything is executed. The thread holds nothing.
     pub fn lock_many(&mut self, hashes: impl Iterator<Item = KeyHash>) {
         debug_assert_eq!(self.held, Held::Nothing);

@@ -80,7 +80,7 @@ pub struct Options {
 ///
 /// Calls that name a stale [`Slot`] (its connection has been closed) are ignored, so a caller may
 /// hold one without harm.
-pub trait Driver: Sized {
+pub trait Driver: Sized + 'static {
     /// Builds the driver on the thread that will poll it.
     ///
     /// # Errors

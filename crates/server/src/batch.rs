@@ -57,6 +57,8 @@ pub enum Stop {
     Quota,
     /// The last command has no reply yet: it waits for a key.
     Waits,
+    /// The next command runs a script, which takes a stand-in for the worker.
+    Script,
 }
 
 /// What a worker executes commands with.
@@ -187,7 +189,7 @@ impl Batch<'_> {
                 None => {}
                 Some(Parsed::Inline { consumed: len, args }) => {
                     let stopped = self.execute_inline(conn, &args, len);
-                    if !matches!(stopped, Some(Stop::Paused | Stop::Quota)) {
+                    if !matches!(stopped, Some(Stop::Paused | Stop::Quota | Stop::Script)) {
                         consumed += len;
                     }
                     if let Some(stop) = stopped {
@@ -254,8 +256,26 @@ impl Batch<'_> {
         if self.is_held_back(conn, request) {
             return Some(Stop::Paused);
         }
+        if self.exec.shared.scripts.running.is_busy() {
+            if let Some(command) =
+                request.command.filter(|&command| is_refused(command, request, conn))
+            {
+                self.quota -= 1;
+                self.executed += 1;
+                let mut writer = RespWriter::new(
+                    &mut self.output.bytes,
+                    &mut self.scratch.shared,
+                    conn.session.protocol,
+                );
+                self.exec.refuse_busy(command, &mut conn.session, &mut writer);
+                return None;
+            }
+        } else if runs_script(conn, request) && self.host.stand_in.is_none() {
+            return Some(Stop::Script);
+        } else {
+            self.exec.yield_if_asked();
+        }
         self.quota -= 1;
-        self.exec.yield_if_asked();
         if conn.session.replies == Replies::SkipNext {
             conn.session.replies = Replies::Skip;
         }
@@ -354,6 +374,34 @@ impl Batch<'_> {
 /// Whether a command answers by pushes, which are sent to those too who want no replies.
 fn answers_by_push(command: Command) -> bool {
     command.spec.flags.contains(Flags::PUBSUB) && command.spec.meta.name.ends_with("subscribe")
+}
+
+/// Whether a command runs a script, or a transaction that does.
+#[inline]
+fn runs_script(conn: &Conn, request: &Request<'_>) -> bool {
+    let Some(command) = request.command else { return false };
+    let runs = |command: Command| command.spec.flags.contains(Flags::SCRIPT_RUNNER);
+    let in_multi = conn.session.in_multi();
+    runs(command) && !in_multi
+        || in_multi
+            && command.spec.meta.name == "exec"
+            && conn
+                .session
+                .transaction()
+                .is_some_and(|transaction| transaction.queued.commands().any(runs))
+}
+
+/// Whether a command is refused while a script runs for long: it might touch keys.
+#[cold]
+fn is_refused(command: Command, request: &Request<'_>, conn: &Conn) -> bool {
+    let ends_watches = matches!(command.spec.meta.name, "discard" | "reset" | "quit");
+    let watches = matches!(command.spec.meta.name, "watch" | "unwatch");
+    let admissible = command.spec.accepts(request.args.len())
+        && (conn.session.is_authenticated() || command.spec.flags.contains(Flags::NO_AUTH));
+    let allowed = command.spec.flags.contains(Flags::ALLOW_BUSY)
+        && !watches
+        && !(ends_watches && petrel_commands::watches_keys(&conn.session));
+    admissible && !allowed
 }
 
 /// Whether a command is held back while writes are.

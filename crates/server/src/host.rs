@@ -8,6 +8,7 @@ use crate::mailbox::Message;
 use crate::pubsub::Subscribers;
 use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
+use crate::stand_in::StandIn;
 use crate::tracking::Invalidations;
 use petrel_commands::table::server as meta;
 use petrel_commands::{
@@ -38,6 +39,8 @@ pub struct ServerHost {
     pub(crate) desk: PushDesk,
     /// What this worker's commands have changed and those who cache are to be told.
     pub(crate) invalidations: Invalidations,
+    /// Serves the worker's connections while it runs a script.
+    pub(crate) stand_in: Option<Box<dyn StandIn>>,
     /// The worker's number.
     worker: u16,
     reconfigured: bool,
@@ -65,6 +68,7 @@ impl ServerHost {
             subscribers: Subscribers::default(),
             desk: PushDesk::default(),
             invalidations: Invalidations::default(),
+            stand_in: None,
             worker,
             reconfigured: false,
         }
@@ -195,6 +199,10 @@ impl Host for ServerHost {
 
     fn dialect(&self) -> Dialect {
         self.config.dialect()
+    }
+
+    fn attend(&mut self) -> bool {
+        self.stand_in.as_mut().is_some_and(|stand_in| stand_in.attend())
     }
 
     fn log(&mut self, level: u8, text: &str) {

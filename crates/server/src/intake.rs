@@ -26,6 +26,7 @@ impl<D: Driver> Worker<D> {
             None => self.execute_chunk(&mut conn, chunk, 0, &mut output),
             Some(input) => self.execute_joined(&mut conn, *input, chunk, &mut output),
         };
+        let progress = self.run_scripts(&mut conn, progress, &mut output);
         self.finish(conn, progress, output);
     }
 
@@ -41,6 +42,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn execute_input(&mut self, mut conn: Box<Conn>, input: Input) {
         let mut output = self.driver.output();
         let progress = self.execute_owned(&mut conn, input, &mut output);
+        let progress = self.run_scripts(&mut conn, progress, &mut output);
         self.finish(conn, progress, output);
     }
 
@@ -155,6 +157,6 @@ fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
         }
         _ if rest.is_empty() => {}
         Stop::Incomplete { needed, resume } => conn.keep(rest, Some((needed, resume))),
-        Stop::Paused | Stop::Quota => conn.keep(rest, None),
+        Stop::Paused | Stop::Quota | Stop::Script => conn.keep(rest, None),
     }
 }

@@ -20,6 +20,7 @@ pub mod push;
 pub mod review;
 pub mod server;
 pub mod snapshot;
+mod stand_in;
 pub mod start;
 mod timers;
 pub mod tls;

@@ -307,6 +307,9 @@ impl Server {
         self.commands.users.log.set_len_max(config.acllog_max_len as usize);
         self.commands.latency.configure(config.latency_monitor_threshold);
         self.commands.set_latency_tracking(config.latency_tracking);
+        let scripts = &self.commands.scripts;
+        scripts.slow_ms.store(config.busy_reply_threshold.unsigned_abs(), Relaxed);
+        scripts.memory_max.store(config.script_memory_limit as usize, Relaxed);
     }
 
     /// Number for a new connection.

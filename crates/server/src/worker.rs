@@ -11,6 +11,7 @@ use crate::host::ServerHost;
 use crate::listening::{Exchange, is_tls};
 use crate::mailbox::{Mailbox, Message};
 use crate::server::Server;
+use crate::stand_in::{Absent, Lent};
 use crate::timers::{Deadlines, Timers};
 use crate::tls::Secured;
 use crate::traffic::{self, Traffic};
@@ -20,7 +21,7 @@ use petrel_keyspace::Pace;
 use petrel_net::{
     Close, Driver, Endpoint, Event, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -59,24 +60,30 @@ const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
-    pub(crate) driver: Secured<D>,
+    pub(crate) driver: Lent<Secured<D>>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
-    conns: Vec<Option<Box<Conn>>>,
+    pub(crate) conns: Vec<Option<Box<Conn>>>,
+    /// What has happened, and is yet to be handled.
+    pub(crate) events: VecDeque<Event>,
+    /// Whoever takes the worker's place while it runs a script; none before the first, nor while it does so.
+    pub(crate) stand_in: Option<Box<Worker<D>>>,
+    /// While this worker is a stand-in: the connection whose script runs.
+    pub(crate) absent: Option<Absent>,
     /// Connections with input that was not executed because their turn was over.
-    ready: Vec<Slot>,
+    pub(crate) ready: Vec<Slot>,
     /// Messages that were taken before it was their turn.
-    heard: Vec<Message>,
+    pub(crate) heard: Vec<Message>,
     /// Connections that `CLIENT PAUSE` holds back.
-    paused: Vec<Slot>,
+    pub(crate) paused: Vec<Slot>,
     /// Connections whose output may have been too much for one write.
-    unsettled: Vec<Slot>,
+    pub(crate) unsettled: Vec<Slot>,
     /// A connection's buffers have grown since it was last looked whether all hold too much.
     crowded: bool,
     /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
     /// and one whose end is among the events still has its connection here.
-    arrivals: Vec<(ListenerId, OwnedFd, u64)>,
-    timers: Timers,
+    pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
+    pub(crate) timers: Timers,
     pub(crate) deadlines: Deadlines,
     /// Connections whose waiting commands are tried again now and then.
     pub(crate) polling: BTreeSet<u64>,
@@ -94,11 +101,25 @@ impl<D: Driver> Worker<D> {
         let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
         let here = Endpoint::Unix;
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
+        let host = ServerHost::new(server, Arc::new(nobody));
+        Self::idle(Lent::new(Secured::around(driver)), exec, host, index)
+    }
+
+    /// A worker without connections.
+    pub(crate) fn idle(
+        driver: Lent<Secured<D>>,
+        exec: Executor,
+        host: ServerHost,
+        index: usize,
+    ) -> Self {
         Worker {
-            driver: Secured::around(driver),
-            engine: Engine::new(exec, ServerHost::new(server, Arc::new(nobody))),
+            driver,
+            engine: Engine::new(exec, host),
             index,
             conns: Vec::new(),
+            events: VecDeque::new(),
+            stand_in: None,
+            absent: None,
             ready: Vec::new(),
             heard: Vec::new(),
             paused: Vec::new(),
@@ -147,7 +168,8 @@ impl<D: Driver> Worker<D> {
             self.engine.exec.begin();
             let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
-            for event in events.drain(..) {
+            self.events.extend(events.drain(..));
+            while let Some(event) = self.events.pop_front() {
                 self.handle(event);
             }
             for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
@@ -186,7 +208,7 @@ impl<D: Driver> Worker<D> {
         Some(Duration::from_millis((next - now).clamp(0, 1000) as u64))
     }
 
-    fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Received { slot, chunk } => self.received(slot, chunk),
             Event::Filled { slot, buffer } => self.filled(slot, buffer),
@@ -251,7 +273,7 @@ impl<D: Driver> Worker<D> {
         }
         match progress.stop {
             Stop::Close => self.driver.close(slot, Close::AfterFlush),
-            Stop::Quota => self.list(&mut conn, false),
+            Stop::Quota | Stop::Script => self.list(&mut conn, false),
             Stop::Paused => self.list(&mut conn, true),
             Stop::Waits => self.begin_wait(&conn),
             Stop::Incomplete { needed, .. } => {
@@ -357,7 +379,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes a connection over; it is counted in this worker's load already.
-    fn adopt(&mut self, listener: ListenerId, socket: OwnedFd, id: u64) {
+    pub(crate) fn adopt(&mut self, listener: ListenerId, socket: OwnedFd, id: u64) {
         let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
         let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
         let server = self.engine.host.server.clone();
@@ -482,7 +504,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn messages(&self) -> Vec<Message> {
+    pub(crate) fn messages(&self) -> Vec<Message> {
         self.engine.host.server.workers[self.index].messages()
     }
 

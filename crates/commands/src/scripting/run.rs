@@ -374,13 +374,15 @@ impl Server for Runner<'_> {
         if slow_ms > 0 && nanos / 1_000_000 >= slow_ms && !watched.is_slow.swap(true, Relaxed) {
             running.slow.fetch_add(1, Relaxed);
         }
+        let watched = watched.clone();
+        if watched.is_slow.load(Relaxed) && self.host.attend() {
+            return Some("ERR The server is shutting down".into());
+        }
         let killed = watched.killed.load(Relaxed);
         killed.then(|| match self.call.kind {
-            Kind::Script => {
-                "Error running script, user script killed by user with SCRIPT KILL".into()
-            }
+            Kind::Script => "Error running script, script killed by user with SCRIPT KILL.".into(),
             Kind::Function => {
-                "Error running function, user function killed by user with FUNCTION KILL".into()
+                "Error running function, function killed by user with FUNCTION KILL.".into()
             }
         })
     }

@@ -71,6 +71,13 @@ impl Pass {
         }
     }
 
+    /// The same, unless `give_up` comes to say so while it waits; then it holds nothing, and the answer is false.
+    #[inline]
+    pub fn lock_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
+        debug_assert!(self.is_inside() && !self.is_exclusive());
+        lock.try_acquire() || self.lock_waiting_unless(lock, give_up)
+    }
+
     /// Locks one stripe if it is free at once. The caller is inside, and may hold other stripes.
     #[inline]
     pub fn try_lock(&self, lock: &StripeLock) -> bool {
@@ -167,6 +174,19 @@ impl Pass {
         self.gate.drain(&self.slot);
         for_each_held(StripeLock::calm);
         self.exclusive.set(true);
+    }
+
+    #[cold]
+    fn lock_waiting_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
+        loop {
+            if lock.acquire(|| self.intent_pending() || give_up()) {
+                return true;
+            }
+            if give_up() {
+                return false;
+            }
+            self.give_way();
+        }
     }
 
     #[cold]

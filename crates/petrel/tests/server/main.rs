@@ -16,6 +16,7 @@ mod monitor;
 mod notifications;
 mod protocol;
 mod pubsub;
+mod scripts;
 mod snapshot;
 mod tls;
 mod tracking;

@@ -183,8 +183,6 @@ Cluster {
     availability_zone: Text = "availability-zone", AnyText, "", Runtime, "Where this server is";
 }
 Absent {
-    busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
-        "Milliseconds after which a script is called slow";
     enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,
         "Who may use MODULE";
     array_slice_size: i64 = "array-slice-size", Number { min: 256, max: 65536 }, "4096", Runtime, "Elements in a slice of an array";

@@ -162,6 +162,10 @@ Clients {
         "Largest argument of a request, and so the largest string";
 }
 Keyspace {
+    busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
+        "Milliseconds after which a script is slow: others are answered BUSY, and it may be killed; 0: never";
+    script_memory_limit: u64 = "script-memory-limit", Memory { min: 1 << 20, max: u64::MAX }, "512mb", AtStart,
+        "Memory that the scripts of each thread may use, and its functions";
     databases: u32 = "databases", Number { min: 1, max: 65535 }, "16", AtStart,
         "Number of databases that SELECT can choose from";
     maxmemory: u64 = "maxmemory", MEMORY, "0", Runtime,

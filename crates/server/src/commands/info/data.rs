@@ -62,21 +62,28 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("lazyfreed_objects", reaped.freed.load(Relaxed));
 }
 
-/// Scripts and functions: there are none.
+/// Scripts and functions.
 fn scripts(report: &mut Report<'_>) {
-    report.zeros(&["used_memory_lua", "used_memory_vm_eval"]);
-    report.field("used_memory_lua_human", human(0));
-    report.zeros(&[
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-        "used_memory_vm_total",
-    ]);
-    report.field("used_memory_vm_total_human", human(0));
-    report.zeros(&["used_memory_functions", "used_memory_scripts"]);
-    report.field("used_memory_scripts_human", human(0));
+    let commands = &report.server.commands;
+    let interpreters = &commands.scripts.interpreters;
+    let [of_scripts, of_functions] =
+        [&interpreters[0], &interpreters[1]].map(|bytes| bytes.load(Relaxed));
+    let (texts, count) = (commands.scripts.footprint(), commands.scripts.count());
+    let list = commands.libraries.list();
+    let sources: usize = list.libraries.values().map(|library| library.code.len()).sum();
+    report.field("used_memory_lua", of_scripts);
+    report.field("used_memory_vm_eval", of_scripts);
+    report.field("used_memory_lua_human", human(of_scripts as u64));
+    report.field("used_memory_scripts_eval", texts);
+    report.field("number_of_cached_scripts", count);
+    report.field("number_of_functions", list.functions.len());
+    report.field("number_of_libraries", list.libraries.len());
+    report.field("used_memory_vm_functions", of_functions);
+    report.field("used_memory_vm_total", of_scripts + of_functions);
+    report.field("used_memory_vm_total_human", human((of_scripts + of_functions) as u64));
+    report.field("used_memory_functions", sources);
+    report.field("used_memory_scripts", texts + sources);
+    report.field("used_memory_scripts_human", human((texts + sources) as u64));
 }
 
 /// `# Persistence`

@@ -44,7 +44,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("total_eviction_exceeded_time", before + current);
     report.field("current_eviction_exceeded_time", current);
     report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
-    report.field("evicted_scripts", 0);
+    report.field("evicted_scripts", server.commands.scripts.evicted());
     report.field("keyspace_hits", data.hits);
     report.field("keyspace_misses", data.misses);
     report.field("migrate_cached_sockets", server.migrator.cached());

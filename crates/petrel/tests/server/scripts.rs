@@ -1,0 +1,137 @@
+//! Scripts on several threads, and those that take long.
+
+use crate::harness::*;
+
+with_each_backend!(
+    others_are_answered_while_a_script_is_slow,
+    a_script_that_has_written_is_not_killed,
+    what_is_sent_behind_a_slow_script_is_executed,
+    a_slow_function_is_killed,
+    shutdown_ends_a_slow_script,
+    scripts_with_undeclared_keys_do_not_wait_for_each_other,
+);
+
+const BUSY: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+fn start(backend: &str) -> Server {
+    Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "20"])
+}
+
+fn answer(client: &mut Client) -> String {
+    show(&client.receive().expect("an answer"))
+}
+
+/// Waits until the server says that it is busy.
+fn until_busy(client: &mut Client) {
+    eventually("it is busy", || client.text(&["PING"]).starts_with("BUSY"));
+}
+
+/// Connections of both threads.
+fn others(server: &Server) -> Vec<Client> {
+    (0..4).map(|_| server.connect()).collect()
+}
+
+fn others_are_answered_while_a_script_is_slow(backend: &str) {
+    let server = start(backend);
+    let mut others = others(&server);
+    let mut runner = server.connect();
+    for script in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "local function f() while true do pcall(f) end end f()",
+        "while true do coroutine.wrap(function() while true do end end)() end",
+        "redis.call('GET', KEYS[1]) while true do end",
+    ] {
+        runner.send(&["EVAL", script, "1", "k"]);
+        for client in &mut others {
+            until_busy(client);
+            assert_eq!(client.text(&["SET", "other", "1"]), BUSY);
+            assert!(client.text(&["NOPE"]).starts_with("ERR unknown command"));
+        }
+        // Who comes now is answered too.
+        let mut late = server.connect();
+        assert_eq!(late.text(&["GET", "k"]), BUSY);
+        assert_eq!(others[1].text(&["SCRIPT", "KILL"]), "OK");
+        assert!(answer(&mut runner).contains("killed by user"), "{script}");
+        assert_eq!(others[0].text(&["PING"]), "PONG");
+        assert_eq!(late.text(&["SET", "k", "1"]), "OK");
+    }
+}
+
+fn a_script_that_has_written_is_not_killed(backend: &str) {
+    let server = start(backend);
+    let mut others = others(&server);
+    let mut runner = server.connect();
+    // It ends by itself, when it has seen that it is asked to.
+    let script =
+        "redis.call('SET', KEYS[1], 'y') local n = 0 while n < 4e7 do n = n + 1 end return n";
+    runner.send(&["EVAL", script, "1", "k"]);
+    until_busy(&mut others[0]);
+    let killed = others[0].text(&["SCRIPT", "KILL"]);
+    assert!(killed.starts_with("UNKILLABLE"), "{killed}");
+    assert_eq!(answer(&mut runner), "40000000");
+    assert_eq!(others[0].text(&["GET", "k"]), "y");
+}
+
+fn what_is_sent_behind_a_slow_script_is_executed(backend: &str) {
+    let server = start(backend);
+    let mut others = others(&server);
+    let mut runner = server.connect();
+    runner.send(&["EVAL", "while true do end", "0"]);
+    runner.send(&["SET", "k", "1"]);
+    until_busy(&mut others[0]);
+    runner.send(&["GET", "k"]);
+    until_busy(&mut others[1]);
+    assert_eq!(others[2].text(&["SCRIPT", "KILL"]), "OK");
+    assert!(answer(&mut runner).contains("killed by user"));
+    assert_eq!(answer(&mut runner), "OK");
+    assert_eq!(answer(&mut runner), "1");
+}
+
+fn a_slow_function_is_killed(backend: &str) {
+    let server = start(backend);
+    let mut others = others(&server);
+    let mut runner = server.connect();
+    let library = "#!lua name=l\nredis.register_function('slow', function() while true do end end)";
+    assert_eq!(runner.text(&["FUNCTION", "LOAD", library]), "l");
+    runner.send(&["FCALL", "slow", "0"]);
+    until_busy(&mut others[0]);
+    let stats = others[0].text(&["FUNCTION", "STATS"]);
+    assert!(stats.contains("[FCALL slow 0]"), "{stats}");
+    assert!(others[0].text(&["SCRIPT", "KILL"]).starts_with("BUSY"));
+    assert_eq!(others[1].text(&["FUNCTION", "KILL"]), "OK");
+    assert!(answer(&mut runner).contains("killed by user"));
+}
+
+fn shutdown_ends_a_slow_script(backend: &str) {
+    let mut server = start(backend);
+    let mut others = others(&server);
+    let mut runner = server.connect();
+    runner.send(&["EVAL", "redis.call('SET', 'k', 1) while true do end", "0"]);
+    until_busy(&mut others[0]);
+    others[0].send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+fn scripts_with_undeclared_keys_do_not_wait_for_each_other(backend: &str) {
+    let server = Server::start(backend, &["--threads", "4"]);
+    let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+    // Each moves what two keys hold; one of them is declared, or neither is.
+    let script = "local a, b = KEYS[1] or ARGV[1], ARGV[2] redis.call('INCR', a) redis.call('DECR', b) return 1";
+    for round in 0..50 {
+        for (i, client) in clients.iter_mut().enumerate() {
+            let (a, b) = (format!("k{}", (i + round) % 5), format!("k{}", (i * 3 + round + 1) % 5));
+            let text = format!("{script} -- {}", round % 7);
+            if i % 2 == 0 {
+                client.send(&["EVAL", &text, "1", &a, &a, &b]);
+            } else {
+                client.send(&["EVAL", &text, "0", &a, &b]);
+            }
+        }
+        for client in &mut clients {
+            let answer = answer(client);
+            assert!(answer == "1" || answer.contains("did not declare"), "{answer}");
+        }
+    }
+}
