@@ -54,12 +54,24 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
 
 /// `EVALSHA` and `EVALSHA_RO`.
 pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
-    let sum = parse_sum(ctx.arg(1)).ok_or(super::NO_SCRIPT)?;
+    let Some(sum) = parse_sum(ctx.arg(1)) else {
+        show_to_monitors(ctx);
+        return Err(super::NO_SCRIPT);
+    };
     let (keys, args) = split(ctx)?;
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_sum(&ctx.exec.shared, &sum)?;
+        let ready = thread.of_sum(&ctx.exec.shared, &sum);
+        let ready = ready.inspect_err(|_| show_to_monitors(ctx))?;
         run_script(ctx, thread, &ready, access, keys, args)
     })
+}
+
+/// Shows a call to those who observe all, before the commands that the script calls.
+fn show_to_monitors(ctx: &mut Ctx<'_>) {
+    if ctx.exec.shared.is_monitored() {
+        let shared = ctx.exec.shared.clone();
+        shared.show(ctx.command, ctx.args(), (ctx.session.db, false), ctx.host);
+    }
 }
 
 /// Works with what the thread has for scripts, which is not to be reached otherwise meanwhile.
@@ -153,11 +165,7 @@ pub(crate) fn run(
             }
         }));
     }
-    if ctx.exec.shared.is_monitored() {
-        // Before what it calls.
-        let shared = ctx.exec.shared.clone();
-        shared.show(ctx.command, ctx.args(), (ctx.session.db, false), ctx.host);
-    }
+    show_to_monitors(ctx);
     let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
     // A script has fieldsets of its own.
