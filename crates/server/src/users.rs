@@ -6,7 +6,7 @@
 use crate::config::{Config, UserLine, replace_file};
 use crate::server::Server;
 use petrel_commands::Fail;
-use petrel_commands::acl::{Change, Permissions, SetError, join_selectors};
+use petrel_commands::acl::{Change, DEFAULT_USER, Permissions, SetError, join_selectors};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io
     let (users, registry) = (&server.commands.users, &server.commands.registry);
     users.set_default_password(registry, config.requirepass.bytes());
     let refuse = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    match (&config.aclfile, lines) {
+    let loaded = match (&config.aclfile, lines) {
         (None, []) => Ok(()),
         (None, lines) => match of_lines(server, lines) {
             Ok(read) => replace_all(server, read).map(drop),
@@ -37,7 +37,13 @@ pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io
             "{}: users can stand either in the configuration or in the file that aclfile names, not in both",
             line.location
         )),
+    };
+    if loaded.is_ok() && config.requirepass.is_set() && users.are_open() {
+        tracing::warn!(
+            "requirepass does not hold: the users that are named let everybody be the default user"
+        );
     }
+    loaded
 }
 
 /// Lets the users be those of the file (`ACL LOAD`).
@@ -80,9 +86,7 @@ pub fn lines(server: &Server, config: &Config) -> Option<Vec<Vec<Vec<u8>>>> {
     if config.aclfile.is_some() {
         return None;
     }
-    let mut plain = Permissions::everything(&server.commands.registry);
-    plain.set_password(config.requirepass.bytes());
-    let plain = plain.line(petrel_commands::acl::DEFAULT_USER);
+    let plain = default_user(server, config).line(DEFAULT_USER);
     let users = server.commands.users.all();
     let lines = users.iter().map(|user| user.permissions().line(user.name()));
     let lines = lines.filter(|line| *line != plain);
@@ -100,7 +104,17 @@ fn file(server: &Server) -> Result<PathBuf, Fail> {
 
 type Read = BTreeMap<Vec<u8>, Permissions>;
 
-fn replace_all(server: &Server, read: Read) -> io::Result<Change> {
+/// The default user as `requirepass` alone makes it.
+fn default_user(server: &Server, config: &Config) -> Permissions {
+    let mut permissions = Permissions::everything(&server.commands.registry);
+    permissions.set_password(config.requirepass.bytes());
+    permissions
+}
+
+/// Lets these be the users. A default user that is not among them still asks for the password of `requirepass`.
+fn replace_all(server: &Server, mut read: Read) -> io::Result<Change> {
+    let config = server.config.snapshot();
+    read.entry(DEFAULT_USER.to_vec()).or_insert_with(|| default_user(server, &config));
     let changed = server.commands.users.replace_all(&server.commands.registry, read);
     changed.map_err(|error| io::Error::other(reason(&error)))
 }

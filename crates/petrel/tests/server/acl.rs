@@ -330,3 +330,24 @@ fn who_has_not_logged_in_cannot_pile_up_replies() {
             && server.output().contains("bytes of output are waiting")
     });
 }
+
+#[test]
+fn a_password_holds_whoever_else_is_named() {
+    for file in [false, true] {
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path("users.acl"), "user bob on nopass +@all ~*\n").unwrap();
+        let args: &[&str] = match file {
+            true => &["--requirepass", "pw", "--aclfile", "users.acl"],
+            false => &["--requirepass", "pw", "--user", "bob", "on", "nopass", "+@all", "~*"],
+        };
+        let server = Server::start_in(scratch, "epoll", args);
+        let mut client = server.connect();
+        assert_eq!(client.text(&["PING"]), "NOAUTH Authentication required.");
+        assert_eq!(client.text(&["AUTH", "pw"]), "OK");
+        assert_eq!(client.text(&["AUTH", "bob", "x"]), "OK");
+        if file {
+            assert_eq!(client.text(&["ACL", "LOAD"]), "OK");
+            assert_eq!(server.connect().text(&["PING"]), "NOAUTH Authentication required.");
+        }
+    }
+}
