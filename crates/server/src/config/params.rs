@@ -100,9 +100,9 @@ Network {
         "Addresses to listen on, `*` for all; one written with a leading `-` may be missing on this host";
     port: u16 = "port", Number { min: 0, max: 65535 }, "6379", Runtime,
         "TCP port to listen on; 0 turns TCP off";
-    http_port: u16 = "http-port", Number { min: 0, max: 65535 }, "0", AtStart,
+    http_port: u16 = "http-port", Number { min: 0, max: 65535 }, "0", Kept,
         "TCP port of /metrics (Prometheus), /health and /ready, for whoever reaches it; 0 turns it off";
-    http_bind: BindAddresses = "http-bind", List("addresses"), "127.0.0.1 -::1", AtStart,
+    http_bind: BindAddresses = "http-bind", List("addresses"), "127.0.0.1 -::1", Kept,
         "Addresses of that port, as those of bind";
     unixsocket: Option<PathBuf> = "unixsocket", SocketPath, "", AtStart,
         "Path of a Unix socket to listen on, beside TCP";
