@@ -4,7 +4,8 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::dump as meta;
-use petrel_keyspace::View;
+use petrel_keyspace::event::class;
+use petrel_keyspace::{Key, Type, View};
 use petrel_persistence::rdb::Error;
 use petrel_persistence::value;
 
@@ -66,7 +67,14 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let payload = ctx.arg(3);
     let leniency = ctx.host.leniency();
+    let before = match ctx.exec.ks.notes_events() {
+        true => ctx.exec.ks.peek(db, key).map(|old| old.type_of()),
+        false => None,
+    };
     value::restore(&mut ctx.exec.ks, db, key, expiry, payload, leniency).map_err(refusal)?;
+    if ctx.exec.ks.notes_events() {
+        tell_restored(ctx, key, before);
+    }
     match options.used {
         Use::Unstated => {}
         Use::IdleSeconds(seconds) => {
@@ -77,6 +85,22 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     ctx.ok()
+}
+
+/// Tells of a key that was restored over one of type `before`.
+fn tell_restored(ctx: &mut Ctx<'_>, key: Key<'_>, before: Option<Type>) {
+    let db = ctx.db();
+    let ks = &mut ctx.exec.ks;
+    match (before, ks.peek(db, key).map(|new| new.type_of())) {
+        (Some(before), Some(after)) => {
+            ks.event(class::NEW, "new", db, key.bytes);
+            ks.event(class::GENERIC, "restore", db, key.bytes);
+            ks.overwritten(db, key, before, after);
+        }
+        (None, Some(_)) => ks.event(class::GENERIC, "restore", db, key.bytes),
+        (Some(_), None) => ks.event(class::GENERIC, "del", db, key.bytes),
+        (None, None) => {}
+    }
 }
 
 fn restore_options(ctx: &Ctx<'_>) -> Result<RestoreOptions, Fail> {

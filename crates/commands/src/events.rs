@@ -34,12 +34,13 @@ fn naming_of(command: Command) -> Naming {
         "geosearchstore" => "geosearchstore",
         "georadius" | "georadiusbymember" => "georadiusstore",
         "sort" => "sortstore",
-        "restore" => "restore",
         "xsetid" => "xsetid",
         "create" => "xgroup-create",
         "setid" => "xgroup-setid",
         "rename" | "renamenx" | "copy" | "move" | "lmove" | "blmove" | "lmovem" | "blmovem"
-        | "rpoplpush" | "brpoplpush" | "pfcount" | "pfdebug" | "msetex" => return Naming::Stated,
+        | "rpoplpush" | "brpoplpush" | "pfcount" | "pfdebug" | "msetex" | "restore" => {
+            return Naming::Stated;
+        }
         _ => return Naming::ByEffect,
     })
 }

@@ -221,6 +221,7 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
     exists(ctx, false)?;
     let fields = only_fields(ctx)?;
     let (key, db) = (ctx.key(1), ctx.db());
+    drop_expired_first(ctx, fields.clone());
     ctx.reply.array(fields.len());
     for i in fields {
         let field = ctx.arg(i);
@@ -228,6 +229,14 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.exec.ks.hash_remove(db, key, &[field])?;
     }
     Ok(())
+}
+
+/// Removes those of the fields that have expired, if anybody is told of it: before what is done to the others.
+fn drop_expired_first(ctx: &mut Ctx<'_>, fields: Range<usize>) {
+    if ctx.exec.ks.notes_events() {
+        let (key, db) = (ctx.key(1), ctx.db());
+        ctx.exec.ks.hash_drop_expired(db, key, &ctx.args()[fields], true);
+    }
 }
 
 /// Tells of those of the fields that have expired and are about to be set again.
@@ -355,6 +364,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
     exists(ctx, false)?;
     let options = ex_options(ctx, &HGETEX)?;
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    drop_expired_first(ctx, options.fields.clone());
     ctx.reply.array(options.fields.len());
     for i in options.fields {
         let field = ctx.arg(i);

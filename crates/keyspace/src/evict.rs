@@ -108,6 +108,12 @@ impl Handle {
         self.make_room_slow(limit, needed as u64)
     }
 
+    /// Whether so many bytes would not fit under the memory limit even if there were nothing else.
+    pub fn is_beyond_limit(&self, bytes: usize) -> bool {
+        let limit = self.ks.memory_limit.load(Relaxed);
+        limit > 0 && bytes as u64 >= limit
+    }
+
     /// Nanoseconds that this thread has spent on evictions since it was last asked.
     #[inline]
     pub fn take_eviction_nanos(&mut self) -> u64 {

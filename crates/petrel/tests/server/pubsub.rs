@@ -12,6 +12,7 @@ with_each_backend!(
     a_subscriber_that_does_not_read_is_closed,
     subscriptions_are_seen_by_others,
     large_messages_arrive_whole,
+    the_memory_limit_bounds_subscriptions,
 );
 
 /// Connections so that both workers have some.
@@ -223,6 +224,23 @@ fn subscriptions_are_seen_by_others(backend: &str) {
     assert_eq!(other.text(&["CLIENT", "KILL", "TYPE", "pubsub"]), "1");
     assert_eq!(client.read_to_end(), "");
     eventually("its subscriptions end", || other.text(&["PUBSUB", "NUMPAT"]) == "0");
+}
+
+fn the_memory_limit_bounds_subscriptions(backend: &str) {
+    let server = Server::start(backend, &["--maxmemory", "3mb"]);
+    let mut client = server.connect();
+    let long = "x".repeat(3 << 20);
+    assert!(client.text(&["SUBSCRIBE", &long]).starts_with("OOM command not allowed"));
+    let name = "x".repeat(2048);
+    let mut subscribed = 0;
+    while client.text(&["SUBSCRIBE", &format!("{name}{subscribed}")]).starts_with("[subscribe") {
+        subscribed += 1;
+        assert!(subscribed < 2000, "they are not bounded");
+    }
+    assert!(subscribed > 10);
+    drop(client);
+    let mut other = server.connect();
+    eventually("there is room again", || !other.text(&["SET", "k", "v"]).starts_with("OOM"));
 }
 
 fn large_messages_arrive_whole(backend: &str) {

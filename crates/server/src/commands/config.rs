@@ -46,6 +46,10 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
     host.refresh_config();
     let events = host.config.notify_keyspace_events.wanted();
     ctx.exec.ks.set_events(events);
+    if !ctx.exec.ks.holds_any() {
+        // What a lower limit leaves no room for goes at once.
+        ctx.exec.make_room(0);
+    }
     ctx.ok()
 }
 

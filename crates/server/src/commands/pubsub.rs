@@ -39,6 +39,9 @@ fn publish(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
 fn subscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
     let names = &ctx.args()[1..];
     ServerHost::of(ctx).admit_subscriptions(kind, names.len())?;
+    if ctx.exec.ks.is_beyond_limit(names.iter().map(|name| name.len()).sum()) {
+        return Err(Fail::OUT_OF_MEMORY);
+    }
     for name in names {
         let grown = ServerHost::of(ctx).subscribe(kind, name);
         ctx.exec.ks.count_foreign(grown);
