@@ -258,7 +258,11 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
                 "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
             ));
         }
-        _ => return Err(ctx.wrong_arity()),
+        _ => {
+            return Err(Fail::fixed(
+                "ERR unknown subcommand or wrong number of arguments for 'restore'. Try FUNCTION HELP.",
+            ));
+        }
     }
     let texts =
         restore_functions(ctx.arg(2), ctx.host.leniency()).map_err(|error| match error {
@@ -279,7 +283,12 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         if flush {
             *list = List::default();
         }
-        restored.libraries.into_values().try_for_each(|library| list.add(library, replace))
+        restored.libraries.into_values().try_for_each(|library| {
+            if !replace && list.libraries.contains_key(&library.name) {
+                return Err(Fail::new(format!("ERR Library {} already exists", library.name)));
+            }
+            list.add(library, replace)
+        })
     })?;
     ctx.ok()
 }

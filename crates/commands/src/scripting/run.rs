@@ -255,7 +255,7 @@ pub(crate) struct Runner<'a> {
     lacks_memory: bool,
     /// The script is part of a transaction, which has locked what it needs.
     nested: bool,
-    /// It has called a command that does not only read.
+    /// It has called a command that may have an effect.
     acted: bool,
     /// It is to be run again, since it could not get a lock; it has done nothing yet.
     again: bool,
@@ -349,8 +349,9 @@ impl Server for Runner<'_> {
             return reply.refuse(text, self.again);
         }
         if let Some(command) = request.command
-            && !command.spec.flags.contains(Flags::READONLY)
             && !self.acted
+            && (command.spec.flags.contains(Flags::WRITE)
+                || command.spec.flags.contains(Flags::MAY_REPLICATE))
         {
             self.acted = true;
             if let Some(watched) = &self.watched {

@@ -82,7 +82,9 @@ pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
                 "ERR Invalid metadata value, name argument was given multiple times",
             ));
         }
-        name = Some(&word[given.len()..]);
+        let value = &word[given.len()..];
+        let quoted = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        name = Some(quoted.unwrap_or(value));
     }
     let name = name.ok_or(Fail::fixed("ERR Library name was not given"))?;
     let is_right = |c: &u8| c.is_ascii_alphanumeric() || *c == b'_';

@@ -69,7 +69,7 @@ fn libraries() {
     let mut restore = |policy: &[u8]| {
         crate::client::show(&client.call(&[b"FUNCTION", b"RESTORE", &dump, policy]))
     };
-    assert_eq!(restore(b"APPEND"), "ERR Library 'lib' already exists");
+    assert_eq!(restore(b"APPEND"), "ERR Library lib already exists");
     assert_eq!(restore(b"REPLACE"), "OK");
     assert_eq!(restore(b"FLUSH"), "OK");
     client.follow(
