@@ -70,7 +70,7 @@ pub fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
 
 /// What `DELEX` does to its key: it removes it, unless a condition needs the value.
 pub fn delex_key_flags(args: &[&[u8]]) -> KeyFlags {
-    if args.len() > 2 { bits!(KeyFlags: RW, ACCESS, DELETE) } else { bits!(KeyFlags: RM, DELETE) }
+    if args.len() > 2 { bits!(KeyFlags: RW, DELETE) } else { bits!(KeyFlags: RM, DELETE) }
 }
 
 /// What `BITFIELD` does to its key: it reads it if every operation is a `GET`.

@@ -1,15 +1,20 @@
-//! Scripts that only read, told before they run.
+//! Scripts and functions that only read, told before they run.
 
 use super::parse_sum;
 use super::shebang::{Flags, parse_script};
 use crate::registry::Command;
 use crate::stats::Shared;
 
-/// Whether a call is of a script that says of itself that it only reads.
+/// Whether a call is of a script or function that says of itself that it only reads.
 pub fn only_reads(command: Command, args: &[&[u8]], shared: &Shared) -> bool {
     let flags = match (command.spec.meta.name, args.get(1)) {
         ("eval", Some(text)) => parse_script(text).ok().flatten(),
         ("evalsha", Some(sum)) => parse_sum(sum).and_then(|sum| shared.scripts.find(&sum)?.flags),
+        ("fcall", Some(name)) => {
+            let list = shared.libraries.list();
+            let found = list.functions.get(&name.to_ascii_lowercase());
+            found.and_then(|(library, place)| library.functions.get(*place)).map(|f| f.flags)
+        }
         _ => None,
     };
     flags.is_some_and(|flags| flags.contains(Flags::NO_WRITES))

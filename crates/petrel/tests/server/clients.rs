@@ -224,10 +224,14 @@ fn a_pause_of_writes_lets_scripts_pass_that_only_read(backend: &str) {
     let (mut reader, mut writer) = (server.connect(), server.connect());
     let reads = "#!lua flags=no-writes\nreturn 12";
     let sum = reader.text(&["SCRIPT", "LOAD", reads]);
+    let library = "#!lua name=l\nredis.register_function{function_name='f', \
+                   callback=function() return 12 end, flags={'no-writes'}}";
+    assert_eq!(reader.text(&["FUNCTION", "LOAD", library]), "l");
     let mut other = server.connect();
     assert_eq!(other.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
     assert_eq!(reader.text(&["EVAL", reads, "0"]), "12");
     assert_eq!(reader.text(&["EVALSHA", &sum, "0"]), "12");
+    assert_eq!(reader.text(&["FCALL", "F", "0"]), "12");
     assert_eq!(reader.text(&["MULTI"]), "OK");
     assert_eq!(reader.text(&["EVAL", reads, "0"]), "QUEUED");
     assert_eq!(reader.text(&["EXEC"]), "[12]");
