@@ -195,9 +195,11 @@ fn the_log_is_lines_of_text_or_json(backend: &str) {
         assert!(event["message"].as_str().is_some_and(|message| !message.is_empty()));
     }
     let server = Server::start(backend, &["--log-format", "logfmt", "--logfile", "log"]);
+    let text = || std::fs::read_to_string(server.scratch.path("log")).unwrap_or_default();
     let first = || {
-        let text = std::fs::read_to_string(server.scratch.path("log")).unwrap();
-        text.lines().next().unwrap().to_owned()
+        // The file is there before its first line is.
+        eventually("a line", || text().contains('\n'));
+        text().lines().next().unwrap().to_owned()
     };
     assert!(first().contains(" level=notice message=\""), "{}", first());
     // The file may be moved away: the next line begins another.
