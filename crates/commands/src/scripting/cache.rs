@@ -53,6 +53,8 @@ pub struct Scripts {
     pub memory_max: AtomicUsize,
     /// Milliseconds after which a script is slow; 0: none is.
     pub slow_ms: AtomicU64,
+    /// Scripts may call the commands too that are not meant for them (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
+    pub allows_everything: AtomicBool,
     /// Bytes of the interpreters of all threads: of those for scripts, and of those for functions.
     pub interpreters: [AtomicUsize; 2],
     by_sha: Mutex<HashMap<Sha, Arc<Script>>>,
@@ -67,6 +69,7 @@ impl Default for Scripts {
             running: Running::default(),
             memory_max: AtomicUsize::new(MEMORY_MAX),
             slow_ms: AtomicU64::new(5000),
+            allows_everything: AtomicBool::new(false),
             interpreters: Default::default(),
             by_sha: Mutex::default(),
             calls: AtomicU64::new(0),

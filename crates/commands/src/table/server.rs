@@ -94,6 +94,10 @@ pub const DEBUG: Meta = Meta {
         ("RELOAD [MERGE] [NOFLUSH]", "Write every value to memory, and read it again."),
         ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
         (
+            "SET-DISABLE-DENY-SCRIPTS <0 | 1>",
+            "Let scripts call the commands too that are not meant for them, or not.",
+        ),
+        (
             "SET-SKIP-CHECKSUM-VALIDATION <0 | 1>",
             "Let RESTORE take payloads with any checksum, or not.",
         ),

@@ -28,10 +28,10 @@ fn keys_are_ranked_by_what_they_cost(backend: &str) {
     let shown = one.text(&["HOTKEYS", "GET"]);
     // 36 bytes of SET, 31 of GET, half of the 50 of MGET.
     let (_, keys) = shown.split_once("by-net-bytes ").unwrap_or_else(|| panic!("{shown}"));
-    let foo = 4 * (36 + 31 + 25);
+    let bytes = 4 * (36 + 31 + 25);
     let large: u64 = keys.split(' ').nth(1).unwrap().parse().unwrap();
     assert!(keys.starts_with("[large ") && (50_000..50_200).contains(&large), "{shown}");
-    assert!(keys.contains(&format!(" foo {foo} bar 100]")), "{shown}");
+    assert!(keys.contains(&format!(" foo {bytes} bar 100]")), "{shown}");
     assert!(
         shown.starts_with("[[tracking-active 0 sample-ratio 1 selected-slots [[0 16383]] "),
         "{shown}"

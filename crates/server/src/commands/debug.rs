@@ -33,6 +33,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, quicklist_packed_threshold),
     ("RELOAD", 0, usize::MAX, reload::reload),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
+    ("SET-DISABLE-DENY-SCRIPTS", 1, 1, set_disable_deny_scripts),
     ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, set_skip_checksum_validation),
     ("SLEEP", 1, 1, sleep),
 ];
@@ -108,6 +109,13 @@ fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
 fn set_active_expire(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     ServerHost::of(ctx).server.active_expire.store(on, Relaxed);
+    ctx.ok()
+}
+
+/// `DEBUG SET-DISABLE-DENY-SCRIPTS <0 | 1>`
+fn set_disable_deny_scripts(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = ctx.integer(2).unwrap_or(0) != 0;
+    ctx.exec.shared.scripts.allows_everything.store(on, Relaxed);
     ctx.ok()
 }
 
