@@ -301,6 +301,11 @@ impl Executor {
         reply.error(fail.text());
     }
 
+    /// Whether the command in hand was called by a script, for which time stands still.
+    pub fn is_within_script(&self) -> bool {
+        self.within_script
+    }
+
     /// A number drawn at random; good enough to choose keys, not for secrets.
     pub fn random(&mut self) -> u64 {
         self.random.next()

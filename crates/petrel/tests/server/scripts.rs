@@ -9,6 +9,7 @@ with_each_backend!(
     a_slow_function_is_killed,
     shutdown_ends_a_slow_script,
     scripts_with_undeclared_keys_do_not_wait_for_each_other,
+    time_stands_still_in_a_script,
 );
 
 const BUSY: &str =
@@ -30,6 +31,18 @@ fn until_busy(client: &mut Client) {
 /// Connections of both threads.
 fn others(server: &Server) -> Vec<Client> {
     (0..4).map(|_| server.connect()).collect()
+}
+
+fn time_stands_still_in_a_script(backend: &str) {
+    let server = Server::start(backend, &["--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    let script = "local before = redis.call('time') redis.call('set', KEYS[1], 'v', 'px', 1) \
+                  redis.call('debug', 'sleep', 0.01) local after = redis.call('time') \
+                  return {redis.call('exists', KEYS[1]), before[1] == after[1] and before[2] == after[2]}";
+    assert!(client.text(&["EVAL", script, "1", "k"]).contains("not allowed from script"));
+    assert_eq!(client.text(&["DEBUG", "SET-DISABLE-DENY-SCRIPTS", "1"]), "OK");
+    assert_eq!(client.text(&["EVAL", script, "1", "k"]), "[1 1]");
+    assert_eq!(client.text(&["EXISTS", "k"]), "0");
 }
 
 fn others_are_answered_while_a_script_is_slow(backend: &str) {

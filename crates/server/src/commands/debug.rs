@@ -80,6 +80,7 @@ fn log(ctx: &mut Ctx<'_>) -> Outcome {
 fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     let seconds = str::from_utf8(ctx.arg(2)).ok().and_then(|text| text.parse::<f64>().ok());
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
+    let stands_still = ctx.exec.is_within_script();
     let ks = &mut ctx.exec.ks;
     // Inside EXEC the whole keyspace is held, and stays so.
     let leaves = !ks.holds_any();
@@ -90,7 +91,9 @@ fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     if leaves {
         ks.enter();
     }
-    ks.refresh_clock();
+    if leaves && !stands_still {
+        ks.refresh_clock();
+    }
     ctx.ok()
 }
 
