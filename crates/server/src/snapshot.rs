@@ -166,7 +166,7 @@ impl Server {
     /// Waits as `rdb-key-save-delay` says for so many keys, unless nobody wants them any more.
     fn delay_saving(&self, keys: u64) {
         const STEP: Duration = Duration::from_millis(1);
-        let micros = self.config.snapshot().foreign.rdb_key_save_delay.max(0) as u64;
+        let micros = self.config.snapshot().rdb_key_save_delay.max(0) as u64;
         let (start, delay) = (Instant::now(), Duration::from_micros(micros.saturating_mul(keys)));
         while start.elapsed() < delay
             && !self.snapshot.cancelled.load(Relaxed)

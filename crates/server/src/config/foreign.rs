@@ -10,7 +10,7 @@ use super::types::{Fixed, SavePoints, ShutdownFlags, Text, Word};
 use super::value::{Rule::*, Secret, Value};
 
 const WHEN_TOLD: &str =
-    "this version of Petrel saves when it is told to, by SAVE and SHUTDOWN SAVE";
+    "this version of Petrel saves when it is told to, by SAVE, BGSAVE and SHUTDOWN SAVE";
 const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
@@ -58,8 +58,6 @@ Persistence {
         "Sync a rewritten append-only file as it is written";
     key_load_delay: i64 = "key-load-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
         "Microseconds that loading a key is delayed, for tests; not shown to patterns";
-    rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
-        "Microseconds that saving a key is delayed, for tests; not shown to patterns";
     aof_disable_auto_gc: bool = "aof-disable-auto-gc", YesNo, "no", Runtime,
         "Keep append-only files that were replaced";
 }

@@ -271,6 +271,8 @@ Snapshot {
         "Compress long strings";
     rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart,
         "End the file with a checksum, and check it at the start";
+    rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
+        "Microseconds that BGSAVE waits for each key, for tests; not shown to patterns";
 }
 Process {
     dir: PathBuf = "dir", Directory, "./", Protected,

@@ -115,7 +115,7 @@ impl Group {
             Self::Process => "Process",
             Self::Snapshot => "Snapshot",
             Self::Types => "Types of values",
-            Self::Persistence => "Not in this version: saving in the background, append-only file",
+            Self::Persistence => "Not in this version: save points, append-only file",
             Self::Replication => "Not in this version: replication",
             Self::Cluster => "Not in this version: cluster",
             Self::Tls => "TLS",

@@ -180,8 +180,8 @@ mod starting {
             ("a.conf b.conf", "command line: unexpected argument 'b.conf'; see --help"),
             (
                 "--save 900 1",
-                "command line: --save '900 1': this version of Petrel saves when it is told to, by SAVE \
-                 and SHUTDOWN SAVE; it can only be ''",
+                "command line: --save '900 1': this version of Petrel saves when it is told to, by SAVE, \
+                 BGSAVE and SHUTDOWN SAVE; it can only be ''",
             ),
             (
                 "--appendonly yes",
@@ -245,9 +245,9 @@ mod starting {
             warnings,
             [
                 "redis.conf:2: save '900 1' is ignored: this version of Petrel saves when it is told \
-                 to, by SAVE and SHUTDOWN SAVE",
+                 to, by SAVE, BGSAVE and SHUTDOWN SAVE",
                 "redis.conf:3: save '300 10 60 10000' is ignored: this version of Petrel saves when it is \
-                 told to, by SAVE and SHUTDOWN SAVE",
+                 told to, by SAVE, BGSAVE and SHUTDOWN SAVE",
             ]
         );
         assert_eq!(get(&shared, "save"), "");
