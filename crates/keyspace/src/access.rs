@@ -316,8 +316,8 @@ impl Handle {
         if self.notes_events() {
             self.note_effect(db, effect);
         }
-        if let Some(sink) = &mut self.sink {
-            sink.record(db, effect);
+        if self.sink.is_some() {
+            self.pour(db, key, effect);
         }
     }
 

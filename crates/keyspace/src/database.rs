@@ -72,9 +72,7 @@ impl Handle {
             self.forget_counts(db);
             self.count_bytes(-bytes, -entries);
             self.counters.changes.add(1);
-            if let Some(sink) = &mut self.sink {
-                sink.record(db, &Effect::Clear);
-            }
+            self.pour_whole(db, &Effect::Clear);
         }
         cleared
     }
@@ -128,9 +126,7 @@ impl Handle {
             }
         }
         self.counters.changes.add(1);
-        if let Some(sink) = &mut self.sink {
-            sink.record(a, &Effect::Swap { with: b });
-        }
+        self.pour_whole(a, &Effect::Swap { with: b });
     }
 
     /// Moves a value with its expiry to another name or database, over whatever is there. Both stripes are held.

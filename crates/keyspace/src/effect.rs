@@ -1,6 +1,7 @@
 //! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes learn from.
 
 use crate::access::View;
+use crate::order::{Epochs, Order};
 use crate::types::list::End;
 use crate::types::stream::StreamChange;
 use crate::value::StrRef;
@@ -233,11 +234,21 @@ pub enum Removal {
 /// what it needs and returns.
 pub trait EffectSink: Send {
     /// Learns of one effect in database `db`.
-    fn record(&mut self, db: u16, effect: &Effect<'_>);
+    fn record(&mut self, db: u16, order: Order, effect: &Effect<'_>);
+
+    /// All effects since the last call were made under locks that are about to be let go of: nobody has seen a part of them. They belong
+    /// to the epoch that this returns; with `alone`, to one that nothing else belongs to: everything is held then.
+    fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
+        let _ = alone;
+        epochs.now()
+    }
+
+    /// The thread has ended a batch: what was committed is to go where it should without its help.
+    fn hand_over(&mut self) {}
 }
 
 impl<F: FnMut(u16, &Effect<'_>) + Send> EffectSink for F {
-    fn record(&mut self, db: u16, effect: &Effect<'_>) {
+    fn record(&mut self, db: u16, _: Order, effect: &Effect<'_>) {
         self(db, effect);
     }
 }

@@ -11,6 +11,7 @@ use crate::heap::Cache;
 use crate::keyspace::Keyspace;
 use crate::lock::Pass;
 use crate::policy::AccessClock;
+use crate::pour::Uncommitted;
 use crate::prefetch::prefetch;
 use crate::roster::RosterView;
 use crate::stripe::StripeData;
@@ -49,6 +50,14 @@ pub struct Handle {
     pub(crate) now_ms: i64,
     pub(crate) trimmed_at: i64,
     pub(crate) sink: Option<Box<dyn EffectSink>>,
+    /// [`Sinks::version`](crate::order::Sinks::version) when the sink was made.
+    pub(crate) sinks_seen: u64,
+    /// [`SinkSource::is_strict`](crate::SinkSource::is_strict) of the sink's source.
+    pub(crate) is_strict: bool,
+    /// What the sink has learned of and was not committed.
+    pub(crate) uncommitted: Uncommitted,
+    /// The latest epoch that was written to, or seen something of.
+    pub(crate) need: u64,
     /// Events that wait for the end of their command.
     pub(crate) events: Events,
     pub(crate) touch: bool,
@@ -63,18 +72,18 @@ pub struct Handle {
     /// Bytes that a mutator puts together; empty between calls, but for its capacity.
     pub(crate) scratch: Vec<u8>,
     pass: Pass,
-    held: Held,
+    pub(crate) held: Held,
     /// What was held before everything was, and is to be unlocked beside it.
     held_before: Held,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
-    held_many: Vec<u32>,
+    pub(crate) held_many: Vec<u32>,
     /// Entries to free once no stripe is held.
     graves: Vec<Grave>,
     retired: Vec<Retirement>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Held {
+pub(crate) enum Held {
     Nothing,
     One(u32),
     /// The stripes in `held_many`.
@@ -106,6 +115,10 @@ impl Handle {
             now_ms: 0,
             trimmed_at: 0,
             sink: None,
+            sinks_seen: 0,
+            is_strict: false,
+            uncommitted: Uncommitted::default(),
+            need: 0,
             events: Events::default(),
             touch: true,
             roster: RosterView::default(),
@@ -144,11 +157,6 @@ impl Handle {
         Key { bytes, hash: self.hash(bytes) }
     }
 
-    /// Consumer of every effect that this thread makes from now on.
-    pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
-        self.sink = sink;
-    }
-
     /// Whether reads count as use of a key for the eviction policy (`CLIENT NO-TOUCH` turns it off).
     pub fn set_touch(&mut self, touch: bool) {
         self.touch = touch;
@@ -182,6 +190,9 @@ impl Handle {
         #[cfg(not(target_arch = "x86_64"))]
         fence(SeqCst);
         self.pass.enter();
+        if self.ks.sinks.version() != self.sinks_seen {
+            self.renew_sink();
+        }
     }
 
     /// Ends a batch.
@@ -191,6 +202,9 @@ impl Handle {
         self.pass.exit();
         let batch = &self.counters.batch;
         batch.store(batch.load(Relaxed).wrapping_add(1), Release);
+        if let Some(sink) = &mut self.sink {
+            sink.hand_over();
+        }
     }
 
     /// True if another thread waits for the keyspace: end the batch and begin another.
@@ -301,6 +315,9 @@ impl Handle {
     /// Lets go of every stripe, then frees what was replaced under the locks.
     #[inline(always)]
     pub fn unlock(&mut self) {
+        if self.sink.is_some() {
+            self.commit();
+        }
         if let Held::One(stripe) = self.held {
             self.ks.stripes[stripe as usize].lock.unlock();
             self.held = Held::Nothing;

@@ -9,6 +9,7 @@ use crate::heap::Heap;
 use crate::image::ImageCell;
 use crate::limits::TypeLimits;
 use crate::lock::Gate;
+use crate::order::{Epochs, Sinks};
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
 use crate::told::Prefixes;
@@ -45,6 +46,8 @@ pub struct Keyspace {
     pub(crate) stripes: Box<[Stripe]>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) image: ImageCell,
+    pub(crate) epochs: Epochs,
+    pub(crate) sinks: Sinks,
     pub(crate) heap: Arc<Heap>,
     pub(crate) hasher: KeyHasher,
     pub(crate) databases: u16,
@@ -95,6 +98,8 @@ impl Keyspace {
             stripes: (0..stripes).map(|_| Stripe::new()).collect(),
             gate: Arc::new(Gate::new()),
             image: ImageCell::default(),
+            epochs: Epochs::default(),
+            sinks: Sinks::default(),
             heap: Arc::new(Heap::new()),
             hasher: KeyHasher::new(options.seed, stripes.trailing_zeros()),
             databases: options.databases.max(1),
@@ -149,6 +154,11 @@ impl Keyspace {
                 sum.expiring.add(db.expiring.get());
             }
         });
+    }
+
+    /// The epochs that changes belong to.
+    pub fn epochs(&self) -> &Epochs {
+        &self.epochs
     }
 
     /// Number of databases.

@@ -3,6 +3,7 @@
 use crate::ghost::Ghost;
 use crate::interest::Interest;
 use crate::lock::StripeLock;
+use crate::order::Order;
 use crate::table::Table;
 use std::cell::UnsafeCell;
 
@@ -26,13 +27,18 @@ const _: () = assert!(size_of::<Stripe>() == 64);
 #[derive(Default)]
 pub(crate) struct StripeData {
     first: Table,
+    /// Order of the last change that a sink learned of.
+    pub order: Order,
     /// Tables of the databases from 1 on; none until one of them is written.
-    more: Option<Box<[Table]>>,
+    more: Option<Box<Later>>,
     /// There only while some client watches a key of the stripe, or waits for one.
     pub interest: Option<Box<Interest>>,
     /// There only after evictions by S3-FIFO.
     pub ghost: Option<Box<Ghost>>,
 }
+
+/// Tables of the databases from 1 on.
+struct Later(Box<[Table]>);
 
 impl Stripe {
     pub fn new() -> Self {
@@ -62,7 +68,7 @@ impl StripeData {
     pub fn table(&self, db: u16) -> Option<&Table> {
         match db {
             0 => Some(&self.first),
-            _ => self.more.as_ref().map(|more| &more[usize::from(db) - 1]),
+            _ => self.more.as_ref().map(|more| &more.0[usize::from(db) - 1]),
         }
     }
 
@@ -78,9 +84,8 @@ impl StripeData {
     /// Apart, so that the way to database 0 is short.
     #[inline(never)]
     fn later_table_mut(&mut self, db: u16, databases: usize) -> &mut Table {
-        let more =
-            self.more.get_or_insert_with(|| (1..databases).map(|_| Table::default()).collect());
-        &mut more[usize::from(db) - 1]
+        let tables = || Box::new(Later((1..databases).map(|_| Table::default()).collect()));
+        &mut self.more.get_or_insert_with(tables).0[usize::from(db) - 1]
     }
 
     /// Takes the table of a database out, leaving an empty one.
@@ -88,7 +93,7 @@ impl StripeData {
         match db {
             0 => std::mem::take(&mut self.first),
             _ => match &mut self.more {
-                Some(more) => std::mem::take(&mut more[usize::from(db) - 1]),
+                Some(more) => std::mem::take(&mut more.0[usize::from(db) - 1]),
                 None => Table::default(),
             },
         }
