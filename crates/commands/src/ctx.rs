@@ -6,8 +6,8 @@ use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::Session;
 use petrel_keyspace::{BLOB_MIN, Cleared, Event, Handle, Key, KeyHash, Value};
-use petrel_persistence::rdb::{Dialect, Leniency};
-use petrel_resp::Reply;
+use petrel_persistence::rdb::{self, Leniency};
+use petrel_resp::{Dialect, Reply};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -64,8 +64,8 @@ pub trait Host {
     }
 
     /// `dump-dialect`: whose form `DUMP` writes where Redis and Valkey part.
-    fn dialect(&self) -> Dialect {
-        Dialect::default()
+    fn dump_dialect(&self) -> rdb::Dialect {
+        rdb::Dialect::default()
     }
 
     /// Called now and then while a script runs for long: lets the host do meanwhile what cannot wait, without the keyspace. True
@@ -113,6 +113,11 @@ pub trait Host {
 }
 
 impl<'a> Ctx<'a> {
+    /// Whose words are spoken.
+    pub fn dialect(&self) -> Dialect {
+        self.exec.shared.dialect()
+    }
+
     /// The arguments, the name included.
     #[inline]
     pub fn args(&self) -> &'a [&'a [u8]] {

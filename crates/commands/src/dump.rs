@@ -20,7 +20,7 @@ const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
 /// `DUMP key`
 fn dump(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
-    let (now, dialect) = (ctx.exec.ks.now_ms(), ctx.host.dialect());
+    let (now, dialect) = (ctx.exec.ks.now_ms(), ctx.host.dump_dialect());
     // A hash whose fields have all expired has nothing to show.
     let is_there = |view: &View<'_>| view.hash(now).map_or(true, |hash| hash.alive() > 0);
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key).filter(is_there) else {

@@ -295,7 +295,7 @@ impl Executor {
     #[cold]
     pub fn refuse_busy(&mut self, command: Command, session: &mut Session, reply: &mut dyn Reply) {
         self.stats.rejected(command.index);
-        let fail = self.shared.scripts.running.busy();
+        let fail = self.shared.scripts.running.busy(self.shared.dialect());
         let fail = if watches_keys(session) { fail } else { spoil(self, session, command, fail) };
         self.shared.count_error(&fail);
         reply.error(fail.text());
@@ -371,7 +371,7 @@ impl Executor {
             self.admit_some(command, args, session, host, is_restricted)?;
         }
         if self.shared.is_loading() && !spec.flags.contains(Flags::LOADING) {
-            return Err(Fail::LOADING);
+            return Err(Fail::loading(self.shared.dialect()));
         }
         if spec.flags.contains(Flags::DENYOOM) && !nested {
             let needed = args.iter().map(|arg| arg.len()).sum();
@@ -516,7 +516,7 @@ impl Executor {
             (Locks::Keys, Some(hash)) => {
                 let running = &self.shared.scripts.running;
                 if !self.ks.lock_unless(hash, || running.is_busy()) {
-                    return Err(running.busy());
+                    return Err(running.busy(self.shared.dialect()));
                 }
             }
             (Locks::Keys, None) => return self.lock_keys(command, request.args),

@@ -1,6 +1,7 @@
 //! The errors that commands answer, in Redis's words.
 
 use petrel_keyspace::WrongType;
+use petrel_resp::Dialect;
 use std::borrow::Cow;
 
 /// An error reply: the text with its code (`ERR`, `WRONGTYPE`), without the leading dash.
@@ -39,7 +40,12 @@ impl Fail {
     pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
 
     /// A command that needs the data while it is being loaded.
-    pub const LOADING: Fail = Fail::fixed("LOADING Petrel is loading the dataset in memory");
+    pub fn loading(dialect: Dialect) -> Self {
+        Fail::fixed(dialect.choose(
+            "LOADING Redis is loading the dataset in memory",
+            "LOADING Valkey is loading the dataset in memory",
+        ))
+    }
 
     /// An error whose text is known beforehand.
     pub const fn fixed(text: &'static str) -> Self {

@@ -78,6 +78,7 @@ pub use execute::{Execution, Executor, Request, watches_keys};
 pub use fail::{Fail, Outcome};
 pub use hash_import::Fieldsets;
 pub use module::NO_MODULES;
+pub use petrel_resp::Dialect;
 pub use queue::{Queue, Queued};
 pub use registry::{Command, Registry};
 pub use serving::WaitEnd;
@@ -88,6 +89,14 @@ pub use tracking::{Tracking, TrackingMode};
 
 /// The release of Redis whose behaviour is kept to.
 pub const REDIS_VERSION: &str = "8.8.0";
+
+/// The release of Valkey whose words are spoken in its dialect.
+pub const VALKEY_VERSION: &str = "9.1.0";
+
+/// The version of Redis that a server says it is: in Valkey's dialect the one that Valkey says.
+pub fn redis_version(dialect: Dialect) -> &'static str {
+    dialect.choose(REDIS_VERSION, "7.2.4")
+}
 
 /// The families of commands that need nothing but a keyspace.
 pub static FAMILIES: &[&[CommandSpec]] = &[

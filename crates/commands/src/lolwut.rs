@@ -5,6 +5,7 @@ use crate::fail::Outcome;
 use crate::random::Random;
 use crate::spec::{CommandSpec, Locks};
 use crate::table::server as meta;
+use crate::{VALKEY_VERSION, redis_version};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] =
@@ -30,7 +31,11 @@ fn lolwut(ctx: &mut Ctx<'_>) -> Outcome {
     let rows = size(sizes + 1, ROWS, ROWS_MAX)?;
     let seed = seed.unwrap_or_else(|| ctx.exec.random());
     let mut picture = draw(&mut Random::new(seed.wrapping_mul(0x9e37_79b9)), columns, rows);
-    picture.push_str(concat!("\nPetrel ver. ", env!("CARGO_PKG_VERSION"), "\n"));
+    let (dialect, identity) = (ctx.dialect(), ctx.exec.shared.identity());
+    let (name, version) =
+        identity.choose(("Redis", redis_version(dialect)), ("Valkey", VALKEY_VERSION));
+    let petrel = env!("CARGO_PKG_VERSION");
+    picture.push_str(&format!("\n{name} ver. {version} (Petrel ver. {petrel})\n"));
     ctx.reply.verbatim(b"txt", picture.as_bytes());
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::redact::shown;
 use crate::registry::{Command, Registry};
 use crate::scripting::{Libraries, Scripts};
 use crate::slowlog::CommandLog;
+use petrel_resp::Dialect;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release,
@@ -56,6 +57,8 @@ pub struct Shared {
     /// Bits of [`Observer`].
     observers: AtomicU8,
     loading: AtomicBool,
+    dialect: OnceLock<Dialect>,
+    poses_as_redis: AtomicBool,
     blocked: AtomicI64,
     errors: Mutex<Errors>,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
@@ -78,6 +81,8 @@ impl Shared {
             libraries: Libraries::default(),
             track_latency: AtomicBool::new(true),
             loading: AtomicBool::new(false),
+            dialect: OnceLock::new(),
+            poses_as_redis: AtomicBool::new(false),
             blocked: AtomicI64::new(0),
             errors: Mutex::default(),
             threads: Mutex::default(),
@@ -90,6 +95,34 @@ impl Shared {
         stats.track_latency.store(self.track_latency.load(Relaxed), Relaxed);
         lock(&self.threads).push(stats.clone());
         stats
+    }
+
+    /// Whose words are spoken.
+    #[inline]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect.get().copied().unwrap_or_default()
+    }
+
+    /// Lets these words be spoken: said once, before any command is executed.
+    pub fn speak(&self, dialect: Dialect) {
+        self.dialect.get_or_init(|| dialect);
+    }
+
+    /// Lets the server call itself Redis, whatever it speaks.
+    pub fn pose_as_redis(&self, on: bool) {
+        self.poses_as_redis.store(on, Relaxed);
+    }
+
+    /// Whose name and version it goes by where it introduces itself.
+    pub fn identity(&self) -> Dialect {
+        if self.poses_as_redis.load(Relaxed) { Dialect::Redis } else { self.dialect() }
+    }
+
+    /// What scripts are told of the server.
+    pub(crate) fn release(&self) -> petrel_lua::Release {
+        let dialect = self.dialect();
+        let redis_version = crate::redis_version(dialect);
+        petrel_lua::Release { dialect, redis_version, valkey_version: crate::VALKEY_VERSION }
     }
 
     /// Whether data is being loaded: commands that need it are refused meanwhile.

@@ -2,7 +2,7 @@
 
 use crate::reply::ScriptReply;
 use crate::sha1::{hex, sha1};
-use crate::state::{Declared, Purpose, with_server};
+use crate::state::{Declared, Purpose, Release, with_server};
 use crate::vm::{
     LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, push_reply_error,
 };
@@ -29,7 +29,7 @@ const CONSTANTS: &[(&str, f64)] = &[
 ];
 
 /// Sets the tables of the server.
-pub(crate) fn open(stack: Stack, globals: c_int, purpose: Purpose, version: &str) {
+pub(crate) fn open(stack: Stack, globals: c_int, purpose: Purpose, release: Release) {
     macro_rules! set {
         ($($name:literal: $function:expr),* $(,)?) => {
             {$(stack.push_function($function); stack.raw_set_field(-2, $name.as_bytes());)*}
@@ -46,13 +46,13 @@ pub(crate) fn open(stack: Stack, globals: c_int, purpose: Purpose, version: &str
                 "replicate_commands": replicate_commands, "breakpoint": breakpoint, "debug": debug,
             }
         }
-        set_constants(stack, CONSTANTS, version);
+        set_constants(stack, CONSTANTS, release);
         stack.raw_set_field(globals, name.as_bytes());
     }
 }
 
 /// Pushes what a library finds while it is loaded: it may declare functions and write to the log.
-pub(crate) fn push_loading(stack: Stack, version: &str) {
+pub(crate) fn push_loading(stack: Stack, release: Release) {
     stack.new_table(0, 2);
     for name in ["redis", "server"] {
         stack.new_table(0, 8);
@@ -61,7 +61,7 @@ pub(crate) fn push_loading(stack: Stack, version: &str) {
         stack.push_function(log);
         stack.raw_set_field(-2, b"log");
         let levels = CONSTANTS.iter().position(|(name, _)| !name.starts_with("LOG_"));
-        set_constants(stack, &CONSTANTS[..levels.unwrap_or(CONSTANTS.len())], version);
+        set_constants(stack, &CONSTANTS[..levels.unwrap_or(CONSTANTS.len())], release);
         crate::sandbox::refuse_unknown(stack);
         crate::sandbox::stand_for(stack);
         stack.raw_set_field(-2, name.as_bytes());
@@ -69,17 +69,26 @@ pub(crate) fn push_loading(stack: Stack, version: &str) {
     crate::sandbox::refuse_unknown(stack);
 }
 
-fn set_constants(stack: Stack, constants: &[(&str, f64)], version: &str) {
+fn set_constants(stack: Stack, constants: &[(&str, f64)], release: Release) {
     for &(name, value) in constants {
         stack.push_number(value);
         stack.raw_set_field(-2, name.as_bytes());
     }
+    set_version(stack, "REDIS", release.redis_version);
+    if release.dialect.is_valkey() {
+        set_version(stack, "VALKEY", release.valkey_version);
+        stack.push_bytes(b"valkey");
+        stack.raw_set_field(-2, b"SERVER_NAME");
+    }
+}
+
+fn set_version(stack: Stack, of: &str, version: &str) {
     let number =
         version.split('.').fold(0u32, |sum, part| sum << 8 | part.parse::<u32>().unwrap_or(0));
     stack.push_bytes(version.as_bytes());
-    stack.raw_set_field(-2, b"REDIS_VERSION");
+    stack.raw_set_field(-2, format!("{of}_VERSION").as_bytes());
     stack.push_number(f64::from(number));
-    stack.raw_set_field(-2, b"REDIS_VERSION_NUM");
+    stack.raw_set_field(-2, format!("{of}_VERSION_NUM").as_bytes());
 }
 
 /// `redis.call(command [, arg ...])`
@@ -316,7 +325,7 @@ fn acl_check_cmd(stack: Stack) -> Result<c_int, Raise> {
     for i in 1..=count {
         let Some(arg) = argument(stack, i) else {
             return Err(Raise::Reply(
-                b"ERR redis.acl_check_cmd() requires string arguments".into(),
+                b"ERR Lua redis lib command arguments must be strings or integers".into(),
             ));
         };
         args.push(arg);

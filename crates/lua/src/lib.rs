@@ -25,7 +25,8 @@ mod sha1;
 mod state;
 mod structs;
 mod vm;
+mod words;
 
 pub use reply::ScriptReply;
 pub use sha1::{Sha, hex, sha1};
-pub use state::{Compiled, Declared, Failure, Library, Lua, Purpose, Server};
+pub use state::{Compiled, Declared, Failure, Library, Lua, Purpose, Release, Server};

@@ -6,7 +6,7 @@
 //! tables too, and what reads around it (`rawget`, `next`) sees through them. So nothing that one script does is seen by
 //! another.
 
-use crate::state::{Purpose, set_globals};
+use crate::state::{Purpose, Release, set_globals};
 use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Raise, Stack};
 use crate::{api, bit, cjson, cmsgpack, random, structs};
 use mlua_sys as ffi;
@@ -60,7 +60,7 @@ const LIBRARIES: &[&str] = &[
 ];
 
 /// Opens the libraries, in place of all globals, and pushes the table of globals, which only the server changes.
-pub(crate) fn open(stack: Stack, purpose: Purpose, version: &str) {
+pub(crate) fn open(stack: Stack, purpose: Purpose, release: Release) {
     for (name, library) in [
         ("", ffi::luaopen_base as ffi::lua_CFunction),
         ("table", ffi::luaopen_table),
@@ -76,7 +76,7 @@ pub(crate) fn open(stack: Stack, purpose: Purpose, version: &str) {
     stack.copy(LUA_GLOBALSINDEX);
     let globals = stack.top();
     restrict(stack, globals);
-    api::open(stack, globals, purpose, version);
+    api::open(stack, globals, purpose, release);
     bit::open(stack, globals);
     cjson::open(stack, globals);
     cmsgpack::open(stack, globals);

@@ -9,7 +9,7 @@ use crate::vm::{
     Interpreter, LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise,
     Stack,
 };
-use petrel_resp::{Protocol, Reply};
+use petrel_resp::{Dialect, Protocol, Reply};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
@@ -46,6 +46,17 @@ pub enum Purpose {
     Scripts,
     /// Libraries of functions.
     Functions,
+}
+
+/// What the server tells scripts of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    /// Whose words it speaks.
+    pub dialect: Dialect,
+    /// The version of Redis that it says it is.
+    pub redis_version: &'static str,
+    /// That of Valkey, which it says in Valkey's words only.
+    pub valkey_version: &'static str,
 }
 
 /// A compiled function, kept by its interpreter until [`Lua::release`].
@@ -89,6 +100,8 @@ pub(crate) struct Extra {
     pub random: Random,
     /// What the script in hand speaks.
     pub protocol: Protocol,
+    /// Whose words the server speaks.
+    pub dialect: Dialect,
     /// Tables that scripts may not change: the address of what stands for each.
     pub protected: Vec<usize>,
     /// Options of the library `cjson`.
@@ -120,11 +133,12 @@ impl Lua {
     ///
     /// # Panics
     /// If there is no memory for it.
-    pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> Self {
+    pub fn new(purpose: Purpose, memory_max: usize, release: Release) -> Self {
         let extra = Extra {
             memory: Memory { used: 0, limit: memory_max, lenient: true },
             random: Random::default(),
             protocol: Protocol::Resp2,
+            dialect: release.dialect,
             protected: Vec::new(),
             json: crate::cjson::Options::default(),
             array_metatable: 0,
@@ -139,11 +153,11 @@ impl Lua {
         let interpreter = Interpreter::new(extra).expect("memory for an empty interpreter");
         let stack = interpreter.stack();
         stack.push_function(on_error);
-        sandbox::open(stack, purpose, version);
+        sandbox::open(stack, purpose, release);
         stack.push_bytes(b"KEYS");
         stack.push_bytes(b"ARGV");
         debug_assert_eq!(stack.top(), BASE);
-        crate::api::push_loading(stack, version);
+        crate::api::push_loading(stack, release);
         let loading = stack.keep();
         stack.set_hook(INSTRUCTIONS);
         Lua { interpreter, kept: 0, loading }

@@ -10,6 +10,7 @@
 //! Whoever pushes sees to it that there is room: [`Stack::reserve`] beyond the 20 slots that every function has.
 
 use crate::state::Extra;
+use crate::words::in_words_of;
 use mlua_sys as ffi;
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -486,7 +487,12 @@ fn push_error(stack: Stack, raise: Raise) {
 /// Pushes an error as a table with the text as `err`; that of a command is marked, since it has been counted.
 pub(crate) fn push_reply_error(stack: Stack, is_counted: bool, text: &[u8]) {
     stack.new_table(0, 2);
-    stack.push_bytes(text);
+    if is_counted {
+        stack.push_bytes(text);
+    } else {
+        let dialect = stack.with(|extra| extra.dialect);
+        stack.push_bytes(&in_words_of(dialect, text));
+    }
     stack.raw_set_field(-2, b"err");
     if is_counted {
         stack.push_boolean(true);

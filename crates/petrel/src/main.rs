@@ -12,8 +12,9 @@ mod supervisor;
 mod syslog;
 mod title;
 
-use petrel_server::config::{Config, Invocation, SharedConfig, help};
+use petrel_server::config::{Config, Invocation, SharedConfig, help, note_program};
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -21,7 +22,9 @@ use std::sync::Arc;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let line = match Invocation::parse(std::env::args_os().skip(1)) {
+    let mut args = std::env::args_os();
+    note_program(Path::new(&args.next().unwrap_or_default()));
+    let line = match Invocation::parse(args) {
         Ok(Invocation::Help) => return print(&help()),
         Ok(Invocation::Version) => return print(&version()),
         Ok(Invocation::Check(files)) => return check::check_all(&files),

@@ -6,10 +6,12 @@
 //! | `inline` | the quoting rules of requests typed by hand |
 //! | `reply` | [`Reply`], what a command handler writes to |
 //! | `write` | [`RespWriter`], the `Reply` that makes RESP bytes |
+//! | `dialect` | [`Dialect`], whose words a server speaks |
 //! | `double` | how a double is printed |
 //! | `value`, `decode` | replies as read by a client |
 
 mod decode;
+mod dialect;
 mod double;
 mod error;
 mod inline;
@@ -20,6 +22,7 @@ mod value;
 mod write;
 
 pub use decode::{DecodeError, DecodeLimits, Decoder, decode};
+pub use dialect::Dialect;
 pub use double::DoubleBuffer;
 pub use error::ProtocolError;
 pub use parse::{Limits, Parsed, Resume, parse, recycle};

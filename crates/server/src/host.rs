@@ -197,8 +197,8 @@ impl Host for ServerHost {
         }
     }
 
-    fn dialect(&self) -> Dialect {
-        self.config.dialect()
+    fn dump_dialect(&self) -> Dialect {
+        self.config.form()
     }
 
     fn attend(&mut self) -> bool {

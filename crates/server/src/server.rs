@@ -275,6 +275,7 @@ impl Server {
             reaper,
             config,
         });
+        server.commands.speak(snapshot.spoken());
         server.apply(&snapshot);
         server
     }
@@ -307,6 +308,7 @@ impl Server {
         self.commands.users.log.set_len_max(config.acllog_max_len as usize);
         self.commands.latency.configure(config.latency_monitor_threshold);
         self.commands.set_latency_tracking(config.latency_tracking);
+        self.commands.pose_as_redis(config.extended_redis_compatibility);
         let scripts = &self.commands.scripts;
         scripts.slow_ms.store(config.busy_reply_threshold.unsigned_abs(), Relaxed);
         scripts.memory_max.store(config.script_memory_limit as usize, Relaxed);

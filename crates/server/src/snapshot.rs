@@ -1,8 +1,8 @@
 //! The snapshot: the RDB file that `SAVE` writes and that the server starts from.
 
-use crate::commands::connection::REDIS_VERSION;
-use crate::config::{Config, DumpDialect, VersionCheck};
+use crate::config::{Config, VersionCheck};
 use crate::server::{Server, unix_ms};
+use petrel_commands::REDIS_VERSION;
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileWriter, Leniency};
 use petrel_persistence::{Image, LoadOptions, Loaded, Progress, load, save};
@@ -291,20 +291,13 @@ fn put_in_place(file: FileWriter<File>, part: &Path, config: &Config) -> Result<
 }
 
 fn file_options(config: &Config) -> FileOptions {
-    FileOptions {
-        compress: config.rdbcompression,
-        sum: config.rdbchecksum,
-        dialect: config.dialect(),
-    }
+    FileOptions { compress: config.rdbcompression, sum: config.rdbchecksum, dialect: config.form() }
 }
 
 impl Config {
-    /// Whose form is written where Redis and Valkey part.
-    pub fn dialect(&self) -> Dialect {
-        match self.dump_dialect {
-            DumpDialect::Redis => Dialect::Redis,
-            DumpDialect::Valkey => Dialect::Valkey,
-        }
+    /// Whose form of values is written where Redis and Valkey part.
+    pub fn form(&self) -> Dialect {
+        self.dump_dialect.resolve(self.spoken()).choose(Dialect::Redis, Dialect::Valkey)
     }
 
     /// Whether RDB files and payloads of versions that are not known are tried.

@@ -41,7 +41,7 @@ pub(crate) struct FunctionThread {
 impl FunctionThread {
     pub fn new(shared: &Shared) -> Self {
         let memory_max = shared.scripts.memory_max.load(Relaxed);
-        let lua = Lua::new(Purpose::Functions, memory_max, crate::REDIS_VERSION);
+        let lua = Lua::new(Purpose::Functions, memory_max, shared.release());
         FunctionThread { lua, functions: HashMap::new(), changes: 0, counted: 0 }
     }
 

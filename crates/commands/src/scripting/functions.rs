@@ -141,7 +141,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `FUNCTION KILL`
 fn kill(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.exec.shared.scripts.running.kill(Kind::Function)?;
+    ctx.exec.shared.scripts.running.kill(Kind::Function, ctx.dialect())?;
     ctx.ok()
 }
 

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::spec::{Flags, KeyShape, Locks};
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
-use petrel_resp::Reply;
+use petrel_resp::{Dialect, Reply};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -458,14 +458,14 @@ impl Running {
     ///
     /// # Errors
     /// If none runs, or none may be ended.
-    pub fn kill(&self, kind: Kind) -> Outcome {
+    pub fn kill(&self, kind: Kind, dialect: Dialect) -> Outcome {
         let scripts = self.lock();
         if scripts.is_empty() {
             return Err(Fail::fixed("NOTBUSY No scripts in execution right now."));
         }
         let of_kind: Vec<_> = scripts.iter().filter(|script| script.kind == kind).collect();
         if of_kind.is_empty() {
-            return Err(self.busy_with(scripts[0].kind));
+            return Err(busy_with(scripts[0].kind, dialect));
         }
         let mut killed = false;
         for script in of_kind.iter().filter(|script| !script.wrote.load(Relaxed)) {
@@ -482,24 +482,13 @@ impl Running {
     }
 
     /// What everybody is answered while a script is slow.
-    pub fn busy(&self) -> Fail {
+    pub fn busy(&self, dialect: Dialect) -> Fail {
         let slow = self
             .lock()
             .iter()
             .find(|script| script.is_slow.load(Relaxed))
             .map(|script| script.kind);
-        self.busy_with(slow.unwrap_or(Kind::Script))
-    }
-
-    fn busy_with(&self, kind: Kind) -> Fail {
-        Fail::fixed(match kind {
-            Kind::Script => {
-                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-            }
-            Kind::Function => {
-                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
-            }
-        })
+        busy_with(slow.unwrap_or(Kind::Script), dialect)
     }
 
     fn begin(&self, script: Watched) -> Arc<Watched> {
@@ -518,4 +507,15 @@ impl Running {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Watched>>> {
         self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn busy_with(kind: Kind, dialect: Dialect) -> Fail {
+    let name = dialect.choose("Redis", "Valkey");
+    let what = match kind {
+        Kind::Script => "SCRIPT",
+        Kind::Function => "FUNCTION",
+    };
+    Fail::new(format!(
+        "BUSY {name} is busy running a script. You can only call {what} KILL or SHUTDOWN NOSAVE."
+    ))
 }

@@ -36,8 +36,8 @@ pub(crate) struct ScriptThread {
 impl ScriptThread {
     pub fn new(shared: &Shared) -> Self {
         let scripts = &shared.scripts;
-        let lua =
-            Lua::new(Purpose::Scripts, scripts.memory_max.load(Relaxed), crate::REDIS_VERSION);
+        let memory_max = scripts.memory_max.load(Relaxed);
+        let lua = Lua::new(Purpose::Scripts, memory_max, shared.release());
         ScriptThread {
             lua,
             by_text: ByHash::default(),

@@ -56,7 +56,7 @@ impl Host for FakeHost {
         1 << 20
     }
 
-    fn dialect(&self) -> Dialect {
+    fn dump_dialect(&self) -> Dialect {
         self.dialect
     }
 

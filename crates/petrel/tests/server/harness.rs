@@ -4,6 +4,7 @@ use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -96,11 +97,29 @@ impl Server {
         Self::try_start(scratch, backend, args).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// The same, of a program that is called so.
+    pub fn start_as(name: &str, backend: &str, args: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        let mut command = petrel(&scratch);
+        command.arg0(name);
+        Self::try_start_by(command, scratch, backend, args)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
     fn try_start(scratch: Scratch, backend: &str, args: &[&str]) -> Result<Self, String> {
+        Self::try_start_by(petrel(&scratch), scratch, backend, args)
+    }
+
+    fn try_start_by(
+        mut command: Command,
+        scratch: Scratch,
+        backend: &str,
+        args: &[&str],
+    ) -> Result<Self, String> {
         let log = std::fs::File::create(scratch.path("stdout")).unwrap();
         let usual = ["--port", "0", "--unixsocket", "s", "--threads", "2", "--io-backend", backend];
         let file = args.first().filter(|first| !first.starts_with("--"));
-        let child = petrel(&scratch)
+        let child = command
             .args(file)
             .args(usual)
             .args(&args[usize::from(file.is_some())..])

@@ -5,6 +5,7 @@ mod blocking;
 mod clients;
 mod configuration;
 mod data;
+mod dialect;
 mod harness;
 mod hotkeys;
 mod http;

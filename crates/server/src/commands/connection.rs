@@ -21,7 +21,7 @@ pub static COMMANDS: &[CommandSpec] = &[
 ];
 
 /// What clients choose their features by.
-pub use petrel_commands::REDIS_VERSION;
+use petrel_commands::{VALKEY_VERSION, redis_version};
 
 /// Milliseconds between two warnings about failed attempts to log in.
 const LOGIN_WARNING_MS: i64 = 1000;
@@ -203,10 +203,13 @@ fn hello(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
+    let (dialect, identity) = (ctx.dialect(), ctx.exec.shared.identity());
+    let (name, version) =
+        identity.choose(("redis", redis_version(dialect)), ("valkey", VALKEY_VERSION));
     let id = ServerHost::of(ctx).client.id;
     let reply = &mut ctx.reply;
     reply.map(7);
-    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+    for (field, value) in [("server", name), ("version", version)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

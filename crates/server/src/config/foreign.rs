@@ -266,8 +266,6 @@ Otherwise {
     crash_log_enabled: bool = "crash-log-enabled", YesNo, "yes", Runtime, "A panic is always logged with its place";
     crash_memcheck_enabled: bool = "crash-memcheck-enabled", YesNo, "yes", Runtime, "Memory is not tested after a panic";
     ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";
-    extended_redis_compatibility: bool = "extended-redis-compatibility", YesNo, "no", Runtime,
-        "Petrel always says that it is Redis to whoever asks as of Redis";
     shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "There are no replicas to wait for";
     shutdown_on_sigint: ShutdownFlags = "shutdown-on-sigint", Flags(WHEN_TOLD), "default", Runtime,

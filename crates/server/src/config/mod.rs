@@ -12,6 +12,7 @@
 //! Sources apply in the order file, standard input, options of the command line; the last wins.
 
 mod command_line;
+mod dialect;
 mod document;
 mod error;
 mod foreign;
@@ -34,6 +35,7 @@ mod value;
 mod tests;
 
 pub use command_line::{CommandLine, Invocation};
+pub use dialect::note_program;
 pub use document::{default_file, help, markdown};
 pub use error::{ConfigError, Location, Problem, Source, Warning};
 pub use foreign::Foreign;
@@ -47,10 +49,10 @@ pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfi
 pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{
-    AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DumpDialect, Fixed, IdentityField,
-    IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit, OutputBufferLimits,
-    Percentiles, Permission, ProcTitleTemplate, SavePoints, ShutdownFlags, Supervised, Text,
-    VersionCheck, Word,
+    AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DialectChoice, Fixed,
+    IdentityField, IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit,
+    OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate, SavePoints, ShutdownFlags,
+    Supervised, Text, VersionCheck, Word,
 };
 pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

@@ -164,8 +164,12 @@ Clients {
 Keyspace {
     busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
         "Milliseconds after which a script is slow: others are answered BUSY, and it may be killed; 0: never";
-    script_memory_limit: u64 = "script-memory-limit", Memory { min: 1 << 20, max: u64::MAX }, "512mb", AtStart,
+    script_memory_limit: u64 = "script-memory-limit", Memory { min: 1 << 20, max: u64::MAX }, "512mb", Kept,
         "Memory that the scripts of each thread may use, and its functions";
+    dialect: DialectChoice = "dialect", OneOf(DialectChoice::NAMES), "auto", Kept,
+        "Whose words are spoken where Redis and Valkey part; auto: Valkey's if the program is called valkey-server, else Redis's";
+    extended_redis_compatibility: bool = "extended-redis-compatibility", YesNo, "no", Runtime,
+        "Let a server that speaks Valkey's words call itself Redis in HELLO, INFO and LOLWUT";
     databases: u32 = "databases", Number { min: 1, max: 65535 }, "16", AtStart,
         "Number of databases that SELECT can choose from";
     maxmemory: u64 = "maxmemory", MEMORY, "0", Runtime,
@@ -222,8 +226,8 @@ Types {
         "Keys whose readers are remembered for client-side caches; what is beyond is forgotten and invalidated; 0 is no limit";
     rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,
         "Let RESTORE read what says that it is of a version that is not known";
-    dump_dialect: DumpDialect = "dump-dialect", OneOf(DumpDialect::NAMES), "redis", Runtime,
-        "Who shall be able to RESTORE what DUMP writes of a hash with fields that expire: Redis 7.4 and later, or Valkey 9 and later";
+    dump_dialect: DialectChoice = "dump-dialect", OneOf(DialectChoice::NAMES), "auto", Runtime,
+        "Who shall be able to RESTORE what DUMP writes of a hash with fields that expire: Redis 7.4 and later, or Valkey 9 and later; auto: whose words are spoken";
 }
 Observability {
     loglevel: LogLevel = "loglevel", OneOf(LogLevel::NAMES), "notice", Runtime,

@@ -105,8 +105,10 @@ choice! {
 }
 
 choice! {
-    /// Whose serialisation `DUMP` writes where Redis and Valkey part.
-    DumpDialect {
+    /// Whose way is followed where Redis and Valkey part.
+    DialectChoice {
+        /// What follows from something else.
+        Auto = "auto",
         /// Redis's.
         Redis = "redis",
         /// Valkey's.

@@ -205,7 +205,7 @@ impl<'m> Move<'m> {
         targets: &'m mut Targets,
         migration: &'m Migration,
     ) -> Self {
-        let dialect = host.dialect();
+        let dialect = host.dump_dialect();
         let (target, refused, found) = (None, None, false);
         Move { exec, host, targets, migration, target, dialect, refused, found }
     }
@@ -278,7 +278,7 @@ impl<'m> Move<'m> {
                 (Err(text), _)
                     if parcel.has_dialects
                         && is_of_form(&text)
-                        && sent_as == self.host.dialect() =>
+                        && sent_as == self.host.dump_dialect() =>
                 {
                     self.dialect = other(sent_as);
                     again.push(parcel.wish);

@@ -1,10 +1,10 @@
 //! The server as a process on a machine: `server`, `clients`, `threads`, `cpu`.
 
 use super::Report;
-use crate::commands::connection::REDIS_VERSION;
 use crate::config::Config;
 use crate::process::{Whose, cpu_time, system_name};
 use crate::server::unix_ms;
+use petrel_commands::{VALKEY_VERSION, redis_version};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,12 +17,18 @@ const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
 /// `# Server`
 pub fn server(report: &mut Report<'_>) {
     let (server, config) = (report.server, report.config.clone());
-    report.field("redis_version", REDIS_VERSION);
+    let dialect = server.commands.dialect();
+    report.field("redis_version", redis_version(dialect));
+    if dialect.is_valkey() {
+        report.field("server_name", "valkey");
+        report.field("valkey_version", VALKEY_VERSION);
+        report.field("valkey_release_stage", "ga");
+    }
     report.field("petrel_version", env!("CARGO_PKG_VERSION"));
     report.field("redis_git_sha1", "00000000");
     report.field("redis_git_dirty", 0);
     report.field("redis_build_id", 0);
-    report.field("redis_mode", "standalone");
+    report.field(server.commands.identity().choose("redis_mode", "server_mode"), "standalone");
     report.field("os", system_name());
     report.field("arch_bits", usize::BITS);
     report.field("multiplexing_api", server.backend());

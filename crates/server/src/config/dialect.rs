@@ -1,0 +1,57 @@
+//! Whose words are spoken: what the parameters that say so come to.
+
+use super::params::Config;
+use super::types::DialectChoice;
+use petrel_resp::Dialect;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The dialect of the name by which the program was called.
+static OF_PROGRAM: OnceLock<Dialect> = OnceLock::new();
+
+/// Says by which name the program was called; before anything else, since the title in process listings takes its place.
+pub fn note_program(path: &Path) {
+    OF_PROGRAM.get_or_init(|| of_program(path));
+}
+
+impl Config {
+    /// Whose words the server speaks.
+    pub fn spoken(&self) -> Dialect {
+        self.dialect.resolve(OF_PROGRAM.get().copied().unwrap_or_default())
+    }
+}
+
+impl DialectChoice {
+    /// What was chosen, or what else it follows.
+    pub fn resolve(self, otherwise: Dialect) -> Dialect {
+        match self {
+            DialectChoice::Auto => otherwise,
+            DialectChoice::Redis => Dialect::Redis,
+            DialectChoice::Valkey => Dialect::Valkey,
+        }
+    }
+}
+
+/// The dialect of a program that is called so: with a link of that name, whatever starts `valkey-server` gets one that
+/// answers as it expects.
+fn of_program(path: &Path) -> Dialect {
+    let is_valkey = path.file_name().is_some_and(|name| name == "valkey-server");
+    if is_valkey { Dialect::Valkey } else { Dialect::Redis }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_program_decides_unless_it_is_said() {
+        assert_eq!(of_program(Path::new("/usr/bin/valkey-server")), Dialect::Valkey);
+        assert_eq!(of_program(Path::new("valkey-server")), Dialect::Valkey);
+        for other in ["/usr/bin/petrel", "redis-server", "/opt/valkey-server/petrel", ""] {
+            assert_eq!(of_program(Path::new(other)), Dialect::Redis, "{other}");
+        }
+        assert_eq!(DialectChoice::Redis.resolve(Dialect::Valkey), Dialect::Redis);
+        assert_eq!(DialectChoice::Valkey.resolve(Dialect::Redis), Dialect::Valkey);
+        assert_eq!(DialectChoice::Auto.resolve(Dialect::Valkey), Dialect::Valkey);
+    }
+}
