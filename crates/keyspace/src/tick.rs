@@ -5,7 +5,7 @@ use crate::handle::Handle;
 use crate::sweep::Swept;
 use std::time::Duration;
 
-/// Milliseconds after which a thread returns the free blocks in its cache.
+/// Milliseconds after which a thread returns the free blocks in its cache, and has memory given back that no slab wanted.
 const TRIM_EVERY_MS: i64 = 1000;
 
 /// What a tick achieved.
@@ -50,6 +50,7 @@ impl Handle {
         if self.now_ms.wrapping_sub(self.trimmed_at) >= TRIM_EVERY_MS {
             self.trimmed_at = self.now_ms;
             self.cache.trim();
+            self.ks.heap.purge_unused();
         } else {
             self.cache.trim_if_asked();
         }

@@ -99,6 +99,8 @@ struct Runs {
     /// Free runs that still have their memory, by length.
     retained: [u32; RUN_UNITS.len()],
     retained_units: usize,
+    /// Least of `retained_units` since [`Region::purge_unused`] looked: nobody wanted these.
+    retained_min: usize,
 }
 
 /// Sizes in bytes.
@@ -249,8 +251,21 @@ impl Region {
 
     /// Gives the memory of all free runs back to the system.
     pub fn purge(&self) {
-        for run in 0..RUN_UNITS.len() {
-            loop {
+        self.purge_units(usize::MAX);
+    }
+
+    /// Gives back what was kept for the next slab and not wanted since this was called last.
+    pub fn purge_unused(&self) {
+        let unused = self.lock_runs().retained_min;
+        self.purge_units(unused);
+        let mut runs = self.lock_runs();
+        runs.retained_min = runs.retained_units;
+    }
+
+    /// Gives back the memory of so many units of free runs at most.
+    fn purge_units(&self, mut left: usize) {
+        for (run, &len) in RUN_UNITS.iter().enumerate() {
+            while len <= left {
                 let mut runs = self.lock_runs();
                 if runs.retained[run] == NO_UNIT {
                     break;
@@ -258,6 +273,7 @@ impl Region {
                 let Some(unit) = self.pop(&mut runs, run) else { break };
                 drop(runs);
                 self.discard(unit, run);
+                left -= len;
             }
         }
     }
@@ -285,6 +301,7 @@ impl Region {
     fn pop(&self, runs: &mut Runs, run: usize) -> Option<u32> {
         let head = if runs.retained[run] != NO_UNIT {
             runs.retained_units -= RUN_UNITS[run];
+            runs.retained_min = runs.retained_min.min(runs.retained_units);
             &mut runs.retained[run]
         } else {
             &mut runs.clean[run]
@@ -359,7 +376,14 @@ impl Region {
 impl RunsLock {
     fn new() -> RunsLock {
         let none = [NO_UNIT; RUN_UNITS.len()];
-        let runs = Runs { fresh: 1, committed: 0, clean: none, retained: none, retained_units: 0 };
+        let runs = Runs {
+            fresh: 1,
+            committed: 0,
+            clean: none,
+            retained: none,
+            retained_units: 0,
+            retained_min: 0,
+        };
         RunsLock(Mutex::new(runs))
     }
 }
@@ -457,5 +481,21 @@ mod tests {
         let unit = region.take_run(2).expect("room");
         // SAFETY: the run was just handed out; given back memory reads as zeroes.
         assert_eq!(unsafe { region.address(unit).read() }, 0);
+    }
+
+    #[test]
+    fn what_nobody_wants_for_a_while_is_given_back() {
+        let region = Region::reserve(256).expect("16 MiB can be reserved");
+        let runs: Vec<u32> = (0..8).map(|_| region.take_run(0).expect("room")).collect();
+        runs.iter().for_each(|unit| region.release_run(*unit, 0));
+        let retained = || region.stats().retained as usize / UNIT_BYTES;
+        region.purge_unused();
+        assert_eq!(retained(), 8);
+        let wanted: Vec<u32> = (0..3).map(|_| region.take_run(0).expect("room")).collect();
+        wanted.iter().for_each(|unit| region.release_run(*unit, 0));
+        region.purge_unused();
+        assert_eq!(retained(), 3);
+        region.purge_unused();
+        assert_eq!(retained(), 0);
     }
 }

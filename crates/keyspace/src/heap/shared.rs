@@ -78,6 +78,11 @@ impl Heap {
         self.shared.slabs.region.purge();
     }
 
+    /// Gives back to the system what was kept of released slabs and not wanted since this was called last.
+    pub fn purge_unused(&self) {
+        self.shared.slabs.region.purge_unused();
+    }
+
     /// Current sizes. Microseconds: one short lock per size class, a few loads per class and cache.
     pub fn stats(&self) -> Stats {
         let (mut carved_bytes, mut out_bytes) = (0, 0);
