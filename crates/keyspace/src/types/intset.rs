@@ -1,20 +1,86 @@
-//! A set of integers in plain bytes: the width in bytes of every member, then the members in ascending order.
+//! A set of integers in plain bytes: a base, and how far above it every member is, in ascending order.
 //!
 //! ```text
-//!  0       1
-//! +-------+----------+----------+-----+
-//! | width | smallest | next     | ... |   little-endian, two's complement, `width` (1 to 8) bytes each
-//! +-------+----------+----------+-----+
+//!  0               1          1 + b
+//! +---------------+----------+------------------+-----------------+-----+
+//! | b << 4 | w    | base     | smallest - base  | next - base     | ... |
+//! +---------------+----------+------------------+-----------------+-----+
+//!                   b bytes,    w bytes each, unsigned
+//!                   signed                                          all little-endian
 //! ```
 //!
-//! The width is that of the widest member there ever was. Changes are told as an [`Edit`], so that whoever owns the
+//! `b` is 0 where the base is 0. With 8 bytes a member, the base is 0 and differences wrap: the members are there as they
+//! are. So numbers that are near each other, as ids of one time are, take few bytes, however large they are.
+//!
+//! A base and a width hold members within a range; for one outside of it, or when another base has become much better,
+//! all are packed anew. The range begins as far below the smallest member as it ends above the largest, so that a set
+//! that grows at either end is packed anew a few times only. Changes are told as an [`Edit`], so that whoever owns the
 //! bytes can make them where they lie.
 
 /// The members of a set, in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub struct IntSet<'a> {
-    width: usize,
+    frame: Frame,
     members: &'a [u8],
+}
+
+/// How members are held.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Frame {
+    base: i64,
+    /// Bytes of the base.
+    base_len: usize,
+    /// Bytes of a member.
+    width: usize,
+}
+
+impl Frame {
+    /// What no members are held in.
+    const EMPTY: Frame = Frame { base: 0, base_len: 0, width: 1 };
+    /// What holds all numbers.
+    const WHOLE: Frame = Frame { base: 0, base_len: 0, width: 8 };
+
+    /// What holds `count` members from `min` to `max` in the fewest bytes.
+    fn of(min: i64, max: i64, count: usize) -> Self {
+        let span = max.wrapping_sub(min) as u64;
+        let width = unsigned_len(span);
+        if width == 8 {
+            return Frame::WHOLE;
+        }
+        let slack = (1_u64 << (8 * width)) - 1 - span;
+        let below = min.saturating_sub((slack / 2) as i64);
+        let base = if min >= 0 { below.max(0) } else { below };
+        let base_len = if base == 0 { 0 } else { signed_len(base) };
+        let near = Frame { base, base_len, width };
+        let plain = if min < 0 {
+            Frame::WHOLE
+        } else {
+            Frame { base: 0, base_len: 0, width: unsigned_len(max as u64) }
+        };
+        if plain.bytes(count) <= near.bytes(count) { plain } else { near }
+    }
+
+    /// Bytes of a set of so many members.
+    fn bytes(self, count: usize) -> usize {
+        self.members_at() + count * self.width
+    }
+
+    /// Where the members begin.
+    #[inline]
+    fn members_at(self) -> usize {
+        1 + self.base_len
+    }
+
+    /// Whether a number is within the range.
+    fn holds(self, n: i64) -> bool {
+        self.width == 8
+            || n >= self.base && n.wrapping_sub(self.base) as u64 >> (8 * self.width) == 0
+    }
+
+    /// What of a member is held: its first `width` bytes.
+    fn held(self, n: i64) -> [u8; 8] {
+        n.wrapping_sub(self.base).to_le_bytes()
+    }
 }
 
 /// A change of the bytes of a set.
@@ -22,21 +88,21 @@ pub struct IntSet<'a> {
 pub enum Edit {
     /// The first `len` of `bytes` are to be put in at offset `at`.
     Insert {
-        /// Offset from the width byte.
+        /// Offset from the first byte.
         at: usize,
-        /// The new member, little-endian.
+        /// The new member as it is held, little-endian.
         bytes: [u8; 8],
         /// Bytes of it that count.
         len: usize,
     },
     /// `len` bytes at offset `at` are to be taken out.
     Remove {
-        /// Offset from the width byte.
+        /// Offset from the first byte.
         at: usize,
         /// Bytes of a member.
         len: usize,
     },
-    /// The set is these bytes from now on: its members became wider.
+    /// The set is these bytes from now on: its members are held otherwise.
     Rewrite(Vec<u8>),
 }
 
@@ -44,27 +110,38 @@ impl<'a> IntSet<'a> {
     /// The set in `bytes`, which [`IntSet::pack`] or an [`Edit`] made.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
-        IntSet { width: usize::from(bytes[0]), members: &bytes[1..] }
+        let (base_len, width) = (usize::from(bytes[0] >> 4), usize::from(bytes[0] & 0x0f));
+        let (base, members) = bytes[1..].split_at(base_len);
+        let base = match base_len {
+            0 => 0,
+            _ => {
+                let shift = 64 - 8 * base_len as u32;
+                (word(base, base_len) << shift) as i64 >> shift
+            }
+        };
+        IntSet { frame: Frame { base, base_len, width }, members }
     }
 
     /// The bytes of a set with these members, which are distinct and ascending.
     pub fn pack(members: &[i64]) -> Vec<u8> {
-        let width = match members {
-            [] => 1,
-            [first, .., last] => width_of(*first).max(width_of(*last)),
-            [only] => width_of(*only),
+        let frame = match members {
+            [] => Frame::EMPTY,
+            [first, .., last] => Frame::of(*first, *last, members.len()),
+            [only] => Frame::of(*only, *only, 1),
         };
-        let mut bytes = Vec::with_capacity(1 + members.len() * width);
-        bytes.push(width as u8);
+        let mut bytes = Vec::with_capacity(frame.bytes(members.len()));
+        bytes.push((frame.base_len << 4 | frame.width) as u8);
+        bytes.extend_from_slice(&frame.base.to_le_bytes()[..frame.base_len]);
         for member in members {
-            bytes.extend_from_slice(&member.to_le_bytes()[..width]);
+            bytes.extend_from_slice(&frame.held(*member)[..frame.width]);
         }
         bytes
     }
 
     /// The bytes of a set with one member, and how many of them count.
     pub(crate) fn pack_one(member: i64) -> ([u8; 9], usize) {
-        let width = width_of(member);
+        // A base and a byte for the difference take no less than the member's own bytes.
+        let width = if member < 0 { 8 } else { unsigned_len(member as u64) };
         let mut bytes = [width as u8; 9];
         bytes[1..].copy_from_slice(&member.to_le_bytes());
         (bytes, 1 + width)
@@ -73,7 +150,7 @@ impl<'a> IntSet<'a> {
     /// Number of members.
     #[inline]
     pub fn len(&self) -> usize {
-        self.members.len() / self.width
+        self.members.len() / self.frame.width
     }
 
     /// True if there are none.
@@ -84,18 +161,16 @@ impl<'a> IntSet<'a> {
     /// Member `i` in ascending order, `i` below the length.
     #[inline]
     pub fn get(&self, i: usize) -> i64 {
-        let at = i * self.width;
-        let shift = 64 - 8 * self.width as u32;
-        // One unaligned read of eight bytes where there are as many, the member's bytes brought to the top by a shift.
-        let word = match self.members[at..].first_chunk() {
-            Some(word) => u64::from_le_bytes(*word),
-            None => {
-                let mut word = [0; 8];
-                word[..self.width].copy_from_slice(&self.members[at..at + self.width]);
-                u64::from_le_bytes(word)
-            }
-        };
-        (word << shift) as i64 >> shift
+        let width = self.frame.width;
+        let held = word(&self.members[i * width..], width);
+        self.frame.base.wrapping_add(held as i64)
+    }
+
+    /// Where member `i` lies: offset from the first byte, and length.
+    #[inline]
+    pub fn place(&self, i: usize) -> (usize, usize) {
+        let width = self.frame.width;
+        (self.frame.members_at() + i * width, width)
     }
 
     /// The place of `member`, or the place where it would have to be.
@@ -131,24 +206,59 @@ impl<'a> IntSet<'a> {
     /// What adds `member`; none if it is there.
     pub fn insertion(&self, member: i64) -> Option<Edit> {
         let place = self.find(member).err()?;
-        if width_of(member) > self.width {
+        if !self.frame.holds(member) || self.wastes_with(member) {
             let mut members: Vec<i64> = self.iter().collect();
             members.insert(place, member);
             return Some(Edit::Rewrite(Self::pack(&members)));
         }
-        let bytes = member.to_le_bytes();
-        Some(Edit::Insert { at: 1 + place * self.width, bytes, len: self.width })
+        let (at, len) = self.place(place);
+        Some(Edit::Insert { at, bytes: self.frame.held(member), len })
     }
 
     /// What removes `member`; none if it is not there.
     pub fn removal(&self, member: i64) -> Option<Edit> {
-        let place = self.find(member).ok()?;
-        Some(Edit::Remove { at: 1 + place * self.width, len: self.width })
+        let (at, len) = self.place(self.find(member).ok()?);
+        Some(Edit::Remove { at, len })
+    }
+
+    /// Whether the set with one member more would be an eighth smaller if it were packed anew, and some bytes.
+    fn wastes_with(&self, member: i64) -> bool {
+        let len = self.len();
+        if len == 0 || self.frame.width == 1 {
+            return false;
+        }
+        let (min, max) = (self.get(0).min(member), self.get(len - 1).max(member));
+        let (now, anew) = (self.frame.bytes(len + 1), Frame::of(min, max, len + 1).bytes(len + 1));
+        anew + WASTE_MIN.max(now / 8) <= now
     }
 }
 
-/// Bytes that hold `n`.
-fn width_of(n: i64) -> usize {
+/// Bytes for which a set is not packed anew.
+const WASTE_MIN: usize = 8;
+
+/// The first `len` bytes, little-endian; there are as many.
+#[inline]
+fn word(bytes: &[u8], len: usize) -> u64 {
+    // One unaligned read of eight bytes where there are as many, of which those that count are kept.
+    let word = match bytes.first_chunk() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => {
+            let mut word = [0; 8];
+            word[..len].copy_from_slice(&bytes[..len]);
+            u64::from_le_bytes(word)
+        }
+    };
+    let shift = 64 - 8 * len as u32;
+    word << shift >> shift
+}
+
+/// Bytes that hold `n`: one at least.
+fn unsigned_len(n: u64) -> usize {
+    (64 - n.leading_zeros()).div_ceil(8).max(1) as usize
+}
+
+/// Bytes that hold `n` with its sign.
+fn signed_len(n: i64) -> usize {
     let magnitude_bits = 64 - (n ^ n >> 63).leading_zeros();
     magnitude_bits as usize / 8 + 1
 }
@@ -172,28 +282,44 @@ mod tests {
     }
 
     #[test]
-    fn widths_hold_their_numbers() {
-        for (n, width) in [
-            (0, 1),
-            (127, 1),
-            (-128, 1),
-            (128, 2),
-            (-129, 2),
-            (32_767, 2),
-            (32_768, 3),
-            (-8_388_608, 3),
-            (8_388_608, 4),
-            (i64::from(i32::MAX), 4),
-            (1 << 31, 5),
-            (1 << 39, 6),
-            (1 << 47, 7),
-            (1 << 55, 8),
-            (i64::MAX, 8),
-            (i64::MIN, 8),
+    fn members_take_the_bytes_of_their_differences() {
+        for (members, len) in [
+            (&[][..], 1),
+            (&[0], 2),
+            (&[255], 2),
+            (&[256], 3),
+            (&[-1], 3),
+            (&[i64::MIN], 9),
+            (&[i64::MAX], 9),
+            (&[i64::MIN, i64::MAX], 17),
+            (&[-3, 4], 4),
+            (&[1_000_000, 1_000_100], 6),
+            (&[1_000_000_000_000, 1_000_000_000_100, 1_000_000_000_200], 10),
+            (&[i64::MAX - 2, i64::MAX - 1, i64::MAX], 12),
+            (&[i64::MIN, i64::MIN + 1, i64::MIN + 2], 12),
+            (&[0, 1 << 32], 11),
         ] {
-            let bytes = IntSet::pack(&[n]);
-            assert_eq!(bytes.len(), 1 + width, "{n}");
-            assert_eq!(IntSet::new(&bytes).get(0), n);
+            let bytes = IntSet::pack(members);
+            assert_eq!(bytes.len(), len, "{members:?}");
+            assert!(IntSet::new(&bytes).iter().eq(members.iter().copied()), "{members:?}");
+        }
+        for n in [0, 255, 256, -1, i64::MIN, i64::MAX] {
+            let (bytes, len) = IntSet::pack_one(n);
+            assert_eq!(IntSet::new(&bytes[..len]).iter().collect::<Vec<_>>(), [n]);
+        }
+    }
+
+    #[test]
+    fn a_set_that_grows_is_packed_anew_a_few_times() {
+        for step in [3_i64, -3] {
+            let (mut bytes, mut rewrites) = (IntSet::pack(&[]), 0);
+            for n in 0..1_000 {
+                let edit = IntSet::new(&bytes).insertion(1_700_000_000_000 + n * step).unwrap();
+                rewrites += usize::from(matches!(edit, Edit::Rewrite(_)));
+                apply(&mut bytes, edit);
+            }
+            assert_eq!(bytes.len(), 1 + 6 + 2 * 1_000);
+            assert!(rewrites <= 20, "{rewrites}");
         }
     }
 

@@ -251,8 +251,9 @@ impl Handle {
         for i in chosen.into_iter().rev() {
             let Some(items) = place.1.packed() else { return };
             let (member, at, len) = if form == Form::Intset {
-                let width = usize::from(items[0]);
-                (Item::Int(IntSet::new(items).get(i)), 1 + i * width, width)
+                let ints = IntSet::new(items);
+                let (at, len) = ints.place(i);
+                (Item::Int(ints.get(i)), at, len)
             } else {
                 let mut walk = Items::new(items);
                 walk.skip_items(i);
