@@ -1,8 +1,11 @@
-//! The hash table inside a large collection: segments of at most 4,096 elements, found by the first bits of the hash.
+//! The hash table inside a large collection: segments of at most 3,584 elements, found by the first bits of the hash.
 //!
-//! A segment that is full is split in two by the next bit, so that growing never takes longer than moving 4,096
+//! A segment that is full is split in two by the next bit, so that growing never takes longer than moving 3,584
 //! elements (extendible hashing: Fagin, Nievergelt, Pippenger, Strong 1979). Segments are the tables of the keyspace;
 //! as there, the order of buckets is the order of hashes, which makes a `SCAN` cursor a place in that order.
+//!
+//! The bucket array of a full segment is the largest block of the heap, so arrays of all sizes come from slabs, which
+//! empty as the segments of a dict outgrow a size, all at about the same time.
 //!
 //! ```text
 //! directory   [ 0 | 0 | 1 | 2 ]      first `depth` bits of the hash
@@ -13,14 +16,19 @@
 use crate::bucket::{Item, SLOTS};
 use crate::element::Element;
 use crate::hash::{KeyHash, KeyHasher};
-use crate::heap::Cache;
+use crate::heap::{BLOCK_BYTES_MAX, Cache};
 use crate::prefetch::prefetch;
 use crate::scan::{first_position, homed};
-use crate::table::{Position, Retired, Table};
+use crate::table::{Position, Retired, Table, capacity};
 use std::ops::Range;
 
-/// Elements of a segment at most.
-const SEGMENT_MAX: usize = 4096;
+/// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at first, and by a quarter
+/// where that is most of what the dict has. Two halves of a full segment have 328 each, and grow twice before they are
+/// split.
+const STEPS: [usize; 17] =
+    [1, 2, 3, 5, 8, 12, 18, 28, 43, 71, 107, 168, 210, 262, 328, 410, BLOCK_BYTES_MAX / 64];
+/// Elements of a segment at most: as many as its table holds without growing further.
+const SEGMENT_MAX: usize = capacity(STEPS[STEPS.len() - 1]);
 /// The directory has at most 2^16 places; beyond, segments grow.
 const DEPTH_MAX: u32 = 16;
 /// Buckets looked at by one step of a relocation: some ten microseconds.
@@ -286,7 +294,7 @@ impl Dict {
             });
             discard(retired, cache);
             if !kept.is_empty() {
-                *table = Table::with_room(kept.len(), cache);
+                *table = with_room(kept.len(), cache);
             }
             for element in kept.drain(..) {
                 let hash = hasher.hash(element.key()).at_depth(depth);
@@ -343,7 +351,15 @@ impl Dict {
         let (hasher, depth) = (&self.hasher, *depth);
         let before = table.footprint();
         let hash = hash.at_depth(depth);
-        let retired = table.insert(hash, element, cache, |key| hasher.hash(key).at_depth(depth));
+        let rehash = |key: &[u8]| hasher.hash(key).at_depth(depth);
+        if table.is_full() {
+            // Beyond the last step, where no segment is split any more, the table knows how to grow.
+            let room =
+                STEPS.iter().find(|&&step| step > table.buckets()).map(|&step| capacity(step));
+            let retired = table.reserve(room.unwrap_or(0), cache, rehash);
+            discard(retired, cache);
+        }
+        let retired = table.insert(hash, element, cache, rehash);
         self.bytes = self.bytes + table.footprint() - before;
         self.buckets_max = self.buckets_max.max(table.buckets());
         discard(retired, cache);
@@ -374,7 +390,7 @@ impl Dict {
             if is_even || depth == DEPTH_MAX {
                 let sizes = [(at, hashes.len() - in_other), (other, in_other)];
                 for (segment, len) in sizes.into_iter().filter(|&(_, len)| len > 0) {
-                    let table = Table::with_room(len, cache);
+                    let table = with_room(len, cache);
                     self.bytes += table.footprint();
                     self.segments[segment].table = table;
                 }
@@ -418,6 +434,13 @@ impl Dict {
         let first = (hash.at_depth(depth).stripe() as usize & !1) * half;
         (first..first + half, first + half..first + 2 * half)
     }
+}
+
+/// An empty table that takes `len` elements, and an eighth more, without growing.
+fn with_room(len: usize, cache: &mut Cache) -> Table<Element> {
+    let room = len + len / 8;
+    let step = STEPS.iter().find(|&&step| capacity(step) >= room);
+    Table::with_buckets(step.copied().unwrap_or(room.div_ceil(capacity(1))), cache)
 }
 
 /// Frees a bucket array that was replaced: nobody peeks into a collection without its stripe's lock.

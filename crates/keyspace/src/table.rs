@@ -12,15 +12,15 @@
 use crate::bucket::{Bucket, DISPLACEMENT_MAX, Item, SLOTS, Slot};
 use crate::entry::Entry;
 use crate::hash::KeyHash;
-use crate::heap::{BLOCK_BYTES_MAX, Cache, usable};
+use crate::heap::{BLOCK_BYTES_MAX, Cache, alignment, usable};
 use crate::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
-/// The table grows beyond seven eighths.
-const fn capacity(buckets: usize) -> usize {
+/// Items that so many buckets hold at most: the table grows beyond seven eighths.
+pub(crate) const fn capacity(buckets: usize) -> usize {
     buckets * (SLOTS - 1)
 }
 
@@ -70,12 +70,17 @@ impl<I: Item> Default for Table<I> {
 }
 
 impl<I: Item> Table<I> {
-    /// An empty table in which `len` items have their places without its growing.
-    pub fn with_room(len: usize, cache: &mut Cache) -> Self {
+    /// An empty table of so many buckets.
+    pub fn with_buckets(buckets: usize, cache: &mut Cache) -> Self {
         let table = Table::default();
-        let buckets = (len + len / 4).div_ceil(SLOTS - 1).clamp(1, BUCKETS_MAX);
-        table.publish(Buckets::new(buckets, cache));
+        table.publish(Buckets::new(buckets.min(BUCKETS_MAX), cache));
         table
+    }
+
+    /// Whether one more item would make the table grow.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() >= capacity(self.buckets())
     }
 
     /// A table of the same shape, of the copies that `copy` makes of the items.
@@ -194,7 +199,7 @@ impl<I: Item> Table<I> {
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
         let mut retired = None;
-        if self.len() >= capacity(self.buckets()) {
+        if self.is_full() {
             let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
             retired = self.rebuild(grown, cache, rehash);
         }
@@ -360,9 +365,14 @@ fn block_bytes(layout: Layout) -> usize {
     if is_block(layout) { usable(block_size(layout)) } else { layout.size() }
 }
 
-/// Bytes of the block that holds an array of this layout.
+/// Whether an array of this layout takes a block's beginning: blocks of its size are aligned as it is.
+fn is_aligned(layout: Layout) -> bool {
+    layout.size() <= BLOCK_BYTES_MAX && alignment(layout.size()) >= layout.align()
+}
+
+/// Bytes of the block that holds an array of this layout, with room to align it where blocks of its size are not.
 fn block_size(layout: Layout) -> usize {
-    layout.size() + layout.align()
+    layout.size() + if is_aligned(layout) { 0 } else { layout.align() }
 }
 
 /// Address (64-byte aligned) and length of a bucket array in one word.
@@ -373,17 +383,19 @@ struct Buckets {
 
 impl Buckets {
     /// An array of empty buckets, from the heap where its classes reach, so that it can be moved when its slab is
-    /// sparse. The heap aligns to 8 bytes only: the array begins at the first line that leaves a word before it, and
-    /// that word says where the block begins.
+    /// sparse. Where the heap does not align blocks of this size to lines, the array begins at the first line that
+    /// leaves a word before it, and that word says where the block begins.
     fn new(len: usize, cache: &mut Cache) -> Self {
         if len == 0 {
             return Buckets { word: 0 };
         }
         let layout = Self::layout(len);
-        // SAFETY: a block of the heap has room for a word, the padding to a line, and the array behind it; an
-        // allocation of its own is aligned as it is. Zeroed memory is a valid array of empty buckets.
+        // SAFETY: a block of the heap is aligned as the array is, or has room for a word, the padding to a line, and
+        // the array behind it; an allocation of its own is aligned. Zeroed memory is a valid array of empty buckets.
         let base = unsafe {
-            let base = if is_block(layout) {
+            let base = if is_aligned(layout) {
+                cache.alloc(layout.size()).as_ptr()
+            } else if is_block(layout) {
                 let block = cache.alloc(block_size(layout)).as_ptr();
                 let skip = size_of::<usize>();
                 let base = block.add(skip + block.add(skip).align_offset(layout.align()));
@@ -410,9 +422,11 @@ impl Buckets {
         if self.len() == 0 {
             return;
         }
-        // SAFETY: allocated by `new` with the same layout; the word before the array says where its block begins.
+        // SAFETY: allocated by `new` with the same layout; the word before a padded array says where its block begins.
         unsafe {
-            if is_block(layout) {
+            if is_aligned(layout) {
+                cache.free(NonNull::new_unchecked(base), layout.size());
+            } else if is_block(layout) {
                 let block = base.sub(base.cast::<usize>().sub(1).read());
                 cache.free(NonNull::new_unchecked(block), block_size(layout));
             } else {

@@ -26,6 +26,9 @@ pub const UNIT_BYTES: usize = 64 * 1024;
 /// Slab lengths in units. Few, so that a freed run of units finds a taker of its own length.
 pub const RUN_UNITS: [usize; 3] = [1, 4, 16];
 
+/// A cache line.
+const LINE_BYTES: usize = 64;
+
 /// The most bytes of one class that a thread's cache keeps.
 const CACHED_BYTES_PER_CLASS: usize = 8 * 1024;
 /// The most blocks of one class that a thread's cache keeps.
@@ -70,6 +73,15 @@ pub fn usable(size: usize) -> usize {
     } else {
         size.saturating_add(7) & !7
     }
+}
+
+/// What blocks for `size` bytes are aligned to: a cache line where their class is a whole number of lines, since slabs
+/// begin at one; else 8 bytes.
+///
+/// Precondition: `size <= BLOCK_BYTES_MAX`.
+#[inline]
+pub fn alignment(size: usize) -> usize {
+    if usable(size).is_multiple_of(LINE_BYTES) { LINE_BYTES } else { 8 }
 }
 
 const fn class(size: usize, run: usize) -> Class {
@@ -163,6 +175,18 @@ mod tests {
             assert_eq!(usable(size), block);
         }
         assert_eq!(usable(BLOCK_BYTES_MAX + 1), BLOCK_BYTES_MAX + 8);
+    }
+
+    #[test]
+    fn whole_lines_are_aligned_to_lines() {
+        let aligned = (1..=BLOCK_BYTES_MAX).filter(|size| size % 8 == 0 && alignment(*size) == 64);
+        let classes = CLASS.iter().filter(|class| class.size % 64 == 0).count();
+        assert_eq!(
+            aligned.clone().map(usable).collect::<std::collections::HashSet<_>>().len(),
+            classes
+        );
+        assert!((64..=512).step_by(64).all(|size| alignment(size) == 64));
+        assert_eq!((alignment(8), alignment(72), alignment(BLOCK_BYTES_MAX)), (8, 8, 64));
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod tests;
 #[cfg(not(feature = "system-heap"))]
 pub use self::{cache::Cache, evacuation::Evacuation, shared::Heap};
 pub(crate) use classes::BLOCK_BYTES_MAX;
+pub(crate) use classes::alignment;
 pub use classes::usable;
 #[cfg(feature = "system-heap")]
 pub use system::{Cache, Evacuation, Heap};

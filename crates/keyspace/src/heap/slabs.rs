@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::classes::{CLASS, CLASSES, Class};
+use super::classes::{CLASS, CLASSES, Class, alignment};
 use super::region::{Links, NO_UNIT, Region, Slab};
 use crate::prefetch::prefetch;
 
@@ -316,7 +316,8 @@ fn take_from(
 
 fn layout(class: u8) -> Layout {
     let size = CLASS[class as usize].size as usize;
-    Layout::from_size_align(size, 8).unwrap_or_else(|_| corrupted("a class has no layout"))
+    Layout::from_size_align(size, alignment(size))
+        .unwrap_or_else(|_| corrupted("a class has no layout"))
 }
 
 /// A block from the global allocator, for when the region is exhausted. It passes through caches like

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use super::classes::{BLOCK_BYTES_MAX, usable};
+use super::classes::{BLOCK_BYTES_MAX, alignment, usable};
 use super::{Breather, Stats};
 
 /// A heap, shared by all threads of a keyspace; a clone is the same heap.
@@ -83,6 +83,9 @@ impl Heap {
     pub fn purge(&self) {
         self.shared.trim_epoch.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// Nothing is kept, so nothing is given back.
+    pub fn purge_unused(&self) {}
 
     /// Current sizes.
     pub fn stats(&self) -> Stats {
@@ -181,6 +184,7 @@ impl Drop for Evacuation {
 }
 
 fn layout(size: usize) -> Layout {
+    let align = if size <= BLOCK_BYTES_MAX { alignment(size) } else { 8 };
     // A size beyond the address space cannot be served, which is one way of being out of memory.
-    Layout::from_size_align(usable(size), 8).unwrap_or_else(|_| std::process::abort())
+    Layout::from_size_align(usable(size), align).unwrap_or_else(|_| std::process::abort())
 }
