@@ -65,48 +65,106 @@ fn copy_back(out: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
     Some(())
 }
 
+/// Bits of the hash by which three bytes are found again: of short inputs, whose table then stays in the nearest cache, and of long ones.
+const SHORT_BITS: u32 = 11;
+const LONG_BITS: u32 = 14;
+/// Inputs up to this length are short.
+const SHORT_MAX: usize = 4096;
+
+/// After so many probes without a match the step to the next grows by one: what does not compress is left quickly.
+const PROBES_PER_STEP: u32 = 32;
+
+/// After so many strings in a row that did not get shorter, some are not tried.
+const FAILURES_MIN: u32 = 8;
+/// Strings that are passed over between two that are tried, at most.
+const PASSED_MAX: u32 = 15;
+
 /// Compresses, with memory of its own that is kept between calls.
+///
+/// Strings of one kind come in long runs. So one that does not compress says something about those after it: with
+/// each failure in a row more strings are passed over untried, and the first success ends that.
 #[derive(Debug, Default)]
 pub(super) struct Compressor {
-    /// Where three bytes were last seen, by their hash: the position plus one.
+    /// Where three bytes were last seen, by their hash, as the position behind `base`. What is below it is of earlier inputs.
     seen: Vec<u32>,
+    base: u32,
     out: Vec<u8>,
+    /// Strings in a row that did not get shorter.
+    failures: u32,
+    /// Strings that are still to be passed over.
+    passing: u32,
 }
 
 impl Compressor {
+    /// What stands for `input`, if it is at most `max` bytes and the strings before it let one expect that.
+    pub(super) fn compress_likely(&mut self, input: &[u8], max: usize) -> Option<&[u8]> {
+        if input.len() < SHORT_MAX && self.passing > 0 {
+            self.passing -= 1;
+            return None;
+        }
+        if self.compress(input, max).is_some() {
+            (self.failures, self.passing) = (0, 0);
+            return Some(&self.out);
+        }
+        self.failures += 1;
+        self.passing = self.failures.saturating_sub(FAILURES_MIN).min(PASSED_MAX);
+        None
+    }
+
     /// What stands for `input`, if it is at most `max` bytes.
     pub(super) fn compress(&mut self, input: &[u8], max: usize) -> Option<&[u8]> {
         // Positions are held in 32 bits.
-        if input.len() <= MATCH_MIN || u32::try_from(input.len()).is_err() {
+        let len = u32::try_from(input.len()).ok().filter(|&len| len < u32::MAX / 2)?;
+        if input.len() <= MATCH_MIN {
             return None;
         }
-        let bits = input.len().ilog2().clamp(6, 14);
-        self.seen.clear();
-        self.seen.resize(1 << bits, 0);
-        self.out.clear();
-        let (mut at, mut literals) = (0, 0);
-        while at + MATCH_MIN <= input.len() {
-            let here = [input[at], input[at + 1], input[at + 2], 0];
-            let hash = u32::from_le_bytes(here).wrapping_mul(0x9e37_79b1) >> (32 - bits);
-            let before = std::mem::replace(&mut self.seen[hash as usize], at as u32 + 1) as usize;
-            let len = match before.checked_sub(1) {
-                Some(from) if at - from <= DISTANCE_MAX => matching(input, from, at),
-                _ => 0,
+        let bits = if input.len() <= SHORT_MAX { SHORT_BITS } else { LONG_BITS };
+        let base = self.begin(bits, len);
+        let (mut at, mut literals, mut probes) = (0, 0, PROBES_PER_STEP);
+        while let Some(here) = input.get(at..at + 4) {
+            let three = u32::from_le_bytes([here[0], here[1], here[2], 0]);
+            let hash = three.wrapping_mul(0x9e37_79b1) >> (32 - bits);
+            let now = base + at as u32;
+            let before = std::mem::replace(&mut self.seen[hash as usize], now);
+            let len = match before >= base && now - before <= DISTANCE_MAX as u32 {
+                true => matching(input, (before - base) as usize, at),
+                false => 0,
             };
             if len < MATCH_MIN {
-                at += 1;
+                at += (probes / PROBES_PER_STEP) as usize;
+                probes += 1;
                 continue;
             }
             self.push_literals(&input[literals..at]);
-            self.push_match(at - (before - 1), len);
+            self.push_match((now - before) as usize, len);
             at += len;
-            literals = at;
+            (literals, probes) = (at, PROBES_PER_STEP);
             if self.out.len() > max {
                 return None;
             }
         }
+        if self.out.len() + input.len() - literals > max {
+            return None;
+        }
         self.push_literals(&input[literals..]);
         (self.out.len() <= max).then_some(&self.out)
+    }
+
+    /// Makes room, and forgets what was seen in earlier inputs by raising what counts as of this one: that number.
+    fn begin(&mut self, bits: u32, len: u32) -> u32 {
+        if self.seen.len() < 1 << bits {
+            self.seen.resize(1 << bits, 0);
+        }
+        let base = self.base.max(1);
+        self.base = match base.checked_add(len) {
+            Some(next) => next,
+            None => {
+                self.seen.fill(0);
+                1 + len
+            }
+        };
+        self.out.clear();
+        self.base - len
     }
 
     fn push_literals(&mut self, literals: &[u8]) {
@@ -130,9 +188,20 @@ impl Compressor {
 }
 
 /// Bytes that are the same from `from` and from `at` on, up to the longest that a copy says.
+#[inline]
 fn matching(input: &[u8], from: usize, at: usize) -> usize {
-    let pairs = input[at..].iter().zip(&input[from..]);
-    pairs.take(MATCH_MAX).take_while(|(a, b)| a == b).count()
+    let max = MATCH_MAX.min(input.len() - at);
+    let (ahead, behind) = (&input[at..at + max], &input[from..from + max]);
+    let mut len = 0;
+    for (a, b) in ahead.chunks_exact(8).zip(behind.chunks_exact(8)) {
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+        let differ = word(a) ^ word(b);
+        if differ != 0 {
+            return len + differ.trailing_zeros() as usize / 8;
+        }
+        len += 8;
+    }
+    len + ahead[len..].iter().zip(&behind[len..]).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]
@@ -183,6 +252,44 @@ mod tests {
         let mut out = Vec::new();
         decompress(&[0x01, 0x61, 0x61, 0xe0, 0x57, 0x00, 0x01, 0x61, 0x61], 100, &mut out).unwrap();
         assert_eq!(out, [b'a'; 100]);
+    }
+
+    #[test]
+    fn what_does_not_compress_is_soon_passed_over() {
+        let mut state = 1u64;
+        let mut noise = move || {
+            let mut bytes = Vec::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                bytes.extend_from_slice(&(state ^ state >> 29).to_le_bytes());
+            }
+            bytes
+        };
+        let mut compressor = Compressor::default();
+        for _ in 0..200 {
+            assert_eq!(compressor.compress_likely(&noise(), 92), None);
+        }
+        assert!(compressor.passing > 0 || compressor.failures > FAILURES_MIN + PASSED_MAX);
+        let tries =
+            (0..=PASSED_MAX).find(|_| compressor.compress_likely(&[b'a'; 96], 92).is_some());
+        assert!(tries.is_some(), "it is tried again");
+        assert!(compressor.compress_likely(&[b'a'; 96], 92).is_some(), "and now always");
+    }
+
+    #[test]
+    fn an_input_is_not_matched_with_those_before_it() {
+        let mut compressor = Compressor::default();
+        let mut out = Vec::new();
+        for n in 0..2000usize {
+            let input: Vec<u8> = (0..40 + n % 60).map(|i| (i * (n % 7)) as u8).collect();
+            if n == 1000 {
+                compressor.base = u32::MAX - 500;
+            }
+            if let Some(compressed) = compressor.compress(&input, usize::MAX) {
+                decompress(compressed, input.len(), &mut out).unwrap();
+                assert_eq!(out, input, "{n}");
+            }
+        }
     }
 
     proptest! {

@@ -1,25 +1,23 @@
 //! The checksum of RDB files and `DUMP` payloads: CRC-64 in the variant of Redis (polynomial of Jones, reflected, both
 //! ends zero).
 
-use crc::{CRC_64_REDIS, Crc, Digest, Table};
-
-static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// The polynomial with its bits reflected: the lowest bit stands for the highest power.
 const POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9_u64.reverse_bits();
 
 /// The checksum of bytes.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
-    CRC.checksum(bytes)
+    crc_fast::checksum(CrcAlgorithm::Crc64Redis, bytes)
 }
 
 /// The checksum of bytes that come one after another.
-pub(super) struct Sum(Digest<'static, u64, Table<16>>);
+pub(super) struct Sum(Digest);
 
 impl Sum {
     /// Of nothing yet.
     pub(super) fn new() -> Self {
-        Sum(CRC.digest())
+        Sum(Digest::new(CrcAlgorithm::Crc64Redis))
     }
 
     /// Adds bytes.
@@ -30,7 +28,7 @@ impl Sum {
 
     /// The checksum of what was added so far.
     pub(super) fn value(&self) -> u64 {
-        self.0.clone().finalize()
+        self.0.finalize()
     }
 }
 

@@ -136,7 +136,7 @@ fn short_int(text: &[u8]) -> Option<i64> {
 pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8], compressor: Option<&mut Compressor>) {
     let compressed = match compressor {
         Some(compressor) if bytes.len() >= COMPRESSED_MIN => {
-            compressor.compress(bytes, bytes.len() - SAVED_MIN)
+            compressor.compress_likely(bytes, bytes.len() - SAVED_MIN)
         }
         _ => None,
     };
