@@ -58,6 +58,9 @@ pub trait Host {
         false
     }
 
+    /// Every database was flushed. Called with everything held.
+    fn flushed_all(&mut self) {}
+
     /// What `RESTORE` does not check: `rdb-version-check`, `DEBUG SET-SKIP-CHECKSUM-VALIDATION`.
     fn leniency(&self) -> Leniency {
         Leniency::default()

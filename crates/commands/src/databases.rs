@@ -27,7 +27,9 @@ fn flushdb(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `FLUSHALL [ASYNC | SYNC]`
 fn flushall(ctx: &mut Ctx<'_>) -> Outcome {
-    flush(ctx, None)
+    flush(ctx, None)?;
+    ctx.host.flushed_all();
+    Ok(())
 }
 
 fn flush(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {

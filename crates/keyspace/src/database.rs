@@ -2,6 +2,7 @@
 
 use crate::access::View;
 use crate::effect::{Effect, Removal};
+use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::heap::Cache;
 use crate::keyspace::Keyspace;
@@ -31,22 +32,39 @@ impl Cleared {
     }
 }
 
+impl Cleared {
+    /// Shows the entries of one table and frees it.
+    pub(crate) fn drain_one(&mut self, each: &mut dyn FnMut(Entry)) {
+        let Some(mut table) = self.tables.pop() else { return };
+        let array = table.drain(|entry| {
+            each(entry);
+            entry.release(&mut self.cache);
+        });
+        if let Some(array) = array {
+            // SAFETY: the table was taken out under the exclusive intent, so no thread was in a batch then, and
+            // none has seen the array since.
+            unsafe { array.free(&mut self.cache) };
+        }
+    }
+
+    /// Whether nothing is left to be freed.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.tables.is_empty()
+    }
+}
+
 impl Drop for Cleared {
     fn drop(&mut self) {
-        for table in &mut self.tables {
-            if let Some(array) = table.drain(|entry| entry.release(&mut self.cache)) {
-                // SAFETY: the table was taken out under the exclusive intent, so no thread was in a batch then, and
-                // none has seen the array since.
-                unsafe { array.free(&mut self.cache) };
-            }
+        while !self.is_drained() {
+            self.drain_one(&mut |_| ());
         }
     }
 }
 
 impl Handle {
-    /// Removes every key of a database, or of all. The keyspace is held exclusively ([`Handle::lock_all`]).
+    /// Removes every key of a database, or of all. The keyspace is held exclusively ([`Handle::lock_all`]). What an image that is
+    /// being taken wants is left to it.
     pub fn clear(&mut self, db: Option<u16>) -> Cleared {
-        self.before_clear();
         let databases = match db {
             Some(db) => db..db + 1,
             None => 0..self.ks.databases,
@@ -58,6 +76,7 @@ impl Handle {
         };
         for db in databases {
             let (mut entries, mut bytes) = (0i64, 0i64);
+            let mut tables = Vec::new();
             for stripe in 0..self.ks.stripes.len() as u32 {
                 self.touch_database(stripe, db, None);
                 let ghost = self.stripe_at(stripe).ghost.take();
@@ -66,8 +85,12 @@ impl Handle {
                 bytes += table.footprint() as i64;
                 entries += table.weight() as i64;
                 if table.buckets() > 0 {
-                    cleared.tables.push(table);
+                    tables.push(table);
                 }
+            }
+            let own = Cleared { tables, _tracked: Vec::new(), cache: self.ks.heap.cache() };
+            if let Some(mut own) = self.keep_for_image(db, own) {
+                cleared.tables.append(&mut own.tables);
             }
             self.forget_counts(db);
             self.count_bytes(-bytes, -entries);

@@ -5,15 +5,21 @@
 //! or remove an entry that still bears the old stamp hands it out first. Entries that are made meanwhile bear the
 //! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and nothing is copied but
 //! what is being handed out.
+//!
+//! A database that is flushed meanwhile loses its tables to the image, which goes through them when it has gone through the stripes, and
+//! frees them.
 
 use crate::access::View;
-use crate::bucket::Item;
+use crate::database::Cleared;
 use crate::entry::Entry;
 use crate::handle::Handle;
-use crate::scan::{first_position, homed};
+use crate::prefetch::prefetch;
+use crate::scan::first_position;
+use crate::table::Table;
 use crate::usage::Usage;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The bit of an entry's length of the value that is its stamp.
 pub(crate) const STAMP: u16 = 1 << 15;
@@ -22,6 +28,8 @@ const TAKING: u16 = 1;
 
 /// Buckets that are walked under one hold of a stripe.
 const BUCKETS_PER_HOLD: usize = 16;
+/// Buckets whose entries are asked for ahead.
+const BUCKETS_AHEAD: usize = 2;
 
 /// The stamp that new entries get, and whether an image is being taken.
 #[derive(Debug, Default)]
@@ -40,26 +48,26 @@ impl Stamp {
     }
 }
 
-/// Takes what an image hands out.
+/// Takes what threads hand out that are about to change something. What the walk comes across it gives to its caller.
 pub trait ImageSink: Send + Sync {
-    /// A key of database `db` as it was at the image's moment. Its stripe is held: what is needed is copied. `now_ms` is the thread's
-    /// clock.
+    /// A key as it was at the image's moment, when it was in database `db`. Its stripe is held: what is needed is copied. `now_ms` is the
+    /// thread's clock.
     fn key(&self, db: u16, view: View<'_>, usage: Usage, now_ms: i64);
-
-    /// Two databases change places: what comes from one from now on was in the other at the image's moment. Everything
-    /// is held.
-    fn swap(&self, a: u16, b: u16);
-
-    /// Keys are removed without having been handed out, all of some database: there will be no image.
-    fn cancel(&self);
 }
+
+/// Takes a key that the walk comes across, as [`ImageSink::key`] does; says when it has taken enough for one hold of the stripe.
+pub type TakeKey<'t> = dyn FnMut(u16, View<'_>, Usage) -> ControlFlow<()> + 't;
 
 /// The image that is being taken, if one is.
 #[derive(Default)]
 pub(crate) struct ImageCell {
     sink: RwLock<Option<Arc<dyn ImageSink>>>,
+    /// Which database each was at the image's moment. It changes while everything is held.
+    origin: RwLock<Vec<u16>>,
     /// How often databases have changed places.
     swaps: AtomicU32,
+    /// Tables of databases that were flushed, with their databases at the image's moment.
+    cleared: Mutex<Vec<(u16, Cleared)>>,
 }
 
 impl ImageCell {
@@ -70,9 +78,18 @@ impl ImageCell {
     fn get(&self) -> Option<Arc<dyn ImageSink>> {
         self.sink.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn origin(&self, db: u16) -> u16 {
+        let origin = self.origin.read().unwrap_or_else(PoisonError::into_inner);
+        origin.get(usize::from(db)).copied().unwrap_or(db)
+    }
+
+    fn cleared(&self) -> MutexGuard<'_, Vec<(u16, Cleared)>> {
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Where the walk of an image goes on.
+/// Where the walk of one stripe goes on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ImagePlace {
     stripe: u32,
@@ -82,9 +99,17 @@ pub struct ImagePlace {
     swaps: u32,
 }
 
+impl ImagePlace {
+    /// The beginning of a stripe: each has to be walked, in any order and by any thread.
+    pub fn stripe(stripe: u32) -> Self {
+        ImagePlace { stripe, ..ImagePlace::default() }
+    }
+}
+
 impl Handle {
     /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while nobody changes anything. The
-    /// thread is in a batch and holds nothing, or everything; somebody must go on with [`Handle::continue_image`] until that says that it is done.
+    /// thread is in a batch and holds nothing, or everything. Somebody must walk every stripe with [`Handle::continue_image`], and then what
+    /// was flushed with [`Handle::continue_cleared`] until [`Handle::end_image`] says that it is done.
     pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {
         let holds = self.holds_everything();
         if !holds {
@@ -93,7 +118,10 @@ impl Handle {
         let stamp = self.ks.heap.stamp();
         let begins = !stamp.is_taking();
         if begins {
-            self.ks.image.set(Some(sink));
+            let image = &self.ks.image;
+            image.set(Some(sink));
+            *image.origin.write().unwrap_or_else(PoisonError::into_inner) =
+                (0..self.ks.databases).collect();
             stamp.0.store((stamp.now() ^ STAMP) | TAKING, Relaxed);
             at_moment(self);
         }
@@ -103,13 +131,13 @@ impl Handle {
         begins
     }
 
-    /// Hands out some of the keys that have not been: those of a few buckets, under one hold of their stripe. Returns where to go
-    /// on; at the end, when the image is complete, none. The thread is in a batch and holds nothing.
-    pub fn continue_image(&mut self, mut place: ImagePlace) -> Option<ImagePlace> {
-        if place.stripe as usize >= self.ks.stripes.len() {
-            self.end_image();
-            return None;
-        }
+    /// Gives `take` some of the keys of a stripe that have not been handed out: those of a few buckets, under one hold. Returns where to
+    /// go on; none when the stripe is through. The thread is in a batch and holds nothing, or everything.
+    pub fn continue_image(
+        &mut self,
+        mut place: ImagePlace,
+        take: &mut TakeKey<'_>,
+    ) -> Option<ImagePlace> {
         let next = self.with_stripe(place.stripe, |handle| {
             // While the stripe is held no database changes its place.
             let swaps = handle.ks.image.swaps.load(Relaxed);
@@ -117,40 +145,55 @@ impl Handle {
                 // What was in a database yet to come may be in one that has been walked.
                 place = ImagePlace { db: 0, position: 0, swaps, ..place };
             }
-            handle.image_buckets(place)
+            let table = handle.stripe_at(place.stripe).table(place.db)?;
+            handle.image_buckets(table, handle.ks.image.origin(place.db), place.position, take)
         });
-        match next {
-            Some(position) => place.position = position,
-            None if place.db + 1 < self.ks.databases => {
-                place = ImagePlace { db: place.db + 1, position: 0, ..place };
-            }
-            None => place = ImagePlace { stripe: place.stripe + 1, db: 0, position: 0, ..place },
+        if let Some(position) = next {
+            return Some(ImagePlace { position, ..place });
         }
-        Some(place)
+        let db = place.db + 1;
+        (db < self.ks.databases).then_some(ImagePlace { db, position: 0, ..place })
     }
 
     /// Walks some buckets of a table; returns the position to go on from, none at its end.
-    fn image_buckets(&mut self, place: ImagePlace) -> Option<u32> {
-        let sink = self.ks.image.get()?;
-        let table = self.stripe_at(place.stripe).table(place.db)?;
+    ///
+    /// An entry whose home is full lies in one of the next buckets, and all buckets between are full. So the walk goes on until it has
+    /// seen one that is not, and what lies there with a later home is handed out with the rest.
+    fn image_buckets(
+        &self,
+        table: &Table,
+        db: u16,
+        position: u32,
+        take: &mut TakeKey<'_>,
+    ) -> Option<u32> {
         let buckets = table.buckets();
-        let first = ((u64::from(place.position) * buckets as u64) >> 32) as usize;
-        let end = buckets.min(first + BUCKETS_PER_HOLD);
-        for home in first..end {
-            for entry in homed(table, home, &|entry: Entry| self.hash(entry.key()).position()) {
-                self.hand_out(place.db, entry, &*sink);
+        if buckets == 0 {
+            return None;
+        }
+        let (stamp, usages) = (self.ks.heap.stamp().now(), self.usages());
+        let first = ((u64::from(position) * buckets as u64) >> 32) as usize;
+        let mut end = buckets.min(first + BUCKETS_PER_HOLD);
+        let mut at = first;
+        (at..at + BUCKETS_AHEAD).for_each(|i| prefetch_entries(table, i % buckets));
+        while at < first + buckets {
+            prefetch_entries(table, (at + BUCKETS_AHEAD) % buckets);
+            let bucket = table.bucket(at % buckets);
+            for slot in bucket.used() {
+                let entry: Entry = bucket.slot(slot).item();
+                if entry.stamp() != stamp {
+                    entry.set_stamp(stamp);
+                    let view = View::new(entry);
+                    if take(db, view, usages.of(view)).is_break() {
+                        end = end.min(at + 1);
+                    }
+                }
+            }
+            at += 1;
+            if at >= end && !bucket.is_full() {
+                break;
             }
         }
         (end < buckets).then(|| first_position(end, buckets))
-    }
-
-    fn hand_out(&self, db: u16, entry: Entry, sink: &dyn ImageSink) {
-        let now = self.ks.heap.stamp().now();
-        if entry.stamp() != now {
-            entry.set_stamp(now);
-            let view = View::new(entry);
-            sink.key(db, view, self.usages().of(view), self.now_ms);
-        }
     }
 
     /// To be called before an entry is changed or removed.
@@ -163,34 +206,76 @@ impl Handle {
 
     #[cold]
     fn hand_out_first(&self, db: u16, entry: Entry) {
-        if let Some(sink) = self.ks.image.get() {
-            self.hand_out(db, entry, &*sink);
+        let now = self.ks.heap.stamp().now();
+        if entry.stamp() != now
+            && let Some(sink) = self.ks.image.get()
+        {
+            entry.set_stamp(now);
+            let view = View::new(entry);
+            sink.key(self.ks.image.origin(db), view, self.usages().of(view), self.now_ms);
         }
     }
 
-    /// To be called before all entries of a database are removed. Everything is held.
-    pub(crate) fn before_clear(&self) {
-        if self.ks.heap.stamp().is_taking()
-            && let Some(sink) = self.ks.image.get()
-        {
-            sink.cancel();
+    /// Leaves the tables of a database that is flushed to the image, if one is being taken; gives them back otherwise. Everything is held.
+    pub(crate) fn keep_for_image(&self, db: u16, cleared: Cleared) -> Option<Cleared> {
+        let image = &self.ks.image;
+        let mut kept = image.cleared();
+        // Asked behind the lock: the end of an image takes it as well.
+        if !self.ks.heap.stamp().is_taking() {
+            return Some(cleared);
         }
+        kept.push((image.origin(db), cleared));
+        None
+    }
+
+    /// Gives `take` those keys of a table of a flushed database that have not been handed out, and frees the table; false if there is none.
+    /// The thread holds nothing, and need not be in a batch.
+    pub fn continue_cleared(&mut self, take: &mut TakeKey<'_>) -> bool {
+        let next = self.ks.image.cleared().pop();
+        let Some((db, mut cleared)) = next else { return false };
+        let (stamp, usages) = (self.ks.heap.stamp().now(), self.usages());
+        cleared.drain_one(&mut |entry| {
+            if entry.stamp() != stamp {
+                let view = View::new(entry);
+                let _ = take(db, view, usages.of(view));
+            }
+        });
+        if !cleared.is_drained() {
+            self.ks.image.cleared().push((db, cleared));
+        }
+        true
     }
 
     /// To be called when two databases change places. Everything is held.
     pub(crate) fn swap_in_image(&self, a: u16, b: u16) {
-        if self.ks.heap.stamp().is_taking()
-            && let Some(sink) = self.ks.image.get()
-        {
-            self.ks.image.swaps.fetch_add(1, Relaxed);
-            sink.swap(a, b);
+        let image = &self.ks.image;
+        if self.ks.heap.stamp().is_taking() {
+            image.swaps.fetch_add(1, Relaxed);
+            let mut origin = image.origin.write().unwrap_or_else(PoisonError::into_inner);
+            origin.swap(a.into(), b.into());
         }
     }
 
-    fn end_image(&mut self) {
+    /// Ends the image, every stripe of which has been walked; false if there is something to go through that was flushed since.
+    pub fn end_image(&mut self) -> bool {
+        let image = &self.ks.image;
+        let cleared = image.cleared();
+        if !cleared.is_empty() {
+            return false;
+        }
         let stamp = self.ks.heap.stamp();
         // Whoever sees it late finds that every entry bears the new stamp.
         stamp.0.store(stamp.now(), Relaxed);
-        self.ks.image.set(None);
+        image.set(None);
+        true
+    }
+}
+
+fn prefetch_entries(table: &Table, bucket: usize) {
+    let bucket = table.bucket(bucket);
+    for slot in bucket.used() {
+        let address = bucket.slot(slot).address();
+        prefetch(address);
+        prefetch(address + 64);
     }
 }

@@ -166,6 +166,11 @@ impl Keyspace {
         self.databases
     }
 
+    /// Number of stripes.
+    pub fn stripes(&self) -> u32 {
+        self.stripes.len() as u32
+    }
+
     /// Thresholds of the collections' encodings.
     pub fn limits(&self) -> &TypeLimits {
         &self.limits

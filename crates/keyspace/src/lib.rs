@@ -71,7 +71,7 @@ pub use entry::{BLOB_MIN, Kind};
 pub use event::{Event, Naming};
 pub use handle::{Handle, Key};
 pub use hash::{KeyHash, KeyHasher};
-pub use image::{ImagePlace, ImageSink};
+pub use image::{ImagePlace, ImageSink, TakeKey};
 pub use keyspace::{Keyspace, Options};
 pub use limits::TypeLimits;
 pub use order::{Epochs, Order, SinkSource};

@@ -1,46 +1,62 @@
 //! A keyspace as it is at one moment into an RDB file, while it goes on.
 //!
 //! ```text
-//! saving thread   begin ─ hand out a few buckets ─ write what is there ─ hand out ...
-//! other threads   about to change a key ─ hand it out ─┐
-//!                                                      ▼
-//!                                              parts: records of keys of one database
+//! walking threads   a stripe each ─ encode some buckets under a hold ─┬─▶ run ─▶ the file, by whoever has a full one
+//! other threads     about to change a key ─ encode it ─▶ their share ─┘
 //! ```
+//!
+//! Each thread encodes into memory of its own; what it shares with others it touches once in some hundred keys.
 
-use crate::rdb::{FileError, FileOptions, FileWriter, KeyEncoder};
+use crate::rdb::{FileError, FileOptions, FileWriter, KeyRun};
 use petrel_keyspace::{DbStats, Handle, ImagePlace, ImageSink, Usage, View};
 use std::io::{Seek, Write};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// Bytes from which on a part is handed to the saving thread.
-const PART_LEN: usize = 64 * 1024;
+/// Bytes that a walking thread writes together.
+const WALKED_LEN: usize = 512 * 1024;
 
-/// Holds of a stripe between two looks at what there is to write.
-const HOLDS_AT_ONCE: usize = 64;
+/// Bytes that one hold of a stripe encodes, beyond which it ends.
+const HOLD_LEN: usize = 32 * 1024;
+
+/// Holds of a stripe in one batch.
+const HOLDS_AT_ONCE: usize = 16;
+
+/// Bytes from which on the other threads' keys are handed on to be written.
+const SHARE_LEN: usize = 64 * 1024;
+
+/// Shares that the other threads have among them.
+const SHARES: usize = 16;
+
+/// Bytes that wait to be written, beyond which whoever adds to them waits too, but not for longer than `PATIENCE`.
+const WAITING_MAX: usize = 32 << 20;
+const PATIENCE: Duration = Duration::from_micros(500);
 
 /// A keyspace as it was at one moment, to be written.
 ///
 /// It must be: until [`Image::write`] has gone through it, there can be no other.
 pub struct Image {
-    parts: Arc<Parts>,
+    shares: Arc<Shares>,
     sizes: Vec<DbStats>,
     /// [`petrel_keyspace::Stats::changes`] at the moment.
     pub changes: u64,
+    /// Threads that write it, the calling one included.
+    pub threads: usize,
 }
 
 impl Image {
-    /// Begins the image of this moment; none if one is being taken already. The thread is in a batch and holds nothing.
+    /// Begins the image of this moment; none if one is being taken already. The thread is in a batch, and holds nothing or everything.
     pub fn begin(handle: &mut Handle, options: FileOptions) -> Option<Self> {
         let databases = handle.keyspace().databases();
-        let parts = Arc::new(Parts::new(options, databases));
+        let shares = Arc::new(Shares::new(options));
         let (mut sizes, mut changes) = (Vec::new(), 0);
-        let begun = handle.begin_image(parts.clone(), |handle| {
+        let begun = handle.begin_image(shares.clone(), |handle| {
             sizes.extend((0..databases).map(|db| handle.keyspace().db_stats(db)));
             changes = handle.keyspace().stats().changes;
         });
-        begun.then_some(Image { parts, sizes, changes })
+        begun.then_some(Image { shares, sizes, changes, threads: 1 })
     }
 
     /// Number of keys.
@@ -48,163 +64,260 @@ impl Image {
         self.sizes.iter().map(|stats| stats.keys).sum()
     }
 
-    /// Writes every key. `saved` hears now and then how many were written so far, and may end it. How many keys the file has; none if it was
-    /// ended, by `saved` or because a database was flushed. The thread is in no batch.
+    /// Writes every key. `saved` hears now and then how many were written so far, and may end it. How many keys the file has; none if
+    /// `saved` ended it. The thread is in no batch.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write<W: Write + Seek>(
+    pub fn write<W: Write + Seek + Send>(
         self,
         handle: &mut Handle,
         file: &mut FileWriter<W>,
         mut saved: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Option<u64>, FileError> {
-        let parts = &*self.parts;
         for (db, stats) in (0..).zip(&self.sizes).filter(|(_, stats)| stats.keys > 0) {
             file.database(db, stats.keys, stats.volatile);
         }
-        let mut result = Ok(());
-        let mut place = Some(ImagePlace::default());
-        while let Some(at) = place {
-            handle.refresh_clock();
-            handle.enter();
-            place = walk(handle, at);
-            handle.exit();
-            // Every entry gets its stamp, even if nobody wants the file any more.
-            if result.is_ok() && !parts.is_over() {
-                result = parts.take_full().into_iter().try_for_each(|part| part.write(file));
-                if result.is_err() || saved(parts.keys.load(Relaxed)).is_break() {
-                    parts.cancel();
-                }
+        let (shares, keyspace) = (&*self.shares, handle.keyspace().clone());
+        let (file, next) = (Mutex::new(file), AtomicU32::new(0));
+        let walker = || Walker { shares, file: &file, next: &next, run: shares.run(), keys: 0 };
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads {
+                scope.spawn(|| {
+                    let mut handle = keyspace.attach();
+                    walker().walk(&mut handle, &mut |_| ControlFlow::Continue(()));
+                });
             }
+            walker().walk(handle, &mut saved);
+        });
+        // Nobody walks any more, but a database may still be flushed.
+        let mut last = walker();
+        while !handle.end_image() {
+            last.walk_cleared(handle, &mut saved);
         }
-        result?;
-        if let Some(error) = parts.lock().failed.take() {
+        last.finish();
+        if let Some(error) = lock(&shares.failed).take() {
             return Err(error);
         }
-        if parts.is_over() {
-            return Ok(None);
-        }
-        parts.take_all().into_iter().try_for_each(|part| part.write(file))?;
-        Ok(Some(parts.keys.load(Relaxed)))
+        Ok((!shares.is_over()).then(|| shares.keys.load(Relaxed)))
     }
 }
 
-/// Some steps of the walk.
-fn walk(handle: &mut Handle, mut place: ImagePlace) -> Option<ImagePlace> {
-    for _ in 0..HOLDS_AT_ONCE {
-        place = handle.continue_image(place)?;
-        if handle.should_yield() {
-            break;
-        }
-    }
-    Some(place)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records of keys that were handed out and are not in the file yet.
-struct Parts {
+/// A thread that goes through stripes and writes.
+struct Walker<'w, 'f, W> {
+    shares: &'w Shares,
+    file: &'w Mutex<&'f mut FileWriter<W>>,
+    /// The next stripe that nobody has taken.
+    next: &'w AtomicU32,
+    run: KeyRun,
+    /// Keys in the run that are not counted yet.
+    keys: u64,
+}
+
+/// Hears how many keys were written, and may end it.
+type Saved<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
+
+impl<W: Write + Seek> Walker<'_, '_, W> {
+    /// Walks stripes until all are taken, and what was flushed until then. Every entry gets its stamp, even if nobody wants the file any more.
+    fn walk(mut self, handle: &mut Handle, saved: &mut Saved<'_>) {
+        let stripes = handle.keyspace().stripes();
+        loop {
+            let stripe = self.next.fetch_add(1, Relaxed);
+            if stripe >= stripes {
+                break;
+            }
+            let mut place = Some(ImagePlace::stripe(stripe));
+            while let Some(at) = place {
+                place = self.some(handle, at);
+                self.pass_on(WALKED_LEN, saved);
+            }
+        }
+        self.walk_cleared(handle, saved);
+        self.pass_on(1, saved);
+    }
+
+    /// Some steps of the walk of a stripe.
+    fn some(&mut self, handle: &mut Handle, mut place: ImagePlace) -> Option<ImagePlace> {
+        handle.refresh_clock();
+        handle.enter();
+        let mut next = Some(place);
+        for _ in 0..HOLDS_AT_ONCE {
+            let (now_ms, end) = (handle.now_ms(), self.run.len() + HOLD_LEN);
+            next = handle.continue_image(place, &mut |db, view, usage| {
+                self.add(db, view, usage, now_ms);
+                if self.run.len() < end {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            let Some(at) = next else { break };
+            place = at;
+            if handle.should_yield() || self.run.len() >= WALKED_LEN {
+                break;
+            }
+        }
+        handle.exit();
+        next
+    }
+
+    /// Goes through the tables of databases that were flushed.
+    fn walk_cleared(&mut self, handle: &mut Handle, saved: &mut Saved<'_>) {
+        let mut is_there = true;
+        while is_there {
+            handle.refresh_clock();
+            let now_ms = handle.now_ms();
+            is_there = handle.continue_cleared(&mut |db, view, usage| {
+                self.add(db, view, usage, now_ms);
+                ControlFlow::Continue(())
+            });
+            self.pass_on(WALKED_LEN, saved);
+        }
+    }
+
+    fn add(&mut self, db: u16, view: View<'_>, usage: Usage, now_ms: i64) {
+        self.keys += u64::from(self.shares.add(&mut self.run, db, view, usage, now_ms));
+    }
+
+    /// Writes the run if it is so long, and what others have left to be written.
+    fn pass_on(&mut self, len_min: usize, saved: &mut Saved<'_>) {
+        let is_long = self.run.len() >= len_min;
+        if !is_long && self.shares.waiting.load(Relaxed) == 0 {
+            return;
+        }
+        let keys = self.shares.keys.fetch_add(self.keys, Relaxed) + std::mem::take(&mut self.keys);
+        if saved(keys).is_break() {
+            self.shares.over.store(true, Relaxed);
+        }
+        let full = self.shares.take_full();
+        let mut written = Ok(());
+        if !self.shares.is_over() {
+            let mut file = lock(self.file);
+            let own = is_long.then_some(&mut self.run);
+            let mut all = full.into_iter();
+            written = own.map_or(Ok(()), |run| file.run(run));
+            written = written.and_then(|()| all.try_for_each(|mut run| file.run(&mut run)));
+        }
+        self.shares.note(written);
+        if self.shares.is_over() {
+            self.run = self.shares.run();
+        }
+    }
+
+    /// Writes everything that is left, when nothing more is handed out.
+    fn finish(mut self) {
+        let shares = self
+            .shares
+            .shares
+            .iter()
+            .map(|share| std::mem::replace(&mut *lock(share), self.shares.run()));
+        let mut all: Vec<KeyRun> = self.shares.take_full();
+        all.extend(shares);
+        all.push(std::mem::replace(&mut self.run, self.shares.run()));
+        self.shares.keys.fetch_add(self.keys, Relaxed);
+        if !self.shares.is_over() {
+            let mut file = lock(self.file);
+            let written = all.iter_mut().filter(|run| !run.is_empty());
+            self.shares.note(written.into_iter().try_for_each(|run| file.run(run)));
+        }
+    }
+}
+
+/// Keys that threads have handed out which were about to change them, and what the walking threads have in common.
+struct Shares {
     options: FileOptions,
-    kept: Mutex<Kept>,
+    /// Each thread has one of them, which few others have.
+    shares: [Mutex<KeyRun>; SHARES],
+    full: Mutex<Vec<KeyRun>>,
+    /// Bytes of `full`, and who waits until they are fewer.
+    waiting: AtomicUsize,
+    written: Condvar,
     /// Nobody wants the rest.
     over: AtomicBool,
     keys: AtomicU64,
+    failed: Mutex<Option<FileError>>,
 }
 
-struct Kept {
-    /// Parts that a thread may go on with.
-    open: Vec<Part>,
-    /// Parts for the file.
-    full: Vec<Part>,
-    /// Where each database was at the image's moment.
-    origin: Vec<u16>,
-    failed: Option<FileError>,
-}
-
-/// Keys of one database.
-struct Part {
-    db: u16,
-    bytes: Vec<u8>,
-    encoder: KeyEncoder,
-}
-
-impl Part {
-    fn write<W: Write + Seek>(mut self, file: &mut FileWriter<W>) -> Result<(), FileError> {
-        file.select(self.db);
-        file.encoded(&mut self.bytes, self.encoder.version())
-    }
-}
-
-impl Parts {
-    fn new(options: FileOptions, databases: u16) -> Self {
-        let origin = (0..databases).collect();
-        let kept = Kept { open: Vec::new(), full: Vec::new(), origin, failed: None };
-        let (over, keys) = (AtomicBool::new(false), AtomicU64::new(0));
-        Parts { options, kept: Mutex::new(kept), over, keys }
+impl Shares {
+    fn new(options: FileOptions) -> Self {
+        Shares {
+            options,
+            shares: std::array::from_fn(|_| Mutex::new(KeyRun::new(options))),
+            full: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            written: Condvar::new(),
+            over: AtomicBool::new(false),
+            keys: AtomicU64::new(0),
+            failed: Mutex::default(),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn run(&self) -> KeyRun {
+        KeyRun::new(self.options)
     }
 
     fn is_over(&self) -> bool {
         self.over.load(Relaxed)
     }
 
-    fn take_full(&self) -> Vec<Part> {
-        std::mem::take(&mut self.lock().full)
-    }
-
-    /// Everything, once nothing more is handed out.
-    fn take_all(&self) -> Vec<Part> {
-        let mut kept = self.lock();
-        let mut all = std::mem::take(&mut kept.full);
-        all.append(&mut kept.open);
-        all
-    }
-
-    /// A part for a key of a database as it is called now; while one thread has it, others have theirs.
-    fn open(&self, db: u16) -> Part {
-        let mut kept = self.lock();
-        let db = kept.origin[usize::from(db)];
-        match kept.open.iter().position(|part| part.db == db) {
-            Some(at) => kept.open.swap_remove(at),
-            None => Part { db, bytes: Vec::new(), encoder: KeyEncoder::new(self.options) },
-        }
-    }
-
-    fn keep(&self, part: Part, result: Result<(), FileError>) {
-        let mut kept = self.lock();
-        if part.bytes.len() < PART_LEN {
-            kept.open.push(part)
-        } else {
-            kept.full.push(part)
-        }
+    fn note(&self, result: Result<(), FileError>) {
         if let Err(error) = result {
-            kept.failed.get_or_insert(error);
+            lock(&self.failed).get_or_insert(error);
             self.over.store(true, Relaxed);
+        }
+    }
+
+    /// Adds a key to a run; false if it is left out.
+    fn add(&self, run: &mut KeyRun, db: u16, view: View<'_>, usage: Usage, now_ms: i64) -> bool {
+        // A hash whose fields have all expired is as good as gone.
+        if self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0) {
+            return false;
+        }
+        self.note(run.add(db, view, usage, now_ms));
+        true
+    }
+
+    fn take_full(&self) -> Vec<KeyRun> {
+        let full = std::mem::take(&mut *lock(&self.full));
+        self.waiting.fetch_sub(full.iter().map(KeyRun::len).sum(), Relaxed);
+        self.written.notify_all();
+        full
+    }
+
+    /// Leaves a run to be written. If much is, waits a moment: that holds up a thread which changes keys faster than they can be
+    /// written, and nobody for long.
+    fn leave(&self, run: KeyRun) {
+        let waiting = self.waiting.fetch_add(run.len(), Relaxed);
+        let mut full = lock(&self.full);
+        full.push(run);
+        if waiting > WAITING_MAX && !self.is_over() {
+            drop(self.written.wait_timeout(full, PATIENCE));
         }
     }
 }
 
-impl ImageSink for Parts {
+impl ImageSink for Shares {
     fn key(&self, db: u16, view: View<'_>, usage: Usage, now_ms: i64) {
-        // A hash whose fields have all expired is as good as gone.
-        if self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0) {
+        let mut share = lock(&self.shares[own_share()]);
+        if !self.add(&mut share, db, view, usage, now_ms) {
             return;
         }
-        let mut part = self.open(db);
-        let encoded = part.encoder.encode(&mut part.bytes, view, usage, now_ms, None);
         self.keys.fetch_add(1, Relaxed);
-        self.keep(part, encoded);
+        if share.len() >= SHARE_LEN {
+            let run = std::mem::replace(&mut *share, self.run());
+            drop(share);
+            self.leave(run);
+        }
     }
+}
 
-    fn swap(&self, a: u16, b: u16) {
-        self.lock().origin.swap(a.into(), b.into());
-    }
-
-    fn cancel(&self) {
-        self.over.store(true, Relaxed);
-        let mut kept = self.lock();
-        (kept.open, kept.full) = (Vec::new(), Vec::new());
-    }
+/// The calling thread's share.
+fn own_share() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static OWN: usize = NEXT.fetch_add(1, Relaxed) % SHARES);
+    OWN.with(|own| *own)
 }

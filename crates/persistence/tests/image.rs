@@ -7,6 +7,7 @@ use petrel_keyspace::{
 use petrel_persistence::rdb::Dialect;
 use petrel_persistence::value;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -48,33 +49,34 @@ fn contents(ks: &mut Handle) -> Contents {
 
 /// Collects what is handed out.
 #[derive(Default)]
-struct Collected {
-    contents: Mutex<Contents>,
-    /// Where each database was at the image's moment.
-    origin: Mutex<[u16; DATABASES as usize]>,
-    cancelled: AtomicBool,
-}
-
-impl Collected {
-    fn new() -> Arc<Self> {
-        Arc::new(Collected { origin: Mutex::new([0, 1]), ..Collected::default() })
-    }
-}
+struct Collected(Mutex<Contents>);
 
 impl ImageSink for Collected {
     fn key(&self, db: u16, view: View<'_>, _: Usage, now_ms: i64) {
-        let db = self.origin.lock().unwrap()[usize::from(db)];
         let name = (db, view.key().to_vec());
-        let before = self.contents.lock().unwrap().insert(name, shown(view, now_ms));
+        let before = self.0.lock().unwrap().insert(name, shown(view, now_ms));
         assert!(before.is_none(), "a key was handed out twice");
     }
+}
 
-    fn swap(&self, a: u16, b: u16) {
-        self.origin.lock().unwrap().swap(a.into(), b.into());
+/// Goes through an image; `between` runs between any two holds.
+fn walk(ks: &mut Handle, sink: &impl ImageSink, mut between: impl FnMut(&mut Handle)) {
+    let now = ks.now_ms();
+    let mut take = |db, view: View<'_>, usage| {
+        sink.key(db, view, usage, now);
+        ControlFlow::Continue(())
+    };
+    for stripe in 0..ks.keyspace().stripes() {
+        let mut place = Some(ImagePlace::stripe(stripe));
+        while let Some(at) = place {
+            between(ks);
+            place = ks.continue_image(at, &mut take);
+        }
     }
-
-    fn cancel(&self) {
-        self.cancelled.store(true, Relaxed);
+    while !ks.end_image() {
+        while ks.continue_cleared(&mut take) {
+            between(ks);
+        }
     }
 }
 
@@ -94,10 +96,19 @@ fn change(ks: &mut Handle, random: &mut Random) {
     let db = random.below(2) as u16;
     let names = [random.below(KEYS), random.below(KEYS)].map(|i| format!("key:{i}"));
     let [key, other] = [ks.key(names[0].as_bytes()), ks.key(names[1].as_bytes())];
-    if random.below(100) == 0 {
-        ks.lock_all();
-        ks.swap(0, 1);
-        return ks.unlock();
+    match random.below(300) {
+        0..3 => {
+            ks.lock_all();
+            ks.swap(0, 1);
+            return ks.unlock();
+        }
+        3 => {
+            ks.lock_all();
+            let cleared = ks.clear((random.below(2) == 0).then_some(db));
+            ks.unlock();
+            return drop(cleared);
+        }
+        _ => {}
     }
     ks.lock_many([key.hash, other.hash].into_iter());
     let text = random.below(1 << 40).to_string();
@@ -145,16 +156,14 @@ fn an_image_shows_one_moment_whatever_changes_meanwhile() {
         for _ in 0..4 {
             (0..600).for_each(|_| change(&mut ks, &mut random));
             let before = contents(&mut ks);
-            let sink = Collected::new();
+            let sink = Arc::new(Collected::default());
             assert!(ks.begin_image(sink.clone(), |_| ()));
-            assert!(!ks.begin_image(Collected::new(), |_| ()), "one at a time");
-            let mut place = Some(ImagePlace::default());
-            while let Some(at) = place {
-                (0..random.below(12)).for_each(|_| change(&mut ks, &mut random));
-                place = ks.continue_image(at);
-            }
+            assert!(!ks.begin_image(Arc::new(Collected::default()), |_| ()), "one at a time");
+            walk(&mut ks, &*sink, |ks| {
+                (0..random.below(12)).for_each(|_| change(ks, &mut random));
+            });
             (0..100).for_each(|_| change(&mut ks, &mut random));
-            let image = sink.contents.lock().unwrap();
+            let image = sink.0.lock().unwrap();
             let differs = before.iter().find(|(name, value)| image.get(name) != Some(value));
             assert!(
                 differs.is_none(),
@@ -168,29 +177,27 @@ fn an_image_shows_one_moment_whatever_changes_meanwhile() {
 }
 
 #[test]
-fn a_flush_cancels_the_image_and_the_next_one_is_whole() {
+fn what_is_flushed_meanwhile_is_in_the_image() {
     let mut ks = keyspace(16).attach();
     let mut random = Random(99);
     ks.enter();
-    (0..300).for_each(|_| change(&mut ks, &mut random));
-    let sink = Collected::new();
-    ks.begin_image(sink.clone(), |_| ());
-    let mut place = ks.continue_image(ImagePlace::default());
-    ks.lock_all();
-    drop(ks.clear(Some(0)));
-    ks.unlock();
-    assert!(sink.cancelled.load(Relaxed));
-    (0..300).for_each(|_| change(&mut ks, &mut random));
-    while let Some(at) = place {
-        place = ks.continue_image(at);
+    for db in [Some(0), Some(1), None] {
+        (0..500).for_each(|_| change(&mut ks, &mut random));
+        let (before, sink) = (contents(&mut ks), Arc::new(Collected::default()));
+        ks.begin_image(sink.clone(), |_| ());
+        let mut holds = 0;
+        walk(&mut ks, &*sink, |ks| {
+            holds += 1;
+            if holds == 9 {
+                ks.lock_all();
+                drop(ks.clear(db));
+                ks.swap(0, 1);
+                ks.unlock();
+            }
+        });
+        assert!(*sink.0.lock().unwrap() == before);
+        assert!(before.keys().any(|(db, _)| *db == 0) && contents(&mut ks).len() < before.len());
     }
-    let (before, sink) = (contents(&mut ks), Collected::new());
-    ks.begin_image(sink.clone(), |_| ());
-    place = Some(ImagePlace::default());
-    while let Some(at) = place {
-        place = ks.continue_image(at);
-    }
-    assert!(*sink.contents.lock().unwrap() == before);
     ks.exit();
 }
 
@@ -204,9 +211,6 @@ impl ImageSink for Sum {
         let mut sum = self.0.lock().unwrap();
         *sum = (sum.0 + 1, sum.1 + n);
     }
-
-    fn swap(&self, _: u16, _: u16) {}
-    fn cancel(&self) {}
 }
 
 #[test]
@@ -249,12 +253,10 @@ fn transfers_between_keys_are_whole_in_every_image() {
             let sink = Arc::new(Sum::default());
             ks.enter();
             assert!(ks.begin_image(sink.clone(), |_| ()));
-            let mut place = Some(ImagePlace::default());
-            while let Some(at) = place {
-                place = ks.continue_image(at);
+            walk(&mut ks, &*sink, |ks| {
                 ks.exit();
                 ks.enter();
-            }
+            });
             ks.exit();
             assert_eq!(*sink.0.lock().unwrap(), (ACCOUNTS as usize, ACCOUNTS as i64 * EACH));
         }

@@ -190,6 +190,11 @@ impl Host for ServerHost {
         self.config.lazyfree_lazy_user_flush
     }
 
+    fn flushed_all(&mut self) {
+        // What is being saved would bring back what was flushed.
+        self.server.snapshot.cancelled.store(true, Relaxed);
+    }
+
     fn leniency(&self) -> Leniency {
         Leniency {
             any_version: self.config.accepts_any_rdb_version(),

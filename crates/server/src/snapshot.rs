@@ -123,7 +123,11 @@ impl Server {
             };
             std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
             // Once there is a thread, for an image that was begun has to be gone through.
-            let image = Image::begin(ks, file_options(&self.config.snapshot()));
+            let mut image = Image::begin(ks, file_options(&self.config.snapshot()));
+            if let Some(image) = &mut image {
+                // The rest of the cores are for those who are served meanwhile.
+                image.threads = (self.workers.len() / 2).max(1);
+            }
             snapshot.keys_total.store(image.as_ref().map_or(0, Image::keys), Relaxed);
             Ok(image.is_some_and(|image| send.send(image).is_ok()))
         });

@@ -4,10 +4,10 @@ use super::file::{HEAD_LEN, head, opcode};
 use super::length::write_number;
 use super::lzf::Compressor;
 use super::sum::{Sum, checksum, join};
-use super::text::write_bytes;
-use super::{Dialect, FileError, Spill, Writer};
+use super::text::{write_bytes, write_text};
+use super::{Dialect, FileError, Form, Item, KeyRun, Spill, Writer};
 use crate::value;
-use petrel_keyspace::{Usage, View};
+use petrel_keyspace::{StrRef, Usage, View};
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// Bytes that are handed to the file together.
@@ -66,7 +66,24 @@ impl KeyEncoder {
         now_ms: i64,
         spill: Option<&'o mut Spill<'o>>,
     ) -> Result<(), FileError> {
+        if let Ok(string) = view.string() {
+            self.head(buffer, view, usage, Form::String);
+            self.string(buffer, string);
+            return Ok(());
+        }
         let form = value::form(view, now_ms, self.options.dialect);
+        self.head(buffer, view, usage, form);
+        let mut writer = Writer::compressing(buffer, form, self.compressor.take());
+        if let Some(spill) = spill {
+            writer = writer.spilling(spill);
+        }
+        value::feed(view, now_ms, &mut writer).map_err(FileError::Value)?;
+        self.compressor = writer.end().map_err(FileError::Value)?;
+        Ok(())
+    }
+
+    /// Appends what comes before a value: expiry, usage, type byte and key.
+    pub(super) fn head(&mut self, buffer: &mut Vec<u8>, view: View<'_>, usage: Usage, form: Form) {
         self.version = self.version.max(form.version());
         if let Some(at) = view.expiry() {
             buffer.push(opcode::EXPIRY_MS);
@@ -81,14 +98,18 @@ impl KeyEncoder {
             Usage::Frequency(counter) => buffer.extend_from_slice(&[opcode::FREQUENCY, counter]),
         }
         buffer.push(form.type_byte());
-        write_bytes(buffer, view.key(), self.compressor.as_mut());
-        let mut writer = Writer::compressing(buffer, form, self.compressor.take());
-        if let Some(spill) = spill {
-            writer = writer.spilling(spill);
-        }
-        value::feed(view, now_ms, &mut writer).map_err(FileError::Value)?;
-        self.compressor = writer.end().map_err(FileError::Value)?;
-        Ok(())
+        // Keys are short, and have little in common with themselves.
+        write_bytes(buffer, view.key(), None);
+    }
+
+    #[inline]
+    pub(super) fn string(&mut self, buffer: &mut Vec<u8>, string: StrRef<'_>) {
+        let item = match string {
+            StrRef::Bytes(text) => Item::Text(text),
+            StrRef::Int(n) => Item::Int(n),
+            StrRef::Blob(text) => Item::Text(text),
+        };
+        write_text(buffer, item, self.compressor.as_mut());
     }
 }
 
@@ -101,16 +122,21 @@ struct Out<W> {
 }
 
 impl<W: Write> Out<W> {
-    /// Takes all bytes of the buffer. An error is kept for who can report it.
+    /// Takes all bytes of the buffer.
     fn take(&mut self, buffer: &mut Vec<u8>) {
-        if let Some(sum) = &mut self.sum {
-            sum.update(buffer);
-        }
-        self.len += buffer.len() as u64;
-        if self.failed.is_none() {
-            self.failed = self.file.write_all(buffer).err();
-        }
+        self.put(buffer);
         buffer.clear();
+    }
+
+    /// Writes bytes. An error is kept for who can report it.
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(sum) = &mut self.sum {
+            sum.update(bytes);
+        }
+        self.len += bytes.len() as u64;
+        if self.failed.is_none() {
+            self.failed = self.file.write_all(bytes).err();
+        }
     }
 }
 
@@ -170,14 +196,22 @@ impl<W: Write + Seek> FileWriter<W> {
         self.pass_on()
     }
 
-    /// Keys of the database in hand that an encoder has written already.
+    /// Keys that were encoded already, each of a database that the run names. The run is empty then.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn encoded(&mut self, keys: &mut Vec<u8>, version: u16) -> Result<(), FileError> {
-        self.encoder.version = self.encoder.version.max(version);
+    pub fn run(&mut self, run: &mut KeyRun) -> Result<(), FileError> {
+        self.encoder.version = self.encoder.version.max(run.version());
         self.out.take(&mut self.buffer);
-        self.out.take(keys);
+        let mut begin = 0;
+        for (end, blob) in run.blobs.drain(..) {
+            self.out.put(&run.bytes[begin..end]);
+            begin = end;
+            self.encoder.string(&mut self.buffer, StrRef::Blob(&blob));
+            self.out.take(&mut self.buffer);
+        }
+        self.out.put(&run.bytes[begin..]);
+        run.clear();
         self.pass_on()
     }
 

@@ -17,6 +17,7 @@
 //! | `payload` | the frame of a `DUMP` payload |
 //! | `source`, `length`, `text` | bytes, lengths and strings as they are read |
 //! | `file`, `file_read`, `file_write` | the frame of an RDB file |
+//! | `key_run` | keys that are encoded apart from their file |
 //! | `functions` | what `FUNCTION DUMP` answers |
 //! | `skip` | where a value ends |
 //! | `sum` | the checksum |
@@ -31,6 +32,7 @@ mod file_read;
 mod file_write;
 mod functions;
 mod intset;
+mod key_run;
 mod kind;
 mod length;
 mod listpack;
@@ -52,6 +54,7 @@ pub use error::{Error, FileError};
 pub use file_read::{FileReader, Head, Section, next_key};
 pub use file_write::{FileOptions, FileWriter, KeyEncoder};
 pub use functions::{dump_functions, restore_functions};
+pub use key_run::KeyRun;
 pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
 pub use payload::{Leniency, open, seal};
 pub use read::read_value;
