@@ -131,6 +131,38 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// The packed form that begins with a given byte; none if there is no such form of this item. An integer has wider
+    /// forms than its own.
+    #[inline]
+    pub fn parts_beginning(&self, first: u8) -> Option<Parts<'a>> {
+        let parts = self.parts();
+        if parts.head[0] == first {
+            return Some(parts);
+        }
+        match *self {
+            Item::Int(n) if (INT_16..=INT_64).contains(&first) => {
+                let width = fixed_len(first) - 1;
+                // The least integer of a width is of its own form.
+                let fits = n.unsigned_abs() >> (8 * width - 1) == 0;
+                fits.then(|| Parts::new(first, &n.to_le_bytes()[..width], &[]))
+            }
+            _ => None,
+        }
+    }
+
+    /// The first byte of the narrowest form that holds this integer in at least two bytes; none of a string or a score.
+    pub fn wide_int(&self) -> Option<u8> {
+        match *self {
+            Item::Int(n) => Some(match n {
+                -0x8000..0x8000 => INT_16,
+                -0x80_0000..0x80_0000 => INT_24,
+                -0x8000_0000..0x8000_0000 => INT_32,
+                _ => INT_64,
+            }),
+            _ => None,
+        }
+    }
+
     /// Appends the packed form to `out`.
     #[inline]
     pub fn pack(&self, out: &mut Vec<u8>) {
@@ -389,6 +421,24 @@ mod tests {
             assert_eq!(packed.len(), len, "{n}");
             assert_eq!(unpack(&packed), (Item::Int(n), &[][..]));
         }
+    }
+
+    #[test]
+    fn integers_have_wider_forms() {
+        for n in [0, 63, -1, 4095, -32_768, 32_768, -8_388_608, 1 << 31, i64::MIN, i64::MAX] {
+            let item = Item::Int(n);
+            let widest = item.wide_int().expect("an integer");
+            for first in [INT_16, INT_24, INT_32, INT_64] {
+                let Some(parts) = item.parts_beginning(first) else {
+                    assert!(first < widest, "{n}");
+                    continue;
+                };
+                assert!(first >= widest, "{n}");
+                assert_eq!(unpack(parts.head()), (item, &[][..]), "{n}");
+            }
+        }
+        assert!(Item::Text(b"1x").parts_beginning(INT_64).is_none());
+        assert_eq!(Item::Text(b"1x").parts_beginning(2).map(|parts| parts.tail), Some(&b"1x"[..]));
     }
 
     #[test]

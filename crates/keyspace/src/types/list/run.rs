@@ -5,7 +5,7 @@
 //! * The bytes with which all of them begin, as `job:` or `{"id":`, are its *prefix*. What follows is an item of its
 //!   own, so `job:1234` is a small integer.
 //! * Where all items then begin with the same packed byte, and so have one length, that byte is said once: the run is
-//!   *uniform*, and every item's place is known.
+//!   *uniform*, and every item's place is known. Integers of several lengths may all be held as long as the longest.
 //!
 //! A run takes elements as long as they fit what it says; for one that does not it is packed anew ([`Packing`]). That
 //! happens a few times at most: each time it says less.
@@ -77,6 +77,15 @@ impl Layout {
             return self;
         }
         Layout(self.0 & PREFIXED | hint as u16 & HINT_MAX)
+    }
+
+    /// The form in which an item is held; none if the run has to be packed anew for it.
+    #[inline]
+    fn form<'t>(self, item: Item<'t>) -> Option<Parts<'t>> {
+        match self.common() {
+            Some(common) => item.parts_beginning(common),
+            None => Some(item.parts()),
+        }
     }
 
     /// What of an item is held.
@@ -169,8 +178,7 @@ impl<'a> Run<'a> {
         if count == 1 && self.prefix.is_empty() && self.shares_prefix(text) {
             return None;
         }
-        let item = Item::from_text(suffix).parts();
-        self.layout.common().is_none_or(|common| common == item.head()[0]).then_some(item)
+        self.layout.form(Item::from_text(suffix))
     }
 
     #[cold]
@@ -256,10 +264,7 @@ impl<'a> Run<'a> {
     /// Calls `found` with the number of every element that equals a given one, until it says that it is enough.
     pub fn find(self, text: &[u8], mut found: impl FnMut(usize) -> bool) {
         let Some(suffix) = text.strip_prefix(self.prefix) else { return };
-        let item = Item::from_text(suffix).parts();
-        if self.layout.common().is_some_and(|common| common != item.head()[0]) {
-            return;
-        }
+        let Some(item) = self.layout.form(Item::from_text(suffix)) else { return };
         let (head, tail) = self.layout.held(&item);
         let stride = self.layout.stride();
         let (mut at, mut number) = (0, 0);
@@ -351,14 +356,11 @@ impl Packing {
     /// Packs elements with all that they have in common left out.
     pub fn of<'t>(elements: impl Iterator<Item = &'t [u8]> + Clone) -> Self {
         let prefix = common_prefix(elements.clone());
-        let items = elements.map(|text| Item::from_text(&text[prefix.len()..]).parts());
-        let mut layout = items.clone().next().map_or(Layout::MIXED, |item| Layout::of(&item));
-        if layout.common().is_some_and(|c| items.clone().any(|item| item.head()[0] != c)) {
-            layout = Layout::MIXED;
-        }
+        let items = elements.map(|text| Item::from_text(&text[prefix.len()..]));
+        let mut layout = best_layout(items.clone());
         let (mut bytes, mut count) = (Vec::new(), 0);
-        for item in items {
-            let (head, tail) = layout.held(&item);
+        for parts in items.filter_map(|item| layout.form(item)) {
+            let (head, tail) = layout.held(&parts);
             bytes.extend_from_slice(head);
             bytes.extend_from_slice(tail);
             count += 1;
@@ -372,6 +374,25 @@ impl Packing {
     /// The run.
     pub fn run(&self) -> Run<'_> {
         Run { prefix: &self.prefix, layout: self.layout, bytes: &self.bytes }
+    }
+}
+
+/// The layout in which items take the fewest bytes, which has a form of each of them.
+fn best_layout<'t>(items: impl Iterator<Item = Item<'t>> + Clone) -> Layout {
+    let Some(first) = items.clone().next() else { return Layout::MIXED };
+    let alike = Layout::of(&first.parts());
+    if alike.common().is_some_and(|c| items.clone().all(|item| item.parts().head()[0] == c)) {
+        return alike;
+    }
+    let widths = items.clone().map(|item| item.wide_int());
+    let widest = widths.reduce(|widest, width| widest.zip(width).map(|(a, b)| a.max(b)));
+    let Some(Some(common)) = widest else { return Layout::MIXED };
+    let (count, mixed) =
+        items.fold((0, 0), |(count, bytes), item| (count + 1, bytes + item.packed_len()));
+    if count * (fixed_len(common) - 1) <= mixed {
+        Layout(UNIFORM | u16::from(common))
+    } else {
+        Layout::MIXED
     }
 }
 
@@ -410,6 +431,14 @@ mod tests {
             (&["element:0101", "element:0002"], "element:0", 6),
             (&["same", "same"], "same", 2),
             (&["ab1", "ab2"], "", 6),
+            (&["1", "2000"], "", 3),
+            (&["1", "2000", "3000", "4000"], "", 7),
+            (&["70", "5000"], "", 4),
+            (&["-1", "40000", "3", "8000000"], "", 11),
+            (&["-1", "40000", "-40000", "8000000"], "", 12),
+            (&["5000000000", "70", "5000"], "", 14),
+            (&["5000000000", "x", "5000"], "", 14),
+            (&["no:70", "no:-5000000", "no:900000"], "no:", 9),
         ] {
             let packing = Packing::of(texts.iter().map(|text| text.as_bytes()));
             assert_eq!(packing.prefix, prefix.as_bytes(), "{texts:?}");
@@ -440,5 +469,10 @@ mod tests {
         assert!(packing.run().admit(2, b"job:74").is_some());
         assert!(packing.run().admit(2, b"job:7").is_some());
         assert!(packing.run().admit(2, b"job:99").is_none());
+        let packing = Packing::of([&b"70"[..], b"-40001", b"-40000"].into_iter());
+        assert_eq!(packing.bytes.len(), 9);
+        assert!(packing.run().admit(3, b"8388607").is_some_and(|item| item.packed_len() == 4));
+        assert!(packing.run().admit(3, b"8388608").is_none());
+        assert!(packing.run().admit(3, b"x").is_none());
     }
 }
