@@ -15,6 +15,7 @@ mod report;
 mod scaling;
 mod server;
 mod sys;
+mod tracking;
 mod workload;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ enum Task {
     Scaling(scaling::ScalingArgs),
     Connections(Box<connections::ConnectionsArgs>),
     Publish(publish::PublishArgs),
+    Tracking(tracking::TrackingArgs),
     Floor(floor::FloorArgs),
     /// Hold connections for `connections`, told what to do on standard input
     #[command(name = connections::HOLDER, hide = true)]
@@ -65,6 +67,7 @@ fn run(task: &Task) -> Result<(), String> {
         Task::Scaling(args) => scaling::run(args),
         Task::Connections(args) => connections::run(args),
         Task::Publish(args) => publish::run(args),
+        Task::Tracking(args) => tracking::run(args),
         Task::Floor(args) => floor::run(args),
         Task::HoldConnections => connections::hold(),
     }

@@ -134,7 +134,7 @@ impl<D: Driver> Worker<D> {
         }
         self.end_wait(&mut conn);
         conn.client.commands.fetch_add(1, Relaxed);
-        let mut output = self.driver.output();
+        let mut output = self.output_for(slot);
         if conn.session.replies == Replies::On {
             fill(&mut output, answer);
         } else if conn.session.replies == Replies::Skip {

@@ -9,7 +9,7 @@ use crate::pubsub::Subscribers;
 use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
 use crate::stand_in::StandIn;
-use crate::tracking::Invalidations;
+use crate::tracking::{Held, Invalidations};
 use petrel_commands::table::server as meta;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
@@ -39,6 +39,8 @@ pub struct ServerHost {
     pub(crate) desk: PushDesk,
     /// What this worker's commands have changed and those who cache are to be told.
     pub(crate) invalidations: Invalidations,
+    /// Invalidations that are on their way.
+    pub(crate) held: Held,
     /// Serves the worker's connections while it runs a script.
     pub(crate) stand_in: Option<Box<dyn StandIn>>,
     /// The worker's number.
@@ -60,6 +62,7 @@ impl ServerHost {
         let config = server.config.reader();
         let worker = client.worker;
         let answers = VecDeque::new();
+        let held = Held::new(server.workers.len());
         ServerHost {
             server,
             config,
@@ -68,6 +71,7 @@ impl ServerHost {
             subscribers: Subscribers::default(),
             desk: PushDesk::default(),
             invalidations: Invalidations::default(),
+            held,
             stand_in: None,
             worker,
             reconfigured: false,
@@ -255,6 +259,10 @@ impl Host for ServerHost {
     }
 
     fn act_for(&mut self, client: Ticket) -> Ticket {
+        if self.invalidations.is_waiting() {
+            // What is changed in another's name may be told to the connection in hand.
+            self.note_push();
+        }
         match client.downcast::<Client>() {
             Ok(client) => std::mem::replace::<Arc<Client>>(&mut self.client, client),
             Err(other) => other,

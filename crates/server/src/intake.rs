@@ -21,7 +21,7 @@ impl<D: Driver> Worker<D> {
             }
             return self.put(conn);
         }
-        let mut output = self.driver.output();
+        let mut output = self.output_for(slot);
         let progress = match conn.input.take() {
             None => self.execute_chunk(&mut conn, chunk, 0, &mut output),
             Some(input) => self.execute_joined(&mut conn, *input, chunk, &mut output),
@@ -40,7 +40,7 @@ impl<D: Driver> Worker<D> {
 
     /// Executes input that the connection kept.
     pub(crate) fn execute_input(&mut self, mut conn: Box<Conn>, input: Input) {
-        let mut output = self.driver.output();
+        let mut output = self.output_for(conn.slot);
         let progress = self.execute_owned(&mut conn, input, &mut output);
         let progress = self.run_scripts(&mut conn, progress, &mut output);
         self.finish(conn, progress, output);

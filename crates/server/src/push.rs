@@ -6,6 +6,7 @@
 //!                                                             │ in the order in which it was filled
 //!    the client's own command pushed it: after its reply  ◀───┤
 //!    anyone else: at the end of the batch or of the turn  ◀───┘ one send per connection and turn, by the driver
+//!                 (invalidations may wait for each other: `tracking/held.rs`)
 //! ```
 //!
 //! Every push takes the queue, even to a connection of the same worker: so two pushes to one connection arrive in the
@@ -17,6 +18,7 @@ use crate::conn::Conn;
 use crate::host::ServerHost;
 use crate::pubsub::{Kind, Message};
 use crate::server::Server;
+use crate::tracking::Stale;
 use crate::worker::Worker;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -45,13 +47,27 @@ pub struct Push {
 
 /// What becomes of a message in each protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Form {
+pub(crate) enum Form {
     /// A push, and an array in RESP2.
     Push,
     /// A push, and nothing in RESP2.
     Resp3,
     /// The same in both.
     Raw,
+}
+
+impl Form {
+    /// Appends a message of this form as a protocol has it.
+    pub fn write(self, encoded: &[u8], protocol: Protocol, bytes: &mut Vec<u8>) {
+        match (self, protocol) {
+            (Form::Resp3, Protocol::Resp2) => {}
+            (Form::Push, Protocol::Resp2) => {
+                bytes.push(b'*');
+                bytes.extend_from_slice(encoded.get(1..).unwrap_or_default());
+            }
+            _ => bytes.extend_from_slice(encoded),
+        }
+    }
 }
 
 impl Push {
@@ -69,6 +85,11 @@ impl Push {
     pub fn of_parts(head: Bytes, tail: Bytes) -> Self {
         debug_assert_eq!(head.first(), Some(&b'>'));
         Push { head, tail, form: Form::Push }
+    }
+
+    /// A message that is encoded already.
+    pub(crate) fn of_form(encoded: Bytes, form: Form) -> Self {
+        Push { head: encoded, tail: Bytes::new(), form }
     }
 
     /// A push that a connection of RESP2 does not get: one that has changed its protocol since it asked.
@@ -155,6 +176,11 @@ impl Recipient {
     pub fn id(&self) -> u64 {
         self.id
     }
+
+    /// Its place.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
 }
 
 /// A push on its way to connections of one worker.
@@ -166,6 +192,8 @@ pub enum Delivery {
     Clients(Box<[Recipient]>, Push),
     /// To whoever is subscribed.
     Channel(Arc<Message>),
+    /// Invalidations of keys.
+    Stale(Stale),
 }
 
 impl Delivery {
@@ -177,6 +205,7 @@ impl Delivery {
                 size_of::<Delivery>() + push.len() + size_of_val::<[Recipient]>(to)
             }
             Delivery::Channel(message) => size_of::<Delivery>() + message.footprint(),
+            Delivery::Stale(stale) => size_of::<Delivery>() + stale.footprint(),
         }
     }
 }
@@ -185,6 +214,8 @@ impl Delivery {
 #[derive(Default)]
 pub struct PushQueue {
     filled: AtomicBool,
+    /// The worker was woken for what is in it.
+    called: AtomicBool,
     waiting: Mutex<Waiting>,
 }
 
@@ -197,17 +228,30 @@ struct Waiting {
 }
 
 impl PushQueue {
-    /// Adds a push; says whether the worker has to be woken.
-    fn add(&self, delivery: Delivery) -> bool {
+    /// Adds a push.
+    fn add(&self, delivery: Delivery) {
         let mut waiting = self.waiting.lock();
-        waiting.bytes += delivery.footprint();
-        if waiting.bytes > QUEUE_BYTES_MAX || waiting.overflowed {
-            waiting.bytes -= delivery.footprint();
-            waiting.overflowed = true;
-        } else {
+        if waiting.admit(delivery.footprint()) {
             waiting.deliveries.push(delivery);
         }
-        !self.filled.swap(true, Release)
+        self.filled.store(true, Release);
+    }
+
+    /// Adds invalidations, to those that came last if nothing came since. They are empty then.
+    pub(crate) fn add_stale(&self, stale: &mut Stale) {
+        let mut waiting = self.waiting.lock();
+        let is_admitted = waiting.admit(stale.footprint());
+        match waiting.deliveries.last_mut() {
+            _ if !is_admitted => *stale = Stale::default(),
+            Some(Delivery::Stale(last)) => last.append(stale),
+            _ => waiting.deliveries.push(Delivery::Stale(std::mem::take(stale))),
+        }
+        self.filled.store(true, Release);
+    }
+
+    /// Whether the worker has to be woken for what is in it; the caller does so.
+    fn has_to_be_called(&self) -> bool {
+        self.filled.load(Acquire) && !self.called.swap(true, AcqRel)
     }
 
     /// Takes what waits, in order; the flag says that something was dropped.
@@ -215,8 +259,20 @@ impl PushQueue {
         if !self.filled.load(Acquire) || !self.filled.swap(false, AcqRel) {
             return (Vec::new(), false);
         }
+        self.called.store(false, Release);
         let waiting = std::mem::take(&mut *self.waiting.lock());
         (waiting.deliveries, waiting.overflowed)
+    }
+}
+
+impl Waiting {
+    /// Counts so many bytes more, if there is room for them.
+    fn admit(&mut self, bytes: usize) -> bool {
+        self.overflowed |= self.bytes + bytes > QUEUE_BYTES_MAX;
+        if !self.overflowed {
+            self.bytes += bytes;
+        }
+        !self.overflowed
     }
 }
 
@@ -229,7 +285,15 @@ impl Server {
 
     /// Leaves a push for the connections of a worker, which is woken if it may sleep.
     fn deliver(&self, worker: usize, delivery: Delivery, may_sleep: bool) {
-        if self.workers[worker].pushes.add(delivery) && may_sleep {
+        self.workers[worker].pushes.add(delivery);
+        if may_sleep {
+            self.call(worker);
+        }
+    }
+
+    /// Wakes a worker that was left pushes, if it was not woken for them.
+    pub(crate) fn call(&self, worker: usize) {
+        if self.workers[worker].pushes.has_to_be_called() {
             self.workers[worker].wake();
         }
     }
@@ -276,6 +340,10 @@ impl ServerHost {
 
     /// Leaves a push for connections of a worker.
     pub fn deliver(&mut self, worker: usize, delivery: Delivery) {
+        if self.invalidations.is_waiting() {
+            // Who is told something by it must not find what was changed before in its cache.
+            self.send_invalidations();
+        }
         let is_own = worker == self.worker();
         self.desk.pushed |= is_own;
         self.server.deliver(worker, delivery, !is_own);
@@ -292,6 +360,17 @@ impl ServerHost {
         self.desk.pushed = true;
     }
 
+    /// Pushes something to the connection in hand, behind the reply of its command.
+    pub(crate) fn push_own(&mut self, push: Push) {
+        self.desk.pushed = true;
+        self.desk.own.push(push);
+    }
+
+    /// The connection was found beyond a limit: it is closed once nobody walks the lists it is in.
+    pub(crate) fn doom(&mut self, slot: Slot) {
+        self.desk.doomed.push(slot);
+    }
+
     /// Takes what is on its way to this worker's connections, and gives what is for the connection in hand to `own`.
     pub fn collect_pushes(&mut self, mut own: impl FnMut(&Push)) {
         self.send_invalidations();
@@ -303,6 +382,7 @@ impl ServerHost {
                 Delivery::Client(to, push) if to.id == me.id => own(push),
                 Delivery::Clients(to, push) if to.iter().any(|to| to.id == me.id) => own(push),
                 Delivery::Channel(message) => self.copies_of_mine(message, &mut own),
+                Delivery::Stale(stale) => stale.pushes_to(me.id).for_each(|push| own(&push)),
                 _ => {}
             }
             self.desk.pending.push_back(Pending { delivery, passed: Some(me.slot) });
@@ -375,11 +455,14 @@ impl<D: Driver> Worker<D> {
         for delivery in host.take_pushes() {
             host.desk.pending.push_back(Pending { delivery, passed: None });
         }
-        if host.has_pending_pushes() || host.desk.overflowed {
+        host.call_workers();
+        if host.has_pending_pushes() || host.desk.overflowed || host.held.any() {
             // Who was served by another worker and told something by it has the answer first: it was sent first.
             self.hear_answers();
             self.engine.exec.begin();
             self.deliver_pending();
+            self.send_held_in_time();
+            self.close_doomed();
             self.engine.exec.end();
         }
     }
@@ -396,8 +479,13 @@ impl<D: Driver> Worker<D> {
                     to.iter().for_each(|&to| self.send_push(to, &push, passed));
                 }
                 Delivery::Channel(message) => self.send_message(message, passed),
+                Delivery::Stale(stale) => self.hold(&stale, passed),
             }
         }
+        self.close_doomed();
+    }
+
+    fn close_doomed(&mut self) {
         // Only now, for a list of listeners must not change while it is walked.
         for slot in std::mem::take(&mut self.engine.host.desk.doomed) {
             if let Some(conn) = self.take(slot) {
@@ -443,7 +531,7 @@ impl<D: Driver> Worker<D> {
         self.engine.host.subscribers.put_back(kind, name, listeners);
     }
 
-    fn send_push(&mut self, to: Recipient, push: &Push, passed: Option<Slot>) {
+    pub(crate) fn send_push(&mut self, to: Recipient, push: &Push, passed: Option<Slot>) {
         self.send_either(to, &Push::both(push.clone()), passed);
     }
 
@@ -452,28 +540,18 @@ impl<D: Driver> Worker<D> {
         if passed == Some(to.slot) {
             return;
         }
-        let Some(mut conn) = self.take(to.slot) else { return };
+        let Some(conn) = self.take(to.slot) else { return };
         let protocol = conn.session.protocol;
         let push = &pushes[usize::from(protocol == Protocol::Resp3)];
         if conn.blocked && self.engine.host.put_behind_answer(to, push, &conn.session) {
             return self.put(conn);
         }
-        if conn.client.id == to.id && !conn.closing && !conn.doomed {
-            let mut output = self.driver.output();
-            push.append_to(protocol, &mut output);
-            if output.is_empty() {
-                // Not for this protocol.
-                self.driver.recycle(output);
-                return self.put(conn);
-            }
-            self.count_sent(&conn, output.len());
-            self.driver.send(to.slot, output);
-            self.check_output(&mut conn);
-            if conn.doomed {
-                self.engine.host.desk.doomed.push(to.slot);
-            }
+        if conn.client.id != to.id {
+            return self.put(conn);
         }
-        self.put(conn);
+        let mut output = self.output_for(to.slot);
+        push.append_to(protocol, &mut output);
+        self.send_output(conn, output);
     }
 
     /// Closes every connection that may have missed a push.
@@ -529,14 +607,18 @@ mod tests {
         let queue = PushQueue::default();
         let to = Recipient { slot: Slot::NOWHERE, id: 1 };
         let push = Push::raw(vec![0; QUEUE_BYTES_MAX / 8]);
-        assert!(queue.add(Delivery::Client(to, push.clone())));
+        assert!(!queue.has_to_be_called());
+        queue.add(Delivery::Client(to, push.clone()));
+        assert!(queue.has_to_be_called());
         for _ in 0..20 {
-            assert!(!queue.add(Delivery::Client(to, push.clone())));
+            queue.add(Delivery::Client(to, push.clone()));
+            assert!(!queue.has_to_be_called());
         }
         let (taken, overflowed) = queue.take();
         assert_eq!((taken.len(), overflowed), (7, true));
         assert!(queue.take().0.is_empty());
-        assert!(queue.add(Delivery::Client(to, push)));
+        queue.add(Delivery::Client(to, push));
+        assert!(queue.has_to_be_called());
         assert_eq!(queue.take().0.len(), 1);
     }
 }

@@ -92,6 +92,8 @@ impl<D: Driver> Worker<D> {
             Some(stand_in) => stand_in,
             None => Box::new(self.another()),
         };
+        // While the script runs nobody else sends it.
+        self.send_held();
         stand_in.absent = Some(Absent { slot: conn.slot, input: Vec::new(), left: Vec::new() });
         self.exchange(&mut stand_in);
         self.engine.host.stand_in = Some(stand_in);

@@ -6,14 +6,17 @@
 //!  here       Host::invalidate takes it, with whose command it was
 //!             send_invalidations, once the outermost command is over: a push to each reader, or to whom it redirects
 //!             send_broadcasts, at the end of the turn: one push for each prefix with all of its keys
-//!  push       to the connection itself behind its reply, to others at the end of the batch or turn
+//!  push       to the connection itself behind its reply, to others many at a time (`held.rs`)
 //! ```
 //!
 //! A read is remembered under the lock under which it was made, and its reply is in the connection's output before any
 //! push is. So a client hears of every change behind the value that the change made stale.
 
+mod held;
 mod pending;
 mod tracker;
 
+pub(crate) use held::Held;
+pub use held::Stale;
 pub use pending::Invalidations;
 pub use tracker::{Options, Tracker, Trackers};

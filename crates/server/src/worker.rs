@@ -205,7 +205,8 @@ impl<D: Driver> Worker<D> {
         if !self.paused.is_empty() || self.engine.exec.has_postponed() {
             next = next.min(self.engine.host.server.pause.until_ms());
         }
-        Some(Duration::from_millis((next - now).clamp(0, 1000) as u64))
+        let timeout = Duration::from_millis((next - now).clamp(0, 1000) as u64);
+        Some(self.engine.host.held.timeout().map_or(timeout, |held| held.min(timeout)))
     }
 
     pub(crate) fn handle(&mut self, event: Event) {
@@ -285,6 +286,7 @@ impl<D: Driver> Worker<D> {
         }
         self.check_output(&mut conn);
         self.settle(conn);
+        self.engine.host.end_batch();
         if self.engine.host.has_pending_pushes() {
             self.deliver_pending();
         }

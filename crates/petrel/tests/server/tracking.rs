@@ -19,6 +19,7 @@ with_each_backend!(
     memory_limits_tell_before_the_reply,
     a_served_client_is_told_behind_its_answer,
     the_state_is_shown,
+    messages_do_not_overtake_invalidations,
     near_caches_are_never_left_stale,
     near_caches_of_prefixes_are_never_left_stale,
 );
@@ -95,6 +96,30 @@ fn own_changes_are_told_behind_the_reply(backend: &str) {
     assert_eq!(next(&mut silent), "1");
     client.call(&["SET", "y", "2"]);
     assert_eq!(next(&mut silent), "[invalidate [y]]");
+}
+
+/// With so many to be told, invalidations wait for each other; but what is sent behind one arrives behind it.
+fn messages_do_not_overtake_invalidations(backend: &str) {
+    let server = start(backend);
+    let mut writer = server.connect();
+    let mut readers: Vec<Client> = (0..40).map(|_| tracking(&server, &[])).collect();
+    for reader in &mut readers {
+        reader.call(&["SUBSCRIBE", "news"]);
+    }
+    for round in 0..20 {
+        let key = |reader: usize| format!("key{reader}");
+        for (number, reader) in readers.iter_mut().enumerate() {
+            reader.call(&["GET", &key(number)]);
+        }
+        for number in 0..readers.len() {
+            writer.call(&["SET", &key(number), "value"]);
+        }
+        writer.call(&["PUBLISH", "news", "changed"]);
+        for (number, reader) in readers.iter_mut().enumerate() {
+            assert_eq!(next(reader), format!("[invalidate [{}]]", key(number)), "round {round}");
+            assert_eq!(next(reader), "[message news changed]");
+        }
+    }
 }
 
 fn time_tells_too(backend: &str) {

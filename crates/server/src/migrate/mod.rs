@@ -172,6 +172,7 @@ fn run(
         host.take_upkeep_invalidations(&mut exec.ks);
         host.send_invalidations();
         host.send_broadcasts();
+        host.call_workers();
         let answer = exec.finish(migration.command, begun.elapsed(), migration.protocol, outcome);
         server.answer(&client, answer);
     }

@@ -3,7 +3,7 @@
 use super::tracker::Tracker;
 use crate::client::{Client, Flag};
 use crate::host::ServerHost;
-use crate::push::Push;
+use crate::push::{Form, Push, Recipient};
 use bytes::{BufMut, Bytes, BytesMut};
 use petrel_keyspace::{Broadcast, Handle, Invalidation, Reader, Told};
 use petrel_resp::{Protocol, Reply};
@@ -14,8 +14,15 @@ use std::sync::Arc;
 /// Keys of broadcasts that are collected before they are sent, if the turn is not over before.
 const BROADCASTS_MAX: usize = 4096;
 
-/// The channel of the messages that connections of RESP2 get.
-const CHANNEL: &[u8] = b"__redis__:invalidate";
+/// Changes that wait for the end of a batch, or of a long script.
+const WAITING_MAX: usize = 64;
+
+/// A longer message is no longer copied for each that gets it.
+const STAGED_LEN_MAX: usize = 4096;
+
+/// How the push of RESP3 begins, and the message of a channel that connections of RESP2 get.
+const INVALIDATE: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
+const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
 
 /// Nobody: connections are numbered from 1 on.
 const NOBODY: u64 = 0;
@@ -76,8 +83,8 @@ enum News<'a> {
 /// One piece of news in the forms that connections get it in, each encoded when the first asks for it.
 struct Message<'a> {
     news: News<'a>,
-    invalidate: Option<Push>,
-    message: Option<Push>,
+    invalidate: Option<Bytes>,
+    message: Option<Bytes>,
 }
 
 impl<'a> Message<'a> {
@@ -85,22 +92,16 @@ impl<'a> Message<'a> {
         Message { news, invalidate: None, message: None }
     }
 
-    /// For RESP3.
-    fn invalidate(&mut self) -> &Push {
+    fn of_form(&mut self, form: Form) -> Bytes {
         let news = &self.news;
-        self.invalidate.get_or_insert_with(|| {
-            let encoded = encode(b">2\r\n$10\r\ninvalidate\r\n", news, b"_\r\n");
-            Push::of_resp3(encoded)
-        })
-    }
-
-    /// For RESP2: a message of a channel.
-    fn message(&mut self) -> &Push {
-        let news = &self.news;
-        self.message.get_or_insert_with(|| {
-            let head = [b">3\r\n$7\r\nmessage\r\n$20\r\n", CHANNEL, b"\r\n"].concat();
-            Push::of_parts(encode(&head, news, b"$-1\r\n"), Bytes::new())
-        })
+        let encoded = match form {
+            Form::Resp3 => {
+                self.invalidate.get_or_insert_with(|| encode(INVALIDATE, news, b"_\r\n"))
+            }
+            // For RESP2: a message of a channel.
+            _ => self.message.get_or_insert_with(|| encode(MESSAGE, news, b"$-1\r\n")),
+        };
+        encoded.clone()
     }
 }
 
@@ -139,8 +140,16 @@ impl ServerHost {
                 |key: &Invalidation| key.readers.as_slice().iter().any(|r| !is_own(r, &me));
             told.keys.retain(others);
         }
+        // What the connection in hand is told goes behind its reply. It may be another than whose command is served.
+        let is_told = |reader: &Arc<Reader>| Tracker::of(reader).tells(me.id);
+        if told.everything || told.keys.iter().any(|key| key.readers.as_slice().iter().any(is_told))
+        {
+            self.note_push();
+        }
         self.invalidations.take_in(told, me.id);
-        self.note_push();
+        if self.invalidations.waiting.len() >= WAITING_MAX {
+            self.send_invalidations();
+        }
         if self.invalidations.broadcast_keys >= BROADCASTS_MAX {
             self.send_broadcasts();
         }
@@ -155,7 +164,8 @@ impl ServerHost {
 
     /// Tells those who have read a key that it has changed: once the command that changed it is over.
     pub(crate) fn send_invalidations(&mut self) {
-        for (change, writer) in mem::take(&mut self.invalidations.waiting) {
+        let mut waiting = mem::take(&mut self.invalidations.waiting);
+        for (change, writer) in waiting.drain(..) {
             match change {
                 Change::Key(Invalidation { key, readers, .. }) => {
                     let keys = [&*key];
@@ -168,6 +178,16 @@ impl ServerHost {
                     self.tell(all.iter(), NOBODY, &mut Message::new(News::Everything));
                 }
             }
+        }
+        self.invalidations.waiting = waiting;
+        self.post_stale();
+    }
+
+    /// Tells those who have read a key what a batch has changed: at its end.
+    #[inline]
+    pub(crate) fn end_batch(&mut self) {
+        if self.invalidations.is_waiting() {
+            self.send_invalidations();
         }
     }
 
@@ -193,6 +213,7 @@ impl ServerHost {
                 }
             }
         }
+        self.post_stale();
     }
 
     /// Sends news of what `writer` has changed.
@@ -218,22 +239,44 @@ impl ServerHost {
                 Some(_) => {}
             }
         }
-        if !resp3.is_empty() {
-            self.send_to(resp3, message.invalidate());
-        }
-        if !resp2.is_empty() {
-            self.send_to(resp2, message.message());
+        for (recipients, form) in [(resp3, Form::Resp3), (resp2, Form::Push)] {
+            if !recipients.is_empty() {
+                self.send_to(recipients, form, message.of_form(form));
+            }
         }
     }
 
-    fn send_to(&mut self, recipients: Recipients, push: &Push) {
+    fn send_to(&mut self, recipients: Recipients, form: Form, encoded: Bytes) {
         match recipients {
-            Recipients::Few(Some(client)) => self.push(&client, push.clone()),
+            Recipients::Few(Some(client)) if client.id == self.client.id => {
+                self.push_own(Push::of_form(encoded, form));
+            }
+            Recipients::Few(Some(client)) if encoded.len() <= STAGED_LEN_MAX => {
+                let to = Some(Recipient::of(&client));
+                self.held.stage(usize::from(client.worker), to, form, &encoded);
+            }
+            Recipients::Few(Some(client)) => self.push(&client, Push::of_form(encoded, form)),
             Recipients::Few(None) => {}
             // A connection that several redirect to is told once for each.
-            Recipients::Many(clients) => {
-                self.push_all(clients.iter().map(|client| &**client), push)
-            }
+            Recipients::Many(clients) => self.send_to_many(&clients, form, encoded),
+        }
+    }
+
+    fn send_to_many(&mut self, clients: &[Arc<Client>], form: Form, encoded: Bytes) {
+        let own = self.client.id;
+        for _ in clients.iter().filter(|client| client.id == own) {
+            self.push_own(Push::of_form(encoded.clone(), form));
+        }
+        let others = clients.iter().filter(|client| client.id != own);
+        if encoded.len() > STAGED_LEN_MAX {
+            let others = others.map(|client| &**client);
+            return self.push_all(others, &Push::of_form(encoded, form));
+        }
+        let mut others: Vec<&Arc<Client>> = others.collect();
+        others.sort_unstable_by_key(|client| client.worker);
+        for group in others.chunk_by(|a, b| a.worker == b.worker) {
+            let to = group.iter().map(|client| Recipient::of(client));
+            self.held.stage(usize::from(group[0].worker), to, form, &encoded);
         }
     }
 

@@ -53,6 +53,11 @@ impl Tracker {
         if self.redirects.load(Relaxed) { self.target.lock().clone() } else { None }
     }
 
+    /// Whether it is the connection of this number that is told.
+    pub fn tells(&self, id: u64) -> bool {
+        self.target().map_or(self.client.id, |target| target.id) == id
+    }
+
     /// The prefixes it listens to, in order.
     pub fn prefixes(&self) -> Vec<Arc<[u8]>> {
         self.prefixes.lock().iter().cloned().collect()

@@ -1,0 +1,303 @@
+//! Invalidations are sent many at a time: a send costs as much as several commands, and each key that changes may have to
+//! be told to another connection.
+//!
+//! ```text
+//!  who changes keys      encoded once, one behind the other ── at the end of a batch into the queue of each worker that
+//!                        has readers, which is woken at most every WAKE_PAUSE
+//!  who has the readers   beside the output of each ── sent: with what the connection is sent anyhow, before it
+//!                                                           at once, if none was for a while
+//!                                                           else as soon as the last sends are paid for
+//! ```
+//!
+//! So sending them takes a bounded share of a worker's time, whatever the number of connections that track; only who
+//! hears of nothing else hears later, by a few milliseconds at most. What a connection is sent is never put before an
+//! invalidation that was there earlier: not the reply of a command, not a message.
+
+use crate::conn::Conn;
+use crate::host::ServerHost;
+use crate::push::{Form, Push, Recipient};
+use crate::worker::Worker;
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use petrel_commands::clock::{Clock, Tick};
+use petrel_net::{Driver, Output, Slot};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Time without sends of invalidations that follows each: about ten times what it takes.
+const SEND_PAUSE: Duration = Duration::from_micros(25);
+
+/// But no invalidation is held for longer than about this.
+const SEND_PAUSE_MAX: Duration = Duration::from_millis(5);
+
+/// Time between two calls of a worker that may sleep.
+const WAKE_PAUSE: Duration = Duration::from_micros(250);
+
+/// A connection for which so many bytes are held is sent them.
+const HELD_BYTES_MAX: usize = 16 * 1024;
+
+/// Invalidations for connections of one worker, in the order of the changes.
+#[derive(Debug, Default)]
+pub struct Stale {
+    /// Pushes, one behind the other.
+    bytes: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+/// Who is told of one.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    to: Recipient,
+    form: Form,
+    /// Where its bytes begin and end.
+    place: (usize, usize),
+}
+
+impl Stale {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// Bytes that they take while they wait.
+    pub fn footprint(&self) -> usize {
+        self.bytes.len() + size_of::<Mark>() * self.marks.len()
+    }
+
+    fn add(&mut self, to: impl IntoIterator<Item = Recipient>, form: Form, encoded: &[u8]) {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(encoded);
+        let place = (begin, self.bytes.len());
+        self.marks.extend(to.into_iter().map(|to| Mark { to, form, place }));
+    }
+
+    /// Moves all of another's behind these.
+    pub fn append(&mut self, other: &mut Stale) {
+        let shift = self.bytes.len();
+        self.bytes.append(&mut other.bytes);
+        self.marks.extend(other.marks.drain(..).map(|mark| {
+            let (begin, end) = mark.place;
+            Mark { place: (begin + shift, end + shift), ..mark }
+        }));
+    }
+
+    /// Those for one connection.
+    pub fn pushes_to(&self, id: u64) -> impl Iterator<Item = Push> {
+        let mine = self.marks.iter().filter(move |mark| mark.to.id() == id);
+        mine.map(|mark| Push::of_form(Bytes::copy_from_slice(self.encoded(mark)), mark.form))
+    }
+
+    fn encoded(&self, mark: &Mark) -> &[u8] {
+        &self.bytes[mark.place.0..mark.place.1]
+    }
+}
+
+/// A moment, and how long it is to be waited from then on.
+struct Pause {
+    since: Tick,
+    length: Duration,
+}
+
+impl Pause {
+    /// One that is over.
+    fn over() -> Self {
+        Pause { since: Clock::get().now(), length: Duration::ZERO }
+    }
+
+    fn begin(length: Duration) -> Self {
+        Pause { length, ..Self::over() }
+    }
+
+    fn left(&self) -> Duration {
+        let clock = Clock::get();
+        let passed = Duration::from_nanos(clock.nanos(self.since, clock.now()));
+        self.length.saturating_sub(passed)
+    }
+}
+
+/// What a worker's host knows of invalidations that are on their way.
+pub(crate) struct Held {
+    /// For connections of each worker, not in its queue yet.
+    staged: Vec<Stale>,
+    /// Workers that were left some and may sleep.
+    uncalled: Vec<usize>,
+    call_pause: Pause,
+    /// For connections of this worker, not sent yet.
+    outputs: HashMap<Slot, Output, RandomState>,
+    send_pause: Pause,
+}
+
+impl Held {
+    /// Nothing, in a server of so many workers.
+    pub fn new(workers: usize) -> Self {
+        Held {
+            staged: (0..workers).map(|_| Stale::default()).collect(),
+            uncalled: Vec::new(),
+            call_pause: Pause::over(),
+            outputs: HashMap::default(),
+            send_pause: Pause::over(),
+        }
+    }
+
+    /// Whether something is held for connections of this worker.
+    #[inline]
+    pub fn any(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
+    /// After which time something has to be done here, if it is not before.
+    #[inline]
+    pub fn timeout(&self) -> Option<Duration> {
+        let send = (!self.outputs.is_empty()).then(|| self.send_pause.left());
+        let call = (!self.uncalled.is_empty()).then(|| self.call_pause.left());
+        send.into_iter().chain(call).min()
+    }
+
+    /// Leaves an invalidation for connections of a worker.
+    pub fn stage(
+        &mut self,
+        worker: usize,
+        to: impl IntoIterator<Item = Recipient>,
+        form: Form,
+        encoded: &[u8],
+    ) {
+        self.staged[worker].add(to, form, encoded);
+    }
+}
+
+impl ServerHost {
+    /// Puts what was staged into the queues of the workers, each of which finds it before its next commands.
+    pub(crate) fn post_stale(&mut self) {
+        let own = self.worker();
+        for (worker, stale) in self.held.staged.iter_mut().enumerate() {
+            if stale.is_empty() {
+                continue;
+            }
+            self.server.workers[worker].pushes.add_stale(stale);
+            if worker != own && !self.held.uncalled.contains(&worker) {
+                self.held.uncalled.push(worker);
+            }
+        }
+    }
+
+    /// Calls the workers that were left something, unless others were called just now.
+    pub(crate) fn call_workers(&mut self) {
+        if self.held.uncalled.is_empty() || !self.held.call_pause.left().is_zero() {
+            return;
+        }
+        self.held.call_pause = Pause::begin(WAKE_PAUSE);
+        for worker in self.held.uncalled.drain(..) {
+            self.server.call(worker);
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// An output for a connection: behind what is held for it.
+    #[inline]
+    pub(crate) fn output_for(&mut self, slot: Slot) -> Output {
+        if self.engine.host.held.any()
+            && let Some(held) = self.engine.host.held.outputs.remove(&slot)
+        {
+            return held;
+        }
+        self.driver.output()
+    }
+
+    /// Takes over what arrived for connections of this worker.
+    pub(crate) fn hold(&mut self, stale: &Stale, passed: Option<Slot>) {
+        for mark in stale.marks.iter().filter(|mark| passed != Some(mark.to.slot())) {
+            let Some(conn) =
+                self.conn(mark.to.slot()).filter(|conn| conn.client.id == mark.to.id())
+            else {
+                continue;
+            };
+            let (blocked, protocol) = (conn.blocked, conn.session.protocol);
+            let encoded = stale.encoded(mark);
+            if blocked {
+                // Its answer may be on its way.
+                let push = Push::of_form(Bytes::copy_from_slice(encoded), mark.form);
+                self.send_push(mark.to, &push, None);
+                continue;
+            }
+            let slot = mark.to.slot();
+            let Worker { driver, engine, .. } = self;
+            let output = engine.host.held.outputs.entry(slot).or_insert_with(|| driver.output());
+            mark.form.write(encoded, protocol, &mut output.bytes);
+            if output.len() >= HELD_BYTES_MAX {
+                self.send_held_to(slot);
+            }
+        }
+    }
+
+    /// Sends what is held, unless some was sent just now.
+    pub(crate) fn send_held_in_time(&mut self) {
+        if self.engine.host.held.any() && self.engine.host.held.send_pause.left().is_zero() {
+            self.send_held();
+        }
+    }
+
+    /// Sends what is held.
+    pub(crate) fn send_held(&mut self) {
+        let outputs = &mut self.engine.host.held.outputs;
+        let slots: Vec<Slot> = outputs.keys().copied().collect();
+        let sends = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+        slots.into_iter().for_each(|slot| self.send_held_to(slot));
+        let length = SEND_PAUSE.saturating_mul(sends).min(SEND_PAUSE_MAX);
+        self.engine.host.held.send_pause = Pause::begin(length);
+    }
+
+    fn send_held_to(&mut self, slot: Slot) {
+        let Some(output) = self.engine.host.held.outputs.remove(&slot) else { return };
+        match self.take(slot) {
+            Some(conn) => self.send_output(conn, output),
+            None => self.driver.recycle(output),
+        }
+    }
+
+    /// Sends a connection what it has not asked for just now.
+    pub(crate) fn send_output(&mut self, mut conn: Box<Conn>, output: Output) {
+        if output.is_empty() || conn.closing || conn.doomed {
+            self.driver.recycle(output);
+            return self.put(conn);
+        }
+        self.count_sent(&conn, output.len());
+        self.driver.send(conn.slot, output);
+        self.check_output(&mut conn);
+        if conn.doomed {
+            self.engine.host.doom(conn.slot);
+        }
+        self.put(conn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petrel_resp::Protocol;
+
+    #[test]
+    fn stale_of_two_batches_keeps_its_order_and_places() {
+        let to = |id| Recipient::new(Slot::NOWHERE, id);
+        let mut first = Stale::default();
+        first.add([to(1), to(2)], Form::Resp3, b">a");
+        let mut second = Stale::default();
+        second.add([to(2)], Form::Push, b">bc");
+        first.append(&mut second);
+        assert!(second.is_empty() && second.footprint() == 0);
+        let told = |id, protocol| -> Vec<Vec<u8>> {
+            first.pushes_to(id).map(|push| push.to_bytes(protocol)).collect()
+        };
+        assert_eq!(told(1, Protocol::Resp3), [b">a"]);
+        assert_eq!(told(2, Protocol::Resp3), [&b">a"[..], b">bc"]);
+        assert_eq!(told(2, Protocol::Resp2), [&b""[..], b"*bc"]);
+    }
+
+    #[test]
+    fn a_pause_ends() {
+        assert!(Pause::over().left().is_zero());
+        let pause = Pause::begin(Duration::from_secs(1000));
+        assert!(pause.left() > Duration::from_secs(900));
+        assert!(!Held::new(2).any() && Held::new(2).timeout().is_none());
+    }
+}
