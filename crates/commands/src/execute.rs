@@ -370,23 +370,32 @@ impl Executor {
         if is_restricted || spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI)) {
             self.admit_some(command, args, session, host, is_restricted)?;
         }
-        if self.shared.is_loading() && !spec.flags.contains(Flags::LOADING) {
-            return Err(Fail::loading(self.shared.dialect()));
+        if self.shared.is_hindered() {
+            self.admit_hindered(command, args, session, host, reply)?;
         }
         if spec.flags.contains(Flags::DENYOOM) && !nested {
-            let needed = args.iter().map(|arg| arg.len()).sum();
-            let has_room = self.make_room(needed);
-            if self.ks.has_invalidations() {
-                host.invalidate(&mut self.ks, Some(reply));
-            }
-            if !has_room {
-                return Err(Fail::OUT_OF_MEMORY);
-            }
+            self.admit_memory(args, host, reply)?;
         }
         if session.modes.intersects(Modes::SUBSCRIBER.with(Modes::MONITOR)) {
             self.admit_listener(command, session)?;
         }
         Ok(())
+    }
+
+    /// Refuses a command that would need memory where there is none.
+    #[inline(always)]
+    pub(crate) fn admit_memory(
+        &mut self,
+        args: &[&[u8]],
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Outcome {
+        let needed = args.iter().map(|arg| arg.len()).sum();
+        let has_room = self.make_room(needed);
+        if self.ks.has_invalidations() {
+            host.invalidate(&mut self.ks, Some(reply));
+        }
+        if has_room { Ok(()) } else { Err(Fail::OUT_OF_MEMORY) }
     }
 
     /// What a connection may send that is sent messages.

@@ -47,6 +47,17 @@ impl Fail {
         ))
     }
 
+    /// A write while saving fails ([`Hindrance::NotSaved`](crate::Hindrance::NotSaved)).
+    pub fn not_saved(dialect: Dialect) -> Self {
+        let name = dialect.choose("Redis", "Valkey");
+        Fail::new(format!(
+            "MISCONF {name} is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands \
+             that may modify the data set are disabled, because this instance is configured to report errors during \
+             writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {name} logs for \
+             details about the RDB error."
+        ))
+    }
+
     /// An error whose text is known beforehand.
     pub const fn fixed(text: &'static str) -> Self {
         Fail(Cow::Borrowed(text.as_bytes()))

@@ -19,6 +19,8 @@ bitset! {
         SUBSCRIBER = 1 "subscriber",
         /// Sent every command that is executed. It may send none that has to do with keys.
         MONITOR = 2 "monitor",
+        /// Loads data: nothing is refused because that is not done yet.
+        LOADER = 3 "loader",
     }
 }
 

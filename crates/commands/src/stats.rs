@@ -4,6 +4,7 @@ use crate::acl::Users;
 use crate::clock::Clock;
 use crate::ctx::Host;
 use crate::fail::Fail;
+use crate::hindrance::Hindrance;
 use crate::hotkeys::Hotkeys;
 use crate::latency::LatencyMonitor;
 use crate::redact::shown;
@@ -56,9 +57,10 @@ pub struct Shared {
     track_latency: AtomicBool,
     /// Bits of [`Observer`].
     observers: AtomicU8,
-    loading: AtomicBool,
     dialect: OnceLock<Dialect>,
     poses_as_redis: AtomicBool,
+    /// Bits of [`Hindrance`].
+    hindrances: AtomicU8,
     blocked: AtomicI64,
     errors: Mutex<Errors>,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
@@ -80,9 +82,9 @@ impl Shared {
             scripts: Scripts::default(),
             libraries: Libraries::default(),
             track_latency: AtomicBool::new(true),
-            loading: AtomicBool::new(false),
             dialect: OnceLock::new(),
             poses_as_redis: AtomicBool::new(false),
+            hindrances: AtomicU8::new(0),
             blocked: AtomicI64::new(0),
             errors: Mutex::default(),
             threads: Mutex::default(),
@@ -128,12 +130,29 @@ impl Shared {
     /// Whether data is being loaded: commands that need it are refused meanwhile.
     #[inline]
     pub fn is_loading(&self) -> bool {
-        self.loading.load(Relaxed)
+        self.is_hindered_by(Hindrance::Loading)
     }
 
-    /// Data is being loaded from now on, or no longer.
-    pub fn set_loading(&self, on: bool) {
-        self.loading.store(on, Release);
+    /// Whether there is any [`Hindrance`].
+    #[inline]
+    pub(crate) fn is_hindered(&self) -> bool {
+        self.hindrances.load(Relaxed) != 0
+    }
+
+    /// Whether there is this one.
+    #[inline]
+    pub fn is_hindered_by(&self, hindrance: Hindrance) -> bool {
+        self.hindrances.load(Relaxed) & hindrance as u8 != 0
+    }
+
+    /// There is one from now on, or no longer.
+    pub fn hinder(&self, hindrance: Hindrance, on: bool) {
+        let bit = hindrance as u8;
+        if on {
+            self.hindrances.fetch_or(bit, Release);
+        } else {
+            self.hindrances.fetch_and(!bit, Release);
+        }
     }
 
     /// Whether latency distributions are kept (`latency-tracking`).

@@ -13,10 +13,14 @@ mod syslog;
 mod title;
 
 use petrel_server::config::{Config, Invocation, SharedConfig, help, note_program};
+use petrel_server::server::Server;
+use petrel_server::snapshot::remove_parts;
+use signals::SIGINT;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -62,9 +66,6 @@ fn serve(
         std::io::Error::new(error.kind(), format!("cannot enter the directory {dir}: {error}"))
     })?;
     let log = log::start(snapshot)?;
-    for warning in config.warnings() {
-        tracing::warn!("{warning}");
-    }
     let signals = signals::block();
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
     let process = process::Binary::new(log, &config, supervisor);
@@ -73,17 +74,43 @@ fn serve(
     announce(snapshot);
     supervisor.ready();
     parent.release()?;
-    let server = running.server.clone();
-    let signal = signals::wait(&signals);
-    if !server.is_stopping() {
-        tracing::info!("stopping: {signal}");
-    }
+    await_stop(&running.server, &signals)?;
     supervisor.stopping();
-    server.stop();
     let result = running.wait();
     drop(pid_file);
     tracing::info!("stopped");
     result
+}
+
+/// Waits until the server has been stopped, by a signal or otherwise.
+fn await_stop(server: &Arc<Server>, signals: &libc::sigset_t) -> std::io::Result<()> {
+    let mut saver: Option<JoinHandle<()>> = None;
+    loop {
+        let signal = signals::wait(signals);
+        if server.is_stopping() {
+            return Ok(());
+        }
+        if saver.as_ref().is_some_and(|saver| !saver.is_finished()) {
+            if signal == SIGINT {
+                tracing::warn!("stopping at once: {signal} while the data is saved");
+                remove_parts();
+                return Err(std::io::Error::other("the data was not saved"));
+            }
+            continue;
+        }
+        tracing::info!("stopping: {signal}");
+        let config = server.config.snapshot();
+        let flags = match signal {
+            SIGINT => config.shutdown_on_sigint.clone(),
+            _ => config.shutdown_on_sigterm.clone(),
+        };
+        let server = server.clone();
+        let work = move || server.shut_down(&flags);
+        match std::thread::Builder::new().name("petrel-closer".into()).spawn(work) {
+            Ok(thread) => saver = Some(thread),
+            Err(error) => tracing::error!("not stopping: no thread to save the data: {error}"),
+        }
+    }
 }
 
 fn announce(config: &Config) {

@@ -17,12 +17,15 @@ pub fn block() -> libc::sigset_t {
     }
 }
 
+/// The name of the signal that a terminal sends.
+pub const SIGINT: &str = "SIGINT";
+
 /// Waits for one of them; returns its name.
 pub fn wait(set: &libc::sigset_t) -> &'static str {
     let mut signal = 0;
     // SAFETY: both arguments are valid; an interrupted wait is repeated.
     while unsafe { libc::sigwait(set, &mut signal) } != 0 {}
-    if signal == libc::SIGINT { "SIGINT" } else { "SIGTERM" }
+    if signal == libc::SIGINT { SIGINT } else { "SIGTERM" }
 }
 
 /// Wakes the thread that waits.

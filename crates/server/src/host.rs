@@ -196,7 +196,11 @@ impl Host for ServerHost {
 
     fn flushed_all(&mut self) {
         // What is being saved would bring back what was flushed.
-        self.server.snapshot.cancelled.store(true, Relaxed);
+        self.server.snapshot.give_up();
+        // What the disk holds is to be gone as well, where it is meant to follow.
+        if !self.config.save.is_empty() {
+            self.server.snapshot.scheduled.store(true, Relaxed);
+        }
     }
 
     fn leniency(&self) -> Leniency {

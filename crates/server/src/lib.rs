@@ -18,6 +18,7 @@ pub mod process;
 pub mod pubsub;
 pub mod push;
 pub mod review;
+mod save_points;
 pub mod server;
 pub mod snapshot;
 mod stand_in;

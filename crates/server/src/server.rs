@@ -302,6 +302,7 @@ impl Server {
             let args_max = config.slowlog_entry_max_argc as usize;
             log.shorten(args_max, config.slowlog_entry_max_string_len as usize);
         }
+        self.judge_writes(config);
         let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);
         self.keyspace.limit_tracking(tracked);
         self.commands.users.set_channels_default(config.acl_pubsub_default.is("allchannels"));

@@ -2,7 +2,8 @@
 
 use crate::config::{Config, VersionCheck};
 use crate::server::{Server, unix_ms};
-use petrel_commands::REDIS_VERSION;
+use parking_lot::Mutex;
+use petrel_commands::{Hindrance, REDIS_VERSION};
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileWriter, Leniency};
 use petrel_persistence::{Image, LoadOptions, Loaded, Progress, load, save};
@@ -13,6 +14,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+
+/// What became of the wish to save in the background.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Begun {
+    /// It has begun.
+    Now,
+    /// It is being done already.
+    AlreadySaving,
+    /// Something else takes an image of the data at this moment.
+    ImageIsTaken,
+}
 
 /// What is known of the snapshot.
 #[derive(Debug)]
@@ -35,10 +47,18 @@ pub struct Snapshot {
     pub keys_total: AtomicU64,
     /// It is to be given up.
     pub cancelled: AtomicBool,
-    /// The last time, it failed or was given up.
-    pub failed: AtomicBool,
+    /// It is to be saved as soon as that can be.
+    pub scheduled: AtomicBool,
+    /// When saving in the background was begun last, in Unix seconds.
+    pub tried_at: AtomicI64,
+    /// How often it failed in a row; being given up is no failure.
+    pub failures: AtomicU64,
     /// Seconds that it took the last time; -1 if there was none.
     pub last_seconds: AtomicI64,
+    /// The data was saved because the server is about to stop.
+    pub(crate) is_final: AtomicBool,
+    /// Held while a file takes the place of the old one, and to give that up.
+    placing: Mutex<()>,
 }
 
 impl Default for Snapshot {
@@ -53,8 +73,12 @@ impl Default for Snapshot {
             keys_written: AtomicU64::new(0),
             keys_total: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
+            scheduled: AtomicBool::new(false),
+            tried_at: AtomicI64::new(0),
+            failures: AtomicU64::new(0),
             last_seconds: AtomicI64::new(-1),
+            is_final: AtomicBool::new(false),
+            placing: Mutex::default(),
         }
     }
 }
@@ -63,6 +87,17 @@ impl Snapshot {
     /// Whether it is being saved in the background.
     pub fn is_saving(&self) -> bool {
         self.saving_since.load(Relaxed) != 0
+    }
+
+    /// Whether saving in the background failed the last time, and no other way of saving was used since.
+    pub fn has_failed(&self) -> bool {
+        self.failures.load(Relaxed) > 0
+    }
+
+    /// Gives up what is being saved in the background: its file takes no place any more.
+    pub(crate) fn give_up(&self) {
+        let _placing = self.placing.lock();
+        self.cancelled.store(true, Relaxed);
     }
 
     /// Part of the file that is loaded, in percent.
@@ -97,29 +132,40 @@ impl Server {
             Ok((file, keys))
         });
         ks.unlock();
-        let saved =
-            written.and_then(|(file, keys)| put_in_place(file, &part, config).map(|()| keys));
-        self.note_saved(config, &part, saved.map(Some), changes, start).map(drop)
+        let saved = written.and_then(|(file, keys)| {
+            complete(file)?;
+            fs::rename(&part, &config.dbfilename)?;
+            sync_directory().map(|()| keys)
+        });
+        let saved = self.note_saved(config, &part, saved.map(Some), changes, start).map(drop);
+        if saved.is_ok() {
+            self.note_health(true);
+        }
+        saved
     }
 
-    /// Saves the data as it is at this moment on a thread of its own, while the server goes on; false if that is being done already. The
-    /// calling thread is in a batch and holds nothing.
+    /// Saves the data as it is at this moment on a thread of its own, while the server goes on. The calling thread is in a batch and holds
+    /// nothing.
     ///
     /// # Errors
     /// If the file cannot be created, or no thread be started.
-    pub fn begin_save(self: &Arc<Self>, ks: &mut Handle) -> Result<bool, FileError> {
+    pub fn begin_save(self: &Arc<Self>, ks: &mut Handle) -> Result<Begun, FileError> {
         let snapshot = &self.snapshot;
-        if snapshot.saving_since.swap(unix_ms(), Relaxed) != 0 {
-            return Ok(false);
+        if snapshot.saving_since.compare_exchange(0, unix_ms(), Relaxed, Relaxed).is_err() {
+            return Ok(Begun::AlreadySaving);
         }
         let (config, part) = (self.config.snapshot(), part_path("bg-"));
+        snapshot.tried_at.store(unix_ms() / 1000, Relaxed);
         snapshot.cancelled.store(false, Relaxed);
         snapshot.keys_written.store(0, Relaxed);
         let begun = self.create(&config, &part).and_then(|file| {
             let (server, (send, image)) = (self.clone(), mpsc::sync_channel(1));
             let work = move || match image.recv() {
                 Ok(image) => server.save_beside(image, file, &config, &part),
-                Err(_) => server.snapshot.saving_since.store(0, Relaxed),
+                Err(_) => {
+                    let _ = fs::remove_file(&part);
+                    server.snapshot.saving_since.store(0, Relaxed);
+                }
             };
             std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
             // Once there is a thread, for an image that was begun has to be gone through.
@@ -129,11 +175,15 @@ impl Server {
                 image.threads = (self.workers.len() / 2).max(1);
             }
             snapshot.keys_total.store(image.as_ref().map_or(0, Image::keys), Relaxed);
-            Ok(image.is_some_and(|image| send.send(image).is_ok()))
+            let begun = image.is_some_and(|image| send.send(image).is_ok());
+            Ok(if begun { Begun::Now } else { Begun::ImageIsTaken })
         });
+        if let Ok(Begun::Now) = begun {
+            snapshot.scheduled.store(false, Relaxed);
+        }
         begun.inspect_err(|error| {
+            self.note_health(false);
             snapshot.saving_since.store(0, Relaxed);
-            snapshot.failed.store(true, Relaxed);
             tracing::error!("saving in the background failed: {error}");
         })
     }
@@ -157,12 +207,24 @@ impl Server {
             if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let saved = saved.and_then(|keys| match keys {
-            Some(_) => put_in_place(file, part, config).map(|()| keys),
+            Some(_) => {
+                complete(file)?;
+                let placing = snapshot.placing.lock();
+                if snapshot.cancelled.load(Relaxed) {
+                    return Ok(None);
+                }
+                fs::rename(part, &config.dbfilename)?;
+                drop(placing);
+                sync_directory().map(|()| keys)
+            }
             None => Ok(None),
         });
         // Its errors are in the log.
-        let saved = self.note_saved(config, part, saved, changes, start);
-        snapshot.failed.store(!matches!(saved, Ok(Some(_))), Relaxed);
+        match self.note_saved(config, part, saved, changes, start) {
+            Ok(Some(_)) => self.note_health(true),
+            Ok(None) => {}
+            Err(_) => self.note_health(false),
+        }
         snapshot.last_seconds.store(start.elapsed().as_secs() as i64, Relaxed);
         snapshot.saving_since.store(0, Relaxed);
     }
@@ -242,7 +304,7 @@ impl Server {
         let options = LoadOptions { threads: self.workers.len(), leniency };
         self.snapshot.progress.total.store(len, Relaxed);
         self.snapshot.load_began.store(unix_ms() / 1000, Relaxed);
-        self.commands.set_loading(true);
+        self.commands.hinder(Hindrance::Loading, true);
         let (server, path) = (self.clone(), path.to_owned());
         let work = move || server.load(file, len, options, &path);
         std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
@@ -276,7 +338,15 @@ impl Server {
             tracing::warn!("data of {} modules beside the keys was skipped", loaded.modules);
         }
         self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
-        self.commands.set_loading(false);
+        self.commands.hinder(Hindrance::Loading, false);
+    }
+}
+
+/// Removes the files that are being written, by whom does not matter: the process ends.
+pub fn remove_parts() {
+    for by in ["", "bg-"] {
+        // Most often there is none.
+        let _ = fs::remove_file(part_path(by));
     }
 }
 
@@ -285,11 +355,14 @@ fn part_path(by: &str) -> PathBuf {
     format!("temp-{by}{}.rdb", std::process::id()).into()
 }
 
-/// Completes a file and puts it into the place of the old one, once it is safely on the disk.
-fn put_in_place(file: FileWriter<File>, part: &Path, config: &Config) -> Result<(), FileError> {
+/// Completes a file and waits until it is safely on the disk.
+fn complete(file: FileWriter<File>) -> Result<(), FileError> {
     file.finish()?.sync_all()?;
-    fs::rename(part, &config.dbfilename)?;
-    // The directory holds the file's name.
+    Ok(())
+}
+
+/// Lets the new name of a file be safely on the disk.
+fn sync_directory() -> Result<(), FileError> {
     File::open(".")?.sync_all()?;
     Ok(())
 }

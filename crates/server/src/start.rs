@@ -75,6 +75,9 @@ impl Running {
             }
         }
         self.server.await_saver();
+        if let Err(error) = self.server.save_rest() {
+            result = Err(io::Error::other(format!("the last changes are not saved: {error}")));
+        }
         if let Some(why) = self.server.failure.get() {
             result = Err(io::Error::other(why.clone()));
         }

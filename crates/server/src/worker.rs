@@ -571,7 +571,9 @@ impl<D: Driver> Worker<D> {
         self.upkeep_at = now + if busy { BUSY_UPKEEP_MS.min(interval) } else { interval };
         if self.index == 0 && now >= self.supervision_at {
             self.supervision_at = now + SUPERVISION_MS;
-            self.engine.host.server.supervise(&self.engine.host.config, now);
+            let Engine { exec, host, .. } = &mut self.engine;
+            host.server.supervise(&host.config, now);
+            host.server.save_if_due(&mut exec.ks, &host.config);
         }
         self.engine.exec.begin();
         self.engine.exec.ks.forget_readers();

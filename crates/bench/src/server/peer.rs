@@ -181,7 +181,7 @@ impl Peer {
         match &self.kind {
             Kind::Custom(command) => command.clone(),
             Kind::Petrel => "petrel --port {port} --unixsocket {sock} --threads {threads} \
-                 --maxclients {connections}"
+                 --save '' --maxclients {connections}"
                 .to_owned(),
             Kind::Redis | Kind::Valkey => "redis --port {port} --unixsocket {sock} \
                  --io-threads {threads} --save '' --appendonly no --maxclients {connections} \

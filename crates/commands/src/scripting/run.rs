@@ -7,6 +7,7 @@ use crate::clock::Tick;
 use crate::ctx::{Ctx, Host};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
+use crate::hindrance::Hindrance;
 use crate::keys::key_positions;
 use crate::session::Session;
 use crate::spec::{Flags, KeyShape, Locks};
@@ -153,8 +154,12 @@ pub(crate) fn run(
         ));
     }
     let nested = ctx.session.in_exec;
+    let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
+    if call.flags.is_some() && may_write && ctx.exec.shared.is_hindered_by(Hindrance::NotSaved) {
+        return Err(Fail::not_saved(ctx.exec.shared.dialect()));
+    }
     let lacks_memory = !nested && !ctx.exec.make_room(0);
-    let read_only = call.access == Access::Read || says(ScriptFlags::NO_WRITES);
+    let read_only = !may_write;
     if lacks_memory && call.flags.is_some() && !read_only && !says(ScriptFlags::ALLOW_OOM) {
         return Err(Fail::fixed(match call.kind {
             Kind::Script => {

@@ -117,7 +117,9 @@ impl Server {
         args: &[&str],
     ) -> Result<Self, String> {
         let log = std::fs::File::create(scratch.path("stdout")).unwrap();
-        let usual = ["--port", "0", "--unixsocket", "s", "--threads", "2", "--io-backend", backend];
+        // Nothing is saved unless the arguments say so.
+        let usual = "--port 0 --unixsocket s --threads 2 --save --io-backend".split(' ');
+        let usual = usual.chain([backend]);
         let file = args.first().filter(|first| !first.starts_with("--"));
         let child = command
             .args(file)

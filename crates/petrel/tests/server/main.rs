@@ -17,6 +17,7 @@ mod monitor;
 mod notifications;
 mod protocol;
 mod pubsub;
+mod saving;
 mod scripts;
 mod snapshot;
 mod tls;

@@ -1,6 +1,8 @@
 //! SAVE, BGSAVE and LASTSAVE.
 
 use crate::host::ServerHost;
+use crate::server::Server;
+use crate::snapshot::Begun;
 use petrel_commands::spec::Locks;
 use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
@@ -15,29 +17,47 @@ pub const BGSAVE: CommandSpec =
 pub const LASTSAVE: CommandSpec = CommandSpec::new(&meta::LASTSAVE, last_save);
 
 const IN_PROGRESS: Fail = Fail::fixed("ERR Background save already in progress");
+const BUSY: Fail = Fail::fixed(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE \
+     whenever possible.",
+);
 
-/// `BGSAVE [SCHEDULE | CANCEL]`: nothing else runs that it would have to wait for.
+/// `BGSAVE [SCHEDULE | CANCEL]`
 fn save_in_background(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
     let option = if ctx.args().len() == 2 { ctx.arg(1).to_ascii_uppercase() } else { Vec::new() };
     match (ctx.args().len(), &option[..]) {
         (1, _) | (2, b"SCHEDULE") => {}
-        (2, b"CANCEL") if server.snapshot.is_saving() => {
-            server.snapshot.cancelled.store(true, Relaxed);
-            ctx.reply.simple("Background saving cancelled");
-            return Ok(());
-        }
-        (2, b"CANCEL") => {
-            return Err(Fail::fixed(
-                "ERR Background saving is currently not in progress or scheduled",
-            ));
-        }
+        (2, b"CANCEL") => return cancel(ctx, &server),
         _ => return Err(Fail::SYNTAX),
     }
-    match server.begin_save(&mut ctx.exec.ks) {
-        Ok(true) => ctx.reply.simple("Background saving started"),
-        Ok(false) => return Err(IN_PROGRESS),
+    // A transaction ends before anything is begun for it.
+    let begun = match ctx.session.in_exec {
+        false => server.begin_save(&mut ctx.exec.ks),
+        true if server.snapshot.is_saving() => Ok(Begun::AlreadySaving),
+        true => Ok(Begun::ImageIsTaken),
+    };
+    match begun {
+        Ok(Begun::Now) => ctx.reply.simple("Background saving started"),
+        Ok(Begun::AlreadySaving) => return Err(IN_PROGRESS),
+        Ok(Begun::ImageIsTaken) if ctx.session.in_exec || !option.is_empty() => {
+            server.snapshot.scheduled.store(true, Relaxed);
+            ctx.reply.simple("Background saving scheduled");
+        }
+        Ok(Begun::ImageIsTaken) => return Err(BUSY),
         Err(error) => return Err(Fail::new(format!("ERR saving failed: {error}"))),
+    }
+    Ok(())
+}
+
+fn cancel(ctx: &mut Ctx<'_>, server: &Server) -> Outcome {
+    if server.snapshot.is_saving() {
+        server.snapshot.give_up();
+        ctx.reply.simple("Background saving cancelled");
+    } else if server.snapshot.scheduled.swap(false, Relaxed) {
+        ctx.reply.simple("Scheduled background saving cancelled");
+    } else {
+        return Err(Fail::fixed("ERR Background saving is currently not in progress or scheduled"));
     }
     Ok(())
 }

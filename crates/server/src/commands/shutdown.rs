@@ -25,8 +25,9 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("ERR No shutdown in progress."));
     }
     let server = ServerHost::of(ctx).server.clone();
-    if options.save {
-        let saved = server.save(&mut ctx.exec.ks, &server.config.snapshot());
+    let config = server.config.snapshot();
+    if options.save || !options.nosave && !config.save.is_empty() {
+        let saved = server.save_finally(&mut ctx.exec.ks, &config);
         if saved.is_err() && !options.force {
             return Err(Fail::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }

@@ -114,13 +114,12 @@ impl CommandLine {
             loader.directive(option, &at)?;
         }
         let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
-        let warnings = std::mem::take(&mut loader.warnings);
         let users = std::mem::take(&mut loader.users);
         let renames = std::mem::take(&mut loader.renames);
         if let (_, Some(error)) = registry(&renames) {
             return Err(error);
         }
-        let shared = SharedConfig::new(loader.finish(), file).with_warnings(warnings);
+        let shared = SharedConfig::new(loader.finish(), file);
         Ok(shared.with_users(users).with_renames(renames))
     }
 }

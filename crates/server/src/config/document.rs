@@ -195,8 +195,6 @@ that are not above decide nothing here; all are known, so that files, `CONFIG SE
   `appendonly no`, `cluster-enabled no`, `replicaof no one`, ... Anything else is an error that says what is
   missing. A parameter that only says how the feature would work takes any valid value, is shown by `CONFIG GET`, and has
   no effect.
-* **Save points** are the exception: `save 3600 1` in a file or on standard input is ignored with a warning in the log, for
-  the server is of use without. On the command line and in `CONFIG SET` it is an error.
 * **Of what Petrel does in another way**, any valid value is taken and shown, and nothing changes; the table says why.
 * `user`, `loadmodule` and `rename-command` are errors.
 ";

@@ -16,19 +16,6 @@ pub struct ConfigError {
     pub problem: Problem,
 }
 
-/// Something that a file asks for, does not get, and is loaded without. `Display` is one line.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Warning {
-    /// Where it stands.
-    pub location: Location,
-    /// The parameter.
-    pub name: &'static str,
-    /// The value as it was written.
-    pub value: String,
-    /// Why it is ignored.
-    pub reason: &'static str,
-}
-
 /// A place in the configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Location {
@@ -134,13 +121,6 @@ impl fmt::Display for ConfigError {
             Problem::IncludeArguments => f.write_str("include takes one path"),
             Problem::Limit(what) => f.write_str(what),
         }
-    }
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { location, name, value, reason } = self;
-        write!(f, "{location}: {name} '{value}' is ignored: {reason}")
     }
 }
 

@@ -6,11 +6,9 @@
 
 use super::params::{Config, I32_MAX, MEMORY, parameters};
 use super::table::{Group, Mutability::*, Param};
-use super::types::{Fixed, SavePoints, ShutdownFlags, Text, Word};
+use super::types::{Fixed, Text, Word};
 use super::value::{Rule::*, Secret, Value};
 
-const WHEN_TOLD: &str =
-    "this version of Petrel saves when it is told to, by SAVE, BGSAVE and SHUTDOWN SAVE";
 const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
@@ -27,14 +25,8 @@ parameters! {
 Foreign, FOREIGN, |config| config.foreign;
 
 Persistence {
-    save: SavePoints = "save", Points(WHEN_TOLD), "", Runtime,
-        "Seconds and changes after which a snapshot is saved; in a file, points are ignored with a warning";
-    rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync", YesNo, "yes", Runtime,
-        "Sync a snapshot as it is written";
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
         "Delete snapshots that were made for replicas";
-    stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error", YesNo, "yes", Runtime,
-        "Refuse writes after a snapshot failed";
     appendonly: Fixed = "appendonly", Only(&["no"], NO_LOG), "no", Runtime, "Keep an append-only file";
     appendfilename: Text = "appendfilename", AnyText, "appendonly.aof", AtStart, "Name of the append-only file";
     appenddirname: Text = "appenddirname", AnyText, "appendonlydir", AtStart, "Directory of the append-only file";
@@ -268,9 +260,7 @@ Otherwise {
     ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";
     shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "There are no replicas to wait for";
-    shutdown_on_sigint: ShutdownFlags = "shutdown-on-sigint", Flags(WHEN_TOLD), "default", Runtime,
-        "SIGINT stops the server at once; nothing is saved";
-    shutdown_on_sigterm: ShutdownFlags = "shutdown-on-sigterm", Flags(WHEN_TOLD), "default", Runtime,
-        "SIGTERM stops the server at once; nothing is saved";
+    rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync", YesNo, "yes", Runtime,
+        "A snapshot is synced once, when it is complete";
 }
 }

@@ -5,11 +5,10 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::error::{ConfigError, Location, Problem, Source, Warning, reason};
+use super::error::{ConfigError, Location, Problem, Source, reason};
 use super::params::Config;
 use super::renames::{self, Rename};
 use super::table::Param;
-use super::types::SavePoints;
 use super::user_line::{self, UserLine};
 use super::value::{Invalid, Rule};
 use super::{line, names};
@@ -18,12 +17,12 @@ use super::{line, names};
 pub(super) struct Loader<'a> {
     /// What has been read so far.
     pub config: Config,
-    /// What was ignored.
-    pub warnings: Vec<Warning>,
     /// The commands that are to have other names.
     pub renames: Vec<Rename>,
     /// The users that were named.
     pub users: Vec<UserLine>,
+    /// A directive has set save points.
+    has_points: bool,
     /// Where relative paths of `include` and `dir` start.
     base: &'a Path,
     depth: usize,
@@ -35,9 +34,9 @@ impl<'a> Loader<'a> {
     pub fn new(base: &'a Path) -> Self {
         Self {
             config: Config::default(),
-            warnings: Vec::new(),
             renames: Vec::new(),
             users: Vec::new(),
+            has_points: false,
             base,
             depth: 0,
             files: 0,
@@ -95,15 +94,6 @@ impl<'a> Loader<'a> {
             return Err(fail(Problem::Unknown { name, hint }));
         };
         let shown = || String::from_utf8_lossy(&values.join(&b' ')).into_owned();
-        if let Rule::Points(reason) = param.rule
-            && at.source != Source::CommandLine
-            && SavePoints::are_asked_for(values)
-        {
-            // A file may be one that Redis came with or wrote; the server is of use without them.
-            let (location, name, value) = (at.clone(), param.name, shown());
-            self.warnings.push(Warning { location, name, value, reason });
-            return Ok(());
-        }
         self.set(param, values).map_err(|reason| {
             let value = shown();
             let value = (!param.is_sensitive() && !values.is_empty()).then_some(value);
@@ -117,12 +107,23 @@ impl<'a> Loader<'a> {
         self.config
     }
 
-    fn set(&mut self, param: &Param, values: &[Vec<u8>]) -> Result<(), Invalid> {
+    /// Gives a parameter a value. Save points add up: the first directive replaces the default, and an empty one all.
+    pub(super) fn set(&mut self, param: &Param, values: &[Vec<u8>]) -> Result<(), Invalid> {
+        if param.rule == Rule::Points && self.has_points && !values.is_empty() {
+            let before = self.config.save.clone();
+            param.update(&mut self.config, values)?;
+            if !self.config.save.is_empty() {
+                self.config.save = before.and(&self.config.save);
+            }
+            return Ok(());
+        }
         param.update(&mut self.config, values)?;
         match param.rule {
-            Rule::Directory => resolve_dir(&mut self.config, self.base),
-            _ => Ok(()),
+            Rule::Directory => resolve_dir(&mut self.config, self.base)?,
+            Rule::Points => self.has_points = true,
+            _ => {}
         }
+        Ok(())
     }
 
     fn include(&mut self, pattern: &[u8], at: &Location) -> Result<(), ConfigError> {

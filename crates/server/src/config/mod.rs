@@ -24,6 +24,7 @@ mod notifications;
 mod params;
 mod renames;
 mod rewrite;
+mod saving;
 mod store;
 mod table;
 mod tls;
@@ -37,7 +38,7 @@ mod tests;
 pub use command_line::{CommandLine, Invocation};
 pub use dialect::note_program;
 pub use document::{default_file, help, markdown};
-pub use error::{ConfigError, Location, Problem, Source, Warning};
+pub use error::{ConfigError, Location, Problem, Source};
 pub use foreign::Foreign;
 pub use logging::{LogFormat, LogLevel, LogTimestamp, SyslogFacility};
 pub use names::Hint;
@@ -45,14 +46,15 @@ pub use params::{Config, PARAMS};
 pub use renames::Rename;
 pub use rewrite::RewriteError;
 pub use rewrite::replace as replace_file;
+pub use saving::{SavePoint, SavePoints, ShutdownFlags};
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
 pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{
     AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DialectChoice, Fixed,
     IdentityField, IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit,
-    OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate, SavePoints, ShutdownFlags,
-    Supervised, Text, VersionCheck, Word,
+    OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate, Supervised, Text, VersionCheck,
+    Word,
 };
 pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

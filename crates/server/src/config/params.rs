@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use super::foreign::{FOREIGN, Foreign};
 use super::logging::*;
 use super::notifications::Notifications;
+use super::saving::{SavePoints, ShutdownFlags};
 use super::table::{Group, Mutability::*, Param};
 use super::tls::{TLS, Tls};
 use super::types::*;
@@ -270,7 +271,11 @@ Observability {
 }
 Snapshot {
     dbfilename: PathBuf = "dbfilename", FileName, "dump.rdb", Protected,
-        "File in the working directory that SAVE writes and that the server starts from, if it is there";
+        "File in the working directory that is saved, and that the server starts from, if it is there";
+    save: SavePoints = "save", Points, "3600 1 300 100 60 10000", Runtime,
+        "Save in the background after so many seconds if there were so many changes, pair by pair; empty never saves by itself";
+    stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error", YesNo, "yes", Runtime,
+        "Refuse writes while saving in the background fails, if there are save points";
     rdbcompression: bool = "rdbcompression", YesNo, "yes", Runtime,
         "Compress long strings";
     rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart,
@@ -296,6 +301,10 @@ Process {
     proc_title_template: ProcTitleTemplate = "proc-title-template",
         Template, "{title} {listen-addr} {server-mode}", Runtime,
         "Title in process listings; also knows {port} {tls-port} {unixsocket} {config-file}";
+    shutdown_on_sigint: ShutdownFlags = "shutdown-on-sigint", Flags, "default", Runtime,
+        "How SIGINT stops the server; default saves if there are save points, and goes on if that fails";
+    shutdown_on_sigterm: ShutdownFlags = "shutdown-on-sigterm", Flags, "default", Runtime,
+        "How SIGTERM does";
     hz: u32 = "hz", Clamped { min: 1, max: 500 }, "10", Runtime,
         "Rounds of background work per second; each takes at most a fiftieth of the time between two";
 }

@@ -18,6 +18,7 @@ use super::params::{Config, PARAMS};
 use super::store::ConfigFile;
 use super::table::Param;
 use super::user_line;
+use super::value::Rule;
 
 /// Why the file was not rewritten; it is as before. `Display` is an error reply, code included.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ fn update_lines(lines: &mut [Line], param: &Param, config: &Config, file: &Confi
         return;
     }
     let mut said = Loader::new(&file.base);
-    let valid = own().all(|line| param.update(&mut said.config, &line.args[1..]).is_ok());
+    let valid = own().all(|line| said.set(param, &line.args[1..]).is_ok());
     if valid && param.same(&said.finish(), config) {
         return;
     }
@@ -169,10 +170,14 @@ fn append_lines(text: &mut Vec<u8>, missing: Vec<Vec<u8>>) {
     }
 }
 
+/// The line that gives a parameter its value; of save points, a line each.
 fn write_directive(param: &Param, config: &Config) -> Vec<u8> {
-    let mut args = vec![param.name.into()];
-    args.extend(param.arguments(config));
-    line::join(&args)
+    let directives = match param.rule {
+        Rule::Points => config.save.directives(),
+        _ => vec![param.arguments(config)],
+    };
+    let line = |args| line::join(&[vec![param.name.into()], args].concat());
+    directives.into_iter().map(line).collect::<Vec<_>>().join(&b'\n')
 }
 
 /// Puts `text` in place of the file at once: readers see the old or the new, also after a crash.

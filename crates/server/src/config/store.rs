@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::error::{Warning, reason};
+use super::error::reason;
 use super::load::resolve_dir;
 use super::params::{Config, PARAMS};
 use super::renames::Rename;
@@ -26,7 +26,6 @@ pub struct SharedConfig {
     /// Held while changing or rewriting, so that changes come one after the other.
     changing: Mutex<()>,
     file: Option<ConfigFile>,
-    warnings: Vec<Warning>,
     users: Vec<UserLine>,
     renames: Vec<Rename>,
 }
@@ -91,15 +90,9 @@ impl SharedConfig {
             current: RwLock::new(Arc::new(config)),
             changing: Mutex::new(()),
             file,
-            warnings: Vec::new(),
             users: Vec::new(),
             renames: Vec::new(),
         }
-    }
-
-    /// The same with what was ignored when it was loaded.
-    pub(super) fn with_warnings(self, warnings: Vec<Warning>) -> Self {
-        Self { warnings, ..self }
     }
 
     /// The same with the users that were named when it was loaded.
@@ -120,11 +113,6 @@ impl SharedConfig {
     /// The users that were named when the configuration was loaded.
     pub fn users(&self) -> &[UserLine] {
         &self.users
-    }
-
-    /// What was ignored when the configuration was loaded.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
     }
 
     /// The configuration as it is now.

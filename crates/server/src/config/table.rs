@@ -67,11 +67,11 @@ pub enum Group {
     Observability,
     /// The process and its background work.
     Process,
-    /// The file that SAVE writes and that the server starts from.
+    /// The file that is saved and that the server starts from.
     Snapshot,
     /// What collections look like, and where they change.
     Types,
-    /// Of a feature that is not there: snapshots and the append-only file.
+    /// Of a feature that is not there: the append-only file.
     Persistence,
     /// Of a feature that is not there.
     Replication,
@@ -115,7 +115,7 @@ impl Group {
             Self::Process => "Process",
             Self::Snapshot => "Snapshot",
             Self::Types => "Types of values",
-            Self::Persistence => "Not in this version: save points, append-only file",
+            Self::Persistence => "Not in this version: append-only file",
             Self::Replication => "Not in this version: replication",
             Self::Cluster => "Not in this version: cluster",
             Self::Tls => "TLS",
@@ -171,7 +171,7 @@ impl Param {
 
     /// Whether it can only have the values that ask for nothing.
     pub fn is_fixed(&self) -> bool {
-        matches!(self.rule, Rule::Only(..) | Rule::Points(_))
+        matches!(self.rule, Rule::Only(..))
     }
 
     /// Gives it the value that `args` spell. A list given as a single argument is split at blanks.
@@ -179,7 +179,9 @@ impl Param {
     pub(super) fn update(&self, config: &mut Config, args: &[Vec<u8>]) -> Result<(), Invalid> {
         match args {
             [] => Err(Invalid::new("wrong number of arguments")),
-            [one] if self.rule.is_list() => (self.update)(config, &split_list(one)),
+            [one] if self.rule.is_list() && self.rule != Rule::Points => {
+                (self.update)(config, &split_list(one))
+            }
             [_] => (self.update)(config, args),
             _ if self.rule.is_list() => (self.update)(config, args),
             _ => Err(Invalid::from(format!(
@@ -191,8 +193,8 @@ impl Param {
 
     pub(super) fn split_default(rule: Rule, default: &str) -> Vec<Vec<u8>> {
         match rule.is_list() {
-            true => split_list(default.as_bytes()),
-            false => vec![default.into()],
+            true if rule != Rule::Points => split_list(default.as_bytes()),
+            _ => vec![default.into()],
         }
     }
 }

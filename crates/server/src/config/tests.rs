@@ -178,11 +178,7 @@ mod starting {
             ),
             ("-x", "command line: unexpected argument '-x'; see --help"),
             ("a.conf b.conf", "command line: unexpected argument 'b.conf'; see --help"),
-            (
-                "--save 900 1",
-                "command line: --save '900 1': this version of Petrel saves when it is told to, by SAVE, \
-                 BGSAVE and SHUTDOWN SAVE; it can only be ''",
-            ),
+            ("--save 900", "command line: --save '900': Invalid save parameters"),
             (
                 "--appendonly yes",
                 "command line: --appendonly 'yes': this version of Petrel has no append-only file; it can \
@@ -231,27 +227,32 @@ mod starting {
         ] {
             assert_eq!(get(&shared, name), value, "{name}");
         }
-        assert!(shared.warnings().is_empty());
         assert!(!format!("{:?}", shared.snapshot()).contains("s3cret"));
     }
 
     #[test]
-    fn save_points_of_a_file_are_ignored_with_a_warning() {
+    fn save_points_add_up_until_an_empty_one() {
         let scratch = Scratch::new();
-        scratch.write("redis.conf", "port 7000\nsave 900 1\nsave 300 10 60 10000\nsave \"\"\n");
-        let shared = start_in(&scratch.0, &["redis.conf"], "").unwrap();
-        let warnings: Vec<_> = shared.warnings().iter().map(|w| w.to_string()).collect();
-        assert_eq!(
-            warnings,
-            [
-                "redis.conf:2: save '900 1' is ignored: this version of Petrel saves when it is told \
-                 to, by SAVE, BGSAVE and SHUTDOWN SAVE",
-                "redis.conf:3: save '300 10 60 10000' is ignored: this version of Petrel saves when it is \
-                 told to, by SAVE, BGSAVE and SHUTDOWN SAVE",
-            ]
-        );
-        assert_eq!(get(&shared, "save"), "");
-        assert!(set(&shared, &[("save", "900 1")]).unwrap_err().contains("when it is told to"));
+        let path = scratch.write("a.conf", "port 7000\nsave 900 1\n# more\nsave \"300 10\"\n");
+        let shared = |args: &[&str]| start_in(&scratch.0, args, "").unwrap();
+        assert_eq!(get(&shared(&[]), "save"), "3600 1 300 100 60 10000");
+        assert_eq!(get(&shared(&["--save", "100", "100"]), "save"), "100 100");
+        let both = shared(&["a.conf", "--save", "60 10000"]);
+        assert_eq!(get(&both, "save"), "900 1 300 10 60 10000");
+        assert_eq!(get(&shared(&["a.conf", "--save", ""]), "save"), "");
+        let own = shared(&["a.conf"]);
+        own.rewrite(None).unwrap();
+        let unchanged = fs::read_to_string(&path).unwrap();
+        assert!(unchanged.contains("save 900 1\n# more\nsave \"300 10\"\n"), "{unchanged}");
+        set(&own, &[("save", "900 1 5 5")]).unwrap();
+        own.rewrite(None).unwrap();
+        let rewritten = fs::read_to_string(&path).unwrap();
+        assert!(rewritten.contains("port 7000\nsave 900 1\nsave 5 5\n# more\n"), "{rewritten}");
+        assert_eq!(get(&shared(&["a.conf"]), "save"), "900 1 5 5");
+        set(&own, &[("save", "")]).unwrap();
+        own.rewrite(None).unwrap();
+        assert_eq!(get(&shared(&["a.conf"]), "save"), "");
+        assert!(set(&own, &[("save", "900")]).unwrap_err().contains("Invalid save parameters"));
         assert!(start_in(&scratch.0, &["-"], "save 900").is_err());
     }
 
@@ -613,8 +614,8 @@ mod rewriting {
         match param.rule {
             Rule::YesNo => pick(&["yes", "no", "YES"]),
             Rule::Only(words, _) => pick(words),
-            Rule::Points(_) => Vec::new(),
-            Rule::Flags(_) => pick(&["default", "now nosave", "FORCE"]),
+            Rule::Points => pick(&["", "900 1", "3600 1 300 100 60 10000"]),
+            Rule::Flags => pick(&["default", "now nosave", "FORCE", "save"]),
             Rule::Number { min, max } | Rule::Clamped { min, max } => {
                 between(min.into(), max.into())
             }

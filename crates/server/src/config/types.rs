@@ -530,69 +530,6 @@ impl Value for Text {
     }
 }
 
-/// How a signal stops the server: what the words ask for is so in any case, since nothing is saved.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ShutdownFlags(Vec<&'static str>);
-
-impl Value for ShutdownFlags {
-    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
-        const FLAGS: [&str; 3] = ["nosave", "now", "force"];
-        let is = |word: &str| args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
-        if let Rule::Flags(why) = rule
-            && is("save")
-        {
-            return Err(Invalid::from(format!("{why}; it cannot be 'save'")));
-        }
-        let known = |arg: &Vec<u8>| {
-            let words = FLAGS.iter().chain(&["default"]);
-            words.into_iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()))
-        };
-        if args.is_empty() || !args.iter().all(known) || (is("default") && args.len() > 1) {
-            return Err(not_among(&["default", "nosave", "now", "force"]));
-        }
-        Ok(Self(FLAGS.into_iter().filter(|word| is(word)).collect()))
-    }
-
-    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
-        match self.0.is_empty() {
-            true => vec![b"default".to_vec()],
-            false => self.0.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        }
-    }
-}
-
-/// The save points of snapshots: none, in this version.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SavePoints;
-
-impl SavePoints {
-    /// Whether a directive asks for snapshots, in a form that Redis accepts.
-    pub(super) fn are_asked_for(args: &[Vec<u8>]) -> bool {
-        let (pairs, rest) = args.as_chunks::<2>();
-        let positive = |text: &Vec<u8>| matches!(parse_decimal(text), Ok(1..));
-        !pairs.is_empty()
-            && rest.is_empty()
-            && pairs.iter().all(|[seconds, changes]| positive(seconds) && positive(changes))
-    }
-}
-
-impl Value for SavePoints {
-    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
-        match (args, rule) {
-            ([], _) => Ok(Self),
-            ([one], _) if one.is_empty() => Ok(Self),
-            (_, Rule::Points(why)) if Self::are_asked_for(args) => {
-                Err(Invalid::from(format!("{why}; it can only be ''")))
-            }
-            _ => Err(Invalid::new("Invalid save parameters")),
-        }
-    }
-
-    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
-        vec![Vec::new()]
-    }
-}
-
 /// A process title with variables in braces.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProcTitleTemplate(String);
@@ -726,29 +663,6 @@ mod tests {
         assert_eq!(title, "TITLE on PORT");
         for bad in ["{foo}", "{title", "{}", "a{{title}}"] {
             assert!(parse(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn only_no_save_points_are_possible() {
-        let rule = Rule::Points("nowhere to save to");
-        let parse = |args: &[Vec<u8>]| SavePoints::parse(&rule, args).map_err(|e| e.to_string());
-        assert!(parse(&[Vec::new()]).is_ok());
-        assert!(parse(&args("900 1 300 10")).unwrap_err().contains("nowhere"));
-        for bad in ["900", "0 1", "900 x"] {
-            assert_eq!(parse(&args(bad)).unwrap_err(), "Invalid save parameters");
-        }
-    }
-
-    #[test]
-    fn flags_of_a_shutdown_are_put_in_order() {
-        let rule = Rule::Flags("nowhere to save to");
-        let parse = |text| ShutdownFlags::parse(&rule, &args(text)).map_err(|e| e.to_string());
-        assert_eq!(shown(&parse("FORCE nosave").unwrap()), "nosave force");
-        assert_eq!(shown(&parse("default").unwrap()), "default");
-        assert!(parse("now save").unwrap_err().contains("nowhere"));
-        for bad in ["", "x", "default now"] {
-            assert!(parse(bad).unwrap_err().starts_with("argument(s) must be one"), "{bad}");
         }
     }
 

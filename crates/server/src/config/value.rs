@@ -33,10 +33,10 @@ pub enum Rule {
     YesNo,
     /// One of the words, the first of which is usual: whatever asks for more is refused for the reason given.
     Only(&'static [&'static str], &'static str),
-    /// No save points; those in a file are ignored with a warning that gives the reason.
-    Points(&'static str),
-    /// Flags of a shutdown; `save` is refused for the reason given.
-    Flags(&'static str),
+    /// Pairs of seconds and changes; several directives of a configuration add up.
+    Points,
+    /// Flags of a shutdown.
+    Flags,
     /// The name of a file, without a directory.
     FileName,
     /// Any bytes.
@@ -145,7 +145,7 @@ impl fmt::Debug for Secret {
 impl Rule {
     /// Whether a directive may have several arguments.
     pub(super) fn is_list(&self) -> bool {
-        matches!(self, Self::List(_) | Self::Only(..) | Self::Points(_) | Self::Flags(_))
+        matches!(self, Self::List(_) | Self::Only(..) | Self::Points | Self::Flags)
     }
 
     /// What can be written, in a few words.
@@ -156,8 +156,8 @@ impl Rule {
                 let shown = words.iter().map(|word| if word.is_empty() { "empty" } else { word });
                 format!("only {}", shown.collect::<Vec<_>>().join(" or "))
             }
-            Self::Points(_) => "only empty".into(),
-            Self::Flags(_) => "default, nosave, now, force".into(),
+            Self::Points => "pairs of seconds and changes".into(),
+            Self::Flags => "default, save, nosave, now, force".into(),
             Self::Number { min, max } | Self::Clamped { min, max } => describe_bounds(min, max),
             Self::PowerOfTwo { max } => format!("0 or a power of two up to {max}"),
             Self::Octal { max } => format!("octal, 0 to {max:o}"),
