@@ -18,6 +18,13 @@ const ROWS_MAX: i64 = 100;
 
 /// `LOLWUT [VERSION version] [columns [rows]]`: the version chooses the sea
 fn lolwut(ctx: &mut Ctx<'_>) -> Outcome {
+    let (dialect, identity) = (ctx.dialect(), ctx.exec.shared.identity());
+    let (name, version) =
+        identity.choose(("Redis", redis_version(dialect)), ("Valkey", VALKEY_VERSION));
+    if ctx.args().len() == 2 && ctx.is(1, "VERSION") {
+        ctx.reply.verbatim(b"txt", format!("{name} ver. {version}\n").as_bytes());
+        return Ok(());
+    }
     let (mut seed, mut sizes) = (None, 1);
     if ctx.args().len() >= 3 && ctx.is(1, "VERSION") {
         seed = Some(ctx.integer(2)? as u64);
@@ -31,9 +38,6 @@ fn lolwut(ctx: &mut Ctx<'_>) -> Outcome {
     let rows = size(sizes + 1, ROWS, ROWS_MAX)?;
     let seed = seed.unwrap_or_else(|| ctx.exec.random());
     let mut picture = draw(&mut Random::new(seed.wrapping_mul(0x9e37_79b9)), columns, rows);
-    let (dialect, identity) = (ctx.dialect(), ctx.exec.shared.identity());
-    let (name, version) =
-        identity.choose(("Redis", redis_version(dialect)), ("Valkey", VALKEY_VERSION));
     let petrel = env!("CARGO_PKG_VERSION");
     picture.push_str(&format!("\n{name} ver. {version} (Petrel ver. {petrel})\n"));
     ctx.reply.verbatim(b"txt", picture.as_bytes());
