@@ -1,4 +1,4 @@
-//! CLUSTER, READONLY, READWRITE, ASKING, CLUSTERSCAN: the answers of a server whose cluster mode is off.
+//! CLUSTER, ASKING, CLUSTERSCAN: the answers of a server whose cluster mode is off.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -9,8 +9,6 @@ use crate::table::cluster as meta;
 pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::container(&meta::CLUSTER, &SUBCOMMANDS),
     CommandSpec::new(&meta::CLUSTERSCAN, disabled).locking(Locks::Itself),
-    CommandSpec::new(&meta::READONLY, disabled).locking(Locks::Itself),
-    CommandSpec::new(&meta::READWRITE, disabled).locking(Locks::Itself),
     CommandSpec::new(&meta::ASKING, disabled).locking(Locks::Itself),
 ];
 
@@ -26,5 +24,5 @@ static SUBCOMMANDS: [CommandSpec; meta::SUBCOMMANDS.len()] = {
 };
 
 fn disabled(_: &mut Ctx<'_>) -> Outcome {
-    Err(Fail::fixed("ERR This instance has cluster support disabled"))
+    Err(Fail::NO_CLUSTER)
 }

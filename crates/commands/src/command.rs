@@ -39,10 +39,10 @@ const NO_KEYS: Fail = Fail::fixed("ERR The command has no key arguments");
 
 /// `COMMAND`
 fn all_info(ctx: &mut Ctx<'_>) -> Outcome {
-    let registry = ctx.exec.registry();
+    let (registry, dialect) = (ctx.exec.registry(), ctx.exec.shared.dialect());
     ctx.reply.array(registry.commands().count());
     for command in registry.commands() {
-        info::describe(registry, command, ctx.reply);
+        info::describe(registry, dialect, command, ctx.reply);
     }
     Ok(())
 }
@@ -59,11 +59,11 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     if wanted.is_empty() {
         return all_info(ctx);
     }
-    let registry = ctx.exec.registry();
+    let (registry, dialect) = (ctx.exec.registry(), ctx.exec.shared.dialect());
     ctx.reply.array(wanted.len());
     for name in wanted {
         match registry.find_full(name) {
-            Some(command) => info::describe(registry, command, ctx.reply),
+            Some(command) => info::describe(registry, dialect, command, ctx.reply),
             None => ctx.reply.null(),
         }
     }

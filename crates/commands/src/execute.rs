@@ -25,7 +25,7 @@ use crate::serving::Serving;
 use crate::session::{Modes, Session, Transaction};
 use crate::spec::{Flags, KeyShape, Locks};
 use crate::stats::{Shared, ThreadStats};
-use crate::transactions::spoil;
+use crate::transactions::{not_inside, spoil};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::{Protocol, Reply};
@@ -245,6 +245,9 @@ impl Executor {
             return Execution::Answered;
         }
         if session.in_multi() && !session.in_exec && !runs_in_multi(command) {
+            if self.spoils_in_valkey(command) {
+                return self.refuse_inside(command, session, reply);
+            }
             queue(command, request, session, host, reply);
             return Execution::Answered;
         }
@@ -279,6 +282,25 @@ impl Executor {
             self.settle(host);
         }
         if waits { Execution::Waits } else { Execution::Answered }
+    }
+
+    /// Whether a command spoils a transaction in Valkey, and is part of it in Redis.
+    fn spoils_in_valkey(&self, command: Command) -> bool {
+        command.spec.meta.name == "reply" && self.shared.dialect().is_valkey()
+    }
+
+    #[cold]
+    fn refuse_inside(
+        &mut self,
+        command: Command,
+        session: &mut Session,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        self.stats.rejected(command.index);
+        let fail = spoil(self, session, command, not_inside(self, command));
+        self.shared.count_error(&fail);
+        reply.error(fail.text());
+        Execution::Answered
     }
 
     #[inline(never)]
@@ -364,7 +386,7 @@ impl Executor {
     ) -> Outcome {
         let spec = command.spec;
         if !spec.accepts(args.len()) {
-            return Err(Fail::new(self.registry().arity_error(command.index)));
+            return Err(self.refuse_arity(command, session));
         }
         let is_restricted = self.restricts(session);
         if is_restricted || spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI)) {
@@ -396,6 +418,20 @@ impl Executor {
             host.invalidate(&mut self.ks, Some(reply));
         }
         if has_room { Ok(()) } else { Err(Fail::OUT_OF_MEMORY) }
+    }
+
+    /// The error of a wrong number of arguments. Valkey tells nobody of commands who has not logged in.
+    #[cold]
+    fn refuse_arity(&self, command: Command, session: &Session) -> Fail {
+        let needs_login = !command.spec.flags.contains(Flags::NO_AUTH);
+        if needs_login && self.conceals_commands(session) {
+            return Fail::NO_AUTH;
+        }
+        Fail::new(self.registry().arity_error(command.index))
+    }
+
+    fn conceals_commands(&self, session: &Session) -> bool {
+        !session.is_authenticated() && self.shared.dialect().is_valkey()
     }
 
     /// What a connection may send that is sent messages.
@@ -447,7 +483,7 @@ impl Executor {
             host.admit_protected(command)?;
         }
         if flags.contains(Flags::NO_MULTI) && session.in_multi() {
-            return Err(Fail::fixed("ERR Command not allowed inside a transaction"));
+            return Err(not_inside(self, command));
         }
         if is_restricted {
             self.admit_user(command, args, session, host)?;
@@ -640,7 +676,10 @@ impl Executor {
         if let Some(transaction) = session.open_transaction() {
             transaction.spoiled = true;
         }
-        let fail = Fail::new(self.registry().unknown_error(args));
+        let fail = match self.conceals_commands(session) {
+            true => Fail::NO_AUTH,
+            false => Fail::new(self.registry().unknown_error(args)),
+        };
         self.shared.count_error(&fail);
         reply.error(fail.text());
     }

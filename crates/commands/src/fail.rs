@@ -39,6 +39,9 @@ impl Fail {
     /// A command of a connection that must authenticate first.
     pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
 
+    /// A command of the cluster, without one.
+    pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
+
     /// A command that needs the data while it is being loaded.
     pub fn loading(dialect: Dialect) -> Self {
         Fail::fixed(dialect.choose(

@@ -92,7 +92,13 @@ impl Executor {
         if !self.give_up(blocked) {
             return false;
         }
-        self.stats.called(blocked.command.index, blocked.nanos, end == WaitEnd::Error);
+        // A wait that is ended with an error has failed in Redis, and was rejected in Valkey.
+        let (index, failed) = (blocked.command.index, end == WaitEnd::Error);
+        let is_rejected = failed && self.shared.dialect().is_valkey();
+        self.stats.called(index, blocked.nanos, failed && !is_rejected);
+        if is_rejected {
+            self.stats.rejected(index);
+        }
         let answer = match end {
             WaitEnd::Timeout => Answer::new(blocked.protocol, blocked.late),
             WaitEnd::Error => {

@@ -24,6 +24,35 @@ const ERROR_CODES_MAX: usize = 128;
 /// What stands instead of all codes when there were too many.
 const ERRORS_DISABLED: &[u8] = b"ERRORSTATS_DISABLED";
 
+/// What stands for all codes that came when there were too many, in Valkey's dialect.
+const ERRORS_OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
+
+/// Codes of errors that the server itself answers: there is always room to count these apart.
+const OWN_CODES: &[&str] = &[
+    "BUSY",
+    "BUSYGROUP",
+    "BUSYKEY",
+    "ERR",
+    "EXECABORT",
+    "IOERR",
+    "LOADING",
+    "MISCONF",
+    "NOAUTH",
+    "NOGOODSLAVE",
+    "NOGROUP",
+    "NOPERM",
+    "NOPROTO",
+    "NOREPLICAS",
+    "NOSCRIPT",
+    "NOTBUSY",
+    "OOM",
+    "READONLY",
+    "UNBLOCKED",
+    "UNKILLABLE",
+    "WRONGPASS",
+    "WRONGTYPE",
+];
+
 /// Who observes every command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
@@ -324,7 +353,7 @@ impl Shared {
 
     #[cold]
     pub(crate) fn count_error(&self, fail: &Fail) {
-        lock(&self.errors).count(fail.code());
+        lock(&self.errors).count(fail.code(), self.dialect());
     }
 }
 
@@ -337,10 +366,16 @@ struct Errors {
 }
 
 impl Errors {
-    fn count(&mut self, code: &[u8]) {
+    /// Redis gives up when there are too many, Valkey counts together what scripts make up from then on.
+    fn count(&mut self, code: &[u8], dialect: Dialect) {
         self.total += 1;
+        let is_full = self.by_code.len() >= ERROR_CODES_MAX;
         if let Some(count) = self.by_code.get_mut(code) {
             *count += 1;
+        } else if is_full && dialect.is_valkey() {
+            let is_own = OWN_CODES.iter().any(|own| own.as_bytes() == code);
+            let code = if is_own { code } else { ERRORS_OVERFLOW };
+            *self.by_code.entry(code.to_vec()).or_default() += 1;
         } else if self.by_code.len() < ERROR_CODES_MAX && !self.disabled {
             self.by_code.insert(code.to_vec(), 1);
         } else if !self.disabled {
@@ -493,14 +528,30 @@ mod tests {
     fn too_many_codes_are_not_counted_apart() {
         let mut errors = Errors::default();
         for i in 0..1000 {
-            errors.count(format!("E{}", i % ERROR_CODES_MAX).as_bytes());
+            errors.count(format!("E{}", i % ERROR_CODES_MAX).as_bytes(), Dialect::Redis);
         }
         assert_eq!((errors.by_code.len(), errors.disabled), (ERROR_CODES_MAX, false));
         for i in 0..1000 {
-            errors.count(format!("E{i}").as_bytes());
+            errors.count(format!("E{i}").as_bytes(), Dialect::Redis);
         }
         assert_eq!(errors.by_code, BTreeMap::from([(ERRORS_DISABLED.to_vec(), 1)]));
         assert_eq!((errors.total, errors.disabled), (2000, true));
+    }
+
+    #[test]
+    fn valkey_counts_made_up_codes_together() {
+        let mut errors = Errors::default();
+        for i in 0..1000 {
+            errors.count(format!("E{i}").as_bytes(), Dialect::Valkey);
+        }
+        for code in ["ERR", "E1", "made", "up"] {
+            errors.count(code.as_bytes(), Dialect::Valkey);
+        }
+        let count = |code: &[u8]| errors.by_code.get(code).copied();
+        let together = 1000 - ERROR_CODES_MAX as u64 + 2;
+        assert_eq!((count(b"ERR"), count(b"E1"), count(b"made")), (Some(1), Some(2), None));
+        assert_eq!(count(ERRORS_OVERFLOW), Some(together));
+        assert!(!errors.disabled);
     }
 
     #[test]

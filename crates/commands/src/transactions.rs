@@ -12,6 +12,7 @@ use crate::registry::Command;
 use crate::session::{Session, Transaction};
 use crate::spec::{CommandSpec, Flags, Locks};
 use crate::table::transactions as meta;
+use petrel_resp::Dialect;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -25,7 +26,7 @@ pub static COMMANDS: &[CommandSpec] = &[
 /// `MULTI`
 fn multi(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.session.in_multi() {
-        return Err(Fail::fixed("ERR MULTI calls can not be nested"));
+        return Err(refuse_inside(ctx, "ERR MULTI calls can not be nested"));
     }
     let transaction = &mut ctx.session.extras_mut().transaction;
     if transaction.is_none() {
@@ -33,6 +34,30 @@ fn multi(ctx: &mut Ctx<'_>) -> Outcome {
     }
     transaction.get_or_insert_default().open = true;
     ctx.ok()
+}
+
+/// Refuses a command inside a transaction: in Redis the transaction goes on, in Valkey it is spoiled.
+#[cold]
+fn refuse_inside(ctx: &mut Ctx<'_>, in_redis: &'static str) -> Fail {
+    if ctx.dialect() == Dialect::Redis {
+        return Fail::fixed(in_redis);
+    }
+    if let Some(transaction) = ctx.session.open_transaction() {
+        transaction.spoiled = true;
+    }
+    not_inside(ctx.exec, ctx.command)
+}
+
+/// The error of a command that may not be part of a transaction.
+#[cold]
+pub(crate) fn not_inside(exec: &Executor, command: Command) -> Fail {
+    match exec.shared.dialect() {
+        Dialect::Redis => Fail::fixed("ERR Command not allowed inside a transaction"),
+        Dialect::Valkey => Fail::new(format!(
+            "ERR Command '{}' not allowed inside a transaction",
+            exec.registry().full_name(command.index)
+        )),
+    }
 }
 
 /// `DISCARD`
@@ -47,7 +72,7 @@ fn discard(ctx: &mut Ctx<'_>) -> Outcome {
 /// `WATCH key [key ...]`
 fn watch(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.session.in_multi() {
-        return Err(Fail::fixed("ERR WATCH inside MULTI is not allowed"));
+        return Err(refuse_inside(ctx, "ERR WATCH inside MULTI is not allowed"));
     }
     let db = ctx.db();
     for i in 1..ctx.args().len() {

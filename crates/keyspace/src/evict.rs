@@ -186,6 +186,10 @@ impl Handle {
         if self.holds_expired() {
             return true;
         }
+        if needed > limit {
+            // It would not fit if there were nothing else: nothing is evicted for it.
+            return false;
+        }
         let threads = self.roster.threads(&self.ks);
         let count = threads.len() as u64;
         let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();

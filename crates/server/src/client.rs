@@ -50,6 +50,8 @@ pub enum Flag {
     Redirected = 1 << 23,
     /// Its worker has it no longer.
     Gone = 1 << 24,
+    /// Reads from replicas of a cluster (`READONLY`), in Valkey's dialect.
+    ReadOnly = 1 << 14,
     /// Understands redirections (`CLIENT CAPA redirect`).
     Redirectable = 1 << 13,
 }

@@ -67,9 +67,10 @@ pub fn load(server: &Server) -> Result<Change, Fail> {
 /// That there is no file, or that it cannot be written; it is as before then.
 pub fn save(server: &Server) -> Result<(), Fail> {
     let path = file(server)?;
+    let dialect = server.commands.dialect();
     let mut text = Vec::new();
     for user in server.commands.users.all() {
-        text.extend_from_slice(&user.permissions().line(user.name()));
+        text.extend_from_slice(&user.permissions().line(user.name(), dialect));
         text.push(b'\n');
     }
     replace_file(&path, &text).map_err(|error| {
@@ -86,20 +87,24 @@ pub fn lines(server: &Server, config: &Config) -> Option<Vec<Vec<Vec<u8>>>> {
     if config.aclfile.is_some() {
         return None;
     }
-    let plain = default_user(server, config).line(DEFAULT_USER);
+    let dialect = server.commands.dialect();
+    let plain = default_user(server, config).line(DEFAULT_USER, dialect);
     let users = server.commands.users.all();
-    let lines = users.iter().map(|user| user.permissions().line(user.name()));
+    let lines = users.iter().map(|user| user.permissions().line(user.name(), dialect));
     let lines = lines.filter(|line| *line != plain);
     Some(lines.map(|line| line.split(|&byte| byte == b' ').map(<[u8]>::to_vec).collect()).collect())
 }
 
 fn file(server: &Server) -> Result<PathBuf, Fail> {
-    const NO_FILE: Fail = Fail::fixed(
-        "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \
-         SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order \
-         to store users in the Redis configuration.",
-    );
-    server.config.snapshot().aclfile.clone().ok_or(NO_FILE)
+    let path = server.config.snapshot().aclfile.clone();
+    path.ok_or_else(|| {
+        let name = server.commands.dialect().choose("Redis", "Valkey");
+        Fail::new(format!(
+            "ERR This {name} instance is not configured to use an ACL file. You may want to specify users via the \
+             ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a {name} configuration file set) \
+             in order to store users in the {name} configuration."
+        ))
+    })
 }
 
 type Read = BTreeMap<Vec<u8>, Permissions>;

@@ -3,6 +3,7 @@
 use super::password::Hash;
 use super::selector::Selector;
 use crate::registry::Registry;
+use petrel_resp::Dialect;
 
 /// What a user may do, and with which passwords. Rules make one of another: [`Permissions::apply`].
 #[derive(Clone, Debug)]
@@ -89,13 +90,17 @@ impl Permissions {
         &self.passwords
     }
 
-    /// `on`, `nopass` and the like.
-    pub fn flags(&self) -> Vec<&'static str> {
+    /// `on`, `nopass` and the like. Valkey accepts the flags of payloads and shows none.
+    pub fn flags(&self, dialect: Dialect) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         if self.no_password {
             flags.push("nopass");
         }
-        flags.push(if self.checks_payloads { "sanitize-payload" } else { "skip-sanitize-payload" });
+        match (dialect, self.checks_payloads) {
+            (Dialect::Redis, true) => flags.push("sanitize-payload"),
+            (Dialect::Redis, false) => flags.push("skip-sanitize-payload"),
+            (Dialect::Valkey, _) => {}
+        }
         flags
     }
 
@@ -105,9 +110,9 @@ impl Permissions {
     }
 
     /// The user as a line of `ACL LIST` and of files: `user alice on ...`.
-    pub fn line(&self, name: &[u8]) -> Vec<u8> {
+    pub fn line(&self, name: &[u8], dialect: Dialect) -> Vec<u8> {
         let mut line = [b"user ", name].concat();
-        for flag in self.flags() {
+        for flag in self.flags(dialect) {
             line.push(b' ');
             line.extend_from_slice(flag.as_bytes());
         }

@@ -1,12 +1,17 @@
 //! A command as `COMMAND INFO` describes it: <https://redis.io/docs/latest/commands/command/>.
 
-use petrel_resp::Reply;
+use petrel_resp::{Dialect, Reply};
 
 use crate::registry::{Command, Registry};
 use crate::spec::{BeginSearch, FindKeys, KeySpec};
 
 /// Writes the ten elements that describe a command, its subcommands in the last.
-pub(super) fn describe(registry: &Registry, command: Command, reply: &mut dyn Reply) {
+pub(super) fn describe(
+    registry: &Registry,
+    dialect: Dialect,
+    command: Command,
+    reply: &mut dyn Reply,
+) {
     let meta = command.spec.meta;
     let keys = meta.key_range();
     reply.array(10);
@@ -31,11 +36,11 @@ pub(super) fn describe(registry: &Registry, command: Command, reply: &mut dyn Re
         key_spec(spec, reply);
     }
     match command.spec.subcommands.len() {
-        0 => reply.set(0),
+        0 if dialect == Dialect::Redis => reply.set(0),
         count => reply.array(count),
     }
     for subcommand in registry.subcommands(command) {
-        describe(registry, subcommand, reply);
+        describe(registry, dialect, subcommand, reply);
     }
 }
 

@@ -1,5 +1,6 @@
 //! That what is said of every command is well formed.
 
+use petrel_resp::Dialect;
 use std::collections::HashSet;
 
 use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value, decode};
@@ -25,7 +26,9 @@ fn every_description_is_one_reply() {
     let registry = Registry::new(FAMILIES);
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         for command in registry.all() {
-            let info = written(protocol, |reply| info::describe(&registry, command, reply));
+            let info = written(protocol, |reply| {
+                info::describe(&registry, Dialect::Redis, command, reply)
+            });
             assert!(matches!(info, Value::Array(fields) if fields.len() == 10));
 
             let docs = written(protocol, |reply| {

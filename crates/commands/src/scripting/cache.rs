@@ -3,6 +3,7 @@
 use super::run::Running;
 use super::shebang::{self, Flags};
 use petrel_lua::{Sha, sha1};
+use petrel_resp::Dialect;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -164,10 +165,10 @@ impl Script {
     ///
     /// # Errors
     /// If its first line cannot be understood.
-    pub fn new(text: &[u8]) -> Result<Self, crate::fail::Fail> {
+    pub fn new(text: &[u8], dialect: Dialect) -> Result<Self, crate::fail::Fail> {
         Ok(Script {
             sha: sha1(text),
-            flags: shebang::parse_script(text)?,
+            flags: shebang::parse_script(text, dialect)?,
             text: text.into(),
             strays: AtomicBool::new(false),
             loaded: AtomicBool::new(false),

@@ -8,7 +8,7 @@ use crate::stats::Shared;
 /// Whether a call is of a script or function that says of itself that it only reads.
 pub fn only_reads(command: Command, args: &[&[u8]], shared: &Shared) -> bool {
     let flags = match (command.spec.meta.name, args.get(1)) {
-        ("eval", Some(text)) => parse_script(text).ok().flatten(),
+        ("eval", Some(text)) => parse_script(text, shared.dialect()).ok().flatten(),
         ("evalsha", Some(sum)) => parse_sum(sum).and_then(|sum| shared.scripts.find(&sum)?.flags),
         ("fcall", Some(name)) => {
             let list = shared.libraries.list();

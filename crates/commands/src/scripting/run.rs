@@ -399,11 +399,20 @@ impl Server for Runner<'_> {
             return Some("ERR The server is shutting down".into());
         }
         let killed = watched.killed.load(Relaxed);
-        killed.then(|| match self.call.kind {
-            Kind::Script => "Error running script, script killed by user with SCRIPT KILL.".into(),
-            Kind::Function => {
-                "Error running function, function killed by user with FUNCTION KILL.".into()
-            }
+        killed.then(|| {
+            let text = match (self.exec.shared.dialect(), self.call.kind) {
+                (Dialect::Redis, Kind::Script) => {
+                    "Error running script, script killed by user with SCRIPT KILL."
+                }
+                (Dialect::Redis, Kind::Function) => {
+                    "Error running function, function killed by user with FUNCTION KILL."
+                }
+                (Dialect::Valkey, Kind::Script) => "ERR Script killed by user with SCRIPT KILL.",
+                (Dialect::Valkey, Kind::Function) => {
+                    "ERR Script killed by user with FUNCTION KILL."
+                }
+            };
+            text.into()
         })
     }
 

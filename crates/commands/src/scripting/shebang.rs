@@ -2,6 +2,7 @@
 
 use crate::bitset::bitset;
 use crate::fail::Fail;
+use petrel_resp::Dialect;
 
 bitset! {
     /// What a script says of itself.
@@ -36,7 +37,7 @@ impl Flags {
 }
 
 /// What the first line of a script says; none if it is no such line.
-pub(crate) fn parse_script(text: &[u8]) -> Result<Option<Flags>, Fail> {
+pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags>, Fail> {
     if !text.starts_with(b"#!") {
         return Ok(None);
     }
@@ -46,7 +47,12 @@ pub(crate) fn parse_script(text: &[u8]) -> Result<Option<Flags>, Fail> {
     let mut words = text[..end].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let engine = words.next().unwrap_or_default();
     if engine != b"#!lua" {
-        return Err(quoting(b"ERR Unexpected engine in script shebang: ", engine));
+        return Err(match (dialect, &engine[2..]) {
+            (Dialect::Redis, _) => quoting(b"ERR Unexpected engine in script shebang: ", engine),
+            (Dialect::Valkey, name) => {
+                Fail::new([b"ERR Could not find scripting engine '", name, b"'"].concat())
+            }
+        });
     }
     let mut flags = Flags::NONE;
     for word in words {
@@ -70,8 +76,10 @@ pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     let Some(end) = text.iter().position(|&c| c == b'\n') else {
         return Err(Fail::fixed("ERR Invalid library metadata"));
     };
-    let mut words = text[2..end].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    // The engine stands directly behind the mark; it may be missing.
+    let mut words = text[2..end].split(u8::is_ascii_whitespace);
     let engine = words.next().unwrap_or_default();
+    let words = words.filter(|word| !word.is_empty());
     let mut name = None;
     for word in words {
         let Some(given) = word.get(..5).filter(|key| key.eq_ignore_ascii_case(b"name=")) else {

@@ -85,7 +85,7 @@ impl ScriptThread {
     }
 
     fn compile(&mut self, shared: &Shared, text: &[u8], stays: bool) -> Result<Arc<Ready>, Fail> {
-        let script = Script::new(text)?;
+        let script = Script::new(text, shared.dialect())?;
         if self.lua.kept() >= COMPILED_MAX {
             self.forget();
         }

@@ -3,6 +3,8 @@
 use crate::harness::*;
 
 with_each_backend!(
+    transactions_are_refused_in_the_words_of_the_dialect,
+    connections_are_shown_as_the_dialect_has_them,
     the_name_of_the_program_decides,
     words_follow_the_dialect,
     a_server_of_valkey_may_pose_as_redis
@@ -57,4 +59,44 @@ fn the_name_of_the_program_decides(backend: &str) {
     assert!(server.connect().text(&["HELLO"]).contains("valkey"));
     let server = Server::start_as("valkey-server", backend, &["--dialect", "redis"]);
     assert!(server.connect().text(&["HELLO"]).contains("redis"));
+}
+
+/// What is answered inside a transaction, and what becomes of it.
+fn transactions_are_refused_in_the_words_of_the_dialect(backend: &str) {
+    let server = Server::start(backend, &["--dialect", "valkey"]);
+    let mut client = server.connect();
+    for inside in [&["MULTI"][..], &["WATCH", "k"], &["SAVE"], &["CLIENT", "REPLY", "OFF"]] {
+        assert_eq!(client.text(&["MULTI"]), "OK");
+        let refusal = client.text(inside);
+        assert!(
+            refusal.starts_with("ERR Command '")
+                && refusal.ends_with("not allowed inside a transaction")
+        );
+        assert!(client.text(&["EXEC"]).starts_with("EXECABORT "), "{inside:?}");
+    }
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    client.text(&["MULTI"]);
+    assert_eq!(client.text(&["MULTI"]), "ERR MULTI calls can not be nested");
+    assert_eq!(client.text(&["CLIENT", "REPLY", "ON"]), "QUEUED");
+    assert_eq!(client.text(&["EXEC"]), "[OK]");
+}
+
+fn connections_are_shown_as_the_dialect_has_them(backend: &str) {
+    let server = Server::start(backend, &["--dialect", "valkey", "--availability-zone", "north"]);
+    let mut client = server.connect();
+    assert!(client.text(&["HELLO", "3"]).contains("availability_zone:north"));
+    assert_eq!(client.text(&["READONLY"]), "OK");
+    let line = client.text(&["CLIENT", "INFO"]);
+    assert!(line.contains(" flags=rU capa= db=0 ") && !line.contains("omem-shared"), "{line}");
+    assert_eq!(client.text(&["CLIENT", "LIST", "ID", "x"]), "ERR syntax error");
+    let server = Server::start(backend, &["--availability-zone", "north"]);
+    let mut client = server.connect();
+    assert!(!client.text(&["HELLO", "3"]).contains("north"));
+    for command in ["READONLY", "READWRITE"] {
+        assert_eq!(client.text(&[command]), "ERR This instance has cluster support disabled");
+    }
+    let line = client.text(&["CLIENT", "INFO"]);
+    assert!(line.contains(" flags=U db=0 ") && line.trim_end().ends_with(" capa="), "{line}");
+    assert_eq!(client.text(&["CLIENT", "LIST", "ID", "x"]), "ERR Invalid client ID");
 }

@@ -74,7 +74,9 @@ fn users(ctx: &mut Ctx<'_>) -> Outcome {
 fn list(ctx: &mut Ctx<'_>) -> Outcome {
     let users = ctx.exec.shared.users.all();
     ctx.reply.array(users.len());
-    users.iter().for_each(|user| ctx.reply.bulk(&user.permissions().line(user.name())));
+    let dialect = ctx.dialect();
+    let line = |user: &User| user.permissions().line(user.name(), dialect);
+    users.iter().for_each(|user| ctx.reply.bulk(&line(user)));
     Ok(())
 }
 
@@ -85,13 +87,14 @@ fn getuser(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     let permissions = user.permissions();
+    let dialect = ctx.dialect();
     let reply = &mut *ctx.reply;
     // Redis's reply, but for what Redis does not know.
-    let with_databases =
-        permissions.all_selectors().any(|selector| selector.is_restricted_to_databases());
+    let with_databases = dialect.is_valkey()
+        || permissions.all_selectors().any(|selector| selector.is_restricted_to_databases());
     reply.map(6 + usize::from(with_databases));
     reply.bulk(b"flags");
-    let flags = permissions.flags();
+    let flags = permissions.flags(dialect);
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
     reply.bulk(b"passwords");

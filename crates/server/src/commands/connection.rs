@@ -1,11 +1,14 @@
-//! The connection itself: PING, ECHO, HELLO, AUTH, QUIT, RESET, SELECT.
+//! The connection itself: PING, ECHO, HELLO, AUTH, QUIT, RESET, SELECT, READONLY, READWRITE.
 
 use crate::client::Flag;
 use crate::host::ServerHost;
 use petrel_commands::acl::{DEFAULT_USER, Kind};
 use petrel_commands::spec::Locks;
-use petrel_commands::table::connection as meta;
-use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome, Replies, transactions};
+use petrel_commands::table::{cluster, connection as meta};
+use petrel_commands::{
+    CommandSpec, Ctx, Dialect, Fail, Modes, Outcome, Replies, VALKEY_VERSION, redis_version,
+    transactions,
+};
 use petrel_resp::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,10 +21,9 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::QUIT, quit),
     CommandSpec::new(&meta::RESET, reset).locking(Locks::Itself),
     CommandSpec::new(&meta::SELECT, select),
+    CommandSpec::new(&cluster::READONLY, readonly).locking(Locks::Itself),
+    CommandSpec::new(&cluster::READWRITE, readwrite).locking(Locks::Itself),
 ];
-
-/// What clients choose their features by.
-use petrel_commands::{VALKEY_VERSION, redis_version};
 
 /// Milliseconds between two warnings about failed attempts to log in.
 const LOGIN_WARNING_MS: i64 = 1000;
@@ -62,6 +64,25 @@ fn select(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
+/// `READONLY`
+fn readonly(ctx: &mut Ctx<'_>) -> Outcome {
+    read_from_replicas(ctx, true)
+}
+
+/// `READWRITE`
+fn readwrite(ctx: &mut Ctx<'_>) -> Outcome {
+    read_from_replicas(ctx, false)
+}
+
+/// Without a cluster there are no replicas to read from: Redis refuses to say that they will do, Valkey notes it.
+fn read_from_replicas(ctx: &mut Ctx<'_>, on: bool) -> Outcome {
+    if ctx.dialect() == Dialect::Redis {
+        return Err(Fail::NO_CLUSTER);
+    }
+    ServerHost::of(ctx).client.set(Flag::ReadOnly, on);
+    ctx.ok()
+}
+
 /// `QUIT`
 fn quit(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.session.close = true;
@@ -82,6 +103,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     client.show_user(None);
     client.set(Flag::NoEvict, false);
     client.set(Flag::NoTouch, false);
+    client.set(Flag::ReadOnly, false);
     client.set(Flag::Authenticated, authenticated);
     client.set(Flag::Resp3, false);
     let session = &mut ctx.session;
@@ -206,9 +228,12 @@ fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
     let (dialect, identity) = (ctx.dialect(), ctx.exec.shared.identity());
     let (name, version) =
         identity.choose(("redis", redis_version(dialect)), ("valkey", VALKEY_VERSION));
-    let id = ServerHost::of(ctx).client.id;
+    let host = ServerHost::of(ctx);
+    let id = host.client.id;
+    let zone = host.config.availability_zone.lossy().into_owned();
+    let shows_zone = dialect.is_valkey() && !zone.is_empty();
     let reply = &mut ctx.reply;
-    reply.map(7);
+    reply.map(7 + usize::from(shows_zone));
     for (field, value) in [("server", name), ("version", version)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
@@ -223,4 +248,8 @@ fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
     }
     reply.bulk(b"modules");
     reply.array(0);
+    if shows_zone {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone.as_bytes());
+    }
 }

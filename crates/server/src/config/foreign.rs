@@ -170,7 +170,6 @@ Cluster {
         Number { min: 0, max: i64::MAX }, "10000", Runtime, "Milliseconds that writes wait for that";
     slot_migration_max_failover_repl_bytes: i64 = "slot-migration-max-failover-repl-bytes",
         Number { min: -1, max: i64::MAX }, "0", Runtime, "Bytes that may be missing when a migration is taken over";
-    availability_zone: Text = "availability-zone", AnyText, "", Runtime, "Where this server is";
 }
 Absent {
     enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,

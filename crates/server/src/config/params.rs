@@ -167,6 +167,8 @@ Keyspace {
         "Milliseconds after which a script is slow: others are answered BUSY, and it may be killed; 0: never";
     script_memory_limit: u64 = "script-memory-limit", Memory { min: 1 << 20, max: u64::MAX }, "512mb", Kept,
         "Memory that the scripts of each thread may use, and its functions";
+    availability_zone: Text = "availability-zone", AnyText, "", Runtime,
+        "Where the server is: in Valkey's dialect it says so in HELLO and INFO";
     dialect: DialectChoice = "dialect", OneOf(DialectChoice::NAMES), "auto", Kept,
         "Whose words are spoken where Redis and Valkey part; auto: Valkey's if the program is called valkey-server, else Redis's";
     extended_redis_compatibility: bool = "extended-redis-compatibility", YesNo, "no", Runtime,

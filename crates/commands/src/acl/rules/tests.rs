@@ -1,5 +1,6 @@
 use super::*;
 use crate::FAMILIES;
+use petrel_resp::Dialect;
 use proptest::prelude::*;
 
 fn registry() -> Registry {
@@ -22,7 +23,9 @@ fn words(text: &str) -> Vec<&[u8]> {
 
 fn line(registry: &Registry, rules: &str) -> String {
     match made_of(registry, &words(rules)) {
-        Ok(permissions) => String::from_utf8_lossy(&permissions.line(b"u")).into_owned(),
+        Ok(permissions) => {
+            String::from_utf8_lossy(&permissions.line(b"u", Dialect::Redis)).into_owned()
+        }
         Err(error) => error,
     }
 }
@@ -185,17 +188,17 @@ proptest! {
         let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
         for rule in join_selectors(&rules).unwrap_or_default() {
             // What is wrong with one rule does not matter to the next.
-            let before = user.line(b"u");
+            let before = user.line(b"u", Dialect::Redis);
             if user.apply(&registry, &rule, false).is_err() {
-                prop_assert_eq!(user.line(b"u"), before);
+                prop_assert_eq!(user.line(b"u", Dialect::Redis), before);
             }
         }
-        let line = user.line(b"u");
+        let line = user.line(b"u", Dialect::Redis);
         let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
         let again = made_of(&registry, &words[2..]);
         prop_assert!(again.is_ok(), "{:?} after {}", again, line.escape_ascii());
         let again = again.unwrap_or_else(|_| Permissions::new(&registry, false));
-        prop_assert_eq!(again.line(b"u"), line.clone());
+        prop_assert_eq!(again.line(b"u", Dialect::Redis), line.clone());
         prop_assert_eq!(&again.root, &user.root, "{}", line.escape_ascii());
         prop_assert_eq!(&again.selectors, &user.selectors);
         prop_assert_eq!(&again.passwords, &user.passwords);

@@ -216,7 +216,7 @@ fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fa
 fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb, negated: bool) -> Result<(Test, usize), Fail> {
     // Conditions that only Valkey has are refused in its words.
     let (invalid, is_lenient) = match verb {
-        _ if negated => (Fail::SYNTAX, false),
+        _ if negated || ctx.dialect().is_valkey() => (Fail::SYNTAX, false),
         Verb::List => (Fail::fixed("ERR Invalid client ID"), true),
         Verb::Kill => (NOT_POSITIVE, false),
     };

@@ -2,13 +2,14 @@
 
 use crate::client::{Client, Flag, NO_COMMAND};
 use crate::server::Server;
+use petrel_commands::Dialect;
 use petrel_commands::acl::{DEFAULT_USER, User};
 use petrel_net::Endpoint;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-static LETTERS: [(Flag, u8); 10] = [
+static LETTERS: [(Flag, u8); 11] = [
     (Flag::Monitor, b'O'),
     (Flag::PubSub, b'P'),
     (Flag::Tracking, b't'),
@@ -17,6 +18,7 @@ static LETTERS: [(Flag, u8); 10] = [
     (Flag::Closing, b'c'),
     (Flag::Killed, b'A'),
     (Flag::Unix, b'U'),
+    (Flag::ReadOnly, b'r'),
     (Flag::NoEvict, b'e'),
     (Flag::NoTouch, b'T'),
 ];
@@ -38,6 +40,12 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         NO_COMMAND => "NULL",
         index => server.commands.registry.full_name(index),
     };
+    // Valkey shows what a client is capable of amid the line, and Redis, which does not know it, its output in parts.
+    let capabilities = format!(" capa={}", Ascii(capabilities(client)));
+    let (amid, behind, omem_parts) = match server.commands.dialect() {
+        Dialect::Redis => ("", &capabilities[..], format!(" omem-shared=0 omem-unshared={output}")),
+        Dialect::Valkey => (&capabilities[..], "", String::new()),
+    };
     let mut put = |line: std::fmt::Arguments<'_>| {
         // Writing to a vector cannot fail.
         let _ = out.write_fmt(line);
@@ -51,16 +59,17 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
     ));
     put(format_args!("{}", Ascii(&labels.name)));
     put(format_args!(
-        " age={} idle={} flags={} db={} sub={channels} psub={patterns} ssub={shards} multi={} watch={}",
+        " age={} idle={} flags={}{} db={} sub={channels} psub={patterns} ssub={shards} multi={} watch={}",
         now.saturating_sub(client.connected_at),
         idle_seconds(client, server),
         Ascii(&flags(client)),
+        amid,
         client.db.load(Relaxed),
         client.queued.load(Relaxed),
         client.watching.load(Relaxed),
     ));
     put(format_args!(
-        " qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} omem-shared=0 omem-unshared={output} tot-mem={}",
+        " qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output}{omem_parts} tot-mem={}",
         client.queued_bytes.load(Relaxed),
         u8::from(output > 0),
         client.memory(),
@@ -83,9 +92,8 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
     ));
     let batches = client.batches.load(Relaxed);
     put(format_args!(
-        " read-events={batches} avg-pipeline-len-sum={} avg-pipeline-len-cnt={batches} capa={}\n",
+        " read-events={batches} avg-pipeline-len-sum={} avg-pipeline-len-cnt={batches}{behind}\n",
         client.commands.load(Relaxed),
-        Ascii(capabilities(client)),
     ));
 }
 

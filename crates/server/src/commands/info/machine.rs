@@ -23,6 +23,7 @@ pub fn server(report: &mut Report<'_>) {
         report.field("server_name", "valkey");
         report.field("valkey_version", VALKEY_VERSION);
         report.field("valkey_release_stage", "ga");
+        report.field("availability_zone", config.availability_zone.lossy());
     }
     report.field("petrel_version", env!("CARGO_PKG_VERSION"));
     report.field("redis_git_sha1", "00000000");
