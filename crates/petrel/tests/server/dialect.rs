@@ -88,7 +88,7 @@ fn connections_are_shown_as_the_dialect_has_them(backend: &str) {
     assert!(client.text(&["HELLO", "3"]).contains("availability_zone:north"));
     assert_eq!(client.text(&["READONLY"]), "OK");
     let line = client.text(&["CLIENT", "INFO"]);
-    assert!(line.contains(" flags=rU capa= db=0 ") && !line.contains("omem-shared"), "{line}");
+    assert!(line.contains(" flags=Ur capa= db=0 ") && !line.contains("omem-shared"), "{line}");
     assert_eq!(client.text(&["CLIENT", "LIST", "ID", "x"]), "ERR syntax error");
     let server = Server::start(backend, &["--availability-zone", "north"]);
     let mut client = server.connect();
