@@ -439,31 +439,36 @@ impl Entry {
 
     /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where the block does not fit,
     /// the entry moves to another: the old one is then hollow, to be released with [`Entry::release_hollow`].
-    pub fn splice(self, cache: &mut Cache, at: usize, remove: usize, insert: &[u8]) -> Self {
+    pub fn splice<const N: usize>(
+        self,
+        cache: &mut Cache,
+        at: usize,
+        remove: usize,
+        insert: [&[u8]; N],
+    ) -> Self {
         debug_assert!(self.packed().is_some_and(|items| at + remove <= items.len()));
-        let old_len = self.inline_len();
-        let shape = Shape {
-            kind: self.kind(),
-            sub: self.meta() & SUB_MASK,
-            key_len: self.key_len(),
-            inline_len: old_len - remove + insert.len(),
-            expiry: self.has_expiry(),
-        };
-        debug_assert!(shape.inline_len <= PACKED_MAX);
+        let (old_len, head) = (self.inline_len(), self.key_at() + self.key_len() + at);
+        let inserted: usize = insert.iter().map(|part| part.len()).sum();
+        let (size, len) = (head - at + old_len, old_len - remove + inserted);
+        let new_size = size - remove + inserted;
+        debug_assert!(len <= PACKED_MAX);
         let tail = old_len - at - remove;
-        let head = self.key_at() + shape.key_len + at;
-        let in_place = usable(shape.size()) == usable(self.size());
-        let new = if in_place { self } else { Entry(cache.alloc(shape.size())) };
-        // SAFETY: both blocks hold what their shapes say; the tail may overlap itself only where the block is the same,
-        // and `copy` allows for that.
+        let in_place = usable(new_size) == usable(size);
+        let new = if in_place { self } else { Entry(cache.alloc(new_size)) };
+        // SAFETY: both blocks hold what their sizes say, `inserted` bytes more and `remove` fewer in the new one; the tail may overlap
+        // itself only where the block is the same, and `copy` allows for that.
         unsafe {
             let (from, to) = (self.base(), new.base());
-            ptr::copy(from.add(head + remove), to.add(head + insert.len()), tail);
-            ptr::copy_nonoverlapping(insert.as_ptr(), to.add(head), insert.len());
+            ptr::copy(from.add(head + remove), to.add(head + inserted), tail);
+            let mut end = head;
+            for part in insert {
+                ptr::copy_nonoverlapping(part.as_ptr(), to.add(end), part.len());
+                end += part.len();
+            }
             if !in_place {
                 ptr::copy_nonoverlapping(from, to, head);
             }
-            new.write_inline_len(shape.inline_len);
+            new.write_inline_len(len);
         }
         new
     }

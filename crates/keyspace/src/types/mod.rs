@@ -285,10 +285,24 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        (at, entry): (Position, Entry),
+        place: (Position, Entry),
         offset: usize,
         remove: usize,
         insert: &[u8],
+    ) -> Entry {
+        self.splice_with(db, key, place, offset, remove, [insert])
+    }
+
+    /// The same with what is to be there in several parts.
+    #[inline]
+    pub(crate) fn splice_with<const N: usize>(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        (at, entry): (Position, Entry),
+        offset: usize,
+        remove: usize,
+        insert: [&[u8]; N],
     ) -> Entry {
         let new = entry.splice(&mut self.cache, offset, remove, insert);
         if new != entry {

@@ -117,6 +117,15 @@ impl Handle {
     }
 }
 
+/// What became of a push onto a small list.
+enum Pushed {
+    Done,
+    /// Nothing was done: the list would be too long.
+    TooLong,
+    /// Nothing was done: the list has to be packed anew.
+    Unlike,
+}
+
 /// Whether elements are a small list as they are packed. Each takes a byte at least.
 fn is_small(packing: &Packing) -> bool {
     small::len_of(packing) <= SMALL_MAX && packing.count <= SMALL_MAX
@@ -163,36 +172,86 @@ impl<'k> ListMut<'_, 'k> {
     /// Pushes elements, one after the other, at an end. Returns the new length.
     #[inline]
     pub fn push(&mut self, end: End, elements: &[&[u8]]) -> usize {
-        self.prepare_growth(elements);
-        if self.large().is_some() || !self.push_small(end, elements) {
-            self.enlarge();
-            self.change_large(|list, handle| {
-                for element in elements {
-                    list.push(&mut handle.cache, end, element);
-                }
-            });
-        }
+        let len = match self.entry.packed() {
+            Some(bytes) => self.push_small(Small::new(bytes), end, elements),
+            None => None,
+        };
+        let len = len.unwrap_or_else(|| self.push_large(end, elements));
         self.handle.record_pushes(self.db, self.key, end, elements);
+        len
+    }
+
+    #[inline(never)]
+    fn push_large(&mut self, end: End, elements: &[&[u8]]) -> usize {
+        self.prepare_growth(elements);
+        self.enlarge();
+        self.change_large(|list, handle| {
+            for element in elements {
+                list.push(&mut handle.cache, end, element);
+            }
+        });
         self.len()
     }
 
-    /// Pushes onto a small list; false, when nothing was done, if it would be too long.
+    /// Pushes onto a small list and returns the new length; none, when nothing was done, if it would be too long.
     #[inline]
-    fn push_small(&mut self, end: End, elements: &[&[u8]]) -> bool {
-        let list = self.small();
+    fn push_small(&mut self, list: Small<'_>, end: End, elements: &[&[u8]]) -> Option<usize> {
         let (len, run) = (list.len(), list.run());
+        self.prepare_growth_small(len, run, elements);
+        let pushed = match elements {
+            [element] => self.push_one_small(list, run, end, element),
+            _ => self.push_many_small(list, run, end, elements),
+        };
+        let is_pushed = match pushed {
+            Pushed::Done => true,
+            Pushed::TooLong => false,
+            Pushed::Unlike => may_be_small(elements) && self.pack_anew(end, elements),
+        };
+        is_pushed.then_some(len + elements.len())
+    }
+
+    #[inline]
+    fn push_one_small(
+        &mut self,
+        list: Small<'_>,
+        run: Run<'_>,
+        end: End,
+        element: &[u8],
+    ) -> Pushed {
+        let Some(item) = run.admit(list.len(), element) else { return Pushed::Unlike };
+        let (head, tail) = run.layout.held(&item);
+        let held = head.len() + tail.len();
+        if list.byte_len() + held > SMALL_MAX {
+            return Pushed::TooLong;
+        }
+        let (offset, header) = list.grown(run, end, 1, held);
+        self.splice_with(offset, 0, [head, tail], header);
+        Pushed::Done
+    }
+
+    #[inline(never)]
+    fn push_many_small(
+        &mut self,
+        list: Small<'_>,
+        run: Run<'_>,
+        end: End,
+        elements: &[&[u8]],
+    ) -> Pushed {
+        let room = SMALL_MAX.saturating_sub(list.byte_len());
         let mut bytes = mem::take(&mut self.handle.scratch);
         bytes.clear();
-        let room = SMALL_MAX - self.entry.packed().map_or(SMALL_MAX, <[u8]>::len);
-        let mut is_admitted = true;
+        let mut pushed = Pushed::Done;
         let mut pack = |element: &&[u8]| {
-            let Some(item) = run.admit(len, element) else {
-                is_admitted = false;
+            let Some(item) = run.admit(list.len(), element) else {
+                pushed = Pushed::Unlike;
                 return false;
             };
             let (head, tail) = run.layout.held(&item);
             bytes.extend_from_slice(head);
             bytes.extend_from_slice(tail);
+            if bytes.len() > room {
+                pushed = Pushed::TooLong;
+            }
             bytes.len() <= room
         };
         let fits = match end {
@@ -200,37 +259,36 @@ impl<'k> ListMut<'_, 'k> {
             End::Front => elements.iter().rev().all(&mut pack),
         };
         if fits {
-            let (offset, hint) = match (end, run.layout.hint()) {
-                (End::Front, 0) => (list.items_at(), 0),
-                (End::Front, hint) => (list.items_at(), hint + bytes.len()),
-                (End::Back, hint) => (list.items_at() + run.bytes.len(), hint),
-            };
-            let header = header(len + elements.len(), run.layout.with_hint(hint));
+            let (offset, header) = list.grown(run, end, elements.len(), bytes.len());
             self.splice(offset, 0, &bytes, header);
         }
         bytes.clear();
         self.handle.scratch = bytes;
-        fits || !is_admitted && may_be_small(elements) && self.pack_anew(end, elements)
+        pushed
     }
 
     /// Packs a small list anew, with these elements on top; false if it would be too long.
     #[cold]
     fn pack_anew(&mut self, end: End, elements: &[&[u8]]) -> bool {
-        let mut texts = Texts::default();
-        if end == End::Front {
-            elements.iter().rev().for_each(|element| texts.push(element));
+        let run = self.small().run();
+        let (front, back) = match end {
+            End::Front => (elements, &[][..]),
+            End::Back => (&[][..], elements),
+        };
+        let (front, back) = (front.iter().rev().copied(), back.iter().copied());
+        if run.prefix.is_empty() {
+            let mut texts = Texts::default();
+            front.for_each(|element| texts.push(element));
+            texts.extend(run);
+            back.for_each(|element| texts.push(element));
+            return self.replace_small(&Packing::of(texts.iter()));
         }
-        texts.extend(self.small().run());
-        if end == End::Back {
-            elements.iter().for_each(|element| texts.push(element));
-        }
-        self.replace_small(&texts)
+        self.replace_small(&Packing::around(run, front, back))
     }
 
     /// Puts a small list of other elements in the place of one; false if it would be too long.
-    fn replace_small(&mut self, texts: &Texts) -> bool {
-        let packing = Packing::of(texts.iter());
-        let fits = is_small(&packing);
+    fn replace_small(&mut self, packing: &Packing) -> bool {
+        let fits = is_small(packing);
         if fits {
             self.repack_run(self.entry.is_beyond(), packing.count, packing.run());
         }
@@ -333,7 +391,7 @@ impl<'k> ListMut<'_, 'k> {
             texts.extend(run.slice(run.span(0..range.start)));
             texts.push(element);
             texts.extend(run.slice(run.span(range.end..len)));
-            return self.replace_small(&texts);
+            return self.replace_small(&Packing::of(texts.iter()));
         };
         let span = run.span(range.clone());
         let end = list.items_at() + run.bytes.len() - span.len() + run.layout.held_len(&item);
@@ -498,17 +556,28 @@ impl<'k> ListMut<'_, 'k> {
     }
 
     /// Makes the list a quicklist if that is what Redis calls it with these elements on top.
-    #[inline]
     fn prepare_growth(&mut self, elements: &[&[u8]]) {
         let limit = Limit::of(&self.handle.ks.limits);
         if let Some(list) = self.large_mut() {
             return list.grow_encoding(limit, elements);
         }
-        if self.entry.is_beyond() {
-            return;
-        }
         let list = self.small();
-        if limit.may_be_exceeded(list.run(), list.len(), elements)
+        self.prepare_growth_small(list.len(), list.run(), elements);
+    }
+
+    /// The same for a small list of `len` elements.
+    #[inline]
+    fn prepare_growth_small(&mut self, len: usize, run: Run<'_>, elements: &[&[u8]]) {
+        let limit = Limit::of(&self.handle.ks.limits);
+        if limit.may_be_exceeded(run, len, elements) {
+            self.note_growth(limit, elements);
+        }
+    }
+
+    #[inline(never)]
+    fn note_growth(&mut self, limit: Limit, elements: &[&[u8]]) {
+        let list = self.small();
+        if !self.entry.is_beyond()
             && limit.is_exceeded_by(listpack_len(list.run()), list.len(), elements)
         {
             self.entry.set_packed_form(Form::List, true);
@@ -536,10 +605,20 @@ impl<'k> ListMut<'_, 'k> {
     }
 
     /// Replaces bytes of a small list, and what they begin with.
-    #[inline]
     fn splice(&mut self, at: usize, remove: usize, insert: &[u8], header: [u8; HEADER]) {
+        self.splice_with(at, remove, [insert], header);
+    }
+
+    #[inline]
+    fn splice_with<const N: usize>(
+        &mut self,
+        at: usize,
+        remove: usize,
+        insert: [&[u8]; N],
+        header: [u8; HEADER],
+    ) {
         let place = (self.at, self.entry);
-        self.entry = self.handle.splice(self.db, self.key, place, at, remove, insert);
+        self.entry = self.handle.splice_with(self.db, self.key, place, at, remove, insert);
         if let Some(bytes) = self.entry.packed_mut() {
             bytes[..HEADER].copy_from_slice(&header);
         }

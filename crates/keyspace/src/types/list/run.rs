@@ -10,7 +10,7 @@
 //! A run takes elements as long as they fit what it says; for one that does not it is packed anew ([`Packing`]). That
 //! happens a few times at most: each time it says less.
 
-use crate::packed::{Item, Parts, fixed_len, last_item, packed_len, unpack, unpack_behind};
+use crate::packed::{Item, Items, Parts, fixed_len, last_item, packed_len, unpack, unpack_behind};
 use std::ops::Range;
 
 /// How the items of a run are held, in 16 bits: whether it is uniform, whether it has a prefix, and the byte that uniform
@@ -356,19 +356,30 @@ impl Packing {
     /// Packs elements with all that they have in common left out.
     pub fn of<'t>(elements: impl Iterator<Item = &'t [u8]> + Clone) -> Self {
         let prefix = common_prefix(elements.clone());
-        let items = elements.map(|text| Item::from_text(&text[prefix.len()..]));
-        let mut layout = best_layout(items.clone());
-        let (mut bytes, mut count) = (Vec::new(), 0);
-        for parts in items.filter_map(|item| layout.form(item)) {
-            let (head, tail) = layout.held(&parts);
-            bytes.extend_from_slice(head);
-            bytes.extend_from_slice(tail);
-            count += 1;
+        let mut packer = Packer::with_room(elements.size_hint().0 * 8);
+        elements.for_each(|text| packer.add(&Item::from_text(&text[prefix.len()..])));
+        packer.finish(prefix)
+    }
+
+    /// Packs the elements of a run anew with others before and behind them, of which there are some. What all begin with is looked for
+    /// only in the others: the elements begin with the run's prefix.
+    pub fn around<'t>(
+        run: Run<'_>,
+        front: impl Iterator<Item = &'t [u8]> + Clone,
+        back: impl Iterator<Item = &'t [u8]> + Clone,
+    ) -> Self {
+        let others = || front.clone().chain(back.clone());
+        let prefix = others().fold(run.prefix, |prefix, text| shared(prefix, text));
+        let prefix = if prefix.len() < PREFIX_MIN { &[][..] } else { prefix };
+        let others_len: usize = others().map(<[u8]>::len).sum();
+        let mut packer = Packer::with_room(2 * run.bytes.len() + others_len);
+        front.for_each(|text| packer.add(&Item::from_text(&text[prefix.len()..])));
+        let regained = &run.prefix[prefix.len()..];
+        for element in run.elements(0) {
+            packer.add_behind(regained, &element.item);
         }
-        if !prefix.is_empty() {
-            layout = Layout(layout.0 | PREFIXED);
-        }
-        Packing { prefix: prefix.to_vec(), layout, bytes, count }
+        back.for_each(|text| packer.add(&Item::from_text(&text[prefix.len()..])));
+        packer.finish(prefix)
     }
 
     /// The run.
@@ -377,32 +388,97 @@ impl Packing {
     }
 }
 
-/// The layout in which items take the fewest bytes, which has a form of each of them.
-fn best_layout<'t>(items: impl Iterator<Item = Item<'t>> + Clone) -> Layout {
-    let Some(first) = items.clone().next() else { return Layout::MIXED };
-    let alike = Layout::of(&first.parts());
-    if alike.common().is_some_and(|c| items.clone().all(|item| item.parts().head()[0] == c)) {
-        return alike;
+/// Packs items one behind the other, and sees whether they are uniform.
+struct Packer {
+    bytes: Vec<u8>,
+    count: usize,
+    /// With what all items begin so far.
+    common: Option<u8>,
+    /// If all are integers so far, the first byte of the form that holds each of them.
+    widest: Option<u8>,
+}
+
+impl Packer {
+    fn with_room(bytes: usize) -> Self {
+        Packer { bytes: Vec::with_capacity(bytes), count: 0, common: None, widest: None }
     }
-    let widths = items.clone().map(|item| item.wide_int());
-    let widest = widths.reduce(|widest, width| widest.zip(width).map(|(a, b)| a.max(b)));
-    let Some(Some(common)) = widest else { return Layout::MIXED };
-    let (count, mixed) =
-        items.fold((0, 0), |(count, bytes), item| (count + 1, bytes + item.packed_len()));
-    if count * (fixed_len(common) - 1) <= mixed {
-        Layout(UNIFORM | u16::from(common))
-    } else {
-        Layout::MIXED
+
+    #[inline]
+    fn add(&mut self, item: &Item<'_>) {
+        let parts = item.parts();
+        self.note(parts.head()[0], item.wide_int());
+        self.bytes.extend_from_slice(parts.head());
+        self.bytes.extend_from_slice(parts.tail);
     }
+
+    /// Counts an item that begins with this byte; `wide` is its [`Item::wide_int`].
+    #[inline]
+    fn note(&mut self, first: u8, wide: Option<u8>) {
+        if self.count == 0 {
+            (self.common, self.widest) = ((fixed_len(first) > 1).then_some(first), wide);
+        } else {
+            self.common = self.common.filter(|&common| common == first);
+            self.widest = self.widest.zip(wide).map(|(widest, wide)| widest.max(wide));
+        }
+        self.count += 1;
+    }
+
+    /// Adds the item of a text that begins with `regained`, and goes on with what an item holds.
+    #[inline]
+    fn add_behind(&mut self, regained: &[u8], item: &Item<'_>) {
+        let mut digits = itoa::Buffer::new();
+        let rest = item.bytes(&mut digits);
+        let is_number_perhaps = match regained {
+            [] => return self.add(item),
+            [b'0', ..] => regained.len() + rest.len() == 1,
+            [first, ..] => matches!(first, b'1'..=b'9' | b'-'),
+        };
+        if is_number_perhaps || regained.len() + rest.len() >= 128 {
+            return self.add(&Item::from_text(&[regained, rest].concat()));
+        }
+        let len = regained.len() + rest.len();
+        self.note(len as u8, None);
+        self.bytes.push(len as u8);
+        self.bytes.extend_from_slice(regained);
+        self.bytes.extend_from_slice(rest);
+    }
+
+    /// Chooses the layout in which the items take the fewest bytes.
+    fn finish(mut self, prefix: &[u8]) -> Packing {
+        let mut layout = Layout::MIXED;
+        if let Some(common) = self.common {
+            layout = Layout(UNIFORM | u16::from(common));
+            let len = fixed_len(common);
+            for number in 0..self.count {
+                let item = number * len;
+                self.bytes.copy_within(item + 1..item + len, number * (len - 1));
+            }
+            self.bytes.truncate(self.count * (len - 1));
+        } else if let Some(widest) = self.widest
+            && self.count * (fixed_len(widest) - 1) <= self.bytes.len()
+        {
+            layout = Layout(UNIFORM | u16::from(widest));
+            let mixed = std::mem::take(&mut self.bytes);
+            for parts in Items::new(&mixed).filter_map(|item| layout.form(item)) {
+                self.bytes.extend_from_slice(layout.held(&parts).0);
+            }
+        }
+        if !prefix.is_empty() {
+            layout = Layout(layout.0 | PREFIXED);
+        }
+        Packing { prefix: prefix.to_vec(), layout, bytes: self.bytes, count: self.count }
+    }
+}
+
+/// With what both begin.
+fn shared<'t>(prefix: &'t [u8], text: &[u8]) -> &'t [u8] {
+    let len = prefix.iter().zip(text).take_while(|(a, b)| a == b).count();
+    &prefix[..len]
 }
 
 /// What two or more elements all begin with, if it is worth saying once.
 fn common_prefix<'t>(mut elements: impl Iterator<Item = &'t [u8]>) -> &'t [u8] {
     let (Some(first), Some(second)) = (elements.next(), elements.next()) else { return &[] };
-    let shared = |prefix: &'t [u8], text: &[u8]| {
-        let len = prefix.iter().zip(text).take_while(|(a, b)| a == b).count();
-        &prefix[..len]
-    };
     let mut prefix = shared(&first[..first.len().min(PREFIX_MAX)], second);
     for text in elements {
         if prefix.len() < PREFIX_MIN {
@@ -457,6 +533,48 @@ mod tests {
             });
             let expected: Vec<usize> = (0..texts.len()).filter(|&n| texts[n] == last).collect();
             assert_eq!(found, expected, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_packed_anew_around_what_it_holds() {
+        let long = format!("key:{}", "x".repeat(200));
+        for (held, others, prefix) in [
+            (
+                &["element-0000", "element-0001", "element-0017"][..],
+                &["element-1234"][..],
+                "element-",
+            ),
+            (&["element-0000", "element-0001"], &["other"], ""),
+            (&["1000", "1001"], &["1500"], ""),
+            (&["-1000", "-1001"], &["-1", "-17"], ""),
+            (&["ab-10", "ab-17"], &["ab-2"], "ab-"),
+            (&["key:-5", "key:-", "key:-77"], &["key:"], "key:"),
+            (&["abc0", "abc0"], &["abc"], "abc"),
+            (&["key:xyz", "key:xyy"], &["key:xyab"], "key:xy"),
+            (&["key:xy", "key:xy", "key:xyz"], &[&long], "key:x"),
+            (&["job:71", "job:72"], &["job:7"], "job:7"),
+        ] {
+            let packing = Packing::of(held.iter().map(|text| text.as_bytes()));
+            let run = packing.run();
+            let bytes = |texts: &[&str]| -> Vec<Vec<u8>> {
+                texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+            };
+            let (front, back) = (bytes(others), bytes(&others[..1]));
+            let (before, behind) =
+                (front.iter().map(Vec::as_slice), back.iter().map(Vec::as_slice));
+            let anew = Packing::around(run, before, behind);
+            let expected = [front, bytes(held), back].concat();
+            let read: Vec<Vec<u8>> =
+                anew.run().elements(0).map(|element| element.to_vec()).collect();
+            assert_eq!(read, expected, "{held:?}");
+            assert_eq!(anew.prefix, prefix.as_bytes(), "{held:?}");
+            assert_eq!(anew.count, expected.len());
+            // As if all had been packed together, but for a prefix that they have by chance.
+            let together = Packing::of(expected.iter().map(Vec::as_slice));
+            if together.prefix == anew.prefix {
+                assert_eq!((anew.layout, &anew.bytes), (together.layout, &together.bytes));
+            }
         }
     }
 

@@ -9,6 +9,7 @@
 //!
 //! Elements are held as `run.rs` says; the prefix is there if the layout says so.
 
+use super::End;
 use super::run::{Layout, Packing, Run};
 
 /// Bytes of count and layout.
@@ -47,6 +48,25 @@ impl<'a> Small<'a> {
     #[inline]
     pub fn items_at(self) -> usize {
         self.0.len() - self.run().bytes.len()
+    }
+
+    /// Bytes of the list.
+    #[inline]
+    pub fn byte_len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Where `held` bytes of `more` items go that are pushed at an end, and what the list begins with then. `run` is
+    /// [`Small::run`].
+    #[inline]
+    pub fn grown(self, run: Run<'_>, end: End, more: usize, held: usize) -> (usize, [u8; HEADER]) {
+        let items_at = self.0.len() - run.bytes.len();
+        let (offset, hint) = match (end, run.layout.hint()) {
+            (End::Front, 0) => (items_at, 0),
+            (End::Front, hint) => (items_at, hint + held),
+            (End::Back, hint) => (self.0.len(), hint),
+        };
+        (offset, header(self.len() + more, run.layout.with_hint(hint)))
     }
 
     #[inline]
