@@ -1,0 +1,110 @@
+//! What is in a store: which backups, which of them complete.
+
+use crate::error::Error;
+use crate::manifest::Manifest;
+use crate::name::Name;
+use crate::target::Target;
+use futures_util::TryStreamExt;
+use object_store::ObjectStoreExt;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+/// The object that is written last.
+pub const MANIFEST: &str = "manifest";
+
+/// Backups that were not completed are removed after this time: whoever was shipping them gave up long ago.
+const INCOMPLETE_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// A backup that is in a store.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listed {
+    /// Its name.
+    pub name: Name,
+    /// Bytes of its files; none if it is not complete.
+    pub bytes: Option<u64>,
+    /// The version of the server that made it, or what is wrong with it.
+    pub about: String,
+}
+
+/// All backups, and whether each is complete.
+pub async fn names(target: &Target) -> Result<BTreeMap<Name, bool>, Error> {
+    let doing = |error| Error::store(format!("listing {}", target.prefix()), error);
+    let mut names = BTreeMap::new();
+    let mut objects = target.store.list(Some(target.prefix()));
+    while let Some(object) = objects.try_next().await.map_err(doing)? {
+        let Some(mut parts) = object.location.prefix_match(target.prefix()) else { continue };
+        // What has another name is somebody else's.
+        let name = parts.next().and_then(|part| Name::parse(part.as_ref()));
+        let (Some(name), Some(object)) = (name, parts.next()) else { continue };
+        *names.entry(name).or_default() |= object.as_ref() == MANIFEST;
+    }
+    Ok(names)
+}
+
+/// The manifest of a backup; none while it is not complete.
+pub async fn manifest(target: &Target, name: Name) -> Result<Option<Manifest>, Error> {
+    let Some(bytes) = target.small(&target.object(name, MANIFEST)).await? else { return Ok(None) };
+    let corrupt = |why: String| Error::Corrupt { name, why: format!("its manifest {why}") };
+    let manifest = Manifest::parse(&bytes).map_err(corrupt)?;
+    if manifest.made != name {
+        return Err(corrupt(format!("is that of {}", manifest.made)));
+    }
+    Ok(Some(manifest))
+}
+
+/// The newest complete backup.
+pub async fn latest(target: &Target) -> Result<Option<Manifest>, Error> {
+    for (name, is_complete) in names(target).await?.into_iter().rev() {
+        if is_complete && let Some(manifest) = manifest(target, name).await? {
+            return Ok(Some(manifest));
+        }
+        tracing::info!("the backup {name} is not complete and is passed over");
+    }
+    Ok(None)
+}
+
+/// All backups, the oldest first.
+pub async fn list(target: &Target) -> Result<Vec<Listed>, Error> {
+    let mut all = Vec::new();
+    for name in names(target).await?.into_keys() {
+        let (bytes, about) = match manifest(target, name).await {
+            Ok(Some(manifest)) => (Some(manifest.bytes()), format!("Petrel {}", manifest.server)),
+            Ok(None) => (None, "not complete".into()),
+            Err(Error::Corrupt { why, .. }) => (None, format!("damaged: {why}")),
+            Err(error) => return Err(error),
+        };
+        all.push(Listed { name, bytes, about });
+    }
+    Ok(all)
+}
+
+/// Removes complete backups but the newest `keep` (0 keeps all), and what was left by half long ago; returns how many went.
+pub async fn prune(target: &Target, keep: usize) -> Result<u64, Error> {
+    let stale = Name::at(SystemTime::now() - INCOMPLETE_AGE);
+    let (mut complete, mut removed) = (0, 0);
+    for (name, is_complete) in names(target).await?.into_iter().rev() {
+        complete += usize::from(is_complete);
+        let goes = if is_complete { keep > 0 && complete > keep } else { name < stale };
+        if goes {
+            remove(target, name).await?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes a backup, its manifest first: what is left of it is never taken for complete.
+async fn remove(target: &Target, name: Name) -> Result<(), Error> {
+    let doing = |error| Error::store(format!("removing the backup {name}"), error);
+    match target.store.delete(&target.object(name, MANIFEST)).await {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+        Err(error) => return Err(doing(error)),
+    }
+    let directory = target.backup(name);
+    let objects: Vec<_> = target.store.list(Some(&directory)).try_collect().await.map_err(doing)?;
+    for object in objects {
+        target.store.delete(&object.location).await.map_err(doing)?;
+    }
+    tracing::info!("removed the backup {name}");
+    Ok(())
+}

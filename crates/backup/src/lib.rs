@@ -1,0 +1,33 @@
+//! Backups in object stores: S3, Google Cloud Storage, Azure, or a directory.
+//!
+//! ```text
+//! PREFIX/20261121T200301.123Z/dump.rdb    the file, byte for byte
+//! PREFIX/20261121T200301.123Z/manifest    what belongs to the backup, with sizes and SHA-256: written last
+//! ```
+//!
+//! A backup is complete once its manifest is there, so one that was shipped by half is never taken for one. Names are
+//! times (UTC) and sort by age. The server's side is [`Shipper`], a thread that ships what it is handed; [`restore`] and
+//! [`list`] are for whoever starts a server, and use the calling thread.
+
+mod catalog;
+mod download;
+mod error;
+mod manifest;
+mod name;
+mod restore;
+mod shipper;
+mod target;
+mod upload;
+
+pub use catalog::Listed;
+pub use error::Error;
+pub use name::Name;
+pub use restore::{Place, Restored, list, restore};
+pub use shipper::{Figures, Options, Shipper};
+pub use target::Source;
+
+/// The object of a backup that holds the snapshot.
+pub const SNAPSHOT: &str = "dump.rdb";
+
+/// Bytes that are sent or fetched by one request, unless the file is so large that a store would not take so many parts.
+const PART_BYTES: u64 = 8 << 20;
