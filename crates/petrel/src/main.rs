@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Help) => return print(&help()),
         Ok(Invocation::Version) => return print(&version()),
         Ok(Invocation::Check(files)) => return check::check_all(&files),
+        Ok(Invocation::Backups(url)) => return backups(&url),
         Ok(Invocation::Start(line)) => line,
         Err(error) => return fail(&error),
     };
@@ -125,6 +126,14 @@ fn announce(config: &Config) {
         tracing::info!("listening on {}", path.display());
     }
     tracing::info!("ready to accept connections");
+}
+
+/// Lists what is in a store.
+fn backups(url: &str) -> ExitCode {
+    match petrel_server::backup::list(url) {
+        Ok(text) => print(&text),
+        Err(error) => fail(&error),
+    }
 }
 
 fn version() -> String {

@@ -1,5 +1,6 @@
 //! Petrel's server: workers, connections, configuration, and the commands that need them.
 
+pub mod backup;
 pub mod batch;
 mod blocked;
 pub mod client;

@@ -1,5 +1,6 @@
 //! The server as all its workers share it.
 
+use crate::backup::Backups;
 use crate::blocked::BlockedClients;
 use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
@@ -68,6 +69,8 @@ pub struct Server {
     pub monitors: Monitors,
     /// The snapshot that the data was loaded from, or saved to.
     pub snapshot: Snapshot,
+    /// What is shipped to an object store.
+    pub backups: Backups,
     /// Why the server stopped, if it had to.
     pub failure: OnceLock<String>,
     /// Moves keys to other servers.
@@ -263,6 +266,7 @@ impl Server {
             direct_descriptors: AtomicBool::new(false),
             monitors: Monitors::default(),
             snapshot: Snapshot::default(),
+            backups: Backups::default(),
             failure: OnceLock::new(),
             migrator: Migrator::default(),
             oom_score: OomScore::default(),
@@ -313,6 +317,7 @@ impl Server {
         let scripts = &self.commands.scripts;
         scripts.slow_ms.store(config.busy_reply_threshold.unsigned_abs(), Relaxed);
         scripts.memory_max.store(config.script_memory_limit as usize, Relaxed);
+        self.backups.configure(config);
     }
 
     /// Number for a new connection.

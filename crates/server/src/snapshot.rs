@@ -260,6 +260,7 @@ impl Server {
                 snapshot.saves.fetch_add(1, Relaxed);
                 let seconds = start.elapsed().as_secs_f64();
                 tracing::info!("saved {keys} keys to {path} in {seconds:.2} s");
+                self.ship_snapshot();
                 return saved;
             }
             Ok(None) => tracing::warn!("saving to {path} was given up"),
@@ -339,6 +340,7 @@ impl Server {
         }
         self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
         self.commands.hinder(Hindrance::Loading, false);
+        self.ship_loaded();
     }
 }
 

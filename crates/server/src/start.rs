@@ -39,6 +39,8 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     let (listeners, socket) = server.listening.lock().open(&snapshot)?;
     crate::http::start(&server, &snapshot)?;
     let options = driver_options(&server, &snapshot);
+    server.restore(&snapshot)?;
+    server.begin_backups(&snapshot)?;
     // Before anybody is served, for what is asked meanwhile must be refused.
     server.begin_load(&snapshot)?;
     let threads = match snapshot.io_backend {
@@ -78,6 +80,7 @@ impl Running {
         if let Err(error) = self.server.save_rest() {
             result = Err(io::Error::other(format!("the last changes are not saved: {error}")));
         }
+        self.server.end_backups();
         if let Some(why) = self.server.failure.get() {
             result = Err(io::Error::other(why.clone()));
         }

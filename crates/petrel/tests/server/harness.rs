@@ -94,7 +94,20 @@ impl Server {
     }
 
     pub fn start_in(scratch: Scratch, backend: &str, args: &[&str]) -> Self {
-        Self::try_start(scratch, backend, args).unwrap_or_else(|error| panic!("{error}"))
+        Self::start_with(scratch, backend, args, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub fn start_with(
+        scratch: Scratch,
+        backend: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let mut command = petrel(&scratch);
+        command.envs(variables.iter().copied());
+        Self::try_start_by(command, scratch, backend, args)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same, of a program that is called so.

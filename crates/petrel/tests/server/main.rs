@@ -1,7 +1,13 @@
 //! Black-box tests: the real binary, on sockets of a directory of its own, with each back-end.
 
 mod acl;
+#[cfg(feature = "object-store")]
+mod backup;
+#[cfg(feature = "object-store")]
+mod backup_s3;
 mod blocking;
+#[cfg(feature = "object-store")]
+mod bucket;
 mod clients;
 mod configuration;
 mod data;

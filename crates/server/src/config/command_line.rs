@@ -20,6 +20,8 @@ pub enum Invocation {
     Version,
     /// Tell whether these files are whole, and leave.
     Check(Vec<PathBuf>),
+    /// List the backups at this address, and leave.
+    Backups(String),
     /// Start the server.
     Start(CommandLine),
 }
@@ -50,6 +52,9 @@ impl Invocation {
                 args.remove(0);
                 let files = args.into_iter().map(|file| OsString::from_vec(file).into());
                 return Ok(Self::Check(files.collect()));
+            }
+            Some(b"backups") if args.len() == 2 && !args[1].starts_with(b"-") => {
+                return Ok(Self::Backups(String::from_utf8_lossy(&args[1]).into_owned()));
             }
             _ => {}
         }

@@ -285,6 +285,18 @@ Snapshot {
     rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
         "Microseconds that BGSAVE waits for each key, for tests; not shown to patterns";
 }
+Backup {
+    backup_store: Text = "backup-store", AnyText, "", AtStart,
+        "Object store that backups are shipped to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; credentials stand in the environment";
+    backup_snapshots: bool = "backup-snapshots", YesNo, "yes", Runtime,
+        "Ship each snapshot that was saved, if there is a store";
+    backup_keep: u64 = "backup-keep", Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Backups that stay in the store, the newest; 0 keeps all";
+    backup_shutdown_timeout: u32 = "backup-shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
+        "Seconds that a server that stops goes on shipping what it has saved";
+    restore_from: Text = "restore-from", AnyText, "", AtStart,
+        "Backup to start with, where there is no data yet: the address of a store, for its newest, or with @NAME behind it";
+}
 Process {
     dir: PathBuf = "dir", Directory, "./", Protected,
         "Working directory, where relative paths start";

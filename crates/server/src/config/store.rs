@@ -185,6 +185,15 @@ impl SharedConfig {
         Ok(changed)
     }
 
+    /// Takes over a change that no client asked for: what was to be done once, at the start, is done.
+    pub fn settle(&self, change: impl FnOnce(&mut Config)) {
+        let _changing = self.changing.lock();
+        let mut new = Config::clone(&self.snapshot());
+        change(&mut new);
+        *self.current.write() = Arc::new(new);
+        self.version.0.fetch_add(1, Ordering::Release);
+    }
+
     /// CONFIG REWRITE: writes the present values into the configuration file, and `users`, each as a directive `user`,
     /// unless they are kept elsewhere.
     pub fn rewrite(&self, users: Option<&[Vec<Vec<u8>>]>) -> Result<(), RewriteError> {

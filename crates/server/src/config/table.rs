@@ -69,6 +69,8 @@ pub enum Group {
     Process,
     /// The file that is saved and that the server starts from.
     Snapshot,
+    /// What is shipped to an object store, and fetched from there.
+    Backup,
     /// What collections look like, and where they change.
     Types,
     /// Of a feature that is not there: the append-only file.
@@ -85,7 +87,7 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Network,
         Self::Tls,
         Self::Security,
@@ -96,6 +98,7 @@ impl Group {
         Self::Observability,
         Self::Process,
         Self::Snapshot,
+        Self::Backup,
         Self::Persistence,
         Self::Replication,
         Self::Cluster,
@@ -114,6 +117,7 @@ impl Group {
             Self::Observability => "Log and latency",
             Self::Process => "Process",
             Self::Snapshot => "Snapshot",
+            Self::Backup => "Backups in object stores",
             Self::Types => "Types of values",
             Self::Persistence => "Not in this version: append-only file",
             Self::Replication => "Not in this version: replication",

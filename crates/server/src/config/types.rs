@@ -510,10 +510,15 @@ impl Value for OomScores {
 }
 
 /// Bytes that mean nothing here.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Default)]
 pub struct Text(Vec<u8>);
 
 impl Text {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The text, with a mark where it is no UTF-8.
     pub fn lossy(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.0)

@@ -11,7 +11,7 @@ const SECTIONS: [&str; 8] =
     ["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"];
 
 /// Figures that only grow are told from those that also fall by their names.
-const COUNTERS: [&str; 17] = [
+const COUNTERS: [&str; 18] = [
     "total_",
     "expired_",
     "evicted_",
@@ -29,6 +29,7 @@ const COUNTERS: [&str; 17] = [
     "dump_payload_sanitizations",
     "active_defrag_hits",
     "active_defrag_misses",
+    "backup_total_",
 ];
 
 /// Names that begin as a counter's and are none.

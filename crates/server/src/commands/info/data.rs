@@ -123,6 +123,7 @@ pub fn persistence(report: &mut Report<'_>) {
     report.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     report.field("aof_last_write_status", "ok");
     report.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    server.backups.describe(|name, value| report.field(name, value));
     if server.commands.is_loading() {
         report.field("loading_start_time", snapshot.load_began.load(Relaxed));
         report.field("loading_total_bytes", snapshot.progress.total.load(Relaxed));

@@ -1,0 +1,48 @@
+//! What a build without object stores says.
+
+use crate::config::Config;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// Ships nothing.
+#[derive(Default)]
+pub struct Backups;
+
+const ABSENT: &str =
+    "this build of Petrel knows no object stores; build it with the feature object-store";
+
+/// What is in a store.
+///
+/// # Errors
+/// In this build, always.
+pub fn list(_: &str) -> io::Result<String> {
+    Err(io::Error::other(ABSENT))
+}
+
+pub(super) fn fetch(_: &str, _: &Path) -> io::Result<()> {
+    Err(io::Error::other(ABSENT))
+}
+
+impl Backups {
+    pub(super) fn start(&self, _: &Config) -> io::Result<()> {
+        Err(io::Error::other(format!("backup-store: {ABSENT}")))
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        false
+    }
+
+    pub(super) fn ship(&self, _: File) {}
+
+    pub(super) fn ship_if_newer(&self, _: File) {}
+
+    pub(super) fn stop(&self, _: Duration) {}
+
+    pub(crate) fn configure(&self, _: &Config) {}
+
+    pub(crate) fn describe(&self, mut field: impl FnMut(&str, i64)) {
+        field("backup_enabled", 0);
+    }
+}

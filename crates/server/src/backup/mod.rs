@@ -1,0 +1,89 @@
+//! Backups in object stores: what the server ships there, and what it starts from. A build without them refuses the
+//! parameters that ask for them.
+
+#[cfg(not(feature = "object-store"))]
+mod absent;
+#[cfg(feature = "object-store")]
+mod shipping;
+
+#[cfg(not(feature = "object-store"))]
+use absent::fetch;
+#[cfg(not(feature = "object-store"))]
+pub use absent::{Backups, list};
+#[cfg(feature = "object-store")]
+use shipping::fetch;
+#[cfg(feature = "object-store")]
+pub use shipping::{Backups, list};
+
+use crate::config::Config;
+use crate::server::Server;
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+impl Server {
+    /// Fetches the backup that `restore-from` names, if it names one; the load that follows finds it.
+    ///
+    /// # Errors
+    /// If there is data already, or the backup cannot be fetched: one line that says what to change.
+    pub(crate) fn restore(&self, config: &Config) -> io::Result<()> {
+        if config.restore_from.is_empty() {
+            return Ok(());
+        }
+        let path = &config.dbfilename;
+        if path.symlink_metadata().is_ok() {
+            return Err(io::Error::other(format!(
+                "restore-from: {} is there already and would be replaced; move it out of {}, or start without restore-from",
+                path.display(),
+                config.dir.display()
+            )));
+        }
+        fetch(&config.restore_from.lossy(), path)
+            .map_err(|error| io::Error::other(format!("restore-from: {error}")))?;
+        // CONFIG REWRITE does not write it: it was for this start.
+        self.config.settle(|config| config.restore_from = Default::default());
+        Ok(())
+    }
+
+    /// Starts to ship, if there is a store to ship to.
+    ///
+    /// # Errors
+    /// If the address of the store cannot be used.
+    pub(crate) fn begin_backups(&self, config: &Config) -> io::Result<()> {
+        if config.backup_store.is_empty() {
+            return Ok(());
+        }
+        self.backups.start(config)
+    }
+
+    /// Ends it, once what waits is shipped or has been waited for.
+    pub(crate) fn end_backups(&self) {
+        let seconds = self.config.snapshot().backup_shutdown_timeout;
+        self.backups.stop(Duration::from_secs(seconds.into()));
+    }
+
+    /// Ships the snapshot that was saved.
+    pub(crate) fn ship_snapshot(&self) {
+        self.ship(Backups::ship);
+    }
+
+    /// Ships the snapshot that was loaded, unless the store has a newer one: it may be that the server was stopped before
+    /// it could.
+    pub(crate) fn ship_loaded(&self) {
+        self.ship(Backups::ship_if_newer);
+    }
+
+    fn ship(&self, how: fn(&Backups, File)) {
+        let config = self.config.snapshot();
+        if !self.backups.is_on() || !config.backup_snapshots {
+            return;
+        }
+        // Open, it stays what it is: the next snapshot gets a file of its own.
+        match File::open(&config.dbfilename) {
+            Ok(file) => how(&self.backups, file),
+            Err(error) => {
+                tracing::error!("cannot ship {}: {error}", config.dbfilename.display());
+            }
+        }
+    }
+}
