@@ -181,6 +181,11 @@ impl Handle {
         self.refresh_byte_clock();
     }
 
+    /// Nothing expires for this thread until it reads the clock again: for changes of the past.
+    pub fn ignore_expiry(&mut self) {
+        self.now_ms = 0;
+    }
+
     /// Begins a batch: waits while another thread owns the keyspace exclusively.
     #[inline]
     pub fn enter(&mut self) {

@@ -6,6 +6,7 @@
 mod check;
 mod image;
 mod load;
+pub mod log;
 pub mod rdb;
 mod save;
 pub mod value;

@@ -31,6 +31,8 @@ pub struct LoadOptions {
     pub threads: usize,
     /// What is not to be checked.
     pub leniency: Leniency,
+    /// Keys whose time has passed are loaded nevertheless: what follows was done when it had not.
+    pub keeps_expired: bool,
 }
 
 /// How far a load is; others may look while it runs, and end it.
@@ -83,7 +85,7 @@ pub fn load<R: Read>(
     let loaded = std::thread::scope(|scope| {
         for _ in 0..builders {
             scope.spawn(|| {
-                let mut target = Target::new(keyspace, progress);
+                let mut target = Target::new(keyspace, options, progress);
                 while let Some(run) = next_run(&queue) {
                     if let Err(error) = target.build(&run) {
                         lock(&failure).get_or_insert(error);
@@ -92,7 +94,7 @@ pub fn load<R: Read>(
                 }
             });
         }
-        let target = Target::new(keyspace, progress);
+        let target = Target::new(keyspace, options, progress);
         Loading { reader, len, target, send, db: 0 }.load()
     });
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -180,6 +182,7 @@ impl<R: Read> Loading<'_, R> {
 /// One thread's way into the keyspace.
 struct Target<'l> {
     handle: Handle,
+    keeps_expired: bool,
     progress: &'l Progress,
     /// Keys that were added and left out since [`Target::publish`].
     keys: u64,
@@ -189,12 +192,16 @@ struct Target<'l> {
 }
 
 impl<'l> Target<'l> {
-    fn new(keyspace: &Arc<Keyspace>, progress: &'l Progress) -> Self {
-        let handle = keyspace.attach();
+    fn new(keyspace: &Arc<Keyspace>, options: LoadOptions, progress: &'l Progress) -> Self {
+        let mut handle = keyspace.attach();
+        if options.keeps_expired {
+            handle.ignore_expiry();
+        }
         let nothing = || (Head::default(), handle.hash(b""), 0);
         Target {
             ahead: (0..AHEAD).map(|_| nothing()).collect(),
             handle,
+            keeps_expired: options.keeps_expired,
             progress,
             keys: 0,
             expired: 0,
@@ -216,6 +223,9 @@ impl<'l> Target<'l> {
     fn build(&mut self, run: &Run) -> Result<(), FileError> {
         let mut ahead = std::mem::take(&mut self.ahead);
         self.handle.refresh_clock();
+        if self.keeps_expired {
+            self.handle.ignore_expiry();
+        }
         self.handle.enter();
         let built = self.build_keys(run, &mut ahead);
         self.handle.exit();

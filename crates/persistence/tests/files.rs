@@ -92,7 +92,7 @@ fn saved(ks: &mut Handle, options: FileOptions) -> Vec<u8> {
 
 fn loaded(bytes: &[u8], threads: usize) -> Result<(Loaded, Contents), FileError> {
     let keyspace = keyspace();
-    let options = LoadOptions { threads, leniency: Leniency::default() };
+    let options = LoadOptions { threads, leniency: Leniency::default(), keeps_expired: false };
     let progress = Progress::default();
     let loaded = load(bytes, bytes.len() as u64, &keyspace, options, &progress)?;
     let contents = contents(&mut keyspace.attach());
@@ -163,7 +163,7 @@ fn usage_is_kept_under_the_policies_that_know_it() {
     let bytes = saved(&mut ks, PLAIN);
     let again = self::keyspace();
     again.set_memory_limit(0, Policy::AllKeysLfu);
-    let options = LoadOptions { threads: 1, leniency: Leniency::default() };
+    let options = LoadOptions { threads: 1, leniency: Leniency::default(), keeps_expired: false };
     load(&bytes[..], bytes.len() as u64, &again, options, &Progress::default()).unwrap();
     let frequency = at(&mut again.attach(), "k", |ks, key| ks.frequency(0, key));
     assert_eq!(frequency, Some(77));
@@ -177,7 +177,7 @@ fn keys_whose_time_has_passed_are_left_out() {
     at(&mut ks, "far", |ks, key| ks.put(0, key, Value::Int(1), Some(FAR)));
     let bytes = saved(&mut ks, PLAIN);
     let keyspace = keyspace();
-    let options = LoadOptions { threads: 1, leniency: Leniency::default() };
+    let options = LoadOptions { threads: 1, leniency: Leniency::default(), keeps_expired: false };
     let progress = Progress::default();
     load(&bytes[..], bytes.len() as u64, &keyspace, options, &progress).unwrap();
     assert_eq!((progress.keys.load(Relaxed), progress.expired.load(Relaxed)), (1, 1));

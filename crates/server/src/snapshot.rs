@@ -302,7 +302,7 @@ impl Server {
             any_version: config.accepts_any_rdb_version(),
             any_sum: !config.rdbchecksum,
         };
-        let options = LoadOptions { threads: self.workers.len(), leniency };
+        let options = LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false };
         self.snapshot.progress.total.store(len, Relaxed);
         self.snapshot.load_began.store(unix_ms() / 1000, Relaxed);
         self.commands.hinder(Hindrance::Loading, true);

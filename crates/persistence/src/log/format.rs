@@ -1,0 +1,195 @@
+//! The frame of a log's files. Numbers are little-endian; drawn in `docs/formats.md`.
+//!
+//! ```text
+//! file    +-----------+---------+---------+-- ...
+//!         | file head | block   | block   |
+//!         | 64 bytes  |         |         |
+//!         +-----------+---------+---------+-- ...
+//! block   +------------+-- ... --+
+//!         | block head | records |    one epoch: all of it is there, or nothing
+//!         | 48 bytes   |         |
+//!         +------------+-- ... --+
+//! ```
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// Bytes of the head of a file.
+pub const FILE_HEAD_LEN: usize = 64;
+/// Bytes of the head of a block.
+pub const BLOCK_HEAD_LEN: usize = 48;
+/// The version that is written.
+pub const VERSION: u16 = 1;
+
+const FILE_MAGIC: &[u8; 8] = b"PETRLOG\n";
+const BLOCK_MAGIC: &[u8; 4] = b"EPOC";
+
+/// The block's changes are to be made one after another, in the order in which they stand.
+const SERIAL: u32 = 1;
+/// Nothing follows: the log was ended on purpose.
+const END: u32 = 2;
+
+/// CRC-32C (Castagnoli) of bytes.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// The same of pieces that follow one another.
+pub(super) fn checksum_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    pieces.for_each(|piece| digest.update(piece));
+    digest.finalize() as u32
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[at..at + N]);
+    array
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileHead {
+    /// The version of its format.
+    pub version: u16,
+    /// Its number; each is higher than that of the file before.
+    pub seq: u64,
+    /// When it was made, in Unix milliseconds.
+    pub made_ms: i64,
+    /// What all files of one log have in common, drawn at random.
+    pub log_id: [u8; 16],
+}
+
+impl FileHead {
+    /// As it stands in the file.
+    pub fn to_bytes(self) -> [u8; FILE_HEAD_LEN] {
+        let mut bytes = [0; FILE_HEAD_LEN];
+        bytes[..8].copy_from_slice(FILE_MAGIC);
+        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
+        bytes[10..12].copy_from_slice(&(FILE_HEAD_LEN as u16).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.made_ms.to_le_bytes());
+        bytes[32..48].copy_from_slice(&self.log_id);
+        let sum = checksum(&bytes[..60]);
+        bytes[60..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads it; `None` if it is no such head, or a damaged one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..FILE_HEAD_LEN)?;
+        let sum = u32::from_le_bytes(array(bytes, 60));
+        (is_log(bytes) && sum == checksum(&bytes[..60])).then(|| FileHead {
+            version: u16::from_le_bytes(array(bytes, 8)),
+            seq: u64::from_le_bytes(array(bytes, 16)),
+            made_ms: i64::from_le_bytes(array(bytes, 24)),
+            log_id: array(bytes, 32),
+        })
+    }
+}
+
+/// Whether a file that begins so is one of a log, be it damaged.
+pub fn is_log(bytes: &[u8]) -> bool {
+    bytes.starts_with(FILE_MAGIC)
+}
+
+/// What a block says of itself.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct BlockHead {
+    /// Its changes are to be made one after another.
+    pub serial: bool,
+    /// Nothing follows.
+    pub end: bool,
+    /// The epoch that its changes belong to.
+    pub epoch: u64,
+    /// The epoch of the block before, in this file or the one before; 0 if there was none.
+    pub previous: u64,
+    /// When it was written, in Unix milliseconds.
+    pub written_ms: i64,
+    /// Bytes of its records.
+    pub len: u64,
+    /// Checksum of its records.
+    pub sum: u32,
+}
+
+impl BlockHead {
+    /// As it stands in the file.
+    pub fn to_bytes(self) -> [u8; BLOCK_HEAD_LEN] {
+        let mut bytes = [0; BLOCK_HEAD_LEN];
+        let flags = if self.serial { SERIAL } else { 0 } | if self.end { END } else { 0 };
+        bytes[..4].copy_from_slice(BLOCK_MAGIC);
+        bytes[4..8].copy_from_slice(&flags.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.previous.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.written_ms.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.len.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.sum.to_le_bytes());
+        let sum = checksum(&bytes[..44]);
+        bytes[44..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads it; `None` if it is no such head, or a damaged one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..BLOCK_HEAD_LEN)?;
+        let sum = u32::from_le_bytes(array(bytes, 44));
+        let flags = u32::from_le_bytes(array(bytes, 4));
+        let is_known = flags & !(SERIAL | END) == 0;
+        (bytes.starts_with(BLOCK_MAGIC) && is_known && sum == checksum(&bytes[..44])).then(|| {
+            BlockHead {
+                serial: flags & SERIAL != 0,
+                end: flags & END != 0,
+                epoch: u64::from_le_bytes(array(bytes, 8)),
+                previous: u64::from_le_bytes(array(bytes, 16)),
+                written_ms: i64::from_le_bytes(array(bytes, 24)),
+                len: u64::from_le_bytes(array(bytes, 32)),
+                sum: u32::from_le_bytes(array(bytes, 40)),
+            }
+        })
+    }
+
+    /// Where in `bytes` the next whole head of a block begins, if one does.
+    pub fn find(bytes: &[u8]) -> Option<usize> {
+        memchr::memmem::find_iter(bytes, BLOCK_MAGIC)
+            .find(|&at| BlockHead::from_bytes(&bytes[at..]).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read_as_written_and_not_if_damaged() {
+        assert_eq!(checksum(b"123456789"), 0xe306_9283);
+        assert_eq!(checksum_of([&b"1234"[..], b"", b"56789"].into_iter()), 0xe306_9283);
+        let head = FileHead { version: 1, seq: 7, made_ms: -3, log_id: *b"0123456789abcdef" };
+        let bytes = head.to_bytes();
+        assert_eq!(FileHead::from_bytes(&bytes), Some(head));
+        for i in 0..bytes.len() {
+            let mut bad = bytes;
+            bad[i] ^= 4;
+            assert_eq!(FileHead::from_bytes(&bad), None, "{i}");
+            assert_eq!(FileHead::from_bytes(&bytes[..i]), None, "{i}");
+        }
+        let head = BlockHead {
+            serial: true,
+            end: false,
+            epoch: 1 << 50,
+            previous: 3,
+            written_ms: 1_700_000_000_000,
+            len: 12345,
+            sum: 0xdead_beef,
+        };
+        let bytes = head.to_bytes();
+        assert_eq!(BlockHead::from_bytes(&bytes), Some(head));
+        for i in 0..bytes.len() {
+            let mut bad = bytes;
+            bad[i] ^= 0x80;
+            assert_eq!(BlockHead::from_bytes(&bad), None, "{i}");
+            assert_eq!(BlockHead::from_bytes(&bytes[..i]), None, "{i}");
+        }
+        let text = [&b"EPOCEPO"[..], &bytes, b"EPOC"].concat();
+        assert_eq!(BlockHead::find(&text), Some(7));
+        assert_eq!(BlockHead::find(&text[8..]), None);
+    }
+}

@@ -1,0 +1,619 @@
+//! The log while the server runs: group commit by epochs.
+//!
+//! ```text
+//! threads   execute ─ commit: the record gets the epoch of this moment ─ ... ─ end of the batch: hand over
+//! the log   end the epoch ─ wait for those that have yet to hand over what belongs to it ─ one block ─ write ─ sync
+//!           ─ the epoch is durable: whoever waits for it hears of it
+//! ```
+//!
+//! One thread writes, so that an epoch costs one write and one sync, however many threads have worked in it. Under
+//! [`Policy::EverySecond`] another thread syncs, and writing goes on meanwhile.
+
+use super::recorder::{Part, Recorder, Segment};
+use super::storage::{Storage, Sync};
+use super::writer::Writer;
+use parking_lot::{Condvar, Mutex};
+use petrel_keyspace::Keyspace;
+use std::io;
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst, fence,
+};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Between two writes while nobody waits for one.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Between two syncs of [`Policy::EverySecond`].
+const SECOND: Duration = Duration::from_secs(1);
+/// After something failed, until it is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+/// A thread that has so many bytes waiting wakes the log's.
+const WAKE_BYTES: usize = 512 * 1024;
+/// A thread that has so many bytes waiting waits itself, unless the log has failed and so nobody may write.
+const WAITING_MAX: usize = 32 * 1024 * 1024;
+/// For company an epoch is kept open no longer than a share of what its sync will take, and no longer than this.
+const COMPANY_MAX: Duration = Duration::from_millis(1);
+
+/// How the log's thread sleeps: not at all; until much waits, or time is over; until anything was handed over.
+const AWAKE: u8 = 0;
+const SOUNDLY: u8 = 1;
+const LIGHTLY: u8 = 2;
+
+/// When what was written is made durable: `appendfsync`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Policy {
+    /// Before it is acknowledged.
+    Always,
+    /// Once a second.
+    EverySecond,
+    /// When the system does so.
+    No,
+}
+
+/// Who hears what becomes of the log; called on its threads.
+pub trait Events: Send + std::marker::Sync {
+    /// Everything up to this epoch is durable.
+    fn durable(&self, epoch: u64);
+
+    /// The log could not be written or synced. Until [`Events::recovered`] nothing more becomes durable; with `needs_base` that takes a
+    /// new file and a base for it ([`Log::rotate`], [`Log::has_base`]), since nobody knows what the old file holds.
+    fn failed(&self, why: &str, needs_base: bool);
+
+    /// What had failed was done.
+    fn recovered(&self);
+}
+
+/// The log.
+pub struct Log {
+    policy: AtomicU8,
+    parts: Mutex<Vec<Arc<Part>>>,
+    thread: OnceLock<Thread>,
+    /// How the log's thread sleeps.
+    sleep: AtomicU8,
+    /// Another thread is syncing.
+    syncing: AtomicBool,
+    sync_failure: Mutex<Option<String>>,
+    /// What the file in hand says is of no use before its base is there.
+    awaits_base: AtomicBool,
+    stops: AtomicBool,
+    failed: AtomicBool,
+    written: AtomicU64,
+    /// Written and synced; durable, unless a base is awaited.
+    synced: AtomicU64,
+    durable: AtomicU64,
+    /// The highest epoch that somebody waits for.
+    wanted: AtomicU64,
+    /// Bytes of the file in hand.
+    len: AtomicU64,
+    syncs_delayed: AtomicU64,
+    next: Mutex<Option<Next>>,
+    /// A thread that has too many bytes waiting sleeps here.
+    room: (Mutex<()>, Condvar),
+    events: Box<dyn Events>,
+}
+
+/// The file that the log goes on in.
+struct Next {
+    /// Its first epoch.
+    from: u64,
+    file: Box<dyn Storage>,
+    len: u64,
+    /// It follows on a base that is being made.
+    awaits_base: bool,
+}
+
+impl Log {
+    /// A log that is written to no file yet.
+    pub fn new(policy: Policy, events: Box<dyn Events>) -> Arc<Self> {
+        Arc::new(Log {
+            policy: AtomicU8::new(policy as u8),
+            parts: Mutex::default(),
+            thread: OnceLock::new(),
+            sleep: AtomicU8::new(AWAKE),
+            syncing: AtomicBool::new(false),
+            sync_failure: Mutex::default(),
+            awaits_base: AtomicBool::new(false),
+            stops: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            len: AtomicU64::new(0),
+            syncs_delayed: AtomicU64::new(0),
+            next: Mutex::default(),
+            room: Default::default(),
+            events,
+        })
+    }
+
+    /// Starts the log's threads, which write behind the first `len` bytes of `file`; the last block before had the epoch
+    /// `previous`, and those of the keyspace are later. To be joined after [`Log::stop`].
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start(
+        self: &Arc<Self>,
+        keyspace: Arc<Keyspace>,
+        file: Box<dyn Storage>,
+        len: u64,
+        previous: u64,
+    ) -> io::Result<thread::JoinHandle<()>> {
+        self.len.store(len, Relaxed);
+        self.written.store(previous, Relaxed);
+        self.synced.store(previous, Relaxed);
+        self.durable.store(previous, Relaxed);
+        let (send, receive) = mpsc::sync_channel(1);
+        let log = self.clone();
+        let syncing = thread::Builder::new()
+            .name("petrel-log-sync".into())
+            .spawn(move || log.sync_in_turn(&receive))?;
+        let log = self.clone();
+        thread::Builder::new().name("petrel-log".into()).spawn(move || {
+            let _ = log.thread.set(thread::current());
+            let mut scribe = Scribe {
+                writer: Writer::new(file, len, previous),
+                log: &log,
+                keyspace,
+                backlog: Vec::new(),
+                is_broken: false,
+                is_unsynced: false,
+                synced_at: Instant::now(),
+                sync_time: Duration::ZERO,
+                company: 0,
+                syncs: Some(send),
+            };
+            scribe.run();
+            drop(scribe);
+            // It ends with the channel.
+            let _ = syncing.join();
+        })
+    }
+
+    /// What makes the log durable, and when.
+    pub fn policy(&self) -> Policy {
+        match self.policy.load(Relaxed) {
+            0 => Policy::Always,
+            1 => Policy::EverySecond,
+            _ => Policy::No,
+        }
+    }
+
+    /// Changes the policy. Whether threads tell what they have seen follows with their next sink.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Relaxed);
+        self.wake();
+    }
+
+    /// Everything up to this epoch is durable.
+    #[inline]
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Acquire)
+    }
+
+    /// Everything up to this epoch was written.
+    pub fn written(&self) -> u64 {
+        self.written.load(Acquire)
+    }
+
+    /// Bytes of the file that is being written.
+    pub fn file_len(&self) -> u64 {
+        self.len.load(Relaxed)
+    }
+
+    /// How often a sync was due while the one before was not over.
+    pub fn syncs_delayed(&self) -> u64 {
+        self.syncs_delayed.load(Relaxed)
+    }
+
+    /// Whether something failed that was not done since.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    /// Bytes that were recorded and not written.
+    pub fn waiting(&self) -> usize {
+        self.parts.lock().iter().map(|part| part.waiting().0).sum()
+    }
+
+    /// Asks for an epoch to become durable soon, whatever the policy.
+    pub fn want(&self, epoch: u64) {
+        self.wanted.fetch_max(epoch, SeqCst);
+        self.wake();
+    }
+
+    /// Goes on in another file, of which `len` bytes are there, with what is committed from this moment on; everything is held. With
+    /// `awaits_base`, the file is of use only with a base of this moment, and nothing in it is durable before
+    /// [`Log::has_base`].
+    pub fn rotate(&self, keyspace: &Keyspace, file: Box<dyn Storage>, len: u64, awaits_base: bool) {
+        let mut next = self.next.lock();
+        let from = keyspace.epochs().advance() + 1;
+        if awaits_base {
+            self.awaits_base.store(true, SeqCst);
+        }
+        *next = Some(Next { from, file, len, awaits_base });
+    }
+
+    /// The base of the file in hand is there and durable.
+    pub fn has_base(&self) {
+        self.awaits_base.store(false, SeqCst);
+        self.publish(0);
+        self.wake();
+    }
+
+    /// Ends the log: what was handed over is written, synced and followed by the mark of an end.
+    pub fn stop(&self) {
+        self.stops.store(true, SeqCst);
+        self.wake();
+    }
+
+    pub(super) fn join(&self, part: Arc<Part>) {
+        self.parts.lock().push(part);
+    }
+
+    /// A thread has handed over; so many of its bytes wait now.
+    #[inline]
+    pub(super) fn handed_over(&self, part: &Part, waiting: usize) {
+        // Between what was handed over and the look whether anybody sleeps.
+        fence(SeqCst);
+        let sleep = self.sleep.load(Relaxed);
+        if sleep == LIGHTLY || sleep == SOUNDLY && waiting >= WAKE_BYTES {
+            self.rouse();
+        }
+        if waiting > WAITING_MAX {
+            self.await_room(part);
+        }
+    }
+
+    #[cold]
+    fn await_room(&self, part: &Part) {
+        let mut guard = self.room.0.lock();
+        while part.waiting().0 > WAITING_MAX && !self.has_failed() && !self.stops.load(SeqCst) {
+            self.wake();
+            self.room.1.wait_for(&mut guard, PAUSE);
+        }
+    }
+
+    /// Wakes the log's thread, once.
+    #[cold]
+    fn rouse(&self) {
+        if self.sleep.swap(AWAKE, SeqCst) != AWAKE {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl Log {
+    /// A sink for a thread.
+    pub fn recorder(self: &Arc<Self>) -> Recorder {
+        Recorder::new(self.clone())
+    }
+
+    fn parts(&self) -> Vec<Arc<Part>> {
+        self.parts.lock().clone()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(SeqCst) > self.durable()
+    }
+
+    /// Everything up to this epoch was synced: it is durable now, unless a base is awaited.
+    fn publish(&self, epoch: u64) {
+        let synced = self.synced.fetch_max(epoch, SeqCst).max(epoch);
+        if self.awaits_base.load(SeqCst) {
+            return;
+        }
+        if self.durable.fetch_max(synced, SeqCst) < synced {
+            self.events.durable(synced);
+        }
+    }
+
+    fn has_sync_failure(&self) -> bool {
+        self.sync_failure.lock().is_some()
+    }
+
+    fn fail(&self, why: &str, needs_base: bool) {
+        self.failed.store(true, SeqCst);
+        self.events.failed(why, needs_base);
+    }
+
+    /// Syncs what it is given, one after another.
+    fn sync_in_turn(&self, receive: &mpsc::Receiver<(Arc<dyn Sync>, u64)>) {
+        for (file, epoch) in receive {
+            let synced = file.sync();
+            if let Err(error) = &synced {
+                *self.sync_failure.lock() = Some(error.to_string());
+            }
+            self.syncing.store(false, SeqCst);
+            match synced {
+                Ok(()) => self.publish(epoch),
+                Err(_) => self.wake(),
+            }
+        }
+    }
+}
+
+impl petrel_keyspace::SinkSource for LogSource {
+    fn sink(&self) -> Box<dyn petrel_keyspace::EffectSink> {
+        Box::new(self.0.recorder())
+    }
+
+    fn is_strict(&self) -> bool {
+        self.0.policy() == Policy::Always
+    }
+}
+
+/// Gives every thread of a keyspace a recorder of a log.
+pub struct LogSource(pub Arc<Log>);
+
+/// The log's thread.
+struct Scribe<'l> {
+    log: &'l Arc<Log>,
+    keyspace: Arc<Keyspace>,
+    writer: Writer,
+    /// What was taken and is not written, by epoch.
+    backlog: Vec<(Arc<Part>, Segment)>,
+    /// Nobody knows what the file holds: nothing more is written to it.
+    is_broken: bool,
+    /// Something was written since the last sync began.
+    is_unsynced: bool,
+    synced_at: Instant,
+    /// What a sync takes, about.
+    sync_time: Duration,
+    /// Records of the last write.
+    company: u64,
+    syncs: Option<mpsc::SyncSender<(Arc<dyn Sync>, u64)>>,
+}
+
+impl Scribe<'_> {
+    fn run(&mut self) {
+        loop {
+            // Before what was handed over is taken: with this, it is all.
+            let stops = self.log.stops.load(SeqCst);
+            self.rest(stops);
+            let end = self.keyspace.epochs().advance();
+            self.collect(end);
+            let written = self.write(end);
+            let ended = written.and_then(|()| self.sync(end, stops));
+            if stops {
+                return self.close(ended);
+            }
+            match ended {
+                Ok(()) => self.note_recovery(),
+                Err(error) => self.log.fail(&error.to_string(), self.is_broken),
+            }
+        }
+    }
+
+    /// What had failed may have been done.
+    fn note_recovery(&self) {
+        let log = self.log;
+        if log.has_failed()
+            && self.backlog.is_empty()
+            && !log.awaits_base.load(SeqCst)
+            && !log.has_sync_failure()
+        {
+            log.failed.store(false, SeqCst);
+            log.events.recovered();
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn rest(&mut self, stops: bool) {
+        if stops {
+            return;
+        }
+        if self.log.has_failed() {
+            thread::park_timeout(RETRY);
+        } else if self.log.policy() == Policy::Always {
+            while !self.sleep(LIGHTLY, SECOND, 1) {}
+            self.await_company();
+        } else {
+            self.sleep(SOUNDLY, PAUSE, u64::MAX);
+        }
+    }
+
+    /// Keeps an epoch open for those who were part of the last one: they have had their replies, and their next commands are
+    /// on the way. A share of a sync is well spent if it saves them one.
+    fn await_company(&mut self) {
+        let limit = COMPANY_MAX.min(self.sync_time / 2);
+        let began = Instant::now();
+        loop {
+            let elapsed = began.elapsed();
+            if elapsed >= limit || self.sleep(LIGHTLY, limit - elapsed, self.company) {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps for a time at most, unless there is something to do: so many records wait, or something is wanted. Whether there
+    /// is.
+    fn sleep(&self, how: u8, time: Duration, records: u64) -> bool {
+        let log = self.log;
+        let has_work = || {
+            let (mut bytes, mut count) = (0, 0);
+            for part in log.parts() {
+                let waiting = part.waiting();
+                (bytes, count) = (bytes.max(waiting.0), count + waiting.1);
+            }
+            let is_next = log.next.lock().is_some();
+            count >= records
+                || bytes >= WAKE_BYTES
+                || is_next
+                || log.stops.load(SeqCst)
+                || log.has_sync_failure()
+                || log.is_wanted()
+        };
+        log.sleep.store(how, SeqCst);
+        fence(SeqCst);
+        if !has_work() {
+            thread::park_timeout(time);
+            log.sleep.store(AWAKE, SeqCst);
+            return how == SOUNDLY || has_work();
+        }
+        log.sleep.store(AWAKE, SeqCst);
+        true
+    }
+
+    /// Takes everything that belongs to epochs up to this one, which has ended.
+    fn collect(&mut self, end: u64) {
+        let parts = self.log.parts();
+        let mut segments = Vec::new();
+        for part in &parts {
+            self.await_part(part, end);
+            part.take(end, &mut segments);
+            self.backlog.extend(segments.drain(..).map(|segment| (part.clone(), segment)));
+        }
+        self.backlog.sort_by_key(|(_, segment)| segment.epoch);
+        if parts.iter().any(|part| part.gone.load(SeqCst)) {
+            let is_over = |part: &Arc<Part>| part.gone.load(SeqCst) && part.waiting().0 == 0;
+            self.log.parts.lock().retain(|part| !is_over(part));
+        }
+        let _guard = self.log.room.0.lock();
+        self.log.room.1.notify_all();
+    }
+
+    /// Waits until a thread has handed over what it committed in epochs up to this one.
+    fn await_part(&self, part: &Part, end: u64) {
+        while !part.is_complete(end) {
+            self.log.sleep.store(LIGHTLY, SeqCst);
+            fence(SeqCst);
+            if !part.is_complete(end) {
+                thread::park_timeout(Duration::from_millis(1));
+            }
+            self.log.sleep.store(AWAKE, SeqCst);
+        }
+    }
+
+    /// Writes what was taken, a block for each epoch; the last one that there may be is `end`.
+    fn write(&mut self, end: u64) -> io::Result<()> {
+        let failure = self.log.sync_failure.lock().clone();
+        if let Some(why) = failure {
+            self.is_broken = true;
+            self.follow(end)?;
+            if self.is_broken {
+                return Err(io::Error::other(why));
+            }
+        }
+        if self.log.syncing.load(SeqCst) && self.synced_at.elapsed() > 2 * SECOND {
+            // The disk is slower than those who write, who will have to wait.
+            self.log.syncs_delayed.fetch_add(1, Relaxed);
+            return Ok(());
+        }
+        self.company = self.backlog.iter().map(|(_, segment)| segment.records).sum();
+        while let Some((_, first)) = self.backlog.first() {
+            let epoch = first.epoch;
+            self.follow(epoch)?;
+            let count =
+                self.backlog.iter().take_while(|(_, segment)| segment.epoch == epoch).count();
+            let segments: Vec<&Segment> =
+                self.backlog[..count].iter().map(|(_, segment)| segment).collect();
+            self.writer.block(&segments, unix_ms(), false)?;
+            self.is_unsynced = true;
+            for (part, segment) in self.backlog.drain(..count) {
+                part.give_back(segment.bytes);
+            }
+        }
+        self.follow(end + 1)?;
+        self.log.len.store(self.writer.len(), Relaxed);
+        self.log.written.store(end, Release);
+        Ok(())
+    }
+
+    /// Goes on in the next file, if this epoch belongs there.
+    fn follow(&mut self, epoch: u64) -> io::Result<()> {
+        let Some(next) = self.log.next.lock().take_if(|next| next.from <= epoch) else {
+            return Ok(());
+        };
+        if next.awaits_base {
+            // The base will hold what was not written, and what may be lost.
+            self.backlog.retain(|(_, segment)| segment.epoch >= next.from);
+            *self.log.sync_failure.lock() = None;
+            self.is_broken = false;
+        } else {
+            let synced = self.writer.syncer().sync();
+            self.is_broken |= synced.is_err();
+            synced?;
+        }
+        self.writer.go_on_in(next.file, next.len);
+        self.is_unsynced = false;
+        Ok(())
+    }
+
+    fn sync(&mut self, end: u64, stops: bool) -> io::Result<()> {
+        let log = self.log;
+        if self.log.written() < end {
+            return Ok(());
+        }
+        if !self.is_unsynced {
+            // Unless another thread is at it, all is on the disk.
+            if !log.syncing.load(SeqCst) {
+                log.publish(end);
+            }
+            return Ok(());
+        }
+        match log.policy() {
+            _ if stops => self.sync_now(end),
+            Policy::Always => self.sync_now(end),
+            Policy::No if !log.is_wanted() => {
+                log.publish(end);
+                Ok(())
+            }
+            Policy::EverySecond | Policy::No => {
+                let is_due = self.synced_at.elapsed() >= SECOND || log.is_wanted();
+                if is_due && !log.syncing.load(SeqCst) {
+                    self.synced_at = Instant::now();
+                    log.syncing.store(true, SeqCst);
+                    self.is_unsynced = false;
+                    let sent =
+                        self.syncs.as_ref().map(|syncs| syncs.send((self.writer.syncer(), end)));
+                    if !matches!(sent, Some(Ok(()))) {
+                        log.syncing.store(false, SeqCst);
+                        return self.sync_now(end);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn sync_now(&mut self, end: u64) -> io::Result<()> {
+        let began = Instant::now();
+        if let Err(error) = self.writer.syncer().sync() {
+            *self.log.sync_failure.lock() = Some(error.to_string());
+            self.is_broken = true;
+            return Err(error);
+        }
+        self.is_unsynced = false;
+        let took = began.elapsed();
+        self.sync_time =
+            if self.sync_time.is_zero() { took } else { (7 * self.sync_time + took) / 8 };
+        self.synced_at = Instant::now();
+        self.log.publish(end);
+        Ok(())
+    }
+
+    /// Leaves the mark of an end behind everything, if that could be written.
+    fn close(&mut self, ended: io::Result<()>) {
+        let ended = ended
+            .and_then(|()| self.writer.block(&[], unix_ms(), true))
+            .and_then(|()| self.writer.syncer().sync());
+        if let Err(error) = ended {
+            self.log.fail(&error.to_string(), self.is_broken);
+        }
+        self.syncs = None;
+    }
+}
+
+fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

@@ -1,0 +1,411 @@
+//! A log into a keyspace, with every core.
+//!
+//! ```text
+//! the calling thread   read blocks ─ find each effect's key ─┬─▶ a thread's share of the keys: sort by order, apply
+//!                                                            └─▶ another's ...
+//! ```
+//!
+//! The orders of a key's changes ascend, whichever thread made them and whichever block they are in, so that each thread sorts what it has got
+//! and needs to know nothing of the others. Blocks that change whole databases are applied alone, between all others.
+
+use super::Malformed;
+use super::effect::{Context, Logged, take_effect};
+use super::format::BlockHead;
+use super::number::Bytes;
+use super::read::{BlockReader, LogError};
+use super::recorder::{HAS_LAG, LENGTH_LONG};
+use crate::load::Progress;
+use crate::rdb::{self, Slice, read_value};
+
+use crate::value::Builder;
+use parking_lot::Mutex;
+use petrel_keyspace::{Effect, Handle, Key, KeyHash, Keyspace, Order};
+use std::io::Read;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Barrier};
+
+/// Bytes of records that are applied together.
+const BATCH_LEN: usize = 2 << 20;
+
+/// Changes whose cache lines are asked for before the first of them is made.
+const AHEAD: usize = 12;
+
+/// What a file of a log held.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Replayed {
+    /// Number of changes.
+    pub effects: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Epoch of the last block, of this file or before.
+    pub last_epoch: Option<u64>,
+    /// Bytes of whole blocks.
+    pub whole: u64,
+    /// Bytes behind them, of a block that was being written.
+    pub torn: u64,
+    /// What all files of the log have in common.
+    pub log_id: [u8; 16],
+    /// Sources of the libraries of functions, if they were changed; and where that stands among such changes.
+    pub functions: Option<(u64, Vec<Vec<u8>>)>,
+}
+
+/// Applies a file of a log, of `len` bytes, to a keyspace that nobody else changes meanwhile, with so many threads, the calling one
+/// included. Its first block follows on epoch `previous`, if that is known. A torn end is not an error, but told.
+///
+/// # Errors
+/// If the file cannot be read, or is damaged before its end. What was applied until then stays.
+pub fn replay<R: Read>(
+    file: R,
+    len: u64,
+    keyspace: &Arc<Keyspace>,
+    threads: usize,
+    previous: Option<u64>,
+    progress: &Progress,
+) -> Result<Replayed, LogError> {
+    let mut replayed = Replayed { last_epoch: previous, ..Replayed::default() };
+    let reader = match BlockReader::new(file, len, previous) {
+        Ok(reader) => reader,
+        Err(LogError::Torn { at, left }) => {
+            (replayed.whole, replayed.torn) = (at, left);
+            return Ok(replayed);
+        }
+        Err(error) => return Err(error),
+    };
+    replayed.log_id = reader.head.log_id;
+    let threads = threads.max(1);
+    let damage = Mutex::new(None);
+    std::thread::scope(|scope| {
+        let crew = (1..threads).map(|share| {
+            let (send, receive) = sync_channel::<Job>(2);
+            let damage = &damage;
+            scope.spawn(move || {
+                let mut target = Target::new(keyspace);
+                for job in receive {
+                    match job {
+                        Job::Apply(batch) => target.apply(&batch, share, damage),
+                        Job::Meet(barrier) => drop(barrier.wait()),
+                    }
+                }
+            });
+            send
+        });
+        let crew = crew.collect();
+        let target = Target::new(keyspace);
+        let batch = Batch::new(threads);
+        let mut replay =
+            Replay { reader, target, crew, batch, at: 0, replayed, damage: &damage, progress };
+        let result = replay.run();
+        let done = replay.meet();
+        let replayed = replay.replayed;
+        result.and(done).map(|()| replayed)
+    })
+}
+
+/// Records of some blocks, and which effects in them are whose.
+struct Batch {
+    bytes: Vec<u8>,
+    shares: Vec<Mutex<Vec<Place>>>,
+    /// Where in the file it begins.
+    at: u64,
+}
+
+impl Batch {
+    fn new(threads: usize) -> Self {
+        Batch { bytes: Vec::new(), shares: (0..threads).map(|_| Mutex::default()).collect(), at: 0 }
+    }
+}
+
+/// Where an effect stands.
+#[derive(Clone, Copy)]
+struct Place {
+    order: Order,
+    hash: KeyHash,
+    at: usize,
+    db: u16,
+}
+
+enum Job {
+    Apply(Arc<Batch>),
+    Meet(Arc<Barrier>),
+}
+
+/// The reading side.
+struct Replay<'r, R> {
+    reader: BlockReader<R>,
+    target: Target,
+    crew: Vec<SyncSender<Job>>,
+    batch: Batch,
+    /// Bytes of the batch that were looked through.
+    at: usize,
+    replayed: Replayed,
+    damage: &'r Mutex<Option<u64>>,
+    progress: &'r Progress,
+}
+
+impl<R: Read> Replay<'_, R> {
+    fn run(&mut self) -> Result<(), LogError> {
+        loop {
+            let block_at = self.reader.position();
+            if self.batch.bytes.is_empty() {
+                self.batch.at = block_at;
+            }
+            let next = self.reader.next(&mut self.batch.bytes);
+            self.replayed.whole = self.reader.position();
+            self.replayed.last_epoch = self.reader.last_epoch();
+            let head = match next {
+                Ok(Some(head)) => head,
+                Ok(None) => return self.send(),
+                Err(LogError::Torn { left, .. }) => {
+                    self.replayed.torn = left;
+                    return self.send();
+                }
+                Err(error) => return Err(error),
+            };
+            self.replayed.blocks += 1;
+            if head.serial {
+                self.apply_serially(&head, block_at)?;
+            } else {
+                self.share_out(&head, block_at)?;
+                if self.batch.bytes.len() >= BATCH_LEN {
+                    self.send()?;
+                }
+            }
+            let taken = self.reader.position() - block_at;
+            self.progress.loaded.fetch_add(taken, Relaxed);
+            if self.progress.stop.load(Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Finds out whose the effects of a block are.
+    fn share_out(&mut self, head: &BlockHead, block_at: u64) -> Result<(), LogError> {
+        let malformed = |_: Malformed| LogError::Record { at: block_at };
+        let Batch { bytes, shares, .. } = &mut self.batch;
+        let handle = &self.target.handle;
+        let there = handle.keyspace().databases();
+        let threads = shares.len() as u32;
+        let mut source = Bytes(&bytes[self.at..]);
+        while !source.0.is_empty() {
+            let (mut effects, mut context) =
+                take_record(&mut source, head.epoch).map_err(malformed)?;
+            while !effects.0.is_empty() {
+                let at = effects.0.as_ptr().addr() - bytes.as_ptr().addr();
+                // An effect says its database only where that changes.
+                let before = context;
+                let hash = |logged: Logged<'_>| match logged {
+                    Logged::Functions(sources) => Err(owned(sources)),
+                    other => Ok(other.key().map(|key| handle.hash(key))),
+                };
+                let found = take_effect(&mut effects, &mut context, |_, logged| hash(logged));
+                let db = context.db;
+                if db >= there {
+                    return Err(LogError::Databases { needed: db, there });
+                }
+                match found.map_err(malformed)? {
+                    Ok(Some(hash)) => {
+                        let place = Place { order: context.order, hash, at, db: before.db };
+                        shares[(hash.stripe() % threads) as usize].get_mut().push(place);
+                        self.replayed.effects += 1;
+                    }
+                    // Such a change is in a serial block.
+                    Ok(None) => return Err(LogError::Record { at: block_at }),
+                    Err(sources) => self.replayed.note_functions(context.order.0, sources),
+                }
+            }
+        }
+        self.at = bytes.len();
+        Ok(())
+    }
+
+    /// Gives everybody what was found for them.
+    fn send(&mut self) -> Result<(), LogError> {
+        if self.batch.bytes.is_empty() {
+            return Ok(());
+        }
+        let threads = self.crew.len() + 1;
+        let batch = Arc::new(std::mem::replace(&mut self.batch, Batch::new(threads)));
+        self.at = 0;
+        for mate in &self.crew {
+            // They wait for jobs as long as this thread may have some.
+            let _ = mate.send(Job::Apply(batch.clone()));
+        }
+        self.target.apply(&batch, 0, self.damage);
+        self.damage_found()
+    }
+
+    fn damage_found(&self) -> Result<(), LogError> {
+        match *self.damage.lock() {
+            Some(at) => Err(LogError::Record { at }),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until everybody has done what they were given.
+    fn meet(&mut self) -> Result<(), LogError> {
+        let barrier = Arc::new(Barrier::new(self.crew.len() + 1));
+        for mate in &self.crew {
+            let _ = mate.send(Job::Meet(barrier.clone()));
+        }
+        barrier.wait();
+        self.damage_found()
+    }
+
+    /// Applies a block, which is the end of the batch, one effect after another.
+    fn apply_serially(&mut self, head: &BlockHead, block_at: u64) -> Result<(), LogError> {
+        let malformed = |_: Malformed| LogError::Record { at: block_at };
+        let block = self.batch.bytes.split_off(self.at);
+        self.send()?;
+        self.meet()?;
+        let there = self.target.handle.keyspace().databases();
+        let mut source = Bytes(&block);
+        let target = &mut self.target;
+        while !source.0.is_empty() {
+            let (mut effects, mut context) =
+                take_record(&mut source, head.epoch).map_err(malformed)?;
+            while !effects.0.is_empty() {
+                let replayed = &mut self.replayed;
+                let applied = take_effect(&mut effects, &mut context, |db, logged| match logged {
+                    _ if db >= there => Err(LogError::Databases { needed: db, there }),
+                    Logged::Functions(sources) => {
+                        replayed.note_functions(0, owned(sources));
+                        Ok(())
+                    }
+                    logged => {
+                        replayed.effects += 1;
+                        target.handle.enter();
+                        let applied = target.apply_alone(db, logged).map_err(malformed);
+                        target.handle.exit();
+                        applied
+                    }
+                });
+                applied.map_err(malformed)??;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Replayed {
+    fn note_functions(&mut self, number: u64, sources: Vec<Vec<u8>>) {
+        if self.functions.as_ref().is_none_or(|(before, _)| *before <= number) {
+            self.functions = Some((number, sources));
+        }
+    }
+}
+
+fn owned(texts: Vec<&[u8]>) -> Vec<Vec<u8>> {
+    texts.into_iter().map(<[u8]>::to_vec).collect()
+}
+
+/// The effects of the next record of a block, and where they count from.
+pub(super) fn take_record<'a>(
+    source: &mut Bytes<'a>,
+    epoch: u64,
+) -> Result<(Bytes<'a>, Context), Malformed> {
+    let (word, rest) = source.0.split_first_chunk().ok_or(Malformed)?;
+    source.0 = rest;
+    let word = u32::from_le_bytes(*word);
+    let len = if word & LENGTH_LONG == 0 {
+        u64::from(word & (LENGTH_LONG - 1))
+    } else {
+        source.fixed()?
+    };
+    let body = source.take(usize::try_from(len).map_err(|_| Malformed)?)?;
+    let (effects, lag) = if word & HAS_LAG == 0 {
+        (body, 0)
+    } else {
+        let (effects, lag) = body.split_last_chunk().ok_or(Malformed)?;
+        (effects, u64::from_le_bytes(*lag))
+    };
+    let order = Order::first_of(epoch.wrapping_sub(lag));
+    Ok((Bytes(effects), Context { db: 0, order }))
+}
+
+/// One thread's way into the keyspace.
+struct Target {
+    handle: Handle,
+}
+
+impl Target {
+    fn new(keyspace: &Arc<Keyspace>) -> Self {
+        let mut handle = keyspace.attach();
+        // What has expired since was there when what follows happened.
+        handle.ignore_expiry();
+        Target { handle }
+    }
+
+    /// Applies a thread's share of a batch.
+    fn apply(&mut self, batch: &Batch, share: usize, damage: &Mutex<Option<u64>>) {
+        let mut places = std::mem::take(&mut *batch.shares[share].lock());
+        places.sort_by_key(|place| place.order);
+        self.handle.enter();
+        for (i, place) in places.iter().enumerate() {
+            self.prefetch(&places, i);
+            let mut source = Bytes(&batch.bytes[place.at..]);
+            let mut context = Context { db: place.db, order: Order::default() };
+            let applied = take_effect(&mut source, &mut context, |db, logged| {
+                self.handle.lock(place.hash);
+                let applied = self.apply_held(db, logged);
+                self.handle.unlock();
+                applied
+            });
+            if applied.and_then(|applied| applied).is_err() {
+                damage.lock().get_or_insert(batch.at);
+                break;
+            }
+        }
+        self.handle.exit();
+    }
+
+    /// Asks for what the changes behind this one will look at.
+    fn prefetch(&self, places: &[Place], i: usize) {
+        if let Some(place) = places.get(i + 2 * AHEAD) {
+            self.handle.prefetch_stripe(place.hash);
+        }
+        if let Some(place) = places.get(i + AHEAD) {
+            self.handle.prefetch_bucket(place.db, place.hash);
+        }
+        if let Some(place) = places.get(i + AHEAD / 2) {
+            self.handle.prefetch_entry(place.db, place.hash);
+        }
+    }
+
+    /// Makes a change for which nothing is held yet.
+    fn apply_alone(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Malformed> {
+        match logged.key() {
+            Some(key) => self.handle.lock(self.handle.hash(key)),
+            None => self.handle.lock_all(),
+        }
+        let applied = self.apply_held(db, logged);
+        self.handle.unlock();
+        applied
+    }
+
+    /// Makes a change whose stripe, or everything, is held.
+    fn apply_held(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Malformed> {
+        match logged {
+            Logged::Effect(effect) => {
+                if let Effect::Swap { with } = effect
+                    && with >= self.handle.keyspace().databases()
+                {
+                    return Err(Malformed);
+                }
+                self.handle.apply(db, &effect);
+                Ok(())
+            }
+            Logged::Store { key, expiry, type_byte, value } => {
+                let key = Key { bytes: key, hash: self.handle.hash(key) };
+                let built: Result<(), rdb::Error> = self.handle.build(db, key, expiry, |handle| {
+                    let mut builder = Builder::new(handle, db, key);
+                    read_value(&mut Slice::new(value), type_byte, &mut builder)?;
+                    builder.finish();
+                    Ok(())
+                });
+                built.map_err(|_| Malformed)
+            }
+            Logged::Functions(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a log is written to: a file, or what a test puts in its place.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+/// A file that is appended to.
+pub trait Storage: Send {
+    /// Appends some of the bytes; how many.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn append(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Cuts the file down to so many bytes, behind which it goes on.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+
+    /// What makes the bytes so far durable, on another thread if need be.
+    fn syncer(&self) -> Arc<dyn Sync>;
+}
+
+/// Makes what was written durable.
+pub trait Sync: Send + std::marker::Sync {
+    /// Waits until all bytes that were appended before are on the disk.
+    ///
+    /// # Errors
+    /// What the system says. What was written and not synced may be lost then, whatever a later call says.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A file of the system.
+pub struct SystemFile(Arc<File>);
+
+impl SystemFile {
+    /// A file that is written behind what it holds.
+    ///
+    /// # Errors
+    /// If its end cannot be found.
+    pub fn new(mut file: File) -> io::Result<Self> {
+        file.seek(SeekFrom::End(0))?;
+        Ok(SystemFile(Arc::new(file)))
+    }
+}
+
+impl Storage for SystemFile {
+    fn append(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self.0).write_vectored(pieces)
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)?;
+        (&*self.0).seek(SeekFrom::Start(len)).map(drop)
+    }
+
+    fn syncer(&self) -> Arc<dyn Sync> {
+        self.0.clone()
+    }
+}
+
+impl Sync for File {
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

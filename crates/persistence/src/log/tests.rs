@@ -1,0 +1,453 @@
+//! The log as a whole: what was recorded by several threads, written, and read back.
+
+use super::format::{BLOCK_HEAD_LEN, FILE_HEAD_LEN, FileHead, VERSION};
+use super::*;
+use crate::load::Progress;
+use parking_lot::Mutex;
+use petrel_keyspace::types::list::End;
+use petrel_keyspace::{FieldExpiry, Handle, Key, Keyspace, Options, StrRef, Value, View};
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// A file in memory that fails when it is told to.
+#[derive(Clone, Default)]
+struct Fake(Arc<FakeState>);
+
+#[derive(Default)]
+struct FakeState {
+    bytes: Mutex<Vec<u8>>,
+    /// Bytes of the file that were synced.
+    synced: AtomicU64,
+    /// The file can have so many bytes more; none is any number.
+    room: Mutex<Option<usize>>,
+    sync_fails: AtomicBool,
+}
+
+impl Fake {
+    fn new() -> Self {
+        let fake = Fake::default();
+        let head = FileHead { version: VERSION, seq: 1, made_ms: 0, log_id: [7; 16] };
+        fake.0.bytes.lock().extend_from_slice(&head.to_bytes());
+        fake
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.bytes.lock().clone()
+    }
+}
+
+impl Storage for Fake {
+    fn append(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut room = self.0.room.lock();
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let count = room.map_or(all, |room| room.min(all));
+        if count == 0 && all > 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        *room = room.map(|room| room - count);
+        let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.to_vec()).collect();
+        self.0.bytes.lock().extend_from_slice(&joined[..count]);
+        Ok(count)
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.0.bytes.lock().truncate(len as usize);
+        Ok(())
+    }
+
+    fn syncer(&self) -> Arc<dyn Sync> {
+        self.0.clone()
+    }
+}
+
+impl Sync for FakeState {
+    fn sync(&self) -> io::Result<()> {
+        if self.sync_fails.load(SeqCst) {
+            return Err(io::Error::other("input/output error"));
+        }
+        let len = self.bytes.lock().len() as u64;
+        self.synced.fetch_max(len, SeqCst);
+        Ok(())
+    }
+}
+
+/// What the log has told.
+#[derive(Default)]
+struct Heard {
+    durable: AtomicU64,
+    failures: Mutex<Vec<(String, bool)>>,
+    recoveries: AtomicU64,
+}
+
+impl Events for Arc<Heard> {
+    fn durable(&self, epoch: u64) {
+        self.durable.fetch_max(epoch, SeqCst);
+    }
+
+    fn failed(&self, why: &str, needs_base: bool) {
+        self.failures.lock().push((why.into(), needs_base));
+    }
+
+    fn recovered(&self) {
+        self.recoveries.fetch_add(1, SeqCst);
+    }
+}
+
+struct Fixture {
+    keyspace: Arc<Keyspace>,
+    file: Fake,
+    log: Arc<Log>,
+    heard: Arc<Heard>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Fixture {
+    fn new(policy: Policy) -> Self {
+        let keyspace = keyspace();
+        let (file, heard) = (Fake::new(), Arc::new(Heard::default()));
+        let log = Log::new(policy, Box::new(heard.clone()));
+        let thread =
+            log.start(keyspace.clone(), Box::new(file.clone()), FILE_HEAD_LEN as u64, 0).unwrap();
+        let mut handle = keyspace.attach();
+        handle.enter();
+        handle.lock_all();
+        handle.set_sinks(Some(Arc::new(LogSource(log.clone()))));
+        handle.unlock();
+        handle.exit();
+        Fixture { keyspace, file, log, heard, thread: Some(thread) }
+    }
+
+    fn stop(&mut self) {
+        self.log.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn keyspace() -> Arc<Keyspace> {
+    Keyspace::new(&Options { databases: 4, stripes: 8, ..Options::default() })
+}
+
+/// Numbers that look drawn.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % n
+    }
+}
+
+fn in_lock<T>(handle: &mut Handle, name: &str, work: impl FnOnce(&mut Handle, Key<'_>) -> T) -> T {
+    let key = Key { bytes: name.as_bytes(), hash: handle.hash(name.as_bytes()) };
+    handle.lock(key.hash);
+    let done = work(handle, key);
+    handle.unlock();
+    done
+}
+
+/// A change of any kind.
+fn change(handle: &mut Handle, draw: &mut Draw) {
+    let db = draw.below(3) as u16;
+    let n = draw.below(20);
+    let text = format!("text {}", draw.below(50));
+    let text = text.as_bytes();
+    handle.enter();
+    match draw.below(13) {
+        0 => in_lock(handle, &format!("s{n}"), |handle, key| {
+            handle.put(db, key, Value::from_text(text), (n % 3 == 0).then_some(5_000_000_000_000));
+        }),
+        1 => {
+            in_lock(handle, &format!("i{n}"), |handle, key| assert!(handle.add(db, key, 3).is_ok()))
+        }
+        2 => in_lock(handle, &format!("l{n}"), |handle, key| {
+            let end = if n % 2 == 0 { End::Front } else { End::Back };
+            handle.list_push(db, key, end, &[text, b"more"]).unwrap();
+        }),
+        3 => in_lock(handle, &format!("h{n}"), |handle, key| {
+            let expiry = if n % 2 == 0 { FieldExpiry::Clear } else { FieldExpiry::At(1 << 42) };
+            handle.hash_set(db, key, &[text, b"value"], expiry).unwrap();
+        }),
+        4 => in_lock(handle, &format!("m{n}"), |handle, key| {
+            handle.set_add(db, key, &[text]).unwrap();
+        }),
+        5 => in_lock(handle, &format!("z{n}"), |handle, key| {
+            let score = n as f64 / 4.0;
+            handle.sorted_set_change(db, key, text, score, |_| Some(score)).unwrap();
+        }),
+        6 => in_lock(handle, &format!("m{n}"), |handle, key| {
+            handle.set_remove(db, key, &[text]).unwrap();
+        }),
+        7 => in_lock(handle, &format!("s{n}"), |handle, key| {
+            handle.remove(db, key);
+        }),
+        8 => in_lock(handle, &format!("s{n}"), |handle, key| {
+            handle.write_range(db, key, n as usize, text).unwrap();
+        }),
+        9 | 10 => {
+            let kind = ["s", "l", "h", "m", "z"][draw.below(5) as usize];
+            let (from, to) = (format!("{kind}{n}"), format!("{kind}{}", draw.below(20)));
+            let hash = |name: &str| handle.hash(name.as_bytes());
+            let keys = [hash(&from), hash(&to)];
+            handle.lock_many(keys.into_iter());
+            let (from, to) = (from.as_bytes(), to.as_bytes());
+            let from = Key { bytes: from, hash: keys[0] };
+            let to = Key { bytes: to, hash: keys[1] };
+            if draw.below(2) == 0 && from.bytes != to.bytes {
+                handle.copy(db, from, 3, to);
+            } else {
+                handle.rename(db, from, db, to);
+            }
+            handle.unlock();
+        }
+        11 if draw.below(30) == 0 => {
+            handle.lock_all();
+            if n % 2 == 0 {
+                handle.swap(db, (db + 1) % 4);
+            } else {
+                drop(handle.clear(Some(db)));
+            }
+            handle.unlock();
+        }
+        _ => in_lock(handle, &format!("l{n}"), |handle, key| {
+            if let Ok(Some(mut list)) = handle.list_mut(db, key) {
+                list.pop(End::Back, 1, |_| ());
+            }
+        }),
+    }
+    handle.exit();
+}
+
+fn describe(view: View<'_>) -> String {
+    let payload = crate::value::dump(view, 0, crate::rdb::Dialect::Redis).unwrap();
+    let text = view.string().map(|string| match string {
+        StrRef::Bytes(bytes) => bytes.to_vec(),
+        StrRef::Int(n) => n.to_string().into_bytes(),
+        StrRef::Blob(blob) => blob.to_vec(),
+    });
+    match text {
+        Ok(text) => format!("{:?} {:?}", text, view.expiry()),
+        Err(_) if view.set().is_ok() || view.hash(0).is_ok() => {
+            // Their order is the hash function's.
+            let mut sorted = payload;
+            sorted.truncate(sorted.len() - 10);
+            sorted.sort_unstable();
+            format!("{sorted:?} {:?}", view.expiry())
+        }
+        Err(_) => format!("{payload:?} {:?}", view.expiry()),
+    }
+}
+
+/// Every key with what it holds.
+fn everything(keyspace: &Arc<Keyspace>) -> Vec<(u16, Vec<u8>, String)> {
+    let mut handle = keyspace.attach();
+    let mut all = Vec::new();
+    handle.enter();
+    handle.lock_all();
+    for db in 0..keyspace.databases() {
+        let mut cursor = Default::default();
+        loop {
+            cursor = handle.scan(db, cursor, 100, |view| {
+                all.push((db, view.key().to_vec(), describe(view)));
+            });
+            if cursor == Default::default() {
+                break;
+            }
+        }
+    }
+    handle.unlock();
+    handle.exit();
+    all.sort();
+    all
+}
+
+fn read_back(bytes: &[u8], threads: usize) -> Result<(Arc<Keyspace>, Replayed), LogError> {
+    let keyspace = keyspace();
+    let len = bytes.len() as u64;
+    let replayed = replay(bytes, len, &keyspace, threads, None, &Progress::default())?;
+    Ok((keyspace, replayed))
+}
+
+#[test]
+fn what_threads_did_together_is_read_back() {
+    for (policy, threads) in [(Policy::EverySecond, 3), (Policy::Always, 2), (Policy::No, 1)] {
+        let mut fixture = Fixture::new(policy);
+        std::thread::scope(|scope| {
+            for seed in 0..3 {
+                let keyspace = fixture.keyspace.clone();
+                scope.spawn(move || {
+                    let mut handle = keyspace.attach();
+                    let mut draw = Draw(seed);
+                    (0..3000).for_each(|_| change(&mut handle, &mut draw));
+                });
+            }
+        });
+        fixture.stop();
+        let bytes = fixture.file.bytes();
+        assert_eq!(fixture.file.0.synced.load(SeqCst), bytes.len() as u64);
+        let (restored, replayed) = read_back(&bytes, threads).unwrap();
+        assert_eq!(replayed.torn, 0);
+        assert_eq!(everything(&restored), everything(&fixture.keyspace), "{policy:?}");
+        assert!(everything(&restored).len() > 50);
+    }
+}
+
+#[test]
+fn with_always_an_epoch_is_durable_soon() {
+    let mut fixture = Fixture::new(Policy::Always);
+    let mut handle = fixture.keyspace.attach();
+    for i in 0..50 {
+        handle.enter();
+        in_lock(&mut handle, "key", |handle, key| assert!(handle.add(0, key, 1).is_ok()));
+        let need = handle.take_need();
+        assert!(need > 0);
+        handle.exit();
+        let mut waited = 0;
+        while fixture.log.durable() < need {
+            std::thread::sleep(Duration::from_millis(1));
+            waited += 1;
+            assert!(waited < 10_000, "epoch {need} did not become durable");
+        }
+        // What is durable is in the synced part of the file.
+        let synced = fixture.file.0.synced.load(SeqCst) as usize;
+        let (restored, _) = read_back(&fixture.file.bytes()[..synced], 1).unwrap();
+        let expected = format!("{:?} None", (i + 1).to_string().as_bytes());
+        assert_eq!(everything(&restored)[0].2, expected);
+        // Who reads what is durable need not wait.
+        handle.enter();
+        in_lock(&mut handle, "key", |_, _| ());
+        assert!(handle.take_need() <= fixture.log.durable());
+        handle.exit();
+    }
+    drop(handle);
+    fixture.stop();
+    assert_eq!(fixture.heard.failures.lock().len(), 0);
+}
+
+/// A log of some blocks, and where each begins.
+fn some_blocks() -> (Vec<u8>, Vec<usize>) {
+    let mut fixture = Fixture::new(Policy::Always);
+    let mut handle = fixture.keyspace.attach();
+    for i in 0..5 {
+        handle.enter();
+        in_lock(&mut handle, &format!("key {i}"), |handle, key| {
+            handle.put(0, key, Value::from_text(b"value"), None);
+        });
+        let need = handle.take_need();
+        handle.exit();
+        while fixture.log.durable() < need {
+            std::thread::yield_now();
+        }
+    }
+    drop(handle);
+    fixture.stop();
+    let bytes = fixture.file.bytes();
+    let mut places = Vec::new();
+    let mut reader = BlockReader::new(&bytes[..], bytes.len() as u64, None).unwrap();
+    loop {
+        let at = reader.position() as usize;
+        match reader.next(&mut Vec::new()).unwrap() {
+            Some(_) => places.push(at),
+            None => break,
+        }
+    }
+    assert!(reader.has_ended());
+    (bytes, places)
+}
+
+#[test]
+fn a_torn_end_is_told_and_damage_is_an_error() {
+    let (bytes, places) = some_blocks();
+    for len in 0..bytes.len() {
+        let (restored, replayed) = read_back(&bytes[..len], 2).unwrap();
+        let whole = places.iter().skip(1).filter(|&&at| at <= len).count();
+        let end = bytes.len() - BLOCK_HEAD_LEN;
+        let whole = whole + usize::from(len >= end);
+        assert_eq!(everything(&restored).len(), whole, "{len}");
+        assert_eq!(replayed.whole + replayed.torn, len as u64, "{len}");
+    }
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x20;
+        let last = at >= bytes.len() - BLOCK_HEAD_LEN;
+        match read_back(&bad, 2) {
+            // The mark of the end, behind which there is nothing: it could have been written in part.
+            Ok((_, replayed)) => assert!(last && replayed.torn > 0, "{at}"),
+            Err(error) => assert!(!last, "{at} {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_missing_block_is_an_error() {
+    let (bytes, places) = some_blocks();
+    let mut gap = bytes.clone();
+    gap.drain(places[1]..places[2]);
+    assert!(matches!(read_back(&gap, 1), Err(LogError::Gap { .. })));
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let mut fixture = Fixture::new(Policy::Always);
+    *fixture.file.0.room.lock() = Some(100);
+    let mut handle = fixture.keyspace.attach();
+    handle.enter();
+    in_lock(&mut handle, "key", |handle, key| {
+        handle.put(0, key, Value::from_text(&[b'x'; 500]), None);
+    });
+    let need = handle.take_need();
+    handle.exit();
+    while fixture.heard.failures.lock().is_empty() {
+        std::thread::yield_now();
+    }
+    assert!(fixture.log.has_failed());
+    assert!(fixture.log.durable() < need);
+    assert!(!fixture.heard.failures.lock()[0].1);
+    *fixture.file.0.room.lock() = None;
+    while fixture.log.durable() < need || fixture.log.has_failed() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(fixture.heard.recoveries.load(SeqCst), 1);
+    drop(handle);
+    fixture.stop();
+    let (restored, replayed) = read_back(&fixture.file.bytes(), 1).unwrap();
+    assert_eq!((everything(&restored).len(), replayed.torn), (1, 0));
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_durable_before_a_new_base() {
+    let mut fixture = Fixture::new(Policy::Always);
+    fixture.file.0.sync_fails.store(true, SeqCst);
+    let mut handle = fixture.keyspace.attach();
+    handle.enter();
+    in_lock(&mut handle, "key", |handle, key| assert!(handle.add(0, key, 1).is_ok()));
+    let need = handle.take_need();
+    handle.exit();
+    while fixture.heard.failures.lock().iter().all(|(_, needs_base)| !needs_base) {
+        std::thread::yield_now();
+    }
+    // That the disk works again does not bring back what it may have lost.
+    fixture.file.0.sync_fails.store(false, SeqCst);
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(fixture.log.durable() < need);
+    let next = Fake::new();
+    handle.enter();
+    handle.lock_all();
+    let file = Box::new(next.clone());
+    fixture.log.rotate(&fixture.keyspace, file, FILE_HEAD_LEN as u64, true);
+    handle.unlock();
+    handle.exit();
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(fixture.log.durable() < need);
+    fixture.log.has_base();
+    while fixture.log.durable() < need || fixture.log.has_failed() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(handle);
+    fixture.stop();
+    let (restored, replayed) = read_back(&next.bytes(), 1).unwrap();
+    assert_eq!((everything(&restored).len(), replayed.torn), (0, 0));
+}

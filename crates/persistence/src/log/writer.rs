@@ -1,0 +1,92 @@
+//! Blocks, as they are appended to a file.
+
+use super::format::{BLOCK_HEAD_LEN, BlockHead, checksum_of};
+use super::recorder::Segment;
+use super::storage::{Storage, Sync};
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+/// Pieces that are given to the system at once.
+const PIECES_MAX: usize = 512;
+
+/// Appends blocks to the file in hand.
+pub(super) struct Writer {
+    file: Box<dyn Storage>,
+    /// Bytes of whole blocks, and of the head.
+    len: u64,
+    /// Something was appended behind `len` and could not be cut off.
+    torn: bool,
+    /// Epoch of the last block, in this file or the one before.
+    previous: u64,
+}
+
+impl Writer {
+    /// A writer behind the first `len` bytes of a file; the last block had the epoch `previous`.
+    pub fn new(file: Box<dyn Storage>, len: u64, previous: u64) -> Self {
+        Writer { file, len, torn: false, previous }
+    }
+
+    /// Goes on in another file, behind its first `len` bytes.
+    pub fn go_on_in(&mut self, file: Box<dyn Storage>, len: u64) {
+        (self.file, self.len, self.torn) = (file, len, false);
+    }
+
+    /// Bytes of the file.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What makes the file durable.
+    pub fn syncer(&self) -> Arc<dyn Sync> {
+        self.file.syncer()
+    }
+
+    /// Appends the block of one epoch, whole or not at all.
+    ///
+    /// # Errors
+    /// What the system says. The next call tries again what has to be undone.
+    pub fn block(&mut self, segments: &[&Segment], written_ms: i64, end: bool) -> io::Result<()> {
+        if self.torn {
+            self.file.cut(self.len)?;
+            self.torn = false;
+        }
+        let epoch = segments.first().map_or(self.previous, |segment| segment.epoch);
+        let head = BlockHead {
+            serial: segments.iter().any(|segment| segment.serial),
+            end,
+            epoch,
+            previous: self.previous,
+            written_ms,
+            len: segments.iter().map(|segment| segment.bytes.len() as u64).sum(),
+            sum: checksum_of(segments.iter().map(|segment| &segment.bytes[..])),
+        };
+        let bytes = head.to_bytes();
+        let mut pieces: Vec<IoSlice<'_>> = Vec::with_capacity(segments.len() + 1);
+        pieces.push(IoSlice::new(&bytes));
+        pieces.extend(segments.iter().map(|segment| IoSlice::new(&segment.bytes)));
+        self.torn = true;
+        if let Err(error) = append_all(&mut *self.file, &mut pieces) {
+            // Whether or not it works: the next call looks.
+            self.torn = self.file.cut(self.len).is_err();
+            return Err(error);
+        }
+        self.torn = false;
+        self.len += BLOCK_HEAD_LEN as u64 + head.len;
+        self.previous = epoch;
+        Ok(())
+    }
+}
+
+fn append_all(file: &mut dyn Storage, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
+    IoSlice::advance_slices(&mut pieces, 0);
+    while !pieces.is_empty() {
+        let some = &pieces[..pieces.len().min(PIECES_MAX)];
+        match file.append(some) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut pieces, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
