@@ -45,6 +45,9 @@ pub enum Error {
 
 /// Longest text of a store's answer that is passed on, in bytes.
 const SAID_BYTES_MAX: usize = 400;
+/// Where machines in clouds find the credentials of their role.
+const METADATA_SERVICES: [&str; 3] =
+    ["169.254.169.254", "169.254.170.2", "metadata.google.internal"];
 
 impl Error {
     pub(crate) fn file(doing: impl Into<String>, source: io::Error) -> Self {
@@ -103,7 +106,10 @@ fn said(error: &object_store::Error) -> String {
 fn advice(error: &object_store::Error, said: &str) -> &'static str {
     use object_store::Error::*;
     let answered = |status: &str| said.contains(status);
-    if matches!(error, PermissionDenied { .. }) || answered("403 Forbidden") {
+    if METADATA_SERVICES.iter().any(|address| answered(address)) {
+        // Whom a store's client asks that was given none.
+        "no credentials were found: set those of the store in the server's environment (AWS_*, GOOGLE_*, AZURE_*)"
+    } else if matches!(error, PermissionDenied { .. }) || answered("403 Forbidden") {
         "the credentials must allow to list, read, write and delete below the prefix"
     } else if matches!(error, Unauthenticated { .. }) || answered("401 Unauthorized") {
         "look at the credentials in the server's environment (AWS_*, GOOGLE_*, AZURE_*)"
@@ -127,5 +133,13 @@ mod tests {
         assert!(text.starts_with("shipping dump.rdb: ") && text.contains("AccessDenied"), "{text}");
         assert!(text.contains("credentials must allow"), "{text}");
         assert!(text.len() < 600 && !text.contains('\n'), "{text}");
+    }
+
+    #[test]
+    fn credentials_that_are_missing_are_called_so() {
+        let said = "Error performing PUT http://169.254.169.254/latest/api/token: 403 Forbidden";
+        let source = object_store::Error::Generic { store: "S3", source: said.into() };
+        let text = Error::store("listing backups", source).to_string();
+        assert!(text.contains("no credentials were found"), "{text}");
     }
 }

@@ -117,7 +117,11 @@ impl Target {
                 return Err(refuse("it begins with s3://, gs://, az:// or file:///".into()));
             }
         };
-        let store = store.map_err(|error| refuse(error.to_string()))?;
+        let store = store.map_err(|error| {
+            let where_to_look =
+                "look at the settings in the server's environment (AWS_*, GOOGLE_*, AZURE_*)";
+            refuse(format!("{error}; {where_to_look}"))
+        })?;
         Ok(Target { store, prefix })
     }
 

@@ -40,25 +40,24 @@ pub async fn upload(
     let mut writer = WriteMultipart::new_with_chunk_size(upload, part as usize);
     let mut at = 0;
     while at < size {
-        let next = match read(file, at, part.min(size - at), path) {
-            Ok(bytes) => writer.wait_for_capacity(PARTS_AT_ONCE).await.map(|()| bytes),
+        let sent_part = async {
+            let bytes = read(file, at, part.min(size - at), path)?;
+            let room = writer.wait_for_capacity(PARTS_AT_ONCE).await;
+            room.map(|()| bytes).map_err(|error| Error::store(doing(), error))
+        };
+        match sent_part.await {
+            Ok(bytes) => {
+                sum.update(&bytes);
+                at += bytes.len() as u64;
+                sent.fetch_add(bytes.len() as u64, Relaxed);
+                writer.put(bytes.into());
+            }
             Err(error) => {
                 // The first error is the one that counts; parts that stay are the store's to clear.
                 let _ = writer.abort().await;
                 return Err(error);
             }
-        };
-        let bytes = match next {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                let _ = writer.abort().await;
-                return Err(Error::store(doing(), error));
-            }
-        };
-        sum.update(&bytes);
-        at += bytes.len() as u64;
-        sent.fetch_add(bytes.len() as u64, Relaxed);
-        writer.put(bytes.into());
+        }
     }
     writer.finish().await.map_err(|error| Error::store(doing(), error))?;
     Ok(Sum::finish(sum))

@@ -1,4 +1,4 @@
-//! Backups in S3, as far as an imitation of it tells.
+//! Backups in S3 and in Google Cloud Storage, as far as an imitation of them tells.
 
 use crate::bucket::Bucket;
 use crate::harness::*;
@@ -20,6 +20,15 @@ impl Access {
         ])
     }
 
+    /// The same by the interface of Google Cloud Storage.
+    fn as_google_to(bucket: &Bucket) -> Self {
+        let address = format!("http://127.0.0.1:{}", bucket.port);
+        let key = format!(
+            r#"{{"gcs_base_url": "{address}", "disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}}"#
+        );
+        Access(vec![("GOOGLE_SERVICE_ACCOUNT_KEY", key), ("GOOGLE_ALLOW_HTTP", "true".into())])
+    }
+
     fn variables(&self) -> Vec<(&str, &str)> {
         self.0.iter().map(|(name, value)| (*name, &value[..])).collect()
     }
@@ -38,15 +47,30 @@ impl Access {
 fn save_and_ship(server: &Server) {
     let shipped = server.info("backup_total_shipped");
     assert_eq!(server.connect().text(&["SAVE"]), "OK");
-    eventually("the backup", || server.info("backup_total_shipped") > shipped);
+    eventually("the backup", || {
+        assert_eq!(server.info("backup_failing"), 0, "{}", server.output());
+        server.info("backup_total_shipped") > shipped
+    });
     eventually("its end", || server.info("backup_in_progress") == 0);
 }
 
 #[test]
-fn a_large_snapshot_goes_in_parts_and_comes_back() {
+fn a_large_snapshot_goes_to_s3_in_parts_and_comes_back() {
     let bucket = Bucket::new();
-    let access = Access::to(&bucket);
-    let server = access.start(&["--backup-store", URL]);
+    goes_in_parts_and_comes_back(&bucket, &Access::to(&bucket), URL);
+}
+
+#[test]
+fn a_large_snapshot_goes_to_google_in_parts_and_comes_back() {
+    let bucket = Bucket::new();
+    bucket.open();
+    let access = Access::as_google_to(&bucket);
+    goes_in_parts_and_comes_back(&bucket, &access, "gs://bucket/some/prefix");
+}
+
+fn goes_in_parts_and_comes_back(bucket: &Bucket, access: &Access, url: &str) {
+    let server = access.start(&["--backup-store", url, "--backup-keep", "1"]);
+    save_and_ship(&server);
     let mut client = server.connect();
     client.call(&["DEBUG", "POPULATE", "18000", "key", "1000"]);
     let digest = client.text(&["DEBUG", "DIGEST"]);
@@ -56,10 +80,10 @@ fn a_large_snapshot_goes_in_parts_and_comes_back() {
     assert_eq!(keys.len(), 2, "{keys:?}");
     assert!(keys[0].starts_with("some/prefix/2") && keys[0].ends_with("Z/dump.rdb"), "{keys:?}");
     assert!(keys[1].ends_with("Z/manifest"), "{keys:?}");
-    let listed = String::from_utf8(access.run(&["backups", URL]).stdout).unwrap();
+    let listed = String::from_utf8(access.run(&["backups", url]).stdout).unwrap();
     assert_eq!(listed.lines().count(), 1, "{listed}");
 
-    let restored = access.start(&["--restore-from", URL]);
+    let restored = access.start(&["--restore-from", url]);
     eventually("the data", || restored.info("loading") == 0);
     assert_eq!(restored.connect().text(&["DEBUG", "DIGEST"]), digest);
 }

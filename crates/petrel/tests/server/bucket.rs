@@ -1,4 +1,5 @@
-//! As much of an S3 server as a client needs that puts, gets, lists and deletes objects: over HTTP, in memory.
+//! As much of an S3 server as a client needs that puts, gets, lists and deletes objects: over HTTP, in memory. Google Cloud
+//! Storage's older interface is the same but for how requests are signed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -21,6 +22,8 @@ struct State {
     /// What was asked: method, and what the address says beside the key.
     requests: Vec<String>,
     aborted: usize,
+    /// Requests that are not signed as S3 wants it are refused.
+    needs_signature: bool,
     /// Status and code with which requests fail whose line has this in it.
     refusal: Option<(String, u16, &'static str)>,
 }
@@ -47,7 +50,8 @@ impl Bucket {
     pub fn new() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let bucket = Bucket { port, state: Arc::default() };
+        let state = State { needs_signature: true, ..State::default() };
+        let bucket = Bucket { port, state: Arc::new(Mutex::new(state)) };
         let served = bucket.clone();
         // It ends with the process of the tests.
         std::thread::spawn(move || {
@@ -63,6 +67,11 @@ impl Bucket {
     pub fn refuse(&self, what: &str, status: u16, code: &'static str) {
         let refusal = (!what.is_empty()).then(|| (what.to_owned(), status, code));
         self.state.lock().unwrap().refusal = refusal;
+    }
+
+    /// Takes requests of whoever asks.
+    pub fn open(&self) {
+        self.state.lock().unwrap().needs_signature = false;
     }
 
     pub fn keys(&self) -> Vec<String> {
@@ -110,7 +119,7 @@ impl Bucket {
             value.starts_with("AWS4-HMAC-SHA256 Credential=test-key/")
                 && value.contains("Signature=")
         });
-        if !is_signed {
+        if state.needs_signature && !is_signed {
             return refused(403, "AccessDenied");
         }
         if let Some(refusal) = refusal {
@@ -223,10 +232,10 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut words = line.split(' ');
     let (method, address) = (words.next()?.to_owned(), words.next()?);
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    let key = path.trim_start_matches("/bucket").trim_start_matches('/').to_owned();
+    let key = decoded(path.trim_start_matches("/bucket").trim_start_matches('/'));
     let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (name.to_owned(), value.replace("%2F", "/"))
+        (name.to_owned(), decoded(value))
     });
     let query = query.collect();
     let mut headers = HashMap::new();
@@ -241,6 +250,17 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     Some(Request { method, key, query, headers, body })
+}
+
+/// Text with `%` and two digits for what cannot stand in an address.
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).unwrap()
 }
 
 fn between<'a>(text: &'a str, begin: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
