@@ -347,19 +347,25 @@ impl Dict {
     }
 
     fn insert_into(&mut self, at: usize, element: Element, hash: KeyHash, cache: &mut Cache) {
+        if self.segments[at].table.is_full() {
+            self.grow(at, cache);
+        }
+        let Segment { depth, table } = &mut self.segments[at];
+        let (hasher, depth) = (&self.hasher, *depth);
+        let rehash = |key: &[u8]| hasher.hash(key).at_depth(depth);
+        let retired = table.insert(hash.at_depth(depth), element, cache, rehash);
+        discard(retired, cache);
+    }
+
+    /// Lets a segment have a larger table: the next step, or half more where no segment is split any more.
+    #[cold]
+    fn grow(&mut self, at: usize, cache: &mut Cache) {
         let Segment { depth, table } = &mut self.segments[at];
         let (hasher, depth) = (&self.hasher, *depth);
         let before = table.footprint();
-        let hash = hash.at_depth(depth);
-        let rehash = |key: &[u8]| hasher.hash(key).at_depth(depth);
-        if table.is_full() {
-            // Beyond the last step, where no segment is split any more, the table knows how to grow.
-            let room =
-                STEPS.iter().find(|&&step| step > table.buckets()).map(|&step| capacity(step));
-            let retired = table.reserve(room.unwrap_or(0), cache, rehash);
-            discard(retired, cache);
-        }
-        let retired = table.insert(hash, element, cache, rehash);
+        let step = STEPS.iter().copied().find(|&step| step > table.buckets());
+        let room = capacity(step.unwrap_or(table.buckets() / 2 * 3));
+        let retired = table.reserve(room, cache, |key| hasher.hash(key).at_depth(depth));
         self.bytes = self.bytes + table.footprint() - before;
         self.buckets_max = self.buckets_max.max(table.buckets());
         discard(retired, cache);
@@ -392,6 +398,7 @@ impl Dict {
                 for (segment, len) in sizes.into_iter().filter(|&(_, len)| len > 0) {
                     let table = with_room(len, cache);
                     self.bytes += table.footprint();
+                    self.buckets_max = self.buckets_max.max(table.buckets());
                     self.segments[segment].table = table;
                 }
                 break;
@@ -436,11 +443,11 @@ impl Dict {
     }
 }
 
-/// An empty table that takes `len` elements, and an eighth more, without growing.
+/// An empty table that takes `len` elements without growing, and an eighth more if the segment may have as many.
 fn with_room(len: usize, cache: &mut Cache) -> Table<Element> {
-    let room = len + len / 8;
-    let step = STEPS.iter().find(|&&step| capacity(step) >= room);
-    Table::with_buckets(step.copied().unwrap_or(room.div_ceil(capacity(1))), cache)
+    let room = (len + len / 8).min(SEGMENT_MAX).max(len);
+    let step = STEPS.iter().copied().find(|&step| capacity(step) >= room);
+    Table::with_buckets(step.unwrap_or(room.div_ceil(capacity(1))), cache)
 }
 
 /// Frees a bucket array that was replaced: nobody peeks into a collection without its stripe's lock.
