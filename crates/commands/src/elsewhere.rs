@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, Host};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
-use petrel_keyspace::{Handle, KeyHash};
+use petrel_keyspace::{Handle, KeyHash, Naming};
 use petrel_resp::Protocol;
 use std::time::Duration;
 
@@ -37,7 +37,11 @@ impl Executor {
         work: impl FnOnce(&mut Handle) -> R,
     ) -> R {
         self.lock_instead(Some(hashes), host);
+        self.ks.name_events(Naming::ByEffect);
         let result = work(&mut self.ks);
+        if self.ks.has_events() {
+            self.publish_events(host);
+        }
         self.settle(host);
         result
     }

@@ -13,7 +13,7 @@ fn naming_of(command: Command) -> Naming {
         "setbit" | "bitfield" => "setbit",
         "incrbyfloat" => "incrbyfloat",
         "increx" => "incrby",
-        "pfadd" | "pfmerge" => "pfadd",
+        "pfadd" => "pfadd",
         "spop" => "spop",
         "zincrby" => "zincr",
         "zpopmin" | "bzpopmin" => "zpopmin",
@@ -38,7 +38,7 @@ fn naming_of(command: Command) -> Naming {
         "create" => "xgroup-create",
         "setid" => "xgroup-setid",
         "rename" | "renamenx" | "copy" | "move" | "lmove" | "blmove" | "lmovem" | "blmovem"
-        | "rpoplpush" | "brpoplpush" | "pfcount" | "pfdebug" | "msetex" | "restore" => {
+        | "rpoplpush" | "brpoplpush" | "pfcount" | "pfdebug" | "pfmerge" | "msetex" | "restore" => {
             return Naming::Stated;
         }
         _ => return Naming::ByEffect,

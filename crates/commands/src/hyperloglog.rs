@@ -12,6 +12,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::hyperloglog as meta;
+use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, Value};
 use sketch::{COUNT_AT, Draft, Form, HEADER, REGISTERS, Registers, STALE, STALE_AT, Sketch};
 
@@ -123,7 +124,7 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     for i in 1..ctx.args().len() {
         let key = ctx.key(i);
-        ctx.exec.ks.look(db, key);
+        ctx.exec.ks.read(db, key);
     }
     let (registers, form) = union(ctx, 1)?;
     let draft = with_sketch(ctx, key, |sketch| Ok(Draft::of(sketch)))?;
@@ -138,6 +139,8 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> Outcome {
     }
     draft.make_stale();
     store(ctx, key, draft)?;
+    // Told also where nothing has changed.
+    ctx.event(class::STRING, "pfadd", key.bytes);
     ctx.ok()
 }
 

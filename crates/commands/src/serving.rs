@@ -169,6 +169,10 @@ impl Executor {
     /// Serves those who wait for keys that this thread made ready; nothing is held afterwards.
     #[cold]
     pub(crate) fn settle(&mut self, host: &mut dyn Host) {
+        if self.ks.has_ready() {
+            // In a transaction or a script time stood still; what has expired by now is not there for who waited.
+            self.ks.refresh_clock();
+        }
         let mut left = TRIED_AT_ONCE;
         while left > 0 {
             let Some(ready) = self.ks.next_ready() else { break };

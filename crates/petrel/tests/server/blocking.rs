@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 with_each_backend!(
     who_comes_first_is_served_first,
+    what_has_expired_in_a_transaction_is_not_there,
     time_runs_out,
     unblock_ends_a_wait,
     the_disconnected_take_nothing,
@@ -54,6 +55,20 @@ fn who_comes_first_is_served_first(backend: &str) {
     }
     assert_eq!(server.info("blocked_clients"), 0);
     assert_eq!(server.info("total_blocking_keys"), 0);
+}
+
+fn what_has_expired_in_a_transaction_is_not_there(backend: &str) {
+    let server = Server::start(backend, &["--threads", "4", "--enable-debug-command", "yes"]);
+    let (mut waiter, mut pusher) = (server.connect(), server.connect());
+    wait(&server, &mut waiter, &["BLPOP", "k", "0"]);
+    pusher.text(&["MULTI"]);
+    for call in ["RPUSH k old", "PEXPIRE k 1", "DEBUG SLEEP 0.01", "LLEN k"] {
+        pusher.text(&call.split(' ').collect::<Vec<_>>());
+    }
+    assert_eq!(pusher.text(&["EXEC"]), "[1 1 OK 1]");
+    assert_eq!(server.info("blocked_clients"), 1);
+    pusher.text(&["RPUSH", "k", "new"]);
+    assert_eq!(answer(&mut waiter), "[k new]");
 }
 
 fn time_runs_out(backend: &str) {

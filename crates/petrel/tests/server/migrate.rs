@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 
 with_each_backend!(
     values_of_every_type_move,
+    events_tell_of_what_has_moved,
     nothing_is_lost_that_is_written_meanwhile,
     what_is_removed_meanwhile_is_removed_there,
     others_are_served_while_a_target_is_silent,
@@ -77,6 +78,20 @@ fn values_of_every_type_move(backend: &str) {
     assert_eq!(here.text(&["DBSIZE"]), "0");
     there.text(&["SELECT", "9"]);
     assert_eq!(there.text(&["DBSIZE"]), "200");
+}
+
+fn events_tell_of_what_has_moved(backend: &str) {
+    let source = Server::start(backend, &["--notify-keyspace-events", "Egm"]);
+    let (_target, port) = target(backend, &[]);
+    let (mut here, mut listener) = (source.connect(), source.connect());
+    listener.call(&["PSUBSCRIBE", "__key*"]);
+    here.call(&["MSET", "a", "1", "b", "2"]);
+    let call = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS", "a", "none", "b"];
+    assert_eq!(here.text(&call), "OK");
+    for event in ["keymiss none", "del a", "del b"] {
+        let message = show(&listener.receive().expect("a message"));
+        assert_eq!(message, format!("[pmessage __key* __keyevent@0__:{event}]"));
+    }
 }
 
 /// A target that answers when it is told to.

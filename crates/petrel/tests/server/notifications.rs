@@ -84,6 +84,9 @@ fn events_have_the_names_of_redis(backend: &str) {
         ("XADD x MAXLEN 1 2-1 f v", "xadd x, xtrim x"),
         ("XGROUP CREATE x g 0", "xgroup-create x"),
         ("XREADGROUP GROUP g c STREAMS x >", "xgroup-createconsumer x"),
+        ("PFADD p a", "new p, pfadd p"),
+        ("PFMERGE p none", "keymiss none, pfadd p"),
+        ("PFMERGE q p", "keymiss q, new q, pfadd q"),
         ("PEXPIRE x 1", "expire x"),
     ] {
         assert_eq!(listener.events(command), events, "{command}");

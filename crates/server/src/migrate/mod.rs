@@ -168,6 +168,7 @@ fn run(
         let Some(server) = server.upgrade() else { return };
         let client = migration.client.clone();
         let mut host = host(&server);
+        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         let outcome = Move::new(&mut exec, &mut host, &mut targets, &migration).run();
         host.take_upkeep_invalidations(&mut exec.ks);
         host.send_invalidations();
