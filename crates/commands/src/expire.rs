@@ -6,6 +6,7 @@ use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::generic as meta;
 use petrel_keyspace::event::class;
+use std::ops::Range;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -57,9 +58,10 @@ impl Condition {
         }
     }
 
-    fn parse(ctx: &Ctx<'_>, from: usize) -> Result<Self, Fail> {
+    /// The demands of the options, which must go together.
+    pub fn parse(ctx: &Ctx<'_>, options: Range<usize>) -> Result<Self, Fail> {
         let mut condition = Condition::default();
-        for &option in &ctx.args()[from..] {
+        for &option in &ctx.args()[options] {
             let stated = Self::of(option)
                 .ok_or_else(|| Fail::new([b"ERR Unsupported option ", option].concat()))?;
             condition = condition.and(stated);
@@ -88,7 +90,7 @@ impl Condition {
 
 /// `EXPIRE key seconds [NX | XX | GT | LT]`, and in the other units `PEXPIRE`, `EXPIREAT` and `PEXPIREAT`
 fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
-    let condition = Condition::parse(ctx, 3)?;
+    let condition = Condition::parse(ctx, 3..ctx.args().len())?;
     let new = expiry::any(ctx, 2, unit)?;
     let (key, db) = (ctx.key(1), ctx.db());
     let acts = match ctx.exec.ks.look(db, key) {

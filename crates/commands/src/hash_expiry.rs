@@ -1,5 +1,7 @@
 //! Fields of hashes that expire: HEXPIRE and its like, HTTL and its like, HPERSIST, HGETEX, HSETEX, HGETDEL.
 
+mod valkey;
+
 use crate::ctx::Ctx;
 use crate::expire::Condition;
 use crate::expiry::Unit;
@@ -7,7 +9,7 @@ use crate::fail::{Fail, Outcome};
 use crate::hashes::write_value;
 use crate::spec::CommandSpec;
 use crate::table::hashes as meta;
-use petrel_keyspace::FieldExpiry;
+use petrel_keyspace::{FieldExpiry, Naming};
 use std::ops::Range;
 
 /// The commands of this family.
@@ -43,6 +45,9 @@ fn unknown(argument: &[u8]) -> Fail {
 
 /// Argument `i` as the expiry of a field, in Unix milliseconds; it may lie in the past.
 fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
+    if ctx.dialect().is_valkey() {
+        return valkey::moment(ctx, i, unit, EXPIRY_MAX);
+    }
     let n = ctx.integer(i)?;
     if n < 0 {
         return Err(Fail::fixed("ERR invalid expire time, must be >= 0"));
@@ -70,6 +75,9 @@ fn expiry_of(ctx: &mut Ctx<'_>, field: &[u8]) -> Option<Option<i64>> {
 
 /// Where the fields are of a command that has nothing but `FIELDS numfields field ...` after its key.
 fn only_fields(ctx: &Ctx<'_>) -> Result<Range<usize>, Fail> {
+    if ctx.dialect().is_valkey() {
+        return valkey::only_fields(ctx);
+    }
     let args = ctx.args().len();
     if !ctx.is(2, "FIELDS") {
         return Err(Fail::fixed(
@@ -115,6 +123,9 @@ fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
 }
 
 fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
+    if ctx.dialect().is_valkey() {
+        return valkey::expire_options(ctx);
+    }
     let args = ctx.args().len();
     let (mut condition, mut fields) = (Condition::default(), None);
     let mut i = 3;
@@ -165,10 +176,16 @@ fn expire_field(
     Ok(1)
 }
 
-/// Removes fields because the expiry they are given has passed, which counts.
+/// Removes fields because the expiry they are given has passed, which counts. In Redis they are told of as deleted, in
+/// Valkey as expired.
 fn expire_now(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    ctx.exec.ks.hash_remove(db, key, fields)?;
+    if ctx.dialect().is_valkey() {
+        ctx.exec.ks.name_events(Naming::As("hexpired"));
+    }
+    let removed = ctx.exec.ks.hash_remove(db, key, fields);
+    ctx.exec.ks.name_events(Naming::ByEffect);
+    removed?;
     ctx.exec.ks.count_expired_fields(fields.len());
     Ok(())
 }
@@ -310,11 +327,16 @@ struct ExOptions {
     expiry: Stated,
     /// Demanded of each field.
     when: When,
+    /// Demanded of the key.
+    of_key: When,
     fields: Range<usize>,
 }
 
 /// The options from argument 2 on; they may stand before or behind the fields.
 fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
+    if ctx.dialect().is_valkey() {
+        return valkey::ex_options(ctx, syntax, EXPIRY_MAX);
+    }
     let args = ctx.args().len();
     let (mut expiry, mut when, mut fields) = (Stated::Nothing, When::Always, None);
     let mut i = 2;
@@ -356,7 +378,7 @@ fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
         }
     }
     let fields = fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?;
-    Ok(ExOptions { expiry, when, fields })
+    Ok(ExOptions { expiry, when, of_key: When::Always, fields })
 }
 
 /// `HGETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST] FIELDS numfields field [field ...]`
@@ -389,7 +411,10 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
 /// `HSETEX key [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value [field value ...]`
 fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let options = ex_options(ctx, &HSETEX)?;
-    exists(ctx, false)?;
+    let exists = exists(ctx, false)?;
+    if options.of_key == When::Missing && exists || options.of_key == When::There && !exists {
+        return ctx.number(0);
+    }
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let pairs = &ctx.args()[options.fields];
     let all: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
@@ -412,6 +437,9 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
             if ctx.exec.ks.notes_events() {
                 // Each is seen to be set before it goes.
                 ctx.exec.ks.hash_set(db, key, pairs, FieldExpiry::Clear)?;
+                if ctx.dialect().is_valkey() {
+                    ctx.exec.ks.event_of_fields("hexpire", db, key, &all);
+                }
             }
             expire_now(ctx, &all)?;
             return ctx.number(1);

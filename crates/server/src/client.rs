@@ -52,6 +52,8 @@ pub enum Flag {
     Gone = 1 << 24,
     /// Reads from replicas of a cluster (`READONLY`), in Valkey's dialect.
     ReadOnly = 1 << 14,
+    /// Is not closed by the server (`DEBUG PROTECT-CLIENT`).
+    Protected = 1 << 15,
     /// Understands redirections (`CLIENT CAPA redirect`).
     Redirectable = 1 << 13,
 }

@@ -55,6 +55,9 @@ pub struct Server {
     pub upkeep_paused: AtomicBool,
     /// `RESTORE` takes payloads with any checksum.
     pub any_checksum: AtomicBool,
+    /// Any reply counts as a large one where the output of who has not logged in is limited
+    /// (`DEBUG CLIENT-ENFORCE-REPLY-LIST`).
+    pub replies_count_as_large: AtomicBool,
     /// When the server started.
     pub started: Instant,
     /// The same as Unix time in milliseconds.
@@ -259,6 +262,7 @@ impl Server {
             active_expire: AtomicBool::new(true),
             upkeep_paused: AtomicBool::new(false),
             any_checksum: AtomicBool::new(false),
+            replies_count_as_large: AtomicBool::new(false),
             started: Instant::now(),
             started_unix_ms: unix_ms(),
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),
@@ -514,6 +518,9 @@ impl Server {
 
     /// Closes a connection of any worker.
     pub fn kill(&self, client: &Client) {
+        if client.has(Flag::Protected) {
+            return;
+        }
         client.set(Flag::Killed, true);
         self.tell(usize::from(client.worker), Message::Kill { slot: client.slot });
     }

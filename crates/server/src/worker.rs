@@ -473,6 +473,11 @@ impl<D: Driver> Worker<D> {
         let unsent = self.driver.unsent(conn.slot) as u64;
         let limits = &self.engine.host.config.client_output_buffer_limit;
         let is_stranger = !conn.session.is_authenticated() && !conn.client.has(Flag::LoggedIn);
+        let server = &self.engine.host.server;
+        let unsent = match is_stranger && server.replies_count_as_large.load(Relaxed) {
+            true if unsent > 0 => unsent + STRANGERS_OUTPUT.hard_bytes,
+            _ => unsent,
+        };
         let limit = match conn.client.has(Flag::PubSub) {
             _ if is_stranger => STRANGERS_OUTPUT,
             true => limits.pubsub,

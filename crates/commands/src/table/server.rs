@@ -73,6 +73,14 @@ pub const DEBUG: Meta = Meta {
     system: true,
     help: &[
         ("CHANGE-REPL-ID", "Name the history of the data set anew."),
+        (
+            "CLIENT-ENFORCE-REPLY-LIST <0 | 1>",
+            "Let any reply count as a large one where the output of who has not logged in is limited.",
+        ),
+        (
+            "CONFIG-REWRITE-FORCE-ALL",
+            "CONFIG REWRITE of every parameter, those with their defaults too.",
+        ),
         ("DIGEST", "Answer a digest of the whole data set, in hexadecimal."),
         ("DIGEST-VALUE <key> [<key> ...]", "Answer a digest of the value of each key."),
         ("ERROR <message>", "Answer with this error."),
@@ -83,6 +91,7 @@ pub const DEBUG: Meta = Meta {
             "POPULATE <count> [<prefix>] [<size>]",
             "Create string keys `key:0`, `key:1`, ..., unless they exist.",
         ),
+        ("PROTECT-CLIENT <id>", "Let the server close this connection no more."),
         (
             "PROTOCOL <type>",
             "Answer with a value of this type: STRING, INTEGER, DOUBLE, NULL, ARRAY,\nSET, MAP, ATTRIB, PUSH, VERBATIM, BIGNUM, TRUE, FALSE.",
@@ -92,6 +101,10 @@ pub const DEBUG: Meta = Meta {
             "Accepted for test suites, without effect: long elements always lie apart.",
         ),
         ("RELOAD [MERGE] [NOFLUSH]", "Write every value to memory, and read it again."),
+        (
+            "REPLYBUFFER <PEAK-RESET-TIME <ms | NEVER | RESET> | RESIZING <0 | 1>>",
+            "Accepted for test suites, without effect: connections own no reply buffer.",
+        ),
         ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
         (
             "SET-DISABLE-DENY-SCRIPTS <0 | 1>",

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
 //! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `sorted_sets`, `hashes`, `geo`, `sort`, `keys`, `server` | tables of calls with the replies that Redis gives |
+//! | `dialect` | where Valkey parts from Redis |
 //! | `dump` | values as bytes |
 //! | `functions` | libraries of functions |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
@@ -25,6 +26,7 @@ mod alone;
 mod anything;
 mod bitmaps;
 mod client;
+mod dialect;
 mod drawn;
 mod dump;
 mod every_type;

@@ -3,6 +3,7 @@
 use crate::harness::*;
 
 with_each_backend!(
+    connections_can_be_protected_and_their_replies_enlarged,
     transactions_are_refused_in_the_words_of_the_dialect,
     connections_are_shown_as_the_dialect_has_them,
     the_name_of_the_program_decides,
@@ -59,6 +60,27 @@ fn the_name_of_the_program_decides(backend: &str) {
     assert!(server.connect().text(&["HELLO"]).contains("valkey"));
     let server = Server::start_as("valkey-server", backend, &["--dialect", "redis"]);
     assert!(server.connect().text(&["HELLO"]).contains("redis"));
+}
+
+/// What `DEBUG` offers to test suites that look at connections.
+fn connections_can_be_protected_and_their_replies_enlarged(backend: &str) {
+    let args = ["--enable-debug-command", "yes", "--requirepass", "secret"];
+    let server = Server::start(backend, &args);
+    let mut admin = server.connect();
+    admin.text(&["AUTH", "secret"]);
+    let mut stranger = server.connect();
+    assert!(stranger.text(&["PING"]).starts_with("NOAUTH"));
+    assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "1"]), "OK");
+    stranger.send(&["PING"]);
+    while stranger.receive().is_some() {}
+    assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "0"]), "OK");
+    let mut other = server.connect();
+    other.text(&["AUTH", "secret"]);
+    let id = other.text(&["CLIENT", "ID"]);
+    assert_eq!(admin.text(&["DEBUG", "PROTECT-CLIENT", &id]), "OK");
+    assert_eq!(admin.text(&["CLIENT", "KILL", "ID", &id]), "1");
+    assert_eq!(other.text(&["PING"]), "PONG");
+    assert_eq!(admin.text(&["DEBUG", "PROTECT-CLIENT", "999999"]), "ERR No such client");
 }
 
 /// What is answered inside a transaction, and what becomes of it.

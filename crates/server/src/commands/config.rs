@@ -1,6 +1,6 @@
 //! CONFIG.
 
-use crate::config::{Change, Group, Refusal};
+use crate::config::{Change, Extent, Group, Refusal};
 use crate::host::ServerHost;
 use crate::server::Server;
 use crate::start::admit_connections;
@@ -55,9 +55,14 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `CONFIG REWRITE`
 fn rewrite(ctx: &mut Ctx<'_>) -> Outcome {
+    rewrite_file(ctx, Extent::Needed)
+}
+
+/// Rewrites the configuration file.
+pub fn rewrite_file(ctx: &mut Ctx<'_>, extent: Extent) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
     let users = users::lines(&server, &server.config.snapshot());
-    if let Err(error) = server.config.rewrite(users.as_deref()) {
+    if let Err(error) = server.config.rewrite(users.as_deref(), extent) {
         tracing::warn!("the configuration file was not rewritten: {error}");
         return Err(Fail::new(error.to_string()));
     }

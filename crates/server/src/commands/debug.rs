@@ -4,7 +4,9 @@ mod digest;
 mod object;
 mod reload;
 
-use crate::config::parse_memory;
+use super::config::rewrite_file;
+use crate::client::Flag;
+use crate::config::{Extent, parse_memory};
 use crate::host::ServerHost;
 use petrel_commands::help::help;
 use petrel_commands::spec::{Handler, Locks};
@@ -21,6 +23,8 @@ pub const DEBUG: CommandSpec = CommandSpec::new(&meta::DEBUG, debug).locking(Loc
 /// Subcommands with the number of arguments that follow them, least and most.
 const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("CHANGE-REPL-ID", 0, 0, change_repl_id),
+    ("CLIENT-ENFORCE-REPLY-LIST", 1, 1, enforce_reply_list),
+    ("CONFIG-REWRITE-FORCE-ALL", 0, 0, rewrite_everything),
     ("DIGEST", 0, 0, digest::dataset),
     ("DIGEST-VALUE", 1, usize::MAX, digest::values),
     ("ERROR", 1, 1, error),
@@ -29,9 +33,11 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("OBJECT", 1, 1, object::object),
     ("PAUSE-CRON", 1, 1, pause_cron),
     ("POPULATE", 1, 3, populate),
+    ("PROTECT-CLIENT", 1, 1, protect_client),
     ("PROTOCOL", 1, 1, protocol),
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, quicklist_packed_threshold),
     ("RELOAD", 0, usize::MAX, reload::reload),
+    ("REPLYBUFFER", 2, 2, replybuffer),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
     ("SET-DISABLE-DENY-SCRIPTS", 1, 1, set_disable_deny_scripts),
     ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, set_skip_checksum_validation),
@@ -62,6 +68,41 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
 fn change_repl_id(ctx: &mut Ctx<'_>) -> Outcome {
     ServerHost::of(ctx).server.renew_replication_id();
     ctx.ok()
+}
+
+/// `DEBUG CLIENT-ENFORCE-REPLY-LIST <0 | 1>`: whether any reply counts as a large one where the output of who has not
+/// logged in is limited.
+fn enforce_reply_list(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = ctx.integer(2).unwrap_or(0) != 0;
+    ServerHost::of(ctx).server.replies_count_as_large.store(on, Relaxed);
+    ctx.ok()
+}
+
+/// `DEBUG CONFIG-REWRITE-FORCE-ALL`
+fn rewrite_everything(ctx: &mut Ctx<'_>) -> Outcome {
+    rewrite_file(ctx, Extent::Everything)
+}
+
+/// `DEBUG PROTECT-CLIENT client-id`: from now on the server closes this connection no more.
+fn protect_client(ctx: &mut Ctx<'_>) -> Outcome {
+    let id = ctx.integer(2)?;
+    let server = &ServerHost::of(ctx).server;
+    let client = u64::try_from(id).ok().and_then(|id| server.client(id));
+    let client = client.ok_or(Fail::fixed("ERR No such client"))?;
+    client.set(Flag::Protected, true);
+    ctx.ok()
+}
+
+/// `DEBUG REPLYBUFFER <PEAK-RESET-TIME <milliseconds | NEVER | RESET> | RESIZING <0 | 1>>`: when the buffers that
+/// connections have for replies change their size. Here no connection has one.
+fn replybuffer(ctx: &mut Ctx<'_>) -> Outcome {
+    let is_number = ctx.integer(3).is_ok();
+    let is_word = ctx.is(3, "NEVER") || ctx.is(3, "RESET");
+    if ctx.is(2, "PEAK-RESET-TIME") && (is_number || is_word) || ctx.is(2, "RESIZING") && is_number
+    {
+        return ctx.ok();
+    }
+    Err(Fail::SYNTAX)
 }
 
 /// `DEBUG ERROR message`

@@ -43,11 +43,21 @@ impl fmt::Display for RewriteError {
     }
 }
 
+/// What a rewritten file holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Extent {
+    /// What it held, and what differs from the defaults.
+    Needed,
+    /// Every parameter that may stand in a file.
+    Everything,
+}
+
 /// Rewrites `file` so that it gives `config`. A file that is gone is written anew.
 pub(super) fn rewrite(
     file: &ConfigFile,
     config: &Config,
     users: Option<&[Vec<Vec<u8>>]>,
+    extent: Extent,
 ) -> Result<(), RewriteError> {
     // Behind a symbolic link the file it points to is replaced, not the link.
     let path = fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
@@ -59,7 +69,7 @@ pub(super) fn rewrite(
             return Err(RewriteError::Broken(ConfigError { location: None, problem }));
         }
     };
-    let new = compose(&old, config, users, file).map_err(RewriteError::Broken)?;
+    let new = compose(&old, config, users, file, extent).map_err(RewriteError::Broken)?;
     match new == old {
         true => Ok(()),
         false => replace(&path, &new).map_err(RewriteError::Io),
@@ -72,6 +82,7 @@ fn compose(
     config: &Config,
     users: Option<&[Vec<Vec<u8>>]>,
     file: &ConfigFile,
+    extent: Extent,
 ) -> Result<Vec<u8>, ConfigError> {
     let mut lines: Vec<Line> =
         old.strip_suffix(b"\n").unwrap_or(old).split(|&b| b == b'\n').map(Line::read).collect();
@@ -89,7 +100,13 @@ fn compose(
     }
     let mut loader = Loader::new(&file.base);
     loader.text(&text, &Source::File(file.path.clone()))?;
-    append(&mut text, config, &loader.finish());
+    let said = loader.finish();
+    append(&mut text, config, &said);
+    if extent == Extent::Everything {
+        let unsaid = PARAMS.iter().filter(|param| !lines.iter().any(|line| line.is_about(param)));
+        let silent = unsaid.filter(|param| param.same(config, &said));
+        append_lines(&mut text, silent.map(|param| write_directive(param, config)).collect());
+    }
     append_lines(&mut text, new_users);
     // A user that a file included above names cannot be named here as well.
     Loader::new(&file.base).text(&text, &Source::File(file.path.clone()))?;

@@ -13,7 +13,7 @@ use super::error::reason;
 use super::load::resolve_dir;
 use super::params::{Config, PARAMS};
 use super::renames::Rename;
-use super::rewrite::{self, RewriteError};
+use super::rewrite::{self, Extent, RewriteError};
 use super::table::{Mutability, Param};
 use super::user_line::UserLine;
 use super::value::Rule;
@@ -196,10 +196,14 @@ impl SharedConfig {
 
     /// CONFIG REWRITE: writes the present values into the configuration file, and `users`, each as a directive `user`,
     /// unless they are kept elsewhere.
-    pub fn rewrite(&self, users: Option<&[Vec<Vec<u8>>]>) -> Result<(), RewriteError> {
+    pub fn rewrite(
+        &self,
+        users: Option<&[Vec<Vec<u8>>]>,
+        extent: Extent,
+    ) -> Result<(), RewriteError> {
         let _changing = self.changing.lock();
         let file = self.file.as_ref().ok_or(RewriteError::NoFile)?;
-        rewrite::rewrite(file, &self.snapshot(), users)
+        rewrite::rewrite(file, &self.snapshot(), users, extent)
     }
 }
 

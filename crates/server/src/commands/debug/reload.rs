@@ -9,17 +9,27 @@ use petrel_persistence::value;
 const KEYS_AT_ONCE: usize = 1024;
 
 /// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: there is no file, each key is written to memory and read again. That
-/// leaves nothing to be said by the first two options, and nothing to be read with the last.
+/// leaves nothing to be said by `MERGE`, and nothing to be read with `NOSAVE`; whatever is there is there already for
+/// `NOFLUSH`.
 pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
+    const FAILED: Fail = Fail::fixed("ERR Error trying to load the RDB dump, check server logs.");
+    let says = |word: &str| (2..ctx.args().len()).any(|i| ctx.is(i, word));
+    let keyspace = ctx.exec.ks.keyspace();
+    let has_keys = (0..keyspace.databases()).any(|db| keyspace.db_stats(db).keys > 0);
+    let holds_some = has_keys || !ctx.exec.shared.library_texts().is_empty();
+    let collides = says("NOFLUSH") && !says("MERGE") && holds_some;
     for i in 2..ctx.args().len() {
         if ctx.is(i, "NOSAVE") {
-            return Err(Fail::fixed("ERR Error trying to load the RDB dump, check server logs."));
+            return Err(FAILED);
         }
         if !ctx.is(i, "MERGE") && !ctx.is(i, "NOFLUSH") {
             return Err(Fail::fixed(
                 "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
             ));
         }
+    }
+    if collides {
+        return Err(FAILED);
     }
     let ks = &mut ctx.exec.ks;
     let locks = !ks.holds_any();

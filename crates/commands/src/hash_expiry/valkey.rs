@@ -1,0 +1,86 @@
+//! How Valkey writes what expires of a hash: the options stand before `FIELDS`, which ends the command, and `HSETEX` may
+//! demand something of the key.
+
+use super::{ExOptions, Stated, Syntax, When};
+use crate::ctx::Ctx;
+use crate::expire::Condition;
+use crate::expiry::{self, Unit};
+use crate::fail::Fail;
+use std::ops::Range;
+
+const COUNT: Fail =
+    Fail::fixed("ERR numfields should be greater than 0 and match the provided number of fields");
+
+/// Argument `i` as the expiry of a field, in Unix milliseconds, up to `max`.
+pub(super) fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit, max: i64) -> Result<i64, Fail> {
+    let n = ctx.integer(i)?;
+    let moment = unit.moment(n, ctx.exec.ks.now_ms()).filter(|&at| n >= 0 && at <= max);
+    moment.ok_or_else(|| expiry::invalid(ctx))
+}
+
+/// Where the fields are, each of `width` arguments, that `FIELDS` at argument `i` announces; they end the command.
+fn fields_at(ctx: &Ctx<'_>, i: usize, width: usize, bad_count: Fail) -> Result<Range<usize>, Fail> {
+    let (first, args) = (i + 2, ctx.args().len());
+    if first > args {
+        return Err(bad_count);
+    }
+    let count = usize::try_from(ctx.integer(i + 1)?).unwrap_or(0);
+    match count > 0 && count.checked_mul(width) == Some(args - first) {
+        true => Ok(first..args),
+        false => Err(bad_count),
+    }
+}
+
+/// Where the fields are of a command that has nothing but fields after its key.
+pub(super) fn only_fields(ctx: &Ctx<'_>) -> Result<Range<usize>, Fail> {
+    let reads = ctx.command.spec.meta.name.ends_with("ttl")
+        || ctx.command.spec.meta.name.ends_with("expiretime");
+    match ctx.is(2, "FIELDS") {
+        true => fields_at(ctx, 2, 1, if reads { Fail::SYNTAX } else { COUNT }),
+        false => Err(Fail::SYNTAX),
+    }
+}
+
+/// The options of `HEXPIRE` and its like; several demands may be made at once.
+pub(super) fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
+    let at = (3..ctx.args().len()).find(|&i| ctx.is(i, "FIELDS")).ok_or(COUNT)?;
+    Ok((Condition::parse(ctx, 3..at)?, fields_at(ctx, at, 1, COUNT)?))
+}
+
+/// The options of `HGETEX` and `HSETEX`.
+pub(super) fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax, max: i64) -> Result<ExOptions, Fail> {
+    let args = ctx.args().len();
+    let (mut expiry, mut when, mut of_key) = (Stated::Nothing, When::Always, When::Always);
+    let mut i = 2;
+    while i < args && !ctx.is(i, "FIELDS") {
+        let unit = Unit::from_option(ctx.arg(i));
+        let demand = |missing: &str, there: &str| match () {
+            _ if ctx.is(i, missing) => When::Missing,
+            _ if ctx.is(i, there) => When::There,
+            _ => When::Always,
+        };
+        let (of_fields, of_it) = (demand("FNX", "FXX"), demand("NX", "XX"));
+        if expiry == Stated::Nothing && ctx.is(i, syntax.word.0) {
+            expiry = syntax.word.1;
+        } else if let Some(unit) = unit
+            && expiry == Stated::Nothing
+            && i + 1 < args
+            && !ctx.is(i + 1, "FIELDS")
+        {
+            i += 1;
+            expiry = Stated::At(moment(ctx, i, unit, max)?);
+        } else if syntax.conditional && of_fields != When::Always && when == When::Always {
+            when = of_fields;
+        } else if syntax.conditional && of_it != When::Always && of_key == When::Always {
+            of_key = of_it;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+        i += 1;
+    }
+    if i == args {
+        return Err(Fail::SYNTAX);
+    }
+    let fields = fields_at(ctx, i, syntax.width, COUNT)?;
+    Ok(ExOptions { expiry, when, of_key, fields })
+}
