@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::manifest::Manifest;
-use crate::name::Name;
+use crate::name::{Kind, Name};
 use crate::target::Target;
 use futures_util::TryStreamExt;
 use object_store::ObjectStoreExt;
@@ -46,15 +46,26 @@ pub async fn manifest(target: &Target, name: Name) -> Result<Option<Manifest>, E
     let Some(bytes) = target.small(&target.object(name, MANIFEST)).await? else { return Ok(None) };
     let corrupt = |why: String| Error::Corrupt { name, why: format!("its manifest {why}") };
     let manifest = Manifest::parse(&bytes).map_err(corrupt)?;
-    if manifest.made != name {
-        return Err(corrupt(format!("is that of {}", manifest.made)));
+    if manifest.name != name {
+        return Err(corrupt(format!("is that of {}", manifest.name)));
     }
     Ok(Some(manifest))
 }
 
-/// The newest complete backup.
+/// The complete backup with the newest content. A log goes on growing, so one that began before a snapshot may hold more.
 pub async fn latest(target: &Target) -> Result<Option<Manifest>, Error> {
-    for (name, is_complete) in names(target).await?.into_iter().rev() {
+    let names = names(target).await?;
+    let newest = |kind| latest_of(target, &names, kind);
+    let (snapshot, log) = (newest(Kind::Snapshot).await?, newest(Kind::Log).await?);
+    Ok([snapshot, log].into_iter().flatten().max_by_key(|manifest| manifest.made))
+}
+
+async fn latest_of(
+    target: &Target,
+    names: &BTreeMap<Name, bool>,
+    kind: Kind,
+) -> Result<Option<Manifest>, Error> {
+    for (&name, &is_complete) in names.iter().rev().filter(|(name, _)| name.kind == kind) {
         if is_complete && let Some(manifest) = manifest(target, name).await? {
             return Ok(Some(manifest));
         }
@@ -68,7 +79,7 @@ pub async fn list(target: &Target) -> Result<Vec<Listed>, Error> {
     let mut all = Vec::new();
     for name in names(target).await?.into_keys() {
         let (bytes, about) = match manifest(target, name).await {
-            Ok(Some(manifest)) => (Some(manifest.bytes()), format!("Petrel {}", manifest.server)),
+            Ok(Some(manifest)) => (Some(manifest.bytes()), about(&manifest)),
             Ok(None) => (None, "not complete".into()),
             Err(Error::Corrupt { why, .. }) => (None, format!("damaged: {why}")),
             Err(error) => return Err(error),
@@ -78,13 +89,23 @@ pub async fn list(target: &Target) -> Result<Vec<Listed>, Error> {
     Ok(all)
 }
 
-/// Removes complete backups but the newest `keep` (0 keeps all), and what was left by half long ago; returns how many went.
+/// What a list says of a complete backup.
+fn about(manifest: &Manifest) -> String {
+    let until = match manifest.name.kind {
+        Kind::Snapshot => String::new(),
+        Kind::Log => format!(", up to {}", Name::at(manifest.made, Kind::Snapshot)),
+    };
+    format!("Petrel {}{until}", manifest.server)
+}
+
+/// Removes complete backups but the newest `keep` of each kind (0 keeps all), and what was left by half long ago; returns how many went.
 pub async fn prune(target: &Target, keep: usize) -> Result<u64, Error> {
-    let stale = Name::at(SystemTime::now() - INCOMPLETE_AGE);
-    let (mut complete, mut removed) = (0, 0);
+    let stale = SystemTime::now() - INCOMPLETE_AGE;
+    let (mut complete, mut removed) = ([0; 2], 0);
     for (name, is_complete) in names(target).await?.into_iter().rev() {
-        complete += usize::from(is_complete);
-        let goes = if is_complete { keep > 0 && complete > keep } else { name < stale };
+        let complete = &mut complete[usize::from(name.kind == Kind::Log)];
+        *complete += usize::from(is_complete);
+        let goes = if is_complete { keep > 0 && *complete > keep } else { name.time() < stale };
         if goes {
             remove(target, name).await?;
             removed += 1;

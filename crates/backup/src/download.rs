@@ -10,16 +10,19 @@ use object_store::ObjectStoreExt;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Parts that are fetched at once, and so are in memory.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Fetches a file of a backup to `path`, checks it and leaves it safely on the disk; tells of each part how many bytes it had.
+/// Fetches a file of a backup to `path`, checks it and leaves it safely on the disk, with a time of its last change; tells of each
+/// part how many bytes it had.
 pub async fn download(
     target: &Target,
     name: Name,
     entry: &FileEntry,
     path: &Path,
+    modified: SystemTime,
     mut fetched: impl FnMut(u64),
 ) -> Result<(), Error> {
     let object = target.object(name, &entry.name);
@@ -50,7 +53,7 @@ pub async fn download(
         let why = format!("{} has the checksum {sum} instead of {}", entry.name, entry.sum);
         return Err(Error::Corrupt { name, why });
     }
-    file.set_modified(name.time()).and_then(|()| file.sync_all()).map_err(on_disk)
+    file.set_modified(modified).and_then(|()| file.sync_all()).map_err(on_disk)
 }
 
 /// What it means that a part cannot be fetched.

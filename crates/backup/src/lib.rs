@@ -3,6 +3,8 @@
 //! ```text
 //! PREFIX/20261121T200301.123Z/dump.rdb    the file, byte for byte
 //! PREFIX/20261121T200301.123Z/manifest    what belongs to the backup, with sizes and SHA-256: written last
+//! PREFIX/20261121T200301.123Z-log/        the same of a log: its base, its files that do not change any more, what tells what
+//!                                         they are; as it grows, its manifest is replaced
 //! ```
 //!
 //! A backup is complete once its manifest is there, so one that was shipped by half is never taken for one. Names are
@@ -12,6 +14,7 @@
 mod catalog;
 mod download;
 mod error;
+mod job;
 mod manifest;
 mod name;
 mod restore;
@@ -21,8 +24,9 @@ mod upload;
 
 pub use catalog::Listed;
 pub use error::Error;
-pub use name::Name;
-pub use restore::{Place, Restored, list, restore};
+pub use job::LogState;
+pub use name::{Kind, Name};
+pub use restore::{LogPlace, Place, Restored, list, restore};
 pub use shipper::{Figures, Options, Shipper};
 pub use target::Source;
 

@@ -2,28 +2,35 @@
 //!
 //! ```text
 //! petrel-backup 1
+//! name 20261121T200301.123Z
 //! made 20261121T200301.123Z
 //! server 0.1.0
 //! file dump.rdb 1048576 sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 //! end sha256:6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72
 //! ```
 //!
-//! The last line is the sum of all bytes before it. A line that is not known makes the manifest unreadable, so what a later
+//! The backup of a log has several files, in their order, a line `index`, which is one more file, that tells what they are, and
+//! a later time in the line `made`: that of its last file. It is replaced as the log grows. The last line is the sum of all bytes before it. A line that is not known makes the manifest unreadable, so what a later
 //! version adds gets another number in the first line.
 
-use crate::name::Name;
+use crate::name::{Kind, Name};
 use ring::digest;
 use std::fmt::{self, Write};
+use std::time::SystemTime;
 
 /// What belongs to a backup.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Manifest {
+    /// The backup's name.
+    pub name: Name,
     /// The time of what is in it.
-    pub made: Name,
+    pub made: SystemTime,
     /// The version of the server that made it.
     pub server: String,
     /// Its files; at least one.
     pub files: Vec<FileEntry>,
+    /// What tells what the files of a log are.
+    pub index: Option<FileEntry>,
 }
 
 /// One file.
@@ -66,6 +73,11 @@ impl Sum {
         Self::finish(context)
     }
 
+    /// Enough digits of it to tell it from others.
+    pub fn short(&self) -> String {
+        self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("sha256:")?.as_bytes();
         let mut sum = [0; 32];
@@ -95,10 +107,13 @@ impl Manifest {
 
     /// Its text.
     pub fn text(&self) -> String {
-        let mut text = format!("{FIRST}\nmade {}\nserver {}\n", self.made, self.server);
-        for file in &self.files {
+        let made = Name::at(self.made, Kind::Snapshot);
+        let mut text =
+            format!("{FIRST}\nname {}\nmade {made}\nserver {}\n", self.name, self.server);
+        let files = self.files.iter().map(|file| ("file", file));
+        for (word, file) in files.chain(self.index.iter().map(|index| ("index", index))) {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "file {} {} {}", file.name, file.size, file.sum);
+            let _ = writeln!(text, "{word} {} {} {}", file.name, file.size, file.sum);
         }
         let sum = Sum::of(text.as_bytes());
         text + &format!("end {sum}\n")
@@ -121,20 +136,31 @@ impl Manifest {
         if lines.next() != Some(FIRST) {
             return Err("was written by a later version of Petrel".into());
         }
-        let made = lines.next().and_then(|line| Name::parse(line.strip_prefix("made ")?));
-        let server = lines.next().and_then(|line| line.strip_prefix("server "));
-        let files: Option<Vec<_>> = lines.map(file_entry).collect();
-        match (made, server, files) {
-            (Some(made), Some(server), Some(files)) if !files.is_empty() => {
-                Ok(Manifest { made, server: server.to_owned(), files })
+        Self::parse_lines(lines).ok_or_else(|| "cannot be understood".into())
+    }
+
+    fn parse_lines<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let name = Name::parse(lines.next()?.strip_prefix("name ")?)?;
+        let made = Name::parse(lines.next()?.strip_prefix("made ")?)?.time();
+        let server = lines.next()?.strip_prefix("server ")?.to_owned();
+        let (mut files, mut index) = (Vec::new(), None);
+        for line in lines {
+            match line.split_once(' ')? {
+                ("file", words) if index.is_none() => files.push(file_entry(words)?),
+                ("index", words) if index.is_none() => index = Some(file_entry(words)?),
+                _ => return None,
             }
-            _ => Err("cannot be understood".into()),
         }
+        let is_whole = match name.kind {
+            Kind::Snapshot => files.len() == 1 && index.is_none() && made == name.time(),
+            Kind::Log => !files.is_empty() && index.is_some() && made >= name.time(),
+        };
+        is_whole.then_some(Manifest { name, made, server, files, index })
     }
 }
 
-fn file_entry(line: &str) -> Option<FileEntry> {
-    let mut words = line.strip_prefix("file ")?.split(' ');
+fn file_entry(words: &str) -> Option<FileEntry> {
+    let mut words = words.split(' ');
     let (name, size, sum) = (words.next()?, words.next()?, words.next()?);
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
     // It becomes the name of a file.
@@ -153,14 +179,24 @@ mod tests {
 
     fn example() -> Manifest {
         let file = FileEntry { name: "dump.rdb".into(), size: 3, sum: Sum::of(b"abc") };
-        let made = Name::parse("20261121T200301.123Z").unwrap();
-        Manifest { made, server: "0.1.0".into(), files: vec![file] }
+        let name = Name::parse("20261121T200301.123Z").unwrap();
+        let (made, server) = (name.time(), "0.1.0".into());
+        Manifest { name, made, server, files: vec![file], index: None }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let manifest = example();
         assert_eq!(Manifest::parse(manifest.text().as_bytes()), Ok(manifest.clone()));
+        let mut log = manifest.clone();
+        log.name.kind = Kind::Log;
+        log.made += std::time::Duration::from_millis(17);
+        let entry = |name: &str| FileEntry { name: name.into(), ..log.files[0].clone() };
+        (log.index, log.files) =
+            (Some(entry("index.2")), vec![entry("a.1.base.rdb"), entry("a.2")]);
+        assert_eq!(Manifest::parse(log.text().as_bytes()), Ok(log.clone()));
+        log.index = None;
+        assert_eq!(Manifest::parse(log.text().as_bytes()), Err("cannot be understood".into()));
         assert!(manifest.text().contains(
             "file dump.rdb 3 sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         ));

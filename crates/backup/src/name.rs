@@ -1,48 +1,69 @@
-//! Names of backups: the time of what is in them.
+//! Names of backups: a time, and what kind of backup it is.
 
 use chrono::{DateTime, NaiveDateTime};
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The time of a backup, in milliseconds since 1970. Its text, `20261121T200301.123Z`, sorts as the time does.
+/// A backup's name. Its text, `20261121T200301.123Z` or `20261121T200301.123Z-log`, sorts as the time does.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Name(i64);
+pub struct Name {
+    /// Milliseconds since 1970: of what is in a snapshot, or of what a log begins with.
+    ms: i64,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a backup is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    /// One file, of one moment.
+    Snapshot,
+    /// A base and the files of a log that follow on it; it grows.
+    Log,
+}
 
 const FORMAT: &str = "%Y%m%dT%H%M%S%.3fZ";
+const LOG: &str = "-log";
 /// The end of the year 9999: later times would not sort by their text.
 const MAX_MS: i64 = 253_402_300_799_999;
 
 impl Name {
     /// The name for a time; what lies outside of the years 1970 to 9999 is moved to their ends.
-    pub fn at(time: SystemTime) -> Self {
+    pub fn at(time: SystemTime, kind: Kind) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Name(i64::try_from(since.as_millis()).unwrap_or(MAX_MS).min(MAX_MS))
+        let ms = i64::try_from(since.as_millis()).unwrap_or(MAX_MS).min(MAX_MS);
+        Name { ms, kind }
     }
 
     /// Reads what `Display` writes; nothing else.
     pub fn parse(text: &str) -> Option<Self> {
-        let time = NaiveDateTime::parse_from_str(text, FORMAT).ok()?;
-        let name = Name(time.and_utc().timestamp_millis());
-        ((0..=MAX_MS).contains(&name.0) && name.to_string() == text).then_some(name)
+        let (time, kind) = match text.strip_suffix(LOG) {
+            Some(time) => (time, Kind::Log),
+            None => (text, Kind::Snapshot),
+        };
+        let time = NaiveDateTime::parse_from_str(time, FORMAT).ok()?;
+        let name = Name { ms: time.and_utc().timestamp_millis(), kind };
+        ((0..=MAX_MS).contains(&name.ms) && name.to_string() == text).then_some(name)
     }
 
     /// The time.
     pub fn time(self) -> SystemTime {
         // It is not negative: `at` and `parse` see to that.
-        UNIX_EPOCH + Duration::from_millis(self.0.unsigned_abs())
+        UNIX_EPOCH + Duration::from_millis(self.ms.unsigned_abs())
     }
 
     /// The time in Unix seconds.
     pub fn unix_seconds(self) -> i64 {
-        self.0 / 1000
+        self.ms / 1000
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Within its range, so there is a date.
-        let time = DateTime::from_timestamp_millis(self.0).unwrap_or_default();
-        write!(f, "{}", time.format(FORMAT))
+        let time = DateTime::from_timestamp_millis(self.ms).unwrap_or_default();
+        let kind = if self.kind == Kind::Log { LOG } else { "" };
+        write!(f, "{}{kind}", time.format(FORMAT))
     }
 }
 
@@ -52,23 +73,34 @@ mod tests {
 
     #[test]
     fn names_sort_as_their_times_do_and_are_read_back() {
-        let times = [0, 1, 999, 1000, 1_795_291_381_123, MAX_MS];
-        let names = times.map(|ms| Name::at(UNIX_EPOCH + Duration::from_millis(ms as u64)));
+        let times = [0, 1, 999, 1000, 1_795_291_381_123, MAX_MS as u64];
+        let kinds = [Kind::Snapshot, Kind::Log];
+        let names: Vec<_> = times
+            .iter()
+            .flat_map(|&ms| {
+                kinds.map(|kind| Name::at(UNIX_EPOCH + Duration::from_millis(ms), kind))
+            })
+            .collect();
         for pair in names.windows(2) {
             assert!(pair[0] < pair[1] && pair[0].to_string() < pair[1].to_string());
         }
-        for name in names {
-            assert_eq!(Name::parse(&name.to_string()), Some(name));
-            assert_eq!(Name::at(name.time()), name);
+        for name in &names {
+            assert_eq!(Name::parse(&name.to_string()), Some(*name));
+            assert_eq!(Name::at(name.time(), name.kind), *name);
         }
-        assert_eq!(names[0].to_string(), "19700101T000000.000Z");
+        assert_eq!(names[1].to_string(), "19700101T000000.000Z-log");
     }
 
     #[test]
     fn other_texts_are_no_names() {
-        for text in
-            ["", "latest", "20261121T200301Z", "20261121T200301.1234Z", "20261321T200301.123Z"]
-        {
+        for text in [
+            "",
+            "latest",
+            "20261121T200301Z",
+            "20261121T200301.1234Z",
+            "20261321T200301.123Z",
+            "20261121T200301.123Z-dump",
+        ] {
             assert_eq!(Name::parse(text), None, "{text}");
         }
     }

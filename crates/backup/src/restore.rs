@@ -1,20 +1,32 @@
 //! Listing and restoring, on the calling thread.
 
-use crate::SNAPSHOT;
 use crate::catalog::{self, Listed};
 use crate::download::download;
 use crate::error::Error;
-use crate::name::Name;
+use crate::manifest::{FileEntry, Manifest};
+use crate::name::{Kind, Name};
 use crate::target::{Source, Target};
 use std::fs::{self, File};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Where what is restored goes.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The snapshot's file.
     pub snapshot: PathBuf,
+    /// The log; none if the server keeps none.
+    pub log: Option<LogPlace>,
+}
+
+/// Where a log goes.
+#[derive(Clone, Debug)]
+pub struct LogPlace {
+    /// Its directory, which is made.
+    pub directory: PathBuf,
+    /// The file in it that tells what the others are.
+    pub index: String,
 }
 
 /// What was restored.
@@ -43,56 +55,116 @@ pub fn list(url: &str) -> Result<Vec<Listed>, Error> {
 /// # Errors
 /// If there is no such backup, it is damaged, or it cannot be fetched or written; nothing is in the place then.
 pub fn restore(source: &Source, place: &Place) -> Result<Restored, Error> {
-    block_on(fetch(source, place))
+    block_on(async {
+        let target = Target::open(&source.url)?;
+        let manifest = find(&target, source).await?;
+        let (name, bytes) = (manifest.name, manifest.bytes());
+        tracing::info!("restoring the backup {name} of {}: {bytes} bytes", source.url);
+        let fetch = Fetch { target: &target, name, bytes, done: 0, told: Instant::now() };
+        match (name.kind, &place.log) {
+            (Kind::Snapshot, _) => fetch.snapshot(&manifest.files[0], &place.snapshot).await?,
+            (Kind::Log, Some(place)) => fetch.log(&manifest, place).await?,
+            (Kind::Log, None) => {
+                let what = format!("the backup {name} is a log: start with --appendonly yes");
+                return Err(Error::Missing { what });
+            }
+        }
+        Ok(Restored { name, bytes })
+    })
 }
 
-async fn fetch(source: &Source, place: &Place) -> Result<Restored, Error> {
-    let target = Target::open(&source.url)?;
-    let (manifest, what) = match source.name {
-        Some(name) => {
-            (catalog::manifest(&target, name).await?, format!("no complete backup {name}"))
-        }
-        None => (catalog::latest(&target).await?, "no complete backup".into()),
+async fn find(target: &Target, source: &Source) -> Result<Manifest, Error> {
+    let (found, which) = match source.name {
+        Some(name) => (catalog::manifest(target, name).await?, format!(" {name}")),
+        None => (catalog::latest(target).await?, String::new()),
     };
-    let Some(manifest) = manifest else {
-        return Err(Error::Missing { what: format!("there is {what} in {}", source.url) });
-    };
-    let name = manifest.made;
-    let [entry] = &manifest.files[..] else {
-        let why = "it has files that this version of Petrel does not know".into();
-        return Err(Error::Corrupt { name, why });
-    };
-    if entry.name != SNAPSHOT {
-        let why = format!("it has no {SNAPSHOT}");
-        return Err(Error::Corrupt { name, why });
-    }
-    tracing::info!("restoring the backup {name} of {}: {} bytes", source.url, entry.size);
-    let mut part = place.snapshot.clone().into_os_string();
-    part.push(".restoring");
-    let part = PathBuf::from(part);
-    let (mut done, mut told) = (0, Instant::now());
-    let fetched = download(&target, name, entry, &part, |bytes| {
-        done += bytes;
-        if told.elapsed() >= PROGRESS_INTERVAL {
-            told = Instant::now();
-            tracing::info!("restoring: {} %", 100 * done / entry.size.max(1));
-        }
-    });
-    if let Err(error) = fetched.await {
-        // The first error is the one that counts.
-        let _ = fs::remove_file(&part);
-        return Err(error);
-    }
-    put_in_place(&part, place)
-        .map_err(|error| Error::file(format!("writing {}", place.snapshot.display()), error))?;
-    Ok(Restored { name, bytes: entry.size })
+    let what = || format!("there is no complete backup{which} in {}", source.url);
+    found.ok_or_else(|| Error::Missing { what: what() })
 }
 
-fn put_in_place(part: &std::path::Path, place: &Place) -> std::io::Result<()> {
-    fs::rename(part, &place.snapshot)?;
-    // The directory holds the file's name.
-    let directory = place.snapshot.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(directory.unwrap_or(std::path::Path::new(".")))?.sync_all()
+/// A backup that is being fetched.
+struct Fetch<'t> {
+    target: &'t Target,
+    name: Name,
+    bytes: u64,
+    done: u64,
+    told: Instant,
+}
+
+impl Fetch<'_> {
+    async fn snapshot(mut self, entry: &FileEntry, to: &Path) -> Result<(), Error> {
+        let mut part = to.as_os_str().to_owned();
+        part.push(".restoring");
+        let part = PathBuf::from(part);
+        if let Err(error) = self.file(entry, &part, self.name.time()).await {
+            // The first error is the one that counts.
+            let _ = fs::remove_file(&part);
+            return Err(error);
+        }
+        fs::rename(&part, to).and_then(|()| sync_parent(to)).map_err(|error| on_disk(to, error))
+    }
+
+    async fn log(mut self, manifest: &Manifest, place: &LogPlace) -> Result<(), Error> {
+        let to = &place.directory;
+        let mut part = to.as_os_str().to_owned();
+        part.push(".restoring");
+        let part = PathBuf::from(part);
+        // Of a process that was stopped.
+        let _ = fs::remove_dir_all(&part);
+        fs::create_dir(&part).map_err(|error| on_disk(&part, error))?;
+        if let Err(error) = self.log_files(manifest, place, &part).await {
+            let _ = fs::remove_dir_all(&part);
+            return Err(error);
+        }
+        let placed = File::open(&part).and_then(|directory| directory.sync_all());
+        let placed = placed.and_then(|()| fs::rename(&part, to));
+        placed.and_then(|()| sync_parent(to)).map_err(|error| on_disk(to, error))
+    }
+
+    async fn log_files(
+        &mut self,
+        manifest: &Manifest,
+        place: &LogPlace,
+        part: &Path,
+    ) -> Result<(), Error> {
+        // The first file's time is the backup's name.
+        let mut modified = self.name.time();
+        for entry in &manifest.files {
+            self.file(entry, &part.join(&entry.name), modified).await?;
+            modified = manifest.made;
+        }
+        match &manifest.index {
+            Some(index) => self.file(index, &part.join(&place.index), modified).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn file(
+        &mut self,
+        entry: &FileEntry,
+        to: &Path,
+        modified: SystemTime,
+    ) -> Result<(), Error> {
+        let (target, name) = (self.target, self.name);
+        let fetched = |bytes| {
+            self.done += bytes;
+            if self.told.elapsed() >= PROGRESS_INTERVAL {
+                self.told = Instant::now();
+                tracing::info!("restoring: {} %", 100 * self.done / self.bytes.max(1));
+            }
+        };
+        download(target, name, entry, to, modified, fetched).await
+    }
+}
+
+fn on_disk(path: &Path, error: io::Error) -> Error {
+    Error::file(format!("writing {}", path.display()), error)
+}
+
+/// The directory holds the file's name.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Runs something on the calling thread.

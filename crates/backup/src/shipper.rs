@@ -1,7 +1,7 @@
 //! The thread that ships: one backup at a time, the newest that there is, again and again until it is there.
 //!
 //! ```text
-//! ship_snapshot ──▶ waiting (at most one: a newer takes the place of an older)
+//! ship_snapshot, ship_log ──▶ waiting (at most one of each: a newer takes the place of an older)
 //!                      │ taken by the thread
 //!                      ▼
 //!                   upload ─ manifest ─ prune
@@ -9,15 +9,12 @@
 //!                      ▼         or until a newer one waits
 //! ```
 
-use crate::SNAPSHOT;
-use crate::catalog::{self, MANIFEST};
+use crate::catalog;
 use crate::error::Error;
-use crate::manifest::{FileEntry, Manifest};
-use crate::name::Name;
+use crate::job::{Job, Known, LogState, Sender, Shipped, Snapshot};
+use crate::name::{Kind, Name};
 use crate::restore::runtime;
 use crate::target::Target;
-use crate::upload::upload;
-use object_store::{ObjectStoreExt, PutPayload};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::sync::Arc;
@@ -39,8 +36,10 @@ pub struct Options {
 /// What `INFO` tells.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Backups that were shipped.
+    /// Backups that were shipped; each growth of one counts.
     pub shipped: AtomicU64,
+    /// Files that were shipped.
+    pub files: AtomicU64,
     /// Tries that failed.
     pub failed: AtomicU64,
     /// Backups that were given up: a newer one came, or they were tried for too long.
@@ -51,7 +50,7 @@ pub struct Figures {
     pub bytes: AtomicU64,
     /// The last try failed.
     pub is_failing: AtomicBool,
-    /// Bytes of the backup that is being shipped; 0 if none is.
+    /// Bytes of the file that is being shipped; 0 if none is.
     pub current_bytes: AtomicU64,
     /// Bytes of it that were handed to the store.
     pub current_sent: AtomicU64,
@@ -59,7 +58,7 @@ pub struct Figures {
     pub last_at: AtomicI64,
     /// The time of what is in it, in Unix seconds.
     pub last_made: AtomicI64,
-    /// Its bytes.
+    /// Its bytes, of a log those that were new.
     pub last_bytes: AtomicU64,
     /// Milliseconds that it took.
     pub last_millis: AtomicU64,
@@ -87,19 +86,23 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Option<Job>,
+    snapshot: Option<Snapshot>,
+    log: Option<LogState>,
     /// One is being shipped, or waits to be tried again.
     is_shipping: bool,
     /// Nothing more is begun; what is being shipped is given up at this time.
     stop: Option<Instant>,
 }
 
-/// A snapshot to ship.
-struct Job {
-    name: Name,
-    file: File,
-    /// Only if it is newer than everything in the store.
-    if_newer: bool,
+impl Queue {
+    fn take(&mut self) -> Option<Job> {
+        let next = self.snapshot.take().map(Job::Snapshot);
+        next.or_else(|| self.log.take().map(Job::Log))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.snapshot.is_none() && self.log.is_none()
+    }
 }
 
 const DELAY_MIN: Duration = Duration::from_secs(1);
@@ -149,10 +152,22 @@ impl Shipper {
 
     fn enqueue(&self, file: File, if_newer: bool) {
         let made = file.metadata().and_then(|metadata| metadata.modified());
-        let name = Name::at(made.unwrap_or_else(|_| SystemTime::now()));
+        let name = Name::at(made.unwrap_or_else(|_| SystemTime::now()), Kind::Snapshot);
         let mut queue = self.shared.queue.lock();
-        if queue.stop.is_none() && queue.waiting.replace(Job { name, file, if_newer }).is_some() {
+        if queue.stop.is_none()
+            && queue.snapshot.replace(Snapshot { name, file, if_newer }).is_some()
+        {
             self.shared.figures.given_up.fetch_add(1, Relaxed);
+        }
+        drop(queue);
+        self.shared.changed.notify_one();
+    }
+
+    /// Ships what of a log does not change any more and is not in the store yet. The last state counts: it names all files.
+    pub fn ship_log(&self, log: LogState) {
+        let mut queue = self.shared.queue.lock();
+        if queue.stop.is_none() {
+            queue.log = Some(log);
         }
         drop(queue);
         self.shared.changed.notify_one();
@@ -171,7 +186,7 @@ impl Shipper {
     /// Whether something is shipped or waits.
     pub fn is_busy(&self) -> bool {
         let queue = self.shared.queue.lock();
-        queue.is_shipping || queue.waiting.is_some()
+        queue.is_shipping || !queue.is_empty()
     }
 
     /// Ends the thread, once what waits is shipped: after a failed try, or after `patience`, it is given up.
@@ -188,15 +203,16 @@ impl Shipper {
 
 impl Shared {
     async fn work(&self) {
+        let mut known = Known::default();
         loop {
             let (next, is_stopping) = {
                 let mut queue = self.queue.lock();
-                let next = queue.waiting.take();
+                let next = queue.take();
                 queue.is_shipping = next.is_some();
                 (next, queue.stop.is_some())
             };
             match next {
-                Some(job) => self.ship_somehow(job).await,
+                Some(job) => self.ship_somehow(&job, &mut known).await,
                 None if is_stopping => return,
                 None => self.changed.notified().await,
             }
@@ -211,30 +227,33 @@ impl Shared {
     }
 
     /// Tries until it is shipped, a newer one waits, the server stops or too much time has passed.
-    async fn ship_somehow(&self, job: Job) {
+    async fn ship_somehow(&self, job: &Job, known: &mut Known) {
         let (began, mut delay, figures) = (Instant::now(), DELAY_MIN, &self.figures);
-        let name = job.name;
         loop {
-            let tried = self.ship(&job).await;
+            let tried = self.ship(job, known).await;
             figures.current_bytes.store(0, Relaxed);
             figures.is_failing.store(tried.is_err(), Relaxed);
             let Err(error) = tried else { return };
             figures.failed.fetch_add(1, Relaxed);
             let seconds = delay.as_secs();
-            tracing::warn!("the backup {name} failed; the next try is in {seconds} s: {error}");
+            tracing::warn!("{} failed; the next try is in {seconds} s: {error}", job.title());
             self.pause(delay).await;
             delay = (delay * 2).min(DELAY_MAX);
-            if let Some(why) = self.reason_to_give_up(began) {
+            if let Some(why) = self.reason_to_give_up(job, began) {
                 figures.given_up.fetch_add(1, Relaxed);
-                tracing::error!("the backup {name} is not shipped: {why}");
+                tracing::error!("{} is not shipped: {why}", job.title());
                 return;
             }
         }
     }
 
-    fn reason_to_give_up(&self, began: Instant) -> Option<&'static str> {
+    fn reason_to_give_up(&self, job: &Job, began: Instant) -> Option<&'static str> {
         let queue = self.queue.lock();
-        if queue.waiting.is_some() {
+        let is_outdated = match job {
+            Job::Snapshot(_) => queue.snapshot.is_some(),
+            Job::Log(_) => queue.log.is_some(),
+        };
+        if is_outdated {
             Some("there is a newer one")
         } else if queue.stop.is_some() {
             Some("the server stops")
@@ -255,27 +274,15 @@ impl Shared {
     }
 
     /// Ships a backup and removes those that are too many.
-    async fn ship(&self, job: &Job) -> Result<(), Error> {
-        let (began, figures, name) = (Instant::now(), &self.figures, job.name);
-        if job.if_newer {
-            let newest = catalog::latest(&self.target).await?;
-            if newest.is_some_and(|newest| newest.made >= name) {
-                return Ok(());
-            }
-        }
-        let size =
-            job.file.metadata().map_err(|error| Error::file("reading the snapshot", error))?;
-        let size = size.len();
-        figures.current_sent.store(0, Relaxed);
-        figures.current_bytes.store(size, Relaxed);
-        let object = self.target.object(name, SNAPSHOT);
-        let sum = upload(&self.target, &object, &job.file, size, &figures.current_sent).await?;
-        let file = FileEntry { name: SNAPSHOT.into(), size, sum };
-        let manifest = Manifest { made: name, server: self.server.clone(), files: vec![file] };
-        let object = self.target.object(name, MANIFEST);
-        let put = self.target.store.put(&object, PutPayload::from(manifest.text())).await;
-        put.map_err(|error| Error::store(format!("shipping {object}"), error))?;
-        self.note_shipped(name, size, began);
+    async fn ship(&self, job: &Job, known: &mut Known) -> Result<(), Error> {
+        let (began, figures) = (Instant::now(), &self.figures);
+        let sender = Sender { target: &self.target, server: &self.server, figures };
+        let shipped = match job {
+            Job::Snapshot(snapshot) => sender.snapshot(snapshot).await?,
+            Job::Log(log) => sender.log(log, known).await?,
+        };
+        let Some(shipped) = shipped else { return Ok(()) };
+        self.note_shipped(&shipped, began);
         // What could not be removed now can be the next time: the backup is there.
         let keep = usize::try_from(self.keep.load(Relaxed)).unwrap_or(usize::MAX);
         match catalog::prune(&self.target, keep).await {
@@ -285,15 +292,27 @@ impl Shared {
         Ok(())
     }
 
-    fn note_shipped(&self, name: Name, size: u64, began: Instant) {
+    fn note_shipped(&self, shipped: &Shipped, began: Instant) {
+        let Shipped { name, made, bytes } = *shipped;
         let (figures, took) = (&self.figures, began.elapsed());
-        figures.bytes.fetch_add(size, Relaxed);
-        figures.last_at.store(Name::at(SystemTime::now()).unix_seconds(), Relaxed);
-        figures.last_made.store(name.unix_seconds(), Relaxed);
-        figures.last_bytes.store(size, Relaxed);
+        let seconds = |time| Name::at(time, Kind::Snapshot).unix_seconds();
+        figures.bytes.fetch_add(bytes, Relaxed);
+        figures.last_at.store(seconds(SystemTime::now()), Relaxed);
+        figures.last_made.store(seconds(made), Relaxed);
+        figures.last_bytes.store(bytes, Relaxed);
         figures.last_millis.store(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Relaxed);
         figures.shipped.fetch_add(1, Relaxed);
-        let seconds = took.as_secs_f64();
-        tracing::info!("shipped the backup {name} to {}: {size} bytes in {seconds:.2} s", self.url);
+        let (url, seconds) = (&self.url, took.as_secs_f64());
+        match name.kind {
+            Kind::Snapshot => {
+                tracing::info!(
+                    "shipped the backup {name} to {url}: {bytes} bytes in {seconds:.2} s"
+                );
+            }
+            // There may be one a minute.
+            Kind::Log => {
+                tracing::debug!("the backup {name} has grown by {bytes} bytes in {seconds:.2} s");
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Ships nothing.
 #[derive(Default)]
-pub struct Backups;
+pub struct Backups(());
 
 const ABSENT: &str =
     "this build of Petrel knows no object stores; build it with the feature object-store";

@@ -33,7 +33,7 @@ pub fn list(url: &str) -> io::Result<String> {
 /// Fetches a backup's snapshot to a path.
 pub(super) fn fetch(from: &str, snapshot: &Path) -> io::Result<()> {
     let source = Source::parse(from).map_err(io::Error::other)?;
-    let place = Place { snapshot: snapshot.to_owned() };
+    let place = Place { snapshot: snapshot.to_owned(), log: None };
     let restored = petrel_backup::restore(&source, &place).map_err(io::Error::other)?;
     tracing::info!("restored the backup {}: {} bytes", restored.name, restored.bytes);
     Ok(())
@@ -98,6 +98,7 @@ impl Backups {
         field("backup_last_bytes", count(&figures.last_bytes));
         field("backup_last_duration_ms", count(&figures.last_millis));
         field("backup_total_shipped", count(&figures.shipped));
+        field("backup_total_files", count(&figures.files));
         field("backup_total_bytes", count(&figures.bytes));
         field("backup_total_failures", count(&figures.failed));
         field("backup_total_given_up", count(&figures.given_up));

@@ -1,0 +1,194 @@
+//! What is shipped at once, and how: a snapshot, or a log as far as its files do not change any more.
+
+use crate::SNAPSHOT;
+use crate::catalog::{self, MANIFEST};
+use crate::error::Error;
+use crate::manifest::{FileEntry, Manifest, Sum};
+use crate::name::{Kind, Name};
+use crate::shipper::Figures;
+use crate::target::Target;
+use crate::upload::upload;
+use object_store::{ObjectStoreExt, PutPayload};
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
+
+/// Something to ship.
+#[derive(Debug)]
+pub enum Job {
+    /// A snapshot.
+    Snapshot(Snapshot),
+    /// A log.
+    Log(LogState),
+}
+
+/// A snapshot, open: it stays what it is, whatever becomes of its name.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub name: Name,
+    pub file: File,
+    /// Only if it is newer than everything in the store.
+    pub if_newer: bool,
+}
+
+/// A log at a moment: the files of it that do not change any more.
+#[derive(Clone, Debug, Default)]
+pub struct LogState {
+    /// Name and path of each, in their order; the time of the first one's last change names the backup.
+    pub files: Vec<(String, PathBuf)>,
+    /// What tells what they are.
+    pub index: String,
+}
+
+/// What a job has shipped.
+pub struct Shipped {
+    pub name: Name,
+    /// The time of what is in the store now.
+    pub made: SystemTime,
+    /// Bytes that were sent.
+    pub bytes: u64,
+}
+
+/// What ships.
+pub struct Sender<'a> {
+    pub target: &'a Target,
+    /// The version that manifests name.
+    pub server: &'a str,
+    pub figures: &'a Figures,
+}
+
+/// What is known of a log in the store.
+#[derive(Default)]
+pub struct Known {
+    name: Option<Name>,
+    files: Vec<FileEntry>,
+    /// Its indexes, the newest last: whoever has read the manifest before may still want the one before.
+    indexes: Vec<String>,
+}
+
+const INDEXES_KEPT: usize = 2;
+
+impl Job {
+    /// What it is called in the log.
+    pub fn title(&self) -> String {
+        match self {
+            Job::Snapshot(snapshot) => format!("the backup {}", snapshot.name),
+            Job::Log(_) => "the backup of the log".into(),
+        }
+    }
+}
+
+impl Sender<'_> {
+    /// Ships a snapshot; nothing if it is not to be.
+    pub async fn snapshot(&self, snapshot: &Snapshot) -> Result<Option<Shipped>, Error> {
+        let name = snapshot.name;
+        if snapshot.if_newer {
+            let newest = catalog::latest(self.target).await?;
+            if newest.is_some_and(|newest| newest.made >= name.time()) {
+                return Ok(None);
+            }
+        }
+        let file = self.file(name, SNAPSHOT, &snapshot.file).await?;
+        let (bytes, made) = (file.size, name.time());
+        let server = self.server.to_owned();
+        self.manifest(&Manifest { name, made, server, files: vec![file], index: None }).await?;
+        Ok(Some(Shipped { name, made, bytes }))
+    }
+
+    /// Ships what is not in the store yet of a log; nothing if all of it is.
+    pub async fn log(&self, log: &LogState, known: &mut Known) -> Result<Option<Shipped>, Error> {
+        let Some((_, first)) = log.files.first() else { return Ok(None) };
+        let name = Name::at(modified(first)?, Kind::Log);
+        if known.name != Some(name) {
+            *known = self.look_up(name).await?;
+        }
+        let (mut files, mut bytes, mut made) = (Vec::new(), 0, name.time());
+        let mut is_new = false;
+        for (object, path) in &log.files {
+            let reading = |error| Error::file(format!("reading {}", path.display()), error);
+            let file = File::open(path).map_err(reading)?;
+            let metadata = file.metadata().map_err(reading)?;
+            made = made.max(metadata.modified().map_err(reading)?);
+            let same = |entry: &&FileEntry| entry.name == *object && entry.size == metadata.len();
+            if let Some(entry) = known.files.iter().find(same) {
+                files.push(entry.clone());
+                continue;
+            }
+            let entry = self.file(name, object, &file).await?;
+            (bytes, is_new) = (bytes + entry.size, true);
+            known.files.retain(|entry| entry.name != *object);
+            known.files.push(entry.clone());
+            files.push(entry);
+        }
+        let sum = Sum::of(log.index.as_bytes());
+        let index = format!("index.{}", sum.short());
+        if !is_new && known.indexes.last() == Some(&index) {
+            return Ok(None);
+        }
+        self.small(name, &index, log.index.clone()).await?;
+        let entry = FileEntry { name: index.clone(), size: log.index.len() as u64, sum };
+        // Milliseconds are what a manifest holds.
+        let made = Name::at(made, Kind::Log).time();
+        let server = self.server.to_owned();
+        self.manifest(&Manifest { name, made, server, files, index: Some(entry) }).await?;
+        known.indexes.retain(|before| *before != index);
+        known.indexes.push(index);
+        self.forget_indexes(name, known).await;
+        Ok(Some(Shipped { name, made, bytes }))
+    }
+
+    /// What the store has of a log.
+    async fn look_up(&self, name: Name) -> Result<Known, Error> {
+        let manifest = match catalog::manifest(self.target, name).await {
+            Ok(manifest) => manifest,
+            Err(Error::Corrupt { why, .. }) => {
+                tracing::warn!("the backup {name} is shipped anew: {why}");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let (mut files, mut indexes) = (Vec::new(), Vec::new());
+        if let Some(manifest) = manifest {
+            files = manifest.files;
+            indexes.extend(manifest.index.map(|index| index.name));
+        }
+        Ok(Known { name: Some(name), files, indexes })
+    }
+
+    async fn forget_indexes(&self, name: Name, known: &mut Known) {
+        while known.indexes.len() > INDEXES_KEPT {
+            let object = self.target.object(name, &known.indexes.remove(0));
+            if let Err(error) = self.target.store.delete(&object).await {
+                tracing::debug!("{object} stays: {error}");
+            }
+        }
+    }
+
+    async fn file(&self, name: Name, object: &str, file: &File) -> Result<FileEntry, Error> {
+        let path = self.target.object(name, object);
+        let size =
+            file.metadata().map_err(|error| Error::file(format!("shipping {path}"), error))?;
+        let (size, figures) = (size.len(), self.figures);
+        figures.current_sent.store(0, Relaxed);
+        figures.current_bytes.store(size, Relaxed);
+        let sum = upload(self.target, &path, file, size, &figures.current_sent).await?;
+        figures.files.fetch_add(1, Relaxed);
+        Ok(FileEntry { name: object.to_owned(), size, sum })
+    }
+
+    async fn manifest(&self, manifest: &Manifest) -> Result<(), Error> {
+        self.small(manifest.name, MANIFEST, manifest.text()).await
+    }
+
+    async fn small(&self, name: Name, object: &str, text: String) -> Result<(), Error> {
+        let path = self.target.object(name, object);
+        let put = self.target.store.put(&path, PutPayload::from(text)).await;
+        put.map(drop).map_err(|error| Error::store(format!("shipping {path}"), error))
+    }
+}
+
+fn modified(path: &std::path::Path) -> Result<SystemTime, Error> {
+    let metadata = path.metadata().and_then(|metadata| metadata.modified());
+    metadata.map_err(|error| Error::file(format!("reading {}", path.display()), error))
+}
