@@ -61,7 +61,7 @@ enum Filling {
     Hash,
 }
 
-const OPERATIONS: [Operation; 9] = [
+const OPERATIONS: [Operation; 10] = [
     Operation {
         name: "LINDEX in the middle",
         file: "lindex",
@@ -132,6 +132,21 @@ const OPERATIONS: [Operation; 9] = [
         file: "srandmember",
         fill: Filling::Set,
         call: |args, _, _| add_all(args, &["SRANDMEMBER", "set"], &[10]),
+    },
+    Operation {
+        name: "SPOP of 10 and SADD of 10",
+        file: "spop",
+        fill: Filling::Set,
+        // As many of one as of the other, so that the set keeps its size.
+        call: |args, _, below| match below(2) {
+            0 => add_all(args, &["SPOP", "set"], &[10]),
+            _ => {
+                add_all(args, &["SADD", "set"], &[]);
+                for _ in 0..10 {
+                    args.add(format_args!("new:{:012}", below(1_000_000_000_000)));
+                }
+            }
+        },
     },
 ];
 

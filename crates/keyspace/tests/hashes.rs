@@ -1,5 +1,8 @@
 //! Hashes against a map of the standard library, across the sizes at which they change their form, while time passes.
 
+mod drawn;
+
+use drawn::{Drawn, drawn, numbers};
 use petrel_keyspace::{
     DbStats, Effect, FieldExpiry, Handle, HashRef, Key, Keyspace, Options, Value, WrongType,
 };
@@ -16,14 +19,14 @@ type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Set(Vec<(Text, Text)>, Expiry),
+    Set(Vec<(Drawn, Drawn)>, Expiry),
     /// Many at once.
     Fill(u16, Expiry),
-    Remove(Vec<Text>),
-    Expire(Text, Option<i64>),
+    Remove(Vec<Drawn>),
+    Expire(Drawn, Option<i64>),
     ExpireMany(u16, i64),
     Advance(i64),
-    DropExpired(Vec<Text>),
+    DropExpired(Vec<Drawn>),
     DropSome,
     Sweep,
     Copy,
@@ -49,32 +52,8 @@ impl Expiry {
     }
 }
 
-/// A name or value given by how it is made, so that failures print short.
-#[derive(Clone, Debug)]
-enum Text {
-    Number(i64),
-    Word(u8),
-    Long(u8, usize),
-}
-
-impl Text {
-    fn bytes(&self) -> Vec<u8> {
-        match *self {
-            Text::Number(n) => n.to_string().into_bytes(),
-            Text::Word(n) => format!("word:{n}").into_bytes(),
-            Text::Long(byte, len) => vec![byte; len],
-        }
-    }
-}
-
-fn text() -> impl Strategy<Value = Text> {
-    prop_oneof![
-        3 => prop_oneof![-9i64..9, any::<i32>().prop_map(i64::from), any::<i64>()]
-            .prop_map(Text::Number),
-        6 => (0u8..30).prop_map(Text::Word),
-        1 => (b'a'..b'd', prop_oneof![20usize..40, 100usize..400, 2_000usize..5_000])
-            .prop_map(|(byte, len)| Text::Long(byte, len)),
-    ]
+fn text() -> impl Strategy<Value = Drawn> {
+    drawn([3, 6, 1], 9, 30)
 }
 
 fn expiry() -> impl Strategy<Value = Expiry> {
@@ -119,16 +98,6 @@ fn locked<T>(handle: &mut Handle, key: &[u8], work: impl FnOnce(&mut Handle, Key
     handle.unlock();
     handle.exit();
     result
-}
-
-fn numbers() -> impl FnMut() -> u64 {
-    let mut state = 88_172_645_463_325_252u64;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    }
 }
 
 fn set(handle: &mut Handle, pairs: &[(Vec<u8>, Vec<u8>)], expiry: FieldExpiry) -> usize {
@@ -203,7 +172,7 @@ impl World {
                 self.set(&pairs, expiry.at(now));
             }
             Op::Remove(names) => {
-                let names: Vec<Vec<u8>> = names.iter().map(Text::bytes).collect();
+                let names: Vec<Vec<u8>> = names.iter().map(Drawn::bytes).collect();
                 let gone: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
                 let removed =
                     locked(&mut self.handle, b"h", |handle, key| handle.hash_remove(0, key, &gone));
@@ -228,7 +197,7 @@ impl World {
                 }
             }
             Op::DropExpired(names) => {
-                let names: Vec<Vec<u8>> = names.iter().map(Text::bytes).collect();
+                let names: Vec<Vec<u8>> = names.iter().map(Drawn::bytes).collect();
                 let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
                 locked(&mut self.handle, b"h", |handle, key| {
                     handle.hash_drop_expired(0, key, &names, true);

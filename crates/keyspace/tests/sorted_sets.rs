@@ -1,5 +1,8 @@
 //! Sorted sets against a map that is sorted on demand, across the sizes at which they change their form.
 
+mod drawn;
+
+use drawn::{Drawn, drawn};
 use petrel_keyspace::types::sorted_set::{Part, ScoreChange, SortedSetRef, order};
 use petrel_keyspace::{Effect, Handle, Key, Keyspace, Options, Type, Value, WrongType};
 use proptest::prelude::*;
@@ -11,44 +14,21 @@ const VALUE_MAX: usize = 30;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put(Member, f64),
+    Put(Drawn, f64),
     /// Many at once, in ascending order.
     Fill(u16, f64),
-    Add(Member, f64),
-    Remove(Member),
+    Add(Drawn, f64),
+    Remove(Drawn),
     RemoveRange(u16, u16),
-    Store(Vec<(Member, f64)>),
+    Store(Vec<(Drawn, f64)>),
     /// Does nothing to a key that exists.
-    Create(Vec<(Member, f64)>),
+    Create(Vec<(Drawn, f64)>),
     Copy,
     Delete,
 }
 
-/// A member given by how it is made, so that failures print short.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Member {
-    Number(i64),
-    Text(u16),
-    Long(u8, usize),
-}
-
-impl Member {
-    fn bytes(&self) -> Vec<u8> {
-        match *self {
-            Member::Number(n) => n.to_string().into_bytes(),
-            Member::Text(n) => format!("member:{n}").into_bytes(),
-            Member::Long(byte, len) => vec![byte; len],
-        }
-    }
-}
-
-fn member() -> impl Strategy<Value = Member> {
-    prop_oneof![
-        2 => prop_oneof![-70i64..70, any::<i64>()].prop_map(Member::Number),
-        6 => (0u16..80).prop_map(Member::Text),
-        1 => (b'a'..b'd', prop_oneof![20usize..40, 100usize..400, 2_000usize..5_000])
-            .prop_map(|(byte, len)| Member::Long(byte, len)),
-    ]
+fn member() -> impl Strategy<Value = Drawn> {
+    drawn([2, 6, 1], 70, 80)
 }
 
 fn score() -> impl Strategy<Value = f64> {
