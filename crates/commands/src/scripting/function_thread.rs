@@ -93,7 +93,7 @@ impl FunctionThread {
             self.lua.release(declared.function);
             let mut flags = Flags::NONE;
             for flag in &declared.flags {
-                match Flags::named(flag.as_bytes()) {
+                match Flags::from_name(flag.as_bytes()) {
                     Some(flag) => flags = flags.with(flag),
                     None => unknown = true,
                 }

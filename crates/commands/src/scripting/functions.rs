@@ -3,7 +3,7 @@
 use super::function_thread::FunctionThread;
 use super::libraries::{Library, List};
 use super::run::{self, Access, Call, Kind};
-use super::shebang::{self, Flags};
+use super::shebang;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
@@ -196,9 +196,9 @@ fn show(ctx: &mut Ctx<'_>, library: &Library, with_code: bool) {
             None => reply.null(),
         }
         reply.bulk(b"flags");
-        let flags = Flags::ALL.iter().filter(|(flag, _)| function.flags.contains(*flag));
+        let flags = function.flags.names();
         reply.set(flags.clone().count());
-        flags.for_each(|(_, name)| reply.simple(name));
+        flags.for_each(|name| reply.simple(name));
     }
     if with_code {
         reply.bulk(b"library_code");

@@ -20,22 +20,6 @@ bitset! {
     }
 }
 
-impl Flags {
-    /// Every flag with its name, in the order in which `FUNCTION LIST` shows them.
-    pub const ALL: [(Self, &'static str); 5] = [
-        (Self::NO_WRITES, "no-writes"),
-        (Self::ALLOW_OOM, "allow-oom"),
-        (Self::ALLOW_STALE, "allow-stale"),
-        (Self::NO_CLUSTER, "no-cluster"),
-        (Self::ALLOW_CROSS_SLOT_KEYS, "allow-cross-slot-keys"),
-    ];
-
-    /// The flag of this name.
-    pub fn named(name: &[u8]) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
-    }
-}
-
 /// What the first line of a script says; none if it is no such line.
 pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags>, Fail> {
     if !text.starts_with(b"#!") {
@@ -60,7 +44,9 @@ pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags
             return Err(quoting(b"ERR Unknown lua shebang option: ", word));
         };
         for name in names.split(|&c| c == b',').filter(|name| !name.is_empty()) {
-            let flag = Flags::named(name)
+            // In small letters only, other than where a library declares a function.
+            let flag = Flags::from_name(name)
+                .filter(|_| !name.iter().any(u8::is_ascii_uppercase))
                 .ok_or_else(|| quoting(b"ERR Unexpected flag in script shebang: ", name))?;
             flags = flags.with(flag);
         }

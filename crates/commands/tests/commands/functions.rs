@@ -122,6 +122,10 @@ fn what_libraries_may_not_be() {
         FUNCTION LOAD "#!lua name=a\nredis.register_function('a-b',function() end)" => ERR Error registering functions: ERR Library names can only contain letters, ...
         FUNCTION LOAD "#!lua name=a\nredis.register_function{function_name='a'}" => ERR Error registering functions: ERR redis.register_function must get a callback argument
         FUNCTION LOAD "#!lua name=a\nredis.register_function{function_name='a',callback=function() end,flags={'x'}}" => ERR Error registering functions: ERR unknown flag given
+        EVAL "#!lua flags=NO-WRITES\nreturn 1" 0 => ERR Unexpected flag in script shebang: NO-WRITES
+        FUNCTION LOAD "#!lua name=caps\nredis.register_function{function_name='c',callback=function() end,flags={'NO-WRITES'}}" => "caps"
+        FUNCTION LIST LIBRARYNAME caps => [["library_name" "caps" "engine" "LUA" "functions" [["name" "c" "description" nil "flags" [no-writes]]]]]
+        FUNCTION DELETE caps => OK
         FUNCTION LOAD "#!lua name=a\nredis.register_function('a',function() end) redis.register_function('a',function() end)" => ERR Error registering functions: ERR Function already exists in the library
         FUNCTION LOAD "#!lua name=a\nwhile true do end" => ERR Error registering functions: ERR FUNCTION LOAD timeout
         FUNCTION LOAD "#!lua name=a\nredis.register_function('f',function() end)" => "a"
