@@ -1,4 +1,4 @@
-//! Backups in S3 and in Google Cloud Storage, as far as an imitation of them tells.
+//! Backups in S3, Google Cloud Storage and Azure, as far as an imitation of them tells.
 
 use crate::bucket::Bucket;
 use crate::harness::*;
@@ -27,6 +27,16 @@ impl Access {
             r#"{{"gcs_base_url": "{address}", "disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}}"#
         );
         Access(vec![("GOOGLE_SERVICE_ACCOUNT_KEY", key), ("GOOGLE_ALLOW_HTTP", "true".into())])
+    }
+
+    /// The same by the interface of Azure.
+    fn as_azure_to(bucket: &Bucket) -> Self {
+        Access(vec![
+            ("AZURE_STORAGE_ENDPOINT", format!("http://127.0.0.1:{}", bucket.port)),
+            ("AZURE_ALLOW_HTTP", "true".into()),
+            ("AZURE_STORAGE_ACCOUNT_NAME", "acc".into()),
+            ("AZURE_STORAGE_ACCOUNT_KEY", "dGVzdC1zZWNyZXQ=".into()),
+        ])
     }
 
     fn variables(&self) -> Vec<(&str, &str)> {
@@ -58,6 +68,7 @@ fn save_and_ship(server: &Server) {
 fn a_large_snapshot_goes_to_s3_in_parts_and_comes_back() {
     let bucket = Bucket::new();
     goes_in_parts_and_comes_back(&bucket, &Access::to(&bucket), URL);
+    assert_eq!(bucket.asked("partNumber"), 3);
 }
 
 #[test]
@@ -66,6 +77,15 @@ fn a_large_snapshot_goes_to_google_in_parts_and_comes_back() {
     bucket.open();
     let access = Access::as_google_to(&bucket);
     goes_in_parts_and_comes_back(&bucket, &access, "gs://bucket/some/prefix");
+    assert_eq!(bucket.asked("partNumber"), 3);
+}
+
+#[test]
+fn a_large_snapshot_goes_to_azure_in_parts_and_comes_back() {
+    let bucket = Bucket::new();
+    let access = Access::as_azure_to(&bucket);
+    goes_in_parts_and_comes_back(&bucket, &access, "az://bucket/some/prefix");
+    assert_eq!(bucket.asked("blockid"), 3);
 }
 
 fn goes_in_parts_and_comes_back(bucket: &Bucket, access: &Access, url: &str) {
@@ -75,7 +95,6 @@ fn goes_in_parts_and_comes_back(bucket: &Bucket, access: &Access, url: &str) {
     client.call(&["DEBUG", "POPULATE", "18000", "key", "1000"]);
     let digest = client.text(&["DEBUG", "DIGEST"]);
     save_and_ship(&server);
-    assert_eq!(bucket.asked("partNumber"), 3);
     let keys = bucket.keys();
     assert_eq!(keys.len(), 2, "{keys:?}");
     assert!(keys[0].starts_with("some/prefix/2") && keys[0].ends_with("Z/dump.rdb"), "{keys:?}");

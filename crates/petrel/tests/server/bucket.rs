@@ -1,5 +1,7 @@
 //! As much of an S3 server as a client needs that puts, gets, lists and deletes objects: over HTTP, in memory. Google Cloud
-//! Storage's older interface is the same but for how requests are signed.
+//! Storage's older interface is the same but for how requests are signed; Azure's words are in `azure`.
+
+mod azure;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -19,6 +21,8 @@ struct State {
     objects: BTreeMap<String, Vec<u8>>,
     /// Parts by upload.
     uploads: HashMap<String, BTreeMap<u32, Vec<u8>>>,
+    /// Azure's parts, by object and name.
+    blocks: HashMap<(String, String), Vec<u8>>,
     /// What was asked: method, and what the address says beside the key.
     requests: Vec<String>,
     aborted: usize,
@@ -119,6 +123,11 @@ impl Bucket {
             value.starts_with("AWS4-HMAC-SHA256 Credential=test-key/")
                 && value.contains("Signature=")
         });
+        let is_signed = is_signed
+            || request
+                .headers
+                .get("authorization")
+                .is_some_and(|v| v.starts_with("SharedKey acc:"));
         if state.needs_signature && !is_signed {
             return refused(403, "AccessDenied");
         }
@@ -126,6 +135,9 @@ impl Bucket {
             return refusal;
         }
         let asks = |name: &str| request.query.contains_key(name);
+        if asks("comp") {
+            return state.answer_as_azure(request);
+        }
         match &request.method[..] {
             "POST" if asks("uploads") => state.begin(&request),
             "POST" if asks("uploadId") => state.complete(&request),
