@@ -75,10 +75,14 @@ impl Handle {
             cache: self.ks.heap.cache(),
         };
         for db in databases {
+            let any_portions = !self.ks.image.portions().is_empty();
             let (mut entries, mut bytes) = (0i64, 0i64);
             let mut tables = Vec::new();
             for stripe in 0..self.ks.stripes.len() as u32 {
                 self.touch_database(stripe, db, None);
+                if any_portions {
+                    self.own_portions(stripe, db);
+                }
                 let ghost = self.stripe_at(stripe).ghost.take();
                 bytes += ghost.map_or(0, |ghost| ghost.footprint() as i64);
                 let table = self.stripe_at(stripe).take_table(db);
@@ -164,6 +168,7 @@ impl Handle {
         self.take_at(from_db, from, at, old);
         self.bury_hollow(old);
         self.put_entry(to_db, to, entry);
+        self.moved_in_image(to_db, entry);
         let expiry = entry.expiry();
         let effect = match entry.string() {
             Some(value) => Effect::Put { key: to.bytes, value, expiry },

@@ -13,6 +13,8 @@
 //! segments      depth 1  2   2       each a table over the bits that follow its own depth
 //! ```
 
+mod image;
+
 use crate::bucket::{Item, SLOTS};
 use crate::element::Element;
 use crate::hash::{KeyHash, KeyHasher};
@@ -20,6 +22,7 @@ use crate::heap::{BLOCK_BYTES_MAX, Cache};
 use crate::prefetch::prefetch;
 use crate::scan::{first_position, homed};
 use crate::table::{Position, Retired, Table, capacity};
+use image::Taking;
 use std::ops::Range;
 
 /// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at first, and by a quarter
@@ -53,6 +56,10 @@ pub(crate) struct Dict {
     bytes: usize,
     /// Buckets of the largest segment.
     buckets_max: usize,
+    /// The stamp that elements get which come in.
+    stamp: u8,
+    /// There only while an image takes the elements in portions.
+    taking: Option<Box<Taking>>,
 }
 
 struct Segment {
@@ -80,6 +87,8 @@ impl Dict {
             len: 0,
             bytes: 0,
             buckets_max: 0,
+            stamp: 0,
+            taking: None,
         }
     }
 
@@ -129,11 +138,16 @@ impl Dict {
         }
         self.bytes += element.footprint();
         self.len += 1;
+        element.set_stamp(self.stamp);
         self.insert_into(segment, element, hash, cache);
     }
 
     /// Takes an element out; it is the caller's to release.
     pub fn remove(&mut self, place: Place, cache: &mut Cache) -> Element {
+        self.before_change(
+            self.segments[place.segment as usize].table.item_at(place.position),
+            cache,
+        );
         let Segment { depth, table } = &mut self.segments[place.segment as usize];
         let (hasher, depth) = (&self.hasher, *depth);
         let element: Element = table.item_at(place.position);
@@ -149,10 +163,11 @@ impl Dict {
         element
     }
 
-    /// Puts another element of the same key in the place of one, which is the caller's to release.
+    /// Puts another element of the same key in the place of one, which is the caller's to release. [`Dict::before_change`] was told.
     pub fn replace(&mut self, place: Place, element: Element) -> Element {
         let table = &mut self.segments[place.segment as usize].table;
         let old: Element = table.item_at(place.position);
+        element.set_stamp(self.stamp);
         table.replace(place.position, element);
         self.bytes = self.bytes + element.footprint() - old.footprint();
         old
@@ -267,13 +282,18 @@ impl Dict {
     /// The same elements in blocks of their own.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         let mut copy = |segment: &Segment| {
-            let table = segment.table.duplicate(cache, Element::duplicate);
+            let table = segment.table.duplicate(cache, |element, cache| {
+                let copy = element.duplicate(cache);
+                copy.set_stamp(self.stamp);
+                copy
+            });
             Segment { depth: segment.depth, table }
         };
         Dict {
             hasher: self.hasher.clone(),
             directory: self.directory.clone(),
             segments: self.segments.iter().map(&mut copy).collect(),
+            taking: None,
             ..*self
         }
     }
@@ -306,11 +326,13 @@ impl Dict {
         }
         self.len -= taken.len();
         self.bytes -= taken.iter().map(|element| element.footprint()).sum::<usize>();
+        taken.iter().for_each(|element| self.before_change(*element, cache));
         taken
     }
 
     /// Frees every element.
     pub fn release(mut self, cache: &mut Cache) {
+        self.end_image(cache);
         for segment in &mut self.segments {
             let retired = segment.table.drain(|element| element.release(cache));
             discard(retired, cache);

@@ -8,6 +8,8 @@
 //! +--------+-----------+------------+-------------+---------+-----------+
 //! ```
 //!
+//! The first byte says which of them there are, and has the element's stamp (`dict/image.rs`).
+//!
 //! A member of a set is a key alone; a field of a hash has a value, and an expiry as its word only if it has one; a
 //! member of a sorted set has its score as its word. Nothing is aligned but the block.
 
@@ -20,6 +22,8 @@ const EXPIRY: u8 = 0b00010;
 const WIDE_KEY: u8 = 0b00100;
 const VALUE: u8 = 0b01000;
 const WIDE_VALUE: u8 = 0b10000;
+/// The element's stamp, by which an image knows whether it has handed the element out (`dict/image.rs`).
+pub(crate) const STAMP: u8 = 0b10_0000;
 
 const NARROW_MAX: usize = u8::MAX as usize;
 
@@ -179,6 +183,20 @@ impl Element {
         self.set_word(score.to_bits());
     }
 
+    /// The stamp.
+    #[inline]
+    pub fn stamp(self) -> u8 {
+        // SAFETY: the block's first byte.
+        unsafe { self.base().read() & STAMP }
+    }
+
+    /// Gives the element another stamp.
+    #[inline]
+    pub fn set_stamp(self, stamp: u8) {
+        // SAFETY: the block's first byte.
+        unsafe { self.base().write(self.base().read() & !STAMP | stamp) };
+    }
+
     /// Bytes that the element occupies: its block, rounded as the heap rounds.
     pub fn footprint(self) -> usize {
         usable(self.shape().size())
@@ -209,7 +227,7 @@ impl Element {
     fn shape(self) -> Shape {
         // SAFETY: the header was written by `build`; wide lengths take four bytes.
         unsafe {
-            let meta = self.base().read();
+            let meta = self.base().read() & !STAMP;
             let mut shape = Shape { meta, key_len: 0, val_len: 0 };
             shape.key_len = self.read_len(1, meta & WIDE_KEY != 0);
             if meta & VALUE != 0 {

@@ -488,7 +488,7 @@ impl Handle {
 
     fn free_entry(&mut self, entry: Entry) {
         match entry.large() {
-            Some(large) if large.len() >= GARBAGE_LEN_MIN => {
+            Some(large) if large.len() >= GARBAGE_LEN_MIN || large.portions().is_some() => {
                 if let Some(large) = entry.take_large(&mut self.cache) {
                     self.free_large(large);
                 }
@@ -497,8 +497,12 @@ impl Handle {
         }
     }
 
+    /// Frees a large collection, or leaves it to the collector; to the image, if that has not got all of it.
     #[cold]
-    fn free_large(&mut self, large: Box<Large>) {
+    pub(crate) fn free_large(&mut self, large: Box<Large>) {
+        if let Some(portions) = large.portions().cloned() {
+            return portions.own(large);
+        }
         let is_garbage = large.len() >= GARBAGE_LEN_MIN;
         let large = if is_garbage { self.ks.garbage.take(large) } else { Some(large) };
         if let Some(large) = large {

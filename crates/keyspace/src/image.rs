@@ -6,6 +6,8 @@
 //! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and nothing is copied but
 //! what is being handed out.
 //!
+//! Of a large collection only a beginning is made, and its elements are handed out in portions (`portions.rs`).
+//!
 //! A database that is flushed meanwhile loses its tables to the image, which goes through them when it has gone through the stripes, and
 //! frees them.
 
@@ -13,9 +15,8 @@ use crate::access::View;
 use crate::database::Cleared;
 use crate::entry::Entry;
 use crate::handle::Handle;
-use crate::prefetch::prefetch;
-use crate::scan::first_position;
-use crate::table::Table;
+use crate::portions::Portions;
+use crate::scan::walk_some;
 use crate::usage::Usage;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
@@ -28,8 +29,6 @@ const TAKING: u16 = 1;
 
 /// Buckets that are walked under one hold of a stripe.
 const BUCKETS_PER_HOLD: usize = 16;
-/// Buckets whose entries are asked for ahead.
-const BUCKETS_AHEAD: usize = 2;
 
 /// The stamp that new entries get, and whether an image is being taken.
 #[derive(Debug, Default)]
@@ -48,15 +47,26 @@ impl Stamp {
     }
 }
 
-/// Takes what threads hand out that are about to change something. What the walk comes across it gives to its caller.
-pub trait ImageSink: Send + Sync {
-    /// A key as it was at the image's moment, when it was in database `db`. Its stripe is held: what is needed is copied. `now_ms` is the
-    /// thread's clock.
-    fn key(&self, db: u16, view: View<'_>, usage: Usage, now_ms: i64);
+/// A key as it was at an image's moment. Its stripe is held: what is needed is copied.
+pub struct ImageKey<'k> {
+    /// The database in which it was at that moment.
+    pub db: u16,
+    /// The value, as far as it is not handed out in portions.
+    pub view: View<'k>,
+    /// How it was used.
+    pub usage: Usage,
+    /// Through which the elements are handed out ([`Handle::continue_portions`]); none if they are all in the view.
+    pub portions: Option<Arc<Portions>>,
 }
 
-/// Takes a key that the walk comes across, as [`ImageSink::key`] does; says when it has taken enough for one hold of the stripe.
-pub type TakeKey<'t> = dyn FnMut(u16, View<'_>, Usage) -> ControlFlow<()> + 't;
+/// Takes what threads hand out that are about to change something. What the walk comes across it gives to its caller.
+pub trait ImageSink: Send + Sync {
+    /// A key, handed out by a thread whose clock says `now_ms`.
+    fn key(&self, key: ImageKey<'_>, now_ms: i64);
+}
+
+/// Takes a key that the walk comes across; says when it has taken enough for one hold of the stripe.
+pub type TakeKey<'t> = dyn FnMut(ImageKey<'_>) -> ControlFlow<()> + 't;
 
 /// The image that is being taken, if one is.
 #[derive(Default)]
@@ -68,6 +78,8 @@ pub(crate) struct ImageCell {
     swaps: AtomicU32,
     /// Tables of databases that were flushed, with their databases at the image's moment.
     cleared: Mutex<Vec<(u16, Cleared)>>,
+    /// Collections of which not everything was handed out yet.
+    portions: Mutex<Vec<Arc<Portions>>>,
 }
 
 impl ImageCell {
@@ -82,6 +94,15 @@ impl ImageCell {
     fn origin(&self, db: u16) -> u16 {
         let origin = self.origin.read().unwrap_or_else(PoisonError::into_inner);
         origin.get(usize::from(db)).copied().unwrap_or(db)
+    }
+
+    pub(crate) fn portions(&self) -> MutexGuard<'_, Vec<Arc<Portions>>> {
+        self.portions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of a collection was handed out.
+    pub(crate) fn forget(&self, portions: &Arc<Portions>) {
+        self.portions().retain(|other| !Arc::ptr_eq(other, portions));
     }
 
     fn cleared(&self) -> MutexGuard<'_, Vec<(u16, Cleared)>> {
@@ -109,7 +130,7 @@ impl ImagePlace {
 impl Handle {
     /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while nobody changes anything. The
     /// thread is in a batch and holds nothing, or everything. Somebody must walk every stripe with [`Handle::continue_image`], and then what
-    /// was flushed with [`Handle::continue_cleared`] until [`Handle::end_image`] says that it is done.
+    /// was flushed with [`Handle::continue_cleared`], and every collection with [`Handle::continue_portions`], until [`Handle::end_image`] says that it is done.
     pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {
         let holds = self.holds_everything();
         if !holds {
@@ -145,8 +166,7 @@ impl Handle {
                 // What was in a database yet to come may be in one that has been walked.
                 place = ImagePlace { db: 0, position: 0, swaps, ..place };
             }
-            let table = handle.stripe_at(place.stripe).table(place.db)?;
-            handle.image_buckets(table, handle.ks.image.origin(place.db), place.position, take)
+            handle.image_buckets(place, take)
         });
         if let Some(position) = next {
             return Some(ImagePlace { position, ..place });
@@ -156,44 +176,18 @@ impl Handle {
     }
 
     /// Walks some buckets of a table; returns the position to go on from, none at its end.
-    ///
-    /// An entry whose home is full lies in one of the next buckets, and all buckets between are full. So the walk goes on until it has
-    /// seen one that is not, and what lies there with a later home is handed out with the rest.
-    fn image_buckets(
-        &self,
-        table: &Table,
-        db: u16,
-        position: u32,
-        take: &mut TakeKey<'_>,
-    ) -> Option<u32> {
-        let buckets = table.buckets();
-        if buckets == 0 {
-            return None;
-        }
+    fn image_buckets(&self, place: ImagePlace, take: &mut TakeKey<'_>) -> Option<u32> {
+        let table = self.stripe_at(place.stripe).table(place.db)?;
         let (stamp, usages) = (self.ks.heap.stamp().now(), self.usages());
-        let first = ((u64::from(position) * buckets as u64) >> 32) as usize;
-        let mut end = buckets.min(first + BUCKETS_PER_HOLD);
-        let mut at = first;
-        (at..at + BUCKETS_AHEAD).for_each(|i| prefetch_entries(table, i % buckets));
-        while at < first + buckets {
-            prefetch_entries(table, (at + BUCKETS_AHEAD) % buckets);
-            let bucket = table.bucket(at % buckets);
-            for slot in bucket.used() {
-                let entry: Entry = bucket.slot(slot).item();
-                if entry.stamp() != stamp {
-                    entry.set_stamp(stamp);
-                    let view = View::new(entry);
-                    if take(db, view, usages.of(view)).is_break() {
-                        end = end.min(at + 1);
-                    }
-                }
+        let db = self.ks.image.origin(place.db);
+        walk_some(table, place.position, BUCKETS_PER_HOLD, &mut |entry: Entry| {
+            if entry.stamp() == stamp {
+                return ControlFlow::Continue(());
             }
-            at += 1;
-            if at >= end && !bucket.is_full() {
-                break;
-            }
-        }
-        (end < buckets).then(|| first_position(end, buckets))
+            entry.set_stamp(stamp);
+            let (view, portions) = (View::new(entry), self.begin_portions(place.db, entry));
+            take(ImageKey { db, view, usage: usages.of(view), portions })
+        })
     }
 
     /// To be called before an entry is changed or removed.
@@ -211,8 +205,9 @@ impl Handle {
             && let Some(sink) = self.ks.image.get()
         {
             entry.set_stamp(now);
-            let view = View::new(entry);
-            sink.key(self.ks.image.origin(db), view, self.usages().of(view), self.now_ms);
+            let (view, portions) = (View::new(entry), self.begin_portions(db, entry));
+            let (db, usage) = (self.ks.image.origin(db), self.usages().of(view));
+            sink.key(ImageKey { db, view, usage, portions }, self.now_ms);
         }
     }
 
@@ -237,7 +232,7 @@ impl Handle {
         cleared.drain_one(&mut |entry| {
             if entry.stamp() != stamp {
                 let view = View::new(entry);
-                let _ = take(db, view, usages.of(view));
+                let _ = take(ImageKey { db, view, usage: usages.of(view), portions: None });
             }
         });
         if !cleared.is_drained() {
@@ -251,16 +246,18 @@ impl Handle {
         let image = &self.ks.image;
         if self.ks.heap.stamp().is_taking() {
             image.swaps.fetch_add(1, Relaxed);
+            image.portions().iter().for_each(|portions| portions.swap(a, b));
             let mut origin = image.origin.write().unwrap_or_else(PoisonError::into_inner);
             origin.swap(a.into(), b.into());
         }
     }
 
-    /// Ends the image, every stripe of which has been walked; false if there is something to go through that was flushed since.
+    /// Ends the image, every stripe of which has been walked; false if there is something to go through that was flushed since, or
+    /// a collection of which not everything was handed out.
     pub fn end_image(&mut self) -> bool {
         let image = &self.ks.image;
         let cleared = image.cleared();
-        if !cleared.is_empty() {
+        if !cleared.is_empty() || !image.portions().is_empty() {
             return false;
         }
         let stamp = self.ks.heap.stamp();
@@ -268,14 +265,5 @@ impl Handle {
         stamp.0.store(stamp.now(), Relaxed);
         image.set(None);
         true
-    }
-}
-
-fn prefetch_entries(table: &Table, bucket: usize) {
-    let bucket = table.bucket(bucket);
-    for slot in bucket.used() {
-        let address = bucket.slot(slot).address();
-        prefetch(address);
-        prefetch(address + 64);
     }
 }

@@ -8,7 +8,9 @@ use crate::bucket::{DISPLACEMENT_MAX, Item, SLOTS};
 use crate::effect::Removal;
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
+use crate::prefetch::prefetch;
 use crate::table::Table;
+use std::ops::ControlFlow;
 
 /// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is both the beginning
 /// and the end.
@@ -262,4 +264,49 @@ pub(crate) fn homed<I: Item>(table: &Table<I>, home: usize, position: &dyn Fn(I)
         }
     }
     found
+}
+
+/// Buckets whose items are asked for ahead by [`walk_some`].
+const AHEAD: usize = 2;
+
+/// Gives `take` every item whose home is one of the next buckets from a position on, and perhaps others; fewer buckets if it has enough before.
+/// Returns the position to go on from, none at the end.
+///
+/// An item whose home is full lies in one of the next buckets, and all buckets between are full. So the walk goes on
+/// until it has seen one that is not, and what lies there with a later home is taken with the rest.
+pub(crate) fn walk_some<I: Item>(
+    table: &Table<I>,
+    position: u32,
+    count: usize,
+    take: &mut dyn FnMut(I) -> ControlFlow<()>,
+) -> Option<u32> {
+    let buckets = table.buckets();
+    if buckets == 0 {
+        return None;
+    }
+    let first = ((u64::from(position) * buckets as u64) >> 32) as usize;
+    let mut end = buckets.min(first + count);
+    (first..first + AHEAD).for_each(|at| prefetch_items(table, at % buckets));
+    for at in first..first + buckets {
+        prefetch_items(table, (at + AHEAD) % buckets);
+        let bucket = table.bucket(at % buckets);
+        for slot in bucket.used() {
+            if take(bucket.slot(slot).item()).is_break() {
+                end = end.min(at + 1);
+            }
+        }
+        if at + 1 >= end && !bucket.is_full() {
+            break;
+        }
+    }
+    (end < buckets).then(|| first_position(end, buckets))
+}
+
+fn prefetch_items<I: Item>(table: &Table<I>, bucket: usize) {
+    let bucket = table.bucket(bucket);
+    for slot in bucket.used() {
+        let address = bucket.slot(slot).address();
+        prefetch(address);
+        prefetch(address + 64);
+    }
 }

@@ -5,10 +5,12 @@
 //! other threads     about to change a key ─ encode it ─▶ their share ─┘
 //! ```
 //!
-//! Each thread encodes into memory of its own; what it shares with others it touches once in some hundred keys.
+//! Each thread encodes into memory of its own; what it shares with others it touches once in some hundred keys. A large collection
+//! is only begun by whoever comes across it; a walking thread writes it, a portion under each hold, straight into the file.
 
-use crate::rdb::{FileError, FileOptions, FileWriter, KeyRun};
-use petrel_keyspace::{DbStats, Handle, ImagePlace, ImageSink, Usage, View};
+use crate::rdb::{Error, FileError, FileOptions, FileWriter, Form, KeyRun, Shape, Writer};
+use crate::value;
+use petrel_keyspace::{DbStats, Handle, ImageKey, ImagePlace, ImageSink, Portions};
 use std::io::{Seek, Write};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -20,6 +22,9 @@ const WALKED_LEN: usize = 512 * 1024;
 
 /// Bytes that one hold of a stripe encodes, beyond which it ends.
 const HOLD_LEN: usize = 32 * 1024;
+
+/// Bytes of a large collection that are put into the file together.
+const PORTIONS_LEN: usize = 192 * 1024;
 
 /// Holds of a stripe in one batch.
 const HOLDS_AT_ONCE: usize = 16;
@@ -94,6 +99,7 @@ impl Image {
         let mut last = walker();
         while !handle.end_image() {
             last.walk_cleared(handle, &mut saved);
+            last.write_begun(handle, &mut saved);
         }
         last.finish();
         if let Some(error) = lock(&shares.failed).take() {
@@ -134,6 +140,7 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
             while let Some(at) = place {
                 place = self.some(handle, at);
                 self.pass_on(WALKED_LEN, saved);
+                self.write_begun(handle, saved);
             }
         }
         self.walk_cleared(handle, saved);
@@ -147,8 +154,8 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
         let mut next = Some(place);
         for _ in 0..HOLDS_AT_ONCE {
             let (now_ms, end) = (handle.now_ms(), self.run.len() + HOLD_LEN);
-            next = handle.continue_image(place, &mut |db, view, usage| {
-                self.add(db, view, usage, now_ms);
+            next = handle.continue_image(place, &mut |key| {
+                self.add(key, now_ms);
                 if self.run.len() < end {
                     ControlFlow::Continue(())
                 } else {
@@ -171,16 +178,80 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
         while is_there {
             handle.refresh_clock();
             let now_ms = handle.now_ms();
-            is_there = handle.continue_cleared(&mut |db, view, usage| {
-                self.add(db, view, usage, now_ms);
+            is_there = handle.continue_cleared(&mut |key| {
+                self.add(key, now_ms);
                 ControlFlow::Continue(())
             });
             self.pass_on(WALKED_LEN, saved);
         }
     }
 
-    fn add(&mut self, db: u16, view: View<'_>, usage: Usage, now_ms: i64) {
-        self.keys += u64::from(self.shares.add(&mut self.run, db, view, usage, now_ms));
+    fn add(&mut self, key: ImageKey<'_>, now_ms: i64) {
+        self.keys += u64::from(self.shares.add(&mut self.run, key, now_ms));
+    }
+
+    /// Writes the large collections that were begun.
+    fn write_begun(&mut self, handle: &mut Handle, saved: &mut Saved<'_>) {
+        while self.shares.any_begun.load(Relaxed) {
+            let mut begun = lock(&self.shares.begun);
+            let next = begun.pop();
+            self.shares.any_begun.store(!begun.is_empty(), Relaxed);
+            drop(begun);
+            if let Some(mut begun) = next {
+                if begun.is_wanted && !self.shares.is_over() {
+                    self.write_collection(handle, &mut begun, saved);
+                }
+                // It has to be gone through, even if nobody wants it any more.
+                while self.portion(handle, &begun, None).is_ok_and(|goes_on| goes_on) {}
+            }
+        }
+    }
+
+    fn write_collection(&self, handle: &mut Handle, begun: &mut Begun, saved: &mut Saved<'_>) {
+        let (mut head, shares) = (begun.head.take(), self.shares);
+        let (form, shape) = (begun.form, begun.shape);
+        let mut feed = |writer: &mut Writer<'_>| {
+            if saved(shares.keys.load(Relaxed)).is_break() {
+                shares.over.store(true, Relaxed);
+            }
+            if shares.is_over() {
+                return Err(Error::Refused("nobody wants the file any more"));
+            }
+            let mut goes_on = true;
+            while goes_on && writer.waiting() < PORTIONS_LEN {
+                goes_on = self.portion(handle, begun, Some(writer))?;
+            }
+            Ok(goes_on)
+        };
+        if let Some(head) = &mut head {
+            let written = lock(self.file).value(head, form, shape, &mut feed);
+            if !shares.is_over() {
+                shares.note(written);
+            }
+        }
+    }
+
+    /// Takes a portion of a collection, and writes it if there is a writer; false at the end.
+    fn portion(
+        &self,
+        handle: &mut Handle,
+        begun: &Begun,
+        mut writer: Option<&mut Writer<'_>>,
+    ) -> Result<bool, Error> {
+        let mut fed = Ok(());
+        let end = writer.as_ref().map_or(0, |writer| writer.waiting()) + HOLD_LEN;
+        handle.enter();
+        let goes_on = handle.continue_portions(&begun.portions, &mut |element| {
+            if let (Some(writer), true) = (&mut writer, fed.is_ok()) {
+                fed = value::feed_element(element, begun.now_ms, &mut **writer);
+                if writer.waiting() >= end {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        handle.exit();
+        fed.map(|()| goes_on)
     }
 
     /// Writes the run if it is so long, and what others have left to be written.
@@ -227,12 +298,27 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
     }
 }
 
+/// A large collection whose elements are yet to be written.
+struct Begun {
+    /// Its key.
+    head: Option<KeyRun>,
+    form: Form,
+    shape: Shape,
+    portions: Arc<Portions>,
+    /// When it was begun: fields that had expired then are left out.
+    now_ms: i64,
+    is_wanted: bool,
+}
+
 /// Keys that threads have handed out which were about to change them, and what the walking threads have in common.
 struct Shares {
     options: FileOptions,
     /// Each thread has one of them, which few others have.
     shares: [Mutex<KeyRun>; SHARES],
     full: Mutex<Vec<KeyRun>>,
+    /// Large collections that nobody writes yet, and whether there are any.
+    begun: Mutex<Vec<Begun>>,
+    any_begun: AtomicBool,
     /// Bytes of `full`, and who waits until they are fewer.
     waiting: AtomicUsize,
     written: Condvar,
@@ -248,6 +334,8 @@ impl Shares {
             options,
             shares: std::array::from_fn(|_| Mutex::new(KeyRun::new(options))),
             full: Mutex::default(),
+            begun: Mutex::default(),
+            any_begun: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             written: Condvar::new(),
             over: AtomicBool::new(false),
@@ -271,14 +359,29 @@ impl Shares {
         }
     }
 
-    /// Adds a key to a run; false if it is left out.
-    fn add(&self, run: &mut KeyRun, db: u16, view: View<'_>, usage: Usage, now_ms: i64) -> bool {
+    /// Adds a key to a run, or begins it apart from that; false if it is left out.
+    fn add(&self, run: &mut KeyRun, key: ImageKey<'_>, now_ms: i64) -> bool {
+        let view = key.view;
         // A hash whose fields have all expired is as good as gone.
-        if self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0) {
-            return false;
+        let is_left_out = self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0);
+        if let Some(portions) = key.portions.clone() {
+            self.begin(&key, portions, now_ms, !is_left_out);
+        } else if !is_left_out {
+            self.note(run.add(key.db, view, key.usage, now_ms));
         }
-        self.note(run.add(db, view, usage, now_ms));
-        true
+        !is_left_out
+    }
+
+    fn begin(&self, key: &ImageKey<'_>, portions: Arc<Portions>, now_ms: i64, is_wanted: bool) {
+        let form = value::form(key.view, now_ms, self.options.dialect);
+        let mut head = self.run();
+        head.head(key.db, key.view, key.usage, form);
+        // What comes in portions has a shape.
+        let shape = value::shape(key.view, now_ms).unwrap_or(Shape::Set { len: 0 });
+        let begun = Begun { head: Some(head), form, shape, portions, now_ms, is_wanted };
+        let mut all = lock(&self.begun);
+        all.push(begun);
+        self.any_begun.store(true, Relaxed);
     }
 
     fn take_full(&self) -> Vec<KeyRun> {
@@ -301,9 +404,9 @@ impl Shares {
 }
 
 impl ImageSink for Shares {
-    fn key(&self, db: u16, view: View<'_>, usage: Usage, now_ms: i64) {
+    fn key(&self, key: ImageKey<'_>, now_ms: i64) {
         let mut share = lock(&self.shares[own_share()]);
-        if !self.add(&mut share, db, view, usage, now_ms) {
+        if !self.add(&mut share, key, now_ms) {
             return;
         }
         self.keys.fetch_add(1, Relaxed);

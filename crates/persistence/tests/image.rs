@@ -2,7 +2,7 @@
 
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{
-    Cursor, FieldExpiry, Handle, ImagePlace, ImageSink, Keyspace, Options, Usage, Value, View,
+    Cursor, FieldExpiry, Handle, ImageKey, ImagePlace, ImageSink, Keyspace, Options, Value, View,
 };
 use petrel_persistence::rdb::Dialect;
 use petrel_persistence::value;
@@ -52,9 +52,10 @@ fn contents(ks: &mut Handle) -> Contents {
 struct Collected(Mutex<Contents>);
 
 impl ImageSink for Collected {
-    fn key(&self, db: u16, view: View<'_>, _: Usage, now_ms: i64) {
-        let name = (db, view.key().to_vec());
-        let before = self.0.lock().unwrap().insert(name, shown(view, now_ms));
+    fn key(&self, key: ImageKey<'_>, now_ms: i64) {
+        let name = (key.db, key.view.key().to_vec());
+        assert!(key.portions.is_none(), "nothing here is large");
+        let before = self.0.lock().unwrap().insert(name, shown(key.view, now_ms));
         assert!(before.is_none(), "a key was handed out twice");
     }
 }
@@ -62,8 +63,8 @@ impl ImageSink for Collected {
 /// Goes through an image; `between` runs between any two holds.
 fn walk(ks: &mut Handle, sink: &impl ImageSink, mut between: impl FnMut(&mut Handle)) {
     let now = ks.now_ms();
-    let mut take = |db, view: View<'_>, usage| {
-        sink.key(db, view, usage, now);
+    let mut take = |key: ImageKey<'_>| {
+        sink.key(key, now);
         ControlFlow::Continue(())
     };
     for stripe in 0..ks.keyspace().stripes() {
@@ -206,8 +207,8 @@ fn what_is_flushed_meanwhile_is_in_the_image() {
 struct Sum(Mutex<(usize, i64)>);
 
 impl ImageSink for Sum {
-    fn key(&self, _: u16, view: View<'_>, _: Usage, _: i64) {
-        let Ok(petrel_keyspace::StrRef::Int(n)) = view.string() else { panic!("an integer") };
+    fn key(&self, key: ImageKey<'_>, _: i64) {
+        let Ok(petrel_keyspace::StrRef::Int(n)) = key.view.string() else { panic!("an integer") };
         let mut sum = self.0.lock().unwrap();
         *sum = (sum.0 + 1, sum.1 + n);
     }

@@ -6,6 +6,7 @@
 mod change;
 mod chunk;
 mod encoding;
+mod image;
 mod landmarks;
 pub(crate) mod large;
 mod read;

@@ -112,6 +112,16 @@ impl SortedSet {
         set
     }
 
+    /// The members with their scores.
+    pub fn dict_mut(&mut self) -> &mut Dict {
+        &mut self.members
+    }
+
+    /// The members with their scores.
+    pub fn dict(&self) -> &Dict {
+        &self.members
+    }
+
     /// `OBJECT ENCODING`.
     pub fn encoding(&self) -> &'static str {
         Form::SortedSet.encoding(self.beyond)
@@ -199,6 +209,7 @@ impl SortedSet {
 
     /// Gives an element another score.
     fn move_to(&mut self, element: Element, score: f64, cache: &mut Cache) {
+        self.members.before_change(element, cache);
         let (rank, member) = (self.rank_of(element), element.key());
         let ahead = ahead_of(score, member);
         let is_ahead = |other: Element| ahead(other.score(), other);

@@ -5,7 +5,7 @@ use super::length::write_number;
 use super::lzf::Compressor;
 use super::sum::{Sum, checksum, join};
 use super::text::{write_bytes, write_text};
-use super::{Dialect, FileError, Form, Item, KeyRun, Spill, Writer};
+use super::{Dialect, Error, FileError, Form, Item, KeyRun, Shape, Spill, ValueSink, Writer};
 use crate::value;
 use petrel_keyspace::{StrRef, Usage, View};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -212,6 +212,31 @@ impl<W: Write + Seek> FileWriter<W> {
         }
         self.out.put(&run.bytes[begin..]);
         run.clear();
+        self.pass_on()
+    }
+
+    /// A value whose key the run ends with, item by item: `feed` is called again as long as it says that there is more, and what it
+    /// has written in between goes into the file.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or what `feed` says.
+    pub fn value(
+        &mut self,
+        head: &mut KeyRun,
+        form: Form,
+        shape: Shape,
+        feed: &mut dyn FnMut(&mut Writer<'_>) -> Result<bool, Error>,
+    ) -> Result<(), FileError> {
+        self.run(head)?;
+        let mut spill = |buffer: &mut Vec<u8>| self.out.take(buffer);
+        let compressor = self.encoder.compressor.take();
+        let mut writer =
+            Writer::compressing(&mut self.buffer, form, compressor).spilling(&mut spill);
+        writer.begin(shape).map_err(FileError::Value)?;
+        while feed(&mut writer).map_err(FileError::Value)? {
+            writer.pass_on();
+        }
+        self.encoder.compressor = writer.end().map_err(FileError::Value)?;
         self.pass_on()
     }
 

@@ -59,11 +59,7 @@ impl KeyRun {
         usage: Usage,
         now_ms: i64,
     ) -> Result<(), FileError> {
-        if self.db != Some(db) {
-            self.bytes.push(opcode::SELECT);
-            write_number(&mut self.bytes, db.into());
-            self.db = Some(db);
-        }
+        self.select(db);
         match view.string() {
             Ok(StrRef::Blob(blob)) if blob.len() >= BLOB_MIN => {
                 self.encoder.head(&mut self.bytes, view, usage, Form::String);
@@ -72,6 +68,20 @@ impl KeyRun {
                 Ok(())
             }
             _ => self.encoder.encode(&mut self.bytes, view, usage, now_ms, None),
+        }
+    }
+
+    /// Adds a key of a database whose value follows in this form: [`FileWriter::value`](super::FileWriter::value).
+    pub fn head(&mut self, db: u16, view: View<'_>, usage: Usage, form: Form) {
+        self.select(db);
+        self.encoder.head(&mut self.bytes, view, usage, form);
+    }
+
+    fn select(&mut self, db: u16) {
+        if self.db != Some(db) {
+            self.bytes.push(opcode::SELECT);
+            write_number(&mut self.bytes, db.into());
+            self.db = Some(db);
         }
     }
 

@@ -64,6 +64,18 @@ impl<'o> Writer<'o> {
         if self.left == 0 { Ok(self.compressor) } else { Err(SHAPE) }
     }
 
+    /// Bytes that were not passed on yet.
+    pub fn waiting(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Passes on what is written so far, if somebody takes it.
+    pub fn pass_on(&mut self) {
+        if let Some(spill) = &mut self.spill {
+            spill(self.out);
+        }
+    }
+
     #[inline]
     fn text(&mut self, item: Item<'_>) {
         write_text(self.out, item, self.compressor.as_mut());

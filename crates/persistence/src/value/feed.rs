@@ -5,7 +5,7 @@ use crate::rdb::{Dialect, Error, Form, Item, Shape, ValueSink};
 use petrel_keyspace::packed;
 use petrel_keyspace::types::list::ListRef;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
-use petrel_keyspace::{HashRef, SetRef, StrRef, Type, View};
+use petrel_keyspace::{HashRef, ImageElement, SetRef, StrRef, Type, View};
 use std::ops::ControlFlow;
 
 /// The form in which a value is written as it is at a moment in Unix milliseconds.
@@ -38,6 +38,36 @@ pub fn feed(view: View<'_>, now_ms: i64, sink: &mut impl ValueSink) -> Result<()
     };
     // The type is that of the view.
     fed.unwrap_or(Err(Error::Refused("a value of another type than its own")))
+}
+
+/// The shape of a collection that is no stream, as it is at a moment in Unix milliseconds; none of other values.
+pub fn shape(view: View<'_>, now_ms: i64) -> Option<Shape> {
+    match view.type_of() {
+        Type::List => Some(Shape::List { len: Some(view.list().ok()?.len()) }),
+        Type::Set => Some(Shape::Set { len: view.set().ok()?.len() }),
+        Type::SortedSet => Some(Shape::SortedSet { len: view.sorted_set().ok()?.len() }),
+        Type::Hash => Some(Shape::Hash { len: view.hash(now_ms).ok()?.alive() }),
+        Type::String | Type::Stream => None,
+    }
+}
+
+/// Feeds an element of a collection, as it is at a moment in Unix milliseconds, to a sink.
+///
+/// # Errors
+/// Those of the sink.
+pub fn feed_element(
+    element: ImageElement<'_>,
+    now_ms: i64,
+    sink: &mut impl ValueSink,
+) -> Result<(), Error> {
+    match element {
+        ImageElement::Item(text) | ImageElement::Member(text) => sink.element(Item::Text(text)),
+        ImageElement::Scored(member, score) => sink.scored(Item::Text(member), score),
+        ImageElement::Field(_, _, Some(at)) if at <= now_ms => Ok(()),
+        ImageElement::Field(field, value, expiry) => {
+            sink.field(Item::Text(field), Item::Text(value), expiry)
+        }
+    }
 }
 
 fn feed_string(string: StrRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {

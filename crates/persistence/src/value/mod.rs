@@ -5,7 +5,7 @@ mod feed;
 mod stream;
 
 pub use build::Builder;
-pub use feed::{feed, form};
+pub use feed::{feed, feed_element, form, shape};
 
 use crate::rdb::{self, Dialect, Error, Leniency, Writer};
 use petrel_keyspace::{Handle, Key, View};

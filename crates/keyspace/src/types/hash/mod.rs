@@ -80,6 +80,16 @@ impl Hash {
         Hash { fields: Dict::new(hasher), expiring: RankTree::default(), expires, beyond }
     }
 
+    /// The fields.
+    pub fn dict_mut(&mut self) -> &mut Dict {
+        &mut self.fields
+    }
+
+    /// The fields.
+    pub fn dict(&self) -> &Dict {
+        &self.fields
+    }
+
     /// Adds a field that is not there.
     fn insert(&mut self, field: &[u8], value: &[u8], expiry: Option<i64>, cache: &mut Cache) {
         let element = Element::field(cache, field, value, expiry);
@@ -95,6 +105,7 @@ impl Hash {
         expiry: Option<i64>,
         cache: &mut Cache,
     ) {
+        self.fields.before_change(element, cache);
         if element.expiry().is_some() == expiry.is_some() && element.overwrite(value) {
             self.set_expiry((place, element), expiry, cache);
         } else {
@@ -109,6 +120,7 @@ impl Hash {
         expiry: Option<i64>,
         cache: &mut Cache,
     ) {
+        self.fields.before_change(element, cache);
         match (element.expiry(), expiry) {
             (old, new) if old == new => {}
             (Some(_), Some(at)) => {

@@ -3,6 +3,7 @@
 use super::End;
 use super::chunk::{CHUNK_ROOM, Chunk};
 use super::encoding::{LISTPACK_FRAME, listpack_entry_len, listpack_len_of};
+use super::image::Taking;
 use super::landmarks::{CHUNKS_MIN, Landmarks, NEAR};
 use super::run::{Element, Elements, Run};
 use crate::heap::Cache;
@@ -33,6 +34,8 @@ pub struct List {
     is_quicklist: bool,
     /// Of a long list, once they are wanted. They take a byte for each 8 chunks, which are not counted: a read makes them.
     landmarks: OnceLock<Box<Landmarks>>,
+    /// There only while an image takes the elements in portions.
+    pub(super) taking: Option<Box<Taking>>,
 }
 
 /// A place in a list: the chunk's number and the item's in it.
@@ -93,6 +96,9 @@ impl List {
     /// Appends an element at an end.
     #[inline]
     pub fn push(&mut self, cache: &mut Cache, end: End, text: &[u8]) {
+        if self.taking.is_some() {
+            self.before_push(end);
+        }
         if let Some(listpack) = &mut self.listpack {
             *listpack += listpack_entry_len(text);
         }
@@ -164,6 +170,9 @@ impl List {
         end: End,
         take: impl FnOnce(Element<'_>) -> T,
     ) -> Option<T> {
+        if self.taking.is_some() {
+            self.before_pop(end);
+        }
         let chunk = match end {
             End::Front => self.chunks.front_mut()?,
             End::Back => self.chunks.back_mut()?,
@@ -225,6 +234,9 @@ impl List {
 
     /// Replaces the element at `index`, which exists.
     pub fn set(&mut self, cache: &mut Cache, index: usize, text: &[u8]) {
+        if self.taking.is_some() {
+            self.before_set(index);
+        }
         let place = self.place(index);
         let chunk = &mut self.chunks[place.chunk];
         if let Some(listpack) = &mut self.listpack {
@@ -244,6 +256,9 @@ impl List {
 
     /// Inserts an element before the one at `index`, or at the end.
     pub fn insert(&mut self, cache: &mut Cache, index: usize, text: &[u8]) {
+        if self.taking.is_some() {
+            self.before_insert(index, cache);
+        }
         if let Some(listpack) = &mut self.listpack {
             *listpack += listpack_entry_len(text);
         }
@@ -315,6 +330,9 @@ impl List {
         if range.is_empty() {
             return removed;
         }
+        if self.taking.is_some() {
+            self.before_remove(range.clone(), cache);
+        }
         if self.listpack.is_some() {
             let elements = self.iter_from(range.start).take(range.len());
             let bytes: usize = elements.map(|element| listpack_len_of(&element)).sum();
@@ -372,6 +390,9 @@ impl List {
         limit: usize,
         mut removed: impl FnMut(usize),
     ) -> usize {
+        if self.taking.is_some() {
+            self.freeze(cache);
+        }
         let (chunks, entry) = (self.chunks.len(), listpack_entry_len(text));
         let (mut count, mut matches) = (0, Vec::new());
         // Items before the chunk in hand, and the chunks from the first that lost an item to the last.
@@ -527,7 +548,7 @@ impl List {
         let chunks: VecDeque<Chunk> =
             self.chunks.iter().map(|chunk| chunk.duplicate(cache)).collect();
         let blocks = chunks.iter().map(Chunk::footprint).sum();
-        List { chunks, blocks, landmarks: OnceLock::new(), ..*self }
+        List { chunks, blocks, landmarks: OnceLock::new(), taking: None, ..*self }
     }
 
     /// Moves chunks to fresh blocks: [`super::super::Large::relocate`].
@@ -551,6 +572,7 @@ impl List {
 
     /// Frees the list.
     pub fn release(mut self, cache: &mut Cache) {
+        self.end_image(cache);
         for chunk in self.chunks.drain(..) {
             chunk.release(cache);
         }

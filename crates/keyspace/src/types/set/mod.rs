@@ -66,6 +66,16 @@ impl Set {
         set
     }
 
+    /// The members.
+    pub fn dict_mut(&mut self) -> &mut Dict {
+        &mut self.members
+    }
+
+    /// The members.
+    pub fn dict(&self) -> &Dict {
+        &self.members
+    }
+
     /// Adds a member; false if it is there.
     fn add(&mut self, member: &[u8], limits: &Limits, cache: &mut Cache) -> bool {
         if self.members.get(member).is_some() {

@@ -1,0 +1,369 @@
+//! Large collections come into an image as they were at its moment, whatever happens to them between two portions.
+
+use petrel_keyspace::types::list::End;
+use petrel_keyspace::{
+    Cursor, FieldExpiry, Handle, ImageElement, ImageKey, ImagePlace, ImageSink, Keyspace, Options,
+    Portions, Type, Value, View,
+};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+const DATABASES: u16 = 2;
+const KEYS: u64 = 8;
+/// The clock at the beginning.
+const BEGIN: i64 = 1_000_000;
+const FAR: i64 = 1 << 50;
+
+/// A value: an element, and when it expires.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Shown {
+    expiry: Option<i64>,
+    is_list: bool,
+    elements: Vec<(Vec<u8>, i64)>,
+}
+
+impl Shown {
+    /// What there is of it at a moment, in an order that does not depend on where elements lie.
+    fn at(mut self, now: i64) -> Self {
+        self.elements.retain(|(_, expiry)| *expiry > now);
+        if !self.is_list {
+            self.elements.sort();
+        }
+        self
+    }
+}
+
+type Contents = BTreeMap<(u16, Vec<u8>), Shown>;
+
+fn shown(view: View<'_>, now: i64) -> Shown {
+    let mut elements = Vec::new();
+    let mut scratch = itoa::Buffer::new();
+    match view.type_of() {
+        Type::String => {
+            elements.push((view.string().unwrap().bytes(&mut scratch).to_vec(), FAR));
+        }
+        Type::List => {
+            elements.extend(view.list().unwrap().iter_from(0).map(|item| (item.to_vec(), FAR)));
+        }
+        Type::Set => view.set().unwrap().each(&mut |member| {
+            elements.push((member.bytes(&mut scratch).to_vec(), FAR));
+        }),
+        Type::SortedSet => {
+            let set = view.sorted_set().unwrap();
+            set.each(0..set.len(), |member, score| {
+                elements.push((scored(member.bytes(&mut scratch), score), FAR));
+            });
+        }
+        Type::Hash => view.hash(now).unwrap().each(&mut |field| {
+            let mut other = itoa::Buffer::new();
+            let (name, value) = (field.name.bytes(&mut scratch), field.value.bytes(&mut other));
+            elements.push(([name, b"=", value].concat(), field.expiry.unwrap_or(FAR)));
+        }),
+        Type::Stream => {}
+    }
+    Shown { expiry: view.expiry(), is_list: view.type_of() == Type::List, elements }
+}
+
+fn scored(member: &[u8], score: f64) -> Vec<u8> {
+    [member, b"@", &score.to_le_bytes()].concat()
+}
+
+fn element(element: ImageElement<'_>) -> (Vec<u8>, i64) {
+    match element {
+        ImageElement::Item(text) | ImageElement::Member(text) => (text.to_vec(), FAR),
+        ImageElement::Scored(member, score) => (scored(member, score), FAR),
+        ImageElement::Field(name, value, expiry) => {
+            ([name, b"=", value].concat(), expiry.unwrap_or(FAR))
+        }
+    }
+}
+
+fn contents(ks: &mut Handle) -> Contents {
+    let (mut contents, now) = (Contents::new(), ks.now_ms());
+    for db in 0..DATABASES {
+        let mut cursor = Cursor::default();
+        loop {
+            cursor = ks.scan(db, cursor, 100, |view| {
+                contents.insert((db, view.key().to_vec()), shown(view, now));
+            });
+            if cursor == Cursor::default() {
+                break;
+            }
+        }
+    }
+    contents
+}
+
+type Begun = ((u16, Vec<u8>), Arc<Portions>);
+
+/// What was handed out whole, or as far as it was, and what is handed out in portions.
+#[derive(Default)]
+struct Collected {
+    contents: Mutex<Contents>,
+    begun: Mutex<Vec<Begun>>,
+}
+
+impl ImageSink for Collected {
+    fn key(&self, key: ImageKey<'_>, now_ms: i64) {
+        let name = (key.db, key.view.key().to_vec());
+        let mut shown = shown(key.view, now_ms);
+        if let Some(portions) = key.portions {
+            shown.elements.clear();
+            self.begun.lock().unwrap().push((name.clone(), portions));
+        }
+        let before = self.contents.lock().unwrap().insert(name, shown);
+        assert!(before.is_none(), "a key was handed out twice");
+    }
+}
+
+/// Takes one portion of something that was begun, if there is such.
+fn take_portion(ks: &mut Handle, collected: &Collected, random: &mut Random) -> bool {
+    let mut begun = collected.begun.lock().unwrap();
+    if begun.is_empty() {
+        return false;
+    }
+    let at = random.below(begun.len() as u64) as usize;
+    let (name, portions) = &begun[at];
+    let (mut contents, enough) = (collected.contents.lock().unwrap(), random.below(200));
+    let elements = &mut contents.get_mut(name).unwrap().elements;
+    let mut taken = 0;
+    let goes_on = ks.continue_portions(portions, &mut |it| {
+        elements.push(element(it));
+        taken += 1;
+        if taken < enough { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    if !goes_on {
+        begun.swap_remove(at);
+    }
+    true
+}
+
+/// Goes through an image; `between` runs between any two holds.
+fn walk(
+    ks: &mut Handle,
+    collected: &Collected,
+    random: &mut Random,
+    mut between: impl FnMut(&mut Handle, &mut Random),
+) {
+    for stripe in 0..ks.keyspace().stripes() {
+        let mut place = Some(ImagePlace::stripe(stripe));
+        while let Some(at) = place {
+            between(ks, random);
+            let now = ks.now_ms();
+            place = ks.continue_image(at, &mut |key| {
+                collected.key(key, now);
+                ControlFlow::Break(())
+            });
+            if random.below(2) == 0 {
+                take_portion(ks, collected, random);
+            }
+        }
+    }
+    while !ks.end_image() {
+        between(ks, random);
+        let now = ks.now_ms();
+        let more = ks.continue_cleared(&mut |key| {
+            collected.key(key, now);
+            ControlFlow::Continue(())
+        });
+        assert!(take_portion(ks, collected, random) || more, "an image that does not end");
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+
+    fn name(&mut self) -> Vec<u8> {
+        format!("element {:05}", self.below(4000)).into_bytes()
+    }
+}
+
+/// Makes a key a large collection.
+fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
+    let key = ks.key(name);
+    ks.lock(key.hash);
+    ks.remove(db, key);
+    let (kind, len) = (random.below(4), 2000 + random.below(2000));
+    for n in 0..len {
+        let (element, value) = (format!("element {n:05}"), random.below(1 << 40).to_string());
+        let (element, value) = (element.as_bytes(), value.as_bytes());
+        match kind {
+            0 => {
+                let text = [value, element, &[b'x'; 30]].concat();
+                let _ = ks.list_push(db, key, End::Back, &[&text]);
+            }
+            1 => drop(ks.set_add(db, key, &[element, value])),
+            2 => drop(ks.hash_set(db, key, &[element, value], expiry(ks.now_ms(), random))),
+            _ => {
+                let score = random.below(100) as f64;
+                let _ = ks.sorted_set_change(db, key, element, score, |_| Some(score));
+            }
+        }
+    }
+    ks.unlock();
+}
+
+fn expiry(now: i64, random: &mut Random) -> FieldExpiry {
+    match random.below(8) {
+        0 => FieldExpiry::At(now + 1 + random.below(20) as i64),
+        1 => FieldExpiry::At(FAR - random.below(1000) as i64 - 1),
+        _ => FieldExpiry::Clear,
+    }
+}
+
+/// Changes something.
+fn change(ks: &mut Handle, random: &mut Random) {
+    let db = random.below(2) as u16;
+    let names = [random.below(KEYS), random.below(KEYS)].map(|i| format!("key:{i}"));
+    let [key, other] = [ks.key(names[0].as_bytes()), ks.key(names[1].as_bytes())];
+    match random.below(2000) {
+        0..6 => {
+            ks.lock_all();
+            ks.swap(0, 1);
+            return ks.unlock();
+        }
+        6 => {
+            ks.lock_all();
+            let cleared = ks.clear((random.below(2) == 0).then_some(db));
+            ks.unlock();
+            return drop(cleared);
+        }
+        7..14 => return fill(ks, db, names[0].as_bytes(), random),
+        60..70 => return ks.set_clock(ks.now_ms() + 1),
+        _ => {}
+    }
+    ks.lock_many([key.hash, other.hash].into_iter());
+    // Most changes are of elements: what removes whole keys would leave nothing to be changed.
+    match random.below(500) {
+        0 => drop(ks.remove(db, key)),
+        1..4 => drop(ks.rename(db, key, random.below(2) as u16, other)),
+        4 => drop(ks.copy(db, key, 1 - db, other)),
+        5 => drop(ks.put(db, key, Value::Int(7), None)),
+        6..10 => drop(ks.set_expiry(db, key, Some(FAR + random.below(100) as i64))),
+        10 => drop(ks.set_expiry(db, key, Some(ks.now_ms() + 3))),
+        _ => change_element(ks, db, names[0].as_bytes(), random),
+    }
+    ks.unlock();
+}
+
+fn change_element(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
+    let key = ks.key(name);
+    let Some(of) = ks.peek(db, key).map(|view| view.type_of()) else { return };
+    let (element, other, value) = (random.name(), random.name(), random.below(1 << 30).to_string());
+    let bulk = random.below(40) == 0;
+    match of {
+        Type::List => change_list(ks, db, name, random),
+        Type::Set if bulk && random.below(2) == 0 => {
+            for n in 0..random.below(1000) {
+                let _ = ks.set_add(db, key, &[format!("{value} {n}").as_bytes()]);
+            }
+        }
+        Type::Set if bulk => {
+            let count = random.below(3000) as usize;
+            let _ = ks.set_pop(db, key, count, &mut || random.below(1 << 40), &mut |_| ());
+        }
+        Type::Set if random.below(2) == 0 => drop(ks.set_remove(db, key, &[&element, &other])),
+        Type::Set => drop(ks.set_add(db, key, &[&element, value.as_bytes()])),
+        Type::SortedSet if bulk => {
+            let first = random.below(1000) as usize;
+            let _ = ks.sorted_set_remove_range(db, key, first..first + 20);
+        }
+        Type::SortedSet if random.below(3) == 0 => drop(ks.sorted_set_remove(db, key, &element)),
+        Type::SortedSet => {
+            let score = random.below(100) as f64;
+            let _ = ks.sorted_set_change(db, key, &element, score, |_| Some(score));
+        }
+        Type::Hash if bulk => ks.hash_drop_some_expired(db, key),
+        Type::Hash => match random.below(4) {
+            0 => drop(ks.hash_remove(db, key, &[&element, &other])),
+            1 => {
+                let at = (random.below(2) == 0).then(|| ks.now_ms() + 1 + random.below(9) as i64);
+                let _ = ks.hash_set_expiry(db, key, &element, at);
+            }
+            _ => {
+                let expiry = expiry(ks.now_ms(), random);
+                let _ = ks.hash_set(db, key, &[&element, value.as_bytes()], expiry);
+            }
+        },
+        Type::String | Type::Stream => {}
+    }
+}
+
+fn change_list(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
+    let key = ks.key(name);
+    let Ok(Some(mut list)) = ks.list_mut(db, key) else { return };
+    let (len, text) = (list.len(), random.name());
+    let end = if random.below(2) == 0 { End::Front } else { End::Back };
+    let index = random.below(len as u64) as usize;
+    match random.below(600) {
+        0 => list.insert(index, &text),
+        1 => list.remove(index),
+        2 => {
+            let text = list.read().iter_from(index).next().map(|item| item.to_vec());
+            list.remove_equal(&text.unwrap(), end, 2);
+        }
+        3..12 => {
+            list.trim(random.below(40) as usize..len.saturating_sub(random.below(40) as usize))
+        }
+        12..14 => list.trim(index..len),
+        14 => list.trim(0..index),
+        15..30 => list.insert(if end == End::Front { 0 } else { len }, &text),
+        30..200 => list.set(index, &text),
+        200..400 => {
+            list.pop(end, 1 + random.below(3) as usize, |_| ());
+        }
+        400..405 => {
+            list.pop(end, 300, |_| ());
+        }
+        _ => {
+            list.push(end, &[&text]);
+        }
+    }
+}
+
+#[test]
+fn an_image_shows_one_moment_of_large_collections_whatever_changes_meanwhile() {
+    let mut begun = 0;
+    for seed in 1..6 {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let options = Options { databases: DATABASES, stripes: 16, ..Options::default() };
+        let mut ks = Keyspace::new(&options).attach();
+        ks.set_clock(BEGIN);
+        ks.enter();
+        for _ in 0..2 {
+            for n in 0..KEYS {
+                let db = random.below(2) as u16;
+                fill(&mut ks, db, format!("key:{n}").as_bytes(), &mut random);
+            }
+            let (before, collected) = (contents(&mut ks), Arc::new(Collected::default()));
+            assert!(ks.begin_image(collected.clone(), |_| ()));
+            walk(&mut ks, &collected, &mut random, |ks, random| {
+                (0..random.below(30)).for_each(|_| change(ks, random));
+                begun += collected.begun.lock().unwrap().len();
+            });
+            let now = ks.now_ms();
+            let image = std::mem::take(&mut *collected.contents.lock().unwrap());
+            assert_eq!(image.len(), before.len(), "seed {seed}");
+            for (name, value) in image {
+                let (value, expected) = (value.at(now), before[&name].clone().at(now));
+                let differs = value.elements.iter().zip(&expected.elements).find(|(a, b)| a != b);
+                assert!(
+                    value == expected,
+                    "seed {seed}: {name:?}: {} elements for {}: {differs:?}",
+                    value.elements.len(),
+                    expected.elements.len()
+                );
+            }
+        }
+        ks.exit();
+    }
+    assert!(begun > 1000, "{begun} times something was half handed out");
+}
