@@ -61,6 +61,8 @@ pub struct Loaded {
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
     /// How many modules had left something, which was skipped.
     pub modules: usize,
+    /// Where it ends: there may be something else behind it.
+    pub end: u64,
 }
 
 /// Loads a file of `len` bytes into a keyspace that nobody else changes meanwhile. Keys whose time has passed are left
@@ -76,7 +78,8 @@ pub fn load<R: Read>(
     options: LoadOptions,
     progress: &Progress,
 ) -> Result<Loaded, FileError> {
-    progress.total.store(len, Relaxed);
+    // More if there are other files to come.
+    progress.total.fetch_max(len, Relaxed);
     let reader = FileReader::new(file, len, options.leniency)?;
     let builders = options.threads.max(1) - 1;
     let (send, receive) = sync_channel::<Run>(2 * builders);
@@ -163,7 +166,10 @@ impl<R: Read> Loading<'_, R> {
                     added?;
                 }
                 Section::Module(_) => loaded.modules += 1,
-                Section::End => return Ok(loaded),
+                Section::End => {
+                    loaded.end = self.reader.position();
+                    return Ok(loaded);
+                }
             }
         }
     }
