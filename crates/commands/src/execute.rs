@@ -68,6 +68,8 @@ pub struct Executor {
     pub script_calls: u64,
     /// The error of the command in hand has been counted where it arose.
     pub(crate) is_error_counted: bool,
+    /// Its commands are not logged.
+    is_unseen: bool,
 }
 
 /// Commands that are remembered for scripts.
@@ -99,6 +101,16 @@ impl Executor {
     /// An executor for the calling thread.
     pub fn new(ks: Handle, shared: Arc<Shared>) -> Self {
         let stats = shared.join();
+        Self::with_stats(ks, shared, stats)
+    }
+
+    /// An executor whose commands are those of nobody: they are not counted, logged or shown.
+    pub fn unseen(ks: Handle, shared: Arc<Shared>) -> Self {
+        let stats = Arc::new(ThreadStats::new(shared.registry.len()));
+        Executor { is_unseen: true, ..Self::with_stats(ks, shared, stats) }
+    }
+
+    fn with_stats(ks: Handle, shared: Arc<Shared>, stats: Arc<ThreadStats>) -> Self {
         let clock = Clock::get();
         let seed = ks.now_ms() as u64 ^ (Arc::as_ptr(&stats) as u64).rotate_left(32);
         Executor {
@@ -122,6 +134,7 @@ impl Executor {
             within_script: false,
             script_calls: 0,
             is_error_counted: false,
+            is_unseen: false,
         }
     }
 
@@ -640,15 +653,22 @@ impl Executor {
         self.tick = now;
         self.stats.called(command.index, nanos, failed);
         if nanos >= self.shared.slow_nanos() {
-            self.shared.note_slow(command, args, nanos, host);
+            self.note_slow(command, args, nanos, host);
         }
         nanos
+    }
+
+    #[cold]
+    fn note_slow(&mut self, command: Command, args: &[&[u8]], nanos: u64, host: &mut dyn Host) {
+        if !self.is_unseen {
+            self.shared.note_slow(command, args, nanos, host);
+        }
     }
 
     /// Notes what a command has cost its keys, for `HOTKEYS`. What a script calls is part of what the script costs.
     #[cold]
     fn note_keys(&mut self, command: Command, args: &[&[u8]], nanos: u64, replied: usize) {
-        if self.within_script || !self.shared.hotkeys.is_collecting() {
+        if self.is_unseen || self.within_script || !self.shared.hotkeys.is_collecting() {
             return;
         }
         self.key_refs.clear();

@@ -405,7 +405,7 @@ struct Cell {
 }
 
 impl ThreadStats {
-    fn new(commands: usize) -> Self {
+    pub(crate) fn new(commands: usize) -> Self {
         ThreadStats {
             cells: (0..commands).map(|_| Cell::default()).collect(),
             track_latency: AtomicBool::new(true),

@@ -14,6 +14,7 @@ pub mod listening;
 pub mod mailbox;
 pub mod migrate;
 pub mod monitor;
+pub mod move_in;
 mod oom;
 pub mod process;
 pub mod pubsub;

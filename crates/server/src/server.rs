@@ -290,7 +290,9 @@ impl Server {
 
     /// Takes over the parameters that live elsewhere than in the configuration.
     pub fn apply(&self, config: &Config) {
-        self.keyspace.set_memory_limit(config.maxmemory, policy(config.maxmemory_policy));
+        // What is loaded stays until all of it is there.
+        let limit = if self.commands.is_loading() { 0 } else { config.maxmemory };
+        self.keyspace.set_memory_limit(limit, policy(config.maxmemory_policy));
         self.keyspace.tune_policy(
             config.maxmemory_samples,
             config.lfu_log_factor,

@@ -304,8 +304,7 @@ impl Server {
         };
         let options = LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false };
         self.snapshot.progress.total.store(len, Relaxed);
-        self.snapshot.load_began.store(unix_ms() / 1000, Relaxed);
-        self.commands.hinder(Hindrance::Loading, true);
+        self.begin_loading(config);
         let (server, path) = (self.clone(), path.to_owned());
         let work = move || server.load(file, len, options, &path);
         std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
@@ -338,9 +337,22 @@ impl Server {
         if loaded.modules > 0 {
             tracing::warn!("data of {} modules beside the keys was skipped", loaded.modules);
         }
+        self.finish_loading();
+        self.ship_loaded();
+    }
+
+    /// Commands that need the data are refused from now on, and nothing expires or is evicted.
+    pub(crate) fn begin_loading(&self, config: &Config) {
+        self.snapshot.load_began.store(unix_ms() / 1000, Relaxed);
+        self.commands.hinder(Hindrance::Loading, true);
+        self.apply(config);
+    }
+
+    /// The data is there, as it was saved.
+    pub(crate) fn finish_loading(&self) {
         self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
         self.commands.hinder(Hindrance::Loading, false);
-        self.ship_loaded();
+        self.apply(&self.config.snapshot());
     }
 }
 

@@ -624,7 +624,8 @@ impl<D: Driver> Worker<D> {
     fn pace(&self) -> Pace {
         let host = &self.engine.host;
         let budget = if self.upkeep_busy { BUSY_UPKEEP_BUDGET } else { UPKEEP_BUDGET };
-        let expires = host.server.active_expire.load(Relaxed);
+        let server = &host.server;
+        let expires = server.active_expire.load(Relaxed) && !server.commands.is_loading();
         Pace {
             expire: if expires {
                 budget * host.config.active_expire_effort

@@ -67,6 +67,11 @@ impl Users {
         }
     }
 
+    /// Somebody who may do everything, and whom nobody can log in as: the server itself.
+    pub fn nobody_above(registry: &Registry) -> Arc<User> {
+        Arc::new(User::new(b"", Permissions::everything(registry), registry))
+    }
+
     /// The user that a connection begins as.
     pub fn default_user(&self) -> &Arc<User> {
         &self.default
