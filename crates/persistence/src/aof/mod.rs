@@ -6,8 +6,10 @@
 //! *1 CRLF $5 CRLF MULTI CRLF  ...  *1 CRLF $4 CRLF EXEC CRLF
 //! ```
 
+mod files;
 mod read;
 
+pub use files::{Found, find, of_manifest};
 pub use read::{Command, CommandReader, ReadError};
 
 /// Whether a file that begins so is an RDB file, behind which commands may follow.
