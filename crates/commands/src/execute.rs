@@ -150,6 +150,16 @@ impl Executor {
         self.tick = self.clock.now();
     }
 
+    /// The same, unless a script that has run for long keeps others out: false then. The batch has begun all the same, but
+    /// nothing may be executed in it that touches keys.
+    #[inline]
+    pub fn begin_unless_busy(&mut self) -> bool {
+        let running = &self.shared.scripts.running;
+        let is_inside = self.ks.enter_unless(|| running.is_busy());
+        self.tick = self.clock.now();
+        is_inside
+    }
+
     /// Ends a batch of commands.
     #[inline]
     pub fn end(&mut self) {
@@ -162,6 +172,14 @@ impl Executor {
         self.clock.nanos(tick, self.tick)
     }
 
+    /// Waits until this thread is inside, if it is outside amid a batch: for what has to be done with keys, busy or not.
+    pub fn come_inside(&mut self) {
+        if self.ks.is_outside() {
+            self.end();
+            self.begin();
+        }
+    }
+
     /// Lets a thread that waits for the whole keyspace go first; between two commands of a batch.
     #[inline]
     pub fn yield_if_asked(&mut self) {
@@ -169,6 +187,17 @@ impl Executor {
             self.end();
             self.begin();
         }
+    }
+
+    /// The same, unless a script that has run for long keeps this thread out: false then, and nothing may be executed that
+    /// touches keys.
+    #[inline]
+    pub fn yield_unless_busy(&mut self) -> bool {
+        if !self.ks.should_yield() {
+            return true;
+        }
+        self.end();
+        self.begin_unless_busy()
     }
 
     /// Looks the command up and hashes its first key, whose stripe is on its way into the cache afterwards.
@@ -567,7 +596,8 @@ impl Executor {
         }
     }
 
-    /// Locks what the command needs; it has executed nothing yet.
+    /// Locks what the command needs; it has executed nothing yet. Whoever waits for a script that turns out to run for long
+    /// is answered so.
     #[inline]
     fn lock_once(&mut self, command: Command, request: &Request<'_>) -> Outcome {
         match (command.spec.locks, request.hash) {
@@ -580,7 +610,10 @@ impl Executor {
             (Locks::Keys, None) => return self.lock_keys(command, request.args),
             (Locks::Everything, _) => {
                 self.located.clear();
-                self.ks.lock_all();
+                let running = &self.shared.scripts.running;
+                if !self.ks.lock_all_unless(|| running.is_busy()) {
+                    return Err(running.busy(self.shared.dialect()));
+                }
             }
             (Locks::Itself, _) => self.located.clear(),
         }
@@ -601,8 +634,12 @@ impl Executor {
         self.located
             .extend(self.key_refs.iter().map(|key| (key.index, ks.hash(args[key.index as usize]))));
         self.located.sort_unstable_by_key(|&(index, _)| index);
-        self.ks.lock_many(self.located.iter().map(|&(_, hash)| hash));
-        Ok(())
+        let running = &self.shared.scripts.running;
+        let hashes = self.located.iter().map(|&(_, hash)| hash);
+        match self.ks.lock_many_unless(hashes, || running.is_busy()) {
+            true => Ok(()),
+            false => Err(running.busy(self.shared.dialect())),
+        }
     }
 
     /// Hashes of all keys of a command that is being executed and was not called by another.

@@ -106,14 +106,22 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
         abandon(ctx.exec, ctx.session);
         return Err(Fail::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
-    let outcome = execute_all(ctx, &transaction);
+    let outcome = execute_all(ctx, &mut transaction);
+    if !transaction.watched.is_empty() {
+        // It waited for a script, and goes on when that is over.
+        ctx.session.extras_mut().transaction = Some(transaction);
+        return outcome;
+    }
     transaction.clear();
     ctx.exec.spare_transaction = Some(transaction);
     outcome
 }
 
 /// Executes the commands of a transaction, or none of them.
-fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Outcome {
+///
+/// While a script runs for long that it would have to wait for, it is refused. The watches are left then: whoever ends them
+/// has to take the locks of their keys.
+fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     let needs_room = |command: Command| command.spec.flags.contains(Flags::DENYOOM);
     let no_room =
         transaction.queued.commands().any(needs_room) && !ctx.exec.make_room(transaction.bytes);
@@ -121,11 +129,13 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Outcome {
         ctx.host.invalidate(&mut ctx.exec.ks, Some(ctx.reply));
     }
     let args = transaction.queued.args();
-    lock_transaction(ctx.exec, transaction, &args, ctx.host);
-    let unchanged = transaction.watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
-    for watched in &transaction.watched {
-        ctx.exec.ks.unwatch(watched);
+    if !lock_transaction(ctx.exec, transaction, &args, ctx.host) {
+        let busy = ctx.exec.shared.scripts.running.busy(ctx.dialect());
+        return Err(if transaction.watched.is_empty() { aborted(&busy) } else { busy });
     }
+    let watched = std::mem::take(&mut transaction.watched);
+    let unchanged = watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
+    watched.iter().for_each(|watched| ctx.exec.ks.unwatch(watched));
     if no_room {
         ctx.exec.ks.unlock();
         return Err(Fail::fixed(
@@ -162,6 +172,11 @@ pub(crate) fn spoil(
         return fail;
     }
     abandon(exec, session);
+    aborted(&fail)
+}
+
+/// What `EXEC` answers when it is refused for this.
+fn aborted(fail: &Fail) -> Fail {
     let reason = fail.text();
     let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
     Fail::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
@@ -193,12 +208,13 @@ fn release_watches(exec: &mut Executor, session: &mut Session) {
     }
 }
 
+/// Locks what a transaction needs; false if a script keeps it from that for long, and then nothing is locked.
 fn lock_transaction(
     exec: &mut Executor,
     transaction: &Transaction,
     args: &[&[u8]],
     host: &mut dyn Host,
-) {
+) -> bool {
     let mut hashes = std::mem::take(&mut exec.transaction_keys);
     hashes.clear();
     hashes.extend(transaction.watched.iter().map(|watched| exec.ks.hash(watched.key())));
@@ -216,16 +232,18 @@ fn lock_transaction(
                 None => exec.hash_keys(command, request.args, &mut hashes).is_err(),
             };
     }
-    loop {
-        if everything {
-            exec.ks.lock_all();
-        } else {
-            exec.ks.lock_many(hashes.iter().copied());
-        }
-        if !exec.ks.holds_ready() {
-            break;
+    let locked = loop {
+        let running = &exec.shared.scripts.running;
+        let busy = || running.is_busy();
+        let locked = match everything {
+            true => exec.ks.lock_all_unless(busy),
+            false => exec.ks.lock_many_unless(hashes.iter().copied(), busy),
+        };
+        if !locked || !exec.ks.holds_ready() {
+            break locked;
         }
         exec.help(host);
-    }
+    };
     exec.transaction_keys = hashes;
+    locked
 }

@@ -70,6 +70,13 @@ struct Round {
     inside: (usize, u64),
 }
 
+impl Round {
+    /// Goes on with the next stripe.
+    fn pass_over_stripe(&mut self) {
+        (self.stripe, self.db, self.bucket, self.inside) = (self.stripe + 1, 0, 0, (0, 0));
+    }
+}
+
 impl Handle {
     /// Moves entries out of sparse slabs for at most about `budget`, if another thread is not at it and at least
     /// `fragmentation_pct_min` percent of the slabs' memory is unused. The thread is in a batch and holds nothing.
@@ -90,7 +97,11 @@ impl Handle {
         };
         let mut moved = 0;
         while usize::try_from(round.stripe).is_ok_and(|stripe| stripe < keyspace.stripes.len()) {
-            moved += self.with_stripe(round.stripe, |handle| handle.move_buckets(&mut round));
+            let stripe = round.stripe;
+            match self.with_stripe_soon(stripe, |handle| handle.move_buckets(&mut round)) {
+                Some(some) => moved += some,
+                None => round.pass_over_stripe(),
+            }
             if start.elapsed() >= budget || self.should_yield() {
                 break;
             }

@@ -345,7 +345,7 @@ impl Handle {
             return 0;
         }
         let draw = self.evictor.draw();
-        self.with_stripe(stripe, |handle| {
+        let seen = self.with_stripe_soon(stripe, |handle| {
             let mut seen = 0;
             let mut expired = None;
             let mut offset = 0;
@@ -369,6 +369,10 @@ impl Handle {
                 handle.remove_at(db, key, at, entry, Removal::Expired);
             }
             seen
+        });
+        seen.unwrap_or_else(|| {
+            self.come_inside();
+            0
         })
     }
 
@@ -430,7 +434,7 @@ impl Handle {
     /// Removes a candidate if it is what it was when it was offered.
     fn evict_candidate(&mut self, candidate: Candidate) -> bool {
         let policy = self.evictor.policy;
-        self.with_stripe(candidate.hash.stripe(), |handle| {
+        let evicted = self.with_stripe_soon(candidate.hash.stripe(), |handle| {
             let Some((at, entry)) = handle.locate(candidate) else { return false };
             let access = entry.access();
             if handle.clock.has_queues() {
@@ -454,6 +458,10 @@ impl Handle {
             handle.remove_at(candidate.db, key, at, entry, Removal::Evicted);
             handle.keep_ghost(candidate, access);
             true
+        });
+        evicted.unwrap_or_else(|| {
+            self.come_inside();
+            false
         })
     }
 

@@ -212,10 +212,31 @@ impl Handle {
         }
     }
 
-    /// True if another thread waits for the keyspace: end the batch and begin another.
+    /// The same, unless `give_up` comes to say so while it waits: false then. A batch has begun all the same, but the thread
+    /// is outside: it may lock nothing before it has ended the batch and begun another.
+    #[inline]
+    pub fn enter_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
+        let batch = &self.counters.batch;
+        batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
+        #[cfg(not(target_arch = "x86_64"))]
+        fence(SeqCst);
+        self.pass.enter_unless(give_up)
+    }
+
+    /// True if another thread waits for the keyspace, or this one is outside: end the batch and begin another.
     #[inline]
     pub fn should_yield(&self) -> bool {
-        self.pass.intent_pending()
+        self.pass.is_disturbed()
+    }
+
+    /// True if the thread is outside, since it gave up waiting.
+    pub fn is_outside(&self) -> bool {
+        !self.pass.is_inside()
+    }
+
+    /// Goes inside amid a batch, if the thread is outside.
+    pub(crate) fn come_inside(&self) {
+        self.pass.enter();
     }
 
     /// True while the thread holds any stripe.
@@ -248,11 +269,16 @@ impl Handle {
         self.held = Held::One(stripe);
     }
 
-    /// The same, unless `give_up` comes to say so while it waits; then nothing is held, and the answer is false.
+    /// The same, unless `give_up` comes to say so while it waits: false then. Nothing is held, and the thread may be
+    /// [outside](Handle::is_outside).
     #[inline]
     pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
+        self.lock_stripe_unless(hash.stripe(), give_up)
+    }
+
+    #[inline]
+    pub(crate) fn lock_stripe_unless(&mut self, stripe: u32, give_up: impl Fn() -> bool) -> bool {
         debug_assert_eq!(self.held, Held::Nothing);
-        let stripe = hash.stripe();
         let locked = self.pass.lock_unless(&self.ks.stripes[stripe as usize].lock, give_up);
         if locked {
             self.held = Held::One(stripe);
@@ -262,11 +288,7 @@ impl Handle {
 
     /// Locks the stripes of many keys, all before anything is executed. The thread holds nothing.
     pub fn lock_many(&mut self, hashes: impl Iterator<Item = KeyHash>) {
-        debug_assert_eq!(self.held, Held::Nothing);
-        self.held_many.clear();
-        self.held_many.extend(hashes.map(KeyHash::stripe));
-        self.held_many.sort_unstable();
-        self.held_many.dedup();
+        self.choose_stripes(hashes);
         match self.held_many[..] {
             [] => {}
             [stripe] => self.lock_stripe(stripe),
@@ -278,6 +300,36 @@ impl Handle {
         }
     }
 
+    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    pub fn lock_many_unless(
+        &mut self,
+        hashes: impl Iterator<Item = KeyHash>,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        self.choose_stripes(hashes);
+        match self.held_many[..] {
+            [] => true,
+            [stripe] => self.lock_stripe_unless(stripe, give_up),
+            _ => {
+                let stripes = &self.ks.stripes;
+                let lock = |i: usize| &stripes[i].lock;
+                let locked = self.pass.lock_many_unless(lock, &self.held_many, give_up);
+                if locked {
+                    self.held = Held::Many;
+                }
+                locked
+            }
+        }
+    }
+
+    fn choose_stripes(&mut self, hashes: impl Iterator<Item = KeyHash>) {
+        debug_assert_eq!(self.held, Held::Nothing);
+        self.held_many.clear();
+        self.held_many.extend(hashes.map(KeyHash::stripe));
+        self.held_many.sort_unstable();
+        self.held_many.dedup();
+    }
+
     /// Waits until every other thread is out and keeps them out. The thread holds nothing.
     pub fn lock_all(&mut self) {
         debug_assert_eq!(self.held, Held::Nothing);
@@ -285,11 +337,27 @@ impl Handle {
         self.held = Held::All;
     }
 
+    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
+        debug_assert_eq!(self.held, Held::Nothing);
+        let locked = self.pass.exclusive_unless(give_up);
+        if locked {
+            self.held = Held::All;
+        }
+        locked
+    }
+
     /// Takes the right to lock the rest of the keyspace while stripes are held, which one thread has at a time. The thread
     /// holds nothing; it has the right until [`Handle::release_token`].
     pub fn take_token(&mut self) {
         debug_assert_eq!(self.held, Held::Nothing);
         self.pass.script_token();
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    pub fn take_token_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
+        debug_assert_eq!(self.held, Held::Nothing);
+        self.pass.script_token_unless(give_up)
     }
 
     /// The same for a thread that may hold stripes; false if another has the right.
@@ -303,18 +371,21 @@ impl Handle {
     }
 
     /// Locks everything beside what is held, which stays held all the while: others who wait for it give way. The thread has
-    /// the right of [`Handle::take_token`].
-    pub fn lock_rest(&mut self) {
+    /// the right of [`Handle::take_token`]. False if `give_up` came to say so while it waited: then all is as before.
+    pub fn lock_rest_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let stripes = &self.ks.stripes;
         let lock = |i: usize| &stripes[i].lock;
-        match self.held {
-            Held::Nothing => self.pass.exclusive_holding(lock, &[]),
-            Held::One(stripe) => self.pass.exclusive_holding(lock, &[stripe]),
-            Held::Many => self.pass.exclusive_holding(lock, &self.held_many),
-            Held::All => return,
+        let locked = match self.held {
+            Held::Nothing => self.pass.exclusive_holding_unless(lock, &[], give_up),
+            Held::One(stripe) => self.pass.exclusive_holding_unless(lock, &[stripe], give_up),
+            Held::Many => self.pass.exclusive_holding_unless(lock, &self.held_many, give_up),
+            Held::All => return true,
+        };
+        if locked {
+            self.held_before = self.held;
+            self.held = Held::All;
         }
-        self.held_before = self.held;
-        self.held = Held::All;
+        locked
     }
 
     /// Lets go of every stripe, then frees what was replaced under the locks.

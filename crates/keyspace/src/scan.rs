@@ -10,7 +10,12 @@ use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::prefetch::prefetch;
 use crate::table::Table;
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// How long upkeep waits for a stripe.
+const SOON: Duration = Duration::from_millis(2);
 
 /// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is both the beginning
 /// and the end.
@@ -137,6 +142,27 @@ impl Handle {
         let result = work(self);
         self.unlock();
         result
+    }
+
+    /// The same for upkeep, which passes over a stripe that cannot be had soon: none then, and the thread may be
+    /// [outside](Handle::is_outside). A script may hold its stripes for long.
+    pub(crate) fn with_stripe_soon<T>(
+        &mut self,
+        stripe: u32,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        if self.holds_any() {
+            return Some(work(self));
+        }
+        // The clock is read only if the stripe is not free at once.
+        let since = OnceCell::new();
+        let too_long = || since.get_or_init(Instant::now).elapsed() >= SOON;
+        if self.is_outside() || !self.lock_stripe_unless(stripe, too_long) {
+            return None;
+        }
+        let result = work(self);
+        self.unlock();
+        Some(result)
     }
 
     /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were seen before the end. Some

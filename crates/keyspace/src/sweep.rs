@@ -56,8 +56,8 @@ impl Handle {
                     self.claim_stripe()
                 }
             };
-            self.sweep_place =
-                self.with_stripe(place.stripe, |handle| handle.expire_buckets(place, &mut quota));
+            let sweep = |handle: &mut Self| handle.expire_buckets(place, &mut quota);
+            self.sweep_place = self.with_stripe_soon(place.stripe, sweep).flatten();
             if quota.looked_at >= QUOTA {
                 let worthwhile = quota.expired * WORTHWHILE_SHARE >= quota.looked_at;
                 swept.add(&mut quota);

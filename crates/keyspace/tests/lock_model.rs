@@ -171,11 +171,88 @@ impl Worker {
         self.pass.exit();
     }
 
+    /// The stripes of a command that wants to wait no longer than chance has it.
+    fn many_unless(&self, stripes: &[u32]) {
+        let entered = self.pass.enter_unless(weary);
+        let locked = entered
+            && match stripes {
+                [one] => self.pass.lock_unless(&self.world.locks[*one as usize], weary),
+                many => self.pass.lock_many_unless(|index| &self.world.locks[index], many, weary),
+            };
+        if locked {
+            assert!(self.pass.is_inside());
+            self.world.execute(self.me, stripes);
+            self.world.unlock(stripes);
+        }
+        self.come_inside();
+        self.pass.exit();
+    }
+
+    /// What who gave up does before its next command.
+    fn come_inside(&self) {
+        if self.pass.is_disturbed() {
+            self.pass.exit();
+            self.pass.enter();
+        }
+        assert!(self.pass.is_inside());
+    }
+
+    fn exclusive_unless(&self, inside: bool) {
+        if inside {
+            self.pass.enter();
+        }
+        if self.pass.exclusive_unless(weary) {
+            assert_eq!(self.pass.is_inside(), inside);
+            self.world.execute_exclusive(self.me, &[]);
+            self.pass.release_exclusive();
+        }
+        self.pass.exit();
+    }
+
+    /// A script that touches what it did not declare, as scripts are run: it wants the token when it finds that it strays,
+    /// and begins anew with it if it does not get it at once. With `is_weary` it is refused when it has waited too long.
+    fn straying_script(&self, stripes: &[u32], is_weary: bool) {
+        let world = &self.world;
+        let lock = |index: usize| &world.locks[index];
+        let tired = || is_weary && weary();
+        let mut strays = false;
+        self.pass.enter();
+        for attempt in 0.. {
+            assert!(is_weary || attempt < 2, "a script begins anew once at most");
+            if strays && !self.pass.script_token_unless(tired) {
+                break;
+            }
+            if !self.pass.lock_many_unless(lock, stripes, tired) {
+                self.pass.release_script_token();
+                break;
+            }
+            world.claim(self.me, stripes);
+            thread::yield_now();
+            strays = true;
+            let alone = self.pass.try_script_token()
+                && self.pass.exclusive_holding_unless(lock, stripes, tired);
+            world.check_held(self.me, stripes);
+            if alone {
+                world.execute_exclusive(self.me, stripes);
+            }
+            world.disclaim(stripes);
+            world.unlock(stripes);
+            self.pass.release_exclusive();
+            self.pass.release_script_token();
+            if alone {
+                break;
+            }
+            self.come_inside();
+        }
+        self.come_inside();
+        self.pass.exit();
+    }
+
     fn any(&self) {
         let mut rng = thread_rng();
         let stripe = rng.gen_range(0..STRIPES as u32);
         let many: &[u32] = [&[0, 1][..], &[0, 2], &[1, 2], &[0, 1, 2]][rng.gen_range(0..4)];
-        match rng.gen_range(0..12) {
+        match rng.gen_range(0..17) {
             0 | 1 => self.single(stripe),
             2 => self.try_single(stripe),
             3 | 4 => self.batch(stripe),
@@ -183,9 +260,19 @@ impl Worker {
             7 => self.exclusive(false),
             8 => self.exclusive(true),
             9 | 10 => self.script(many, true),
+            11 => self.many_unless(many),
+            12 => self.many_unless(&[stripe]),
+            13 => self.exclusive_unless(stripe == 0),
+            14 => self.straying_script(many, false),
+            15 => self.straying_script(&[stripe], true),
             _ => self.script(&[stripe], false),
         }
     }
+}
+
+/// Whether somebody who waits gives up, when it looks.
+fn weary() -> bool {
+    thread_rng().gen_range(0..3) == 0
 }
 
 fn explore(scheduler: impl Scheduler + 'static, model: fn()) {
@@ -244,6 +331,39 @@ fn waiters_give_way_to_a_raiser_that_holds_their_stripes() {
                 Box::new(|worker| worker.many(&[0, 1])),
                 Box::new(|worker| worker.many(&[0, 2])),
                 Box::new(|worker| worker.single(0)),
+            ],
+        );
+    });
+}
+
+#[test]
+fn scripts_that_stray_begin_anew_once_at_most() {
+    explore_both(1200, || {
+        let world = World::new();
+        run(
+            &world,
+            vec![
+                Box::new(|worker| worker.straying_script(&[0, 1], false)),
+                Box::new(|worker| worker.straying_script(&[1, 2], false)),
+                Box::new(|worker| worker.straying_script(&[0], false)),
+                Box::new(|worker| worker.many(&[0, 2])),
+            ],
+        );
+        assert_eq!(world.executed.load(Relaxed), 4 + 2);
+    });
+}
+
+#[test]
+fn who_gives_up_leaves_nothing_behind() {
+    explore_both(1200, || {
+        run(
+            &World::new(),
+            vec![
+                Box::new(|worker| worker.script(&[0, 1], true)),
+                Box::new(|worker| worker.many_unless(&[0, 1])),
+                Box::new(|worker| worker.exclusive_unless(true)),
+                Box::new(|worker| worker.straying_script(&[1, 2], true)),
+                Box::new(|worker| worker.many(&[0, 1])),
             ],
         );
     });

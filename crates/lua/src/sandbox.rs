@@ -8,14 +8,11 @@
 
 use crate::state::{Purpose, Release, set_globals};
 use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Raise, Stack};
-use crate::{api, bit, cjson, cmsgpack, random, structs};
+use crate::{api, bit, cjson, cmsgpack, random, strings, structs};
 use mlua_sys as ffi;
 use std::ffi::c_int;
 
 pub(crate) const READONLY: &str = "Attempt to modify a readonly table";
-
-/// Bytes of a pattern: matching nests once for each item of it, on the thread's stack.
-pub(crate) const PATTERN_LEN_MAX: usize = 4096;
 
 /// Globals of the base library that scripts do not get.
 const WITHHELD: &[&str] = &[
@@ -30,20 +27,21 @@ const WITHHELD: &[&str] = &[
     "setfenv",
 ];
 
-/// Functions that change their first argument, and the library of each.
-const CHANGING: &[(&str, &str)] = &[
-    ("", "rawset"),
-    ("", "setmetatable"),
-    ("table", "insert"),
-    ("table", "remove"),
-    ("table", "sort"),
+/// Functions that change their first argument, the library of each, and from how many arguments on it may move all elements
+/// of a list.
+const CHANGING: &[(&str, &str, u8)] = &[
+    ("", "rawset", u8::MAX),
+    ("", "setmetatable", u8::MAX),
+    ("table", "insert", 3),
+    ("table", "remove", 2),
+    ("table", "sort", 1),
 ];
 
 /// Functions that read their first argument around its metatable.
 const READING: &[(&str, &str)] = &[("", "next"), ("", "rawget"), ("", "rawequal")];
 
-/// Functions that match patterns.
-const MATCHING: &[&str] = &["find", "gfind", "gmatch", "gsub", "match"];
+/// Functions that walk over a text.
+const WALKING: &[&str] = &["lower", "reverse", "upper"];
 
 const LIBRARIES: &[&str] = &[
     "bit",
@@ -105,9 +103,10 @@ fn restrict(stack: Stack, globals: c_int) {
             stack.remove(-2);
         }
     };
-    for &(library, name) in CHANGING {
+    for &(library, name, arguments) in CHANGING {
         get(library, name);
-        stack.push_native(vm::guarded, 1);
+        stack.push_number(f64::from(arguments));
+        stack.push_native(vm::guarded, 2);
         set(library, name);
     }
     for &(library, name) in READING {
@@ -115,11 +114,14 @@ fn restrict(stack: Stack, globals: c_int) {
         stack.push_native(vm::seeing_through, 1);
         set(library, name);
     }
-    for name in MATCHING {
+    for name in WALKING {
         get("string", name);
-        stack.push_native(vm::matching, 1);
+        stack.push_native(vm::walking, 1);
         set("string", name);
     }
+    stack.raw_get_field(globals, b"string");
+    strings::open(stack, -1);
+    stack.pop(1);
     for name in WITHHELD {
         stack.push_nil();
         set("", name);

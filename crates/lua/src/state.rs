@@ -118,6 +118,8 @@ pub(crate) struct Extra {
     killed: Option<Cow<'static, str>>,
     /// The hook is called before every instruction.
     pub ends: bool,
+    /// Steps of work outside of the script's own instructions before it is asked whether to go on.
+    pub steps: u32,
 }
 
 /// An interpreter with its libraries, for one thread.
@@ -149,6 +151,7 @@ impl Lua {
             server: None,
             killed: None,
             ends: false,
+            steps: crate::strings::STEPS,
         };
         let interpreter = Interpreter::new(extra).expect("memory for an empty interpreter");
         let stack = interpreter.stack();

@@ -195,6 +195,22 @@ impl Stack {
         unsafe { ffi::lua_pushcclosure(self.raw(), enter::<F>, 0) }
     }
 
+    /// Pushes a function of ours with so many values from the top, which it finds as its upvalues.
+    pub fn push_closure<F>(self, function: F, upvalues: c_int)
+    where
+        F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
+    {
+        const { assert!(size_of::<F>() == 0, "a function item, or a closure without captures") };
+        let _ = function;
+        // SAFETY: see above.
+        unsafe { ffi::lua_pushcclosure(self.raw(), enter::<F>, upvalues) }
+    }
+
+    /// The index of an upvalue of the function that runs, from 1.
+    pub fn upvalue(at: c_int) -> c_int {
+        ffi::lua_upvalueindex(at)
+    }
+
     /// Pushes a function of the interpreter.
     pub fn push_native(self, function: ffi::lua_CFunction, upvalues: c_int) {
         // SAFETY: see above.
@@ -441,7 +457,7 @@ where
 /// # Safety
 /// The state is alive, and no frame above owns anything when the error is raised.
 #[inline]
-unsafe fn run(
+pub(crate) unsafe fn run(
     state: *mut lua_State,
     function: impl Fn(Stack) -> Result<c_int, Raise> + Copy,
 ) -> c_int {
@@ -466,6 +482,35 @@ unsafe fn run(
         return pushed;
     }
     // SAFETY: nothing in this frame is owned.
+    unsafe { ffi::lua_error(state) }
+}
+
+/// Does a part of what a function does that has to run scripts' code between its parts.
+///
+/// # Safety
+/// As for [`run`].
+pub(crate) unsafe fn attempt<T: Copy>(
+    state: *mut lua_State,
+    part: impl FnOnce(Stack) -> Result<T, Raise>,
+) -> T {
+    // SAFETY: the state is alive.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
+    let result = part(stack).map_err(|raise| push_error(stack, raise));
+    let over = stack.with(|extra| {
+        extra.memory.lenient = was;
+        !was && extra.memory.is_over()
+    });
+    match result {
+        Ok(value) if !over => return value,
+        Ok(_) => {
+            stack.with(|extra| extra.memory.lenient = true);
+            stack.push_bytes(NOT_ENOUGH_MEMORY.as_bytes());
+            stack.with(|extra| extra.memory.lenient = was);
+        }
+        Err(()) => {}
+    }
+    // SAFETY: nothing in this frame is owned: `T` and the unit are plain data.
     unsafe { ffi::lua_error(state) }
 }
 
@@ -554,6 +599,24 @@ pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
         // SAFETY: nothing in this frame is owned.
         unsafe { ffi::lua_error(state) }
     }
+    // From so many arguments on (the second upvalue) it moves the elements of a list.
+    if stack.top() >= stack.to_number(Stack::upvalue(2)) as c_int && stack.kind(1) == LUA_TTABLE {
+        let elements = stack.len(1);
+        // SAFETY: nothing in this frame is owned.
+        unsafe { attempt(state, |stack| crate::strings::count_work(stack, elements / 2)) };
+    }
+    call_upvalue(stack)
+}
+
+/// Calls a function of the interpreter's libraries (the first upvalue) that walks over its first argument, a text.
+pub(crate) unsafe extern "C-unwind" fn walking(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    if stack.kind(1) == LUA_TSTRING {
+        let len = stack.len(1);
+        // SAFETY: nothing in this frame is owned.
+        unsafe { attempt(state, |stack| crate::strings::count_work(stack, len / 16)) };
+    }
     call_upvalue(stack)
 }
 
@@ -565,18 +628,6 @@ pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> 
     if stack.kind(1) == LUA_TTABLE && crate::sandbox::is_protected(stack, 1) {
         crate::sandbox::push_behind(stack, 1);
         stack.replace(1);
-    }
-    call_upvalue(stack)
-}
-
-/// Calls a function of the interpreter's libraries (the first upvalue) unless a text among its first arguments is longer
-/// than what it is known to bear.
-pub(crate) unsafe extern "C-unwind" fn matching(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
-    if stack.kind(2) == LUA_TSTRING && stack.len(2) > crate::sandbox::PATTERN_LEN_MAX {
-        // SAFETY: nothing in this frame is owned.
-        unsafe { ffi::luaL_error(state, c"pattern too long".as_ptr()) };
     }
     call_upvalue(stack)
 }

@@ -256,10 +256,14 @@ impl Batch<'_> {
         if self.is_held_back(conn, request) {
             return Some(Stop::Paused);
         }
-        if self.exec.shared.scripts.running.is_busy() {
+        // A script that runs for long may keep this worker out of the keyspace: what needs none is executed all the same.
+        if self.exec.shared.scripts.running.is_busy() || !self.exec.yield_unless_busy() {
             if let Some(command) =
                 request.command.filter(|&command| is_refused(command, request, conn))
             {
+                if self.exec.shared.scripts.running.was_busy() {
+                    return Some(Stop::Quota);
+                }
                 self.quota -= 1;
                 self.executed += 1;
                 let mut writer = RespWriter::new(
@@ -272,8 +276,6 @@ impl Batch<'_> {
             }
         } else if runs_script(conn, request) && self.host.stand_in.is_none() {
             return Some(Stop::Script);
-        } else {
-            self.exec.yield_if_asked();
         }
         self.quota -= 1;
         if conn.session.replies == Replies::SkipNext {

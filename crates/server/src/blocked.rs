@@ -89,7 +89,7 @@ impl<D: Driver> Worker<D> {
         if !is_due && !resumes && !exec.has_ready() && self.engine.host.answers.is_empty() {
             return;
         }
-        self.engine.exec.begin();
+        self.begin();
         while let Some(slot) = self.deadlines.due(now) {
             self.time_is_up(slot);
         }
@@ -155,6 +155,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends what the connection holds in the keyspace, and what it is sent. The executor is in a batch.
     pub(crate) fn release(&mut self, conn: &mut Conn) {
+        self.engine.exec.come_inside();
         if let Some(blocked) = self.end_wait(conn) {
             // False if it has been answered: then there is nobody to take the answer.
             self.engine.exec.give_up(&blocked);

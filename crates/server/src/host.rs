@@ -22,6 +22,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// One worker's host: lent to every command that the worker executes.
 pub struct ServerHost {
@@ -215,7 +216,7 @@ impl Host for ServerHost {
     }
 
     fn attend(&mut self) -> bool {
-        self.stand_in.as_mut().is_some_and(|stand_in| stand_in.attend())
+        self.stand_in.as_mut().is_some_and(|stand_in| stand_in.attend(Duration::ZERO))
     }
 
     fn log(&mut self, level: u8, text: &str) {

@@ -459,7 +459,7 @@ impl<D: Driver> Worker<D> {
         if host.has_pending_pushes() || host.desk.overflowed || host.held.any() {
             // Who was served by another worker and told something by it has the answer first: it was sent first.
             self.hear_answers();
-            self.engine.exec.begin();
+            self.begin();
             self.deliver_pending();
             self.send_held_in_time();
             self.close_doomed();

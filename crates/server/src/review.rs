@@ -113,7 +113,7 @@ impl<D: Driver> Worker<D> {
             .filter(|conn| is_forbidden(&conn.client))
             .map(|conn| conn.slot)
             .collect();
-        self.engine.exec.begin();
+        self.begin();
         slots.into_iter().for_each(|slot| self.forget(slot));
         self.engine.exec.end();
         let is_last = review.left.fetch_sub(1, AcqRel) == 1;

@@ -7,6 +7,9 @@
 //!  stand-in                                              poll ─ read ─ answer: BUSY, or what may be done meanwhile
 //! ```
 //!
+//! The same happens while another worker's script has the keyspace to itself for long: then the worker stands by until it
+//! is let in.
+//!
 //! The stand-in is a worker with an executor of its own, which never touches the keyspace: the worker may hold all of it. What
 //! would, such as the end of a connection that watches keys, is left for the worker.
 
@@ -23,6 +26,9 @@ use std::mem::swap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Between two tries to get in.
+const STAND_BY_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a worker has, unless it has lent it.
 pub(crate) struct Lent<T>(Option<Box<T>>);
@@ -62,8 +68,8 @@ pub(crate) struct Absent {
 
 /// A stand-in, whatever its driver.
 pub(crate) trait StandIn {
-    /// Does what cannot wait; true if the server is stopping.
-    fn attend(&mut self) -> bool;
+    /// Does what cannot wait, and before it waits so long for something to do; true if the server is stopping.
+    fn attend(&mut self, timeout: Duration) -> bool;
 
     /// The stand-in itself.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -87,28 +93,44 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn run_lending(&mut self, conn: &mut Conn, input: Input, output: &mut Output) -> Progress {
-        let mut stand_in = match self.stand_in.take() {
-            Some(stand_in) => stand_in,
-            None => Box::new(self.another()),
-        };
-        // While the script runs nobody else sends it.
-        self.send_held();
-        stand_in.absent = Some(Absent { slot: conn.slot, input: Vec::new(), left: Vec::new() });
-        self.exchange(&mut stand_in);
-        self.engine.host.stand_in = Some(stand_in);
-        let progress = self.execute_owned(conn, input, output);
-        let stand_in = self.engine.host.stand_in.take().map(StandIn::into_any);
-        let stand_in = stand_in.and_then(|any| any.downcast::<Worker<D>>().ok());
-        let mut stand_in = stand_in.expect("the host gives back what it was given");
-        self.exchange(&mut stand_in);
-        if let Some(absent) = stand_in.absent.take() {
-            if !absent.input.is_empty() {
-                conn.keep(&absent.input, None);
-            }
-            self.events.extend(absent.left);
+    /// Begins a batch, and lets the stand-in answer as long as a slow script keeps this worker out.
+    pub(crate) fn begin(&mut self) {
+        if !self.engine.exec.begin_unless_busy() {
+            self.stand_by();
         }
-        self.stand_in = Some(stand_in);
+    }
+
+    /// No script runs here, but everybody who asks is to be answered as if one did until this worker is let in.
+    #[cold]
+    fn stand_by(&mut self) {
+        let shared = self.engine.exec.shared.clone();
+        let busy = shared.scripts.running.appear_busy();
+        self.lend(Absent { slot: Slot::NOWHERE, input: Vec::new(), left: Vec::new() });
+        let mut is_stopping = false;
+        while !is_stopping {
+            self.engine.exec.end();
+            if self.engine.exec.begin_unless_busy() {
+                break;
+            }
+            if let Some(stand_in) = &mut self.engine.host.stand_in {
+                is_stopping = stand_in.attend(STAND_BY_PAUSE);
+            }
+        }
+        let absent = self.take_back();
+        self.events.extend(absent.left);
+        drop(busy);
+        // What is left to do before the end of the server is done inside, too.
+        self.engine.exec.come_inside();
+    }
+
+    fn run_lending(&mut self, conn: &mut Conn, input: Input, output: &mut Output) -> Progress {
+        self.lend(Absent { slot: conn.slot, input: Vec::new(), left: Vec::new() });
+        let progress = self.execute_owned(conn, input, output);
+        let absent = self.take_back();
+        if !absent.input.is_empty() {
+            conn.keep(&absent.input, None);
+        }
+        self.events.extend(absent.left);
         match progress.stop {
             // What came meanwhile may hold more commands.
             Stop::Incomplete { .. } if conn.input.is_some() => {
@@ -116,6 +138,30 @@ impl<D: Driver> Worker<D> {
             }
             _ => progress,
         }
+    }
+
+    /// Lends the stand-in what belongs to the connections.
+    fn lend(&mut self, absent: Absent) {
+        // Meanwhile nobody else sends it.
+        self.send_held();
+        let mut stand_in = match self.stand_in.take() {
+            Some(stand_in) => stand_in,
+            None => Box::new(self.another()),
+        };
+        stand_in.absent = Some(absent);
+        self.exchange(&mut stand_in);
+        self.engine.host.stand_in = Some(stand_in);
+    }
+
+    /// Takes back what was lent.
+    fn take_back(&mut self) -> Absent {
+        let stand_in = self.engine.host.stand_in.take().map(StandIn::into_any);
+        let stand_in = stand_in.and_then(|any| any.downcast::<Worker<D>>().ok());
+        let mut stand_in = stand_in.expect("the host gives back what it was given");
+        self.exchange(&mut stand_in);
+        let absent = stand_in.absent.take();
+        self.stand_in = Some(stand_in);
+        absent.expect("only this takes it away")
     }
 
     /// A worker of the same number without connections, which takes this one's place.
@@ -158,14 +204,15 @@ impl<D: Driver> Worker<D> {
 }
 
 impl<D: Driver> StandIn for Worker<D> {
-    fn attend(&mut self) -> bool {
+    fn attend(&mut self, timeout: Duration) -> bool {
         self.engine.exec.ks.refresh_clock();
         self.engine.host.begin_turn();
         while let Some(event) = self.events.pop_front() {
             self.handle_instead(event);
         }
         let mut events = Vec::new();
-        if self.driver.poll(Some(Duration::ZERO), &mut events).is_ok() {
+        let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
+        if self.driver.poll(Some(timeout), &mut events).is_ok() {
             events.into_iter().for_each(|event| self.handle_instead(event));
         }
         // A slot is used again at once: nobody is adopted while the end of a connection is to be handled.

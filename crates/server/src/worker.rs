@@ -153,6 +153,7 @@ impl<D: Driver> Worker<D> {
         while !self.engine.host.server.is_stopping() {
             let timeout = self.timeout();
             self.driver.poll(timeout, &mut events)?;
+            self.events.extend(events.drain(..));
             if !self.unsettled.is_empty() {
                 self.settle_outputs();
             }
@@ -165,12 +166,16 @@ impl<D: Driver> Worker<D> {
             }
             // Whoever has seen the reply of a command finds what it pushed before the replies of commands it sends then.
             self.deliver_pushes();
-            self.engine.exec.begin();
+            self.begin();
             let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
-            self.events.extend(events.drain(..));
             while let Some(event) = self.events.pop_front() {
                 self.handle(event);
+                if self.engine.exec.ks.is_outside() {
+                    // A slow script keeps this worker out: the rest is the stand-in's.
+                    self.engine.exec.end();
+                    self.begin();
+                }
             }
             for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
                 self.adopt(listener, socket, id);
@@ -529,7 +534,7 @@ impl<D: Driver> Worker<D> {
         match message {
             Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
             Message::Kill { slot } => {
-                self.engine.exec.begin();
+                self.begin();
                 self.kill(slot);
                 self.engine.exec.end();
             }
@@ -567,6 +572,9 @@ impl<D: Driver> Worker<D> {
         }
         let clock = Clock::get();
         let began = clock.now();
+        // Whatever keeps this worker out is waited for here, not amid the upkeep.
+        self.begin();
+        self.engine.exec.end();
         let busy = self.tend();
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();
@@ -580,7 +588,7 @@ impl<D: Driver> Worker<D> {
             host.server.supervise(&host.config, now);
             host.server.save_if_due(&mut exec.ks, &host.config);
         }
-        self.engine.exec.begin();
+        self.begin();
         self.engine.exec.ks.forget_readers();
         self.engine.host.take_upkeep_invalidations(&mut self.engine.exec.ks);
         while let Some(slot) = self.timers.due(now) {

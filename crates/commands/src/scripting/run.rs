@@ -176,8 +176,8 @@ pub(crate) fn run(
     // A script has fieldsets of its own.
     let mut fieldsets = None;
     loop {
-        if !nested {
-            lock(ctx.exec, ctx.host, keys, call.strays.load(Relaxed));
+        if !nested && !lock(ctx.exec, ctx.host, keys, call.strays.load(Relaxed)) {
+            return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
         }
         ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.session.in_exec = true;
@@ -229,23 +229,30 @@ fn describe(failure: Failure, call: &Call<'_>) -> Fail {
     Fail::new(text)
 }
 
-/// Locks the declared keys, and takes the right to lock the rest if it will be wanted.
+/// Locks the declared keys, and takes the right to lock the rest if it will be wanted. False if another script keeps this
+/// one from that for long, and then nothing is locked.
 #[inline]
-fn lock(exec: &mut Executor, host: &mut dyn Host, keys: &[&[u8]], strays: bool) {
-    if strays {
-        exec.ks.take_token();
+fn lock(exec: &mut Executor, host: &mut dyn Host, keys: &[&[u8]], strays: bool) -> bool {
+    let shared = exec.shared.clone();
+    let busy = || shared.scripts.running.is_busy();
+    if strays && !exec.ks.take_token_unless(busy) {
+        return false;
     }
     loop {
-        match keys {
-            [] => return,
-            [key] => exec.ks.lock(exec.ks.hash(key)),
+        let locked = match keys {
+            [] => return true,
+            [key] => exec.ks.lock_unless(exec.ks.hash(key), busy),
             keys => {
                 let hashes: Vec<KeyHash> = keys.iter().map(|key| exec.ks.hash(key)).collect();
-                exec.ks.lock_many(hashes.iter().copied());
+                exec.ks.lock_many_unless(hashes.iter().copied(), busy)
             }
+        };
+        if !locked {
+            exec.ks.release_token();
+            return false;
         }
         if !exec.ks.holds_ready() {
-            return;
+            return true;
         }
         exec.help(host);
     }
@@ -338,18 +345,27 @@ impl Runner<'_> {
     #[cold]
     fn stray(&mut self) -> Result<(), &'static [u8]> {
         self.call.strays.store(true, Relaxed);
+        let running = &self.exec.shared.scripts.running;
+        // This script itself may be what others find slow.
+        let own = self.watched.as_ref().is_some_and(|watched| watched.is_slow.load(Relaxed));
+        let busy = || running.slow.load(Relaxed) > usize::from(own);
         let ks = &mut self.exec.ks;
-        if !ks.holds_any() {
-            ks.take_token();
-        } else if !ks.try_take_token() {
-            if self.acted {
-                return Err(CONTENDED);
+        let locked = match ks.holds_any() || !self.acted {
+            true => ks.try_take_token() && ks.lock_rest_unless(busy),
+            // It holds nothing that another may wait for.
+            false => {
+                ks.take_token();
+                ks.lock_rest_unless(|| false)
             }
-            self.again = true;
-            return Err(b"ERR the script begins anew");
+        };
+        if locked {
+            return Ok(());
         }
-        ks.lock_rest();
-        Ok(())
+        if self.acted {
+            return Err(CONTENDED);
+        }
+        self.again = true;
+        Err(b"ERR the script begins anew")
     }
 }
 
@@ -449,11 +465,25 @@ pub struct Watched {
     is_slow: AtomicBool,
 }
 
+/// See [`Running::appear_busy`].
+#[derive(Debug)]
+pub struct AppearsBusy<'a>(&'a Running);
+
+impl Drop for AppearsBusy<'_> {
+    fn drop(&mut self) {
+        self.0.slow.fetch_sub(1, Relaxed);
+        self.0.apparent.fetch_sub(1, Relaxed);
+    }
+}
+
 /// The scripts that have run for a while, on any thread.
 #[derive(Debug, Default)]
 pub struct Running {
     scripts: Mutex<Vec<Arc<Watched>>>,
+    /// Those that run for longer than `busy-reply-threshold`, and those that seem to.
     slow: AtomicUsize,
+    /// The latter.
+    apparent: AtomicUsize,
 }
 
 impl Running {
@@ -461,6 +491,19 @@ impl Running {
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.slow.load(Relaxed) > 0
+    }
+
+    /// Lets one seem to run as long as the answer lives: for a thread that one has kept out, until it is let in.
+    pub fn appear_busy(&self) -> AppearsBusy<'_> {
+        self.apparent.fetch_add(1, Relaxed);
+        self.slow.fetch_add(1, Relaxed);
+        AppearsBusy(self)
+    }
+
+    /// Whether none runs for long any more, though it seems so: who asks now is to be answered in a moment.
+    #[cold]
+    pub fn was_busy(&self) -> bool {
+        self.slow.load(Relaxed) <= self.apparent.load(Relaxed)
     }
 
     /// The one that began first.

@@ -21,7 +21,7 @@ pub(super) enum Woken {
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod native {
     use super::Woken;
-    use parking_lot::lock_api::RawMutex as _;
+    use parking_lot::lock_api::{RawMutex as _, RawMutexTimed as _};
     use std::ops::Deref;
     use std::ptr;
     use std::sync::atomic::AtomicU32;
@@ -97,6 +97,18 @@ mod native {
 
         pub fn lock(&self) {
             self.0.lock();
+        }
+
+        /// Waits for the mutex until `give_up` says that it is no use, looked at once per `pause`.
+        pub fn lock_unless(&self, pause: Duration, give_up: &dyn Fn() -> bool) -> bool {
+            loop {
+                if self.0.try_lock_for(pause) {
+                    return true;
+                }
+                if give_up() {
+                    return false;
+                }
+            }
         }
 
         /// # Safety
@@ -197,6 +209,19 @@ mod modelled {
                 held = self.free.wait(held).unwrap_or_else(PoisonError::into_inner);
             }
             *held = true;
+        }
+
+        /// Here it is looked at whenever somebody would go to sleep.
+        pub fn lock_unless(&self, _pause: Duration, give_up: &dyn Fn() -> bool) -> bool {
+            let mut held = self.held.lock();
+            while *held {
+                if give_up() {
+                    return false;
+                }
+                held = self.free.wait(held).unwrap_or_else(PoisonError::into_inner);
+            }
+            *held = true;
+            true
         }
 
         /// # Safety

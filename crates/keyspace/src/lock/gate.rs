@@ -14,9 +14,11 @@
 
 use super::futex::{Futex, Mutex, RawMutex, SPINS};
 use super::pass::Pass;
+use super::stripe::WAIT_MAX;
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
 
 /// The owner is inside the gate.
 const ACTIVE: u32 = 0b001;
@@ -74,8 +76,18 @@ impl Gate {
     /// Waits till every slot but the caller's is inactive. No slot becomes active again before [`Self::lower`].
     pub(super) fn drain(&self, own: &Arc<Slot>) {
         while let Some(slot) = self.busy_slot(own) {
-            slot.wait_inactive();
+            slot.wait_inactive(None, &|| false);
         }
+    }
+
+    /// The same until `give_up` says that it is no use: false then.
+    pub(super) fn drain_unless(&self, own: &Arc<Slot>, give_up: &dyn Fn() -> bool) -> bool {
+        while let Some(slot) = self.busy_slot(own) {
+            if !slot.wait_inactive(Some(WAIT_MAX), give_up) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Ends the exclusive ownership; who sleeps at the gate is inside by grant before the next raiser can come.
@@ -121,12 +133,24 @@ impl Slot {
         self.0.load(Relaxed) & INTENT != 0
     }
 
+    /// Whether the owner is anything else than inside without an intent.
+    #[inline]
+    pub fn is_disturbed(&self) -> bool {
+        self.0.load(Relaxed) != ACTIVE
+    }
+
     /// Acquire pairs with the Release of [`Self::lower`]: the owner sees what the exclusive owner wrote.
     #[inline]
     pub fn enter(&self) {
         if self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_err() {
-            self.enter_waiting();
+            self.enter_waiting(None, &|| false);
         }
+    }
+
+    /// The same, unless `give_up` comes to say that it is no use: then the owner is outside, and the answer is false.
+    pub fn enter_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
+        self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_ok()
+            || self.enter_waiting(Some(WAIT_MAX), give_up)
     }
 
     /// Release pairs with the Acquire of [`Self::is_active_acquire`]: the exclusive owner sees what this thread wrote.
@@ -141,7 +165,7 @@ impl Slot {
     }
 
     #[cold]
-    fn enter_waiting(&self) {
+    fn enter_waiting(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             match self.0.load(Relaxed) {
                 INTENT => hint::spin_loop(),
@@ -150,20 +174,30 @@ impl Slot {
         }
         loop {
             match self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed) {
-                Ok(_) => return,
-                Err(state) if state & ACTIVE != 0 => return,
+                Ok(_) => return true,
+                Err(state) if state & ACTIVE != 0 => return true,
                 Err(_) => {}
             }
+            if give_up() {
+                return false;
+            }
             if self.0.compare_exchange(INTENT, INTENT | PARKED, Relaxed, Relaxed).is_ok() {
-                return self.wait_granted();
+                return self.wait_granted(pause, give_up);
             }
         }
     }
 
-    fn wait_granted(&self) {
+    /// Sleeps until it is granted, or given up: who takes PARKED away decides which.
+    fn wait_granted(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
         while self.0.load(Acquire) & PARKED != 0 {
-            self.0.wait(INTENT | PARKED, None);
+            self.0.wait(INTENT | PARKED, pause);
+            if give_up()
+                && self.0.compare_exchange(INTENT | PARKED, INTENT, Relaxed, Relaxed).is_ok()
+            {
+                return false;
+            }
         }
+        true
     }
 
     /// Relaxed: the order of the exchange on the word itself decides who is first, and [`Gate::drain`] acquires.
@@ -175,22 +209,28 @@ impl Slot {
         self.0.load(Acquire) & ACTIVE != 0
     }
 
-    /// The intent is up, so ACTIVE can only go: the word cannot come back to the value slept on.
-    fn wait_inactive(&self) {
+    /// The intent is up, so ACTIVE can only go: the word cannot come back to the value slept on. False if it was given
+    /// up.
+    fn wait_inactive(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             if !self.is_active_acquire() {
-                return;
+                return true;
             }
             hint::spin_loop();
         }
         while self.is_active_acquire() {
-            self.0.wait(ACTIVE | INTENT, None);
+            if give_up() {
+                return false;
+            }
+            self.0.wait(ACTIVE | INTENT, pause);
         }
+        true
     }
 
-    /// A sleeper gets ACTIVE from the hand that clears its PARKED: raisers in a row cannot starve it.
+    /// A sleeper gets ACTIVE from the hand that clears its PARKED: raisers in a row cannot starve it. Who is still inside,
+    /// since the raiser gave up, stays there.
     fn lower(&self) {
-        let granted = |state| Some(if state & PARKED != 0 { ACTIVE } else { 0 });
+        let granted = |state| Some(if state & (PARKED | ACTIVE) != 0 { ACTIVE } else { 0 });
         if let Ok(state) = self.0.fetch_update(Release, Relaxed, granted)
             && state & PARKED != 0
         {

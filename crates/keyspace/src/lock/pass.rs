@@ -1,7 +1,7 @@
 //! A thread's way into the keyspace, and what it holds there.
 
 use super::gate::{Gate, Slot};
-use super::stripe::StripeLock;
+use super::stripe::{StripeLock, WAIT_MAX};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -38,6 +38,12 @@ impl Pass {
         self.slot.enter();
     }
 
+    /// The same, unless `give_up` comes to say so while it waits: false then, and it is outside.
+    #[inline]
+    pub fn enter_unless(&self, give_up: impl Fn() -> bool) -> bool {
+        self.slot.enter_unless(&give_up)
+    }
+
     /// Goes outside; the caller holds no stripe. Does nothing if outside already.
     #[inline]
     pub fn exit(&self) {
@@ -59,6 +65,13 @@ impl Pass {
         self.slot.intent_pending()
     }
 
+    /// Whether there is anything to be done before the next command: leaving because another waits for it, or entering
+    /// because this one is outside. The same load.
+    #[inline]
+    pub fn is_disturbed(&self) -> bool {
+        self.slot.is_disturbed()
+    }
+
     /// Locks one stripe. The caller is inside and holds no stripe.
     ///
     /// While it waits it may leave and enter again: what it read of the keyspace before the lock must be read
@@ -71,7 +84,7 @@ impl Pass {
         }
     }
 
-    /// The same, unless `give_up` comes to say so while it waits; then it holds nothing, and the answer is false.
+    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and may be outside.
     #[inline]
     pub fn lock_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
         debug_assert!(self.is_inside() && !self.is_exclusive());
@@ -90,18 +103,42 @@ impl Pass {
     pub fn lock_many<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, sorted: &[u32]) {
         debug_assert!(self.is_inside() && !self.is_exclusive());
         debug_assert!(sorted.is_sorted_by(|a, b| a < b));
+        self.lock_all_of(locks, sorted, || false);
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and may be outside.
+    pub fn lock_many_unless<'a>(
+        &self,
+        locks: impl Fn(usize) -> &'a StripeLock,
+        sorted: &[u32],
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        debug_assert!(self.is_inside() && !self.is_exclusive());
+        debug_assert!(sorted.is_sorted_by(|a, b| a < b));
+        self.lock_all_of(locks, sorted, give_up)
+    }
+
+    fn lock_all_of<'a>(
+        &self,
+        locks: impl Fn(usize) -> &'a StripeLock,
+        sorted: &[u32],
+        give_up: impl Fn() -> bool,
+    ) -> bool {
         let lock_at = |position: usize| locks(sorted[position] as usize);
         let mut held = 0;
         while held < sorted.len() {
             let lock = lock_at(held);
-            if lock.try_acquire() || lock.acquire(|| self.intent_pending()) {
+            if lock.try_acquire() || lock.acquire(|| self.intent_pending(), &give_up) {
                 held += 1;
             } else {
                 (0..held).for_each(|position| lock_at(position).unlock());
                 held = 0;
-                self.give_way();
+                if give_up() || !self.give_way_unless(&give_up) {
+                    return false;
+                }
             }
         }
+        true
     }
 
     /// Takes the script token, the right to raise the intent: for scripts that may touch keys they did not declare.
@@ -110,6 +147,15 @@ impl Pass {
     pub fn script_token(&self) {
         self.take_token();
         self.token.set(Token::Script);
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be outside.
+    pub fn script_token_unless(&self, give_up: impl Fn() -> bool) -> bool {
+        let taken = self.take_token_unless(&give_up);
+        if taken {
+            self.token.set(Token::Script);
+        }
+        taken
     }
 
     /// Takes the script token if it is free at once; the caller may hold stripes. True if this pass has it.
@@ -142,11 +188,29 @@ impl Pass {
         self.raise(|_| {});
     }
 
+    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be outside.
+    pub fn exclusive_unless(&self, give_up: impl Fn() -> bool) -> bool {
+        self.raise_unless(|_| {}, &give_up)
+    }
+
     /// The same for a caller that has the script token and holds these stripes: who waits for them gives way. They
     /// stay held, and may be unlocked during the ownership or after it.
     pub fn exclusive_holding<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, held: &[u32]) {
         debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
         self.raise(|act| held.iter().for_each(|&index| act(locks(index as usize))));
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: false then; it holds what it held, and is inside.
+    pub fn exclusive_holding_unless<'a>(
+        &self,
+        locks: impl Fn(usize) -> &'a StripeLock,
+        held: &[u32],
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
+        let act_on_held =
+            |act: fn(&StripeLock)| held.iter().for_each(|&index| act(locks(index as usize)));
+        self.raise_unless(act_on_held, &give_up)
     }
 
     /// Ends the ownership. Does nothing if this pass is not the owner.
@@ -176,22 +240,52 @@ impl Pass {
         self.exclusive.set(true);
     }
 
+    /// While the intent is up nobody comes inside, and who waits for a stripe that is held goes outside; so when this is
+    /// given up the others go on from there.
+    fn raise_unless(
+        &self,
+        for_each_held: impl Fn(fn(&StripeLock)),
+        give_up: &dyn Fn() -> bool,
+    ) -> bool {
+        if self.exclusive.get() {
+            return true;
+        }
+        if self.token.get() == Token::None {
+            if !self.take_token_unless(give_up) {
+                return false;
+            }
+            self.token.set(Token::Exclusive);
+        }
+        self.gate.raise(&self.slot);
+        for_each_held(StripeLock::nudge);
+        let drained = self.gate.drain_unless(&self.slot, give_up);
+        for_each_held(StripeLock::calm);
+        if drained {
+            self.exclusive.set(true);
+            return true;
+        }
+        self.gate.lower(&self.slot);
+        if self.token.get() == Token::Exclusive {
+            self.return_token();
+        }
+        false
+    }
+
     #[cold]
     fn lock_waiting_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
         loop {
-            if lock.acquire(|| self.intent_pending() || give_up()) {
+            if lock.acquire(|| self.intent_pending(), &give_up) {
                 return true;
             }
-            if give_up() {
+            if give_up() || !self.give_way_unless(&give_up) {
                 return false;
             }
-            self.give_way();
         }
     }
 
     #[cold]
     fn lock_waiting(&self, lock: &StripeLock) {
-        while !lock.acquire(|| self.intent_pending()) {
+        while !lock.acquire(|| self.intent_pending(), || false) {
             self.give_way();
         }
     }
@@ -201,6 +295,13 @@ impl Pass {
     fn give_way(&self) {
         self.exit();
         self.enter();
+    }
+
+    /// The same, unless `give_up` comes to say so: false then, and this pass is outside.
+    #[cold]
+    fn give_way_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
+        self.exit();
+        self.slot.enter_unless(give_up)
     }
 
     /// Sleeps outside, since the holder of the token may be waiting for all others to be there. Entering again
@@ -215,6 +316,19 @@ impl Pass {
         if inside {
             self.enter();
         }
+    }
+
+    fn take_token_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
+        if self.token.get() != Token::None || self.gate.token().try_lock() {
+            return true;
+        }
+        let inside = self.is_inside();
+        self.exit();
+        let taken = self.gate.token().lock_unless(WAIT_MAX, give_up);
+        if taken && inside {
+            self.enter();
+        }
+        taken
     }
 
     fn return_token(&self) {

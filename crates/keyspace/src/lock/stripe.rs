@@ -13,7 +13,7 @@ const WAITERS: u32 = 0b010;
 const NUDGED: u32 = 0b100;
 
 /// A waiter looks again after this long, should a raiser not have named this stripe.
-const WAIT_MAX: Duration = Duration::from_millis(1);
+pub(super) const WAIT_MAX: Duration = Duration::from_millis(1);
 
 /// The lock of one stripe, taken through a [`Pass`](super::Pass) that is inside the gate.
 ///
@@ -56,9 +56,14 @@ impl StripeLock {
 
     /// Waits for the lock. False: the caller must give way, and does not hold the lock.
     ///
-    /// `intent_pending` says whether an intent is up, should the stripe's holder not have named it.
+    /// `intent_pending` says whether an intent is up, should the stripe's holder not have named it; `give_up`, whether
+    /// the caller wants the lock no longer.
     #[cold]
-    pub(super) fn acquire(&self, intent_pending: impl Fn() -> bool) -> bool {
+    pub(super) fn acquire(
+        &self,
+        intent_pending: impl Fn() -> bool,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
         if self.spin() {
             return true;
         }
@@ -71,7 +76,9 @@ impl StripeLock {
             if state & HELD == 0 {
                 return true;
             }
-            if state & NUDGED != 0 || woken == Woken::TimedOut && intent_pending() {
+            // Who gives up has left WAITERS behind too: a wake-up that ended here is passed on by the next unlock.
+            let leaves = state & NUDGED != 0 || woken == Woken::TimedOut && intent_pending();
+            if leaves || give_up() {
                 return false;
             }
             woken = self.0.wait(HELD | WAITERS, Some(WAIT_MAX));
@@ -88,7 +95,7 @@ impl StripeLock {
         self.0.wake_all();
     }
 
-    /// Undoes [`Self::nudge`], when all others are outside the gate and so nobody waits here.
+    /// Undoes [`Self::nudge`]. Nobody sleeps here: the nudge woke all, and with NUDGED in the word none fell asleep since.
     pub(super) fn calm(&self) {
         self.0.fetch_and(HELD, Relaxed);
     }

@@ -4,6 +4,7 @@ use crate::harness::*;
 
 with_each_backend!(
     others_are_answered_while_a_script_is_slow,
+    who_waits_for_a_script_is_answered_when_it_is_slow,
     a_script_that_has_written_is_not_killed,
     what_is_sent_behind_a_slow_script_is_executed,
     a_slow_function_is_killed,
@@ -55,6 +56,11 @@ fn others_are_answered_while_a_script_is_slow(backend: &str) {
         "local function f() while true do pcall(f) end end f()",
         "while true do coroutine.wrap(function() while true do end end)() end",
         "redis.call('GET', KEYS[1]) while true do end",
+        // Outside of its own instructions, too.
+        "return string.find(string.rep('a', 1e4), string.rep('.-', 50) .. 'b')",
+        "while true do pcall(string.gsub, string.rep('a', 1e4), string.rep('a*', 50) .. 'b', {}) end",
+        "for _ in string.gmatch(string.rep('(', 1e6), '%b()') do end while true do end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.insert(t, 1, 0) table.remove(t, 1) end",
     ] {
         runner.send(&["EVAL", script, "1", "k"]);
         for client in &mut others {
@@ -69,6 +75,47 @@ fn others_are_answered_while_a_script_is_slow(backend: &str) {
         assert!(answer(&mut runner).contains("killed by user"), "{script}");
         assert_eq!(others[0].text(&["PING"]), "PONG");
         assert_eq!(late.text(&["SET", "k", "1"]), "OK");
+    }
+}
+
+fn who_waits_for_a_script_is_answered_when_it_is_slow(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "400"]);
+    let mut runner = server.connect();
+    let mut others = others(&server);
+    let mut watchers: Vec<Client> = (0..2).map(|_| server.connect()).collect();
+    let commands: [&[&str]; 4] = [
+        &["MSET", "k", "1", "other", "2"],
+        &["FLUSHALL"],
+        &["EVAL", "return redis.call('GET', KEYS[2])", "2", "k", "other"],
+        &["SET", "k", "1"],
+    ];
+    // One holds what it declares; the other has strayed, and so has all.
+    for script in ["while true do end", "redis.call('GET', 'undeclared') while true do end"] {
+        for watcher in &mut watchers {
+            watcher.call(&["WATCH", "watched"]);
+            watcher.call(&["MULTI"]);
+            watcher.call(&["INCR", "k"]);
+            watcher.call(&["INCR", "other"]);
+        }
+        runner.send(&["EVAL", script, "1", "k"]);
+        eventually("it runs", || others[0].text(&["FUNCTION", "STATS"]).contains("EVAL"));
+        for (client, command) in others.iter_mut().zip(commands) {
+            client.send(command);
+        }
+        watchers.iter_mut().for_each(|watcher| watcher.send(&["EXEC"]));
+        // Whoever began to wait before is answered like those who come after.
+        for client in others.iter_mut().chain(&mut watchers) {
+            assert_eq!(answer(client), BUSY, "{script}");
+            assert_eq!(client.text(&["PING"]), BUSY);
+        }
+        assert_eq!(others[1].text(&["SCRIPT", "KILL"]), "OK");
+        assert!(answer(&mut runner).contains("killed by user"), "{script}");
+        others.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+        // The transaction is as it was.
+        for (watcher, expected) in watchers.iter_mut().zip(["[1 1]", "[2 2]"]) {
+            assert_eq!(watcher.text(&["EXEC"]), expected);
+        }
+        assert_eq!(others[0].text(&["FLUSHALL"]), "OK");
     }
 }
 

@@ -1,0 +1,257 @@
+//! `string.gsub`, whose replacement may be a function or a table: then it runs a script's code between two matches, which may
+//! raise an error. So its frame owns nothing: what has been replaced so far is kept in a table of the interpreter's.
+
+use crate::pattern::{CAPTURES_MAX, Match};
+use crate::strings::{self, Substitution};
+use crate::vm::{
+    self, LUA_TFUNCTION, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, lua_State,
+};
+use mlua_sys as ffi;
+use std::ffi::c_int;
+
+/// The slot of the table of pieces, behind the arguments.
+const PIECES: c_int = 5;
+
+/// `string.gsub(s, pattern, replacement [, n])`
+pub(crate) unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state; this frame owns nothing.
+    unsafe {
+        match ffi::lua_type(state, 3) {
+            LUA_TFUNCTION | LUA_TTABLE => substitute(state),
+            _ => vm::run(state, strings::substitute_text),
+        }
+    }
+}
+
+/// Replaces matches by what a function answers, or a table holds.
+unsafe fn substitute(state: *mut lua_State) -> c_int {
+    // SAFETY: the state is alive; all that this frame holds is plain data, and each part that may raise is either run by
+    // `vm::attempt`, or a call of the interpreter at which nothing is owned.
+    unsafe {
+        let plan: Substitution = vm::attempt(state, |stack| {
+            let plan = strings::substitution(stack)?;
+            stack.set_top(PIECES - 1);
+            stack.new_table(0, 0);
+            // For captures, and what works with them.
+            if !stack.reserve(CAPTURES_MAX as c_int + 8) {
+                return Err(Raise::fixed("stack overflow"));
+            }
+            Ok(plan)
+        });
+        let text_len = ffi::lua_objlen(state, 1);
+        let (mut at, mut copied, mut replaced, mut pieces) = (0, 0, 0, 0);
+        while replaced < plan.replaced_max {
+            let found = vm::attempt(state, |stack| strings::match_at(stack, at));
+            if let Some(found) = found {
+                replaced += 1;
+                pieces = vm::attempt(state, |stack| begin(stack, &found, copied, pieces));
+                if ffi::lua_type(state, 3) == LUA_TFUNCTION {
+                    ffi::lua_call(state, found.values() as c_int, 1);
+                } else {
+                    ffi::lua_gettable(state, 3);
+                }
+                pieces = vm::attempt(state, |stack| end(stack, &found, pieces));
+                copied = found.end;
+            }
+            match found {
+                Some(found) if found.end > at => at = found.end,
+                _ if at < text_len => at += 1,
+                _ => break,
+            }
+            if plan.anchored {
+                break;
+            }
+        }
+        vm::run(state, move |stack| finish(stack, copied, pieces, replaced))
+    }
+}
+
+/// Keeps the text before a match, and pushes what is to be asked for its replacement; says how many pieces there are.
+fn begin(stack: Stack, found: &Match, copied: usize, pieces: c_int) -> Result<c_int, Raise> {
+    let text = stack.check_bytes(1)?;
+    let mut pieces = pieces;
+    if copied < found.begin {
+        stack.push_bytes(&text[copied..found.begin]);
+        pieces += 1;
+        stack.raw_set_index(PIECES, pieces);
+    }
+    if stack.kind(3) == LUA_TFUNCTION {
+        stack.copy(3);
+        strings::push_values(stack, text, found, found.values())?;
+    } else {
+        strings::push_value(stack, text, found, 0)?;
+    }
+    Ok(pieces)
+}
+
+/// Keeps the replacement on top, or what it replaces if there is none; says how many pieces there are.
+fn end(stack: Stack, found: &Match, pieces: c_int) -> Result<c_int, Raise> {
+    if !stack.to_boolean(-1) {
+        stack.pop(1);
+        stack.push_bytes(&stack.check_bytes(1)?[found.begin..found.end]);
+    } else if !matches!(stack.kind(-1), LUA_TSTRING | LUA_TNUMBER) {
+        let kind = stack.kind_name(-1);
+        return Err(Raise::new(format!("invalid replacement value (a {kind})")));
+    }
+    stack.raw_set_index(PIECES, pieces + 1);
+    Ok(pieces + 1)
+}
+
+/// Pushes the pieces as one text with what is behind them, and how many matches were replaced.
+fn finish(stack: Stack, copied: usize, pieces: c_int, replaced: i64) -> Result<c_int, Raise> {
+    let text = stack.check_bytes(1)?;
+    let left = stack.with(|extra| extra.memory.left());
+    let mut whole = Vec::new();
+    for piece in 1..=pieces {
+        stack.raw_get_index(PIECES, piece);
+        whole.extend_from_slice(stack.to_bytes(-1).unwrap_or_default());
+        stack.pop(1);
+        if whole.len() > left {
+            return Err(Raise::Plain(vm::NOT_ENOUGH_MEMORY.into()));
+        }
+    }
+    whole.extend_from_slice(&text[copied..]);
+    strings::count_work(stack, whole.len() / 16)?;
+    stack.push_bytes(&whole);
+    stack.push_number(replaced as f64);
+    Ok(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Lua, Purpose, Release, ScriptReply, Server};
+    use petrel_resp::{DecodeLimits, Dialect, Protocol, RespWriter, Value, decode};
+    use std::borrow::Cow;
+
+    /// Calls every function of patterns with drawn texts and patterns; a line per call says what came of it.
+    const DRAWN: &[u8] = br##"
+        local seed, lines = 20240607, {}
+        local function draw(n)
+            seed = (seed * 1103515245 + 12345) % 2147483648
+            return math.floor(seed / 65536) % n + 1
+        end
+        local items = {"a", "b", ".", "%a", "%d", "%s", "%w", "%A", "%Z", "[ab]", "[^a]", "[a-c]", "[%d-]", "[]a]",
+            "[^]%s]", "%.", "%b()", "%f[%a]", "%f[^%w]", "%1", "%2", "%0", "(", ")", "()", "(a*)", "(.-)", "^", "$",
+            "-", "*", "+", "?", "%", "[", "]", "%z", "\0", " ", "%p", "%c", "%x", "%U", "%l", "%q", "[a", "[%"}
+        local letters = {"a", "b", "c", "1", " ", "(", ")", ".", "\0", "A", "-", "\233", "]", "%", "\n"}
+        local function text(from, most)
+            local parts = {}
+            for i = 1, draw(most + 1) - 1 do parts[i] = from[draw(#from)] end
+            return table.concat(parts)
+        end
+        local function note(what, ...)
+            local parts = {what}
+            for i = 1, select("#", ...) do parts[#parts + 1] = tostring((select(i, ...))) end
+            lines[#lines + 1] = table.concat(parts, "|")
+        end
+        local function all(s, p)
+            local seen = {}
+            for a, b in string.gmatch(s, p) do
+                seen[#seen + 1] = tostring(a) .. "," .. tostring(b)
+                if #seen > 20 then break end
+            end
+            return table.concat(seen, ";")
+        end
+        local replacements = {"x", "%0%0", "<%1>", "%2", "%", "%%", "%a", 7, {a = "X", b = false, [""] = 1},
+            function(...) return select("#", ...) .. tostring((...)) end, function() end, function(a) return {} end,
+            setmetatable({}, {__index = function(t, k) return k .. "!" end}), function(a) return a, 1 end}
+        for i = 1, 12000 do
+            local s, p = text(letters, 9), text(items, 5)
+            local from = draw(14) - 6
+            note(s .. "~" .. p .. "~" .. from, pcall(string.find, s, p, from))
+            note("match", pcall(string.match, s, p, from))
+            note("plain", pcall(string.find, s, p, from, draw(2) == 1))
+            note("gmatch", pcall(all, s, p))
+            local replacement = replacements[draw(#replacements)]
+            note("gsub " .. type(replacement), pcall(string.gsub, s, p, replacement))
+            note("gsub", pcall(string.gsub, s, p, replacement, draw(5) - 2))
+            note("rep", pcall(string.rep, s, draw(5) - 2))
+        end
+        note("arguments", pcall(string.find, "a"))
+        note("arguments", pcall(string.gsub, "a", "a"))
+        note("arguments", pcall(string.gsub, "a", "a", true))
+        note("arguments", pcall(string.gsub, "a", "a", "b", "c"))
+        note("arguments", pcall(string.rep, "a"))
+        note("arguments", pcall(string.gmatch, {}, "a"))
+        note("numbers", string.find(1234, 23), string.gsub(1212, 1, 3), string.rep(12, "3"))
+        note("errors", pcall(string.gsub, "abc", "%w", function(c) error("of " .. c, 0) end))
+        return table.concat(lines, "\n")
+    "##;
+
+    struct Nobody;
+
+    impl Server for Nobody {
+        fn call(&mut self, _: &[&[u8]], _: &mut ScriptReply) {}
+
+        fn interrupt(&mut self) -> Option<Cow<'static, str>> {
+            None
+        }
+
+        fn log(&mut self, _: u8, _: &[u8]) {}
+
+        fn may_run(&mut self, _: &[&[u8]]) -> Result<bool, &'static str> {
+            Ok(false)
+        }
+    }
+
+    /// What Lua's own library makes of the same.
+    fn by_lua(script: &[u8]) -> Vec<u8> {
+        // SAFETY: a state of its own, used here alone; what is called is protected or cannot fail.
+        unsafe {
+            let state = ffi::luaL_newstate();
+            for (name, library) in [
+                (c"", ffi::luaopen_base as ffi::lua_CFunction),
+                (c"table", ffi::luaopen_table),
+                (c"string", ffi::luaopen_string),
+                (c"math", ffi::luaopen_math),
+            ] {
+                ffi::lua_pushcclosure(state, library, 0);
+                ffi::lua_pushstring_(state, name.as_ptr());
+                assert_eq!(ffi::lua_pcall(state, 1, 0, 0), 0);
+            }
+            let len = script.len();
+            let loaded = ffi::luaL_loadbuffer(state, script.as_ptr().cast(), len, c"s".as_ptr());
+            assert_eq!(loaded, 0);
+            assert_eq!(ffi::lua_pcall(state, 0, 1, 0), 0);
+            let mut len = 0;
+            let text = ffi::lua_tolstring(state, -1, &mut len);
+            let result = std::slice::from_raw_parts(text.cast::<u8>(), len).to_vec();
+            ffi::lua_close(state);
+            result
+        }
+    }
+
+    fn by_petrel(script: &[u8]) -> Vec<u8> {
+        let release = Release {
+            dialect: Dialect::default(),
+            redis_version: "8.0.0",
+            valkey_version: "9.0.0",
+        };
+        let mut lua = Lua::new(Purpose::Scripts, 1 << 30, release);
+        let compiled = lua.compile(script, c"s").expect("the script is right");
+        let (mut bytes, mut shared) = (Vec::new(), Vec::new());
+        let mut reply = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp2);
+        lua.run_script(&compiled, &[], &[], &mut Nobody, &mut reply).expect("it runs");
+        for (offset, part) in shared.into_iter().rev() {
+            bytes.splice(offset..offset, part);
+        }
+        match decode(&bytes, &DecodeLimits::default()) {
+            Ok(Some((Value::Bulk(text), _))) => text.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_luas_own_do() {
+        let (ours, luas) = (by_petrel(DRAWN), by_lua(DRAWN));
+        let lines = |text: &[u8]| -> Vec<String> {
+            text.split(|&byte| byte == b'\n').map(|line| line.escape_ascii().to_string()).collect()
+        };
+        let (ours, luas) = (lines(&ours), lines(&luas));
+        assert_eq!(ours.len(), luas.len());
+        for (at, (ours, luas_line)) in ours.iter().zip(&luas).enumerate() {
+            assert_eq!(ours, luas_line, "behind {:?}", &luas[at.saturating_sub(8)..at]);
+        }
+    }
+}
