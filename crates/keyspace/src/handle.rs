@@ -475,6 +475,11 @@ impl Handle {
         unsafe { self.ks.stripes[stripe as usize].data() }
     }
 
+    /// Whether one stripe is held and no other.
+    pub(crate) fn holds_one_stripe(&self) -> bool {
+        matches!(self.held, Held::One(_))
+    }
+
     /// Whether every stripe is held.
     #[inline]
     pub fn holds_everything(&self) -> bool {

@@ -55,6 +55,8 @@ pub struct ImageKey<'k> {
     pub view: View<'k>,
     /// How it was used.
     pub usage: Usage,
+    /// Whether the thread holds one stripe only, so that it holds up few if it waits for a moment.
+    pub may_wait: bool,
     /// Through which the elements are handed out ([`Handle::continue_portions`]); none if they are all in the view.
     pub portions: Option<Arc<Portions>>,
 }
@@ -186,7 +188,7 @@ impl Handle {
             }
             entry.set_stamp(stamp);
             let (view, portions) = (View::new(entry), self.begin_portions(place.db, entry));
-            take(ImageKey { db, view, usage: usages.of(view), portions })
+            take(ImageKey { db, view, usage: usages.of(view), may_wait: false, portions })
         })
     }
 
@@ -207,7 +209,8 @@ impl Handle {
             entry.set_stamp(now);
             let (view, portions) = (View::new(entry), self.begin_portions(db, entry));
             let (db, usage) = (self.ks.image.origin(db), self.usages().of(view));
-            sink.key(ImageKey { db, view, usage, portions }, self.now_ms);
+            let may_wait = self.holds_one_stripe();
+            sink.key(ImageKey { db, view, usage, may_wait, portions }, self.now_ms);
         }
     }
 
@@ -232,7 +235,8 @@ impl Handle {
         cleared.drain_one(&mut |entry| {
             if entry.stamp() != stamp {
                 let view = View::new(entry);
-                let _ = take(ImageKey { db, view, usage: usages.of(view), portions: None });
+                let (usage, may_wait) = (usages.of(view), false);
+                let _ = take(ImageKey { db, view, usage, may_wait, portions: None });
             }
         });
         if !cleared.is_drained() {

@@ -391,13 +391,13 @@ impl Shares {
         full
     }
 
-    /// Leaves a run to be written. If much is, waits a moment: that holds up a thread which changes keys faster than they can be
-    /// written, and nobody for long.
-    fn leave(&self, run: KeyRun) {
+    /// Leaves a run to be written. If much is, waits a moment if it may: that holds up a thread which changes keys faster than they can be
+    /// written, and nobody for long. A thread that holds more than a stripe does not wait: who writes may be waiting for it.
+    fn leave(&self, run: KeyRun, may_wait: bool) {
         let waiting = self.waiting.fetch_add(run.len(), Relaxed);
         let mut full = lock(&self.full);
         full.push(run);
-        if waiting > WAITING_MAX && !self.is_over() {
+        if may_wait && waiting > WAITING_MAX && !self.is_over() {
             drop(self.written.wait_timeout(full, PATIENCE));
         }
     }
@@ -405,6 +405,7 @@ impl Shares {
 
 impl ImageSink for Shares {
     fn key(&self, key: ImageKey<'_>, now_ms: i64) {
+        let may_wait = key.may_wait;
         let mut share = lock(&self.shares[own_share()]);
         if !self.add(&mut share, key, now_ms) {
             return;
@@ -413,7 +414,7 @@ impl ImageSink for Shares {
         if share.len() >= SHARE_LEN {
             let run = std::mem::replace(&mut *share, self.run());
             drop(share);
-            self.leave(run);
+            self.leave(run, may_wait);
         }
     }
 }
