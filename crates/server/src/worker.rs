@@ -4,7 +4,7 @@
 //! something: parse, execute, queue its replies ── messages from other workers ── now and then, upkeep.
 
 use crate::batch::{Engine, Progress, Stop};
-use crate::client::{Client, Flag};
+use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::OutputBufferLimit;
 use crate::conn::Conn;
 use crate::host::ServerHost;
@@ -256,6 +256,7 @@ impl<D: Driver> Worker<D> {
         client.buffered.store(now as u32, Relaxed);
         client.input_bytes.store(input as u32, Relaxed);
         self.crowded |= now > before;
+        self.engine.exec.ks.count_foreign(now as i64 - before as i64);
         let traffic = self.traffic();
         traffic.buffered.fetch_add(now as i64 - before as i64, Relaxed);
         traffic::raise(&traffic.input_peak, input);
@@ -418,6 +419,7 @@ impl<D: Driver> Worker<D> {
             Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
         client.set(Flag::Authenticated, authenticated);
         server.workers[self.index].clients.add(&client);
+        self.engine.exec.ks.count_foreign(CONNECTION_BYTES as i64);
         self.put(Box::new(Conn::new(slot, client, Session::new(authenticated))));
         self.watch_idleness_of(slot);
     }
@@ -452,6 +454,7 @@ impl<D: Driver> Worker<D> {
         link.load.fetch_sub(1, Relaxed);
         let buffered = conn.client.buffered.swap(0, Relaxed);
         link.traffic.buffered.fetch_sub(buffered as i64, Relaxed);
+        self.engine.exec.ks.count_foreign(-(CONNECTION_BYTES as i64 + buffered as i64));
         link.traffic.watch(conn.client.watching.swap(0, Relaxed), 0);
     }
 
@@ -662,6 +665,7 @@ impl<D: Driver> Worker<D> {
     /// Takes over what was changed by `CONFIG SET`.
     fn reconfigure(&mut self) {
         self.engine.reconfigure();
+        self.crowded = true;
         for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.watch_idleness_of(slot);
         }

@@ -9,13 +9,13 @@ use crate::server::Server;
 /// Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Footprint {
-    /// Keys, values and tables.
+    /// Keys, values and tables, and the connections with their buffers.
     pub used: u64,
     /// The most that `used` was, as far as it was looked at.
     pub peak: u64,
     /// Part of `used`: hash tables.
     pub tables: u64,
-    /// Connections and their buffers; not part of `used`.
+    /// Part of `used`: connections and their buffers.
     pub clients: u64,
     /// Blocks of the heap that are in use.
     pub allocated: u64,
@@ -50,7 +50,7 @@ impl Footprint {
 
     /// What is not keys and values.
     pub fn overhead(&self) -> u64 {
-        self.tables.min(self.used)
+        (self.tables + self.clients).min(self.used)
     }
 
     /// Keys and values.

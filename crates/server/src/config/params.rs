@@ -176,7 +176,7 @@ Keyspace {
     databases: u32 = "databases", Number { min: 1, max: 65535 }, "16", AtStart,
         "Number of databases that SELECT can choose from";
     maxmemory: u64 = "maxmemory", MEMORY, "0", Runtime,
-        "Bytes of data at which maxmemory-policy applies; 0 is no limit";
+        "Bytes of data and of connections with their buffers at which maxmemory-policy applies; 0 is no limit";
     maxmemory_policy: MaxmemoryPolicy = "maxmemory-policy",
         OneOf(MaxmemoryPolicy::NAMES), "noeviction", Runtime,
         "What gives way at maxmemory: any key, a key that expires, or the write itself";
