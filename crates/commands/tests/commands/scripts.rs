@@ -221,3 +221,59 @@ fn transactions_and_scripts() {
         "##,
     );
 }
+
+/// Each change of a watched key counts, by whatever way it came, and none that did not happen.
+#[test]
+fn watched_keys_and_scripts() {
+    let mut client = Client::new();
+    let mut other = client.another();
+    let library: &[u8] = b"#!lua name=w\nredis.register_function('w', function(k) return redis.call('SET', k[1], 'f') end)";
+    client.call(&[b"FUNCTION", b"LOAD", library]);
+    for (script, changes) in [
+        ("EVAL \"return redis.call('SET', 'k', 1)\" 0", true),
+        ("EVAL \"return redis.call('SET', KEYS[1], 2)\" 1 k", true),
+        ("EVAL \"redis.call('SET', 'k', 3) error('late')\" 0", true),
+        ("EVAL \"return redis.pcall('LPUSH', 'k', 3)\" 0", false),
+        ("EVAL \"return redis.call('GET', 'k')\" 0", false),
+        ("EVAL_RO \"return redis.pcall('SET', 'k', 4)\" 1 k", false),
+        ("FCALL w 1 k", true),
+        ("FCALL w 1 l", false),
+    ] {
+        client.follow("SET k 0 => OK\nWATCH k => OK");
+        other.run(script);
+        client.follow("MULTI => OK\nSET done 1 => QUEUED");
+        assert_eq!(client.run("EXEC"), if changes { "nil-array" } else { "[OK]" }, "{script}");
+    }
+}
+
+#[test]
+fn scripts_under_the_memory_limit() {
+    let mut client = Client::new();
+    client.follow("SET k v => OK");
+    let keyspace = client.exec.ks.keyspace().clone();
+    keyspace.set_memory_limit(1, petrel_keyspace::Policy::NoEviction);
+    client.follow(
+        r##"
+        EVAL "return redis.call('GET', 'k')" 0 => "v"
+        EVAL "return redis.call('SET', 'k', 'w')" 0 => OOM command not allowed when used memory > 'maxmemory'...
+        EVAL "return redis.pcall('LPUSH', KEYS[1], 'w')" 1 l => OOM command not allowed when used memory > 'maxmemory'...
+        EVAL "#!lua\nreturn 1" 0 => OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'
+        EVAL "#!lua flags=no-writes\nreturn redis.call('GET', 'k')" 0 => "v"
+        EVAL "#!lua flags=allow-oom\nreturn redis.call('SET', 'k', 'w')" 0 => OK
+        EVAL "redis.call('DEL', 'k') return redis.call('SET', 'k', 'x')" 0 => OK
+        "##,
+    );
+    // With something to be evicted a script has its room, and what it uses is not taken from it while it runs.
+    keyspace.set_memory_limit(0, petrel_keyspace::Policy::AllKeysLru);
+    for n in 0..200 {
+        client.run(&format!("SET filler{n} {}", "x".repeat(100)));
+    }
+    let limit = keyspace.stats().used / 2;
+    keyspace.set_memory_limit(limit, petrel_keyspace::Policy::AllKeysLru);
+    client.follow(
+        r##"
+        EVAL "redis.call('SET', 'mine', 'v') return redis.call('GET', 'mine')" 0 => "v"
+        "##,
+    );
+    assert!(keyspace.stats().evicted > 0);
+}

@@ -278,6 +278,85 @@ fn scripts_do_what_their_caller_may() {
     assert_eq!(admin.text(&["EXISTS", "k"]), "0");
 }
 
+/// Functions run with the rights of whoever calls them, not of whoever loaded them, whatever way they are called.
+#[test]
+fn functions_do_what_their_caller_may() {
+    let server = Server::start("epoll", &[]);
+    let (mut admin, mut client) = (server.connect(), server.connect());
+    let library = "#!lua name=l\n\
+        redis.register_function('any', function(keys, args) return redis.call(unpack(args)) end)\n\
+        redis.register_function{function_name='look', flags={'no-writes'}, \
+            callback=function(keys, args) return redis.call(unpack(args)) end}";
+    assert_eq!(admin.text(&["FUNCTION", "LOAD", library]), "l");
+    assert_eq!(admin.text(&["MSET", "k", "v", "r", "v", "x", "v"]), "OK");
+    assert_eq!(admin.text(&["RPUSH", "list", "1"]), "1");
+    let rules = [
+        "ACL",
+        "SETUSER",
+        "bob",
+        "on",
+        "nopass",
+        "+@all",
+        "-@admin",
+        "-function|load",
+        "-flushall",
+        "-restore",
+        "~k*",
+        "%R~r*",
+        "~list",
+        "&a*",
+    ];
+    assert_eq!(admin.text(&rules), "OK");
+    assert_eq!(client.text(&["AUTH", "bob", "x"]), "OK");
+    let key = "No permissions to access a key";
+    let commands: [(&[&str], &str); 13] = [
+        (&["GET", "x"], key),
+        (&["SET", "r", "1"], key),
+        (&["COPY", "x", "k"], key),
+        (&["COPY", "r", "r2"], key),
+        (&["RENAME", "r", "k"], key),
+        (&["SORT", "list", "STORE", "x"], key),
+        (&["LMOVE", "list", "x", "LEFT", "LEFT"], key),
+        (&["GEORADIUS", "k", "0", "0", "1", "m", "STORE", "x"], key),
+        (&["XREAD", "STREAMS", "k", "x", "0", "0"], key),
+        (&["RESTORE", "k", "0", "v"], "User bob has no permissions to run the 'restore' command"),
+        (&["FLUSHALL"], "User bob has no permissions to run the 'flushall' command"),
+        (&["PUBLISH", "b", "m"], "No permissions to access a channel"),
+        (&["SPUBLISH", "b", "m"], "No permissions to access a channel"),
+    ];
+    for (command, why) in commands {
+        let refused = format!("ERR ACL failure in script: {why}");
+        for call in [&["FCALL", "any", "0"], &["FCALL", "look", "0"], &["FCALL_RO", "look", "0"]] {
+            let answer = client.text(&[&call[..], command].concat());
+            assert!(
+                answer.starts_with(&refused) || answer.contains("from read-only"),
+                "{call:?} {command:?}: {answer}"
+            );
+        }
+        // Nor in a transaction.
+        assert_eq!(client.text(&["MULTI"]), "OK");
+        assert_eq!(client.text(&[&["FCALL", "any", "0"], command].concat()), "QUEUED");
+        let answer = client.text(&["EXEC"]);
+        assert!(answer.starts_with(&format!("[{refused}")), "{command:?}: {answer}");
+    }
+    let sort = client.text(&["FCALL", "any", "0", "SORT", "list", "BY", "x*"]);
+    assert!(sort.starts_with("ERR BY option of SORT denied"), "{sort}");
+    assert_eq!(client.text(&["FCALL", "any", "0", "GET", "r"]), "v");
+    assert_eq!(client.text(&["FCALL", "any", "0", "PUBLISH", "a1", "m"]), "0");
+    // Keys are checked where they are declared, too.
+    assert_eq!(client.text(&["FCALL", "any", "1", "x", "GET", "k"]), format!("NOPERM {key}"));
+    for (command, name) in
+        [(&["FUNCTION", "LOAD", library][..], "function|load"), (&["FLUSHALL"], "flushall")]
+    {
+        let refused = format!("NOPERM User bob has no permissions to run the '{name}' command");
+        assert_eq!(client.text(command), refused);
+    }
+    assert_eq!(admin.text(&["ACL", "SETUSER", "bob", "-fcall", "-@scripting"]), "OK");
+    let refused = "NOPERM User bob has no permissions to run the 'fcall' command";
+    assert_eq!(client.text(&["FCALL", "any", "0", "GET", "k"]), refused);
+    assert_eq!(admin.text(&["MGET", "k", "r", "x"]), "[v v v]");
+}
+
 #[test]
 fn commands_have_their_old_names_in_rules() {
     let args = [

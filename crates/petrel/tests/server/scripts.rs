@@ -11,6 +11,8 @@ with_each_backend!(
     shutdown_ends_a_slow_script,
     scripts_with_undeclared_keys_do_not_wait_for_each_other,
     time_stands_still_in_a_script,
+    scripts_serve_those_who_wait_once_they_are_over,
+    subscribers_that_do_not_read_do_not_hold_scripts_up,
 );
 
 const BUSY: &str =
@@ -194,4 +196,62 @@ fn scripts_with_undeclared_keys_do_not_wait_for_each_other(backend: &str) {
             assert!(answer == "1" || answer.contains("did not declare"), "{answer}");
         }
     }
+}
+
+/// Whoever waits for a key is served when the script is over, with what is there then.
+fn scripts_serve_those_who_wait_once_they_are_over(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2"]);
+    let mut waiters: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let mut runner = server.connect();
+    let library = "#!lua name=l\nredis.register_function('push', function(keys, args) \
+        redis.call('RPUSH', keys[1], unpack(args)) return redis.call('LLEN', keys[1]) end)";
+    assert_eq!(runner.text(&["FUNCTION", "LOAD", library]), "l");
+    let waiting = |waiters: &mut [Client]| {
+        for (i, waiter) in waiters.iter_mut().enumerate() {
+            waiter.send(&["BLPOP", "list", "0"]);
+            eventually("it waits", || server.info("blocked_clients") == i as i64 + 1);
+        }
+    };
+    for undeclared in [false, true] {
+        waiting(&mut waiters);
+        let push = "redis.call('RPUSH', 'list', 'gone') redis.call('DEL', 'list') \
+                    redis.call('RPUSH', 'list', 'a', 'b') return redis.call('LLEN', 'list')";
+        let call: &[&str] =
+            if undeclared { &["EVAL", push, "0"] } else { &["EVAL", push, "1", "list"] };
+        assert_eq!(runner.text(call), "2", "nobody takes anything while it runs");
+        assert_eq!(answer(&mut waiters[0]), "[list a]");
+        assert_eq!(answer(&mut waiters[1]), "[list b]");
+        // The rest by a function, in a transaction: two pushes, of which one is taken back.
+        runner.send_bytes(b"MULTI\r\nFCALL push 1 list c d\r\nRPOP list\r\nEXEC\r\n");
+        for expected in ["OK", "QUEUED", "QUEUED", "[2 d]"] {
+            assert_eq!(answer(&mut runner), expected);
+        }
+        assert_eq!(answer(&mut waiters[2]), "[list c]");
+        assert_eq!(runner.text(&["EVAL", "return redis.call('RPUSH', 'list', 'e')", "0"]), "1");
+        assert_eq!(answer(&mut waiters[3]), "[list e]");
+        assert_eq!(runner.text(&["EXISTS", "list"]), "0");
+    }
+    // A script does not wait.
+    assert_eq!(runner.text(&["EVAL", "return redis.call('BLPOP', 'list', 0)", "0"]), "nil");
+}
+
+/// What a script publishes is bounded by the limits of those who listen, not by what they read.
+fn subscribers_that_do_not_read_do_not_hold_scripts_up(backend: &str) {
+    let limits = "pubsub 1mb 1mb 0";
+    let server =
+        Server::start(backend, &["--threads", "2", "--client-output-buffer-limit", limits]);
+    let mut subscribers: Vec<Client> = (0..2).map(|_| server.connect()).collect();
+    for subscriber in &mut subscribers {
+        subscriber.call(&["SUBSCRIBE", "news"]);
+    }
+    let mut runner = server.connect();
+    let script = "local m = string.rep('x', 10000) for i = 1, 2000 do redis.call('PUBLISH', 'news', m) end return 1";
+    for _ in 0..20 {
+        assert_eq!(runner.text(&["EVAL", script, "0"]), "1");
+        if server.info("pubsub_clients") == 0 {
+            break;
+        }
+    }
+    eventually("they are closed", || server.info("pubsub_clients") == 0);
+    assert_eq!(runner.text(&["PING"]), "PONG");
 }
