@@ -47,6 +47,7 @@ mod region;
 mod slab;
 mod socket;
 mod sys;
+mod turn;
 mod uring;
 mod waker;
 

@@ -21,6 +21,7 @@ use crate::output::Output;
 use crate::region::Region;
 use crate::slab::Slab;
 use crate::sys;
+use crate::turn::Turn;
 use crate::waker::{Sleep, Waker};
 use crate::{Driver, Options};
 
@@ -52,6 +53,7 @@ pub struct Epoll {
     arena: Region,
     arena_used: usize,
     raw: Vec<libc::epoll_event>,
+    yielding: Turn,
 }
 
 #[derive(Default)]
@@ -124,6 +126,7 @@ impl Driver for Epoll {
             arena: Region::new(ARENA_BYTES)?,
             arena_used: 0,
             raw: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX],
+            yielding: Turn::default(),
         })
     }
 
@@ -175,10 +178,11 @@ impl Driver for Epoll {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
         self.arena_used = 0;
+        let answered = !self.dirty.is_empty();
         self.flush(events);
         let timeout = self.resume_rested(timeout);
         let pending = !(self.ready.is_empty() && self.dirty.is_empty() && events.is_empty());
-        let count = self.wait(timeout, pending)?;
+        let count = self.wait(timeout, pending, answered)?;
         for i in 0..count {
             let (tag, what) = (self.raw[i].u64, self.raw[i].events as libc::c_int);
             match tag >> 56 {
@@ -291,15 +295,31 @@ impl Driver for Epoll {
 }
 
 impl Epoll {
-    fn wait(&mut self, timeout: Option<Duration>, pending: bool) -> io::Result<usize> {
-        let blocking = !pending && timeout != Some(Duration::ZERO) && self.sleep.fall_asleep();
-        let timeout_ms = match timeout {
-            _ if !blocking => 0,
+    fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        pending: bool,
+        answered: bool,
+    ) -> io::Result<usize> {
+        let blocks = !pending && timeout != Some(Duration::ZERO);
+        if blocks && answered && self.yielding.is_offered() {
+            let away = self.yielding.give();
+            let found = self.wait_ms(0)?;
+            self.yielding.took(away, found > 0);
+            if found > 0 {
+                return Ok(found);
+            }
+        }
+        self.wait_ms(match timeout {
+            _ if !blocks || !self.sleep.fall_asleep() => 0,
             None => -1,
             // Rounded up, so that a deadline has passed when the wait for it ends.
             Some(timeout) => i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX),
-        };
-        match sys::epoll_wait(&self.epoll, &mut self.raw, timeout_ms) {
+        })
+    }
+
+    fn wait_ms(&mut self, timeout: i32) -> io::Result<usize> {
+        match sys::epoll_wait(&self.epoll, &mut self.raw, timeout) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
             result => result,
         }

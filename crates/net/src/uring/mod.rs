@@ -31,6 +31,7 @@ use crate::listeners::Listeners;
 use crate::outbox::Pools;
 use crate::output::Output;
 use crate::slab::Slab;
+use crate::turn::Turn;
 use crate::waker::{Sleep, Waker};
 use crate::{Driver, Options};
 use buffers::Buffers;
@@ -67,6 +68,7 @@ pub struct Uring {
     sleep: Sleep,
     sleep_watched: bool,
     pools: Pools,
+    yielding: Turn,
     turn: u32,
     /// Chunks that wait because their connection had its event of the turn.
     deferred: Vec<(Slot, Chunk)>,
@@ -107,6 +109,7 @@ impl Driver for Uring {
             sleep: Sleep::new()?,
             sleep_watched: false,
             pools: Pools::default(),
+            yielding: Turn::default(),
             turn: 0,
             deferred: Vec::new(),
             unsettled: Vec::new(),
@@ -301,11 +304,24 @@ impl Uring {
 
     fn enter(&mut self, timeout: Option<Duration>, busy: bool) -> io::Result<()> {
         let pending = busy || !self.unsettled.is_empty() || !self.deferred.is_empty();
-        let wait = !pending
-            && timeout != Some(Duration::ZERO)
-            && !self.ring.has_completions()
-            && self.sleep.fall_asleep();
+        let blocks = !pending && timeout != Some(Duration::ZERO) && !self.ring.has_completions();
+        if blocks && !self.tried.is_empty() && self.yielding.is_offered() {
+            self.ring.enter(false, None)?;
+            if self.ring.has_completions() || self.give_turn() {
+                return Ok(());
+            }
+        }
+        let wait = blocks && self.sleep.fall_asleep();
         self.ring.enter(wait, timeout)
+    }
+
+    /// Lets those run who have just been answered; true if they left something to do. What has come for the ring completes as the
+    /// call returns.
+    fn give_turn(&mut self) -> bool {
+        let away = self.yielding.give();
+        let found = self.ring.has_completions();
+        self.yielding.took(away, found);
+        found
     }
 
     fn dispatch(&mut self, completion: &cqueue::Entry, events: &mut Vec<Event>) -> io::Result<()> {

@@ -1,0 +1,92 @@
+//! Giving the processor away once before blocking.
+//!
+//! A driver that has sent its answers and finds nothing else to do is about to sleep, to be woken by the first request that comes: one
+//! wake-up and two switches of the processor for as few requests as were there at that moment. Where those who ask run on the same
+//! processors, they do better if they are let run first: they leave all their requests at once and wake nobody, and the driver goes on
+//! with them without ever having slept. Once requests come together they keep doing so, for their answers leave together.
+//!
+//! Where that does not help it is left alone for a while: twice as many turns each time that nothing came of it, and in proportion to
+//! the time for which somebody kept the processor who had nothing to ask, since requests that come meanwhile wait for him.
+
+use std::time::{Duration, Instant};
+
+/// Who keeps the processor for longer is not one of those who ask.
+const LONG: Duration = Duration::from_millis(1);
+/// For how many times as long the processor is then not given away.
+const REST: u32 = 8;
+/// Turns without a try, at most, as a power of two.
+const VAIN_MAX: u32 = 10;
+
+/// Decides whether a driver gives the processor away, and remembers what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// Turns that pass before the next try.
+    skip: u32,
+    /// Tries in a row of which nothing came.
+    vain: u32,
+    resting_until: Option<Instant>,
+}
+
+impl Turn {
+    /// Whether the processor is to be given away before the driver blocks.
+    #[inline]
+    pub(crate) fn is_offered(&mut self) -> bool {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        self.resting_until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// Gives the processor away; says how long it was away.
+    pub(crate) fn give(&mut self) -> Duration {
+        let start = Instant::now();
+        std::thread::yield_now();
+        start.elapsed()
+    }
+
+    /// Takes note of what came of it: whether there is something to do now.
+    pub(crate) fn took(&mut self, away: Duration, found: bool) {
+        self.resting_until =
+            if away < LONG { None } else { Instant::now().checked_add(away.saturating_mul(REST)) };
+        if found {
+            self.vain = 0;
+        } else {
+            self.skip = 1 << self.vain;
+            self.vain = (self.vain + 1).min(VAIN_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_vain_is_tried_ever_less() {
+        let mut turn = Turn::default();
+        let mut tries = 0;
+        for _ in 0..5_000 {
+            if turn.is_offered() {
+                tries += 1;
+                turn.took(Duration::ZERO, false);
+            }
+        }
+        assert!((10..20).contains(&tries), "{tries}");
+        while !turn.is_offered() {}
+        turn.took(Duration::ZERO, true);
+        assert!(turn.is_offered());
+        turn.took(Duration::ZERO, false);
+        assert!(!turn.is_offered());
+        assert!(turn.is_offered());
+    }
+
+    #[test]
+    fn who_keeps_the_processor_is_not_given_it_again_soon() {
+        let mut turn = Turn::default();
+        turn.took(Duration::from_secs(1000), true);
+        assert!(!turn.is_offered());
+        turn.took(Duration::ZERO, true);
+        assert!(turn.is_offered());
+    }
+}
