@@ -192,10 +192,18 @@ impl Handle {
                 entry
             }
         };
-        if let Some(value) = entry.string() {
-            self.record(db, key, &Effect::Put { key: key.bytes, value, expiry });
+        self.count_change();
+        if self.is_observed(key) {
+            self.tell_put(db, key, entry, expiry);
         }
         existed
+    }
+
+    #[inline(never)]
+    fn tell_put(&mut self, db: u16, key: Key<'_>, entry: Entry, expiry: Option<i64>) {
+        if let Some(value) = entry.string() {
+            self.tell(db, key, &Effect::Put { key: key.bytes, value, expiry });
+        }
     }
 
     /// Removes a key; true if it existed.
@@ -329,6 +337,14 @@ impl Handle {
     /// Counts the last two changes as one, which they are to those who do not see effects.
     pub fn uncount_change(&mut self) {
         self.counters.changes.add(-1);
+    }
+
+    /// Whether somebody may learn of effects of this key: else none need be made.
+    #[inline]
+    pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
+        (self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any())
+            || self.notes_events()
+            || self.sink.is_some()
     }
 
     /// Whether nobody learns of effects of this key, so that none need be made.

@@ -13,7 +13,7 @@
 //! string, or a small collection's packed items, follow the key. The flags of a collection name its [`Form`].
 
 use crate::bucket::Item;
-use crate::heap::{Cache, usable};
+use crate::heap::{Cache, are_alike, usable};
 use crate::image::STAMP;
 use crate::types::{Form, Large, Type};
 use crate::value::{StrRef, Value};
@@ -246,7 +246,7 @@ impl Entry {
             return false;
         }
         let value_at = self.key_at() + self.key_len();
-        if usable(value_at + inline.len()) != usable(value_at + self.inline_len()) {
+        if !are_alike(value_at + inline.len(), value_at + self.inline_len()) {
             return false;
         }
         let meta = meta & !SUB_MASK | if raw { RAW } else { 0 };
@@ -453,7 +453,7 @@ impl Entry {
         let new_size = size - remove + inserted;
         debug_assert!(len <= PACKED_MAX);
         let tail = old_len - at - remove;
-        let in_place = usable(new_size) == usable(size);
+        let in_place = are_alike(new_size, size);
         let new = if in_place { self } else { Entry(cache.alloc(new_size)) };
         // SAFETY: both blocks hold what their sizes say, `inserted` bytes more and `remove` fewer in the new one; the tail may overlap
         // itself only where the block is the same, and `copy` allows for that.

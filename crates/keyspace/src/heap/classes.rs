@@ -84,6 +84,16 @@ pub fn alignment(size: usize) -> usize {
     if usable(size).is_multiple_of(LINE_BYTES) { LINE_BYTES } else { 8 }
 }
 
+/// Whether blocks of both sizes have as many bytes.
+#[inline]
+pub fn are_alike(size: usize, other: usize) -> bool {
+    if size.max(other) <= BLOCK_BYTES_MAX {
+        class_of(size) == class_of(other)
+    } else {
+        usable(size) == usable(other)
+    }
+}
+
 const fn class(size: usize, run: usize) -> Class {
     let cached = CACHED_BYTES_PER_CLASS / size;
     let cached = if cached > CACHED_BLOCKS_PER_CLASS { CACHED_BLOCKS_PER_CLASS } else { cached };

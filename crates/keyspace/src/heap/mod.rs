@@ -40,7 +40,7 @@ mod tests;
 pub use self::{cache::Cache, evacuation::Evacuation, shared::Heap};
 pub(crate) use classes::BLOCK_BYTES_MAX;
 pub(crate) use classes::alignment;
-pub use classes::usable;
+pub use classes::{are_alike, usable};
 #[cfg(feature = "system-heap")]
 pub use system::{Cache, Evacuation, Heap};
 

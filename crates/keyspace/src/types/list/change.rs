@@ -111,6 +111,9 @@ impl Handle {
 
     #[inline]
     fn record_pushes(&mut self, db: u16, key: Key<'_>, end: End, elements: &[&[u8]]) {
+        if !self.is_observed(key) {
+            return self.counters.changes.add(elements.len() as i64);
+        }
         for element in elements {
             self.record(db, key, &Effect::ListPush { key: key.bytes, end, element });
         }
