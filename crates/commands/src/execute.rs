@@ -49,12 +49,14 @@ pub struct Executor {
     pub(crate) spare_transaction: Option<Box<Transaction>>,
     /// Hashes of the keys of the transaction in hand.
     pub(crate) transaction_keys: Vec<KeyHash>,
+    /// Room for the arguments of a transaction.
+    pub(crate) transaction_args: Vec<&'static [u8]>,
     /// What flushes removed, to be freed once nothing is locked; true: in the background.
     cleared: Vec<(Cleared, bool)>,
     pub(crate) random: Random,
     recent: Option<Recent>,
-    /// The same for the commands that scripts call, by their first and last letters.
-    recent_within: [Option<Recent>; RECENT_WITHIN],
+    /// Commands that were looked up lately, by the first and last letters of their names.
+    recents: [Option<Recent>; RECENTS],
     /// What the user that was asked about last may do.
     pub(crate) seen: Option<Seen>,
     pub(crate) serving: Serving,
@@ -72,8 +74,8 @@ pub struct Executor {
     is_unseen: bool,
 }
 
-/// Commands that are remembered for scripts.
-const RECENT_WITHIN: usize = 16;
+/// Commands that are remembered.
+const RECENTS: usize = 16;
 
 /// What became of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -123,10 +125,11 @@ impl Executor {
             key_refs: Vec::new(),
             spare_transaction: None,
             transaction_keys: Vec::new(),
+            transaction_args: Vec::new(),
             cleared: Vec::new(),
             random: Random::new(seed),
             recent: None,
-            recent_within: [None; RECENT_WITHIN],
+            recents: [None; RECENTS],
             seen: None,
             serving: Serving::default(),
             scripts: None,
@@ -219,17 +222,7 @@ impl Executor {
     /// The same for a command that a script calls.
     #[inline]
     pub(crate) fn prepare_within<'a>(&mut self, args: &'a [&'a [u8]]) -> Request<'a> {
-        let name = args.first().copied().unwrap_or_default();
-        let letter = |at: Option<&u8>| usize::from(at.map_or(0, |letter| letter & 31));
-        let place = (letter(name.first()) * 7 + letter(name.last()) + name.len()) % RECENT_WITHIN;
-        let recent = self.recent_within[place].and_then(|recent| recent.command(name));
-        let command = recent.or_else(|| {
-            let command = self.registry().resolve(args)?;
-            if command.spec.subcommands.is_empty() && !self.registry().is_subcommand(command) {
-                self.recent_within[place] = Recent::new(command, name);
-            }
-            Some(command)
-        });
+        let command = self.look_up(args).map(|(command, _)| command);
         let hash = match command {
             Some(command) if command.spec.keys == KeyShape::First && args.len() > 1 => {
                 Some(self.ks.hash(args[1]))
@@ -260,7 +253,7 @@ impl Executor {
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
-        if session.extras.is_some() {
+        if session.extras.is_some() && session.tracking().is_some() {
             return self.execute_tracking(request, session, host, reply);
         }
         self.execute_one(request, session, host, reply)
@@ -347,12 +340,32 @@ impl Executor {
 
     #[inline(never)]
     fn resolve(&mut self, args: &[&[u8]]) -> Option<Command> {
-        let command = self.registry().resolve(args)?;
-        // A subcommand is found by two words, which is not worth remembering; nor does a container's name say enough.
-        if command.spec.subcommands.is_empty() && !self.registry().is_subcommand(command) {
-            self.recent = Recent::new(command, args[0]);
+        let (command, recent) = self.look_up(args)?;
+        if recent.is_some() {
+            self.recent = recent;
         }
         Some(command)
+    }
+
+    /// Looks a command up, first among those that were of late.
+    #[inline]
+    fn look_up(&mut self, args: &[&[u8]]) -> Option<(Command, Option<Recent>)> {
+        let name = *args.first()?;
+        let letter = |at: Option<&u8>| usize::from(at.map_or(0, |letter| letter & 31));
+        let place = (letter(name.first()) * 7 + letter(name.last()) + name.len()) % RECENTS;
+        let recent = self.recents[place];
+        if let Some(command) = recent.and_then(|recent| recent.command(name)) {
+            return Some((command, recent));
+        }
+        let command = self.registry().resolve(args)?;
+        // A subcommand is found by two words, which is not worth remembering; nor does a container's name say enough.
+        let is_whole =
+            command.spec.subcommands.is_empty() && !self.registry().is_subcommand(command);
+        let recent = if is_whole { Recent::new(command, name) } else { None };
+        if recent.is_some() {
+            self.recents[place] = recent;
+        }
+        Some((command, recent))
     }
 
     /// Answers a command that has to wait for a script that runs for long: it is refused.

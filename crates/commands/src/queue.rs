@@ -2,6 +2,7 @@
 
 use crate::execute::Request;
 use crate::registry::Command;
+use crate::spec::Flags;
 use petrel_keyspace::KeyHash;
 
 /// Room for so many bytes of arguments is kept for the next transaction.
@@ -12,6 +13,8 @@ const RETAINED_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub struct Queue {
     commands: Vec<Queued>,
+    /// What any of them is.
+    flags: Flags,
     /// Where each argument ends in `text`.
     ends: Vec<usize>,
     text: Vec<u8>,
@@ -31,6 +34,7 @@ pub struct Queued {
 impl Queue {
     /// Adds a command.
     pub fn push(&mut self, command: Command, args: &[&[u8]], hash: Option<KeyHash>) {
+        self.flags = self.flags.with(command.spec.flags);
         for arg in args {
             self.text.extend_from_slice(arg);
             self.ends.push(self.text.len());
@@ -53,11 +57,23 @@ impl Queue {
         self.commands.iter().map(|queued| queued.command)
     }
 
+    /// The flags that any command has.
+    pub fn flags(&self) -> Flags {
+        self.flags
+    }
+
     /// The arguments of all commands.
     pub fn args(&self) -> Vec<&[u8]> {
+        let mut args = Vec::new();
+        self.add_args(&mut args);
+        args
+    }
+
+    /// The same, put behind what is there.
+    pub fn add_args<'a>(&'a self, args: &mut Vec<&'a [u8]>) {
         let mut begin = 0;
         let arg = |&end: &usize| &self.text[std::mem::replace(&mut begin, end)..end];
-        self.ends.iter().map(arg).collect()
+        args.extend(self.ends.iter().map(arg));
     }
 
     /// The commands as they are executed, given [`Queue::args`].
@@ -77,6 +93,7 @@ impl Queue {
             *self = Queue::default();
         }
         self.commands.clear();
+        self.flags = Flags::NONE;
         self.ends.clear();
         self.text.clear();
     }

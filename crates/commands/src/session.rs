@@ -105,9 +105,12 @@ pub struct Transaction {
 impl Transaction {
     /// Makes it as good as new, for another connection.
     pub(crate) fn clear(&mut self) {
-        let mut queued = std::mem::take(&mut self.queued);
+        let Transaction { open, spoiled, queued, db, bytes, watched } = self;
+        (*open, *spoiled, *db, *bytes) = (false, false, None, 0);
         queued.clear();
-        *self = Transaction { queued, ..Transaction::default() };
+        if watched.capacity() > 0 {
+            *watched = HashSet::new();
+        }
     }
 }
 

@@ -395,11 +395,8 @@ impl CommandSpec {
     /// Whether a call of `len` arguments, the name included, meets the arity.
     #[inline]
     pub const fn accepts(&self, len: usize) -> bool {
-        if self.arity >= 0 {
-            len == self.arity as usize
-        } else {
-            len >= self.arity.unsigned_abs() as usize
-        }
+        let least = self.arity.unsigned_abs() as usize;
+        len == least || self.arity < 0 && len > least
     }
 }
 

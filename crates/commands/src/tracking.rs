@@ -48,7 +48,7 @@ impl Tracking {
 }
 
 impl Executor {
-    /// Executes a command of a connection that may track what it reads.
+    /// Executes a command of a connection that tracks what it reads.
     #[cold]
     pub(crate) fn execute_tracking(
         &mut self,
@@ -57,8 +57,7 @@ impl Executor {
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
-        let nested = self.ks.holds_any() || session.in_exec;
-        if session.tracking().is_none() || nested {
+        if self.ks.holds_any() || session.in_exec {
             return self.execute_one(request, session, host, reply);
         }
         // What has to go for want of room, in the table or in memory, is told before the reply.

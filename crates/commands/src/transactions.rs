@@ -12,7 +12,7 @@ use crate::registry::Command;
 use crate::session::{Session, Transaction};
 use crate::spec::{CommandSpec, Flags, Locks};
 use crate::table::transactions as meta;
-use petrel_resp::Dialect;
+use petrel_resp::{Dialect, recycle};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -117,18 +117,21 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     outcome
 }
 
+/// Room for so many arguments is kept for the next transaction.
+const RETAINED_ARGS_MAX: usize = 4096;
+
 /// Executes the commands of a transaction, or none of them.
 ///
 /// While a script runs for long that it would have to wait for, it is refused. The watches are left then: whoever ends them
 /// has to take the locks of their keys.
 fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
-    let needs_room = |command: Command| command.spec.flags.contains(Flags::DENYOOM);
-    let no_room =
-        transaction.queued.commands().any(needs_room) && !ctx.exec.make_room(transaction.bytes);
+    let needs_room = transaction.queued.flags().contains(Flags::DENYOOM);
+    let no_room = needs_room && !ctx.exec.make_room(transaction.bytes);
     if ctx.exec.ks.has_invalidations() {
         ctx.host.invalidate(&mut ctx.exec.ks, Some(ctx.reply));
     }
-    let args = transaction.queued.args();
+    let mut args = recycle(std::mem::take(&mut ctx.exec.transaction_args));
+    transaction.queued.add_args(&mut args);
     if !lock_transaction(ctx.exec, transaction, &args, ctx.host) {
         let busy = ctx.exec.shared.scripts.running.busy(ctx.dialect());
         return Err(if transaction.watched.is_empty() { aborted(&busy) } else { busy });
@@ -153,6 +156,9 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
         ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);
     }
     ctx.session.in_exec = false;
+    if args.capacity() <= RETAINED_ARGS_MAX {
+        ctx.exec.transaction_args = recycle(args);
+    }
     // Whoever waits for what has changed is served before the locks are let go of.
     Ok(())
 }
@@ -217,7 +223,9 @@ fn lock_transaction(
 ) -> bool {
     let mut hashes = std::mem::take(&mut exec.transaction_keys);
     hashes.clear();
-    hashes.extend(transaction.watched.iter().map(|watched| exec.ks.hash(watched.key())));
+    if !transaction.watched.is_empty() {
+        hashes.extend(transaction.watched.iter().map(|watched| exec.ks.hash(watched.key())));
+    }
     let mut everything = false;
     for request in transaction.queued.requests(args) {
         let Some(command) = request.command else { continue };

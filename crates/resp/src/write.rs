@@ -52,10 +52,10 @@ impl Reply for RespWriter<'_> {
     #[inline]
     fn simple(&mut self, text: &str) {
         debug_assert!(!text.bytes().any(|byte| matches!(byte, b'\r' | b'\n')));
-        if text == "OK" {
-            self.bytes.extend_from_slice(b"+OK\r\n");
-        } else {
-            line(self.bytes, b'+', text.as_bytes());
+        match text {
+            "OK" => self.bytes.extend_from_slice(b"+OK\r\n"),
+            "QUEUED" => self.bytes.extend_from_slice(b"+QUEUED\r\n"),
+            _ => line(self.bytes, b'+', text.as_bytes()),
         }
     }
 
@@ -73,10 +73,9 @@ impl Reply for RespWriter<'_> {
 
     #[inline]
     fn integer(&mut self, n: i64) {
-        if (0..=9).contains(&n) {
-            self.bytes.extend_from_slice(&[b':', b'0' + n as u8, b'\r', b'\n']);
-        } else {
-            line(self.bytes, b':', itoa::Buffer::new().format(n).as_bytes());
+        match usize::try_from(n) {
+            Ok(n) if n < TABLE_LEN => header(self.bytes, b':', n),
+            _ => line(self.bytes, b':', itoa::Buffer::new().format(n).as_bytes()),
         }
     }
 

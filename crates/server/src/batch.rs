@@ -382,15 +382,17 @@ fn answers_by_push(command: Command) -> bool {
 #[inline]
 fn runs_script(conn: &Conn, request: &Request<'_>) -> bool {
     let Some(command) = request.command else { return false };
-    let runs = |command: Command| command.spec.flags.contains(Flags::SCRIPT_RUNNER);
-    let in_multi = conn.session.in_multi();
-    runs(command) && !in_multi
-        || in_multi
-            && command.spec.meta.name == "exec"
-            && conn
-                .session
-                .transaction()
-                .is_some_and(|transaction| transaction.queued.commands().any(runs))
+    let runs = command.spec.flags.contains(Flags::SCRIPT_RUNNER);
+    if conn.session.extras.is_none() {
+        return runs;
+    }
+    match conn.session.transaction().filter(|transaction| transaction.open) {
+        None => runs,
+        Some(transaction) => {
+            command.spec.meta.name == "exec"
+                && transaction.queued.flags().contains(Flags::SCRIPT_RUNNER)
+        }
+    }
 }
 
 /// Whether a command is refused while a script runs for long: it might touch keys.
