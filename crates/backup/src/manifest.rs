@@ -203,6 +203,23 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_of_version_1_is_read() {
+        let text = concat!(
+            "petrel-backup 1\n",
+            "name 20270115T080000.000Z-log\n",
+            "made 20270115T080100.000Z\n",
+            "server 0.1.0\n",
+            "file appendonly.aof.1.base.rdb 4 sha256:cae662172fd450bb0cd710a769079c05bfc5d8e35efa6576edc7d0377afdd4a2\n",
+            "index index.0123456789abcdef 5 sha256:1bc04b5291c26a46d918139138b992d2de976d6851d0893b0476b85bfbdfc6e6\n",
+            "end sha256:1a5dc5bae69691de520b5dce3f3e7b9331d727c57f8536724feec6dd4645dcc8\n",
+        );
+        let manifest = Manifest::parse(text.as_bytes()).unwrap();
+        assert_eq!(manifest.files[0].sum, Sum::of(b"base"));
+        assert_eq!(manifest.index.as_ref().unwrap().sum, Sum::of(b"index"));
+        assert_eq!(manifest.text(), text);
+    }
+
+    #[test]
     fn any_flipped_bit_and_any_cut_is_noticed() {
         let text = example().text().into_bytes();
         for at in 0..text.len() {
