@@ -26,10 +26,10 @@ use image::Taking;
 use std::ops::Range;
 
 /// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at first, and by a quarter
-/// where that is most of what the dict has. Two halves of a full segment have 328 each, and grow twice before they are
-/// split.
+/// where that is most of what the dict has; there, arrays fill the heap's blocks. Two halves of a full segment have 326
+/// each, and grow twice before they are split.
 const STEPS: [usize; 17] =
-    [1, 2, 3, 5, 8, 12, 18, 28, 43, 71, 107, 168, 210, 262, 328, 410, BLOCK_BYTES_MAX / 64];
+    [1, 2, 3, 5, 8, 12, 18, 28, 43, 71, 107, 169, 210, 263, 326, 419, BLOCK_BYTES_MAX / 64];
 /// Elements of a segment at most: as many as its table holds without growing further.
 const SEGMENT_MAX: usize = capacity(STEPS[STEPS.len() - 1]);
 /// The directory has at most 2^16 places; beyond, segments grow.

@@ -168,10 +168,16 @@ impl Handle {
         self.now_ms
     }
 
-    /// Reads the clock: once per turn is enough.
+    /// Reads the clock, unless it [stands](Keyspace::stop_clock): once per turn is enough.
     pub fn refresh_clock(&mut self) {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        self.set_clock(now.map_or(0, |since| since.as_millis() as i64));
+        let now = match self.ks.clock_stands_at.load(Relaxed) {
+            0 => {
+                let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+                since.map_or(0, |since| since.as_millis() as i64)
+            }
+            stands_at => stands_at,
+        };
+        self.set_clock(now);
     }
 
     /// Sets the thread's clock (recovery and tests).

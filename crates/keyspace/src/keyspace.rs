@@ -61,6 +61,8 @@ pub struct Keyspace {
     pub(crate) garbage: Garbage,
     /// [`Keyspace::hold_until`].
     pub(crate) hold_until_ms: AtomicI64,
+    /// [`Keyspace::stop_clock`].
+    pub(crate) clock_stands_at: AtomicI64,
     pub(crate) tracking: TrackingLimit,
     /// Beside what every change reads.
     pub(crate) prefixes: Prefixes,
@@ -111,6 +113,7 @@ impl Keyspace {
             limits: TypeLimits::default(),
             garbage: Garbage::default(),
             hold_until_ms: AtomicI64::new(0),
+            clock_stands_at: AtomicI64::new(0),
             tracking: TrackingLimit::default(),
             prefixes: Prefixes::default(),
             any_large: AtomicBool::new(false),
@@ -206,6 +209,12 @@ impl Keyspace {
     /// they go when somebody writes to them, or later.
     pub fn hold_until(&self, until_ms: i64) {
         self.hold_until_ms.store(until_ms, Relaxed);
+    }
+
+    /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has not expired then does
+    /// not. 0 lets them go on.
+    pub fn stop_clock(&self, at_ms: i64) {
+        self.clock_stands_at.store(at_ms, Relaxed);
     }
 
     /// Sums over all threads.

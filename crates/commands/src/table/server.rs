@@ -107,6 +107,10 @@ pub const DEBUG: Meta = Meta {
         ),
         ("SET-ACTIVE-EXPIRE <0 | 1>", "Turn the background deletion of expired keys off or on."),
         (
+            "SET-ALLOW-ACCESS-EXPIRED <0 | 1>",
+            "Let time stand still for keys and fields, so that none expire.",
+        ),
+        (
             "SET-DISABLE-DENY-SCRIPTS <0 | 1>",
             "Let scripts call the commands too that are not meant for them, or not.",
         ),

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 with_each_backend!(
     transactions_are_whole,
     keys_expire_to_the_millisecond,
+    nothing_expires_while_time_stands_still,
     watches_of_closed_connections_are_forgotten,
 );
 
@@ -58,6 +59,25 @@ fn keys_expire_to_the_millisecond(backend: &str) {
     client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
     eventually("it is found", || client.text(&["DBSIZE"]) == "0");
     assert_eq!(server.info("expired_keys"), 2);
+}
+
+fn nothing_expires_while_time_stands_still(backend: &str) {
+    let server = Server::start(backend, &["--enable-debug-command", "yes", "--threads", "2"]);
+    let mut clients = [server.connect(), server.connect()];
+    assert_eq!(clients[0].text(&["DEBUG", "SET-ALLOW-ACCESS-EXPIRED", "1"]), "OK");
+    clients[0].text(&["SET", "k", "v", "PX", "1"]);
+    clients[0].text(&["HSET", "h", "f", "v", "g", "w"]);
+    clients[1].text(&["HPEXPIRE", "h", "1", "FIELDS", "1", "f"]);
+    std::thread::sleep(Duration::from_millis(5));
+    for client in &mut clients {
+        assert_eq!(client.text(&["GET", "k"]), "v");
+        assert_eq!(client.text(&["HGETALL", "h"]), "[f v g w]");
+    }
+    assert_eq!(clients[1].text(&["DEBUG", "SET-ALLOW-ACCESS-EXPIRED", "0"]), "OK");
+    for client in &mut clients {
+        assert_eq!(client.text(&["GET", "k"]), "nil");
+        assert_eq!(client.text(&["HGETALL", "h"]), "[g w]");
+    }
 }
 
 fn watches_of_closed_connections_are_forgotten(backend: &str) {

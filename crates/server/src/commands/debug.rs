@@ -39,6 +39,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("RELOAD", 0, usize::MAX, reload::reload),
     ("REPLYBUFFER", 2, 2, replybuffer),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
+    ("SET-ALLOW-ACCESS-EXPIRED", 1, 1, set_allow_access_expired),
     ("SET-DISABLE-DENY-SCRIPTS", 1, 1, set_disable_deny_scripts),
     ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, set_skip_checksum_validation),
     ("SLEEP", 1, 1, sleep),
@@ -147,6 +148,15 @@ fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
             "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
         )),
     }
+}
+
+/// `DEBUG SET-ALLOW-ACCESS-EXPIRED <0 | 1>`: what would expire from now on is there for as long as it is on.
+fn set_allow_access_expired(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = ctx.integer(2).unwrap_or(0) != 0;
+    let keyspace = ServerHost::of(ctx).server.keyspace.clone();
+    keyspace.stop_clock(if on { ctx.exec.ks.now_ms() } else { 0 });
+    ctx.exec.ks.refresh_clock();
+    ctx.ok()
 }
 
 /// `DEBUG SET-ACTIVE-EXPIRE <0 | 1>`
