@@ -21,6 +21,8 @@ pub struct Census {
     pub functions: u64,
     /// Modules that have left something beside the keys.
     pub modules: u64,
+    /// Where it ends: there may be something else behind it.
+    pub end: u64,
     /// Texts that describe the file: name and text.
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -59,7 +61,10 @@ pub fn check<R: Read>(file: R, len: u64, leniency: Leniency) -> Result<Census, F
                 census.count(db, &head);
             }
             Section::Module(_) => census.modules += 1,
-            Section::End => return Ok(census),
+            Section::End => {
+                census.end = reader.position();
+                return Ok(census);
+            }
         }
     }
 }

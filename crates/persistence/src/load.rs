@@ -46,6 +46,8 @@ pub struct Progress {
     pub keys: AtomicU64,
     /// Keys of the file that had expired.
     pub expired: AtomicU64,
+    /// Bytes of memory that whoever saved the file used, as the file says.
+    pub saver_bytes: AtomicU64,
     /// To be set by who wants the load to end early; what was loaded so far stays.
     pub stop: AtomicBool,
 }
@@ -142,7 +144,14 @@ impl<R: Read> Loading<'_, R> {
                 return Ok(loaded);
             }
             match self.reader.next_section()? {
-                Section::Aux { name, text } => loaded.aux.push((name, text)),
+                Section::Aux { name, text } => {
+                    if name == b"used-mem" {
+                        let bytes =
+                            std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+                        progress.saver_bytes.store(bytes.unwrap_or(0), Relaxed);
+                    }
+                    loaded.aux.push((name, text));
+                }
                 Section::Function(source) => loaded.functions.push(source),
                 Section::Database(db) => self.db = self.target.database(db)?,
                 Section::Sizes { keys, .. } => {

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let line = match Invocation::parse(args) {
         Ok(Invocation::Help) => return print(&help()),
         Ok(Invocation::Version) => return print(&version()),
-        Ok(Invocation::Check(files)) => return check::check_all(&files),
+        Ok(Invocation::Check(line)) => return check::check_all(&line),
         Ok(Invocation::Backups(url)) => return backups(&url),
         Ok(Invocation::Start(line)) => line,
         Err(error) => return fail(&error),

@@ -17,6 +17,7 @@ pub mod monitor;
 pub mod move_in;
 mod oom;
 pub mod process;
+mod progress;
 pub mod pubsub;
 pub mod push;
 pub mod review;

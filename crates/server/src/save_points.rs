@@ -17,6 +17,7 @@ impl Server {
     /// Begins to save in the background if that is due; called about ten times a second, by one thread, which is in no batch.
     pub(crate) fn save_if_due(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
         self.judge_writes(config);
+        self.tell_progress(config);
         let snapshot = &self.snapshot;
         if snapshot.is_saving() || self.commands.is_loading() {
             return;

@@ -51,6 +51,8 @@ pub struct Snapshot {
     pub scheduled: AtomicBool,
     /// When saving in the background was begun last, in Unix seconds.
     pub tried_at: AtomicI64,
+    /// When the log was last told how far it is, in Unix milliseconds; 0 if nothing is going on.
+    pub(crate) told_at: AtomicI64,
     /// How often it failed in a row; being given up is no failure.
     pub failures: AtomicU64,
     /// Seconds that it took the last time; -1 if there was none.
@@ -75,6 +77,7 @@ impl Default for Snapshot {
             cancelled: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),
             tried_at: AtomicI64::new(0),
+            told_at: AtomicI64::new(0),
             failures: AtomicU64::new(0),
             last_seconds: AtomicI64::new(-1),
             is_final: AtomicBool::new(false),

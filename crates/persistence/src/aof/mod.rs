@@ -6,9 +6,11 @@
 //! *1 CRLF $5 CRLF MULTI CRLF  ...  *1 CRLF $4 CRLF EXEC CRLF
 //! ```
 
+mod check;
 mod files;
 mod read;
 
+pub use check::{CommandCensus, Flaw, check_commands, holds_commands};
 pub use files::{Found, find, of_manifest};
 pub use read::{Command, CommandReader, ReadError};
 

@@ -176,6 +176,18 @@ impl Server {
         unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
     }
 
+    /// Lets its files have so many bytes at most, from now on.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let (pid, none) = (self.child.id() as libc::pid_t, std::ptr::null_mut());
+        // SAFETY: a child that has not been waited for, and valid limits.
+        unsafe {
+            assert_eq!(libc::prlimit(pid, libc::RLIMIT_FSIZE, std::ptr::null(), &mut limit), 0);
+            limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
+            assert_eq!(libc::prlimit(pid, libc::RLIMIT_FSIZE, &limit, none), 0);
+        }
+    }
+
     /// Waits for the end; the exit code.
     pub fn exit_code(&mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;

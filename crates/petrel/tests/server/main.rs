@@ -8,6 +8,7 @@ mod backup_s3;
 mod blocking;
 #[cfg(feature = "object-store")]
 mod bucket;
+mod check;
 mod clients;
 mod configuration;
 mod data;

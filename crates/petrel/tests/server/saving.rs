@@ -164,3 +164,67 @@ fn what_is_acknowledged_while_the_server_saves_and_stops_is_saved() {
     let saved: i64 = server.connect().text(&["GET", "counter"]).parse().unwrap();
     assert!(saved >= writer, "{saved} of {writer}");
 }
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    let server =
+        Server::start("epoll", &["--save", "1000 100000", "--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.call(&["SET", "a", "1"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    let path = server.scratch.path("dump.rdb");
+    let before = std::fs::read(&path).unwrap();
+    client.call(&["DEBUG", "POPULATE", "5000", "key", "100"]);
+    server.limit_files(Some(20_000));
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    eventually("the failure", || server.info("rdb_saves_consecutive_failures") == 1);
+    assert!(client.text(&["SET", "a", "2"]).starts_with(NOT_SAVED));
+    assert!(client.text(&["SAVE"]).starts_with("ERR saving failed"));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let names = std::fs::read_dir(server.scratch.path(".")).unwrap();
+    let is_part = |name: &str| name.starts_with("temp-");
+    assert!(!names.flatten().any(|file| is_part(&file.file_name().to_string_lossy())));
+    server.limit_files(None);
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    eventually("the save", || server.info("rdb_saves") == 2);
+    assert_eq!(client.text(&["SET", "a", "3"]), "OK");
+    assert!(std::fs::read(&path).unwrap().len() > 20_000);
+}
+
+#[test]
+fn killed_at_any_moment_there_is_the_old_file_or_the_new_one() {
+    let debug = ["--enable-debug-command", "yes"];
+    let mut server = Server::start("epoll", &debug);
+    let mut client = server.connect();
+    client.call(&["DEBUG", "POPULATE", "3000", "key", "50"]);
+    client.call(&["MSET", "a", "0", "b", "0"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    let mut random = std::process::id();
+    let mut saved_before = 0;
+    for _ in 0..5 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        client.call(&["CONFIG", "SET", "rdb-key-save-delay", "5"]);
+        for _ in 0..random >> 24 {
+            // Both counters, and something in between that is changed.
+            for command in
+                [&["MULTI"][..], &["INCR", "a"], &["APPEND", "key:7", "x"], &["INCR", "b"]]
+            {
+                client.call(command);
+            }
+            client.call(&["EXEC"]);
+            // Most of the time one is being saved already.
+            client.call(&["BGSAVE"]);
+        }
+        server.signal(libc::SIGKILL);
+        server.exit_code();
+        server = Server::start_in(server.into_scratch(), "epoll", &debug);
+        eventually("the data", || server.info("loading") == 0);
+        client = server.connect();
+        let a: i64 = client.text(&["GET", "a"]).parse().unwrap();
+        assert_eq!(client.text(&["GET", "b"]), a.to_string());
+        assert_eq!(client.text(&["STRLEN", "key:7"]), (50 + a).to_string());
+        assert_eq!(client.text(&["DBSIZE"]), "3002");
+        assert!(a >= saved_before, "{a} after {saved_before}");
+        saved_before = a;
+    }
+}

@@ -19,12 +19,24 @@ pub enum Invocation {
     /// Print the version and leave.
     Version,
     /// Tell whether these files are whole, and leave.
-    Check(Vec<PathBuf>),
+    Check(CheckLine),
     /// List the backups at this address, and leave.
     Backups(String),
     /// Start the server.
     Start(CommandLine),
 }
+
+/// What `petrel check` is to do.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CheckLine {
+    /// The files and directories.
+    pub paths: Vec<PathBuf>,
+    /// Whether an end that is not whole is cut off.
+    pub fix: bool,
+}
+
+/// Cuts off what is not whole at the end.
+const FIX: &[u8] = b"--fix";
 
 /// Where the configuration comes from, in the order in which it applies.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -48,10 +60,13 @@ impl Invocation {
             Some(b"-h" | b"--help") => return Ok(Self::Help),
             Some(b"-v" | b"--version") => return Ok(Self::Version),
             // What is followed by an option is a configuration file of this name.
-            Some(b"check") if args.get(1).is_some_and(|file| !file.starts_with(b"-")) => {
-                args.remove(0);
-                let files = args.into_iter().map(|file| OsString::from_vec(file).into());
-                return Ok(Self::Check(files.collect()));
+            Some(b"check")
+                if args.get(1).is_some_and(|file| file == FIX || !file.starts_with(b"-")) =>
+            {
+                let fix = args.iter().any(|arg| arg == FIX);
+                let paths = args.into_iter().skip(1).filter(|arg| arg != FIX);
+                let paths = paths.map(|path| OsString::from_vec(path).into()).collect();
+                return Ok(Self::Check(CheckLine { paths, fix }));
             }
             Some(b"backups") if args.len() == 2 && !args[1].starts_with(b"-") => {
                 return Ok(Self::Backups(String::from_utf8_lossy(&args[1]).into_owned()));

@@ -11,10 +11,11 @@ pub fn help() -> String {
     let mut text = String::from(
         "Petrel, a multi-threaded in-memory data server that speaks Redis's protocol.\n\n\
          Usage:  petrel [FILE] [--NAME VALUE ...] [-]\n\
-         \u{20}       petrel check RDB-FILE ...\n\
+         \u{20}       petrel check [--fix] FILE-OR-DIRECTORY ...\n\
          \u{20}       petrel backups URL\n\n\
          \u{20} FILE            configuration file, one \"name value\" per line\n\
-         \u{20} check           tell whether files are whole, and what they hold\n\
+         \u{20} check           tell whether files are whole, and what they hold: RDB and append-only files,\n\
+         \u{20}                 manifests; --fix cuts off an end that is not whole\n\
          \u{20} backups         list what backup-store URL holds\n\
          \u{20} -               read configuration from standard input\n\
          \u{20} --NAME VALUE    any parameter below; overrides the file\n\

@@ -35,7 +35,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use command_line::{CommandLine, Invocation};
+pub use command_line::{CheckLine, CommandLine, Invocation};
 pub use dialect::note_program;
 pub use document::{default_file, help, markdown};
 pub use error::{ConfigError, Location, Problem, Source};

@@ -127,6 +127,7 @@ pub fn persistence(report: &mut Report<'_>) {
     if server.commands.is_loading() {
         report.field("loading_start_time", snapshot.load_began.load(Relaxed));
         report.field("loading_total_bytes", snapshot.progress.total.load(Relaxed));
+        report.field("loading_rdb_used_mem", snapshot.progress.saver_bytes.load(Relaxed));
         report.field("loading_loaded_bytes", snapshot.progress.loaded.load(Relaxed));
         report.field("loading_loaded_perc", format_args!("{:.2}", snapshot.loaded_percent()));
         report.field("loading_eta_seconds", snapshot.seconds_left());

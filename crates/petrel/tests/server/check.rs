@@ -1,0 +1,97 @@
+//! `petrel check` of append-only files.
+
+use crate::harness::*;
+
+fn commands(lines: &[&str]) -> Vec<u8> {
+    let line = |line: &&str| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+    lines.iter().flat_map(line).collect()
+}
+
+/// What it prints, and whether it is content.
+fn check(scratch: &Scratch, args: &[&str]) -> (String, bool) {
+    let output = run_to_end(scratch, &[&["check"], args].concat());
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.success())
+}
+
+#[test]
+fn an_end_that_is_not_whole_is_cut_off_where_that_is_asked_for() {
+    let scratch = Scratch::new();
+    let whole = commands(&["SELECT 0", "SET a 1", "MULTI", "SET b 2", "EXEC"]);
+    let write = |name: &str, parts: &[&[u8]]| {
+        std::fs::write(scratch.path(name), parts.concat()).unwrap();
+    };
+    let len = |name: &str| std::fs::metadata(scratch.path(name)).unwrap().len() as usize;
+    write("a.aof", &[&whole]);
+    let (text, is_whole) = check(&scratch, &["a.aof"]);
+    assert!(is_whole && text == "a.aof: whole; 5 commands, 1 transactions\n", "{text}");
+
+    write("a.aof", &[&whole, b"*2\r\n$3\r\nDE"]);
+    let (text, is_whole) = check(&scratch, &["a.aof"]);
+    let at = whole.len();
+    let wrong = format!(
+        "a.aof: it ends amid the command at byte {at}; before that are 5 commands, the last 'exec'"
+    );
+    assert!(!is_whole && text == format!("{wrong}; --fix cuts the last 10 bytes off\n"), "{text}");
+    assert_eq!(len("a.aof"), at + 10);
+    let (text, is_whole) = check(&scratch, &["--fix", "a.aof"]);
+    let fixed = format!("{wrong}; its last 10 bytes were cut off, {at} are left\n");
+    assert!(is_whole && text == fixed, "{text}");
+    assert!(check(&scratch, &["a.aof"]).1);
+
+    write("a.aof", &[&whole, &commands(&["MULTI", "SET c 3"])]);
+    let (text, is_whole) = check(&scratch, &["a.aof", "--fix"]);
+    assert!(is_whole && text.contains("has no end"), "{text}");
+    assert_eq!(len("a.aof"), at);
+
+    // What is damaged amid commands is left to whoever knows what is lost.
+    write("a.aof", &[&whole, b"garbage\r\n", &whole]);
+    let (text, is_whole) = check(&scratch, &["--fix", "a.aof"]);
+    assert!(!is_whole && text.contains(&format!("at byte {at}: expected a command")), "{text}");
+    assert!(text.contains("more commands follow"), "{text}");
+    assert_eq!(len("a.aof"), 2 * at + 9);
+    assert!(!check(&scratch, &["missing.aof"]).1);
+    assert!(!check(&scratch, &["--fix"]).1);
+}
+
+#[test]
+fn a_directory_is_checked_by_its_manifest() {
+    let mut server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    client.call(&["SET", "a", "1"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0));
+    let scratch = server.into_scratch();
+    let dir = scratch.path("appendonlydir");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::copy(scratch.path("dump.rdb"), dir.join("x.1.base.rdb")).unwrap();
+    let whole = commands(&["SELECT 0", "INCR a"]);
+    let torn = [&whole[..], b"*1\r\n"].concat();
+    std::fs::write(dir.join("x.1.incr.aof"), &whole).unwrap();
+    std::fs::write(dir.join("x.2.incr.aof"), &torn).unwrap();
+    let manifest = "file x.1.base.rdb seq 1 type b\nfile x.1.incr.aof seq 1 type i\n\
+                    file x.2.incr.aof seq 2 type i\n";
+    std::fs::write(dir.join("x.manifest"), manifest).unwrap();
+    let (text, is_whole) = check(&scratch, &["appendonlydir"]);
+    assert!(!is_whole && text.contains("x.2.incr.aof: it ends amid the command"), "{text}");
+    let (_, is_whole) = check(&scratch, &["--fix", "appendonlydir"]);
+    assert!(is_whole);
+    let (text, is_whole) = check(&scratch, &["appendonlydir/x.manifest"]);
+    assert!(is_whole && text.contains("x.1.base.rdb: whole; RDB version"), "{text}");
+    assert!(text.ends_with("x.manifest: whole; 3 files\n"), "{text}");
+
+    std::fs::write(dir.join("x.1.incr.aof"), &torn).unwrap();
+    let (text, is_whole) = check(&scratch, &["--fix", "appendonlydir"]);
+    assert!(!is_whole && text.contains("it is not the last file, and is not cut"), "{text}");
+    assert_eq!(std::fs::read(dir.join("x.1.incr.aof")).unwrap(), torn);
+
+    // An RDB file with commands behind it, as versions before Redis 7 write them.
+    let old = [&std::fs::read(dir.join("x.1.base.rdb")).unwrap()[..], &whole].concat();
+    std::fs::write(scratch.path("appendonly.aof"), &old).unwrap();
+    let (text, is_whole) = check(&scratch, &["appendonly.aof"]);
+    assert!(is_whole && text.contains("1 keys") && text.contains("behind it: whole; 2 commands"));
+    std::fs::write(dir.join("x.manifest"), "file x seq one type b\n").unwrap();
+    let (text, is_whole) = check(&scratch, &["appendonlydir"]);
+    assert!(!is_whole && text.contains("x.manifest: line 1: "), "{text}");
+}
