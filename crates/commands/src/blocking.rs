@@ -32,6 +32,8 @@
 
 use crate::acl::User;
 use crate::ctx::Ctx;
+#[cfg(doc)]
+use crate::execute::Executor;
 use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
@@ -53,6 +55,7 @@ pub struct Block {
     awaited: Awaited,
     deadline: Option<i64>,
     polls: bool,
+    tries_late: bool,
     replaced: Vec<(usize, Vec<u8>)>,
     /// Answers where waiting is not allowed.
     at_once: WriteReply,
@@ -72,6 +75,7 @@ impl Block {
             awaited,
             deadline: None,
             polls: false,
+            tries_late: false,
             replaced: Vec::new(),
             at_once: null,
             late: null,
@@ -96,6 +100,11 @@ impl Block {
     /// Is tried again every tenth of a second too: time alone may make possible what it waits for.
     pub fn polling(self) -> Self {
         Block { polls: true, ..self }
+    }
+
+    /// Is executed once more when its time is up ([`Executor::is_last_try`]), and says itself what it answers then.
+    pub fn trying_late(self) -> Self {
+        Block { tries_late: true, ..self }
     }
 
     /// Lets the command have another argument `i` when it is executed again.
@@ -131,6 +140,7 @@ pub struct Blocked {
     ends: Box<[usize]>,
     deadline: Option<i64>,
     polls: bool,
+    pub(crate) tries_late: bool,
     /// Answers when the time is up.
     pub(crate) late: WriteReply,
     ticket: Ticket,
@@ -258,6 +268,7 @@ impl Ctx<'_> {
             ends: ends.into(),
             deadline: block.deadline,
             polls: block.polls,
+            tries_late: block.tries_late,
             late: block.late,
             ticket,
             over: AtomicBool::new(false),

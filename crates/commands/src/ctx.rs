@@ -58,6 +58,17 @@ pub trait Host {
         false
     }
 
+    /// The libraries of functions have changed.
+    fn libraries_changed(&mut self, _ks: &mut Handle) {}
+
+    /// The epoch up to which everything is durable, if there is a log.
+    fn durable_epoch(&self) -> Option<u64> {
+        None
+    }
+
+    /// The client of the command in hand is going to wait until this epoch is durable.
+    fn want_durable(&mut self, _epoch: u64) {}
+
     /// Every database was flushed. Called with everything held.
     fn flushed_all(&mut self) {}
 

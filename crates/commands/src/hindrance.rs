@@ -16,6 +16,8 @@ pub enum Hindrance {
     Loading = 1,
     /// Saving in the background failed, and is meant to be relied upon: writes are refused.
     NotSaved = 2,
+    /// The log cannot be written: writes are refused.
+    NotLogged = 4,
 }
 
 impl Executor {
@@ -34,16 +36,15 @@ impl Executor {
         {
             return Err(Fail::loading(self.shared.dialect()));
         }
-        if !self.shared.is_hindered_by(Hindrance::NotSaved)
-            || !self.counts_as_write(command, session)
-        {
+        let Some(fail) = self.shared.write_hindrance() else { return Ok(()) };
+        if !self.counts_as_write(command, session) {
             return Ok(());
         }
         // A lack of memory is the error of both.
         if flags.contains(Flags::DENYOOM) && !self.within_script {
             self.admit_memory(args, host, reply)?;
         }
-        Err(Fail::not_saved(self.shared.dialect()))
+        Err(fail)
     }
 
     /// Whether a command is refused where writes are. What `EXEC` runs was looked at when it was called; `PING` is refused

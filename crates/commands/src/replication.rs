@@ -1,5 +1,4 @@
-//! WAIT, WAITAOF, ROLE, REPLICAOF, SLAVEOF, FAILOVER: the answers of a primary that has no replicas and no append-only
-//! file.
+//! WAIT, WAITAOF, ROLE, REPLICAOF, SLAVEOF, FAILOVER: the answers of a primary that has no replicas.
 
 use crate::blocking::Block;
 use crate::ctx::Ctx;
@@ -39,19 +38,33 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     let replicas = ctx.integer(2).ok().filter(|&replicas| replicas >= 0);
     let replicas = replicas.ok_or(Fail::fixed("ERR value is out of range, must be positive"))?;
     let deadline = ctx.timeout_millis(3)?;
-    if local > 0 {
+    let durable = ctx.host.durable_epoch();
+    if local > 0 && durable.is_none() {
         return Err(Fail::fixed(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    if replicas == 0 {
-        nobody(ctx.reply);
+    // Executed again it has, instead of its timeout, the epoch that it waits for: all of its client's writes are in that or an
+    // earlier one.
+    let epoch = match ctx.exec.is_serving() {
+        true => ctx.integer(3)?.unsigned_abs(),
+        false => ctx.exec.ks.keyspace().epochs().now(),
+    };
+    let is_durable = durable.is_some_and(|durable| durable >= epoch);
+    if replicas == 0 && (local == 0 || is_durable) || ctx.exec.is_last_try() {
+        ctx.reply.array(2);
+        ctx.reply.integer(i64::from(is_durable));
+        ctx.reply.integer(0);
         return Ok(());
     }
-    ctx.block(Block::for_time(nobody).until(deadline))
+    if durable.is_some() && !ctx.exec.is_serving() {
+        ctx.host.want_durable(epoch);
+    }
+    let block = Block::for_time(nobody).until(deadline).replacing(3, epoch.to_string().into());
+    ctx.block(if durable.is_some() { block.polling().trying_late() } else { block })
 }
 
-/// What `WAITAOF` answers: neither this server nor any replica has a file.
+/// What `WAITAOF` answers where it cannot wait: nobody is known to have written everything.
 fn nobody(reply: &mut dyn Reply) {
     reply.array(2);
     reply.integer(0);

@@ -52,6 +52,8 @@ pub enum WaitEnd {
 pub(crate) struct Serving {
     /// A waiter's command is being executed.
     active: bool,
+    /// And it is the last time: its time is up.
+    last: bool,
     /// The command in hand has not been answered: its client waits.
     waits: bool,
     /// Keys with waiters that could not be served for the time being.
@@ -69,6 +71,11 @@ impl Serving {
 impl Executor {
     pub(crate) fn is_serving(&self) -> bool {
         self.serving.active
+    }
+
+    /// Whether the command in hand has waited, and its time is up.
+    pub(crate) fn is_last_try(&self) -> bool {
+        self.serving.last
     }
 
     /// The command in hand is answered later: its client waits, or goes on waiting.
@@ -91,6 +98,15 @@ impl Executor {
     pub fn end_wait(&mut self, blocked: &Blocked, end: WaitEnd, host: &mut dyn Host) -> bool {
         if !self.give_up(blocked) {
             return false;
+        }
+        if blocked.tries_late && end == WaitEnd::Timeout {
+            self.serving.last = true;
+            let answer = self.execute_again(blocked, host);
+            self.serving.last = false;
+            if let Some(answer) = answer {
+                host.answer(blocked, answer);
+                return true;
+            }
         }
         // A wait that is ended with an error has failed in Redis, and was rejected in Valkey.
         let (index, failed) = (blocked.command.index, end == WaitEnd::Error);

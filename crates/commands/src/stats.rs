@@ -90,6 +90,8 @@ pub struct Shared {
     poses_as_redis: AtomicBool,
     /// Bits of [`Hindrance`].
     hindrances: AtomicU8,
+    /// Why the log cannot be written, if it cannot ([`Hindrance::NotLogged`]).
+    log_failure: Mutex<Option<String>>,
     blocked: AtomicI64,
     errors: Mutex<Errors>,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
@@ -114,6 +116,7 @@ impl Shared {
             dialect: OnceLock::new(),
             poses_as_redis: AtomicBool::new(false),
             hindrances: AtomicU8::new(0),
+            log_failure: Mutex::default(),
             blocked: AtomicI64::new(0),
             errors: Mutex::default(),
             threads: Mutex::default(),
@@ -172,6 +175,20 @@ impl Shared {
     #[inline]
     pub fn is_hindered_by(&self, hindrance: Hindrance) -> bool {
         self.hindrances.load(Relaxed) & hindrance as u8 != 0
+    }
+
+    /// What is said to those whose writes are refused because the log cannot be written.
+    pub fn note_log_failure(&self, why: &str) {
+        *lock(&self.log_failure) = Some(why.into());
+    }
+
+    /// Why writes are refused, if they are.
+    pub fn write_hindrance(&self) -> Option<Fail> {
+        if self.is_hindered_by(Hindrance::NotLogged) {
+            let why = lock(&self.log_failure).clone().unwrap_or_default();
+            return Some(Fail::new(format!("MISCONF Errors writing to the AOF file: {why}")));
+        }
+        self.is_hindered_by(Hindrance::NotSaved).then(|| Fail::not_saved(self.dialect()))
     }
 
     /// There is one from now on, or no longer.

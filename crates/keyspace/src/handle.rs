@@ -201,9 +201,6 @@ impl Handle {
         #[cfg(not(target_arch = "x86_64"))]
         fence(SeqCst);
         self.pass.enter();
-        if self.ks.sinks.version() != self.sinks_seen {
-            self.renew_sink();
-        }
     }
 
     /// Ends a batch.
@@ -235,6 +232,11 @@ impl Handle {
         self.pass.is_disturbed()
     }
 
+    /// Whether the thread is in a batch, and inside.
+    pub fn is_inside(&self) -> bool {
+        self.pass.is_inside()
+    }
+
     /// True if the thread is outside, since it gave up waiting.
     pub fn is_outside(&self) -> bool {
         !self.pass.is_inside()
@@ -262,6 +264,15 @@ impl Handle {
         }
     }
 
+    /// Notes what is held. While the thread waited for it the keyspace may have got another log.
+    #[inline]
+    fn hold(&mut self, held: Held) {
+        self.held = held;
+        if self.ks.sinks.version() != self.sinks_seen {
+            self.renew_sink();
+        }
+    }
+
     /// Locks the stripe of one key. The thread is in a batch and holds nothing.
     #[inline]
     pub fn lock(&mut self, hash: KeyHash) {
@@ -272,7 +283,7 @@ impl Handle {
     pub(crate) fn lock_stripe(&mut self, stripe: u32) {
         debug_assert_eq!(self.held, Held::Nothing);
         self.pass.lock(&self.ks.stripes[stripe as usize].lock);
-        self.held = Held::One(stripe);
+        self.hold(Held::One(stripe));
     }
 
     /// The same, unless `give_up` comes to say so while it waits: false then. Nothing is held, and the thread may be
@@ -287,7 +298,7 @@ impl Handle {
         debug_assert_eq!(self.held, Held::Nothing);
         let locked = self.pass.lock_unless(&self.ks.stripes[stripe as usize].lock, give_up);
         if locked {
-            self.held = Held::One(stripe);
+            self.hold(Held::One(stripe));
         }
         locked
     }
@@ -301,7 +312,7 @@ impl Handle {
             _ => {
                 let stripes = &self.ks.stripes;
                 self.pass.lock_many(|i| &stripes[i].lock, &self.held_many);
-                self.held = Held::Many;
+                self.hold(Held::Many);
             }
         }
     }
@@ -321,7 +332,7 @@ impl Handle {
                 let lock = |i: usize| &stripes[i].lock;
                 let locked = self.pass.lock_many_unless(lock, &self.held_many, give_up);
                 if locked {
-                    self.held = Held::Many;
+                    self.hold(Held::Many);
                 }
                 locked
             }
@@ -340,7 +351,7 @@ impl Handle {
     pub fn lock_all(&mut self) {
         debug_assert_eq!(self.held, Held::Nothing);
         self.pass.exclusive();
-        self.held = Held::All;
+        self.hold(Held::All);
     }
 
     /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
@@ -348,7 +359,7 @@ impl Handle {
         debug_assert_eq!(self.held, Held::Nothing);
         let locked = self.pass.exclusive_unless(give_up);
         if locked {
-            self.held = Held::All;
+            self.hold(Held::All);
         }
         locked
     }
@@ -389,7 +400,7 @@ impl Handle {
         };
         if locked {
             self.held_before = self.held;
-            self.held = Held::All;
+            self.hold(Held::All);
         }
         locked
     }

@@ -76,7 +76,7 @@ impl Epochs {
 
 /// Makes the sinks of all threads: a log.
 pub trait SinkSource: Send + Sync {
-    /// A sink for a thread that is about to enter the keyspace.
+    /// A sink for a thread that holds something.
     fn sink(&self) -> Box<dyn EffectSink>;
 
     /// Whether readers are to learn which epoch they have seen something of ([`crate::Handle::take_need`]).

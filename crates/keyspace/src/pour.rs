@@ -44,6 +44,17 @@ impl Handle {
         std::mem::take(&mut self.need)
     }
 
+    /// What this thread answers may be known once this epoch is durable.
+    pub fn note_need(&mut self, epoch: u64) {
+        self.need = self.need.max(epoch);
+    }
+
+    /// Whether readers wait for what they have seen to be durable.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
     /// Hands over what was committed, before something that takes long.
     pub fn hand_over(&mut self) {
         if let Some(sink) = &mut self.sink {
@@ -226,7 +237,9 @@ mod tests {
         // A thread that comes later has a sink too.
         let mut other = ks.attach();
         other.enter();
+        other.lock(hash);
         assert!(other.sink.is_some());
+        other.unlock();
         other.exit();
         handle.enter();
         handle.lock_all();
@@ -234,7 +247,9 @@ mod tests {
         handle.unlock();
         handle.exit();
         other.enter();
+        other.lock(hash);
         assert!(other.sink.is_none());
+        other.unlock();
         other.exit();
     }
 }

@@ -126,6 +126,17 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Lets an answer wait until what it tells of is durable. Another thread may have served it, and has committed that by now.
+    #[cold]
+    fn wait_for_what_served(&mut self) {
+        let epoch = self.engine.exec.ks.keyspace().epochs().now();
+        self.engine.exec.ks.note_need(epoch);
+        if let Some(log) = self.engine.host.server.durability.log() {
+            // Nothing may have been committed in it.
+            log.want(epoch);
+        }
+    }
+
     /// Sends a connection the answer that it waited for, and executes what it has sent since.
     fn answered(&mut self, slot: Slot, id: u64, answer: Answer) {
         let Some(mut conn) = self.take(slot) else { return };
@@ -133,6 +144,9 @@ impl<D: Driver> Worker<D> {
             return self.put(conn);
         }
         self.end_wait(&mut conn);
+        if self.engine.exec.ks.is_strict() {
+            self.wait_for_what_served();
+        }
         conn.client.commands.fetch_add(1, Relaxed);
         let mut output = self.output_for(slot);
         if conn.session.replies == Replies::On {

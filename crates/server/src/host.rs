@@ -227,6 +227,26 @@ impl Host for ServerHost {
         }
     }
 
+    fn libraries_changed(&mut self, ks: &mut Handle) {
+        if let Some(epoch) = self.server.log_libraries() {
+            ks.note_need(epoch);
+        }
+    }
+
+    fn durable_epoch(&self) -> Option<u64> {
+        self.server.durability.log().map(|log| log.durable())
+    }
+
+    fn want_durable(&mut self, epoch: u64) {
+        if let Some(log) = self.server.durability.log() {
+            // First, so that this worker is woken.
+            self.server.workers[usize::from(self.worker)]
+                .holds
+                .store(true, std::sync::atomic::Ordering::SeqCst);
+            log.want(epoch);
+        }
+    }
+
     fn discard(&mut self, cleared: Cleared) {
         self.server.reap(cleared);
     }

@@ -11,6 +11,7 @@ pub mod host;
 mod http;
 mod intake;
 pub mod listening;
+pub mod log;
 pub mod mailbox;
 pub mod migrate;
 pub mod monitor;

@@ -11,7 +11,7 @@ use petrel_commands::spec::{Flags, Group};
 use petrel_commands::{Command, Execution, Executor, Host, Modes, Outcome, Session};
 use petrel_keyspace::{Cleared, Handle};
 use petrel_net::{Endpoint, Slot};
-use petrel_persistence::aof::{self, CommandReader, Found, ReadError};
+use petrel_persistence::aof::{self, CommandReader, ReadError};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{LoadOptions, load};
 use petrel_resp::{Protocol, Reply, RespWriter};
@@ -61,24 +61,6 @@ pub struct Taken {
 }
 
 impl Server {
-    /// Loads the append-only files of Redis or Valkey that lie where the configuration says, as [`Server::load_foreign`] does;
-    /// false if there are none, or what is there is Petrel's own log.
-    ///
-    /// # Errors
-    /// If a file is missing or broken; what was loaded until then stays.
-    pub fn load_aof_directory(self: &Arc<Self>, config: &Config) -> Result<bool, MoveInError> {
-        let directory = config.foreign.appenddirname.lossy().into_owned();
-        let name = config.foreign.appendfilename.lossy().into_owned();
-        let found = aof::find(Path::new(&directory), &name);
-        // It says itself which file it is about.
-        let found = found
-            .map_err(|error| MoveInError { path: directory.into(), why: error.to_string() })?;
-        match found {
-            Found::Foreign(files) => self.load_foreign(&files, config).map(|()| true),
-            Found::Nothing | Found::Own(_) => Ok(false),
-        }
-    }
-
     /// Loads append-only files in their order: the first may be an RDB file, or begin as one. The end of the last may be missing, as the
     /// configuration allows; it is cut off then. The keyspace is empty, and commands are refused meanwhile
     /// ([`petrel_commands::Hindrance::Loading`]); the calling thread is in no batch.
@@ -201,7 +183,7 @@ impl Loader {
             host: LoaderHost(ServerHost::new(server.clone(), Arc::new(nobody))),
             reply: Vec::new(),
             before: 0,
-            may_be_cut: config.foreign.aof_load_truncated,
+            may_be_cut: config.aof_load_truncated,
             broken_max: config.foreign.aof_load_corrupt_tail_max_size.max(0).unsigned_abs(),
         }
     }
@@ -531,11 +513,7 @@ mod tests {
         let bench = Bench::new("cut");
         let whole = commands(&["SET a 1", "SET b 2"]);
         let transaction = commands(&["MULTI", "SET c 3", "SET d 4"]);
-        let strict = {
-            let mut config = Config::default();
-            config.foreign.aof_load_truncated = false;
-            config
-        };
+        let strict = Config { aof_load_truncated: false, ..Config::default() };
         let patient = {
             let mut config = Config::default();
             config.foreign.aof_load_corrupt_tail_max_size = 20;

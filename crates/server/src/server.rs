@@ -5,6 +5,7 @@ use crate::blocked::BlockedClients;
 use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::listening::Listening;
+use crate::log::Durability;
 use crate::mailbox::{Mailbox, Message};
 use crate::migrate::Migrator;
 use crate::monitor::Monitors;
@@ -74,6 +75,8 @@ pub struct Server {
     pub snapshot: Snapshot,
     /// What is shipped to an object store.
     pub backups: Backups,
+    /// The log.
+    pub durability: Durability,
     /// Why the server stopped, if it had to.
     pub failure: OnceLock<String>,
     /// Moves keys to other servers.
@@ -106,6 +109,8 @@ pub struct WorkerLink {
     pub traffic: Traffic,
     /// What is on its way to its connections without their having asked.
     pub pushes: PushQueue,
+    /// It keeps something back until it is durable, or has somebody waiting for that.
+    pub(crate) holds: AtomicBool,
     mailbox: OnceLock<Mailbox>,
     backend: OnceLock<&'static str>,
 }
@@ -271,6 +276,7 @@ impl Server {
             monitors: Monitors::default(),
             snapshot: Snapshot::default(),
             backups: Backups::default(),
+            durability: Durability::default(),
             failure: OnceLock::new(),
             migrator: Migrator::default(),
             oom_score: OomScore::default(),

@@ -233,7 +233,7 @@ impl Server {
     }
 
     /// Waits as `rdb-key-save-delay` says for so many keys, unless nobody wants them any more.
-    fn delay_saving(&self, keys: u64) {
+    pub(crate) fn delay_saving(&self, keys: u64) {
         const STEP: Duration = Duration::from_millis(1);
         let micros = self.config.snapshot().rdb_key_save_delay.max(0) as u64;
         let (start, delay) = (Instant::now(), Duration::from_micros(micros.saturating_mul(keys)));
@@ -274,7 +274,11 @@ impl Server {
         saved
     }
 
-    fn create(&self, config: &Config, path: &Path) -> Result<FileWriter<File>, FileError> {
+    pub(crate) fn create(
+        &self,
+        config: &Config,
+        path: &Path,
+    ) -> Result<FileWriter<File>, FileError> {
         let mut file = FileWriter::new(File::create(path)?, file_options(config))?;
         file.aux("redis-ver", REDIS_VERSION.as_bytes());
         file.aux("redis-bits", b"64");
@@ -291,6 +295,9 @@ impl Server {
     /// # Errors
     /// If the file cannot be opened, or no thread be started.
     pub fn begin_load(self: &Arc<Self>, config: &Config) -> io::Result<()> {
+        if config.appendonly {
+            return self.begin_load_log(config);
+        }
         let path = &config.dbfilename;
         let file = match File::open(path) {
             Ok(file) => file,
@@ -382,6 +389,13 @@ fn complete(file: FileWriter<File>) -> Result<(), FileError> {
 fn sync_directory() -> Result<(), FileError> {
     File::open(".")?.sync_all()?;
     Ok(())
+}
+
+impl Server {
+    /// How files are written.
+    pub(crate) fn file_options(&self) -> FileOptions {
+        file_options(&self.config.snapshot())
+    }
 }
 
 fn file_options(config: &Config) -> FileOptions {

@@ -124,6 +124,8 @@ impl<D: Driver> Worker<D> {
     }
 
     fn run_lending(&mut self, conn: &mut Conn, input: Input, output: &mut Output) -> Progress {
+        // What others have been told of becomes durable, however long this takes.
+        self.engine.exec.ks.hand_over();
         self.lend(Absent { slot: conn.slot, input: Vec::new(), left: Vec::new() });
         let progress = self.execute_owned(conn, input, output);
         let absent = self.take_back();

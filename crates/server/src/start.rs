@@ -77,6 +77,7 @@ impl Running {
             }
         }
         self.server.await_saver();
+        self.server.end_log();
         if let Err(error) = self.server.save_rest() {
             result = Err(io::Error::other(format!("the last changes are not saved: {error}")));
         }

@@ -9,8 +9,9 @@ use crate::config::OutputBufferLimit;
 use crate::conn::Conn;
 use crate::host::ServerHost;
 use crate::listening::{Exchange, is_tls};
+use crate::log::Held;
 use crate::mailbox::{Mailbox, Message};
-use crate::server::Server;
+use crate::server::{Server, WorkerLink};
 use crate::stand_in::{Absent, Lent};
 use crate::timers::{Deadlines, Timers};
 use crate::tls::Secured;
@@ -26,7 +27,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 /// Milliseconds between two samples of the rates, and two looks at what all clients hold.
@@ -60,7 +61,7 @@ const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
-    pub(crate) driver: Lent<Secured<D>>,
+    pub(crate) driver: Lent<Secured<Held<D>>>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
     pub(crate) conns: Vec<Option<Box<Conn>>>,
@@ -102,12 +103,12 @@ impl<D: Driver> Worker<D> {
         let here = Endpoint::Unix;
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         let host = ServerHost::new(server, Arc::new(nobody));
-        Self::idle(Lent::new(Secured::around(driver)), exec, host, index)
+        Self::idle(Lent::new(Secured::around(Held::around(driver))), exec, host, index)
     }
 
     /// A worker without connections.
     pub(crate) fn idle(
-        driver: Lent<Secured<D>>,
+        driver: Lent<Secured<Held<D>>>,
         exec: Executor,
         host: ServerHost,
         index: usize,
@@ -152,6 +153,9 @@ impl<D: Driver> Worker<D> {
         let mut events = Vec::new();
         while !self.engine.host.server.is_stopping() {
             let timeout = self.timeout();
+            if self.driver.below().is_holding() || self.link().holds.load(Relaxed) {
+                self.release_durable();
+            }
             self.driver.poll(timeout, &mut events)?;
             self.events.extend(events.drain(..));
             if !self.unsettled.is_empty() {
@@ -272,6 +276,9 @@ impl<D: Driver> Worker<D> {
     ) {
         let slot = conn.slot;
         conn.client.active_at.store(self.seconds(), Relaxed);
+        if self.engine.exec.ks.is_strict() {
+            self.hold_until_durable(slot);
+        }
         if output.is_empty() {
             self.driver.recycle(output);
         } else {
@@ -296,6 +303,36 @@ impl<D: Driver> Worker<D> {
         if self.engine.host.has_pending_pushes() {
             self.deliver_pending();
         }
+    }
+
+    /// Keeps back what the connection is sent, until what it answers is durable.
+    #[cold]
+    fn hold_until_durable(&mut self, slot: Slot) {
+        let need = self.engine.exec.ks.take_need();
+        if need > 0 {
+            self.driver.below().hold(slot, need);
+        }
+    }
+
+    /// Sends what was kept back and is durable now, and serves who waits for that.
+    fn release_durable(&mut self) {
+        let server = self.engine.host.server.clone();
+        // Before the look: whatever becomes durable after it wakes this worker.
+        self.link().holds.store(true, SeqCst);
+        let durable = server.durability.log().map_or(u64::MAX, |log| log.durable());
+        self.driver.below().release(durable);
+        if !self.polling.is_empty() {
+            self.engine.exec.begin();
+            self.poll_waiting();
+            self.engine.exec.end();
+        }
+        if !self.driver.below().is_holding() && self.polling.is_empty() {
+            self.link().holds.store(false, SeqCst);
+        }
+    }
+
+    fn link(&self) -> &WorkerLink {
+        &self.engine.host.server.workers[self.index]
     }
 
     pub(crate) fn count_sent(&self, conn: &Conn, bytes: usize) {
@@ -590,6 +627,7 @@ impl<D: Driver> Worker<D> {
             let Engine { exec, host, .. } = &mut self.engine;
             host.server.supervise(&host.config, now);
             host.server.save_if_due(&mut exec.ks, &host.config);
+            host.server.rewrite_if_due(&mut exec.ks, &host.config);
         }
         self.begin();
         self.engine.exec.ks.forget_readers();

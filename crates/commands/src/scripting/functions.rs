@@ -106,6 +106,7 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
     let library = ctx.exec.function_thread(|thread, shared| thread.examine(shared, code))?;
     let library = Arc::new(library);
     ctx.exec.shared.libraries.change(|list| list.add(library, replace))?;
+    ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.reply.bulk(name.as_bytes());
     Ok(())
 }
@@ -117,6 +118,7 @@ fn delete(ctx: &mut Ctx<'_>) -> Outcome {
         true => Ok(()),
         false => Err(Fail::fixed("ERR Library not found")),
     })?;
+    ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.ok()
 }
 
@@ -136,6 +138,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
         *list = List::default();
         Ok(())
     })?;
+    ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.ok()
 }
 
@@ -290,6 +293,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
             list.add(library, replace)
         })
     })?;
+    ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.ok()
 }
 
@@ -297,6 +301,23 @@ impl Shared {
     /// The texts of all libraries of functions.
     pub fn library_texts(&self) -> Vec<Vec<u8>> {
         self.libraries.list().libraries.values().map(|library| library.code.to_vec()).collect()
+    }
+
+    /// A number that grows with every change of the libraries.
+    pub fn library_changes(&self) -> u64 {
+        self.libraries.changes()
+    }
+
+    /// Puts libraries of functions in the place of all that there are.
+    ///
+    /// # Errors
+    /// If a text is no library, or two declare the same.
+    pub fn replace_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
+        self.libraries.change(|list| {
+            *list = Default::default();
+            Ok(())
+        })?;
+        self.add_libraries(texts)
     }
 
     /// Adds libraries of functions, all or none of them.

@@ -7,7 +7,6 @@ use crate::clock::Tick;
 use crate::ctx::{Ctx, Host};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
-use crate::hindrance::Hindrance;
 use crate::keys::key_positions;
 use crate::session::Session;
 use crate::spec::{Flags, KeyShape, Locks};
@@ -155,8 +154,11 @@ pub(crate) fn run(
     }
     let nested = ctx.session.in_exec;
     let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
-    if call.flags.is_some() && may_write && ctx.exec.shared.is_hindered_by(Hindrance::NotSaved) {
-        return Err(Fail::not_saved(ctx.exec.shared.dialect()));
+    if call.flags.is_some()
+        && may_write
+        && let Some(fail) = ctx.exec.shared.write_hindrance()
+    {
+        return Err(fail);
     }
     let lacks_memory = !nested && !ctx.exec.make_room(0);
     let read_only = !may_write;

@@ -149,6 +149,14 @@ pub const BGSAVE: Meta = Meta {
     ..Meta::new("bgsave", -1, Group::Server, "1.0.0")
 };
 
+/// `BGREWRITEAOF`.
+pub const BGREWRITEAOF: Meta = Meta {
+    flags: bits!(Flags: ADMIN, NOSCRIPT, NO_ASYNC_LOADING),
+    stated_categories: bits!(Categories: ADMIN, DANGEROUS),
+    summary: "Rewrites the log in the background, so that it is no longer than the data needs.",
+    ..Meta::new("bgrewriteaof", 1, Group::Server, "1.0.0")
+};
+
 /// `LASTSAVE`.
 pub const LASTSAVE: Meta = Meta {
     flags: bits!(Flags: LOADING, STALE, FAST),

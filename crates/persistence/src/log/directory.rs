@@ -17,6 +17,8 @@ pub struct Directory {
     /// What the names of its files begin with: `appendfilename`.
     name: String,
     manifest: Manifest,
+    /// A file that the manifest will name with the next base.
+    unnamed: Option<Entry>,
     log_id: [u8; 16],
 }
 
@@ -31,6 +33,7 @@ impl Directory {
             path: path.into(),
             name: name.into(),
             manifest: Manifest::default(),
+            unnamed: None,
             log_id,
         };
         match fs::read_to_string(directory.manifest_path()) {
@@ -74,12 +77,13 @@ impl Directory {
         self.log_id = log_id;
     }
 
-    /// Makes the next file for effects; the manifest names it from now on. The file, and how many bytes of it are there.
+    /// Makes the next file for effects. The manifest names it from now on, or, if it is not `named`, with the next base: what is there
+    /// already is not what its effects follow on. The file, and how many bytes of it are there.
     ///
     /// # Errors
     /// If it cannot be made; the manifest has not changed then.
-    pub fn begin_effects(&mut self, made_ms: i64) -> io::Result<(File, u64)> {
-        let seq = self.manifest.last_seq() + 1;
+    pub fn begin_effects(&mut self, made_ms: i64, named: bool) -> io::Result<(File, u64)> {
+        let seq = self.last_seq() + 1;
         let entry =
             Entry { name: format!("{}.{seq}.effects.log", self.name), seq, kind: Kind::Effects };
         let head = FileHead { version: VERSION, seq, made_ms, log_id: self.log_id }.to_bytes();
@@ -87,10 +91,20 @@ impl Directory {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
         file.write_all(&head)?;
         file.sync_all()?;
-        let mut manifest = self.manifest.clone();
-        manifest.entries.push(entry);
-        self.replace_manifest(manifest)?;
+        if named {
+            let mut manifest = self.manifest.clone();
+            manifest.entries.push(entry);
+            self.replace_manifest(manifest)?;
+        } else if let Some(before) = self.unnamed.replace(entry) {
+            // Nothing will ever follow on a base with it.
+            let _ = fs::remove_file(self.path_of(&before));
+        }
         Ok((file, head.len() as u64))
+    }
+
+    /// The highest number of a file.
+    pub fn last_seq(&self) -> u64 {
+        self.manifest.last_seq().max(self.unnamed.as_ref().map_or(0, |entry| entry.seq))
     }
 
     /// Path of a base that is being written.
@@ -105,11 +119,11 @@ impl Directory {
     /// # Errors
     /// If that cannot be done; everything is as it was then.
     pub fn complete_base(&mut self, first: u64) -> io::Result<Vec<String>> {
-        let seq = self.manifest.last_seq() + 1;
+        let seq = self.last_seq() + 1;
         let entry = Entry { name: format!("{}.{seq}.base.rdb", self.name), seq, kind: Kind::Base };
         fs::rename(self.base_in_work(), self.path_of(&entry))?;
         let stays = |entry: &&Entry| entry.kind == Kind::Effects && entry.seq >= first;
-        let later = self.manifest.entries.iter().filter(stays).cloned();
+        let later = self.manifest.entries.iter().chain(&self.unnamed).filter(stays).cloned();
         let manifest = Manifest { entries: std::iter::once(entry.clone()).chain(later).collect() };
         let before = self.manifest.clone();
         if let Err(error) = self.replace_manifest(manifest) {
@@ -117,6 +131,7 @@ impl Directory {
             let _ = fs::remove_file(self.path_of(&entry));
             return Err(error);
         }
+        self.unnamed = None;
         let replaced: Vec<Entry> =
             before.entries.into_iter().filter(|entry| !stays(&entry)).collect();
         let left = |entry: &Entry| match fs::remove_file(self.path_of(entry)) {

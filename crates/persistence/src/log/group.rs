@@ -209,6 +209,11 @@ impl Log {
         self.syncs_delayed.load(Relaxed)
     }
 
+    /// Whether a sync is under way on a thread of its own.
+    pub fn is_syncing(&self) -> bool {
+        self.syncing.load(Relaxed)
+    }
+
     /// Whether something failed that was not done since.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Relaxed)
@@ -235,6 +240,11 @@ impl Log {
             self.awaits_base.store(true, SeqCst);
         }
         *next = Some(Next { from, file, len, awaits_base });
+    }
+
+    /// The file in hand is of use only with a base that is yet to be made: until [`Log::has_base`] nothing is durable.
+    pub fn await_base(&self) {
+        self.awaits_base.store(true, SeqCst);
     }
 
     /// The base of the file in hand is there and durable.
@@ -415,8 +425,9 @@ impl Scribe<'_> {
         if self.log.has_failed() {
             thread::park_timeout(RETRY);
         } else if self.log.policy() == Policy::Always {
-            while !self.sleep(LIGHTLY, SECOND, 1) {}
-            self.await_company();
+            if self.sleep(LIGHTLY, SECOND, 1) {
+                self.await_company();
+            }
         } else {
             self.sleep(SOUNDLY, PAUSE, u64::MAX);
         }

@@ -158,17 +158,23 @@ fn change(handle: &mut Handle, draw: &mut Draw) {
     handle.enter();
     match draw.below(13) {
         0 => in_lock(handle, &format!("s{n}"), |handle, key| {
-            handle.put(db, key, Value::from_text(text), (n % 3 == 0).then_some(5_000_000_000_000));
+            handle.put(
+                db,
+                key,
+                Value::from_text(text),
+                n.is_multiple_of(3).then_some(5_000_000_000_000),
+            );
         }),
         1 => {
             in_lock(handle, &format!("i{n}"), |handle, key| assert!(handle.add(db, key, 3).is_ok()))
         }
         2 => in_lock(handle, &format!("l{n}"), |handle, key| {
-            let end = if n % 2 == 0 { End::Front } else { End::Back };
+            let end = if n.is_multiple_of(2) { End::Front } else { End::Back };
             handle.list_push(db, key, end, &[text, b"more"]).unwrap();
         }),
         3 => in_lock(handle, &format!("h{n}"), |handle, key| {
-            let expiry = if n % 2 == 0 { FieldExpiry::Clear } else { FieldExpiry::At(1 << 42) };
+            let expiry =
+                if n.is_multiple_of(2) { FieldExpiry::Clear } else { FieldExpiry::At(1 << 42) };
             handle.hash_set(db, key, &[text, b"value"], expiry).unwrap();
         }),
         4 => in_lock(handle, &format!("m{n}"), |handle, key| {
@@ -205,7 +211,7 @@ fn change(handle: &mut Handle, draw: &mut Draw) {
         }
         11 if draw.below(30) == 0 => {
             handle.lock_all();
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 handle.swap(db, (db + 1) % 4);
             } else {
                 drop(handle.clear(Some(db)));

@@ -171,6 +171,10 @@ impl Server {
         Client::new(Stream::Unix(UnixStream::connect(self.socket()).unwrap()))
     }
 
+    pub fn pid(&self) -> libc::pid_t {
+        self.child.id() as libc::pid_t
+    }
+
     pub fn signal(&self, signal: libc::c_int) {
         // SAFETY: a signal to a child that has not been waited for.
         unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };

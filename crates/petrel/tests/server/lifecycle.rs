@@ -90,7 +90,7 @@ fn mistakes_in_parameters_are_said() {
         (&["--maxmemory", "1q"], "argument must be a memory value"),
         (&["--maxclients", "0"], "argument must be between 1 and"),
         (&["--dir", "missing"], "No such file or directory"),
-        (&["--appendonly", "yes"], "it can only be 'no'"),
+        (&["--replicaof", "host 6379"], "it can only be"),
         (&["missing.conf"], "missing.conf"),
         (&["--logfile", "missing/log", "--port", "0"], "cannot open the log file"),
     ] {

@@ -8,6 +8,7 @@ use crate::users;
 use petrel_commands::help::help;
 use petrel_commands::table::config as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use std::sync::Arc;
 
 /// `CONFIG`.
 pub const CONFIG: CommandSpec = CommandSpec::container(&meta::CONFIG, SUBCOMMANDS);
@@ -43,6 +44,14 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let (server, is_local) = (host.server.clone(), host.is_local());
     let changed = server.config.set(&pairs, is_local, |change| apply(&server, change));
     changed.map_err(|error| Fail::new(error.to_string()))?;
+    if !ctx.exec.ks.holds_any() {
+        follow_log(&server, ctx)?;
+    } else if pairs.iter().any(|(name, _)| is_of_log(name)) {
+        return Err(Fail::fixed(
+            "ERR the log's parameters cannot be changed inside a transaction or a script",
+        ));
+    }
+    let host = ServerHost::of(ctx);
     host.refresh_config();
     let events = host.config.notify_keyspace_events.wanted();
     ctx.exec.ks.set_events(events);
@@ -51,6 +60,22 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.exec.make_room(0);
     }
     ctx.ok()
+}
+
+fn is_of_log(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"appendonly") || name.eq_ignore_ascii_case(b"appendfsync")
+}
+
+/// Turns the log on or off, or changes when it is synced, as the configuration has it now.
+fn follow_log(server: &Arc<Server>, ctx: &mut Ctx<'_>) -> Outcome {
+    let config = server.config.snapshot();
+    server.reconfigure_log(&mut ctx.exec.ks, &config).map_err(|why| {
+        server.config.settle(|config| config.appendonly = false);
+        tracing::error!("the log cannot be turned on: {why}");
+        Fail::new(format!(
+            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - {why}"
+        ))
+    })
 }
 
 /// `CONFIG REWRITE`

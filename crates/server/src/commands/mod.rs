@@ -11,6 +11,7 @@ pub(crate) mod info;
 mod memory;
 mod migrate;
 mod pubsub;
+mod rewrite;
 mod save;
 mod shutdown;
 
@@ -30,6 +31,7 @@ static SERVER: &[CommandSpec] = &[
     memory::MEMORY,
     migrate::MIGRATE,
     crate::monitor::MONITOR,
+    rewrite::BGREWRITEAOF,
     save::BGSAVE,
     save::LASTSAVE,
     save::SAVE,

@@ -9,7 +9,6 @@ use super::table::{Group, Mutability::*, Param};
 use super::types::{Fixed, Text, Word};
 use super::value::{Rule::*, Secret, Value};
 
-const NO_LOG: &str = "this version of Petrel has no append-only file";
 const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
@@ -27,19 +26,8 @@ Foreign, FOREIGN, |config| config.foreign;
 Persistence {
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
         "Delete snapshots that were made for replicas";
-    appendonly: Fixed = "appendonly", Only(&["no"], NO_LOG), "no", Runtime, "Keep an append-only file";
-    appendfilename: Text = "appendfilename", AnyText, "appendonly.aof", AtStart, "Name of the append-only file";
-    appenddirname: Text = "appenddirname", AnyText, "appendonlydir", AtStart, "Directory of the append-only file";
-    appendfsync: Word = "appendfsync", OneOf(&["everysec", "always", "no"]), "everysec", Runtime,
-        "When the append-only file is synced";
     no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,
         "Do not sync the append-only file while it is rewritten";
-    auto_aof_rewrite_percentage: i64 = "auto-aof-rewrite-percentage", Number { min: 0, max: I32_MAX }, "100", Runtime,
-        "Growth at which the append-only file is rewritten";
-    auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size", MEMORY, "64mb", Runtime,
-        "Size from which the append-only file is rewritten";
-    aof_load_truncated: bool = "aof-load-truncated", YesNo, "yes", Runtime,
-        "Load an append-only file whose end is missing";
     aof_load_corrupt_tail_max_size: i64 = "aof-load-corrupt-tail-max-size", Number { min: 0, max: i64::MAX }, "0", Runtime,
         "Bytes of a corrupt end of the append-only file that are dropped";
     aof_use_rdb_preamble: bool = "aof-use-rdb-preamble", YesNo, "yes", Runtime,

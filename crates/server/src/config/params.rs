@@ -285,6 +285,22 @@ Snapshot {
     rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
         "Microseconds that BGSAVE waits for each key, for tests; not shown to patterns";
 }
+Log {
+    appendonly: bool = "appendonly", YesNo, "no", Runtime,
+        "Keep a log of all changes, from which the server starts";
+    appendfsync: Word = "appendfsync", OneOf(&["everysec", "always", "no"]), "everysec", Runtime,
+        "When the log is synced: once a second, before each acknowledgement, or when the system does so";
+    appenddirname: Text = "appenddirname", AnyText, "appendonlydir", AtStart,
+        "Directory of the log, in the working directory";
+    appendfilename: Text = "appendfilename", AnyText, "appendonly.aof", AtStart,
+        "What the names of the log's files begin with";
+    auto_aof_rewrite_percentage: i64 = "auto-aof-rewrite-percentage", Number { min: 0, max: I32_MAX }, "100", Runtime,
+        "Percent by which the log has grown when it is rewritten; 0 never rewrites by itself";
+    auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size", MEMORY, "64mb", Runtime,
+        "Size from which it is rewritten then";
+    aof_load_truncated: bool = "aof-load-truncated", YesNo, "yes", Runtime,
+        "Start from a log that ends in the middle of what was being written";
+}
 Backup {
     backup_store: Text = "backup-store", AnyText, "", AtStart,
         "Object store that backups are shipped to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; credentials stand in the environment";

@@ -69,6 +69,8 @@ pub enum Group {
     Process,
     /// The file that is saved and that the server starts from.
     Snapshot,
+    /// The log of changes that the server starts from.
+    Log,
     /// What is shipped to an object store, and fetched from there.
     Backup,
     /// What collections look like, and where they change.
@@ -87,7 +89,7 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Network,
         Self::Tls,
         Self::Security,
@@ -98,6 +100,7 @@ impl Group {
         Self::Observability,
         Self::Process,
         Self::Snapshot,
+        Self::Log,
         Self::Backup,
         Self::Persistence,
         Self::Replication,
@@ -117,6 +120,7 @@ impl Group {
             Self::Observability => "Log and latency",
             Self::Process => "Process",
             Self::Snapshot => "Snapshot",
+            Self::Log => "The log of changes",
             Self::Backup => "Backups in object stores",
             Self::Types => "Types of values",
             Self::Persistence => "Not in this version: append-only file",

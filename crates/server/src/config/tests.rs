@@ -180,11 +180,6 @@ mod starting {
             ("a.conf b.conf", "command line: unexpected argument 'b.conf'; see --help"),
             ("--save 900", "command line: --save '900': Invalid save parameters"),
             (
-                "--appendonly yes",
-                "command line: --appendonly 'yes': this version of Petrel has no append-only file; it can \
-                 only be 'no'",
-            ),
-            (
                 "--replicaof h 6379",
                 "command line: --replicaof 'h 6379': this version of Petrel has no replication; it \
                  can only be '' or 'no one'",

@@ -140,6 +140,12 @@ impl<D: Driver> Secured<D> {
         Ok(slot)
     }
 
+    /// The driver below.
+    #[inline]
+    pub fn below(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
     /// Whether a handshake has been completed since [`Secured::take_established`] was called.
     #[inline]
     pub fn has_established(&self) -> bool {

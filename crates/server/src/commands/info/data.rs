@@ -116,14 +116,29 @@ pub fn persistence(report: &mut Report<'_>) {
     report.field("rdb_last_cow_size", 0);
     report.field("rdb_last_load_keys_expired", snapshot.progress.expired.load(Relaxed));
     report.field("rdb_last_load_keys_loaded", snapshot.progress.keys.load(Relaxed));
-    report.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    report.field("aof_last_rewrite_time_sec", -1);
-    report.field("aof_current_rewrite_time_sec", -1);
-    report.field("aof_last_bgrewrite_status", "ok");
-    report.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    report.field("aof_last_write_status", "ok");
+    let log = &server.durability;
+    report.field("aof_enabled", u8::from(log.is_on()));
+    report.field("aof_rewrite_in_progress", u8::from(log.is_rewriting()));
+    report.field("aof_rewrite_scheduled", u8::from(log.rewrite_scheduled.load(Relaxed)));
+    report.field("aof_last_rewrite_time_sec", log.last_rewrite_seconds());
+    let since = log.rewriting_since.load(Relaxed);
+    let seconds = if since == 0 { -1 } else { (unix_ms() - since) / 1000 };
+    report.field("aof_current_rewrite_time_sec", seconds);
+    let failures = log.rewrite_failures.load(Relaxed);
+    report.field("aof_last_bgrewrite_status", if failures > 0 { "err" } else { "ok" });
+    report.field("aof_rewrites", log.rewrites.load(Relaxed));
+    report.field("aof_rewrites_consecutive_failures", failures);
+    report.field("aof_last_write_status", if log.has_failed() { "err" } else { "ok" });
     report.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     server.backups.describe(|name, value| report.field(name, value));
+    if let Some(written) = log.log() {
+        report.field("aof_current_size", log.bytes());
+        report.field("aof_base_size", log.base_bytes());
+        report.field("aof_pending_rewrite", u8::from(log.rewrite_scheduled.load(Relaxed)));
+        report.field("aof_buffer_length", written.waiting());
+        report.field("aof_pending_bio_fsync", u8::from(written.is_syncing()));
+        report.field("aof_delayed_fsync", written.syncs_delayed());
+    }
     if server.commands.is_loading() {
         report.field("loading_start_time", snapshot.load_began.load(Relaxed));
         report.field("loading_total_bytes", snapshot.progress.total.load(Relaxed));

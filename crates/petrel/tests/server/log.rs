@@ -1,0 +1,247 @@
+//! The log: what is there after a start, however the server ended.
+
+use crate::harness::*;
+use std::path::PathBuf;
+
+const LOGGED: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
+fn started(scratch: Scratch, args: &[&str]) -> Server {
+    let server = Server::start_in(scratch, "epoll", args);
+    eventually("the data", || {
+        let mut client = server.connect();
+        client.send(&["PING"]);
+        // The kernel may close the socket of one that was killed a moment later.
+        client.receive().is_some_and(|answer| show(&answer) == "PONG")
+    });
+    server
+}
+
+fn killed(mut server: Server) -> Scratch {
+    server.signal(libc::SIGKILL);
+    server.exit_code();
+    server.into_scratch()
+}
+
+/// The last file for effects.
+fn effects(scratch: &Scratch) -> PathBuf {
+    let directory = std::fs::read_dir(scratch.path("appendonlydir")).unwrap();
+    let files = directory.map(|file| file.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|path| path.to_string_lossy().ends_with(".effects.log")).collect();
+    files.sort();
+    files.pop().unwrap()
+}
+
+fn fill(server: &Server) {
+    let mut client = server.connect();
+    assert_eq!(client.text(&["SET", "s", "text"]), "OK");
+    client.call(&["RPUSH", "l", "a", "b"]);
+    client.call(&["PEXPIREAT", "l", "4102444800000"]);
+    client.call(&["SELECT", "3"]);
+    client.call(&["HSET", "h", "f", "v"]);
+    let library = "#!lua name=lib\nredis.register_function('seven', function() return 7 end)";
+    assert_eq!(client.text(&["FUNCTION", "LOAD", library]), "lib");
+    assert_eq!(client.text(&["SWAPDB", "3", "4"]), "OK");
+}
+
+fn check(server: &Server) {
+    let mut client = server.connect();
+    assert_eq!(client.text(&["GET", "s"]), "text");
+    assert_eq!(client.text(&["LRANGE", "l", "0", "-1"]), "[a b]");
+    assert_eq!(client.text(&["PEXPIRETIME", "l"]), "4102444800000");
+    assert_eq!(client.text(&["FCALL", "seven", "0"]), "7");
+    assert_eq!(client.text(&["DBSIZE"]), "2");
+    client.call(&["SELECT", "4"]);
+    assert_eq!(client.text(&["HGETALL", "h"]), "[f v]");
+}
+
+with_each_backend!(everything_is_there_after_a_kill);
+
+fn everything_is_there_after_a_kill(backend: &str) {
+    let server = Server::start(backend, &LOGGED);
+    assert_eq!(server.info("aof_enabled"), 1);
+    fill(&server);
+    check(&server);
+    let server = started(killed(server), &LOGGED);
+    check(&server);
+    // And again, from what two processes have written.
+    let mut client = server.connect();
+    client.call(&["SET", "more", "1"]);
+    client.call(&["DEL", "more"]);
+    let mut server = server;
+    server.signal(libc::SIGTERM);
+    server.exit_code();
+    check(&started(server.into_scratch(), &LOGGED));
+}
+
+#[test]
+fn a_rewritten_log_holds_the_same() {
+    let server = Server::start("epoll", &LOGGED);
+    fill(&server);
+    let mut client = server.connect();
+    for i in 0..2000 {
+        client.call(&["SET", "counter", &i.to_string()]);
+    }
+    let before = server.info("aof_current_size");
+    assert_eq!(client.text(&["BGREWRITEAOF"]), "Background append only file rewriting started");
+    eventually("the rewriting", || server.info("aof_rewrite_in_progress") == 0);
+    assert_eq!(server.info("aof_rewrites"), 1);
+    assert!(server.info("aof_current_size") < before / 2);
+    assert_eq!(client.text(&["SET", "after", "1"]), "OK");
+    let scratch = killed(server);
+    let manifest = scratch.path("appendonlydir/appendonly.aof.manifest");
+    let manifest = std::fs::read_to_string(manifest).unwrap();
+    let kinds: Vec<_> = manifest.lines().map(|line| line.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(kinds, ["b", "e"], "{manifest}");
+    let server = started(scratch, &LOGGED);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["MGET", "counter", "after"]), "[1999 1]");
+    client.call(&["DEL", "counter", "after"]);
+    check(&server);
+}
+
+#[test]
+fn a_log_that_has_grown_is_rewritten() {
+    let args = ["--appendonly", "yes", "--auto-aof-rewrite-min-size", "20kb"];
+    let server = Server::start("epoll", &args);
+    let mut client = server.connect();
+    let text = "x".repeat(1000);
+    (0..50).for_each(|_| drop(client.call(&["SET", "key", &text])));
+    eventually("the rewriting", || server.info("aof_rewrites") > 0);
+}
+
+#[test]
+fn a_log_begins_with_the_snapshot() {
+    let server = Server::start("epoll", &[]);
+    fill(&server);
+    assert_eq!(server.connect().text(&["SAVE"]), "OK");
+    let server = started(killed(server), &LOGGED);
+    check(&server);
+    // From now on the log is what counts.
+    server.connect().call(&["SET", "s", "other"]);
+    let scratch = killed(server);
+    std::fs::remove_file(scratch.path("dump.rdb")).unwrap();
+    let server = started(scratch, &LOGGED);
+    assert_eq!(server.connect().text(&["GET", "s"]), "other");
+}
+
+#[test]
+fn a_log_can_be_turned_on_and_off() {
+    let server = Server::start("epoll", &["--appendfsync", "always"]);
+    fill(&server);
+    let mut client = server.connect();
+    let refused = "[ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.]";
+    assert_eq!(format!("[{}]", client.text(&["WAITAOF", "1", "0", "0"])), refused);
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    // Which waits for the base.
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "5000"]), "[1 0]");
+    client.call(&["SET", "on", "1"]);
+    let server = started(killed(server), &LOGGED);
+    check_and_drop_on(&server);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "no"]), "OK");
+    assert_eq!(server.info("aof_enabled"), 0);
+    client.call(&["SET", "off", "1"]);
+    // The files stay as they were, until it is turned on again.
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "5000"]), "[1 0]");
+    let server = started(killed(server), &LOGGED);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["GET", "off"]), "1");
+    client.call(&["DEL", "off"]);
+    check(&server);
+}
+
+fn check_and_drop_on(server: &Server) {
+    let mut client = server.connect();
+    assert_eq!(client.text(&["GET", "on"]), "1");
+    client.call(&["DEL", "on"]);
+    check(server);
+}
+
+#[test]
+fn waitaof_waits_until_it_is_durable() {
+    for policy in ["always", "everysec", "no"] {
+        let server = Server::start("epoll", &["--appendonly", "yes", "--appendfsync", policy]);
+        let mut client = server.connect();
+        client.call(&["SET", "key", "1"]);
+        assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]", "{policy}");
+        // There are no replicas, which it waits for as long as it may.
+        assert_eq!(client.text(&["WAITAOF", "1", "1", "200"]), "[1 0]", "{policy}");
+        assert_eq!(client.text(&["WAITAOF", "0", "0", "200"]), "[0 0]", "{policy}");
+        let scratch = killed(server);
+        let server = started(scratch, &["--appendonly", "yes"]);
+        assert_eq!(server.connect().text(&["GET", "key"]), "1", "{policy}");
+    }
+}
+
+#[test]
+fn a_torn_end_is_dropped_and_damage_is_not_passed_over() {
+    let server = Server::start("epoll", &LOGGED);
+    let mut client = server.connect();
+    for i in 0..10 {
+        client.call(&["SET", &format!("key {i}"), "value"]);
+    }
+    let scratch = killed(server);
+    let path = effects(&scratch);
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 3]).unwrap();
+    let args = [&LOGGED[..], &["--aof-load-truncated", "no"]].concat();
+    let refused =
+        run_to_end(&scratch, &[&args[..], &["--port", "0", "--unixsocket", "s"]].concat());
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(!refused.status.success() && said.contains("in the middle of a block"), "{said}");
+    let server = started(scratch, &LOGGED);
+    assert_eq!(server.connect().text(&["DBSIZE"]), "9");
+    assert!(server.output().contains("are dropped"), "{}", server.output());
+    let scratch = killed(server);
+    // What was cut stays cut, and what follows it is found.
+    let server = started(scratch, &LOGGED);
+    assert_eq!(server.connect().text(&["DBSIZE"]), "9");
+    let scratch = killed(server);
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    let refused =
+        run_to_end(&scratch, &[&LOGGED[..], &["--port", "0", "--unixsocket", "s"]].concat());
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(!refused.status.success() && said.contains("is damaged"), "{said}");
+}
+
+/// Bytes that the server may write to one file.
+fn limit_files(server: &Server, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is live for the call.
+    let set =
+        unsafe { libc::prlimit(server.pid(), libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn a_disk_that_is_full_refuses_writes_and_loses_nothing() {
+    for policy in ["always", "everysec"] {
+        let server = Server::start("epoll", &["--appendonly", "yes", "--appendfsync", policy]);
+        let mut client = server.connect();
+        assert_eq!(client.text(&["SET", "before", "1"]), "OK");
+        limit_files(&server, 2000);
+        let text = "x".repeat(4000);
+        // With `always` it is not answered before it is durable.
+        client.send(&["SET", "key", &text]);
+        let mut other = server.connect();
+        let misconf = "MISCONF Errors writing to the AOF file: File too large (os error 27)";
+        let fails = |client: &mut Client| {
+            client.text(&["INFO", "persistence"]).contains("aof_last_write_status:err")
+        };
+        eventually("the failure", || fails(&mut other));
+        assert_eq!(other.text(&["SET", "other", "1"]), misconf);
+        assert_eq!(other.text(&["GET", "before"]), "1");
+        assert_eq!(other.text(&["PING"]), misconf);
+        limit_files(&server, libc::RLIM_INFINITY);
+        eventually("the recovery", || other.text(&["SET", "other", "2"]) == "OK");
+        assert_eq!(show(&client.receive().unwrap()), "OK");
+        assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+        let server = started(killed(server), &["--appendonly", "yes"]);
+        let mut client = server.connect();
+        assert_eq!(client.text(&["MGET", "before", "key", "other"]), format!("[1 {text} 2]"));
+    }
+}

@@ -1,0 +1,251 @@
+//! A driver around a driver that keeps output back until what it answers is durable. While nothing is kept back, every call goes
+//! through after one branch.
+
+use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A driver whose output can be kept back.
+pub struct Held<D> {
+    inner: D,
+    /// By the index of their slot.
+    waits: HashMap<usize, Wait>,
+    /// What is kept back, of all connections; the epochs ascend.
+    queue: VecDeque<Kept>,
+    /// Everything up to this epoch is known to be durable.
+    durable: u64,
+}
+
+/// A connection whose output is kept back.
+struct Wait {
+    slot: Slot,
+    /// Until this epoch is durable.
+    until: u64,
+    /// Entries of the queue that are its.
+    kept: usize,
+    bytes: usize,
+    /// What [`Driver::expect_output`] was told of it.
+    expects: bool,
+}
+
+struct Kept {
+    until: u64,
+    slot: Slot,
+    what: What,
+}
+
+enum What {
+    /// The connection is looked at again.
+    Look,
+    Send(Output),
+    Close,
+}
+
+impl<D: Driver> Held<D> {
+    /// A driver around `inner`.
+    pub fn around(inner: D) -> Self {
+        Held { inner, waits: HashMap::new(), queue: VecDeque::new(), durable: 0 }
+    }
+
+    /// Whether anything is kept back.
+    #[inline]
+    pub fn is_holding(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// What is sent to this connection from now on is kept back until this epoch is durable.
+    pub fn hold(&mut self, slot: Slot, until: u64) {
+        if until <= self.durable {
+            return;
+        }
+        let wait = match self.waits.get_mut(&slot.index()) {
+            Some(wait) if wait.slot == slot => wait,
+            _ => {
+                self.inner.expect_output(slot, true);
+                let wait = Wait { slot, until: 0, kept: 0, bytes: 0, expects: false };
+                self.waits.insert(slot.index(), wait);
+                self.waits.get_mut(&slot.index()).expect("it was put there")
+            }
+        };
+        if until > wait.until {
+            wait.until = until;
+            self.keep(slot, What::Look);
+        }
+    }
+
+    /// Sends what was kept back until this epoch or an earlier one.
+    pub fn release(&mut self, durable: u64) {
+        self.durable = durable;
+        while self.queue.front().is_some_and(|kept| kept.until <= durable)
+            && let Some(kept) = self.queue.pop_front()
+        {
+            let index = kept.slot.index();
+            let Some(wait) = self.waits.get_mut(&index).filter(|wait| wait.slot == kept.slot)
+            else {
+                // The connection was closed meanwhile.
+                if let What::Send(output) = kept.what {
+                    self.inner.recycle(output);
+                }
+                continue;
+            };
+            wait.kept -= 1;
+            let closes = matches!(kept.what, What::Close);
+            if let What::Send(output) = kept.what {
+                wait.bytes -= output.len();
+                self.inner.send(kept.slot, output);
+            }
+            if closes || wait.kept == 0 && wait.until <= durable {
+                let expects = wait.expects;
+                self.waits.remove(&index);
+                if closes {
+                    self.inner.close(kept.slot, Close::AfterFlush);
+                }
+                self.inner.expect_output(kept.slot, expects && !closes);
+            }
+        }
+    }
+
+    fn wait_of(&mut self, slot: Slot) -> Option<&mut Wait> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.waits.get_mut(&slot.index()).filter(|wait| wait.slot == slot)
+    }
+
+    /// Keeps something back; the connection waits.
+    fn keep(&mut self, slot: Slot, what: What) {
+        let last = self.queue.back().map_or(0, |last| last.until);
+        if let Some(wait) = self.waits.get_mut(&slot.index()) {
+            wait.kept += 1;
+            if let What::Send(output) = &what {
+                wait.bytes += output.len();
+            }
+            self.queue.push_back(Kept { until: wait.until.max(last), slot, what });
+        }
+    }
+}
+
+impl<D: Driver> Driver for Held<D> {
+    fn new(options: &Options) -> io::Result<Self> {
+        D::new(options).map(Self::around)
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()> {
+        self.inner.listen(listener, id)
+    }
+
+    fn pause_accept(&mut self, id: ListenerId) {
+        self.inner.pause_accept(id);
+    }
+
+    fn resume_accept(&mut self, id: ListenerId) {
+        self.inner.resume_accept(id);
+    }
+
+    fn unlisten(&mut self, id: ListenerId) {
+        self.inner.unlisten(id);
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot> {
+        self.inner.adopt(socket)
+    }
+
+    #[inline]
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.inner.poll(timeout, events)?;
+        if self.is_holding() {
+            for event in &*events {
+                if let Event::Closed { slot, .. } = event
+                    && self.wait_of(*slot).is_some()
+                {
+                    self.waits.remove(&slot.index());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn data(&self, chunk: Chunk) -> &[u8] {
+        self.inner.data(chunk)
+    }
+
+    #[inline]
+    fn output(&mut self) -> Output {
+        self.inner.output()
+    }
+
+    #[inline]
+    fn recycle(&mut self, output: Output) {
+        self.inner.recycle(output);
+    }
+
+    #[inline]
+    fn send(&mut self, slot: Slot, output: Output) {
+        if self.wait_of(slot).is_some() {
+            return self.keep(slot, What::Send(output));
+        }
+        self.inner.send(slot, output);
+    }
+
+    #[inline]
+    fn unsent(&self, slot: Slot) -> usize {
+        let kept = match self.queue.is_empty() {
+            true => 0,
+            false => self
+                .waits
+                .get(&slot.index())
+                .filter(|wait| wait.slot == slot)
+                .map_or(0, |wait| wait.bytes),
+        };
+        self.inner.unsent(slot) + kept
+    }
+
+    fn read_into(&mut self, slot: Slot, buffer: Vec<u8>, count: usize) {
+        self.inner.read_into(slot, buffer, count);
+    }
+
+    fn expect_input(&mut self, slot: Slot, bytes: usize) {
+        self.inner.expect_input(slot, bytes);
+    }
+
+    fn pause_reading(&mut self, slot: Slot) {
+        self.inner.pause_reading(slot);
+    }
+
+    fn resume_reading(&mut self, slot: Slot) {
+        self.inner.resume_reading(slot);
+    }
+
+    fn close(&mut self, slot: Slot, how: Close) {
+        if self.wait_of(slot).is_some() {
+            match how {
+                Close::AfterFlush => return self.keep(slot, What::Close),
+                Close::Now => drop(self.waits.remove(&slot.index())),
+            }
+        }
+        self.inner.close(slot, how);
+    }
+
+    fn expect_output(&mut self, slot: Slot, expected: bool) {
+        match self.wait_of(slot) {
+            Some(wait) => wait.expects = expected,
+            None => self.inner.expect_output(slot, expected),
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.inner.connections()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+}

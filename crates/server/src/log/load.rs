@@ -1,0 +1,265 @@
+//! The way back in: the files of a log, at the start.
+
+use crate::config::Config;
+use crate::server::Server;
+use petrel_persistence::log::{Directory, Entry, Kind, Replayed, replay};
+use petrel_persistence::rdb::Leniency;
+use petrel_persistence::{LoadOptions, load};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// What was loaded.
+#[derive(Default)]
+struct Found {
+    /// Epoch of the last block.
+    last_epoch: Option<u64>,
+    /// A file whose end is torn, and how many bytes of it are whole.
+    torn: Option<(Entry, u64)>,
+    functions: Option<Vec<Vec<u8>>>,
+}
+
+impl Server {
+    /// The directory of the log.
+    pub(super) fn open_directory(&self, config: &Config) -> io::Result<Directory> {
+        let name = config.appendfilename.lossy().into_owned();
+        let path = config.appenddirname.lossy().into_owned();
+        Directory::open(Path::new(&path), &name, log_id())
+    }
+
+    /// Loads the log, and goes on with it. Where there is none yet, it begins with the append-only file of an older Redis, or else with
+    /// the snapshot, if there is one. Until what is there has been loaded, on a thread of its own, commands that need the data are
+    /// refused. If that fails, the server stops.
+    ///
+    /// # Errors
+    /// If the directory cannot be used, or no thread be started.
+    pub(crate) fn begin_load_log(self: &Arc<Self>, config: &Config) -> io::Result<()> {
+        let mut directory = self.open_directory(config)?;
+        directory.sweep();
+        let single = Path::new(&*config.appendfilename.lossy()).to_owned();
+        let single = (directory.is_empty() && single.is_file()).then_some(single);
+        if directory.is_empty() && single.is_none() && config.dbfilename.exists() {
+            tracing::info!(
+                "{} is the base of a new log in {}",
+                config.dbfilename.display(),
+                config.appenddirname.lossy()
+            );
+            directory.adopt_base(&config.dbfilename)?;
+        }
+        if directory.is_empty() && single.is_none() {
+            let mut handle = self.keyspace.attach();
+            handle.enter();
+            let begun = self.begin_log(&mut handle, directory, config, 0, true);
+            handle.exit();
+            return begun;
+        }
+        let len = |entry| directory.path_of(entry).metadata().map_or(0, |meta| meta.len());
+        let total = directory.manifest().entries.iter().map(len).sum();
+        self.snapshot.progress.total.store(total, Relaxed);
+        self.begin_loading(config);
+        let (server, config) = (self.clone(), self.config.snapshot());
+        let work = move || {
+            if let Err(why) = server.load_log(directory, single.as_deref(), &config) {
+                server.fail(why);
+            }
+        };
+        std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
+        Ok(())
+    }
+
+    fn load_log(
+        self: &Arc<Self>,
+        mut directory: Directory,
+        single: Option<&Path>,
+        config: &Config,
+    ) -> Result<(), String> {
+        let start = Instant::now();
+        let found = match single {
+            Some(path) => {
+                self.load_foreign(&[path.to_owned()], config).map_err(|error| error.to_string())?;
+                Found::default()
+            }
+            None => self.load_files(&mut directory, config)?,
+        };
+        if self.snapshot.progress.stop.load(Relaxed) || self.is_stopping() {
+            return Ok(());
+        }
+        if let Some((entry, whole)) = &found.torn {
+            cut(&directory.path_of(entry), *whole)
+                .map_err(|error| format!("cannot cut {}: {error}", entry.name))?;
+        }
+        if let Some(functions) = &found.functions {
+            self.commands.replace_libraries(functions).map_err(|fail| {
+                let why = String::from_utf8_lossy(fail.text()).into_owned();
+                format!("cannot load the functions of the log: {why}")
+            })?;
+        }
+        let databases = 0..self.keyspace.databases();
+        let keys = databases.map(|db| self.keyspace.db_stats(db).keys).sum::<u64>();
+        self.snapshot.progress.keys.store(keys, Relaxed);
+        let mut handle = self.keyspace.attach();
+        handle.enter();
+        let previous = found.last_epoch.unwrap_or(0);
+        let begun = self.begin_log(&mut handle, directory, config, previous, single.is_none());
+        handle.exit();
+        begun.map_err(|error| format!("cannot go on with the log: {error}"))?;
+        if single.is_some() {
+            // The new log begins with what was loaded.
+            self.durability.schedule_rewrite();
+        }
+        tracing::info!("loaded {keys} keys in {:.2} s", start.elapsed().as_secs_f64());
+        self.finish_loading();
+        Ok(())
+    }
+
+    /// Loads the files that the manifest names: perhaps some of Redis or Valkey, and then Petrel's own.
+    fn load_files(
+        self: &Arc<Self>,
+        directory: &mut Directory,
+        config: &Config,
+    ) -> Result<Found, String> {
+        let manifest = directory.manifest().clone();
+        let mut found = Found::default();
+        let own = manifest.logs().filter(|entry| entry.kind == Kind::Effects).count();
+        let foreign: Vec<&Entry> =
+            manifest.logs().take_while(|entry| entry.kind == Kind::Commands).collect();
+        if manifest.logs().skip(foreign.len()).any(|entry| entry.kind == Kind::Commands) {
+            return Err("the manifest names files of another server behind those of Petrel: both went on with the \
+                        log, each without the other's changes"
+                .into());
+        }
+        match manifest.base() {
+            Some(base) if foreign.is_empty() && is_rdb(&directory.path_of(base)) => {
+                found.functions = Some(self.load_log_base(directory, base, config, own > 0)?);
+            }
+            base => {
+                let files = base.into_iter().chain(foreign);
+                let files: Vec<_> = files.map(|entry| directory.path_of(entry)).collect();
+                self.load_foreign(&files, config).map_err(|error| error.to_string())?;
+            }
+        }
+        let mut log_id = None;
+        for entry in manifest.logs().filter(|entry| entry.kind == Kind::Effects) {
+            let path = directory.path_of(entry);
+            let replayed = self.replay_file(&path, found.last_epoch)?;
+            if let Some((torn, whole)) = &found.torn
+                && replayed.blocks > 0
+            {
+                return Err(format!(
+                    "{} ends at byte {whole} in the middle of a block, but {} goes on behind it: what was between them \
+                     is lost; `petrel check` tells more",
+                    torn.name, entry.name
+                ));
+            }
+            if replayed.blocks > 0 && *log_id.get_or_insert(replayed.log_id) != replayed.log_id {
+                return Err(format!(
+                    "{} belongs to another log than the files before it",
+                    entry.name
+                ));
+            }
+            found.last_epoch = replayed.last_epoch;
+            if replayed.torn > 0 {
+                self.judge_torn(&path, &replayed, config)?;
+                found.torn = found.torn.or(Some((entry.clone(), replayed.whole)));
+            }
+            if let Some((_, texts)) = replayed.functions {
+                found.functions = Some(texts);
+            }
+        }
+        if let Some(log_id) = log_id {
+            directory.set_log_id(log_id);
+        }
+        Ok(found)
+    }
+
+    fn load_log_base(
+        &self,
+        directory: &Directory,
+        base: &Entry,
+        config: &Config,
+        keeps_expired: bool,
+    ) -> Result<Vec<Vec<u8>>, String> {
+        let path = directory.path_of(base);
+        let failed =
+            |error: &dyn std::fmt::Display| format!("cannot load {}: {error}", path.display());
+        let file = File::open(&path).map_err(|error| failed(&error))?;
+        let len = file.metadata().map_err(|error| failed(&error))?.len();
+        let leniency = Leniency {
+            any_version: config.accepts_any_rdb_version(),
+            any_sum: !config.rdbchecksum,
+        };
+        let options = LoadOptions { threads: self.workers.len(), leniency, keeps_expired };
+        let progress = &self.snapshot.progress;
+        tracing::info!("loading {}: {len} bytes", path.display());
+        let total = progress.total.load(Relaxed);
+        let loaded =
+            load(file, len, &self.keyspace, options, progress).map_err(|error| failed(&error))?;
+        progress.total.store(total, Relaxed);
+        progress.loaded.store(len, Relaxed);
+        Ok(loaded.functions)
+    }
+
+    fn replay_file(&self, path: &Path, previous: Option<u64>) -> Result<Replayed, String> {
+        let start = Instant::now();
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("cannot load {}: {error}; `petrel check` tells more", path.display())
+        };
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        let len = file.metadata().map_err(|error| failed(&error))?.len();
+        let (threads, progress) = (self.workers.len(), &self.snapshot.progress);
+        let replayed = replay(file, len, &self.keyspace, threads, previous, progress)
+            .map_err(|error| failed(&error))?;
+        tracing::info!(
+            "loaded {}: {len} bytes, {} changes in {} blocks, {:.2} s",
+            path.display(),
+            replayed.effects,
+            replayed.blocks,
+            start.elapsed().as_secs_f64()
+        );
+        Ok(replayed)
+    }
+
+    /// What to do about a file that ends in the middle of a block.
+    fn judge_torn(&self, path: &Path, replayed: &Replayed, config: &Config) -> Result<(), String> {
+        let Replayed { whole, torn, .. } = *replayed;
+        let path = path.display();
+        if !config.aof_load_truncated {
+            return Err(format!(
+                "{path} ends in the middle of a block: of what begins at byte {whole}, only {torn} bytes are there. \
+                 `petrel check --cut` drops them, as a start with `aof-load-truncated yes` does"
+            ));
+        }
+        tracing::warn!(
+            "{path} ends in the middle of a block that was being written when the server was stopped: its {torn} bytes \
+             from byte {whole} on are dropped"
+        );
+        Ok(())
+    }
+}
+
+/// Whether a file begins as an RDB file does.
+fn is_rdb(path: &Path) -> bool {
+    let mut head = [0; 9];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && petrel_persistence::aof::begins_as_rdb(&head)
+}
+
+/// 16 bytes that no other log has.
+fn log_id() -> [u8; 16] {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let mut id = [0; 16];
+    for half in id.chunks_exact_mut(8) {
+        half.copy_from_slice(&RandomState::new().build_hasher().finish().to_le_bytes());
+    }
+    id
+}
+
+/// Cuts a file down to its whole blocks; one without even a head is made anew.
+fn cut(path: &Path, whole: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(whole)?;
+    file.sync_all()
+}

@@ -1,0 +1,261 @@
+//! The log of effects: `appendonly`.
+//!
+//! What it consists of, and how it is written and read, is in `petrel_persistence::log`. Here it meets the server: it is opened and loaded
+//! at the start, every thread of the keyspace records into it from then on, workers keep replies back until what they
+//! answer is durable, and it is rewritten when it has grown.
+
+mod held;
+mod load;
+mod rewrite;
+
+pub use held::Held;
+pub(crate) use rewrite::Rewriting;
+
+use crate::config::Config;
+use crate::server::{Server, unix_ms};
+use parking_lot::{Mutex, RwLock};
+use petrel_commands::Hindrance;
+use petrel_keyspace::{EffectSink, Handle};
+use petrel_persistence::log::{Directory, Events, Log, LogSource, Policy, Recorder, SystemFile};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+/// The log, and what is known of it.
+#[derive(Default)]
+pub struct Durability {
+    /// The log that is written.
+    log: RwLock<Option<Arc<Log>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    directory: Mutex<Option<Directory>>,
+    /// Bytes of the base and of the files that are no longer written to.
+    closed_len: AtomicU64,
+    /// Bytes of all files when the log was last rewritten, or loaded.
+    base_len: AtomicU64,
+    /// When rewriting began, in Unix milliseconds; 0 while nothing is rewritten.
+    pub(crate) rewriting_since: AtomicI64,
+    /// It is to be rewritten once nothing is in its way.
+    pub(crate) rewrite_scheduled: AtomicBool,
+    pub(crate) rewrites: AtomicU64,
+    /// Times in a row that rewriting failed.
+    pub(crate) rewrite_failures: AtomicU64,
+    /// When it was last begun, in Unix seconds.
+    rewrite_tried_at: AtomicI64,
+    /// Seconds that it took the last time.
+    pub(crate) rewrite_seconds: AtomicI64,
+    /// Why the log cannot be written, if it cannot.
+    failure: Mutex<Option<String>>,
+    /// The files that the manifest names are all that there is.
+    is_complete: AtomicBool,
+    /// It takes a new base to go on.
+    needs_base: AtomicBool,
+}
+
+/// Hears from the log on behalf of a server.
+struct Listener(Weak<Server>);
+
+impl Events for Listener {
+    fn durable(&self, _: u64) {
+        if let Some(server) = self.0.upgrade() {
+            server
+                .workers
+                .iter()
+                .filter(|link| link.holds.load(SeqCst))
+                .for_each(|link| link.wake());
+        }
+    }
+
+    fn failed(&self, why: &str, needs_base: bool) {
+        let Some(server) = self.0.upgrade() else { return };
+        let durability = &server.durability;
+        durability.needs_base.store(needs_base, Relaxed);
+        if durability.failure.lock().replace(why.into()).is_none() {
+            let next = match needs_base {
+                true => "it will be written anew",
+                false => "what was done is kept in memory, and written once that is possible",
+            };
+            tracing::error!("the log cannot be written: {why}; writes are refused, {next}");
+        }
+        server.commands.note_log_failure(why);
+        server.commands.hinder(Hindrance::NotLogged, true);
+    }
+
+    fn recovered(&self) {
+        let Some(server) = self.0.upgrade() else { return };
+        *server.durability.failure.lock() = None;
+        server.durability.needs_base.store(false, Relaxed);
+        server.commands.hinder(Hindrance::NotLogged, false);
+        tracing::info!("the log is written again");
+    }
+}
+
+/// The log's policy, as the configuration has it.
+fn policy(config: &Config) -> Policy {
+    match config.appendfsync {
+        appendfsync if appendfsync.is("always") => Policy::Always,
+        appendfsync if appendfsync.is("no") => Policy::No,
+        _ => Policy::EverySecond,
+    }
+}
+
+impl Durability {
+    /// The log, if one is written.
+    pub fn log(&self) -> Option<Arc<Log>> {
+        self.log.read().clone()
+    }
+
+    /// Whether a log is written.
+    pub fn is_on(&self) -> bool {
+        self.log.read().is_some()
+    }
+
+    /// Seconds that rewriting took the last time; -1 if there was none.
+    pub fn last_rewrite_seconds(&self) -> i64 {
+        match self.rewrites.load(Relaxed) + self.rewrite_failures.load(Relaxed) {
+            0 => -1,
+            _ => self.rewrite_seconds.load(Relaxed),
+        }
+    }
+
+    /// Whether it is being rewritten.
+    pub fn is_rewriting(&self) -> bool {
+        self.rewriting_since.load(Relaxed) != 0
+    }
+
+    /// Has the log rewritten soon.
+    pub(crate) fn schedule_rewrite(&self) {
+        self.rewrite_scheduled.store(true, Relaxed);
+    }
+
+    /// Whether the log cannot be written.
+    pub fn has_failed(&self) -> bool {
+        self.failure.lock().is_some()
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.closed_len.load(Relaxed) + self.log().map_or(0, |log| log.file_len())
+    }
+
+    /// Bytes of all files when the log was last rewritten, or loaded.
+    pub fn base_bytes(&self) -> u64 {
+        self.base_len.load(Relaxed)
+    }
+
+    /// Counts anew what the files take that are not written to.
+    fn weigh(&self, directory: &Directory) {
+        let files = &directory.manifest().entries;
+        let written = files.len().saturating_sub(usize::from(self.is_on()));
+        let len = |entry| directory.path_of(entry).metadata().map_or(0, |meta| meta.len());
+        self.closed_len.store(files[..written].iter().map(len).sum(), Relaxed);
+    }
+}
+
+impl Server {
+    /// Begins to write the log of a directory: every change of the keyspace is recorded from one moment on. The last block of the files
+    /// that are there had the epoch `previous`. With `is_complete`, what is in the keyspace is in those files. `handle` is in a batch
+    /// and holds nothing.
+    fn begin_log(
+        self: &Arc<Self>,
+        handle: &mut Handle,
+        mut directory: Directory,
+        config: &Config,
+        previous: u64,
+        is_complete: bool,
+    ) -> io::Result<()> {
+        let (file, len) = directory.begin_effects(unix_ms(), is_complete)?;
+        let log = Log::new(policy(config), Box::new(Listener(Arc::downgrade(self))));
+        self.keyspace.epochs().begin_at(previous + 1);
+        let file = Box::new(SystemFile::new(file)?);
+        let writer = log.start(self.keyspace.clone(), file, len, previous)?;
+        if !is_complete {
+            log.await_base();
+        }
+        handle.lock_all();
+        handle.set_sinks(Some(Arc::new(LogSource(log.clone()))));
+        handle.unlock();
+        let durability = &self.durability;
+        *durability.writer.lock() = Some(writer);
+        *durability.log.write() = Some(log);
+        durability.is_complete.store(is_complete, Relaxed);
+        durability.weigh(&directory);
+        durability.base_len.store(durability.bytes(), Relaxed);
+        *durability.directory.lock() = Some(directory);
+        Ok(())
+    }
+
+    /// Ends the log: everything that was recorded is written and synced. Nobody changes anything any more.
+    pub(crate) fn end_log(&self) {
+        let Some(log) = self.durability.log.write().take() else { return };
+        log.stop();
+        if let Some(writer) = self.durability.writer.lock().take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the log's thread has panicked");
+        }
+    }
+
+    /// Follows a change of the log's parameters. `handle` is in a batch and holds nothing.
+    ///
+    /// # Errors
+    /// Why the log cannot be turned on.
+    pub(crate) fn reconfigure_log(
+        self: &Arc<Self>,
+        handle: &mut Handle,
+        config: &Config,
+    ) -> Result<(), String> {
+        match (self.durability.log(), config.appendonly) {
+            (None, true) if !self.commands.is_loading() => self.turn_log_on(handle, config),
+            (Some(log), true) => {
+                if log.policy() != policy(config) {
+                    log.set_policy(policy(config));
+                    handle.lock_all();
+                    // Whether readers learn what they have seen is the sinks' to know.
+                    handle.set_sinks(Some(Arc::new(LogSource(log))));
+                    handle.unlock();
+                }
+                Ok(())
+            }
+            (Some(_), false) => {
+                handle.lock_all();
+                handle.set_sinks(None);
+                handle.unlock();
+                self.end_log();
+                self.commands.hinder(Hindrance::NotLogged, false);
+                tracing::info!("the log has been turned off; its files stay as they are");
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Turns the log on while the server runs: its base is what is there at this moment.
+    fn turn_log_on(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Result<(), String> {
+        let directory = self.open_directory(config).map_err(|error| error.to_string())?;
+        let previous = self.keyspace.epochs().now();
+        self.begin_log(handle, directory, config, previous, false)
+            .map_err(|error| error.to_string())?;
+        self.durability.rewrite_scheduled.store(true, Relaxed);
+        self.rewrite_if_due(handle, config);
+        tracing::info!("the log has been turned on; it is complete once its base is written");
+        Ok(())
+    }
+
+    /// Records the libraries of functions as they are now. What it returns is the epoch by which that is durable.
+    pub(crate) fn log_libraries(&self) -> Option<u64> {
+        let log = self.durability.log()?;
+        let mut recorder = log.recorder();
+        self.record_libraries(&mut recorder);
+        let epoch = recorder.commit(self.keyspace.epochs(), false);
+        recorder.hand_over();
+        Some(epoch)
+    }
+
+    fn record_libraries(&self, recorder: &mut Recorder) {
+        // The number first: a list that is newer than its number is followed by its own.
+        let number = self.commands.library_changes();
+        let texts = self.commands.library_texts();
+        recorder.functions(number, texts.iter().map(|text| &text[..]));
+    }
+}
