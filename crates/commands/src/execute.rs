@@ -390,7 +390,7 @@ impl Executor {
 
     /// Lets a thread that waits for the whole keyspace go first, amid a command that holds nothing at this moment.
     /// The wait is part of the command's time.
-    pub(crate) fn yield_within(&mut self) {
+    pub fn yield_within(&mut self) {
         if !self.ks.holds_any() && self.ks.should_yield() {
             self.ks.exit();
             self.ks.enter();

@@ -78,7 +78,7 @@ impl Fail {
 
     /// The code: the first word, by which `INFO errorstats` counts.
     pub fn code(&self) -> &[u8] {
-        self.0.split(|&c| c == b' ').next().unwrap_or_default()
+        self.0.split(|c| matches!(c, b' ' | b'\r' | b'\n')).next().unwrap_or_default()
     }
 }
 

@@ -46,7 +46,7 @@ fn unknown(argument: &[u8]) -> Fail {
 /// Argument `i` as the expiry of a field, in Unix milliseconds; it may lie in the past.
 fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
     if ctx.dialect().is_valkey() {
-        return valkey::moment(ctx, i, unit, EXPIRY_MAX);
+        return valkey::moment(ctx, i, unit);
     }
     let n = ctx.integer(i)?;
     if n < 0 {
@@ -335,7 +335,7 @@ struct ExOptions {
 /// The options from argument 2 on; they may stand before or behind the fields.
 fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     if ctx.dialect().is_valkey() {
-        return valkey::ex_options(ctx, syntax, EXPIRY_MAX);
+        return valkey::ex_options(ctx, syntax);
     }
     let args = ctx.args().len();
     let (mut expiry, mut when, mut fields) = (Stated::Nothing, When::Always, None);

@@ -111,6 +111,8 @@ pub(crate) fn destination(args: &[&[u8]]) -> Range<usize> {
 
 /// What the arguments ask for.
 struct Options<'a> {
+    /// It is called by a script.
+    in_script: bool,
     by: Option<Pattern<'a>>,
     /// `BY` with a pattern that is the same for every element.
     unsorted: bool,
@@ -131,6 +133,7 @@ impl<'a> Options<'a> {
             get: Vec::new(),
             descending: false,
             alphabetic: false,
+            in_script: ctx.exec.is_within_script(),
             offset: 0,
             count: -1,
             store: None,
@@ -195,9 +198,9 @@ impl<'a> Options<'a> {
     ) -> Result<Vec<Text<'k>>, Fail> {
         let len = len_of(view)?;
         let window = self.window(len);
-        // What is stored must not depend on how a set happens to be held.
+        // What is stored, and what a script sees, must not depend on how a set happens to be held.
         let is_set = view.type_of() == Type::Set;
-        if self.unsorted && !(is_set && self.store.is_some()) {
+        if self.unsorted && !(is_set && (self.store.is_some() || self.in_script)) {
             return Ok(self.unsorted_elements(view, window, joined)?);
         }
         let mut rows = Vec::with_capacity(len);

@@ -122,6 +122,9 @@ fn restrict(stack: Stack, globals: c_int) {
     stack.raw_get_field(globals, b"string");
     strings::open(stack, -1);
     stack.pop(1);
+    get("", "pcall");
+    stack.push_native(vm::pcall, 1);
+    set("", "pcall");
     for name in WITHHELD {
         stack.push_nil();
         set("", name);

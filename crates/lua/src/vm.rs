@@ -632,6 +632,24 @@ pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> 
     call_upvalue(stack)
 }
 
+/// Lua's own `pcall` (the first upvalue), but that an error which is a table, as those of commands are, is handed on as its
+/// text.
+pub(crate) unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let results = call_upvalue(stack);
+    if results == 2 && stack.kind(-1) == LUA_TTABLE && !stack.to_boolean(-2) {
+        let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
+        let kind = stack.raw_get_field(-1, b"err");
+        stack.with(|extra| extra.memory.lenient = was);
+        match kind {
+            LUA_TSTRING => stack.replace(-2),
+            _ => stack.pop(1),
+        }
+    }
+    results
+}
+
 /// `loadstring(text [, name])`. Compiled functions are refused: those are not checked, and could do anything.
 pub(crate) fn loadstring(stack: Stack) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;

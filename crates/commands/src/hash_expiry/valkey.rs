@@ -11,10 +11,10 @@ use std::ops::Range;
 const COUNT: Fail =
     Fail::fixed("ERR numfields should be greater than 0 and match the provided number of fields");
 
-/// Argument `i` as the expiry of a field, in Unix milliseconds, up to `max`.
-pub(super) fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit, max: i64) -> Result<i64, Fail> {
+/// Argument `i` as the expiry of a field, in Unix milliseconds.
+pub(super) fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
     let n = ctx.integer(i)?;
-    let moment = unit.moment(n, ctx.exec.ks.now_ms()).filter(|&at| n >= 0 && at <= max);
+    let moment = unit.moment(n, ctx.exec.ks.now_ms()).filter(|_| n >= 0);
     moment.ok_or_else(|| expiry::invalid(ctx))
 }
 
@@ -48,7 +48,7 @@ pub(super) fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>),
 }
 
 /// The options of `HGETEX` and `HSETEX`.
-pub(super) fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax, max: i64) -> Result<ExOptions, Fail> {
+pub(super) fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     let args = ctx.args().len();
     let (mut expiry, mut when, mut of_key) = (Stated::Nothing, When::Always, When::Always);
     let mut i = 2;
@@ -68,7 +68,7 @@ pub(super) fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax, max: i64) -> Result<ExO
             && !ctx.is(i + 1, "FIELDS")
         {
             i += 1;
-            expiry = Stated::At(moment(ctx, i, unit, max)?);
+            expiry = Stated::At(moment(ctx, i, unit)?);
         } else if syntax.conditional && of_fields != When::Always && when == When::Always {
             when = of_fields;
         } else if syntax.conditional && of_it != When::Always && of_key == When::Always {

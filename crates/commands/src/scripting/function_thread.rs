@@ -139,6 +139,11 @@ impl FunctionThread {
         self.counted = now;
     }
 
+    /// Takes its memory out of what all threads have.
+    pub fn count_out(self, shared: &Shared) {
+        shared.scripts.interpreters[1].fetch_sub(self.counted, Relaxed);
+    }
+
     /// Forgets the functions of libraries that are not in the list.
     #[cold]
     fn forget_but(&mut self, list: &List) {

@@ -138,6 +138,10 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
         *list = List::default();
         Ok(())
     })?;
+    // The next function finds a new interpreter; those of other threads let go of what they had loaded.
+    if let Some(thread) = ctx.exec.functions.take() {
+        thread.count_out(&ctx.exec.shared);
+    }
     ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.ok()
 }

@@ -160,7 +160,9 @@ pub(crate) fn run(
     {
         return Err(fail);
     }
-    let lacks_memory = !nested && !ctx.exec.make_room(0);
+    // A write within it is about as long as what it is called with, or more.
+    let needed = ctx.args().iter().map(|arg| arg.len()).sum();
+    let lacks_memory = !nested && !ctx.exec.make_room(needed);
     let read_only = !may_write;
     if lacks_memory && call.flags.is_some() && !read_only && !says(ScriptFlags::ALLOW_OOM) {
         return Err(Fail::fixed(match call.kind {
@@ -425,10 +427,8 @@ impl Server for Runner<'_> {
                 (Dialect::Redis, Kind::Function) => {
                     "Error running function, function killed by user with FUNCTION KILL."
                 }
-                (Dialect::Valkey, Kind::Script) => "ERR Script killed by user with SCRIPT KILL.",
-                (Dialect::Valkey, Kind::Function) => {
-                    "ERR Script killed by user with FUNCTION KILL."
-                }
+                (Dialect::Valkey, Kind::Script) => "Script killed by user with SCRIPT KILL.",
+                (Dialect::Valkey, Kind::Function) => "Script killed by user with FUNCTION KILL.",
             };
             text.into()
         })

@@ -142,3 +142,16 @@ fn inputs_made_to_exhaust() {
         "##,
     );
 }
+
+#[test]
+fn an_error_that_pcall_catches_is_a_text() {
+    let mut client = Client::new();
+    client.follow(
+        r#"EVAL "local ok, err = pcall(redis.call, 'hget', 'a'); return {type(err), err}" 0 => ["string" "ERR Wrong number of args calling Redis command from script"]
+        EVAL "local ok, err = pcall(redis.setresp, 4); return err" 0 => "ERR RESP version must be 2 or 3."
+        EVAL "local ok, a, b = pcall(function() return 1, {err = 'x'} end); return {ok and 'yes', a, type(b)}" 0 => ["yes" 1 "table"]
+        EVAL "local ok, err = pcall(error, {code = 5}); return {ok and 'yes' or 'no', err.code}" 0 => ["no" 5]
+        EVAL "return select('#', pcall(function() end))" 0 => 1
+        EVAL "local ok, err = pcall(); return err" 0 => ERR user_script:1: bad argument #1 to 'pcall' (value expected)..."#,
+    );
+}

@@ -2,7 +2,14 @@
 
 use crate::harness::*;
 
-with_each_backend!(fields_are_there, figures_count, errors_of_too_many_kinds, sections_are_chosen);
+with_each_backend!(
+    lengths_of_values_are_counted,
+    hot_keys_are_mentioned,
+    fields_are_there,
+    figures_count,
+    errors_of_too_many_kinds,
+    sections_are_chosen
+);
 
 /// Fields of Redis 8.8 and Valkey 9 that tools read, by section. Some have no counterpart here and are 0.
 const FIELDS: &[(&str, &str)] = &[
@@ -40,6 +47,43 @@ const FIELDS: &[(&str, &str)] = &[
         "eventloop_duration_aof_sum eventloop_duration_cron_sum eventloop_duration_max eventloop_cmd_per_cycle_max",
     ),
 ];
+
+fn lengths_of_values_are_counted(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    client.text(&["SET", "a", ""]);
+    client.text(&["SET", "b", "12345"]);
+    client.text(&["SET", "c", &"x".repeat(5000)]);
+    client.text(&["RPUSH", "l", "1", "2", "3"]);
+    client.text(&["SADD", "s", "1", "2"]);
+    client.text(&["ZADD", "z", "1", "m"]);
+    client.text(&["HSET", "h", "f", "v"]);
+    client.text(&["XADD", "x", "*", "f", "v"]);
+    client.text(&["SELECT", "3"]);
+    client.text(&["SET", "d", "1"]);
+    let expected = "# Keysizes\r\n\
+        db0_distrib_strings_sizes:0=1,4=1,4K=1\r\ndb0_distrib_lists_items:2=1\r\n\
+        db0_distrib_sets_items:2=1\r\ndb0_distrib_zsets_items:1=1\r\n\
+        db0_distrib_hashes_items:1=1\r\ndb3_distrib_strings_sizes:1=1\r\n";
+    assert_eq!(client.text(&["INFO", "keysizes"]), expected);
+    assert!(!client.text(&["INFO", "everything"]).contains("# Keysizes"));
+    client.text(&["MULTI"]);
+    client.text(&["SET", "e", "1"]);
+    client.text(&["INFO", "keysizes"]);
+    assert_eq!(client.text(&["EXEC"]), "[OK # Keysizes\r\n]");
+}
+
+fn hot_keys_are_mentioned(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["INFO", "hotkeys"]), "# Hotkeys\r\n");
+    client.text(&["HOTKEYS", "START", "METRICS", "1", "CPU"]);
+    assert!(
+        client.text(&["INFO"]).contains("\r\nhotkeys-tracking-active:1\r\nhotkeys-cmd-cpu-time:")
+    );
+    client.text(&["HOTKEYS", "STOP"]);
+    assert!(client.text(&["INFO", "hotkeys"]).contains("\r\nhotkeys-tracking-active:0\r\n"));
+}
 
 fn fields_are_there(backend: &str) {
     let server = Server::start(backend, &[]);

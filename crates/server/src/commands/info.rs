@@ -5,6 +5,7 @@
 //! (replicas, snapshots) is there, as zero.
 
 mod data;
+mod key_sizes;
 mod machine;
 mod statistics;
 mod tls;
@@ -62,6 +63,7 @@ static SECTIONS: &[Section] = &[
     usual("stats", "Stats", statistics::stats),
     usual("replication", "Replication", data::replication),
     usual("cpu", "CPU", machine::cpu),
+    usual("hotkeys", "Hotkeys", statistics::hotkeys),
     usual("modules", "Modules", |_| {}),
     extra("commandstats", "Commandstats", statistics::commands),
     usual("errorstats", "Errorstats", statistics::errors),
@@ -69,6 +71,7 @@ static SECTIONS: &[Section] = &[
     extra("tls", "TLS", tls::tls),
     usual("cluster", "Cluster", |report| report.field("cluster_enabled", 0)),
     usual("keyspace", "Keyspace", data::keyspace),
+    named("keysizes", "Keysizes", key_sizes::key_sizes),
     named("debug", "Debug", statistics::debug),
 ];
 

@@ -104,6 +104,18 @@ fn millis(nanos: u64) -> String {
     format!("{:.2}", nanos as f64 / 1e6)
 }
 
+/// `# Hotkeys`: the collection that there is, if any, and the milliseconds of all commands since it began.
+pub fn hotkeys(report: &mut Report<'_>) {
+    let now = unix_ms();
+    let hotkeys = &report.server.commands.hotkeys;
+    let shown =
+        hotkeys.look(|collection, [nanos, _]| (collection.is_active(now), nanos / 1_000_000));
+    if let Some((is_active, millis)) = shown {
+        report.field("hotkeys-tracking-active", u8::from(is_active));
+        report.field("hotkeys-cmd-cpu-time", millis);
+    }
+}
+
 /// `# Debug`, which is shown only to who asks for it by its name.
 pub fn debug(report: &mut Report<'_>) {
     let server = report.server;
