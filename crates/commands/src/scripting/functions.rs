@@ -105,7 +105,7 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let library = ctx.exec.function_thread(|thread, shared| thread.examine(shared, code))?;
     let library = Arc::new(library);
-    ctx.exec.shared.libraries.change(|list| list.add(library, replace))?;
+    ctx.exec.shared.libraries.add(library, replace)?;
     ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.reply.bulk(name.as_bytes());
     Ok(())
@@ -114,10 +114,7 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
 /// `FUNCTION DELETE library-name`
 fn delete(ctx: &mut Ctx<'_>) -> Outcome {
     let name = String::from_utf8_lossy(ctx.arg(2));
-    ctx.exec.shared.libraries.change(|list| match list.remove(&name) {
-        true => Ok(()),
-        false => Err(Fail::fixed("ERR Library not found")),
-    })?;
+    ctx.exec.shared.libraries.remove(&name)?;
     ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.ok()
 }

@@ -1,5 +1,5 @@
-//! The libraries of functions that the server knows. A change makes a new list; every thread loads for itself the libraries
-//! whose functions it calls.
+//! The libraries of functions that the server knows, in a list that changes where it lies unless somebody looks at it at that
+//! moment; every thread loads for itself the libraries whose functions it calls.
 
 use super::shebang::Flags;
 use crate::fail::Fail;
@@ -68,10 +68,10 @@ impl List {
 
     /// Removes a library; false if there is none of this name.
     pub fn remove(&mut self, name: &str) -> bool {
-        if self.libraries.remove(name).is_none() {
-            return false;
+        let Some(library) = self.libraries.remove(name) else { return false };
+        for function in &library.functions {
+            self.functions.remove(&function.name.to_ascii_lowercase().into_bytes());
         }
-        self.functions.retain(|_, (library, _)| library.name != name);
         true
     }
 }
@@ -97,7 +97,38 @@ impl Libraries {
         self.changes.load(Relaxed)
     }
 
-    /// Changes the list, or not if `change` fails.
+    /// Adds a library, in place of one of its name if `replace`.
+    ///
+    /// # Errors
+    /// As [`List::add`].
+    pub fn add(&self, library: Arc<Library>, replace: bool) -> Result<(), Fail> {
+        self.change_in_place(|list| list.add(library, replace))
+    }
+
+    /// Removes a library.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn remove(&self, name: &str) -> Result<(), Fail> {
+        self.change_in_place(|list| match list.remove(name) {
+            true => Ok(()),
+            false => Err(Fail::fixed("ERR Library not found")),
+        })
+    }
+
+    /// Makes a change that fails, if it does, before it has changed anything: what there is is not copied.
+    fn change_in_place(
+        &self,
+        change: impl FnOnce(&mut List) -> Result<(), Fail>,
+    ) -> Result<(), Fail> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut list))?;
+        self.changes.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Changes a copy of the list, which takes its place unless `change` fails.
     ///
     /// # Errors
     /// As `change`.
