@@ -112,6 +112,11 @@ pub struct BlockHead {
 }
 
 impl BlockHead {
+    /// The head of a block with these records.
+    pub fn over(self, records: &[u8]) -> Self {
+        BlockHead { len: records.len() as u64, sum: checksum(records), ..self }
+    }
+
     /// As it stands in the file.
     pub fn to_bytes(self) -> [u8; BLOCK_HEAD_LEN] {
         let mut bytes = [0; BLOCK_HEAD_LEN];

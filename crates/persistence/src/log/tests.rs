@@ -457,3 +457,34 @@ fn after_a_failed_sync_nothing_is_durable_before_a_new_base() {
     let (restored, replayed) = read_back(&next.bytes(), 1).unwrap();
     assert_eq!((everything(&restored).len(), replayed.torn), (0, 0));
 }
+
+/// Where the file of version 1 lies, and what it holds.
+fn checked_in() -> [std::path::PathBuf; 2] {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    [data.join("log-v1.log"), data.join("log-v1.txt")]
+}
+
+#[test]
+fn a_file_of_version_1_opens() {
+    let [log, text] = checked_in();
+    if std::env::var_os("PETREL_REGENERATE").is_some() {
+        let mut fixture = Fixture::new(Policy::No);
+        let mut handle = fixture.keyspace.attach();
+        let mut draw = Draw(7);
+        (0..400).for_each(|_| change(&mut handle, &mut draw));
+        drop(handle);
+        fixture.stop();
+        std::fs::write(&log, fixture.file.bytes()).unwrap();
+        std::fs::write(&text, listing(&fixture.keyspace)).unwrap();
+    }
+    let (restored, replayed) = read_back(&std::fs::read(&log).unwrap(), 2).unwrap();
+    assert_eq!((replayed.torn, replayed.log_id), (0, [7; 16]));
+    assert_eq!(listing(&restored), std::fs::read_to_string(&text).unwrap());
+}
+
+fn listing(keyspace: &Arc<Keyspace>) -> String {
+    let line = |(db, key, what): (u16, Vec<u8>, String)| {
+        format!("{db} {} {what}\n", String::from_utf8_lossy(&key))
+    };
+    everything(keyspace).into_iter().map(line).collect()
+}
