@@ -467,14 +467,17 @@ impl Server {
     }
 
     fn evict_clients(&self, limit: u64) {
-        let mut held = self.client_bytes();
         let mut clients = self.clients();
+        // Those that are being closed hold what they hold for a moment longer.
+        let closing = clients.extract_if(.., |client| client.has(Flag::Killed));
+        let given_back: u64 = closing.map(|client| client.memory()).sum();
+        let mut held = self.client_bytes().saturating_sub(given_back);
         clients.sort_by_cached_key(|client| std::cmp::Reverse(client.memory()));
         for client in clients {
             if held <= limit {
                 break;
             }
-            if client.has(Flag::NoEvict) || client.has(Flag::Killed) {
+            if client.has(Flag::NoEvict) {
                 continue;
             }
             held = held.saturating_sub(client.memory());

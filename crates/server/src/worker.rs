@@ -703,7 +703,7 @@ impl<D: Driver> Worker<D> {
     /// Takes over what was changed by `CONFIG SET`.
     fn reconfigure(&mut self) {
         self.engine.reconfigure();
-        self.crowded = true;
+        self.engine.host.server.evict_crowd(&self.engine.host.config);
         for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.watch_idleness_of(slot);
         }
