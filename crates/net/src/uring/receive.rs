@@ -64,7 +64,8 @@ impl Uring {
                 }
             }
             (Receive::Expect, _) => self.receive_expected(slot, events),
-            (_, 0) => connection.ended = Some(0),
+            // An error that a send has met is not made an ordinary end by what the receive says after it.
+            (_, 0) => drop(connection.ended.get_or_insert(0)),
             (_, n) => {
                 if let Some(fill) = connection.fill.as_mut() {
                     let count = (n as usize).min(fill.missing);
@@ -91,7 +92,7 @@ impl Uring {
         let mut buffer = Vec::with_capacity(fill.missing);
         // SAFETY: the buffer has room for as many bytes.
         match unsafe { sys::recv(socket.as_raw_fd(), buffer.as_mut_ptr(), fill.missing) } {
-            Ok(0) => connection.ended = Some(0),
+            Ok(0) => drop(connection.ended.get_or_insert(0)),
             Ok(count) => {
                 // SAFETY: the kernel wrote `count` bytes at the front.
                 unsafe { buffer.set_len(count) };
