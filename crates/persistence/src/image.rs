@@ -145,6 +145,8 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
         }
         self.walk_cleared(handle, saved);
         self.pass_on(1, saved);
+        // Those that were only begun, if there is nothing else to be written.
+        self.shares.keys.fetch_add(self.keys, Relaxed);
     }
 
     /// Some steps of the walk of a stripe.

@@ -185,3 +185,21 @@ fn an_image_that_is_given_up_leaves_nothing_behind() {
         }
     }
 }
+
+#[test]
+fn a_large_collection_alone_is_counted() {
+    let keyspace = Keyspace::new(&Options::default());
+    let mut ks = keyspace.attach();
+    fill(&mut ks);
+    ks.enter();
+    ks.lock_all();
+    for name in ["account:0", "account:1", "next"] {
+        ks.remove(0, ks.key(name.as_bytes()));
+    }
+    let image = Image::begin(&mut ks, OPTIONS).unwrap();
+    ks.unlock();
+    ks.exit();
+    let mut file = FileWriter::new(Cursor::new(Vec::new()), OPTIONS).unwrap();
+    let keys = image.write(&mut ks, &mut file, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(keys, Some(1));
+}
