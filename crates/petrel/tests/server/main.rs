@@ -23,6 +23,7 @@ mod limits;
 mod log;
 mod migrate;
 mod monitor;
+mod move_in;
 mod notifications;
 mod protocol;
 mod pubsub;
