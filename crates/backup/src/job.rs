@@ -3,7 +3,7 @@
 use crate::SNAPSHOT;
 use crate::catalog::{self, MANIFEST};
 use crate::error::Error;
-use crate::manifest::{FileEntry, Manifest, Sum};
+use crate::manifest::{FileEntry, Manifest, Sum, is_object_name};
 use crate::name::{Kind, Name};
 use crate::shipper::Figures;
 use crate::target::Target;
@@ -106,6 +106,13 @@ impl Sender<'_> {
         let (mut files, mut bytes, mut made) = (Vec::new(), 0, name.time());
         let mut is_new = false;
         for (object, path) in &log.files {
+            if !is_object_name(object) {
+                let what = format!(
+                    "{} cannot be shipped: its name, which follows appendfilename, may hold letters, digits, '.', '_' and '-'",
+                    path.display()
+                );
+                return Err(Error::Missing { what });
+            }
             let reading = |error| Error::file(format!("reading {}", path.display()), error);
             let file = File::open(path).map_err(reading)?;
             let metadata = file.metadata().map_err(reading)?;

@@ -162,15 +162,16 @@ impl Manifest {
 fn file_entry(words: &str) -> Option<FileEntry> {
     let mut words = words.split(' ');
     let (name, size, sum) = (words.next()?, words.next()?, words.next()?);
-    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
-    // It becomes the name of a file.
-    let is_name = !name.is_empty()
-        && name.len() <= NAME_BYTES_MAX
-        && !name.starts_with('.')
-        && name.as_bytes().iter().all(is_plain);
     let entry =
         FileEntry { name: name.to_owned(), size: size.parse().ok()?, sum: Sum::parse(sum)? };
-    (is_name && words.next().is_none()).then_some(entry)
+    (is_object_name(name) && words.next().is_none()).then_some(entry)
+}
+
+/// Whether an object may be called so: it becomes the name of a file.
+pub fn is_object_name(name: &str) -> bool {
+    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
+    let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
+    is_short && !name.starts_with('.') && name.as_bytes().iter().all(is_plain)
 }
 
 #[cfg(test)]

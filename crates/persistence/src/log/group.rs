@@ -9,6 +9,7 @@
 //! One thread writes, so that an epoch costs one write and one sync, however many threads have worked in it. Under
 //! [`Policy::EverySecond`] another thread syncs, and writing goes on meanwhile.
 
+use super::format::FILE_HEAD_LEN;
 use super::recorder::{Part, Recorder, Segment};
 use super::storage::{Storage, Sync};
 use super::writer::Writer;
@@ -202,6 +203,11 @@ impl Log {
     /// Bytes of the file that is being written.
     pub fn file_len(&self) -> u64 {
         self.len.load(Relaxed)
+    }
+
+    /// Whether the file that is being written has more than its head.
+    pub fn has_blocks(&self) -> bool {
+        self.file_len() > FILE_HEAD_LEN as u64
     }
 
     /// How often a sync was due while the one before was not over.

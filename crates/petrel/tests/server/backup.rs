@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 
 /// A store of its own, and its address.
-struct Store {
+pub struct Store {
     scratch: Scratch,
-    url: String,
+    pub url: String,
 }
 
 impl Store {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let scratch = Scratch::new();
         let url = format!("file://{}", scratch.path("backups").display());
         Store { scratch, url }
     }
 
     /// The directories of its backups, the oldest first.
-    fn backups(&self) -> Vec<PathBuf> {
+    pub fn backups(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(self.scratch.path("backups")) else {
             return Vec::new();
         };
@@ -29,14 +29,14 @@ impl Store {
     }
 
     /// What `petrel backups` prints.
-    fn list(&self) -> String {
+    pub fn list(&self) -> String {
         let output = run_to_end(&self.scratch, &["backups", &self.url]);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// A server that ships to it.
-    fn server(&self, args: &[&str]) -> Server {
+    pub fn server(&self, args: &[&str]) -> Server {
         let usual = ["--backup-store", &self.url, DEBUG[0], DEBUG[1]];
         Server::start("epoll", &[&usual, args].concat())
     }
@@ -50,7 +50,7 @@ impl Store {
     }
 
     /// What a server says that cannot start from it.
-    fn refusal(&self, from: &str) -> String {
+    pub fn refusal(&self, from: &str) -> String {
         let (scratch, from) = (Scratch::new(), format!("{}{from}", self.url));
         let output =
             run_to_end(&scratch, &["--port", "0", "--unixsocket", "s", "--restore-from", &from]);
@@ -61,7 +61,7 @@ impl Store {
     }
 }
 
-fn name(backup: &Path) -> &str {
+pub fn name(backup: &Path) -> &str {
     backup.file_name().unwrap().to_str().unwrap()
 }
 
@@ -88,7 +88,7 @@ fn a_server_starts_from_what_another_has_shipped() {
     assert_eq!(server.info("backup_failing"), 0);
     let size = std::fs::metadata(server.scratch.path("dump.rdb")).unwrap().len();
     assert_eq!(server.info("backup_last_bytes"), size as i64);
-    assert!(server.info("backup_last_time") >= server.info("backup_last_snapshot_time"));
+    assert!(server.info("backup_last_time") >= server.info("backup_last_content_time"));
     assert!(server.output().contains("shipped the backup 2"), "{}", server.output());
     let list = store.list();
     assert!(list.contains(&format!(" {size}  Petrel ")), "{list}");

@@ -4,6 +4,8 @@ mod acl;
 #[cfg(feature = "object-store")]
 mod backup;
 #[cfg(feature = "object-store")]
+mod backup_log;
+#[cfg(feature = "object-store")]
 mod backup_s3;
 mod blocking;
 #[cfg(feature = "object-store")]

@@ -1,9 +1,11 @@
 //! What a build without object stores says.
 
 use crate::config::Config;
+use crate::server::Server;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Ships nothing.
@@ -21,12 +23,12 @@ pub fn list(_: &str) -> io::Result<String> {
     Err(io::Error::other(ABSENT))
 }
 
-pub(super) fn fetch(_: &str, _: &Path) -> io::Result<()> {
+pub(super) fn fetch(_: &Config, _: &Path) -> io::Result<()> {
     Err(io::Error::other(ABSENT))
 }
 
 impl Backups {
-    pub(super) fn start(&self, _: &Config) -> io::Result<()> {
+    pub(super) fn start(_: &Arc<Server>, _: &Config) -> io::Result<()> {
         Err(io::Error::other(format!("backup-store: {ABSENT}")))
     }
 
@@ -37,6 +39,8 @@ impl Backups {
     pub(super) fn ship(&self, _: File) {}
 
     pub(super) fn ship_if_newer(&self, _: File) {}
+
+    pub(super) fn ship_rest(&self, _: &Server) {}
 
     pub(super) fn stop(&self, _: Duration) {}
 

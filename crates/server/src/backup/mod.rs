@@ -4,6 +4,8 @@
 #[cfg(not(feature = "object-store"))]
 mod absent;
 #[cfg(feature = "object-store")]
+mod log;
+#[cfg(feature = "object-store")]
 mod shipping;
 
 #[cfg(not(feature = "object-store"))]
@@ -17,8 +19,10 @@ pub use shipping::{Backups, list};
 
 use crate::config::Config;
 use crate::server::Server;
-use std::fs::File;
+use std::fs::{File, ReadDir};
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Server {
@@ -30,16 +34,19 @@ impl Server {
         if config.restore_from.is_empty() {
             return Ok(());
         }
-        let path = &config.dbfilename;
-        if path.symlink_metadata().is_ok() {
+        let log = PathBuf::from(config.appenddirname.lossy().into_owned());
+        let log_holds = |mut files: ReadDir| files.next().is_some();
+        let snapshot_is_there = config.dbfilename.symlink_metadata().is_ok();
+        let log_is_there = config.appendonly && log.read_dir().is_ok_and(log_holds);
+        if snapshot_is_there || log_is_there {
+            let path = if log_is_there { &log } else { &config.dbfilename };
             return Err(io::Error::other(format!(
                 "restore-from: {} is there already and would be replaced; move it out of {}, or start without restore-from",
                 path.display(),
                 config.dir.display()
             )));
         }
-        fetch(&config.restore_from.lossy(), path)
-            .map_err(|error| io::Error::other(format!("restore-from: {error}")))?;
+        fetch(config, &log).map_err(|error| io::Error::other(format!("restore-from: {error}")))?;
         // CONFIG REWRITE does not write it: it was for this start.
         self.config.settle(|config| config.restore_from = Default::default());
         Ok(())
@@ -49,15 +56,16 @@ impl Server {
     ///
     /// # Errors
     /// If the address of the store cannot be used.
-    pub(crate) fn begin_backups(&self, config: &Config) -> io::Result<()> {
+    pub(crate) fn begin_backups(self: &Arc<Self>, config: &Config) -> io::Result<()> {
         if config.backup_store.is_empty() {
             return Ok(());
         }
-        self.backups.start(config)
+        Backups::start(self, config)
     }
 
-    /// Ends it, once what waits is shipped or has been waited for.
+    /// Ends it, once what waits is shipped or has been waited for. The log has ended.
     pub(crate) fn end_backups(&self) {
+        self.backups.ship_rest(self);
         let seconds = self.config.snapshot().backup_shutdown_timeout;
         self.backups.stop(Duration::from_secs(seconds.into()));
     }

@@ -1,13 +1,17 @@
 //! What a build with object stores does.
 
+use super::log;
 use crate::config::Config;
-use petrel_backup::{Options, Place, Shipper, Source};
+use crate::log::Durability;
+use crate::server::Server;
+use petrel_backup::{LogPlace, LogState, Options, Place, Shipper, Source};
+use petrel_persistence::log::Manifest;
 use std::fmt::Write;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Ships to the configured store, if there is one.
@@ -30,26 +34,30 @@ pub fn list(url: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// Fetches a backup's snapshot to a path.
-pub(super) fn fetch(from: &str, snapshot: &Path) -> io::Result<()> {
-    let source = Source::parse(from).map_err(io::Error::other)?;
-    let place = Place { snapshot: snapshot.to_owned(), log: None };
+/// Fetches the backup that `restore-from` names to where the load will look for it; a log to a directory.
+pub(super) fn fetch(config: &Config, log: &Path) -> io::Result<()> {
+    let source = Source::parse(&config.restore_from.lossy()).map_err(io::Error::other)?;
+    let log = config.appendonly.then(|| LogPlace {
+        directory: log.to_owned(),
+        index: format!("{}.manifest", config.appendfilename.lossy()),
+    });
+    let place = Place { snapshot: config.dbfilename.clone(), log };
     let restored = petrel_backup::restore(&source, &place).map_err(io::Error::other)?;
     tracing::info!("restored the backup {}: {} bytes", restored.name, restored.bytes);
     Ok(())
 }
 
 impl Backups {
-    pub(super) fn start(&self, config: &Config) -> io::Result<()> {
+    pub(super) fn start(server: &Arc<Server>, config: &Config) -> io::Result<()> {
         let options =
             Options { server: env!("CARGO_PKG_VERSION").into(), keep: config.backup_keep };
         let shipper = Shipper::start(&config.backup_store.lossy(), options);
         let shipper =
             shipper.map_err(|error| io::Error::other(format!("backup-store: {error}")))?;
         // A server starts once.
-        let _ = self.shipper.set(shipper);
+        let _ = server.backups.shipper.set(shipper);
         tracing::info!("shipping backups to {}", config.backup_store.lossy());
-        Ok(())
+        log::follow(server)
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -65,6 +73,21 @@ impl Backups {
     pub(super) fn ship_if_newer(&self, file: File) {
         if let Some(shipper) = self.shipper.get() {
             shipper.ship_if_newer(file);
+        }
+    }
+
+    /// Ships files of the log, to which nothing is written any more.
+    pub(super) fn ship_log(&self, durability: &Durability, files: &Manifest) {
+        if let Some(shipper) = self.shipper.get() {
+            let paths = durability.settle(files);
+            shipper.ship_log(LogState { files: paths, index: files.to_string() });
+        }
+    }
+
+    /// Ships all of a log that has ended.
+    pub(super) fn ship_rest(&self, server: &Server) {
+        if server.config.snapshot().backup_log_interval > 0 {
+            self.ship_log(&server.durability, &server.durability.closed_files());
         }
     }
 
@@ -94,7 +117,7 @@ impl Backups {
         field("backup_current_bytes_sent", count(&figures.current_sent));
         field("backup_failing", figures.is_failing.load(Relaxed).into());
         field("backup_last_time", figures.last_at.load(Relaxed));
-        field("backup_last_snapshot_time", figures.last_made.load(Relaxed));
+        field("backup_last_content_time", figures.last_made.load(Relaxed));
         field("backup_last_bytes", count(&figures.last_bytes));
         field("backup_last_duration_ms", count(&figures.last_millis));
         field("backup_total_shipped", count(&figures.shipped));

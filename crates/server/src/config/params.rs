@@ -306,8 +306,10 @@ Backup {
         "Object store that backups are shipped to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; credentials stand in the environment";
     backup_snapshots: bool = "backup-snapshots", YesNo, "yes", Runtime,
         "Ship each snapshot that was saved, if there is a store";
+    backup_log_interval: u32 = "backup-log-interval", Number { min: 0, max: I32_MAX }, "60", Runtime,
+        "Seconds between two new files of the log, if there is one and a store: what is in the ones before is shipped; 0 ships no log";
     backup_keep: u64 = "backup-keep", Number { min: 0, max: i64::MAX }, "0", Runtime,
-        "Backups that stay in the store, the newest; 0 keeps all";
+        "Backups that stay in the store, the newest snapshots and the newest logs; 0 keeps all";
     backup_shutdown_timeout: u32 = "backup-shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "Seconds that a server that stops goes on shipping what it has saved";
     restore_from: Text = "restore-from", AnyText, "", AtStart,

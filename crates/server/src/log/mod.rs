@@ -7,6 +7,8 @@
 mod held;
 mod load;
 mod rewrite;
+#[cfg(feature = "object-store")]
+mod seal;
 
 pub use held::Held;
 pub(crate) use rewrite::Rewriting;
@@ -50,6 +52,8 @@ pub struct Durability {
     is_complete: AtomicBool,
     /// It takes a new base to go on.
     needs_base: AtomicBool,
+    /// The log is about to go on in a new file without being rewritten.
+    sealing: AtomicBool,
 }
 
 /// Hears from the log on behalf of a server.

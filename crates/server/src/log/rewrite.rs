@@ -16,7 +16,7 @@ use petrel_persistence::rdb::{FileError, FileWriter};
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
@@ -49,8 +49,14 @@ impl Server {
             durability.rewrite_scheduled.store(true, Relaxed);
             return Ok(Rewriting::Scheduled);
         }
-        if durability.rewriting_since.compare_exchange(0, unix_ms(), Relaxed, Relaxed).is_err() {
+        if durability.rewriting_since.compare_exchange(0, unix_ms(), SeqCst, Relaxed).is_err() {
             return Ok(Rewriting::Already);
+        }
+        if durability.sealing.load(SeqCst) {
+            // That takes some milliseconds.
+            durability.rewrite_scheduled.store(true, Relaxed);
+            durability.rewriting_since.store(0, Relaxed);
+            return Ok(Rewriting::Scheduled);
         }
         durability.rewrite_tried_at.store(unix_ms() / 1000, Relaxed);
         let begun = self.rewrite_from_now(ks);

@@ -1,0 +1,70 @@
+//! Sealing: the log goes on in a new file, so that what it leaves behind, which never changes any more, can be copied
+//! elsewhere.
+
+use super::Durability;
+use crate::server::{Server, unix_ms};
+use petrel_persistence::log::{Log, Manifest, SystemFile};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+
+impl Durability {
+    /// The files of the log but the one that is written to.
+    pub(crate) fn closed_files(&self) -> Manifest {
+        let directory = self.directory.lock();
+        let mut files = directory.as_ref().map_or_else(Manifest::default, |d| d.manifest().clone());
+        if self.is_on() {
+            files.entries.pop();
+        }
+        files
+    }
+
+    /// Names and paths of files of the log; nothing is written to them any more, so what they take is counted.
+    pub(crate) fn settle(&self, files: &Manifest) -> Vec<(String, PathBuf)> {
+        let directory = self.directory.lock();
+        let Some(directory) = &*directory else { return Vec::new() };
+        self.weigh(directory);
+        files.entries.iter().map(|entry| (entry.name.clone(), directory.path_of(entry))).collect()
+    }
+}
+
+impl Server {
+    /// Goes on in a new file, if anything was written to the one in hand and nothing is in the way. Everything is held for some
+    /// microseconds. The thread is in no batch.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub(crate) fn seal_log(&self) -> io::Result<()> {
+        let Some(log) = self.durability.log() else { return Ok(()) };
+        // Who begins to rewrite sees this, or is seen: the files of both would not be in the order of their numbers.
+        self.durability.sealing.store(true, SeqCst);
+        let sealed = self.seal(&log);
+        self.durability.sealing.store(false, SeqCst);
+        sealed
+    }
+
+    fn seal(&self, log: &Log) -> io::Result<()> {
+        let durability = &self.durability;
+        if durability.rewriting_since.load(SeqCst) != 0
+            || durability.has_failed()
+            || !durability.is_complete.load(Relaxed)
+            || !log.has_blocks()
+        {
+            return Ok(());
+        }
+        let (file, len) = {
+            let mut directory = durability.directory.lock();
+            let Some(directory) = &mut *directory else { return Ok(()) };
+            directory.begin_effects(unix_ms(), true)?
+        };
+        let file = Box::new(SystemFile::new(file)?);
+        // Nobody may wait for the directory while everything is held: it is free by now.
+        let mut handle = self.keyspace.attach();
+        handle.enter();
+        handle.lock_all();
+        log.rotate(&self.keyspace, file, len, false);
+        handle.unlock();
+        handle.exit();
+        Ok(())
+    }
+}
