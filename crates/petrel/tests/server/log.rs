@@ -101,6 +101,21 @@ fn a_rewritten_log_holds_the_same() {
 }
 
 #[test]
+fn the_log_can_be_loaded_while_the_server_runs() {
+    let args = ["--appendonly", "yes", "--enable-debug-command", "yes"];
+    let server = Server::start("epoll", &args);
+    fill(&server);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["DEBUG", "LOADAOF"]), "OK");
+    check(&server);
+    // And it goes on.
+    client.call(&["SET", "s", "other"]);
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+    let server = started(killed(server), &args);
+    assert_eq!(server.connect().text(&["GET", "s"]), "other");
+}
+
+#[test]
 fn a_log_that_has_grown_is_rewritten() {
     let args = ["--appendonly", "yes", "--auto-aof-rewrite-min-size", "20kb"];
     let server = Server::start("epoll", &args);

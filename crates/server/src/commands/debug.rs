@@ -29,6 +29,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("DIGEST-VALUE", 1, usize::MAX, digest::values),
     ("ERROR", 1, 1, error),
     ("HELP", 0, 0, help),
+    ("LOADAOF", 0, 0, reload::load_log),
     ("LOG", 1, 1, log),
     ("OBJECT", 1, 1, object::object),
     ("PAUSE-CRON", 1, 1, pause_cron),

@@ -2,7 +2,8 @@
 
 use crate::config::Config;
 use crate::server::Server;
-use petrel_persistence::log::{Directory, Entry, Kind, Replayed, replay};
+use petrel_keyspace::Handle;
+use petrel_persistence::log::{Directory, Entry, Kind, LogSource, Replayed, replay};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{LoadOptions, load};
 use std::fs::{File, OpenOptions};
@@ -10,7 +11,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What was loaded.
 #[derive(Default)]
@@ -113,6 +114,48 @@ impl Server {
         tracing::info!("loaded {keys} keys in {:.2} s", start.elapsed().as_secs_f64());
         self.finish_loading();
         Ok(())
+    }
+
+    /// Drops everything and loads it from the log again, which goes on afterwards; commands that need the data are refused
+    /// meanwhile. `ks` is in a batch and holds nothing.
+    ///
+    /// # Errors
+    /// If there is no log, or it cannot be written or read; in the last case nothing is left of the data.
+    pub(crate) fn reload_log(self: &Arc<Self>, ks: &mut Handle) -> Result<(), String> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let log = self.durability.log().ok_or("there is no log")?;
+        let directory = self.durability.directory.lock().clone();
+        let mut directory = directory.ok_or("there is no log")?;
+        let config = self.config.snapshot();
+        ks.lock_all();
+        ks.hand_over();
+        let (epoch, start) = (self.keyspace.epochs().now(), Instant::now());
+        log.want(epoch);
+        while log.durable() < epoch {
+            if start.elapsed() > PATIENCE {
+                ks.unlock();
+                return Err("the log cannot be written".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ks.set_sinks(None);
+        let cleared = ks.clear(None);
+        ks.unlock();
+        drop(cleared);
+        ks.exit();
+        self.begin_loading(&config);
+        let loaded = self.load_files(&mut directory, &config).and_then(|found| {
+            let functions = found.functions.unwrap_or_default();
+            self.commands
+                .replace_libraries(&functions)
+                .map_err(|_| "its functions cannot be loaded".into())
+        });
+        ks.enter();
+        ks.lock_all();
+        ks.set_sinks(Some(Arc::new(LogSource(log))));
+        ks.unlock();
+        self.finish_loading();
+        loaded
     }
 
     /// Loads the files that the manifest names: perhaps some of Redis or Valkey, and then Petrel's own.

@@ -1,5 +1,6 @@
 //! DEBUG RELOAD: every value through its serialised form and back.
 
+use crate::host::ServerHost;
 use petrel_commands::{Ctx, Fail, Outcome};
 use petrel_keyspace::{Cursor, Handle};
 use petrel_persistence::rdb::{Dialect, Leniency};
@@ -42,6 +43,20 @@ pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
         ks.unlock();
     }
     reloaded?;
+    ctx.ok()
+}
+
+/// `DEBUG LOADAOF`: everything is loaded from the log again.
+pub fn load_log(ctx: &mut Ctx<'_>) -> Outcome {
+    const FAILED: Fail = Fail::fixed("ERR Error trying to load the AOF files, check server logs.");
+    if ctx.exec.ks.holds_any() {
+        return Err(Fail::fixed("ERR DEBUG LOADAOF cannot be used inside a transaction"));
+    }
+    let server = ServerHost::of(ctx).server.clone();
+    server.reload_log(&mut ctx.exec.ks).map_err(|why| {
+        tracing::error!("DEBUG LOADAOF: {why}");
+        FAILED
+    })?;
     ctx.ok()
 }
 
