@@ -184,7 +184,7 @@ impl Loader {
             reply: Vec::new(),
             before: 0,
             may_be_cut: config.aof_load_truncated,
-            broken_max: config.foreign.aof_load_corrupt_tail_max_size.max(0).unsigned_abs(),
+            broken_max: config.aof_load_corrupt_tail_max_size.max(0).unsigned_abs(),
         }
     }
 
@@ -514,11 +514,7 @@ mod tests {
         let whole = commands(&["SET a 1", "SET b 2"]);
         let transaction = commands(&["MULTI", "SET c 3", "SET d 4"]);
         let strict = Config { aof_load_truncated: false, ..Config::default() };
-        let patient = {
-            let mut config = Config::default();
-            config.foreign.aof_load_corrupt_tail_max_size = 20;
-            config
-        };
+        let patient = Config { aof_load_corrupt_tail_max_size: 20, ..Config::default() };
         let lax = Config::default();
         for (tail, config, lost) in [
             (&b"*2\r\n$3\r\nSE"[..], &lax, Some(10)),

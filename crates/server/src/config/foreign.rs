@@ -28,8 +28,6 @@ Persistence {
         "Delete snapshots that were made for replicas";
     no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,
         "Do not sync the append-only file while it is rewritten";
-    aof_load_corrupt_tail_max_size: i64 = "aof-load-corrupt-tail-max-size", Number { min: 0, max: i64::MAX }, "0", Runtime,
-        "Bytes of a corrupt end of the append-only file that are dropped";
     aof_use_rdb_preamble: bool = "aof-use-rdb-preamble", YesNo, "yes", Runtime,
         "Begin a rewritten append-only file with a snapshot";
     aof_timestamp_enabled: bool = "aof-timestamp-enabled", YesNo, "no", Runtime,

@@ -300,6 +300,8 @@ Log {
         "Size from which it is rewritten then";
     aof_load_truncated: bool = "aof-load-truncated", YesNo, "yes", Runtime,
         "Start from a log that ends in the middle of what was being written";
+    aof_load_corrupt_tail_max_size: i64 = "aof-load-corrupt-tail-max-size", Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Bytes that are no commands at the end of an append-only file of Redis or Valkey, up to which they are dropped at the start";
 }
 Backup {
     backup_store: Text = "backup-store", AnyText, "", AtStart,

@@ -28,7 +28,8 @@ impl Server {
     pub(super) fn open_directory(&self, config: &Config) -> io::Result<Directory> {
         let name = config.appendfilename.lossy().into_owned();
         let path = config.appenddirname.lossy().into_owned();
-        Directory::open(Path::new(&path), &name, log_id())
+        // It stays where it is, whatever becomes of the working directory.
+        Directory::open(&std::path::absolute(path)?, &name, log_id())
     }
 
     /// Loads the log, and goes on with it. Where there is none yet, it begins with the append-only file of an older Redis, or else with
