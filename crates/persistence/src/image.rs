@@ -171,6 +171,8 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
             }
         }
         handle.exit();
+        // Where there are fewer cores than threads, whoever serves goes first; it would have to wait for a whole time slice.
+        std::thread::yield_now();
         next
     }
 
