@@ -241,6 +241,7 @@ fn kill_in_turn(policy: &str, rounds: u64) {
         });
         let mut server = server;
         server.exit_code();
+        let _ = std::fs::remove_file(server.socket());
         scratch = server.into_scratch();
     }
 }

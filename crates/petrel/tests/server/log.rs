@@ -19,6 +19,8 @@ fn started(scratch: Scratch, args: &[&str]) -> Server {
 fn killed(mut server: Server) -> Scratch {
     server.signal(libc::SIGKILL);
     server.exit_code();
+    // The kernel may close the ring's listener only a moment later; nobody is to connect to it until then.
+    let _ = std::fs::remove_file(server.socket());
     server.into_scratch()
 }
 
