@@ -347,12 +347,6 @@ impl Handle {
             || self.sink.is_some()
     }
 
-    /// Whether nobody learns of effects of this key, so that none need be made.
-    #[inline]
-    pub(crate) fn is_unobserved(&self, key: Key<'_>) -> bool {
-        self.sink.is_none() && !self.notes_events() && self.stripe(key.hash).interest.is_none()
-    }
-
     #[inline]
     pub(crate) fn find(&self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)

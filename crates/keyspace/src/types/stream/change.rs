@@ -343,7 +343,7 @@ impl StreamMut<'_> {
     pub fn deliver(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         let groups = self.stream.groups_mut();
         let put = groups.change(group, |group| group.put_pending(id, pending));
-        if put.is_none() || self.handle.is_unobserved(self.key) {
+        if put.is_none() || !self.handle.is_observed(self.key) {
             return;
         }
         let name = pending
