@@ -5,6 +5,7 @@
 //! join the same [`Registry`].
 
 pub mod acl;
+mod admit;
 pub mod argument;
 mod big_uint;
 mod bitmaps;
