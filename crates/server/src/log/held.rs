@@ -61,15 +61,15 @@ impl<D: Driver> Held<D> {
         if until <= self.durable {
             return;
         }
-        let wait = match self.waits.get_mut(&slot.index()) {
-            Some(wait) if wait.slot == slot => wait,
-            _ => {
-                self.inner.expect_output(slot, true);
-                let wait = Wait { slot, until: 0, kept: 0, bytes: 0, expects: false };
-                self.waits.insert(slot.index(), wait);
-                self.waits.get_mut(&slot.index()).expect("it was put there")
-            }
-        };
+        let new = || Wait { slot, until: 0, kept: 0, bytes: 0, expects: false };
+        let wait = self.waits.entry(slot.index()).or_insert_with(new);
+        if wait.slot != slot {
+            // Of a connection that is gone.
+            *wait = new();
+        }
+        if wait.until == 0 {
+            self.inner.expect_output(slot, true);
+        }
         if until > wait.until {
             wait.until = until;
             self.keep(slot, What::Look);
