@@ -9,6 +9,7 @@
 //! | the key is renamed, its database changes its place | [`Portions`] knows where it is now |
 //! | the collection is removed, by whatever | it is not freed but becomes the image's own, which frees it at the end |
 //! | it is copied | the copy is no part of the image |
+//! | it is a stream whose entries were handed out | the rest, which was copied, is the image's own |
 //!
 //! Between the removal and the moment at which it is the image's, both of which the same thread sees to, it is in neither place; the image asks again.
 
@@ -17,6 +18,7 @@ use crate::entry::{Entry, Kind};
 use crate::handle::Handle;
 use crate::heap::Cache;
 use crate::types::Large;
+use crate::types::stream::{Stream, StreamId, StreamNode};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,6 +62,10 @@ pub enum ImageElement<'e> {
     Scored(&'e [u8], f64),
     /// Of a hash: name, value, and expiry in Unix milliseconds, which may have passed.
     Field(&'e [u8], &'e [u8], Option<i64>),
+    /// Of a stream: some of its entries, from the first to the last.
+    Node(StreamNode<'e>),
+    /// All else that the stream has, and the ID of its first entry: behind its nodes.
+    StreamRest(&'e Stream, StreamId),
 }
 
 /// Takes elements; says when it has enough for one hold of the stripe.
@@ -98,16 +104,15 @@ impl Portions {
 }
 
 impl Large {
-    /// Begins an image of its elements; false if it cannot be taken in portions.
-    fn begin_image(&mut self, portions: &Arc<Portions>) -> bool {
+    /// Begins an image of its elements.
+    fn begin_image(&mut self, portions: &Arc<Portions>) {
         match self {
             Large::List(list) => list.begin_image(portions),
             Large::Set(set) => set.dict_mut().begin_image(portions),
             Large::SortedSet(set) => set.dict_mut().begin_image(portions),
             Large::Hash(hash) => hash.dict_mut().begin_image(portions),
-            Large::Stream(_) => return false,
+            Large::Stream(stream) => stream.begin_image(portions),
         }
-        true
     }
 
     /// The image that is being taken of it, if one is.
@@ -117,8 +122,17 @@ impl Large {
             Large::Set(set) => set.dict().portions(),
             Large::SortedSet(set) => set.dict().portions(),
             Large::Hash(hash) => hash.dict().portions(),
-            Large::Stream(_) => None,
+            Large::Stream(stream) => stream.portions(),
         }
+    }
+
+    /// What there is of the image beside its elements, when they were all handed out.
+    fn take_rest(&mut self) -> Place {
+        let rest = match self {
+            Large::Stream(stream) => stream.take_rest(),
+            _ => None,
+        };
+        rest.map_or(Place::Done, |rest| Place::Own(Box::new(Large::Stream(rest))))
     }
 
     /// Gives `take` some elements of the image; false at the end.
@@ -135,7 +149,7 @@ impl Large {
             Large::Hash(hash) => hash.dict_mut().continue_image(cache, &mut |element| {
                 take(Field(element.key(), element.value(), element.expiry()))
             }),
-            Large::Stream(_) => false,
+            Large::Stream(stream) => stream.continue_image(take),
         }
     }
 }
@@ -149,10 +163,9 @@ impl Handle {
         let large = entry.large_mut().filter(|large| large.footprint() > WHOLE_MAX)?;
         let place = Place::Key { db, key: entry.key().into() };
         let portions = Arc::new(Portions { place: Mutex::new(place) });
-        large.begin_image(&portions).then(|| {
-            self.ks.image.portions().push(portions.clone());
-            portions
-        })
+        large.begin_image(&portions);
+        self.ks.image.portions().push(portions.clone());
+        Some(portions)
     }
 
     /// Gives `take` some elements of a collection, under one hold of its stripe; false when all were. The thread is in a batch and
@@ -163,16 +176,13 @@ impl Handle {
         take: &mut TakeElement<'_>,
     ) -> bool {
         let mut place = portions.place();
-        let (db, key) = match &mut *place {
+        let (db, key) = match &*place {
             Place::Key { db, key } => (*db, key.clone()),
-            Place::Own(large) => {
-                let goes_on = large.continue_image(&mut self.cache, take);
-                if !goes_on && let Place::Own(large) = std::mem::replace(&mut *place, Place::Done) {
-                    drop(place);
-                    self.free_large(large);
-                    self.ks.image.forget(portions);
-                }
-                return goes_on;
+            Place::Own(_) => {
+                let own = std::mem::replace(&mut *place, Place::Done);
+                // Nobody else comes for it, but whoever flushes looks at the place.
+                drop(place);
+                return self.continue_own(portions, own, take);
             }
             Place::Done => return false,
         };
@@ -185,17 +195,42 @@ impl Handle {
             |large: &&mut Large| large.portions().is_some_and(|it| Arc::ptr_eq(it, portions));
         let large = large.filter(is_it);
         let is_away = large.is_none();
-        let goes_on = match large {
-            Some(large) => large.continue_image(&mut self.cache, take),
-            None => true,
-        };
-        if !goes_on {
-            *portions.place() = Place::Done;
-            self.ks.image.forget(portions);
+        let mut goes_on = true;
+        if let Some(large) = large
+            && !large.continue_image(&mut self.cache, take)
+        {
+            let rest = large.take_rest();
+            goes_on = matches!(&rest, Place::Own(_));
+            *portions.place() = rest;
+            if !goes_on {
+                self.ks.image.forget(portions);
+            }
         }
         self.unlock();
         if is_away {
             std::thread::yield_now();
+        }
+        goes_on
+    }
+
+    /// Goes on with what is the image's own.
+    fn continue_own(
+        &mut self,
+        portions: &Arc<Portions>,
+        own: Place,
+        take: &mut TakeElement<'_>,
+    ) -> bool {
+        let Place::Own(mut large) = own else { return false };
+        if large.continue_image(&mut self.cache, take) {
+            *portions.place() = Place::Own(large);
+            return true;
+        }
+        let rest = large.take_rest();
+        let goes_on = matches!(rest, Place::Own(_));
+        *portions.place() = rest;
+        self.free_large(large);
+        if !goes_on {
+            self.ks.image.forget(portions);
         }
         goes_on
     }

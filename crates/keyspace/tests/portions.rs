@@ -1,6 +1,9 @@
 //! Large collections come into an image as they were at its moment, whatever happens to them between two portions.
 
 use petrel_keyspace::types::list::End;
+use petrel_keyspace::types::stream::{
+    EntryRef, Pending, References, Stream, StreamId, Trim, TrimTo,
+};
 use petrel_keyspace::{
     Cursor, FieldExpiry, Handle, ImageElement, ImageKey, ImagePlace, ImageSink, Keyspace, Options,
     Portions, Type, Value, View,
@@ -19,7 +22,7 @@ const FAR: i64 = 1 << 50;
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Shown {
     expiry: Option<i64>,
-    is_list: bool,
+    is_ordered: bool,
     elements: Vec<(Vec<u8>, i64)>,
 }
 
@@ -27,7 +30,7 @@ impl Shown {
     /// What there is of it at a moment, in an order that does not depend on where elements lie.
     fn at(mut self, now: i64) -> Self {
         self.elements.retain(|(_, expiry)| *expiry > now);
-        if !self.is_list {
+        if !self.is_ordered {
             self.elements.sort();
         }
         self
@@ -60,23 +63,44 @@ fn shown(view: View<'_>, now: i64) -> Shown {
             let (name, value) = (field.name.bytes(&mut scratch), field.value.bytes(&mut other));
             elements.push(([name, b"=", value].concat(), field.expiry.unwrap_or(FAR)));
         }),
-        Type::Stream => {}
+        Type::Stream => {
+            let stream = view.stream().unwrap();
+            elements.extend(stream.by_node().flatten().map(entry));
+            elements.push(rest(stream, stream.first_id()));
+        }
     }
-    Shown { expiry: view.expiry(), is_list: view.type_of() == Type::List, elements }
+    let is_ordered = matches!(view.type_of(), Type::List | Type::Stream);
+    Shown { expiry: view.expiry(), is_ordered, elements }
+}
+
+fn entry(entry: EntryRef<'_>) -> (Vec<u8>, i64) {
+    (format!("{:?} {:?}", entry.id, entry.fields.collect::<Vec<_>>()).into_bytes(), FAR)
+}
+
+fn rest(stream: &Stream, first: StreamId) -> (Vec<u8>, i64) {
+    let figures = (stream.len(), first, stream.last_id(), stream.max_deleted(), stream.added());
+    let group = stream.groups().get(b"group").map(|group| {
+        let consumers: Vec<_> = group.consumers().map(|consumer| consumer.name()).collect();
+        let pending: Vec<_> = group.pending_from(StreamId::MIN).collect();
+        format!("{:?} {:?} {consumers:?} {pending:?}", group.last_delivered(), group.entries_read())
+    });
+    (format!("{figures:?} {group:?}").into_bytes(), FAR)
 }
 
 fn scored(member: &[u8], score: f64) -> Vec<u8> {
     [member, b"@", &score.to_le_bytes()].concat()
 }
 
-fn element(element: ImageElement<'_>) -> (Vec<u8>, i64) {
-    match element {
+fn add_element(element: ImageElement<'_>, elements: &mut Vec<(Vec<u8>, i64)>) {
+    elements.push(match element {
         ImageElement::Item(text) | ImageElement::Member(text) => (text.to_vec(), FAR),
         ImageElement::Scored(member, score) => (scored(member, score), FAR),
         ImageElement::Field(name, value, expiry) => {
             ([name, b"=", value].concat(), expiry.unwrap_or(FAR))
         }
-    }
+        ImageElement::Node(node) => return elements.extend(node.entries().map(entry)),
+        ImageElement::StreamRest(stream, first) => rest(stream, first),
+    });
 }
 
 fn contents(ks: &mut Handle) -> Contents {
@@ -129,7 +153,7 @@ fn take_portion(ks: &mut Handle, collected: &Collected, random: &mut Random) -> 
     let elements = &mut contents.get_mut(name).unwrap().elements;
     let mut taken = 0;
     let goes_on = ks.continue_portions(portions, &mut |it| {
-        elements.push(element(it));
+        add_element(it, elements);
         taken += 1;
         if taken < enough { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -191,7 +215,7 @@ fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
     let key = ks.key(name);
     ks.lock(key.hash);
     ks.remove(db, key);
-    let (kind, len) = (random.below(4), 2000 + random.below(2000));
+    let (kind, len) = (random.below(5), 2000 + random.below(2000));
     for n in 0..len {
         let (element, value) = (format!("element {n:05}"), random.below(1 << 40).to_string());
         let (element, value) = (element.as_bytes(), value.as_bytes());
@@ -202,6 +226,10 @@ fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             }
             1 => drop(ks.set_add(db, key, &[element, value])),
             2 => drop(ks.hash_set(db, key, &[element, value], expiry(ks.now_ms(), random))),
+            3 => {
+                let mut stream = ks.open_stream(db, key, true).unwrap().unwrap();
+                stream.add(StreamId::new(10 * n + 1, 0), &[b"name", element, b"value", value]);
+            }
             _ => {
                 let score = random.below(100) as f64;
                 let _ = ks.sorted_set_change(db, key, element, score, |_| Some(score));
@@ -293,7 +321,43 @@ fn change_element(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
                 let _ = ks.hash_set(db, key, &[&element, value.as_bytes()], expiry);
             }
         },
-        Type::String | Type::Stream => {}
+        Type::Stream => change_stream(ks, db, name, random),
+        Type::String => {}
+    }
+}
+
+fn change_stream(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
+    let Ok(Some(mut stream)) = ks.stream_mut(db, ks.key(name)) else { return };
+    let (element, last) = (random.name(), stream.last_id());
+    let some = StreamId::new(10 * random.below(4000) + 1, 0);
+    match random.below(600) {
+        0 => {
+            let to = if random.below(2) == 0 { TrimTo::Id(some) } else { TrimTo::Len(100) };
+            stream.trim(&Trim { to, approximate: false, limit: 0, references: References::Keep });
+        }
+        // As far back as `XSETID` may go.
+        1..4 => {
+            let (to, added) = (stream.last_entry_id(), stream.added());
+            stream.set(to, added, stream.max_deleted());
+        }
+        4..8 => _ = stream.remove_group(b"group"),
+        8..20 => _ = stream.put_group(b"group", some, Some(7)),
+        20..80 if stream.groups().get(b"group").is_some() => {
+            let owner = stream.see_consumer(b"group", &element[8..10]);
+            let pending = Pending { owner, delivered_ms: 5, count: 1 };
+            stream.put_pending(b"group", some, pending);
+        }
+        80..90 => _ = stream.remove_pending(b"group", some),
+        90..200 => _ = stream.delete(some),
+        200..230 => {
+            let all: Vec<_> = stream.rev_range(StreamId::MIN, StreamId::MAX).take(5).collect();
+            let ids: Vec<_> = all.into_iter().map(|entry| entry.id).collect();
+            ids.into_iter().for_each(|id| assert!(stream.delete(id)));
+        }
+        _ => {
+            let id = StreamId::new(last.ms + random.below(3), last.seq + 1);
+            stream.add(id, &[b"name", &element, b"other", b"text"]);
+        }
     }
 }
 

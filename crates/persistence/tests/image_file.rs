@@ -1,6 +1,7 @@
 //! A file that an image was written into while threads changed large collections is loaded, and shows one moment.
 
 use petrel_keyspace::types::list::End;
+use petrel_keyspace::types::stream::{Pending, References, StreamId, Trim, TrimTo};
 use petrel_keyspace::{FieldExpiry, Handle, Keyspace, Options, StrRef, Value};
 use petrel_persistence::rdb::{Dialect, FileOptions, FileWriter, Leniency};
 use petrel_persistence::{Image, LoadOptions, Progress, load};
@@ -61,10 +62,27 @@ fn transfer(ks: &mut Handle, random: &mut Random) {
     ks.unlock();
 }
 
+/// As many entries as there are elements in the queue.
+const TO_QUEUE: Trim =
+    Trim { to: TrimTo::Len(QUEUE), approximate: false, limit: 0, references: References::Keep };
+
+/// Appends to the stream, of which a group has the last entry pending.
+fn append(ks: &mut Handle, n: u64, text: &str) {
+    let mut stream = ks.open_stream(0, ks.key(b"stream"), true).unwrap().unwrap();
+    let id = StreamId::new(n + 1, 0);
+    assert!(stream.add(id, &[b"text", text.as_bytes()]));
+    if n == 0 {
+        stream.put_group(b"group", id, None);
+    }
+    let owner = stream.see_consumer(b"group", b"consumer");
+    stream.remove_pending(b"group", StreamId::new(n, 0));
+    stream.put_pending(b"group", id, Pending { owner, delivered_ms: 0, count: 1 });
+}
+
 /// Takes a number from the queue's head and appends the next.
 fn turn(ks: &mut Handle, random: &mut Random) {
     let (queue, next) = (ks.key(b"queue"), ks.key(b"next"));
-    ks.lock_many([queue.hash, next.hash].into_iter());
+    ks.lock_many([queue.hash, next.hash, ks.hash(b"stream")].into_iter());
     for _ in 0..1 + random.below(5) {
         let Some(StrRef::Int(n)) = ks.view(0, next).map(|view| view.string().unwrap()) else {
             panic!("a number")
@@ -73,6 +91,9 @@ fn turn(ks: &mut Handle, random: &mut Random) {
         ks.list_push(0, queue, End::Back, &[text.as_bytes()]).unwrap();
         ks.add(0, next, 1).unwrap();
         ks.list_mut(0, queue).unwrap().unwrap().pop(End::Front, 1, |_| ());
+        append(ks, n as u64, &text);
+        let mut stream = ks.stream_mut(0, ks.key(b"stream")).unwrap().unwrap();
+        assert_eq!(stream.trim(&TO_QUEUE), 1);
     }
     ks.unlock();
 }
@@ -89,6 +110,7 @@ fn fill(ks: &mut Handle) {
     for n in 0..QUEUE {
         let text = format!("number {n:09} in the queue");
         ks.list_push(0, ks.key(b"queue"), End::Back, &[text.as_bytes()]).unwrap();
+        append(ks, n, &text);
     }
     ks.put(0, ks.key(b"next"), Value::Int(QUEUE as i64), None);
     ks.unlock();
@@ -121,6 +143,14 @@ fn check(bytes: &[u8]) {
     for (n, item) in (next - QUEUE as i64..).zip(queue.iter_from(0)) {
         assert_eq!(item.to_vec(), format!("number {n:09} in the queue").into_bytes());
     }
+    let stream = ks.view(0, ks.key(b"stream")).unwrap().stream().unwrap();
+    assert_eq!((stream.len(), stream.added()), (QUEUE, next as u64));
+    for (n, entry) in (next as u64 - QUEUE + 1..).zip(stream.by_node().flatten()) {
+        assert_eq!(entry.id, StreamId::new(n, 0));
+    }
+    let group = stream.groups().get(b"group").unwrap();
+    let pending: Vec<_> = group.pending_from(StreamId::MIN).map(|(id, _)| id.ms).collect();
+    assert_eq!(pending, [next as u64]);
     ks.unlock();
     ks.exit();
 }
@@ -153,7 +183,7 @@ fn large_collections_are_of_one_moment_while_threads_change_them() {
             ks.exit();
             image.threads = 1 + n % 2;
             let keys = image.write(&mut ks, &mut file, |_| ControlFlow::Continue(())).unwrap();
-            assert_eq!(keys, Some(4));
+            assert_eq!(keys, Some(5));
             file.finish().unwrap().into_inner()
         });
         let images = images.collect();
@@ -193,7 +223,7 @@ fn a_large_collection_alone_is_counted() {
     fill(&mut ks);
     ks.enter();
     ks.lock_all();
-    for name in ["account:0", "account:1", "next"] {
+    for name in ["account:0", "account:1", "next", "stream"] {
         ks.remove(0, ks.key(name.as_bytes()));
     }
     let image = Image::begin(&mut ks, OPTIONS).unwrap();

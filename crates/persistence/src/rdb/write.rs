@@ -193,6 +193,7 @@ impl ValueSink for Writer<'_> {
     }
 
     fn pending(&mut self, pending: &Pending) -> Result<(), Error> {
+        self.spill_if_much();
         self.stream.pending(self.out, pending)
     }
 

@@ -40,14 +40,15 @@ pub fn feed(view: View<'_>, now_ms: i64, sink: &mut impl ValueSink) -> Result<()
     fed.unwrap_or(Err(Error::Refused("a value of another type than its own")))
 }
 
-/// The shape of a collection that is no stream, as it is at a moment in Unix milliseconds; none of other values.
+/// The shape of a collection, as it is at a moment in Unix milliseconds; none of other values.
 pub fn shape(view: View<'_>, now_ms: i64) -> Option<Shape> {
     match view.type_of() {
         Type::List => Some(Shape::List { len: Some(view.list().ok()?.len()) }),
         Type::Set => Some(Shape::Set { len: view.set().ok()?.len() }),
         Type::SortedSet => Some(Shape::SortedSet { len: view.sorted_set().ok()?.len() }),
         Type::Hash => Some(Shape::Hash { len: view.hash(now_ms).ok()?.alive() }),
-        Type::String | Type::Stream => None,
+        Type::Stream => Some(Shape::Stream { nodes: view.stream().ok()?.nodes() }),
+        Type::String => None,
     }
 }
 
@@ -67,6 +68,8 @@ pub fn feed_element(
         ImageElement::Field(field, value, expiry) => {
             sink.field(Item::Text(field), Item::Text(value), expiry)
         }
+        ImageElement::Node(node) => stream::feed_node(node.entries(), sink),
+        ImageElement::StreamRest(rest, first) => stream::feed_rest(rest, first, sink),
     }
 }
 

@@ -5,7 +5,7 @@ use super::feed::item;
 use crate::rdb::{self, Error, Form, Item, Producers, Shape, StreamFacts, StreamState, ValueSink};
 use petrel_keyspace::TypeLimits;
 use petrel_keyspace::types::stream::{
-    ConsumerId, Group, NodeLimits, Pending, Producers as Remembered, Stream, StreamId,
+    ConsumerId, EntryRef, Group, NodeLimits, Pending, Producers as Remembered, Stream, StreamId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,19 +33,33 @@ fn is_worth_telling(producers: &Remembered) -> bool {
 pub fn feed(stream: &Stream, sink: &mut impl ValueSink) -> Result<(), Error> {
     let nodes = stream.by_node();
     sink.begin(Shape::Stream { nodes: nodes.len() })?;
-    let mut fields = Vec::new();
     for node in nodes {
-        sink.node()?;
-        for entry in node {
-            fields.clear();
-            fields.extend(entry.fields.flat_map(|(name, value)| [item(name), item(value)]));
-            sink.entry(id_of(entry.id), &fields)?;
-        }
+        feed_node(node, sink)?;
     }
+    feed_rest(stream, stream.first_id(), sink)
+}
+
+/// Feeds entries that are written together.
+pub fn feed_node<'e>(
+    entries: impl Iterator<Item = EntryRef<'e>>,
+    sink: &mut impl ValueSink,
+) -> Result<(), Error> {
+    sink.node()?;
+    let mut fields = Vec::new();
+    for entry in entries {
+        fields.clear();
+        fields.extend(entry.fields.flat_map(|(name, value)| [item(name), item(value)]));
+        sink.entry(id_of(entry.id), &fields)?;
+    }
+    Ok(())
+}
+
+/// Feeds what stands behind the entries of a stream, of which this is the first.
+pub fn feed_rest(stream: &Stream, first: StreamId, sink: &mut impl ValueSink) -> Result<(), Error> {
     sink.state(&StreamState {
         len: stream.len(),
         last: id_of(stream.last_id()),
-        first: id_of(stream.first_id()),
+        first: id_of(first),
         max_deleted: id_of(stream.max_deleted()),
         added: stream.added(),
         groups: stream.groups().len(),

@@ -8,6 +8,7 @@ mod chunk;
 mod distance;
 mod group;
 mod id;
+mod image;
 mod nominal;
 mod producers;
 mod radix;
@@ -20,6 +21,7 @@ pub use change::{StreamChange, StreamMut};
 pub use chunk::{EntryRef, Fields, NodeLimits};
 pub use group::{Consumer, ConsumerId, Group, Groups, Pending};
 pub use id::{IdText, StreamId};
+pub use image::StreamNode;
 pub use producers::Producers;
 pub use range::{Range, RevRange};
 pub use trim::{References, Trim, TrimTo, Trimmed};
@@ -44,6 +46,8 @@ pub struct Stream {
     chunk_bytes: usize,
     groups: Groups,
     producers: Option<Box<Producers>>,
+    /// An image that is being taken in portions.
+    taking: Option<Box<image::Taking>>,
 }
 
 impl Clone for Stream {
@@ -52,7 +56,7 @@ impl Clone for Stream {
         let chunks = self.chunks.clone();
         let chunk_bytes = chunks.iter().map(Chunk::capacity).sum();
         let (groups, producers) = (self.groups.clone(), self.producers.clone());
-        Stream { chunks, chunk_bytes, groups, producers, ..*self }
+        Stream { chunks, chunk_bytes, groups, producers, taking: None, ..*self }
     }
 }
 
@@ -153,6 +157,7 @@ impl Stream {
     }
 
     fn append_chunked(&mut self, id: StreamId, fields: &[&[u8]], limits: NodeLimits) {
+        self.before_change(self.chunks.len().wrapping_sub(1));
         if let Some(chunk) = self.chunks.back_mut() {
             let before = chunk.capacity();
             let appended = chunk.append(id, fields, limits);
@@ -189,6 +194,7 @@ impl Stream {
     /// The same, which leaves no trace: trimmed entries were the oldest of their kind.
     fn trim_one(&mut self, id: StreamId) -> bool {
         let Some(index) = self.chunk_of(id) else { return false };
+        self.before_change(index);
         let chunk = &mut self.chunks[index];
         let before = chunk.capacity();
         if !chunk.delete(id) {
@@ -264,6 +270,7 @@ impl Stream {
     fn remove_chunk(&mut self, index: usize) {
         if let Some(chunk) = self.chunks.remove(index) {
             self.chunk_bytes -= chunk.capacity();
+            self.drop_chunk(index, chunk);
         }
         if self.chunks.capacity() > 4 * self.chunks.len() + 8 {
             self.chunks.shrink_to(self.chunks.len() * 2);

@@ -104,12 +104,17 @@ impl Stream {
     /// Removes all entries up to `id`; says how many there were.
     pub(super) fn trim_up_to(&mut self, id: StreamId) -> u64 {
         let before = self.len;
-        while let Some(chunk) = self.chunks.front_mut() {
+        while let Some(chunk) = self.chunks.front() {
             if chunk.last() <= id {
                 self.len -= chunk.live();
                 self.remove_chunk(0);
                 continue;
             }
+            if chunk.base() > id {
+                break;
+            }
+            self.before_change(0);
+            let Some(chunk) = self.chunks.front_mut() else { break };
             let capacity = chunk.capacity();
             let mut entries = chunk.entries();
             let mut count = 0;
