@@ -392,3 +392,70 @@ fn other_types_are_left_alone() {
         assert!(handle.view(0, key).is_some_and(|view| view.hash(0).is_err()));
     });
 }
+
+#[test]
+fn what_is_nominally_a_listpack_keeps_the_order_of_its_fields() {
+    let keyspace = keyspace();
+    keyspace.limits().set_hash_max_listpack_entries(300);
+    keyspace.limits().set_hash_max_listpack_value(200);
+    let mut handle = keyspace.attach();
+    handle.set_clock(START_MS);
+    let (mut random, mut model) = (numbers(), Vec::<(Vec<u8>, Vec<u8>)>::new());
+    for step in 0..3_000 {
+        let name = format!("field:{}", random() % 300).into_bytes();
+        let at = model.iter().position(|(known, _)| *known == name);
+        match random() % 8 {
+            0 | 1 if at.is_some() => {
+                let fields = [&name[..]];
+                locked(&mut handle, b"h", |handle, key| handle.hash_remove(0, key, &fields))
+                    .unwrap();
+                model.remove(at.unwrap());
+            }
+            2 => {
+                let expiry = (random() % 2 == 0).then_some(START_MS + 1_000);
+                locked(&mut handle, b"h", |handle, key| {
+                    handle.hash_set_expiry(0, key, &name, expiry)
+                })
+                .unwrap();
+            }
+            _ => {
+                let value = vec![b'a' + (step % 26) as u8; 1 + random() as usize % 200];
+                let pairs = [(name, value)];
+                set(&mut handle, &pairs, FieldExpiry::Keep);
+                let [(name, value)] = pairs;
+                match at {
+                    Some(at) => model[at].1 = value,
+                    None => model.push((name, value)),
+                }
+            }
+        }
+        if step % 50 == 0 {
+            let (from, to) = (handle.key(b"h"), handle.key(b"copy"));
+            handle.enter();
+            handle.lock_many([from.hash, to.hash].into_iter());
+            handle.copy(0, from, 0, to);
+            handle.unlock();
+            handle.exit();
+        }
+        let key: &[u8] = if step % 50 == 0 { b"copy" } else { b"h" };
+        locked(&mut handle, key, |handle, key| {
+            let Some(view) = handle.view(0, key) else { return assert!(model.is_empty()) };
+            let hash = view.hash(START_MS).unwrap();
+            let (mut seen, mut scanned) = (Vec::new(), Vec::new());
+            hash.each(&mut |field| seen.push(text(&field.name)));
+            assert_eq!(hash.scan(0, 1, &mut |field| scanned.push(text(&field.name))), 0);
+            let names: Vec<Vec<u8>> = model.iter().map(|(name, _)| name.clone()).collect();
+            assert_eq!((&seen, &scanned), (&names, &names));
+        });
+    }
+    assert!(model.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > 8_192);
+    for key in [b"h", &b"copy"[..]] {
+        locked(&mut handle, key, |handle, key| handle.remove(0, key));
+    }
+    let stats = keyspace.stats();
+    assert_eq!(stats.used, stats.tables);
+
+    fn text(item: &petrel_keyspace::packed::Item<'_>) -> Vec<u8> {
+        item.bytes(&mut itoa::Buffer::new()).to_vec()
+    }
+}

@@ -8,6 +8,9 @@
 //!
 //! A field whose time has passed is not seen by anybody, but counts until it is removed: by the sweep, by a write, or by
 //! a read that asks for it.
+//!
+//! While a hash is nominally no hash table its fields are seen in the order in which they came, whatever its form: of a [`Hash`]
+//! of at most 512 fields that order is kept beside the [`Dict`].
 
 mod change;
 mod expiry;
@@ -29,6 +32,9 @@ use crate::types::{Form, Large};
 /// Packed fields are walked, so a hash that is nominally a hash table has at most this many.
 const WALKED_MAX: usize = 128;
 
+/// Fields of a [`Hash`] whose order is kept at most: who forgets one looks for it among all.
+const ORDERED_MAX: usize = 512;
+
 /// A hash of many fields, or of long ones.
 pub(crate) struct Hash {
     fields: Dict,
@@ -38,6 +44,8 @@ pub(crate) struct Hash {
     expires: bool,
     /// Whether `OBJECT ENCODING` is that of a hash table.
     beyond: bool,
+    /// All fields in the order in which they came; none if it is not kept (any more).
+    order: Option<Vec<Element>>,
 }
 
 /// A field that has an expiry.
@@ -77,7 +85,8 @@ impl Large {
 impl Hash {
     /// A hash without fields.
     fn new(expires: bool, beyond: bool, hasher: &KeyHasher) -> Self {
-        Hash { fields: Dict::new(hasher), expiring: RankTree::default(), expires, beyond }
+        let (fields, expiring) = (Dict::new(hasher), RankTree::default());
+        Hash { fields, expiring, expires, beyond, order: (!beyond).then(Vec::new) }
     }
 
     /// The fields.
@@ -95,6 +104,11 @@ impl Hash {
         let element = Element::field(cache, field, value, expiry);
         self.fields.insert(element, cache);
         self.track(element, cache);
+        if self.beyond || self.fields.len() > ORDERED_MAX {
+            self.order = None;
+        } else if let Some(order) = &mut self.order {
+            order.push(element);
+        }
     }
 
     /// Gives a field that is there another value and expiry.
@@ -142,6 +156,7 @@ impl Hash {
     ) {
         self.untrack(old, cache);
         let new = Element::field(cache, old.key(), value, expiry);
+        put_in_order(&mut self.order, old, Some(new));
         self.fields.replace(place, new).release(cache);
         self.track(new, cache);
     }
@@ -149,7 +164,13 @@ impl Hash {
     /// Takes a field out.
     fn remove(&mut self, (place, element): (Place, Element), cache: &mut Cache) {
         self.untrack(element, cache);
+        put_in_order(&mut self.order, element, None);
         self.fields.remove(place, cache).release(cache);
+    }
+
+    /// The fields in the order in which they came, while that is the order in which they are to be seen.
+    fn ordered(&self) -> Option<&[Element]> {
+        self.order.as_deref().filter(|_| !self.beyond)
     }
 
     /// Keeps a field in mind that has an expiry.
@@ -206,7 +227,8 @@ impl Hash {
 
     /// Bytes behind this struct.
     pub fn footprint(&self) -> usize {
-        self.fields.footprint() + self.expiring.footprint()
+        let order = self.order.as_ref().map_or(0, Vec::capacity) * size_of::<Element>();
+        self.fields.footprint() + self.expiring.footprint() + order
     }
 
     /// A copy that shares nothing.
@@ -219,7 +241,10 @@ impl Hash {
             .map(Expiring)
             .collect();
         let expiring = RankTree::from_sorted(&expiring, cache);
-        Hash { fields, expiring, expires: self.expires, beyond: self.beyond }
+        let order = self
+            .ordered()
+            .map(|order| order.iter().filter_map(|field| fields.get(field.key())).collect());
+        Hash { fields, expiring, expires: self.expires, beyond: self.beyond, order }
     }
 
     /// Moves fields and nodes to fresh blocks: [`Large::relocate`]. First come the fields, then, from [`NODES`] on, the
@@ -234,8 +259,9 @@ impl Hash {
             let next = self.expiring.relocate(rank as usize, is_marked, cache);
             return next.map(|rank| NODES + rank as u64);
         }
-        let expiring = &mut self.expiring;
+        let (expiring, order) = (&mut self.expiring, &mut self.order);
         let mut moved = |old: Element, new: Element| {
+            put_in_order(order, old, Some(new));
             if old.expiry().is_some() {
                 let rank = expiring.rank(before(old));
                 expiring.replace(rank, Expiring(new));
@@ -248,5 +274,42 @@ impl Hash {
     pub fn release(self, cache: &mut Cache) {
         self.expiring.release(cache);
         self.fields.release(cache);
+    }
+}
+
+/// Puts another field in the place of one, or none.
+fn put_in_order(order: &mut Option<Vec<Element>>, old: Element, new: Option<Element>) {
+    let Some(order) = order else { return };
+    let Some(at) = order.iter().position(|field| *field == old) else { return };
+    match new {
+        Some(new) => order[at] = new,
+        None => drop(order.remove(at)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::Heap;
+
+    #[test]
+    fn fields_that_are_moved_keep_their_order() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let mut hash = Hash::new(false, false, &KeyHasher::new(7, 12));
+        let names: Vec<String> = (0..ORDERED_MAX).map(|n| format!("field:{n}")).collect();
+        for name in &names {
+            hash.insert(name.as_bytes(), b"value", None, &mut cache);
+        }
+        let mut cursor = 0;
+        while let Some(next) = hash.relocate(cursor, &|_| true, &mut cache) {
+            cursor = next;
+        }
+        let order = hash.ordered().expect("not more than are kept in order");
+        assert!(order.iter().zip(&names).all(|(field, name)| field.key() == name.as_bytes()));
+        assert!(order.iter().all(|field| hash.fields.get(field.key()) == Some(*field)));
+        hash.insert(b"one more", b"value", None, &mut cache);
+        assert!(hash.ordered().is_none() && hash.len() == ORDERED_MAX + 1);
+        hash.release(&mut cache);
     }
 }

@@ -163,7 +163,10 @@ impl<'a> HashRef<'a> {
             Held::Packed(mut fields) => fields.try_for_each(|field| {
                 alive(Field { name: field.name, value: field.value, expiry: field.expiry })
             }),
-            Held::Large(hash) => hash.fields.iter().map(Field::of).try_for_each(alive),
+            Held::Large(hash) => match hash.ordered() {
+                Some(order) => order.iter().map(|field| Field::of(*field)).try_for_each(alive),
+                None => hash.fields.iter().map(Field::of).try_for_each(alive),
+            },
         }
     }
 
@@ -236,17 +239,19 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands the fields from the cursor on to `each`, about `count` of a large hash and all of a small one; returns
-    /// where to go on, 0 at the end.
+    /// Hands the fields from the cursor on to `each`, about `count` of a large hash and all of a small one, or one whose
+    /// order is kept; returns where to go on, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Field<'a>)) -> u64 {
         match self.held {
-            Held::Large(hash) => hash.fields.scan(cursor, count, |element| {
-                let field = Field::of(element);
-                if field.is_alive(self.now_ms) {
-                    each(field);
-                }
-            }),
-            Held::Packed(_) => {
+            Held::Large(hash) if hash.ordered().is_none() => {
+                hash.fields.scan(cursor, count, |element| {
+                    let field = Field::of(element);
+                    if field.is_alive(self.now_ms) {
+                        each(field);
+                    }
+                })
+            }
+            _ => {
                 self.each(each);
                 0
             }
