@@ -84,6 +84,11 @@ pub const DEBUG: Meta = Meta {
         ("DIGEST", "Answer a digest of the whole data set, in hexadecimal."),
         ("DIGEST-VALUE <key> [<key> ...]", "Answer a digest of the value of each key."),
         ("ERROR <message>", "Answer with this error."),
+        (
+            "KEYSIZES-HIST-ASSERT <0 | 1>",
+            "Accepted for test suites, without effect: INFO counts sizes when it is asked.",
+        ),
+        ("LISTPACK <key>", "Write to the server's log what a small collection takes."),
         ("LOG <message>", "Write the message to the server's log."),
         ("OBJECT <key>", "Describe the representation of a value."),
         ("PAUSE-CRON <0 | 1>", "Turn all background work off or on."),

@@ -29,6 +29,8 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("DIGEST-VALUE", 1, usize::MAX, digest::values),
     ("ERROR", 1, 1, error),
     ("HELP", 0, 0, help),
+    ("KEYSIZES-HIST-ASSERT", 1, 1, assert_key_sizes),
+    ("LISTPACK", 1, 1, object::listpack),
     ("LOADAOF", 0, 0, reload::load_log),
     ("LOG", 1, 1, log),
     ("OBJECT", 1, 1, object::object),
@@ -149,6 +151,13 @@ fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
             "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
         )),
     }
+}
+
+/// `DEBUG KEYSIZES-HIST-ASSERT <0 | 1>`: in Redis, whether each command checks the histogram of sizes against the keys. Here it
+/// is counted whenever `INFO` asks for it, so it cannot be wrong.
+fn assert_key_sizes(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.integer(2)?;
+    ctx.ok()
 }
 
 /// `DEBUG SET-ALLOW-ACCESS-EXPIRED <0 | 1>`: what would expire from now on is there for as long as it is on.

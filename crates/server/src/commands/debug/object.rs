@@ -1,4 +1,4 @@
-//! DEBUG OBJECT: how a value is held.
+//! DEBUG OBJECT and DEBUG LISTPACK: how a value is held.
 
 use crate::host::ServerHost;
 use petrel_commands::{Ctx, Fail, Outcome};
@@ -40,6 +40,27 @@ pub fn object(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.exec.ks.unlock();
     }
     ctx.reply.simple(&text.ok_or(Fail::NO_SUCH_KEY)?);
+    Ok(())
+}
+
+/// `DEBUG LISTPACK key`: says in the log what a small collection takes.
+pub fn listpack(ctx: &mut Ctx<'_>) -> Outcome {
+    let (db, key) = (ctx.session.db, ctx.exec.ks.key(ctx.arg(2)));
+    let locks = !ctx.exec.ks.holds_any();
+    if locks {
+        ctx.exec.ks.lock(key.hash);
+    }
+    let ks = &mut ctx.exec.ks;
+    let found = ks.peek(db, key).map(|view| (view.encoding(), view.footprint()));
+    if locks {
+        ks.unlock();
+    }
+    let (encoding, bytes) = found.ok_or(Fail::NO_SUCH_KEY)?;
+    if !encoding.starts_with("listpack") {
+        return Err(Fail::fixed("ERR Not a listpack encoded object."));
+    }
+    tracing::info!("DEBUG LISTPACK: {encoding} of {bytes} bytes, key included");
+    ctx.reply.simple("Listpack structure printed on stdout");
     Ok(())
 }
 
