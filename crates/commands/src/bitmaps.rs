@@ -64,6 +64,9 @@ fn getbit(ctx: &mut Ctx<'_>) -> Outcome {
 fn bitcount(ctx: &mut Ctx<'_>) -> Outcome {
     let given = match ctx.args().len() {
         2 => None,
+        3 if ctx.dialect().is_valkey() => {
+            Some(Stretch { start: ctx.integer(2)?, end: Some(-1), unit: Unit::Byte })
+        }
         4.. => Some(Stretch {
             start: ctx.integer(2)?,
             end: Some(ctx.integer(3)?),

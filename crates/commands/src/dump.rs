@@ -71,7 +71,16 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         true => ctx.exec.ks.peek(db, key).map(|old| old.type_of()),
         false => None,
     };
-    value::restore(&mut ctx.exec.ks, db, key, expiry, payload, leniency).map_err(refusal)?;
+    // Fields that have expired since are there again in Valkey, until they are removed as any are.
+    let keeps_fields = ctx.dialect().is_valkey() && expiry.is_none_or(|at| at > now);
+    if keeps_fields {
+        ctx.exec.ks.ignore_expiry();
+    }
+    let restored = value::restore(&mut ctx.exec.ks, db, key, expiry, payload, leniency);
+    if keeps_fields {
+        ctx.exec.ks.set_clock(now);
+    }
+    restored.map_err(refusal)?;
     if ctx.exec.ks.notes_events() {
         tell_restored(ctx, key, before);
     }

@@ -19,7 +19,7 @@ use crate::spec::CommandSpec;
 use crate::table::geo as meta;
 use geohash::Place;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
-use petrel_resp::Reply;
+use petrel_resp::{Dialect, Reply};
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -55,10 +55,18 @@ fn place_of(set: &SortedSetRef<'_>, member: &[u8]) -> Option<Place> {
     set.score(member).map(Place::of_score)
 }
 
-fn write_place(reply: &mut dyn Reply, place: Place) {
+/// Writes a place: Redis with the fewest digits that say it, Valkey with 17 behind the point.
+fn write_place(reply: &mut dyn Reply, dialect: Dialect, place: Place) {
     reply.array(2);
-    reply.double(place.longitude);
-    reply.double(place.latitude);
+    for degrees in [place.longitude, place.latitude] {
+        match dialect {
+            Dialect::Redis => reply.double(degrees),
+            Dialect::Valkey => {
+                let digits = format!("{degrees:.17}");
+                reply.decimal(digits.trim_end_matches('0').trim_end_matches('.').as_bytes());
+            }
+        }
+    }
 }
 
 /// Writes a distance in units of so many meters.
@@ -107,7 +115,7 @@ fn geodist(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `GEOHASH key [member ...]`
 fn geohash(ctx: &mut Ctx<'_>) -> Outcome {
-    each_place(ctx, |reply, place| match place {
+    each_place(ctx, |reply, _, place| match place {
         Some(place) => reply.bulk(&place.text()),
         None => reply.null(),
     })
@@ -115,19 +123,19 @@ fn geohash(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `GEOPOS key [member ...]`
 fn geopos(ctx: &mut Ctx<'_>) -> Outcome {
-    each_place(ctx, |reply, place| match place {
-        Some(place) => write_place(reply, place),
+    each_place(ctx, |reply, dialect, place| match place {
+        Some(place) => write_place(reply, dialect, place),
         None => reply.null_array(),
     })
 }
 
 /// Writes an array of what `write` writes of each member's place.
-fn each_place(ctx: &mut Ctx<'_>, write: fn(&mut dyn Reply, Option<Place>)) -> Outcome {
-    let (key, db, members) = (ctx.key(1), ctx.db(), &ctx.args()[2..]);
+fn each_place(ctx: &mut Ctx<'_>, write: fn(&mut dyn Reply, Dialect, Option<Place>)) -> Outcome {
+    let (key, db, members, dialect) = (ctx.key(1), ctx.db(), &ctx.args()[2..], ctx.dialect());
     let set = read(&mut ctx.exec.ks, db, key)?;
     ctx.reply.array(members.len());
     for member in members {
-        write(ctx.reply, set.and_then(|set| place_of(&set, member)));
+        write(ctx.reply, dialect, set.and_then(|set| place_of(&set, member)));
     }
     Ok(())
 }

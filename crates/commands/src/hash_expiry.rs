@@ -45,9 +45,6 @@ fn unknown(argument: &[u8]) -> Fail {
 
 /// Argument `i` as the expiry of a field, in Unix milliseconds; it may lie in the past.
 fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
-    if ctx.dialect().is_valkey() {
-        return valkey::moment(ctx, i, unit);
-    }
     let n = ctx.integer(i)?;
     if n < 0 {
         return Err(Fail::fixed("ERR invalid expire time, must be >= 0"));
@@ -66,6 +63,19 @@ fn exists(ctx: &mut Ctx<'_>, reads: bool) -> Result<bool, Fail> {
     }
 }
 
+/// Whether the key holds a hash, and what `parse` makes of the arguments: Redis looks at the key first, Valkey last.
+fn with_key<T>(
+    ctx: &mut Ctx<'_>,
+    reads: bool,
+    parse: impl FnOnce(&mut Ctx<'_>) -> Result<T, Fail>,
+) -> Result<(bool, T), Fail> {
+    if ctx.dialect().is_valkey() {
+        let parsed = parse(ctx)?;
+        return Ok((exists(ctx, reads)?, parsed));
+    }
+    Ok((exists(ctx, reads)?, parse(ctx)?))
+}
+
 /// The expiry of a field that is there: none inside if it has none.
 fn expiry_of(ctx: &mut Ctx<'_>, field: &[u8]) -> Option<Option<i64>> {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
@@ -74,7 +84,7 @@ fn expiry_of(ctx: &mut Ctx<'_>, field: &[u8]) -> Option<Option<i64>> {
 }
 
 /// Where the fields are of a command that has nothing but `FIELDS numfields field ...` after its key.
-fn only_fields(ctx: &Ctx<'_>) -> Result<Range<usize>, Fail> {
+fn only_fields(ctx: &mut Ctx<'_>) -> Result<Range<usize>, Fail> {
     if ctx.dialect().is_valkey() {
         return valkey::only_fields(ctx);
     }
@@ -110,9 +120,13 @@ fn fields_at(ctx: &Ctx<'_>, i: usize, width: usize, bad_count: Fail) -> Result<R
 /// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`, and in the other units `HPEXPIRE`,
 /// `HEXPIREAT` and `HPEXPIREAT`
 fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
-    let exists = exists(ctx, false)?;
-    let at = moment(ctx, 2, unit)?;
-    let (condition, fields) = expire_options(ctx)?;
+    let (exists, (at, (condition, fields))) = with_key(ctx, false, |ctx| {
+        if ctx.dialect().is_valkey() {
+            let options = valkey::expire_options(ctx)?;
+            return Ok((valkey::moment(ctx, 2, unit)?, options));
+        }
+        Ok((moment(ctx, 2, unit)?, expire_options(ctx)?))
+    })?;
     ctx.reply.array(fields.len());
     for i in fields {
         let field = ctx.arg(i);
@@ -123,9 +137,6 @@ fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
 }
 
 fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
-    if ctx.dialect().is_valkey() {
-        return valkey::expire_options(ctx);
-    }
     let args = ctx.args().len();
     let (mut condition, mut fields) = (Condition::default(), None);
     let mut i = 3;
@@ -192,8 +203,7 @@ fn expire_now(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Outcome {
 
 /// `HTTL key FIELDS numfields field [field ...]`, and in the other units `HPTTL`, `HEXPIRETIME` and `HPEXPIRETIME`
 fn report(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
-    exists(ctx, true)?;
-    let fields = only_fields(ctx)?;
+    let (_, fields) = with_key(ctx, true, only_fields)?;
     let now = ctx.exec.ks.now_ms();
     ctx.reply.array(fields.len());
     for i in fields {
@@ -214,8 +224,7 @@ fn report(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
 
 /// `HPERSIST key FIELDS numfields field [field ...]`
 fn persist(ctx: &mut Ctx<'_>) -> Outcome {
-    exists(ctx, false)?;
-    let fields = only_fields(ctx)?;
+    let (_, fields) = with_key(ctx, false, only_fields)?;
     let (key, db) = (ctx.key(1), ctx.db());
     ctx.reply.array(fields.len());
     for i in fields {
@@ -235,8 +244,7 @@ fn persist(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `HGETDEL key FIELDS numfields field [field ...]`
 fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
-    exists(ctx, false)?;
-    let fields = only_fields(ctx)?;
+    let (_, fields) = with_key(ctx, false, only_fields)?;
     let (key, db) = (ctx.key(1), ctx.db());
     drop_expired_first(ctx, fields.clone());
     ctx.reply.array(fields.len());
@@ -333,7 +341,7 @@ struct ExOptions {
 }
 
 /// The options from argument 2 on; they may stand before or behind the fields.
-fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
+fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     if ctx.dialect().is_valkey() {
         return valkey::ex_options(ctx, syntax);
     }
@@ -383,8 +391,7 @@ fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
 
 /// `HGETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST] FIELDS numfields field [field ...]`
 fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
-    exists(ctx, false)?;
-    let options = ex_options(ctx, &HGETEX)?;
+    let (_, options) = with_key(ctx, false, |ctx| ex_options(ctx, &HGETEX))?;
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     drop_expired_first(ctx, options.fields.clone());
     ctx.reply.array(options.fields.len());

@@ -90,7 +90,7 @@ fn hget(ctx: &mut Ctx<'_>) -> Outcome {
     let field = hash.get(ctx.request.args[2]);
     write_value(ctx.reply, field);
     if field.is_none() && hash.has_expired() {
-        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..], false);
+        drop_read(ctx, &ctx.request.args[2..]);
     }
     Ok(())
 }
@@ -114,9 +114,17 @@ fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
         write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
     }
     if hash.is_some_and(|hash| hash.has_expired()) {
-        ctx.exec.ks.hash_drop_expired(db, key, fields, false);
+        drop_read(ctx, fields);
     }
     Ok(())
+}
+
+/// Removes those of the fields that a command has read and that have expired; what Valkey leaves to the sweep.
+fn drop_read(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
+    let (key, db) = (ctx.key(1), ctx.db());
+    if !ctx.dialect().is_valkey() {
+        ctx.exec.ks.hash_drop_expired(db, key, fields, false);
+    }
 }
 
 /// What a command returns of every field.
@@ -188,7 +196,7 @@ fn value_len(ctx: &mut Ctx<'_>) -> Result<Option<usize>, Fail> {
     let hash = view.hash(now)?;
     let len = hash.get(ctx.request.args[2]).map(|field| field.value.text_len());
     if len.is_none() && hash.has_expired() {
-        ctx.exec.ks.hash_drop_expired(db, key, &ctx.request.args[2..], false);
+        drop_read(ctx, &ctx.request.args[2..]);
     }
     Ok(len)
 }
@@ -254,10 +262,12 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
     if with_values {
         draws = draws.map(Draws::of_pairs).transpose()?;
     }
-    let (key, db) = (ctx.key(1), ctx.db());
+    let (key, db, drops) = (ctx.key(1), ctx.db(), !ctx.dialect().is_valkey());
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let now = ks.now_ms();
-    ks.hash_drop_some_expired(db, key);
+    if drops {
+        ks.hash_drop_some_expired(db, key);
+    }
     let Some(view) = ks.read(db, key) else {
         match draws {
             Some(_) => ctx.reply.array(0),

@@ -3,6 +3,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{self, Case};
+use petrel_keyspace::Type;
 
 /// What one call looks at unless told otherwise.
 const COUNT: usize = 10;
@@ -72,7 +73,12 @@ impl<'a> Options<'a> {
             } else if ctx.is(i, "MATCH") {
                 options.pattern = Some(ctx.arg(i + 1)).filter(|pattern| *pattern != b"*");
             } else if ctx.is(i, "TYPE") && scanned == Scanned::Keys {
-                options.type_name = Some(ctx.arg(i + 1));
+                let name = ctx.arg(i + 1);
+                if ctx.dialect().is_valkey() && !is_type_name(name) {
+                    let name = name.escape_ascii();
+                    return Err(Fail::new(format!("ERR unknown type name '{name}'")));
+                }
+                options.type_name = Some(name);
             } else {
                 return Err(Fail::SYNTAX);
             }
@@ -90,6 +96,11 @@ impl<'a> Options<'a> {
 /// Argument `i` as the cursor that a client sent back.
 pub(crate) fn cursor(ctx: &Ctx<'_>, i: usize) -> Result<u64, Fail> {
     parse_cursor(ctx.arg(i)).ok_or(Fail::fixed("ERR invalid cursor"))
+}
+
+/// Whether a type of that name exists.
+fn is_type_name(name: &[u8]) -> bool {
+    Type::ALL.iter().any(|of| name.eq_ignore_ascii_case(of.name().as_bytes()))
 }
 
 /// As lenient as C's `strtoull` is towards spaces and a plus sign.

@@ -291,11 +291,14 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
     let (stated, persist) = getex_options(ctx)?;
     let expiry = stated.map(|stated| stated.moment(ctx));
     let (key, db) = (ctx.key(1), ctx.db());
+    if let (true, Some(Err(bad))) = (ctx.dialect().is_valkey(), &expiry) {
+        return Err(bad.clone());
+    }
     let Some(view) = ctx.exec.ks.read(db, key) else {
         ctx.reply.null();
         return Ok(());
     };
-    // Of a key that does not exist, Redis does not look at the expiry.
+    // Of a key that does not exist, Redis does not look at the expiry; Valkey has done so before.
     let value = view.string()?;
     let expiry = expiry.transpose()?;
     let had_expiry = view.expiry().is_some();
@@ -370,11 +373,16 @@ fn msetnx(ctx: &mut Ctx<'_>) -> Outcome {
 /// `MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL]`
 fn msetex(ctx: &mut Ctx<'_>) -> Outcome {
     let pairs = ctx.integer(1).ok().and_then(|pairs| i32::try_from(pairs).ok());
+    let dialect = ctx.dialect();
     let Some(pairs) = pairs.filter(|&pairs| pairs > 0) else {
-        return Err(Fail::fixed("ERR invalid numkeys value"));
+        return Err(Fail::fixed(
+            dialect
+                .choose("ERR invalid numkeys value", "ERR invalid numkeys value or out of range"),
+        ));
     };
     let end = match pairs as usize * 2 + 2 {
         end if end <= ctx.args().len() => end,
+        _ if dialect.is_valkey() => return Err(Fail::SYNTAX),
         _ => return Err(Fail::fixed("ERR wrong number of key-value pairs")),
     };
     let options = set_options(ctx, end, ctx.args().len())?;
@@ -414,7 +422,7 @@ fn set_pairs(ctx: &mut Ctx<'_>, from: usize, to: usize) {
     }
 }
 
-/// Sets one key for `MSETEX`, which tells of the expiry before it tells of the value.
+/// Sets one key for `MSETEX`, which tells of the expiry before it tells of the value; in Valkey's dialect after.
 fn set_and_tell(ctx: &mut Ctx<'_>, i: usize, expiry: Expiry) {
     let (key, value, db) = (ctx.key(i), ctx.value(i + 1), ctx.db());
     let old = ctx.exec.ks.peek(db, key).map(|view| (view.type_of(), view.expiry()));
@@ -432,10 +440,14 @@ fn set_and_tell(ctx: &mut Ctx<'_>, i: usize, expiry: Expiry) {
         }
         return;
     }
-    if matches!(expiry, Expiry::At(_)) {
+    let (expires, value_first) = (matches!(expiry, Expiry::At(_)), ctx.dialect().is_valkey());
+    if expires && !value_first {
         ctx.event(class::GENERIC, "expire", key.bytes);
     }
     ctx.event(class::STRING, "set", key.bytes);
+    if expires && value_first {
+        ctx.event(class::GENERIC, "expire", key.bytes);
+    }
 }
 
 /// `DELEX key [IFEQ v | IFNE v | IFDEQ d | IFDNE d]`

@@ -41,8 +41,8 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
     found.write_with_cursor(ctx, cursor.number())
 }
 
-/// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those that have expired, the
-/// wanted by name are removed.
+/// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those that have expired, the ones
+/// wanted by name are removed; in Valkey's dialect those wanted by name and type.
 fn walk(
     ctx: &mut Ctx<'_>,
     mut cursor: Cursor,
@@ -51,10 +51,13 @@ fn walk(
     typed: &dyn Fn(&View<'_>) -> bool,
 ) -> (Cursor, Found) {
     let db = ctx.db();
+    let by_type = ctx.dialect().is_valkey();
+    let removable = |view: &View<'_>| named(view.key()) && (!by_type || typed(view));
     let mut found = Found::default();
     loop {
         let mut seen = 0;
-        cursor = ctx.exec.ks.scan_removing(db, cursor, count.min(KEYS_PER_HOLD), named, |view| {
+        let at_once = count.min(KEYS_PER_HOLD);
+        cursor = ctx.exec.ks.scan_removing(db, cursor, at_once, &removable, |view| {
             seen += 1;
             if named(view.key()) && typed(&view) {
                 found.push(view.key());

@@ -248,8 +248,12 @@ impl Handle {
             _ => usual,
         };
         if let Effect::FieldRemove { field, why, .. } = effect {
-            let expired = *why == Removal::Expired && naming != Naming::As("hdel");
-            return self.note_field(if expired { "hexpired" } else { "hdel" }, db, key, field);
+            let name = match naming {
+                Naming::As(name @ ("hdel" | "hexpired")) => name,
+                _ if *why == Removal::Expired => "hexpired",
+                _ => "hdel",
+            };
+            return self.note_field(name, db, key, field);
         }
         if naming == Naming::Stated {
             return;

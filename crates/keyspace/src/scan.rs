@@ -61,13 +61,13 @@ impl Handle {
         self.scan_removing(db, cursor, count, &|_| true, each)
     }
 
-    /// The same; of keys whose time has passed, only those whose names are `removable` are removed on the way.
+    /// The same; of keys whose time has passed, only those that are `removable` are removed on the way.
     pub fn scan_removing(
         &mut self,
         db: u16,
         cursor: Cursor,
         count: usize,
-        removable: &dyn Fn(&[u8]) -> bool,
+        removable: &dyn Fn(&View<'_>) -> bool,
         mut each: impl FnMut(View<'_>),
     ) -> Cursor {
         let stripes = self.ks.stripes.len() as u64;
@@ -171,14 +171,14 @@ impl Handle {
         &mut self,
         from: (u16, u32, u32),
         count: usize,
-        removable: &dyn Fn(&[u8]) -> bool,
+        removable: &dyn Fn(&View<'_>) -> bool,
         each: &mut dyn FnMut(View<'_>),
     ) -> Option<u32> {
         let mut expired = Vec::new();
         let next = self.walk_stripe(from, count, each, &mut expired);
         for entry in expired {
             let (db, key) = (from.0, self.key_of(entry));
-            if !removable(key.bytes) || self.holds_expired() {
+            if !removable(&View::new(entry)) || self.holds_expired() {
                 continue;
             }
             if let Some((at, entry)) = self.find(db, key) {

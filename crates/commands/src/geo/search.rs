@@ -11,7 +11,7 @@ use crate::spec::CommandSpec;
 use crate::table::geo as meta;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
-use petrel_resp::Reply;
+use petrel_resp::{Dialect, Reply};
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -112,7 +112,8 @@ fn search(ctx: &mut Ctx<'_>, syntax: Syntax) -> Outcome {
     let asked = Asked::parse(ctx, syntax, set)?;
     let hits = set.map_or(Vec::new(), |set| asked.hits(&set));
     let Some(destination) = asked.destination.map(|i| ctx.key(i)) else {
-        asked.write(ctx.reply, &hits);
+        let dialect = ctx.dialect();
+        asked.write(ctx.reply, dialect, &hits);
         return Ok(());
     };
     let mut gathered = Gathered::default();
@@ -311,8 +312,10 @@ impl Asked {
             )));
         }
         if self.shape.is_none() {
+            let shapes =
+                ctx.dialect().choose("BYRADIUS and BYBOX", "BYRADIUS, BYBOX and BYPOLYGON");
             return Err(Fail::new(format!(
-                "ERR exactly one of BYRADIUS and BYBOX can be specified for {name}"
+                "ERR exactly one of {shapes} can be specified for {name}"
             )));
         }
         if self.any && self.count.is_none() {
@@ -363,7 +366,7 @@ impl Asked {
         hits
     }
 
-    fn write(&self, reply: &mut dyn Reply, hits: &[Hit<'_>]) {
+    fn write(&self, reply: &mut dyn Reply, dialect: Dialect, hits: &[Hit<'_>]) {
         let facts = [self.with_distance, self.with_hash, self.with_place];
         let facts = facts.into_iter().filter(|fact| *fact).count();
         reply.array(hits.len());
@@ -379,7 +382,7 @@ impl Asked {
                 reply.integer(hit.score as i64);
             }
             if self.with_place {
-                write_place(reply, hit.place);
+                write_place(reply, dialect, hit.place);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! How Valkey writes what expires of a hash: the options stand before `FIELDS`, which ends the command, and `HSETEX` may
 //! demand something of the key.
 
-use super::{ExOptions, Stated, Syntax, When};
+use super::{ExOptions, Stated, Syntax, When, exists};
 use crate::ctx::Ctx;
 use crate::expire::Condition;
 use crate::expiry::{self, Unit};
@@ -47,34 +47,34 @@ pub(super) fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>),
     Ok((Condition::parse(ctx, 3..at)?, fields_at(ctx, at, 1, COUNT)?))
 }
 
-/// The options of `HGETEX` and `HSETEX`.
-pub(super) fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
+/// The options of `HGETEX` and `HSETEX`, each of which may be repeated. The number of the expiry is read at last.
+pub(super) fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     let args = ctx.args().len();
-    let (mut expiry, mut when, mut of_key) = (Stated::Nothing, When::Always, When::Always);
+    let (mut word, mut deadline): (bool, Option<(Unit, usize)>) = (false, None);
+    let (mut when, mut of_key) = (When::Always, When::Always);
     let mut i = 2;
     while i < args && !ctx.is(i, "FIELDS") {
-        let unit = Unit::from_option(ctx.arg(i));
         let demand = |missing: &str, there: &str| match () {
+            _ if !syntax.conditional => When::Always,
             _ if ctx.is(i, missing) => When::Missing,
             _ if ctx.is(i, there) => When::There,
             _ => When::Always,
         };
         let (of_fields, of_it) = (demand("FNX", "FXX"), demand("NX", "XX"));
-        if expiry == Stated::Nothing && ctx.is(i, syntax.word.0) {
-            expiry = syntax.word.1;
-        } else if let Some(unit) = unit
-            && expiry == Stated::Nothing
-            && i + 1 < args
-            && !ctx.is(i + 1, "FIELDS")
-        {
-            i += 1;
-            expiry = Stated::At(moment(ctx, i, unit)?);
-        } else if syntax.conditional && of_fields != When::Always && when == When::Always {
-            when = of_fields;
-        } else if syntax.conditional && of_it != When::Always && of_key == When::Always {
-            of_key = of_it;
-        } else {
-            return Err(Fail::SYNTAX);
+        let fits = |stated: When, new: When| {
+            new != When::Always && (stated == When::Always || stated == new)
+        };
+        match Unit::from_option(ctx.arg(i)) {
+            Some(unit)
+                if !word && deadline.is_none_or(|stated| stated.0 == unit) && i + 1 < args =>
+            {
+                i += 1;
+                deadline = Some((unit, i));
+            }
+            None if ctx.is(i, syntax.word.0) && deadline.is_none() => word = true,
+            None if fits(when, of_fields) => when = of_fields,
+            None if fits(of_key, of_it) => of_key = of_it,
+            _ => return Err(Fail::SYNTAX),
         }
         i += 1;
     }
@@ -82,5 +82,11 @@ pub(super) fn ex_options(ctx: &Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fa
         return Err(Fail::SYNTAX);
     }
     let fields = fields_at(ctx, i, syntax.width, COUNT)?;
+    exists(ctx, false)?;
+    let expiry = match deadline {
+        Some((unit, i)) => Stated::At(moment(ctx, i, unit)?),
+        None if word => syntax.word.1,
+        None => Stated::Nothing,
+    };
     Ok(ExOptions { expiry, when, of_key, fields })
 }

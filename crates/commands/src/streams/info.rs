@@ -5,7 +5,11 @@ use crate::fail::{Fail, Outcome};
 use crate::streams::groups::no_group;
 use crate::streams::{write_entry, write_id, write_known, wrong_subcommand};
 use petrel_keyspace::types::stream::{Consumer, EntryRef, Group, Producers, Stream, StreamId};
-use petrel_resp::Reply;
+use petrel_resp::{Dialect, Reply};
+
+/// Fields of a stream's figures, and of those that Redis alone has.
+const FIGURES: usize = 7;
+const PRODUCER_FIGURES: usize = 6;
 
 /// Entries, and pending ones of each group and consumer, that XINFO STREAM FULL shows unless it is told.
 const SHOWN: usize = 10;
@@ -26,11 +30,16 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
     if let Ok(Some(mut stream)) = ctx.exec.ks.stream_mut(db, key) {
         stream.forget_producers();
     }
+    let dialect = ctx.dialect();
     let view = ctx.exec.ks.read(db, key).ok_or(Fail::NO_SUCH_KEY)?;
     let stream = view.stream()?;
     let reply = &mut *ctx.reply;
-    reply.map(if shown.is_some() { 15 } else { 16 });
+    let more = if shown.is_some() { 2 } else { 3 };
+    reply.map(more + dialect.choose(FIGURES + PRODUCER_FIGURES, FIGURES));
     figures(stream, reply);
+    if !dialect.is_valkey() {
+        producer_figures(stream, reply);
+    }
     match shown {
         None => {
             field(reply, "groups", stream.groups().len() as i64);
@@ -49,17 +58,15 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
             reply.bulk(b"groups");
             reply.array(stream.groups().len());
             for (name, group) in stream.groups().iter() {
-                full_group(stream, name, group, max, reply);
+                full_group(stream, dialect, (name, group), max, reply);
             }
         }
     }
     Ok(())
 }
 
-/// What is said of a stream in either form.
+/// What is said of a stream in either form: [`FIGURES`] fields.
 fn figures(stream: &Stream, reply: &mut dyn Reply) {
-    let none = Producers::default();
-    let producers = stream.producers().unwrap_or(&none);
     field(reply, "length", stream.len() as i64);
     field(reply, "radix-tree-keys", stream.nodes() as i64);
     field(reply, "radix-tree-nodes", stream.radix_nodes() as i64);
@@ -67,6 +74,13 @@ fn figures(stream: &Stream, reply: &mut dyn Reply) {
     id_field(reply, "max-deleted-entry-id", stream.max_deleted());
     field(reply, "entries-added", stream.added() as i64);
     id_field(reply, "recorded-first-entry-id", stream.first_id());
+}
+
+/// What is said of those who produce entries with numbers of their own, which Valkey does not know of:
+/// [`PRODUCER_FIGURES`] fields.
+fn producer_figures(stream: &Stream, reply: &mut dyn Reply) {
+    let none = Producers::default();
+    let producers = stream.producers().unwrap_or(&none);
     field(reply, "idmp-duration", producers.duration_s().into());
     field(reply, "idmp-maxsize", producers.ids_max().into());
     field(reply, "pids-tracked", producers.producers_len() as i64);
@@ -75,14 +89,22 @@ fn figures(stream: &Stream, reply: &mut dyn Reply) {
     field(reply, "iids-duplicates", producers.duplicates() as i64);
 }
 
-fn full_group(stream: &Stream, name: &[u8], group: &Group, max: usize, reply: &mut dyn Reply) {
-    reply.map(8);
+fn full_group(
+    stream: &Stream,
+    dialect: Dialect,
+    (name, group): (&[u8], &Group),
+    max: usize,
+    reply: &mut dyn Reply,
+) {
+    reply.map(dialect.choose(8, 7));
     reply.bulk(b"name");
     reply.bulk(name);
     id_field(reply, "last-delivered-id", group.last_delivered());
-    progress(stream, group, reply);
+    progress(stream, dialect, group, reply);
     field(reply, "pel-count", group.pending_len() as i64);
-    field(reply, "nacked-count", group.nacked_len() as i64);
+    if !dialect.is_valkey() {
+        field(reply, "nacked-count", group.nacked_len() as i64);
+    }
     reply.bulk(b"pending");
     reply.array(group.pending_len().min(max));
     for (id, pending) in group.pending_from(StreamId::MIN).take(max) {
@@ -121,7 +143,7 @@ fn full_consumer(group: &Group, consumer: &Consumer, max: usize, reply: &mut dyn
 
 /// `XINFO GROUPS key`
 pub(super) fn groups(ctx: &mut Ctx<'_>) -> Outcome {
-    let key = ctx.key(2);
+    let (key, dialect) = (ctx.key(2), ctx.dialect());
     let view = ctx.exec.ks.read(ctx.session.db, key).ok_or(Fail::NO_SUCH_KEY)?;
     let stream = view.stream()?;
     let reply = &mut *ctx.reply;
@@ -133,7 +155,7 @@ pub(super) fn groups(ctx: &mut Ctx<'_>) -> Outcome {
         field(reply, "consumers", group.consumers_len() as i64);
         field(reply, "pending", group.pending_len() as i64);
         id_field(reply, "last-delivered-id", group.last_delivered());
-        progress(stream, group, reply);
+        progress(stream, dialect, group, reply);
     }
     Ok(())
 }
@@ -160,12 +182,17 @@ pub(super) fn consumers(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// How much of the stream a group has read, and how much there is still to come.
-fn progress(stream: &Stream, group: &Group, reply: &mut dyn Reply) {
+/// How much of the stream a group has read, and how much there is still to come. Entries that were trimmed away unread
+/// are still to come for Valkey if it knows how many were read, but not for Redis.
+fn progress(stream: &Stream, dialect: Dialect, group: &Group, reply: &mut dyn Reply) {
     reply.bulk(b"entries-read");
     write_known(reply, group.entries_read().map(|read| read as i64));
     reply.bulk(b"lag");
-    write_known(reply, stream.lag(group));
+    let lag = match dialect {
+        Dialect::Redis => stream.lag(group),
+        Dialect::Valkey => stream.lag_with_trimmed(group),
+    };
+    write_known(reply, lag);
 }
 
 fn entry(reply: &mut dyn Reply, entry: Option<EntryRef<'_>>) {

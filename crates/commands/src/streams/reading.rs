@@ -8,6 +8,9 @@ use std::ops::Range;
 const UNBALANCED_READ: Fail = Fail::fixed(
     "ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified.",
 );
+const UNBALANCED_READ_VALKEY: Fail = Fail::fixed(
+    "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.",
+);
 const UNBALANCED_GROUP: Fail = Fail::fixed(
     "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.",
 );
@@ -82,7 +85,8 @@ pub(super) fn reading<'a>(ctx: &Ctx<'a>, grouped: bool) -> Result<Reading<'a>, F
             i += 1;
         } else if ctx.is(i, "STREAMS") && more > 0 {
             if !more.is_multiple_of(2) {
-                return Err(if grouped { UNBALANCED_GROUP } else { UNBALANCED_READ });
+                let read = ctx.dialect().choose(UNBALANCED_READ, UNBALANCED_READ_VALKEY);
+                return Err(if grouped { UNBALANCED_GROUP } else { read });
             }
             reading.keys = i + 1..i + 1 + more / 2;
             break;

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use petrel_commands::Dialect;
+use petrel_resp::Value;
 
 fn valkey() -> Client {
     let client = Client::new();
@@ -33,6 +34,14 @@ fn fields_that_expire_are_written_as_valkey_has_them() {
         HTTL h FIELD 1 a => ERR syntax error
         HTTL h FIELDS 2 a => ERR syntax error
         HPERSIST h FIELDS 2 a => ERR numfields should be greater than 0 and match the provided number of fields
+        HSETEX h KEEPTTL KEEPTTL KEEPTTL FIELDS => ERR numfields should be greater than 0 and match the provided number of fields
+        HGETEX h EX x FIELDS 2 a => ERR numfields should be greater than 0 and match the provided number of fields
+        HEXPIRE h x NX NX FIELDS 2 a => ERR numfields should be greater than 0 and match the provided number of fields
+        HGETEX h PERSIST PERSIST FIELDS 1 a => [\"9\"]
+        SET text 1 => OK
+        HTTL text FIELDS 2 a => ERR syntax error
+        HEXPIRE text -1 FIELDS 1 a => ERR invalid expire time in 'hexpire' command
+        HSETEX text EX x FIELDS 1 a 1 => WRONGTYPE Operation against a key holding the wrong kind of value
         HGET h a => \"9\"",
     );
 }
@@ -52,5 +61,54 @@ fn who_has_not_logged_in_learns_nothing_of_commands() {
         "FOO => ERR unknown command 'FOO', with args beginning with: \n\
         GET => ERR wrong number of arguments for 'get' command\n\
         GET k => NOAUTH Authentication required.",
+    );
+}
+
+#[test]
+fn reads_leave_fields_that_have_expired_to_the_sweep() {
+    let mut client = valkey();
+    client.follow("HSETEX h PX 5 FIELDS 2 a 1 b 2 => 1\nHSET h c 3 => 1");
+    let payload = client.call(&[b"DUMP", b"h"]);
+    client.wait(10);
+    client.follow("HGET h a => nil\nHMGET h a b c => [nil nil \"3\"]\nHLEN h => 3\nDEL h => 1");
+    let Value::Bulk(payload) = payload else { panic!("{payload:?}") };
+    client.call(&[b"RESTORE", b"h", b"0", &payload]);
+    client.follow("HLEN h => 3\nHGET h a => nil\nHGET h c => \"3\"");
+}
+
+#[test]
+fn small_differences_of_many_commands() {
+    let mut client = valkey();
+    client.follow(
+        "MSETEX 0 k v => ERR invalid numkeys value or out of range
+        MSETEX 2147483648 k v => ERR invalid numkeys value or out of range
+        MSETEX 2 k v => ERR syntax error
+        GETEX none EX x => ERR value is not an integer or out of range
+        GETEX none EX 0 => ERR invalid expire time in 'getex' command
+        SET k abc => OK
+        BITCOUNT k 1 => 7
+        BITCOUNT none 1 => 0
+        SCAN 0 TYPE none => ERR unknown type name 'none'
+        SCAN 0 TYPE STRING COUNT 1000 => [\"0\" [\"k\"]]
+        XREAD STREAMS a b 0 => ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.
+        GEOADD g 1.5 2.25 a => 1
+        GEOPOS g a => [[\"1.50000125169754028\" \"2.24999973359214067\"]]
+        GEOSEARCH g FROMLONLAT 1 1 ASC DESC ASC => ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for GEOSEARCH",
+    );
+}
+
+#[test]
+fn entries_that_were_trimmed_are_still_to_come() {
+    let mut client = valkey();
+    client.follow(
+        "XADD s 1-1 a 1 => \"1-1\"
+        XADD s 2-1 a 1 => \"2-1\"
+        XADD s 3-1 a 1 => \"3-1\"
+        XGROUP CREATE s g 1-1 ENTRIESREAD 1 => OK
+        XTRIM s MINID 3-1 => 2
+        XINFO GROUPS s => [[\"name\" \"g\" \"consumers\" 0 \"pending\" 0 \"last-delivered-id\" \"1-1\" \"entries-read\" 1 \"lag\" 2]]
+        XTRIM s MAXLEN 0 => 1
+        XINFO GROUPS s => [[\"name\" \"g\" \"consumers\" 0 \"pending\" 0 \"last-delivered-id\" \"1-1\" \"entries-read\" 1 \"lag\" 2]]
+        XINFO STREAM s FULL => [\"length\" 0 \"radix-tree-keys\" 0 \"radix-tree-nodes\" 1 \"last-generated-id\" \"3-1\" \"max-deleted-entry-id\" \"0-0\" \"entries-added\" 3 \"recorded-first-entry-id\" \"0-0\" \"entries\" [] \"groups\" [[\"name\" \"g\" \"last-delivered-id\" \"1-1\" \"entries-read\" 1 \"lag\" 2 \"pel-count\" 0 \"pending\" [] \"consumers\" []]]]",
     );
 }

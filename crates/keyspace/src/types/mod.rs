@@ -46,6 +46,10 @@ pub enum Type {
 }
 
 impl Type {
+    /// All of them.
+    pub const ALL: [Type; 6] =
+        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
+
     /// The name that `TYPE` answers.
     pub const fn name(self) -> &'static str {
         match self {

@@ -58,8 +58,19 @@ impl Stream {
             // Whatever is missing is behind both.
             return Some(self.len as i64);
         }
+        self.lag_by_counters(group, self.deleted_after(group.last_delivered()))
+    }
+
+    /// The same as Valkey counts it: entries that were trimmed away before the group was given them count too if it is known
+    /// how many it was given, and an entry deleted from the front makes that unknown as one from amid the others does.
+    pub fn lag_with_trimmed(&self, group: &Group) -> Option<i64> {
+        let has_deleted = !self.is_empty() && self.max_deleted != StreamId::MIN;
+        self.lag_by_counters(group, has_deleted && group.last_delivered() <= self.max_deleted)
+    }
+
+    fn lag_by_counters(&self, group: &Group, deleted_ahead: bool) -> Option<i64> {
         let read = match group.entries_read() {
-            Some(read) if !self.deleted_after(group.last_delivered()) => Some(read),
+            Some(read) if !deleted_ahead => Some(read),
             _ => self.entries_up_to(group.last_delivered()),
         };
         // XSETID may have set the counter of entries back, below what was read of them.
