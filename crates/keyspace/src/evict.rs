@@ -32,6 +32,8 @@ const STRIPES_PER_LOOK: u32 = 64;
 const SLACK_SHARE: u64 = 1024;
 /// Room made at most ahead of need, in bytes; it bounds the pause.
 const SLACK_MAX: u64 = 32 << 10;
+/// A slack that is used up however much the thread frees: the sum may be above the limit still.
+const LOOK_AGAIN: i64 = i64::MIN;
 /// Draws without a candidate before all stripes are searched in turn.
 const DRAWS_MAX: usize = 32;
 /// S3-FIFO: draws for a candidate from the queue whose turn it is before the other is asked.
@@ -214,7 +216,7 @@ impl Handle {
             }
         };
         self.evictor.own_then = self.counters.used.get();
-        self.evictor.slack = if made == Made::Enough { slack as i64 } else { -1 };
+        self.evictor.slack = if made == Made::Enough { slack as i64 } else { LOOK_AGAIN };
         made != Made::Nothing
     }
 

@@ -282,3 +282,25 @@ fn idle_time_and_frequency_belong_to_their_policies() {
     assert_eq!(answers(Policy::AllKeysLfu), (None, Some(4)));
     assert_eq!(answers(Policy::AllKeysS3Fifo), (None, None));
 }
+
+#[test]
+fn whoever_has_freed_some_is_refused_while_the_sum_is_too_much() {
+    let keyspace = keyspace(64);
+    let mut handle = keyspace.attach();
+    for i in 0..2_000 {
+        assert!(set(&mut handle, 0, &format!("key:{i}"), 1_000, None));
+    }
+    keyspace.set_memory_limit(1 << 20, Policy::NoEviction);
+    assert!(!set(&mut handle, 0, "more", 1, None));
+    for i in 0..500 {
+        let key = format!("key:{i}");
+        handle.enter();
+        let key = handle.key(key.as_bytes());
+        handle.lock(key.hash);
+        handle.remove(0, key);
+        handle.unlock();
+        handle.exit();
+    }
+    assert!(keyspace.stats().used > 1 << 20);
+    assert!(!set(&mut handle, 0, "more", 1, None), "it was let through for what it had freed");
+}
