@@ -132,7 +132,7 @@ pub enum Event {
         /// The connection.
         slot: Slot,
     },
-    /// All output has been taken after the peer had made it wait.
+    /// All output has been taken after some of it had to wait for a later turn.
     Drained {
         /// The connection.
         slot: Slot,

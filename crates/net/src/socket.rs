@@ -33,7 +33,10 @@ pub fn bind_tcp(address: &str, port: u16, backlog: u32) -> io::Result<OwnedFd> {
         Ok(socket)
     };
     bind().map_err(|e| {
-        io::Error::new(e.kind(), format!("cannot listen on {address}, port {port}: {e}"))
+        // What the kernel lacks altogether has no kind of its own.
+        let lacks = matches!(e.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT));
+        let kind = if lacks { io::ErrorKind::Unsupported } else { e.kind() };
+        io::Error::new(kind, format!("cannot listen on {address}, port {port}: {e}"))
     })
 }
 

@@ -69,6 +69,8 @@ struct Connection {
     hung: bool,
     /// The peer does not take more: registered for writable edges.
     parked: bool,
+    /// Some of the output had to wait for a later turn.
+    late: bool,
     /// On the `dirty` list.
     dirty: bool,
     /// See [`Driver::expect_output`].

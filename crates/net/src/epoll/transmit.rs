@@ -35,6 +35,8 @@ impl Epoll {
                 } else if sent.short {
                     self.park(slot, true, events);
                 } else {
+                    // More pieces than one send takes.
+                    connection.late = true;
                     self.write_again(slot);
                 }
             }
@@ -51,11 +53,17 @@ impl Epoll {
         if let Some(outbox) = connection.outbox.take() {
             self.pools.give_outbox(outbox);
         }
+        let late = take(&mut connection.late);
         let why = match connection.closing {
             _ if connection.takes_output() && connection.parked => {
                 return self.park(slot, false, events);
             }
-            _ if connection.takes_output() => return,
+            _ if connection.takes_output() => {
+                if late {
+                    events.push(Event::Drained { slot });
+                }
+                return;
+            }
             None => return,
             Some(Ending::Eof) => Why::Eof,
             Some(Ending::Flush) => Why::Flushed,

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     pub(super) paused: bool,
     /// The peer is known to have gone while reading was paused.
     pub(super) hung: bool,
-    /// The peer made output wait; `Drained` is owed.
+    /// Output had to wait for a later turn; `Drained` is owed.
     pub(super) parked: bool,
     /// See [`crate::Driver::expect_output`].
     pub(super) expecting: bool,

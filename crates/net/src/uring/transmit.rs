@@ -97,6 +97,8 @@ impl Uring {
             if outbox.is_empty() {
                 self.flushed(slot, events);
             } else {
+                // More pieces than one send takes: some of it waits for the next turn.
+                connection.parked = true;
                 connection.transmit = Transmit::Dirty;
                 self.dirty.push(slot);
             }

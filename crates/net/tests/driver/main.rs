@@ -39,6 +39,7 @@ macro_rules! suite {
             pausing_holds_input_back
             a_peer_that_leaves_while_paused_is_reported
             outputs_keep_their_order
+            the_rest_of_many_pieces_is_reported
             accept_failures_back_off
             a_greedy_peer_does_not_starve_others
         );

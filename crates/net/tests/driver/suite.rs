@@ -543,6 +543,23 @@ pub fn outputs_keep_their_order<D: Driver>(driver: D) {
     reader.join().unwrap();
 }
 
+/// More pieces than one send takes: whoever saw some of them left is told when none is.
+pub fn the_rest_of_many_pieces_is_reported<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let (mut client, slot) = harness.connect();
+    let mut output = harness.driver.output();
+    (0..1000).for_each(|_| output.splice(Bytes::from(pattern(64))));
+    harness.driver.send(slot, output);
+    let reader = thread::spawn(move || client.read_exact(&mut [0; 64_000]).unwrap());
+    let drained = |event: &Event| matches!(event, Event::Drained { slot: who } if *who == slot);
+    let first = harness.turn(MOMENT);
+    if harness.driver.unsent(slot) > 0 && !first.iter().any(drained) {
+        harness.until(|_, event| drained(&event));
+    }
+    assert_eq!(harness.driver.unsent(slot), 0);
+    reader.join().unwrap();
+}
+
 pub fn accept_failures_back_off<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
     // A socket of datagrams is no listener: accepting on it fails like a lack of descriptors does.
