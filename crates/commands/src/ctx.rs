@@ -53,6 +53,12 @@ pub trait Host {
     /// `client-query-buffer-limit`: bytes that one client may have queued.
     fn query_buffer_limit(&self) -> usize;
 
+    /// Bytes of a reply at which the client of the command in hand is closed for having too much before it; none if
+    /// it may have any number.
+    fn reply_max(&self) -> Option<usize> {
+        None
+    }
+
     /// `lazyfree-lazy-user-flush`: whether a flush that does not say how frees in the background.
     fn flushes_in_background(&self) -> bool {
         false
@@ -187,6 +193,11 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn integer(&self, i: usize) -> Result<i64, Fail> {
         petrel_keyspace::parse_int(self.arg(i)).ok_or(Fail::NOT_AN_INTEGER)
+    }
+
+    /// [`Host::reply_max`], of which nothing holds for what a script is answered.
+    pub fn reply_max(&self) -> Option<usize> {
+        if self.exec.is_within_script() { None } else { self.host.reply_max() }
     }
 
     /// Argument `i` as the number of a database.

@@ -3,8 +3,11 @@
 use crate::ctx::Ctx;
 use crate::fail::Fail;
 
-/// Draws with repetition at most: their reply is not bounded by what there is.
+/// Draws with repetition at most where nothing bounds their reply.
 const REPEATED_MAX: u64 = 1 << 24;
+
+/// Draws between two looks at how long the reply has become.
+const RUN: usize = 4096;
 
 const OUT_OF_RANGE: Fail = Fail::fixed("ERR value is out of range");
 
@@ -31,8 +34,26 @@ impl Draws {
     }
 }
 
+/// Draws with repetition, a run at a time: `draw` says how long the reply is then. Once it is `reply_max` long it ends, in its
+/// middle: its client is closed before any of it is sent.
+pub(crate) fn draw_repeated(
+    count: usize,
+    reply_max: Option<usize>,
+    mut draw: impl FnMut(usize) -> usize,
+) {
+    let mut left = count;
+    while left > 0 {
+        let run = left.min(RUN);
+        let written = draw(run);
+        left -= run;
+        if reply_max.is_some_and(|max| written >= max) {
+            return;
+        }
+    }
+}
+
 /// Argument `i` as a count: a negative one asks for repetition.
-pub(crate) fn draws(ctx: &Ctx<'_>, i: usize) -> Result<Draws, Fail> {
+pub(crate) fn draws(ctx: &mut Ctx<'_>, i: usize) -> Result<Draws, Fail> {
     let count = ctx.integer(i)?;
     if count == i64::MIN {
         return Err(Fail::fixed(
@@ -42,7 +63,7 @@ pub(crate) fn draws(ctx: &Ctx<'_>, i: usize) -> Result<Draws, Fail> {
     let magnitude = count.unsigned_abs();
     if count >= 0 {
         Ok(Draws::Distinct(usize::try_from(magnitude).unwrap_or(usize::MAX)))
-    } else if magnitude <= REPEATED_MAX {
+    } else if magnitude <= REPEATED_MAX || ctx.reply_max().is_some() {
         Ok(Draws::Repeated(magnitude as usize))
     } else {
         Err(OUT_OF_RANGE)

@@ -1,7 +1,7 @@
 //! Hashes: fields set, removed, drawn and read. Expiry of fields: `hash_expiry.rs`.
 
 use crate::ctx::Ctx;
-use crate::draws::{Draws, draws};
+use crate::draws::{Draws, draw_repeated, draws};
 use crate::execute::Executor;
 use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
@@ -262,7 +262,8 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
     if with_values {
         draws = draws.map(Draws::of_pairs).transpose()?;
     }
-    let (key, db, drops) = (ctx.key(1), ctx.db(), !ctx.dialect().is_valkey());
+    let (key, db, reply_max) = (ctx.key(1), ctx.db(), ctx.reply_max());
+    let drops = !ctx.dialect().is_valkey();
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let now = ks.now_ms();
     if drops {
@@ -293,7 +294,7 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
         let flat = if with_values && !in_pairs { 2 } else { 1 };
         reply.array(draws.count() * flat);
     }
-    let mut each = |field: Field<'_>| {
+    let each = |reply: &mut dyn Reply, field: Field<'_>| {
         if in_pairs {
             reply.array(2);
         }
@@ -303,8 +304,11 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
         }
     };
     match draws {
-        Draws::Distinct(count) => hash.sample(count, &mut random, &mut each),
-        Draws::Repeated(count) => hash.draw(count, &mut random, &mut each),
+        Draws::Distinct(count) => hash.sample(count, &mut random, &mut |field| each(reply, field)),
+        Draws::Repeated(count) => draw_repeated(count, reply_max, |run| {
+            hash.draw(run, &mut random, &mut |field| each(reply, field));
+            reply.written()
+        }),
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Sets: members added, removed, drawn and read. Unions, intersections and differences: `set_algebra.rs`.
 
 use crate::ctx::Ctx;
-use crate::draws::{Draws, draws};
+use crate::draws::{Draws, draw_repeated, draws};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::scan::{self, Found, Options, Scanned};
@@ -127,7 +127,7 @@ fn srandmember(ctx: &mut Ctx<'_>) -> Outcome {
         3 => Some(draws(ctx, 2)?),
         _ => return Err(Fail::SYNTAX),
     };
-    let (key, db) = (ctx.key(1), ctx.db());
+    let (key, db, reply_max) = (ctx.key(1), ctx.db(), ctx.reply_max());
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let Some(view) = ks.read(db, key) else {
         match draws {
@@ -150,9 +150,10 @@ fn srandmember(ctx: &mut Ctx<'_>) -> Outcome {
         Draws::Distinct(count) => {
             set.sample(count, &mut random, &mut |member| write_item(reply, member));
         }
-        Draws::Repeated(count) => {
-            set.draw(count, &mut random, &mut |member| write_item(reply, member));
-        }
+        Draws::Repeated(count) => draw_repeated(count, reply_max, |run| {
+            set.draw(run, &mut random, &mut |member| write_item(reply, member));
+            reply.written()
+        }),
     }
     Ok(())
 }

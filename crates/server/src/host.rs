@@ -191,6 +191,12 @@ impl Host for ServerHost {
         self.config.client_query_buffer_limit as usize
     }
 
+    fn reply_max(&self) -> Option<usize> {
+        let limits = &self.config.client_output_buffer_limit;
+        let limit = if self.client.has(Flag::PubSub) { limits.pubsub } else { limits.normal };
+        usize::try_from(limit.hard_bytes).ok().filter(|&bytes| bytes > 0)
+    }
+
     fn flushes_in_background(&self) -> bool {
         self.config.lazyfree_lazy_user_flush
     }

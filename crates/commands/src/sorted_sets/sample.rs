@@ -2,12 +2,13 @@
 
 use super::{Listing, read};
 use crate::ctx::Ctx;
-use crate::draws::{Draws, draws};
+use crate::draws::{Draws, draw_repeated, draws};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::CommandSpec;
 use crate::table::sorted_sets as meta;
+use petrel_keyspace::packed::Item;
 use petrel_resp::DoubleBuffer;
 
 /// The commands of this file.
@@ -24,7 +25,7 @@ fn zrandmember(ctx: &mut Ctx<'_>) -> Outcome {
     if args == 4 {
         draws = draws.map(Draws::of_pairs).transpose()?;
     }
-    let (key, db) = (ctx.key(1), ctx.db());
+    let (key, db, reply_max) = (ctx.key(1), ctx.db(), ctx.reply_max());
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let Some(set) = read(ks, db, key)? else {
         match draws {
@@ -42,7 +43,11 @@ fn zrandmember(ctx: &mut Ctx<'_>) -> Outcome {
         }
         Some(Draws::Repeated(count)) => {
             listing.begin(reply, count);
-            set.draw(count, &mut random, &mut |member, score| listing.write(reply, member, score));
+            draw_repeated(count, reply_max, |run| {
+                let mut each = |member: Item<'_>, score| listing.write(reply, member, score);
+                set.draw(run, &mut random, &mut each);
+                reply.written()
+            });
         }
         Some(Draws::Distinct(count)) => {
             listing.begin(reply, count.min(set.len()));

@@ -12,7 +12,32 @@ with_each_backend!(
     idle_clients_are_closed,
     all_clients_together_are_bounded,
     whoever_makes_it_too_much_is_closed_at_once,
+    a_reply_without_end_ends_at_the_limit,
 );
+
+fn a_reply_without_end_ends_at_the_limit(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    client.text(&["HSET", "hash", "a", "b"]);
+    client.text(&["SADD", "set", "a"]);
+    client.text(&["ZADD", "sorted", "1", "a"]);
+    let draws = [["HRANDFIELD", "hash"], ["SRANDMEMBER", "set"], ["ZRANDMEMBER", "sorted"]];
+    let times = "-999999999";
+    for [command, key] in draws {
+        assert_eq!(client.text(&[command, key, times]), "ERR value is out of range");
+    }
+    let limit = ["CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"];
+    assert_eq!(client.text(&limit), "OK");
+    for [command, key] in draws {
+        client.send(&[command, key, times]);
+        assert_eq!(client.read_to_end(), "");
+        client = server.connect();
+    }
+    assert_eq!(server.info("client_output_buffer_limit_disconnections"), 3);
+    let nested = format!("return #redis.call('HRANDFIELD', 'hash', {times})");
+    let refused = client.text(&["EVAL", &nested, "0"]);
+    assert!(refused.starts_with("ERR value is out of range"), "{refused}");
+}
 
 fn more_clients_than_allowed_are_refused(backend: &str) {
     let server = Server::start(backend, &["--maxclients", "3"]);
