@@ -186,9 +186,6 @@ impl<D: Driver> Worker<D> {
             }
             self.go_on();
             self.engine.exec.end();
-            if std::mem::take(&mut self.crowded) {
-                self.engine.host.server.evict_crowd(&self.engine.host.config);
-            }
             let heard = std::mem::take(&mut self.heard);
             for message in heard.into_iter().chain(self.messages()) {
                 self.obey(message);
@@ -199,6 +196,9 @@ impl<D: Driver> Worker<D> {
             }
             self.attend();
             self.deliver_pushes();
+            if std::mem::take(&mut self.crowded) {
+                self.engine.host.server.evict_crowd(&self.engine.host.config);
+            }
         }
         self.shut_down();
         Ok(())
