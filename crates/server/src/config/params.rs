@@ -97,7 +97,7 @@ parameters! {
 Config, OWN, |config| config, with tls: Tls, with foreign: Foreign;
 
 Network {
-    bind: BindAddresses = "bind", List("addresses"), "127.0.0.1 -::1", Runtime,
+    bind: BindAddresses = "bind", List("addresses"), "* -::*", Runtime,
         "Addresses to listen on, `*` for all; one written with a leading `-` may be missing on this host";
     port: u16 = "port", Number { min: 0, max: 65535 }, "6379", Runtime,
         "TCP port to listen on; 0 turns TCP off";
@@ -135,8 +135,8 @@ Security {
         "Who may use DEBUG; local is a Unix socket or the loopback address";
 }
 Threads {
-    threads: u32 = "threads" aka "io-threads", Number { min: 0, max: 1024 }, "0", Kept,
-        "Worker threads, each serving its share of the connections; 0 takes the cores available to the process";
+    threads: u32 = "threads" aka "io-threads", Number { min: 0, max: 1024 }, "0", Runtime,
+        "Worker threads, each serving its share of the connections; 0 takes the cores available to the process; a change holds from the next start on";
     io_backend: IoBackend = "io-backend", OneOf(IoBackend::NAMES), "auto", Kept,
         "How workers wait for sockets; auto takes io_uring where the kernel allows it";
     direct_descriptors: Auto = "direct-descriptors", OneOf(Auto::NAMES), "auto", Kept,

@@ -75,7 +75,7 @@ mod starting {
     #[test]
     fn without_arguments_everything_is_default() {
         let shared = start(&[]).unwrap();
-        assert_eq!(get(&shared, "bind"), "127.0.0.1 -::1");
+        assert_eq!(get(&shared, "bind"), "* -::*");
         assert_eq!(get(&shared, "port"), "6379");
         assert_eq!(get(&shared, "dir"), "/");
         assert_eq!(shared.file(), None);
