@@ -30,7 +30,7 @@ pub fn save<W: Write + Seek>(
             let (next, keys) = save_run(handle, db, cursor, file)?;
             total += keys;
             cursor = next;
-            if cursor == Cursor::default() || saved(keys).is_break() {
+            if saved(keys).is_break() || cursor == Cursor::default() {
                 break;
             }
         }

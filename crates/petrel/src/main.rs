@@ -79,7 +79,9 @@ fn serve(
     supervisor.stopping();
     let result = running.wait();
     drop(pid_file);
-    tracing::info!("stopped");
+    if result.is_ok() {
+        tracing::info!("stopped: Petrel is now ready to exit, bye bye");
+    }
     result
 }
 
@@ -99,6 +101,7 @@ fn await_stop(server: &Arc<Server>, signals: &libc::sigset_t) -> std::io::Result
             }
             continue;
         }
+        server.closing.request();
         tracing::info!("stopping: {signal}");
         let config = server.config.snapshot();
         let flags = match signal {

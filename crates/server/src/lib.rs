@@ -4,6 +4,7 @@ pub mod backup;
 pub mod batch;
 mod blocked;
 pub mod client;
+pub mod closing;
 pub mod commands;
 pub mod config;
 pub mod conn;

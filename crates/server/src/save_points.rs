@@ -1,7 +1,7 @@
 //! When the data is saved without a command that says so: at save points, after a flush, and before the server stops. And what
 //! follows if it cannot be.
 
-use crate::config::{Config, ShutdownFlags};
+use crate::config::Config;
 use crate::server::{Server, unix_ms};
 use crate::snapshot::Begun;
 use petrel_commands::Hindrance;
@@ -92,23 +92,5 @@ impl Server {
         let saved = self.save(&mut ks, &self.config.snapshot());
         ks.exit();
         saved
-    }
-
-    /// Stops the server as a signal asks for it: by [`crate::process::Process::leave`], unless the data cannot be saved. To be called on
-    /// a thread that has time for it.
-    pub fn shut_down(&self, flags: &ShutdownFlags) {
-        let config = self.config.snapshot();
-        if flags.saves(&config.save) {
-            let mut ks = self.keyspace.attach();
-            ks.enter();
-            let saved = self.save_finally(&mut ks, &config);
-            ks.exit();
-            if saved.is_err() && !flags.forces() {
-                tracing::error!("not stopping: the data cannot be saved");
-                return;
-            }
-        }
-        self.stop();
-        self.process.leave();
     }
 }

@@ -3,6 +3,7 @@
 use crate::backup::Backups;
 use crate::blocked::BlockedClients;
 use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
+use crate::closing::Closing;
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::listening::Listening;
 use crate::log::Durability;
@@ -77,6 +78,8 @@ pub struct Server {
     pub backups: Backups,
     /// The log.
     pub durability: Durability,
+    /// A stop that was asked for.
+    pub closing: Closing,
     /// Why the server stopped, if it had to.
     pub failure: OnceLock<String>,
     /// Moves keys to other servers.
@@ -89,6 +92,7 @@ pub struct Server {
     pub trackers: Trackers,
     /// What is listened on over TCP.
     pub listening: Mutex<Listening>,
+    evicting: Mutex<()>,
     next_client_id: AtomicU64,
     stopping: AtomicBool,
     /// What the reaper has to do, and has done.
@@ -277,12 +281,14 @@ impl Server {
             snapshot: Snapshot::default(),
             backups: Backups::default(),
             durability: Durability::default(),
+            closing: Closing::default(),
             failure: OnceLock::new(),
             migrator: Migrator::default(),
             oom_score: OomScore::default(),
             tls: Mutex::default(),
             trackers: Trackers::default(),
             listening: Mutex::default(),
+            evicting: Mutex::default(),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             reaped,
@@ -467,6 +473,8 @@ impl Server {
     }
 
     fn evict_clients(&self, limit: u64) {
+        // Two that choose at once would each close enough.
+        let _choosing = self.evicting.lock();
         let mut clients = self.clients();
         // Those that are being closed hold what they hold for a moment longer.
         let closing = clients.extract_if(.., |client| client.has(Flag::Killed));

@@ -131,7 +131,10 @@ impl Server {
         let changes = self.keyspace.stats().changes;
         let written = self.create(config, &part).and_then(|mut file| {
             ks.refresh_clock();
-            let keys = save(ks, &mut file, |_| ControlFlow::Continue(()))?;
+            let keys = save(ks, &mut file, |keys| {
+                self.delay_saving(keys, || false);
+                ControlFlow::Continue(())
+            })?;
             Ok((file, keys))
         });
         ks.unlock();
@@ -205,9 +208,9 @@ impl Server {
         let (start, changes, snapshot) = (Instant::now(), image.changes, &self.snapshot);
         let saved = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
             let before = snapshot.keys_written.swap(keys, Relaxed);
-            self.delay_saving(keys - before);
-            let ends = snapshot.cancelled.load(Relaxed) || self.is_stopping();
-            if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let ends = || snapshot.cancelled.load(Relaxed) || self.is_stopping();
+            self.delay_saving(keys - before, ends);
+            if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let saved = saved.and_then(|keys| match keys {
             Some(_) => {
@@ -233,14 +236,11 @@ impl Server {
     }
 
     /// Waits as `rdb-key-save-delay` says for so many keys, unless nobody wants them any more.
-    pub(crate) fn delay_saving(&self, keys: u64) {
+    pub(crate) fn delay_saving(&self, keys: u64, unwanted: impl Fn() -> bool) {
         const STEP: Duration = Duration::from_millis(1);
         let micros = self.config.snapshot().rdb_key_save_delay.max(0) as u64;
         let (start, delay) = (Instant::now(), Duration::from_micros(micros.saturating_mul(keys)));
-        while start.elapsed() < delay
-            && !self.snapshot.cancelled.load(Relaxed)
-            && !self.is_stopping()
-        {
+        while start.elapsed() < delay && !unwanted() {
             std::thread::sleep(STEP.min(delay));
         }
     }

@@ -7,7 +7,9 @@ use std::os::unix::net::UnixDatagram;
 with_each_backend!(
     the_log_is_lines_of_text_or_json,
     signals_stop_the_server_cleanly,
-    shutdown_stops_the_server_cleanly
+    shutdown_stops_the_server_cleanly,
+    a_stop_is_refused_or_taken_back,
+    the_second_interrupt_leaves_no_part_of_a_snapshot
 );
 
 fn signals_stop_the_server_cleanly(backend: &str) {
@@ -34,6 +36,40 @@ fn shutdown_stops_the_server_cleanly(backend: &str) {
     assert_eq!(client.read_to_end(), "+PONG\r\n");
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
     assert!(!exists(&server.socket()));
+}
+
+fn a_stop_is_refused_or_taken_back(backend: &str) {
+    let args = ["--save", "900 1", "--enable-debug-command", "yes"];
+    let mut server = Server::start(backend, &args);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["SET", "k", "v"]), "OK");
+    // What is to take the snapshot's place cannot.
+    std::fs::create_dir(server.scratch.path("dump.rdb")).unwrap();
+    server.signal(libc::SIGTERM);
+    eventually("the log says why not", || server.output().contains("can't exit"));
+    let refused = client.text(&["SHUTDOWN"]);
+    assert_eq!(refused, "ERR Errors trying to SHUTDOWN. Check logs.");
+    std::fs::remove_dir(server.scratch.path("dump.rdb")).unwrap();
+    assert_eq!(client.text(&["DEBUG", "PAUSE-CRON", "1"]), "OK");
+    server.signal(libc::SIGTERM);
+    eventually("it is taken back", || client.text(&["SHUTDOWN", "ABORT"]) == "OK");
+    assert_eq!(client.text(&["DEBUG", "PAUSE-CRON", "0"]), "OK");
+    assert_eq!(client.text(&["GET", "k"]), "v");
+    client.send(&["SHUTDOWN"]);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+    assert!(exists(&server.scratch.path("dump.rdb")));
+}
+
+fn the_second_interrupt_leaves_no_part_of_a_snapshot(backend: &str) {
+    let args = ["--save", "900 1", "--rdb-key-save-delay", "10000000"];
+    let mut server = Server::start(backend, &args);
+    assert_eq!(server.connect().text(&["SET", "k", "v"]), "OK");
+    let part = server.scratch.path(&format!("temp-{}.rdb", server.pid()));
+    server.signal(libc::SIGINT);
+    eventually("it is being saved", || exists(&part));
+    server.signal(libc::SIGINT);
+    assert_eq!(server.exit_code(), Some(1), "{}", server.output());
+    assert!(!exists(&part));
 }
 
 /// Starts a server that cannot start; returns its one line.

@@ -21,17 +21,17 @@ struct Options {
 fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
     let options = parse(ctx.args())?;
     if options.abort {
-        // It begins and ends within this command: no replica is waited for.
-        return Err(Fail::fixed("ERR No shutdown in progress."));
+        return match ServerHost::of(ctx).server.closing.abort() {
+            true => ctx.ok(),
+            false => Err(Fail::fixed("ERR No shutdown in progress.")),
+        };
     }
     let server = ServerHost::of(ctx).server.clone();
     let config = server.config.snapshot();
-    if options.save || !options.nosave && !config.save.is_empty() {
-        let saved = server.save_finally(&mut ctx.exec.ks, &config);
-        if saved.is_err() && !options.force {
-            return Err(Fail::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
-        }
-    }
+    let saves = options.save || !options.nosave && !config.save.is_empty();
+    server
+        .prepare_stop(&mut ctx.exec.ks, &config, saves, options.force)
+        .map_err(|_| Fail::fixed("ERR Errors trying to SHUTDOWN. Check logs."))?;
     let host = ServerHost::of(ctx);
     let address = host.client.address(&host.socket_path());
     tracing::info!("stopping: asked to by the client at {address}");

@@ -132,6 +132,11 @@ impl Durability {
         self.rewrite_scheduled.store(true, Relaxed);
     }
 
+    /// Whether the log was turned on a moment ago, and its first base is still being written.
+    pub(crate) fn lacks_base(&self) -> bool {
+        self.is_on() && self.is_rewriting() && !self.is_complete.load(Relaxed)
+    }
+
     /// Whether the log cannot be written.
     pub fn has_failed(&self) -> bool {
         self.failure.lock().is_some()

@@ -138,7 +138,7 @@ impl Server {
         let durability = &self.durability;
         let mut before = 0;
         let written = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
-            self.delay_saving(keys - std::mem::replace(&mut before, keys));
+            self.delay_saving(keys - std::mem::replace(&mut before, keys), || self.is_stopping());
             if self.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let done = written.and_then(|keys| {
