@@ -5,7 +5,7 @@ use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::table::dump as meta;
 use petrel_keyspace::event::class;
-use petrel_keyspace::{Key, Type, View};
+use petrel_keyspace::{Key, Type};
 use petrel_persistence::rdb::Error;
 use petrel_persistence::value;
 
@@ -20,15 +20,14 @@ const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
 /// `DUMP key`
 fn dump(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
-    let (now, dialect) = (ctx.exec.ks.now_ms(), ctx.host.dump_dialect());
-    // A hash whose fields have all expired has nothing to show.
-    let is_there = |view: &View<'_>| view.hash(now).map_or(true, |hash| hash.alive() > 0);
-    let Some(view) = ctx.exec.ks.read(ctx.session.db, key).filter(is_there) else {
+    let dialect = ctx.host.dump_dialect();
+    let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
         ctx.reply.null();
         return Ok(());
     };
+    // Of a hash what has expired too, as long as it is not removed.
     let payload =
-        value::dump(view, now, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
+        value::dump(view, 0, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
     ctx.reply.shared(payload.into());
     Ok(())
 }
@@ -71,16 +70,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         true => ctx.exec.ks.peek(db, key).map(|old| old.type_of()),
         false => None,
     };
-    // Fields that have expired since are there again in Valkey, until they are removed as any are.
-    let keeps_fields = ctx.dialect().is_valkey() && expiry.is_none_or(|at| at > now);
-    if keeps_fields {
-        ctx.exec.ks.ignore_expiry();
-    }
-    let restored = value::restore(&mut ctx.exec.ks, db, key, expiry, payload, leniency);
-    if keeps_fields {
-        ctx.exec.ks.set_clock(now);
-    }
-    restored.map_err(refusal)?;
+    value::restore(&mut ctx.exec.ks, db, key, expiry, payload, leniency).map_err(refusal)?;
     if ctx.exec.ks.notes_events() {
         tell_restored(ctx, key, before);
     }

@@ -251,21 +251,24 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
     for i in fields {
         let field = ctx.arg(i);
         write_field(ctx, field);
-        ctx.exec.ks.hash_remove(db, key, &[field])?;
+        if !ctx.dialect().is_valkey() || expiry_of(ctx, field).is_some() {
+            ctx.exec.ks.hash_remove(db, key, &[field])?;
+        }
     }
     Ok(())
 }
 
-/// Removes those of the fields that have expired, if anybody is told of it: before what is done to the others.
+/// Removes those of the fields that have expired, if anybody is told of it: before what is done to the others. Valkey
+/// leaves that to the sweep.
 fn drop_expired_first(ctx: &mut Ctx<'_>, fields: Range<usize>) {
-    if ctx.exec.ks.notes_events() {
+    if ctx.exec.ks.notes_events() && !ctx.dialect().is_valkey() {
         let (key, db) = (ctx.key(1), ctx.db());
         ctx.exec.ks.hash_drop_expired(db, key, &ctx.args()[fields], true);
     }
 }
 
 /// Tells of those of the fields that have expired and are about to be set again.
-fn tell_expired(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
+pub(crate) fn tell_expired(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let ks = &mut ctx.exec.ks;
     if !ks.notes_events() {
@@ -398,9 +401,10 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
     for i in options.fields {
         let field = ctx.arg(i);
         write_field(ctx, field);
-        let expiry = expiry_of(ctx, field);
+        let (expiry, is_valkey) = (expiry_of(ctx, field), ctx.dialect().is_valkey());
         let ks = &mut ctx.exec.ks;
         match (options.expiry, expiry) {
+            (_, None) if is_valkey => {}
             (_, None) => ks.hash_drop_expired(db, key, &[field], true),
             (Stated::At(at), _) if at <= now => expire_now(ctx, &[field])?,
             (Stated::At(at), _) => {
@@ -431,10 +435,12 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
         When::Missing => names.all(|name| expiry_of(ctx, name).is_none()),
         When::There => names.all(|name| expiry_of(ctx, name).is_some()),
     };
-    if options.when != When::Always && acts {
-        tell_expired(ctx, &all);
-    } else if options.when != When::Always {
-        ctx.exec.ks.hash_drop_expired(db, key, &all, true);
+    let is_conditional = options.when != When::Always;
+    match ctx.dialect().is_valkey() {
+        true if acts => tell_expired(ctx, &all),
+        false if acts && is_conditional => tell_expired(ctx, &all),
+        false if is_conditional => ctx.exec.ks.hash_drop_expired(db, key, &all, true),
+        _ => {}
     }
     if !acts {
         return ctx.number(0);

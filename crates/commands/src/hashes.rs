@@ -5,6 +5,7 @@ use crate::draws::{Draws, draw_repeated, draws};
 use crate::execute::Executor;
 use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
+use crate::hash_expiry::tell_expired;
 use crate::scan::{self, Found, Options, Scanned};
 use crate::sets::write_item;
 use crate::spec::CommandSpec;
@@ -52,6 +53,10 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<usize, Fail> {
         return Err(ctx.wrong_arity());
     }
     let (key, db) = (ctx.key(1), ctx.db());
+    if ctx.exec.ks.notes_events() {
+        let names: Vec<&[u8]> = pairs.iter().copied().step_by(2).collect();
+        tell_lapsed(ctx, &names);
+    }
     Ok(ctx.exec.ks.hash_set(db, key, pairs, FieldExpiry::Clear)?)
 }
 
@@ -70,12 +75,21 @@ fn look_up<'c>(ctx: &'c mut Ctx<'_>, name: &[u8]) -> Result<Option<Field<'c>>, F
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     if ctx.exec.ks.notes_events() {
         // That the field has expired is told of before what is done to it.
-        ctx.exec.ks.hash_drop_expired(db, key, &[name], false);
+        drop_read(ctx, &[name]);
         ctx.exec.ks.tell_emptied();
+        tell_lapsed(ctx, &[name]);
     }
     match ctx.exec.ks.look(db, key) {
         Some(view) => Ok(view.hash(now)?.get(name)),
         None => Ok(None),
+    }
+}
+
+/// In Valkey's dialect, tells of those of the fields that have expired and are about to be set.
+#[cold]
+fn tell_lapsed(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
+    if ctx.dialect().is_valkey() {
+        tell_expired(ctx, fields);
     }
 }
 
@@ -173,8 +187,24 @@ fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
 /// `HDEL key field [field ...]`
 fn hdel(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    let removed = ctx.exec.ks.hash_remove(db, key, &ctx.args()[2..])?;
+    let fields = &ctx.args()[2..];
+    let removed = match ctx.dialect().is_valkey() {
+        true => remove_alive(ctx, fields)?,
+        false => ctx.exec.ks.hash_remove(db, key, fields)?,
+    };
     ctx.number(removed as i64)
+}
+
+/// Removes those of the fields that have not expired; returns how many.
+fn remove_alive(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Result<usize, Fail> {
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let hash = ctx.exec.ks.look(db, key).map(|view| view.hash(now)).transpose()?;
+    let Some(hash) = hash.filter(|hash| hash.has_expired()) else {
+        return Ok(ctx.exec.ks.hash_remove(db, key, fields)?);
+    };
+    let alive: Vec<&[u8]> =
+        fields.iter().copied().filter(|field| !hash.is_expired(field)).collect();
+    Ok(ctx.exec.ks.hash_remove(db, key, &alive)?)
 }
 
 /// `HEXISTS key field`

@@ -308,17 +308,56 @@ impl Server {
             }
         };
         let len = file.metadata()?.len();
-        let leniency = Leniency {
-            any_version: config.accepts_any_rdb_version(),
-            any_sum: !config.rdbchecksum,
-        };
-        let options = LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false };
+        let options = self.load_options(config);
         self.snapshot.progress.total.store(len, Relaxed);
         self.begin_loading(config);
         let (server, path) = (self.clone(), path.to_owned());
         let work = move || server.load(file, len, options, &path);
         std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
         Ok(())
+    }
+
+    /// Lets the data be what the configured file holds. The calling thread is in a batch and holds nothing.
+    ///
+    /// # Errors
+    /// If there is a log, which would know nothing of it, or the file cannot be opened: all is as before then. If it
+    /// cannot be read to its end, what it held until there is left.
+    pub(crate) fn reload_snapshot(&self, ks: &mut Handle) -> Result<(), String> {
+        if self.durability.log().is_some() {
+            return Err("the data is kept in a log".into());
+        }
+        let config = self.config.snapshot();
+        let opened = File::open(&config.dbfilename);
+        let file = opened.and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
+        let (file, len) = file.map_err(|error| error.to_string())?;
+        let progress = &self.snapshot.progress;
+        for figure in [&progress.total, &progress.loaded, &progress.keys, &progress.expired] {
+            figure.store(0, Relaxed);
+        }
+        progress.stop.store(false, Relaxed);
+        self.begin_loading(&config);
+        ks.lock_all();
+        let cleared = ks.clear(None);
+        ks.unlock();
+        drop(cleared);
+        ks.exit();
+        let loaded = load(file, len, &self.keyspace, self.load_options(&config), progress);
+        let loaded = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
+            let replaced = self.commands.replace_libraries(&loaded.functions);
+            replaced.map_err(|_| "its functions cannot be loaded".into())
+        });
+        ks.enter();
+        self.finish_loading();
+        loaded
+    }
+
+    /// How the configured file is loaded.
+    fn load_options(&self, config: &Config) -> LoadOptions {
+        let leniency = Leniency {
+            any_version: config.accepts_any_rdb_version(),
+            any_sum: !config.rdbchecksum,
+        };
+        LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false }
     }
 
     fn load(&self, file: File, len: u64, options: LoadOptions, path: &Path) {

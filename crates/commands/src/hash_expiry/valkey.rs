@@ -44,12 +44,19 @@ pub(super) fn only_fields(ctx: &Ctx<'_>) -> Result<Range<usize>, Fail> {
 /// The options of `HEXPIRE` and its like; several demands may be made at once.
 pub(super) fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
     let at = (3..ctx.args().len()).find(|&i| ctx.is(i, "FIELDS")).ok_or(COUNT)?;
+    if at + 1 == ctx.args().len() {
+        return Err(COUNT);
+    }
     Ok((Condition::parse(ctx, 3..at)?, fields_at(ctx, at, 1, COUNT)?))
 }
 
 /// The options of `HGETEX` and `HSETEX`, each of which may be repeated. The number of the expiry is read at last.
 pub(super) fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     let args = ctx.args().len();
+    // Without what ends the command nothing else is looked at.
+    if !(2..args - 1).any(|i| ctx.is(i, "FIELDS")) {
+        return Err(COUNT);
+    }
     let (mut word, mut deadline): (bool, Option<(Unit, usize)>) = (false, None);
     let (mut when, mut of_key) = (When::Always, When::Always);
     let mut i = 2;
@@ -77,9 +84,6 @@ pub(super) fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions
             _ => return Err(Fail::SYNTAX),
         }
         i += 1;
-    }
-    if i == args {
-        return Err(Fail::SYNTAX);
     }
     let fields = fields_at(ctx, i, syntax.width, COUNT)?;
     exists(ctx, false)?;

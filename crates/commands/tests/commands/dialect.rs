@@ -47,6 +47,48 @@ fn fields_that_expire_are_written_as_valkey_has_them() {
 }
 
 #[test]
+fn options_of_fields_that_expire_may_be_repeated_but_not_contradict() {
+    let mut client = valkey();
+    client.follow(
+        "HSETEX h NX NX EX 10 EX 100 FIELDS 1 a 1 => 1
+        HTTL h FIELDS 1 a => [100]
+        HSETEX h KEEPTTL KEEPTTL FIELDS 1 a 2 => 1
+        HGETEX h PERSIST PERSIST FIELDS 1 a => [\"2\"]
+        HTTL h FIELDS 1 a => [-1]
+        HSETEX h EX x EX 10 FIELDS 1 a 1 => 1
+        HSETEX h EX 10 PX 10 FIELDS 1 a 1 => ERR syntax error
+        HSETEX h FXX FNX FIELDS 1 a 1 => ERR syntax error
+        HSETEX h EX 10 EX FIELDS 1 a 1 => ERR syntax error
+        HSETEX h foo FXX EX 10 FIELDS => ERR numfields should be greater than 0 and match the provided number of fields
+        HSETEX h foo a b c => ERR numfields should be greater than 0 and match the provided number of fields
+        HSETEX h EX -1 FIELDS 3 a 1 => ERR numfields should be greater than 0 and match the provided number of fields
+        HEXPIRE h -1 NX XX FIELDS 1 a => ERR NX and XX, GT or LT options at the same time are not compatible
+        HEXPIRE h 10 NX XX FIELDS => ERR numfields should be greater than 0 and match the provided number of fields",
+    );
+}
+
+#[test]
+fn fields_that_have_expired_are_left_to_upkeep() {
+    let mut client = valkey();
+    client.follow("HSETEX h PX 5 FIELDS 3 a 1 b 2 c 3 => 1\nHSET h d 4 => 1");
+    client.wait(10);
+    client.follow(
+        "HGET h a => nil
+        HMGET h a b => [nil nil]
+        HGETDEL h FIELDS 1 a => [nil]
+        HGETEX h EX 10 FIELDS 1 b => [nil]
+        HDEL h a b => 0
+        HRANDFIELD h 10 => [\"d\"]
+        HLEN h => 4
+        HDEL h d a => 1
+        EXISTS h => 1
+        HINCRBY h a 7 => 7
+        HTTL h FIELDS 1 a => [-1]
+        HLEN h => 3",
+    );
+}
+
+#[test]
 fn who_has_not_logged_in_learns_nothing_of_commands() {
     let mut client = valkey();
     client.session.log_out();

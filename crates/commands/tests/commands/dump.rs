@@ -57,6 +57,16 @@ fn refusals_in_order() {
 }
 
 #[test]
+fn fields_that_have_expired_are_restored_too() {
+    let mut client = Client::new();
+    client.follow("HSET h a 1 b 2 c 3 => 3\nHPEXPIRE h 5 FIELDS 2 a b => [1 1]");
+    let Value::Bulk(payload) = client.call(&[b"DUMP", b"h"]) else { panic!("no payload") };
+    client.wait(10);
+    client.call(&[b"RESTORE", b"r", b"0", &payload]);
+    client.follow("HLEN r => 3\nHGETALL r => [\"c\" \"3\"]");
+}
+
+#[test]
 fn expiry_of_what_is_restored() {
     let mut client = Client::new();
     follow(

@@ -17,6 +17,8 @@ pub struct Builder<'h, 'k> {
     key: Key<'k>,
     /// Elements are members of a set.
     is_set: bool,
+    /// Fields that have expired are part of the value.
+    keeps_expired: bool,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
 }
@@ -24,7 +26,12 @@ pub struct Builder<'h, 'k> {
 impl<'h, 'k> Builder<'h, 'k> {
     /// A builder of the value at a key.
     pub fn new(handle: &'h mut Handle, db: u16, key: Key<'k>) -> Self {
-        Builder { handle, db, key, is_set: false, stream: None }
+        Builder { handle, db, key, is_set: false, keeps_expired: false, stream: None }
+    }
+
+    /// The same, fields that have expired included, which are left to be removed as those of any other hash.
+    pub fn keeping_expired(self) -> Self {
+        Builder { keeps_expired: true, ..self }
     }
 
     /// The value is complete.
@@ -92,7 +99,7 @@ impl ValueSink for Builder<'_, '_> {
         value: Item<'_>,
         expiry: Option<i64>,
     ) -> Result<(), Error> {
-        if expiry.is_some_and(|at| at <= self.handle.now_ms()) {
+        if !self.keeps_expired && expiry.is_some_and(|at| at <= self.handle.now_ms()) {
             return Ok(());
         }
         let expiry = expiry.map_or(FieldExpiry::Clear, FieldExpiry::At);

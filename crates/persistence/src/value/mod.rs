@@ -39,7 +39,7 @@ pub fn restore(
 ) -> Result<(), Error> {
     let (type_byte, mut source) = rdb::open(payload, leniency)?;
     handle.build(db, key, expiry, |handle| {
-        let mut builder = Builder::new(handle, db, key);
+        let mut builder = Builder::new(handle, db, key).keeping_expired();
         rdb::read_value(&mut source, type_byte, &mut builder)?;
         builder.finish();
         if expiry.is_some_and(|at| at <= handle.now_ms()) {

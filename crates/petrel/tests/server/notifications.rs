@@ -7,6 +7,7 @@ with_each_backend!(
     events_have_the_names_of_redis,
     events_go_to_the_channels_asked_for,
     fields_are_named,
+    valkey_calls_fields_expired_that_are_given_a_time_that_has_passed,
     what_upkeep_removes_is_told,
     nothing_is_told_unasked,
     a_transaction_tells_of_each_command,
@@ -117,6 +118,17 @@ fn fields_are_named(backend: &str) {
          __subkeyspaceevent@0__:hset|h 2:f1,6:longer"
     );
     assert_eq!(listener.events("SET k v"), "");
+}
+
+fn valkey_calls_fields_expired_that_are_given_a_time_that_has_passed(backend: &str) {
+    for (dialect, name) in [("redis", "hdel"), ("valkey", "hexpired")] {
+        let server = Server::start(backend, &[DEBUG, &["--dialect", dialect]].concat());
+        let mut listener = Listener::new(&server, "Ehg");
+        listener.client.call(&["HSET", "h", "f", "v", "g", "w"]);
+        listener.events("PING");
+        assert_eq!(listener.events("HPEXPIRE h 0 FIELDS 1 f"), format!("{name} h"));
+        assert_eq!(listener.events("HGETEX h EXAT 1 FIELDS 1 g"), format!("{name} h, del h"));
+    }
 }
 
 fn what_upkeep_removes_is_told(backend: &str) {

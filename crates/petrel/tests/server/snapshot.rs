@@ -38,6 +38,11 @@ fn what_was_saved_is_there_after_a_restart(backend: &str) {
     assert_eq!(server.info("rdb_changes_since_last_save"), 0);
     assert_eq!(server.info("rdb_saves"), 1);
     assert!(client.text(&["LASTSAVE"]).parse::<i64>().unwrap() > 1_600_000_000);
+    client.call(&["SET", "not saved", "1"]);
+    client.call(&["FUNCTION", "FLUSH"]);
+    assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE"]), "OK");
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    assert_eq!(client.text(&["FCALL", "f", "0"]), "5");
     client.send(&["SHUTDOWN", "NOSAVE"]);
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
 

@@ -304,7 +304,7 @@ Log {
         "Bytes that are no commands at the end of an append-only file of Redis or Valkey, up to which they are dropped at the start";
 }
 Backup {
-    backup_store: Text = "backup-store", AnyText, "", AtStart,
+    backup_store: Text = "backup-store", AnyText, "", Kept,
         "Object store that backups are shipped to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; credentials stand in the environment";
     backup_snapshots: bool = "backup-snapshots", YesNo, "yes", Runtime,
         "Ship each snapshot that was saved, if there is a store";
@@ -314,7 +314,7 @@ Backup {
         "Backups that stay in the store, the newest snapshots and the newest logs; 0 keeps all";
     backup_shutdown_timeout: u32 = "backup-shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "Seconds that a server that stops goes on shipping what it has saved";
-    restore_from: Text = "restore-from", AnyText, "", AtStart,
+    restore_from: Text = "restore-from", AnyText, "", Kept,
         "Backup to start with, where there is no data yet: the address of a store, for its newest, or with @NAME behind it";
 }
 Process {

@@ -1,4 +1,4 @@
-//! DEBUG RELOAD: every value through its serialised form and back.
+//! DEBUG RELOAD: every value through its serialised form and back, or the data from the file.
 
 use crate::host::ServerHost;
 use petrel_commands::{Ctx, Fail, Outcome};
@@ -9,9 +9,8 @@ use petrel_persistence::value;
 /// Keys that are known at a time.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: there is no file, each key is written to memory and read again. That
-/// leaves nothing to be said by `MERGE`, and nothing to be read with `NOSAVE`; whatever is there is there already for
-/// `NOFLUSH`.
+/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: each key is written to memory and read again, which leaves nothing to be
+/// said by `MERGE`; whatever is there is there already for `NOFLUSH`. With `NOSAVE` alone the data is what the file holds.
 pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
     const FAILED: Fail = Fail::fixed("ERR Error trying to load the RDB dump, check server logs.");
     let says = |word: &str| (2..ctx.args().len()).any(|i| ctx.is(i, word));
@@ -20,17 +19,23 @@ pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
     let holds_some = has_keys || !ctx.exec.shared.library_texts().is_empty();
     let collides = says("NOFLUSH") && !says("MERGE") && holds_some;
     for i in 2..ctx.args().len() {
-        if ctx.is(i, "NOSAVE") {
-            return Err(FAILED);
-        }
-        if !ctx.is(i, "MERGE") && !ctx.is(i, "NOFLUSH") {
+        if !ctx.is(i, "MERGE") && !ctx.is(i, "NOFLUSH") && !ctx.is(i, "NOSAVE") {
             return Err(Fail::fixed(
                 "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
             ));
         }
     }
-    if collides {
+    let is_merged = says("MERGE") || says("NOFLUSH");
+    if collides || says("NOSAVE") && (is_merged || ctx.exec.ks.holds_any()) {
         return Err(FAILED);
+    }
+    if says("NOSAVE") {
+        let server = ServerHost::of(ctx).server.clone();
+        server.reload_snapshot(&mut ctx.exec.ks).map_err(|why| {
+            tracing::error!("DEBUG RELOAD: {why}");
+            FAILED
+        })?;
+        return ctx.ok();
     }
     let ks = &mut ctx.exec.ks;
     let locks = !ks.holds_any();
