@@ -232,15 +232,15 @@ impl Executor {
         Request { args, command, hash, owner: None }
     }
 
-    /// Prefetches, for all commands of a pipeline, first the buckets and then the entries that their lookups will
-    /// compare: each line is asked for long before it is used.
+    /// Prefetches, for the keys of commands that are about to be executed, first the buckets and then so many cache lines of
+    /// the entries that their lookups will compare: each is asked for long before it is used.
     #[inline]
-    pub fn prefetch(&self, db: u16, requests: &[Request<'_>]) {
-        for hash in requests.iter().filter_map(|request| request.hash) {
+    pub fn prefetch(&self, db: u16, hashes: impl Iterator<Item = KeyHash> + Clone, lines: usize) {
+        for hash in hashes.clone() {
             self.ks.prefetch_bucket(db, hash);
         }
-        for hash in requests.iter().filter_map(|request| request.hash) {
-            self.ks.prefetch_entry(db, hash);
+        for hash in hashes {
+            self.ks.prefetch_entry(db, hash, lines);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::keyspace::Keyspace;
 use crate::lock::Pass;
 use crate::policy::AccessClock;
 use crate::pour::Uncommitted;
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_to_write};
 use crate::roster::RosterView;
 use crate::stripe::StripeData;
 use crate::sweep::SweepPlace;
@@ -445,10 +445,10 @@ impl Handle {
         }
     }
 
-    /// Asks for the cache line of the stripe of `hash`.
+    /// Asks for the cache line of the stripe of `hash`, to lock it.
     #[inline]
     pub fn prefetch_stripe(&self, hash: KeyHash) {
-        prefetch((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
+        prefetch_to_write((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
     }
 
     /// Asks for the cache line in which a lookup of `hash` will begin.
@@ -463,16 +463,16 @@ impl Handle {
         }
     }
 
-    /// Asks for the entries that a lookup of `hash` will compare. The thread is in a batch.
+    /// Asks for the entries that a lookup of `hash` will compare: so many cache lines from where they begin. The thread is in a
+    /// batch.
     #[inline]
-    pub fn prefetch_entry(&self, db: u16, hash: KeyHash) {
+    pub fn prefetch_entry(&self, db: u16, hash: KeyHash, lines: usize) {
         if db == 0 {
             let table = self.ks.stripes[hash.stripe() as usize].first_table();
             // SAFETY: only atomic parts are read, and no array that was current in this batch is freed before it ends.
             unsafe {
                 (*table).peek_entries(hash, |address| {
-                    prefetch(address);
-                    prefetch(address + 64);
+                    (0..lines).for_each(|line| prefetch(address + line * 64));
                 });
             }
         }

@@ -33,7 +33,7 @@ fn batch(handle: &mut Handle, draws: &mut Draws, keys: u64, growing: bool) {
         handle.prefetch_bucket(0, handle.hash(name));
     }
     for name in &names {
-        handle.prefetch_entry(0, handle.hash(name));
+        handle.prefetch_entry(0, handle.hash(name), 2);
     }
     for name in &names {
         let key = handle.key(name);

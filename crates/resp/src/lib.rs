@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`parse`](parse()) | requests: arguments as slices of the read buffer, nothing copied |
+//! | `peek` | a look at the key of a request that is not parsed yet |
 //! | `inline` | the quoting rules of requests typed by hand |
 //! | `reply` | [`Reply`], what a command handler writes to |
 //! | `write` | [`RespWriter`], the `Reply` that makes RESP bytes |
@@ -17,6 +18,7 @@ mod error;
 mod inline;
 mod length;
 mod parse;
+mod peek;
 mod reply;
 mod value;
 mod write;
@@ -26,6 +28,7 @@ pub use dialect::Dialect;
 pub use double::DoubleBuffer;
 pub use error::ProtocolError;
 pub use parse::{Limits, Parsed, Resume, parse, recycle};
+pub use peek::first_argument;
 pub use reply::{Protocol, Reply};
 pub use value::Value;
 pub use write::{RespWriter, SHARED_LEN_MIN, encode_command};

@@ -3,6 +3,7 @@
 
 use crate::client::Flag;
 use crate::conn::Conn;
+use crate::habit::Habit;
 use crate::host::ServerHost;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
@@ -69,6 +70,7 @@ pub struct Engine {
     pub host: ServerHost,
     limits: Limits,
     scratch: Scratch,
+    pub(crate) habit: Habit,
 }
 
 /// Bytes of an argument at most, whatever `proto-max-bulk-len` says: keys, fields and elements have lengths of 32 bits.
@@ -82,7 +84,8 @@ impl Engine {
     /// An engine around an executor and its host.
     pub fn new(exec: Executor, host: ServerHost) -> Self {
         let limits = limits_of(&host);
-        let mut engine = Engine { exec, host, limits, scratch: Scratch::default() };
+        let mut engine =
+            Engine { exec, host, limits, scratch: Scratch::default(), habit: Habit::default() };
         engine.reconfigure();
         engine
     }
@@ -104,7 +107,9 @@ impl Engine {
         output: &mut Output,
     ) -> Progress {
         std::mem::swap(&mut self.host.client, &mut conn.client);
+        let replied = output.bytes.len();
         let mut batch = Batch {
+            lines: self.habit.lines(),
             large: self.exec.shared.large_bytes(),
             exec: &mut self.exec,
             host: &mut self.host,
@@ -117,6 +122,7 @@ impl Engine {
         };
         let progress = batch.run(conn, bytes, resume, owner);
         let executed = batch.executed;
+        self.habit.note(executed, progress.consumed + output.bytes.len().saturating_sub(replied));
         let nested = std::mem::take(&mut self.exec.script_calls);
         self.host.publish(&conn.session, executed, nested);
         self.host.server.workers[self.host.worker()].traffic.count_batch(executed);
@@ -139,6 +145,8 @@ struct Batch<'w> {
     last: usize,
     /// Bytes of a command or its reply from which on it may have to be logged.
     large: u64,
+    /// Cache lines of an entry to prefetch.
+    lines: usize,
 }
 
 impl Batch<'_> {
@@ -225,7 +233,8 @@ impl Batch<'_> {
             first = last;
         }
         if requests.len() > 1 {
-            self.exec.prefetch(conn.session.db, &requests);
+            let hashes = requests.iter().filter_map(|request| request.hash);
+            self.exec.prefetch(conn.session.db, hashes, self.lines);
         }
         for (request, &(_, end)) in requests.iter().zip(ends) {
             if !request.args.is_empty()

@@ -4,9 +4,17 @@ use crate::batch::{Progress, Stop};
 use crate::client::Flag;
 use crate::conn::{Conn, Input};
 use crate::worker::{READ_INTO_MIN, Worker};
+use arrayvec::ArrayVec;
 use bytes::Bytes;
-use petrel_net::{Chunk, Driver, Output, Slot};
-use petrel_resp::Resume;
+use petrel_keyspace::KeyHash;
+use petrel_net::{Chunk, Driver, Event, Output, Slot};
+use petrel_resp::{Resume, first_argument};
+
+/// Connections whose first command is looked at ahead.
+const AHEAD: usize = 16;
+
+/// Longer keys are not hashed for a guess.
+const KEY_MAX: usize = 256;
 
 impl<D: Driver> Worker<D> {
     /// Executes what has arrived in the driver's memory.
@@ -28,6 +36,24 @@ impl<D: Driver> Worker<D> {
         };
         let progress = self.run_scripts(&mut conn, progress, &mut output);
         self.finish(conn, progress, output);
+    }
+
+    /// Asks for what the first commands of several connections will need, as a batch does for those of one. It is a guess: the
+    /// input may go on a command that is begun, and the connection be in another database.
+    pub(crate) fn look_ahead(&self) {
+        let (exec, driver) = (&self.engine.exec, &self.driver);
+        let mut hashes: ArrayVec<KeyHash, AHEAD> = ArrayVec::new();
+        for event in self.events.iter().take(AHEAD) {
+            if let Event::Received { chunk, .. } = event
+                && let Some(key) = first_argument(driver.data(*chunk))
+                && key.len() <= KEY_MAX
+            {
+                let hash = exec.ks.hash(key);
+                exec.ks.prefetch_stripe(hash);
+                hashes.push(hash);
+            }
+        }
+        exec.prefetch(0, hashes.iter().copied(), self.engine.habit.lines());
     }
 
     /// Executes what was received into a buffer of the connection's own.

@@ -173,6 +173,9 @@ impl<D: Driver> Worker<D> {
             self.begin();
             let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
+            if self.events.len() > 1 && self.engine.habit.is_shallow() {
+                self.look_ahead();
+            }
             while let Some(event) = self.events.pop_front() {
                 self.handle(event);
                 if self.engine.exec.ks.is_outside() {

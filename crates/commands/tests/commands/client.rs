@@ -118,7 +118,7 @@ impl Client {
         let mut reply = RespWriter::new(&mut bytes, &mut shared, self.session.protocol);
         self.exec.begin();
         let request = self.exec.prepare(args, None);
-        self.exec.prefetch(self.session.db, std::slice::from_ref(&request));
+        self.exec.prefetch(self.session.db, request.hash.into_iter(), 2);
         self.exec.execute(&request, &mut self.session, &mut self.host, &mut reply);
         assert!(!self.exec.ks.holds_any(), "locks kept by {}", show_args(args));
         self.exec.end();

@@ -368,7 +368,7 @@ impl Target {
             self.handle.prefetch_bucket(place.db, place.hash);
         }
         if let Some(place) = places.get(i + AHEAD / 2) {
-            self.handle.prefetch_entry(place.db, place.hash);
+            self.handle.prefetch_entry(place.db, place.hash, 2);
         }
     }
 
