@@ -397,6 +397,16 @@ impl Executor {
         }
     }
 
+    /// The same, unless a script that has run for long keeps this thread out: false then, and the command is to end.
+    pub fn yield_within_unless_busy(&mut self) -> bool {
+        if self.ks.holds_any() || !self.ks.should_yield() {
+            return true;
+        }
+        self.ks.exit();
+        let running = &self.shared.scripts.running;
+        self.ks.enter_unless(|| running.is_busy())
+    }
+
     /// Frees what a flush removed once the command has unlocked: on the spot, or by the host in the background.
     pub(crate) fn discard_later(&mut self, cleared: Cleared, in_background: bool) {
         self.cleared.push((cleared, in_background));

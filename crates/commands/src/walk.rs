@@ -2,7 +2,7 @@
 //! that a walk over many keys delays nobody else.
 
 use crate::ctx::Ctx;
-use crate::fail::Outcome;
+use crate::fail::{Fail, Outcome};
 use crate::glob::{self, Case};
 use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::{CommandSpec, Locks};
@@ -23,7 +23,7 @@ const KEYS_PER_HOLD: usize = 512;
 fn keys(ctx: &mut Ctx<'_>) -> Outcome {
     let pattern = ctx.arg(1);
     let named = |key: &[u8]| glob::matches(pattern, key, Case::Sensitive);
-    let (_, found) = walk(ctx, Cursor::default(), usize::MAX, &named, &|_| true);
+    let (_, found) = walk(ctx, Cursor::default(), usize::MAX, &named, &|_| true)?;
     found.write(ctx);
     Ok(())
 }
@@ -37,37 +37,47 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
         let is_type = |name: &[u8]| name.eq_ignore_ascii_case(view.type_of().name().as_bytes());
         options.type_name.is_none_or(is_type)
     };
-    let (cursor, found) = walk(ctx, cursor, options.count, &named, &typed);
+    let (cursor, found) = walk(ctx, cursor, options.count, &named, &typed)?;
     found.write_with_cursor(ctx, cursor.number())
 }
 
 /// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those that have expired, the ones
-/// wanted by name are removed; in Valkey's dialect those wanted by name and type.
+/// wanted by name are removed; in Valkey's dialect those wanted by name and type. If a script that turns out to run for long
+/// is in the way, the walk is given up.
 fn walk(
     ctx: &mut Ctx<'_>,
     mut cursor: Cursor,
     mut count: usize,
     named: &dyn Fn(&[u8]) -> bool,
     typed: &dyn Fn(&View<'_>) -> bool,
-) -> (Cursor, Found) {
+) -> Result<(Cursor, Found), Fail> {
     let db = ctx.db();
     let by_type = ctx.dialect().is_valkey();
     let removable = |view: &View<'_>| named(view.key()) && (!by_type || typed(view));
     let mut found = Found::default();
+    let shared = ctx.exec.shared.clone();
+    let running = &shared.scripts.running;
+    let busy = || running.busy(shared.dialect());
     loop {
         let mut seen = 0;
-        let at_once = count.min(KEYS_PER_HOLD);
-        cursor = ctx.exec.ks.scan_removing(db, cursor, at_once, &removable, |view| {
+        let each = |view: View<'_>| {
             seen += 1;
             if named(view.key()) && typed(&view) {
                 found.push(view.key());
             }
-        });
+        };
+        let at_once = count.min(KEYS_PER_HOLD);
+        // A script itself walks what it holds.
+        let next =
+            ctx.exec.ks.scan_unless(db, cursor, at_once, &removable, each, &|| running.is_busy());
+        cursor = next.ok_or_else(busy)?;
         count = count.saturating_sub(seen);
         if cursor == Cursor::default() || count == 0 {
-            return (cursor, found);
+            return Ok((cursor, found));
         }
-        ctx.exec.yield_within();
+        if !ctx.exec.yield_within_unless_busy() {
+            return Err(busy());
+        }
     }
 }
 

@@ -68,8 +68,21 @@ impl Handle {
         cursor: Cursor,
         count: usize,
         removable: &dyn Fn(&View<'_>) -> bool,
-        mut each: impl FnMut(View<'_>),
+        each: impl FnMut(View<'_>),
     ) -> Cursor {
+        self.scan_unless(db, cursor, count, removable, each, &|| false).unwrap_or_default()
+    }
+
+    /// The same, unless `give_up` comes to say so while a stripe is waited for: none then.
+    pub fn scan_unless(
+        &mut self,
+        db: u16,
+        cursor: Cursor,
+        count: usize,
+        removable: &dyn Fn(&View<'_>) -> bool,
+        mut each: impl FnMut(View<'_>),
+        give_up: &dyn Fn() -> bool,
+    ) -> Option<Cursor> {
         let stripes = self.ks.stripes.len() as u64;
         let mut position = cursor.position();
         let mut seen = 0;
@@ -80,15 +93,15 @@ impl Handle {
                 stripe += 1;
                 continue;
             }
-            let next = self.with_stripe(stripe as u32, |handle| {
+            let next = self.with_stripe_unless(stripe as u32, give_up, |handle| {
                 let (from, count) = ((db, stripe as u32, position), count - seen);
                 handle.scan_stripe(from, count, removable, &mut |view| {
                     seen += 1;
                     each(view);
                 })
-            });
+            })?;
             if let Some(position) = next {
-                return Cursor::new(stripe as u32, position);
+                return Some(Cursor::new(stripe as u32, position));
             }
             position = 0;
             stripe += 1;
@@ -96,7 +109,7 @@ impl Handle {
                 break;
             }
         }
-        if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) }
+        Some(if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) })
     }
 
     /// A key drawn at random, or none if the database is empty. While what expires is [held](crate::Keyspace::hold_until),
@@ -142,6 +155,24 @@ impl Handle {
         let result = work(self);
         self.unlock();
         result
+    }
+
+    /// The same, unless `give_up` comes to say so while the stripe is waited for: none then.
+    fn with_stripe_unless<T>(
+        &mut self,
+        stripe: u32,
+        give_up: &dyn Fn() -> bool,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        if self.holds_any() {
+            return Some(work(self));
+        }
+        if !self.lock_stripe_unless(stripe, give_up) {
+            return None;
+        }
+        let result = work(self);
+        self.unlock();
+        Some(result)
     }
 
     /// The same for upkeep, which passes over a stripe that cannot be had soon: none then, and the thread may be
