@@ -572,9 +572,15 @@ impl Executor {
         self.tick = tick;
     }
 
-    /// Nanoseconds since then.
-    pub(crate) fn nanos_since(&self, tick: Tick) -> u64 {
-        self.clock.nanos(tick, self.clock.now())
+    /// This moment.
+    pub(crate) fn now(&self) -> Tick {
+        self.clock.now()
+    }
+
+    /// Nanoseconds between two moments.
+    #[inline]
+    pub(crate) fn nanos_between(&self, from: Tick, to: Tick) -> u64 {
+        self.clock.nanos(from, to)
     }
 
     /// Lets the next command begin so many nanoseconds ago.

@@ -39,6 +39,9 @@ impl Fail {
     /// A command of a connection that must authenticate first.
     pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
 
+    /// A write that is to reach replicas when there are too few.
+    pub const TOO_FEW_REPLICAS: Fail = Fail::fixed("NOREPLICAS Not enough good replicas to write.");
+
     /// A command of the cluster, without one.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 

@@ -18,6 +18,8 @@ pub enum Hindrance {
     NotSaved = 2,
     /// The log cannot be written: writes are refused.
     NotLogged = 4,
+    /// There are fewer replicas than writes are meant to reach (`min-replicas-to-write`): writes are refused.
+    NotReplicated = 8,
 }
 
 impl Executor {
@@ -37,7 +39,7 @@ impl Executor {
             return Err(Fail::loading(self.shared.dialect()));
         }
         let Some(fail) = self.shared.write_hindrance() else { return Ok(()) };
-        if !self.counts_as_write(command, session) {
+        if session.is(Modes::LOADER) || !self.counts_as_write(command, session, &fail) {
             return Ok(());
         }
         // A lack of memory is the error of both.
@@ -48,8 +50,8 @@ impl Executor {
     }
 
     /// Whether a command is refused where writes are. What `EXEC` runs was looked at when it was called; `PING` is refused
-    /// so that whoever asks after the server's health hears of it.
-    fn counts_as_write(&self, command: Command, session: &Session) -> bool {
+    /// so that whoever asks after the server's health hears of it, unless it is others who are missing.
+    fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
         let writes = |command: Command| command.spec.flags.contains(Flags::WRITE);
         if self.within_script {
             return writes(command);
@@ -59,7 +61,7 @@ impl Executor {
         }
         let queued = session.open_transaction_queue().filter(|_| command.spec.meta.name == "exec");
         writes(command)
-            || command.spec.meta.name == "ping"
+            || (command.spec.meta.name == "ping" && *fail != Fail::TOO_FEW_REPLICAS)
             || queued.is_some_and(|queue| queue.commands().any(writes))
     }
 }

@@ -26,6 +26,7 @@ pub use libraries::Libraries;
 pub(crate) use thread::ScriptThread;
 
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::help::help;
 use crate::spec::{CommandSpec, Locks};
@@ -116,6 +117,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
     ctx.exec.shared.scripts.flush();
+    ctx.exec.drop_flushed();
     ctx.ok()
 }
 
@@ -134,6 +136,19 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
 fn kill(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.exec.shared.scripts.running.kill(run::Kind::Script, ctx.dialect())?;
     ctx.ok()
+}
+
+impl Executor {
+    /// Gives up this thread's interpreters if all that they had compiled has been flushed. To be called now and then: a
+    /// thread that runs no more scripts does not notice otherwise.
+    pub fn drop_flushed(&mut self) {
+        if let Some(thread) = self.scripts.take_if(|thread| thread.is_flushed(&self.shared)) {
+            thread.count_out(&self.shared);
+        }
+        if let Some(thread) = self.functions.take_if(|thread| thread.is_flushed(&self.shared)) {
+            thread.count_out(&self.shared);
+        }
+    }
 }
 
 /// A sum of 40 hexadecimal digits.

@@ -188,7 +188,10 @@ impl Shared {
             let why = lock(&self.log_failure).clone().unwrap_or_default();
             return Some(Fail::new(format!("MISCONF Errors writing to the AOF file: {why}")));
         }
-        self.is_hindered_by(Hindrance::NotSaved).then(|| Fail::not_saved(self.dialect()))
+        if self.is_hindered_by(Hindrance::NotSaved) {
+            return Some(Fail::not_saved(self.dialect()));
+        }
+        self.is_hindered_by(Hindrance::NotReplicated).then_some(Fail::TOO_FEW_REPLICAS)
     }
 
     /// There is one from now on, or no longer.

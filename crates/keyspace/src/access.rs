@@ -125,6 +125,11 @@ impl Handle {
         (!self.is_expired(entry)).then(|| View::new(entry))
     }
 
+    /// The same of a key that is there still, whether it has expired or not.
+    pub fn view_stored(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
+        self.find(db, key).map(|(_, entry)| View::new(entry))
+    }
+
     /// Reads a key as [`Handle::read`] does, beside others that are being viewed.
     pub fn read_beside(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let view = self.view(db, key);

@@ -35,37 +35,41 @@ pub(crate) fn open(stack: Stack, globals: c_int, purpose: Purpose, release: Rele
             {$(stack.push_function($function); stack.raw_set_field(-2, $name.as_bytes());)*}
         };
     }
-    for name in ["redis", "server"] {
-        stack.new_table(0, 32);
-        set! {
-            "call": call, "pcall": pcall, "log": log, "setresp": setresp, "sha1hex": sha1hex, "set_repl": set_repl,
-            "error_reply": error_reply, "status_reply": status_reply, "acl_check_cmd": acl_check_cmd,
-        }
-        if purpose == Purpose::Scripts {
-            set! {
-                "replicate_commands": replicate_commands, "breakpoint": breakpoint, "debug": debug,
-            }
-        }
-        set_constants(stack, CONSTANTS, release);
-        stack.raw_set_field(globals, name.as_bytes());
+    stack.new_table(0, 32);
+    set! {
+        "call": call, "pcall": pcall, "log": log, "setresp": setresp, "sha1hex": sha1hex, "set_repl": set_repl,
+        "error_reply": error_reply, "status_reply": status_reply, "acl_check_cmd": acl_check_cmd,
     }
+    if purpose == Purpose::Scripts {
+        set! {
+            "replicate_commands": replicate_commands, "breakpoint": breakpoint, "debug": debug,
+        }
+    }
+    set_constants(stack, CONSTANTS, release);
+    set_both(stack, globals);
+}
+
+/// Sets both names of the server's table to the one on top, and takes it.
+fn set_both(stack: Stack, index: c_int) {
+    stack.copy(-1);
+    stack.raw_set_field(index, b"server");
+    stack.raw_set_field(index, b"redis");
 }
 
 /// Pushes what a library finds while it is loaded: it may declare functions and write to the log.
 pub(crate) fn push_loading(stack: Stack, release: Release) {
     stack.new_table(0, 2);
-    for name in ["redis", "server"] {
-        stack.new_table(0, 8);
-        stack.push_function(register_function);
-        stack.raw_set_field(-2, b"register_function");
-        stack.push_function(log);
-        stack.raw_set_field(-2, b"log");
-        let levels = CONSTANTS.iter().position(|(name, _)| !name.starts_with("LOG_"));
-        set_constants(stack, &CONSTANTS[..levels.unwrap_or(CONSTANTS.len())], release);
-        crate::sandbox::refuse_unknown(stack);
-        crate::sandbox::stand_for(stack);
-        stack.raw_set_field(-2, name.as_bytes());
-    }
+    let found = stack.top();
+    stack.new_table(0, 8);
+    stack.push_function(register_function);
+    stack.raw_set_field(-2, b"register_function");
+    stack.push_function(log);
+    stack.raw_set_field(-2, b"log");
+    let levels = CONSTANTS.iter().position(|(name, _)| !name.starts_with("LOG_"));
+    set_constants(stack, &CONSTANTS[..levels.unwrap_or(CONSTANTS.len())], release);
+    crate::sandbox::refuse_unknown(stack);
+    crate::sandbox::stand_for(stack);
+    set_both(stack, found);
     crate::sandbox::refuse_unknown(stack);
 }
 
@@ -169,17 +173,21 @@ fn execute(stack: Stack, args: &[&[u8]]) -> bool {
     let mut reply = ScriptReply::new(stack, protocol);
     let executed = with_server(stack, |server| server.call(args, &mut reply));
     let complete = stack.top() == count + 1;
+    if executed == Some(true) && crate::state::interrupted(stack).is_some() {
+        // Before the next instruction, so that the script cannot catch it.
+        stack.set_period();
+    }
     if reply.ends_script() {
         // Before the next instruction, so that the script cannot catch it.
         stack.with(|extra| extra.ends = true);
-        stack.set_hook(1);
+        stack.set_period();
     }
     if complete {
         return reply.has_failed();
     }
     stack.set_top(count);
     let text: &[u8] = match executed {
-        Some(()) => b"ERR the reply is too large or too deeply nested for a script",
+        Some(_) => b"ERR the reply is too large or too deeply nested for a script",
         None => b"ERR redis.call can only be called inside a script invocation",
     };
     push_reply_error(stack, false, text);
@@ -243,7 +251,9 @@ fn sha1hex(stack: Stack) -> Result<c_int, Raise> {
     if stack.top() != 1 {
         return Err(Raise::Reply(b"ERR wrong number of arguments".into()));
     }
-    let sum = sha1(stack.to_bytes(1).unwrap_or_default());
+    let text = stack.to_bytes(1).unwrap_or_default();
+    crate::work::count_work(stack, text.len() / 4)?;
+    let sum = sha1(text);
     stack.push_bytes(&hex(&sum));
     Ok(1)
 }

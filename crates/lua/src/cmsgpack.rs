@@ -3,6 +3,7 @@
 use crate::vm::{
     LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack,
 };
+use crate::work::Tally;
 use std::ffi::c_int;
 
 /// Tables within tables that are packed; deeper ones are nil.
@@ -43,8 +44,12 @@ fn pack(stack: Stack) -> Result<c_int, Raise> {
     if count == 0 {
         return Err(Raise::Argument(0, "MessagePack pack needs input.".into()));
     }
-    let mut packed =
-        Packer { stack, bytes: Vec::new(), bytes_max: stack.with(|extra| extra.memory.left()) };
+    let mut packed = Packer {
+        stack,
+        bytes: Vec::new(),
+        bytes_max: stack.with(|extra| extra.memory.left()),
+        tally: Tally::new(stack),
+    };
     for i in 1..=count {
         if !stack.reserve(8) {
             return Err(Raise::fixed("stack overflow (in function mp_pack)"));
@@ -61,12 +66,14 @@ struct Packer {
     stack: Stack,
     bytes: Vec<u8>,
     bytes_max: usize,
+    tally: Tally,
 }
 
 impl Packer {
     /// Packs the value on top, which stays there.
     fn value(&mut self, depth: usize) -> Result<(), Raise> {
         let stack = self.stack;
+        self.tally.step()?;
         match stack.kind(-1) {
             LUA_TSTRING => self.string(stack.to_bytes(-1).unwrap_or_default()),
             LUA_TNUMBER => self.number(stack.to_number(-1)),
@@ -146,6 +153,7 @@ impl Packer {
         stack.push_nil();
         while stack.next(-2) {
             stack.pop(1);
+            self.tally.step()?;
             count += 1;
             let index = if stack.kind(-1) == LUA_TNUMBER { stack.to_number(-1) } else { 0.0 };
             is_array &= index >= 1.0 && index == index.trunc();
@@ -222,13 +230,14 @@ fn unpack_from(
     }
     let first = stack.top() + 1;
     let mut count = 0;
+    let mut tally = Tally::new(stack);
     while !rest.is_empty() && (limit == 0 || count < limit) {
         if !stack.reserve(8) {
             return Err(Raise::fixed(
                 "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)",
             ));
         }
-        decode(stack, &mut rest, 0)?;
+        decode(stack, &mut rest, 0, &mut tally)?;
         count += 1;
     }
     let mut results = count as c_int;
@@ -253,13 +262,14 @@ fn take_number(rest: &mut &[u8], len: usize) -> Result<u64, Raise> {
 }
 
 /// Pushes the next value.
-fn decode(stack: Stack, rest: &mut &[u8], depth: usize) -> Result<(), Raise> {
+fn decode(stack: Stack, rest: &mut &[u8], depth: usize, tally: &mut Tally) -> Result<(), Raise> {
+    tally.step()?;
     let kind = take(rest, 1)?[0];
     match kind {
         0x00..=0x7F => stack.push_number(f64::from(kind)),
         0xE0..=0xFF => stack.push_number(f64::from(kind.cast_signed())),
-        0x80..=0x8F => return decode_map(stack, rest, usize::from(kind & 15), depth + 1),
-        0x90..=0x9F => return decode_array(stack, rest, usize::from(kind & 15), depth + 1),
+        0x80..=0x8F => return decode_map(stack, rest, usize::from(kind & 15), depth + 1, tally),
+        0x90..=0x9F => return decode_array(stack, rest, usize::from(kind & 15), depth + 1, tally),
         0xA0..=0xBF => stack.push_bytes(take(rest, usize::from(kind & 31))?),
         0xC0 => stack.push_nil(),
         0xC2 | 0xC3 => stack.push_boolean(kind == 0xC3),
@@ -281,38 +291,50 @@ fn decode(stack: Stack, rest: &mut &[u8], depth: usize) -> Result<(), Raise> {
         }
         0xDC | 0xDD => {
             let len = take_number(rest, 2 << (kind - 0xDC))? as usize;
-            return decode_array(stack, rest, len, depth + 1);
+            return decode_array(stack, rest, len, depth + 1, tally);
         }
         0xDE | 0xDF => {
             let len = take_number(rest, 2 << (kind - 0xDE))? as usize;
-            return decode_map(stack, rest, len, depth + 1);
+            return decode_map(stack, rest, len, depth + 1, tally);
         }
         _ => return Err(BAD),
     }
     Ok(())
 }
 
-fn decode_array(stack: Stack, rest: &mut &[u8], len: usize, depth: usize) -> Result<(), Raise> {
+fn decode_array(
+    stack: Stack,
+    rest: &mut &[u8],
+    len: usize,
+    depth: usize,
+    tally: &mut Tally,
+) -> Result<(), Raise> {
     if depth > DEPTH_MAX || !stack.reserve(4) {
         return Err(Raise::fixed("stack overflow (in function mp_decode_to_lua_array)"));
     }
     stack.check_memory()?;
     stack.new_table(0, 0);
     for n in 1..=len {
-        decode(stack, rest, depth)?;
+        decode(stack, rest, depth, tally)?;
         stack.raw_set_index(-2, n as c_int);
     }
     Ok(())
 }
 
-fn decode_map(stack: Stack, rest: &mut &[u8], len: usize, depth: usize) -> Result<(), Raise> {
+fn decode_map(
+    stack: Stack,
+    rest: &mut &[u8],
+    len: usize,
+    depth: usize,
+    tally: &mut Tally,
+) -> Result<(), Raise> {
     if depth > DEPTH_MAX || !stack.reserve(6) {
         return Err(Raise::fixed("stack overflow (in function mp_decode_to_lua_hash)"));
     }
     stack.check_memory()?;
     stack.new_table(0, 0);
     for _ in 0..len {
-        decode(stack, rest, depth)?;
+        decode(stack, rest, depth, tally)?;
         match stack.kind(-1) {
             LUA_TNIL => return Err(Raise::Plain("table index is nil".into())),
             LUA_TNUMBER if stack.to_number(-1).is_nan() => {
@@ -320,7 +342,7 @@ fn decode_map(stack: Stack, rest: &mut &[u8], len: usize, depth: usize) -> Resul
             }
             _ => {}
         }
-        decode(stack, rest, depth)?;
+        decode(stack, rest, depth, tally)?;
         stack.raw_set(-3);
     }
     Ok(())

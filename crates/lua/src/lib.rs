@@ -11,11 +11,14 @@
 //! The crate knows no commands: whoever runs a script is its [`Server`]. `vm.rs` is the interpreter's C interface made safe
 //! and says how; `sandbox.rs` is what scripts may touch.
 
+#[cfg(test)]
+mod against_lua;
 mod api;
 mod bit;
 mod cjson;
 mod cmsgpack;
 mod convert;
+mod coroutine;
 mod digits;
 mod gsub;
 mod memory;
@@ -24,11 +27,13 @@ mod random;
 mod reply;
 mod sandbox;
 mod sha1;
+mod sort;
 mod state;
 mod strings;
 mod structs;
 mod vm;
 mod words;
+mod work;
 
 pub use reply::ScriptReply;
 pub use sha1::{Sha, hex, sha1};

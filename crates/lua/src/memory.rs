@@ -1,11 +1,25 @@
 //! The interpreter's memory: counted, and limited.
+//!
+//! An instruction of a script takes time by the size of what it works on: comparing two texts, joining them, looking for the next
+//! element of a table that was emptied. So the more memory is in large blocks, the fewer instructions are executed between two
+//! looks at the time.
 
 use crate::state::Extra;
 use std::alloc::{Layout, alloc, dealloc, realloc};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 /// The interpreter asks for no stricter alignment: that of a double or a pointer.
 const ALIGN: usize = 8;
+
+/// Instructions between two looks at the time, at most.
+const PERIOD_MAX: usize = 100_000;
+
+/// Bytes that instructions may walk over between two looks at the time: some tens of milliseconds as a rule, and seconds in the
+/// worst case, texts of nothing but zeros that are compared.
+const WALKED_MAX: usize = 1 << 29;
+
+/// Blocks of so many bytes or more are large.
+const LARGE: usize = 32 << 10;
 
 /// What an interpreter has allocated, and may.
 #[derive(Debug, Default)]
@@ -16,6 +30,10 @@ pub(crate) struct Memory {
     pub limit: usize,
     /// No allocation fails: for code that must not be interrupted, after which [`Memory::is_over`] is asked.
     pub lenient: bool,
+    /// Bytes of large blocks.
+    pub large: usize,
+    /// Instructions between two looks at the time, as they were set last.
+    pub period: c_int,
 }
 
 impl Memory {
@@ -23,6 +41,23 @@ impl Memory {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.used > self.limit
+    }
+
+    /// Instructions that should be between two looks at the time.
+    pub fn wanted_period(&self) -> c_int {
+        (WALKED_MAX / self.large.max(1)).clamp(1, PERIOD_MAX) as c_int
+    }
+
+    /// Counts a change of a block's size, and says whether instructions take much longer now.
+    #[inline]
+    fn count(&mut self, old: usize, new: usize) -> bool {
+        self.used = self.used - old + new;
+        if old.max(new) < LARGE {
+            return false;
+        }
+        let large = |size: usize| if size < LARGE { 0 } else { size };
+        self.large = self.large - large(old) + large(new);
+        self.wanted_period() < self.period / 2
     }
 
     /// Bytes that may be allocated still.
@@ -64,8 +99,9 @@ pub(crate) unsafe extern "C" fn allocate(
             _ => realloc(block.cast(), old_layout, new),
         }
     };
-    if new == 0 || !result.is_null() {
-        memory.used = memory.used - old + new;
+    if (new == 0 || !result.is_null()) && memory.count(old, new) {
+        // SAFETY: as above; the reference to the counters is not used any more.
+        unsafe { crate::vm::shorten_period(extra.cast()) };
     }
     result.cast()
 }

@@ -13,6 +13,7 @@
 //! | boolean | 1 or 0 | boolean |
 
 use crate::vm::{LUA_TNIL, Stack};
+use crate::words::in_words_of;
 use bytes::Bytes;
 use petrel_resp::{DoubleBuffer, Protocol, Reply};
 
@@ -58,10 +59,19 @@ impl ScriptReply {
         self.failed
     }
 
-    /// Writes the error of a command that is not executed. `ends` if the script is not to go on.
-    pub fn refuse(&mut self, text: &[u8], ends: bool) {
+    /// Writes the error of a command that is not executed, which has been counted.
+    pub fn refuse(&mut self, text: &[u8]) {
         self.failed = true;
-        self.ends = ends;
+        self.value(|stack| {
+            let dialect = stack.with(|extra| extra.dialect);
+            crate::vm::push_reply_error(stack, true, &in_words_of(dialect, text));
+        });
+    }
+
+    /// The same, of a script that is not to go on; its error is to be counted.
+    pub fn break_off(&mut self, text: &[u8]) {
+        self.failed = true;
+        self.ends = true;
         self.value(|stack| crate::vm::push_reply_error(stack, false, text));
     }
 

@@ -34,7 +34,7 @@ const CHANGING: &[(&str, &str, u8)] = &[
     ("", "setmetatable", u8::MAX),
     ("table", "insert", 3),
     ("table", "remove", 2),
-    ("table", "sort", 1),
+    ("table", "sort", u8::MAX),
 ];
 
 /// Functions that read their first argument around its metatable.
@@ -43,19 +43,8 @@ const READING: &[(&str, &str)] = &[("", "next"), ("", "rawget"), ("", "rawequal"
 /// Functions that walk over a text.
 const WALKING: &[&str] = &["lower", "reverse", "upper"];
 
-const LIBRARIES: &[&str] = &[
-    "bit",
-    "cjson",
-    "cmsgpack",
-    "coroutine",
-    "math",
-    "os",
-    "redis",
-    "server",
-    "string",
-    "struct",
-    "table",
-];
+const LIBRARIES: &[&str] =
+    &["bit", "cjson", "cmsgpack", "coroutine", "math", "os", "redis", "string", "struct", "table"];
 
 /// Opens the libraries, in place of all globals, and pushes the table of globals, which only the server changes.
 pub(crate) fn open(stack: Stack, purpose: Purpose, release: Release) {
@@ -103,6 +92,16 @@ fn restrict(stack: Stack, globals: c_int) {
             stack.remove(-2);
         }
     };
+    stack.push_native(crate::sort::sort, 0);
+    set("table", "sort");
+    stack.push_native(crate::coroutine::resume, 0);
+    set("coroutine", "resume");
+    get("coroutine", "create");
+    stack.push_native(crate::coroutine::wrap, 1);
+    set("coroutine", "wrap");
+    get("", "collectgarbage");
+    stack.push_native(vm::collecting, 1);
+    set("", "collectgarbage");
     for &(library, name, arguments) in CHANGING {
         get(library, name);
         stack.push_number(f64::from(arguments));
@@ -194,6 +193,9 @@ fn protect(stack: Stack, globals: c_int) {
         stand_for(stack);
         stack.raw_set_field(globals, name.as_bytes());
     }
+    // The same by its other name.
+    stack.raw_get_field(globals, b"redis");
+    stack.raw_set_field(globals, b"server");
     // Strings: their methods, behind a metatable that shows what stands for another of its kind.
     stack.push_bytes(b"");
     if stack.metatable(-1) {
@@ -239,7 +241,7 @@ pub(crate) fn stand_for(stack: Stack) {
     stack.new_table(0, 3);
     stack.copy(-3);
     stack.raw_set_field(-2, b"__index");
-    stack.push_function(refuse);
+    push_refusal(stack);
     stack.raw_set_field(-2, b"__newindex");
     push_shown_metatable(stack);
     stack.raw_set_field(-2, b"__metatable");
@@ -249,19 +251,40 @@ pub(crate) fn stand_for(stack: Stack) {
     stack.remove(-2);
 }
 
-/// What `getmetatable` shows of a protected table: something that refuses to be changed.
+/// Pushes what `getmetatable` shows of a protected table, the same of all: something that refuses to be changed.
 fn push_shown_metatable(stack: Stack) {
+    let shown = stack.with(|extra| extra.shown);
+    if shown != 0 {
+        stack.raw_get_index(vm::LUA_REGISTRYINDEX, shown);
+        return;
+    }
     stack.new_table(0, 0);
     stack.new_table(0, 3);
     stack.new_table(0, 0);
     stack.raw_set_field(-2, b"__index");
-    stack.push_function(refuse);
+    push_refusal(stack);
     stack.raw_set_field(-2, b"__newindex");
     stack.push_boolean(false);
     stack.raw_set_field(-2, b"__metatable");
     stack.set_metatable(-2);
     let address = stack.address(-1);
-    stack.with(|extra| extra.protected.push(address));
+    stack.copy(-1);
+    let shown = stack.keep();
+    stack.with(|extra| {
+        extra.protected.push(address);
+        extra.shown = shown;
+    });
+}
+
+/// Pushes the function that refuses changes.
+fn push_refusal(stack: Stack) {
+    if stack.with(|extra| extra.refusal) == 0 {
+        stack.push_function(refuse);
+        let kept = stack.keep();
+        stack.with(|extra| extra.refusal = kept);
+    }
+    let kept = stack.with(|extra| extra.refusal);
+    stack.raw_get_index(vm::LUA_REGISTRYINDEX, kept);
 }
 
 /// Whether the value at `index` stands for a table that scripts may not change.

@@ -7,15 +7,12 @@ use crate::reply::ScriptReply;
 use crate::sandbox;
 use crate::vm::{
     Interpreter, LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise,
-    Stack,
+    Stack, lua_State,
 };
 use petrel_resp::{Dialect, Protocol, Reply};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
-
-/// Instructions between two looks at the time.
-const INSTRUCTIONS: c_int = 100_000;
 
 /// Lowest slots of the interpreter's stack, which stay as they are.
 const HANDLER: c_int = 1;
@@ -26,8 +23,9 @@ const BASE: c_int = 4;
 
 /// What scripts ask of whoever runs them.
 pub trait Server {
-    /// Executes a command and writes one reply. `args` has the name first.
-    fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply);
+    /// Executes a command and writes one reply. `args` has the name first. True if it has been long since
+    /// [`Server::interrupt`] was called, so that it is to be called now.
+    fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) -> bool;
 
     /// Called now and then while a script runs: what ends it, if something does.
     fn interrupt(&mut self) -> Option<Cow<'static, str>>;
@@ -111,13 +109,18 @@ pub(crate) struct Extra {
     pub array_address: usize,
     /// Where `next` is kept.
     pub next: c_int,
+    /// Where it is kept what is shown as the metatable of protected tables, and the function that refuses changes; 0 before.
+    pub shown: c_int,
+    pub refusal: c_int,
     /// What functions a library declares, while one is loaded.
     pub library: Option<Library>,
     failure: Option<Failure>,
     server: Option<NonNull<dyn Server>>,
     killed: Option<Cow<'static, str>>,
-    /// The hook is called before every instruction.
+    /// The script in hand is to end: the hook is called before every instruction.
     pub ends: bool,
+    /// The coroutine that runs, or the state itself; null before there is one.
+    pub running: *mut lua_State,
     /// Steps of work outside of the script's own instructions before it is asked whether to go on.
     pub steps: u32,
 }
@@ -137,7 +140,7 @@ impl Lua {
     /// If there is no memory for it.
     pub fn new(purpose: Purpose, memory_max: usize, release: Release) -> Self {
         let extra = Extra {
-            memory: Memory { used: 0, limit: memory_max, lenient: true },
+            memory: Memory { limit: memory_max, lenient: true, ..Memory::default() },
             random: Random::default(),
             protocol: Protocol::Resp2,
             dialect: release.dialect,
@@ -146,12 +149,15 @@ impl Lua {
             array_metatable: 0,
             array_address: 0,
             next: 0,
+            shown: 0,
+            refusal: 0,
             library: None,
             failure: None,
             server: None,
             killed: None,
             ends: false,
-            steps: crate::strings::STEPS,
+            running: std::ptr::null_mut(),
+            steps: crate::work::STEPS,
         };
         let interpreter = Interpreter::new(extra).expect("memory for an empty interpreter");
         let stack = interpreter.stack();
@@ -162,7 +168,8 @@ impl Lua {
         debug_assert_eq!(stack.top(), BASE);
         crate::api::push_loading(stack, release);
         let loading = stack.keep();
-        stack.set_hook(INSTRUCTIONS);
+        stack.with(|extra| extra.running = stack.raw());
+        stack.set_period();
         Lua { interpreter, kept: 0, loading }
     }
 
@@ -312,15 +319,14 @@ impl Lua {
             extra.memory.lenient = false;
         });
         let result = stack.protected_call(args, 1, HANDLER);
-        let (failure, ended) = stack.with(|extra| {
+        let failure = stack.with(|extra| {
             extra.memory.lenient = true;
             extra.server = None;
             extra.killed = None;
-            (extra.failure.take(), std::mem::take(&mut extra.ends))
+            extra.ends = false;
+            extra.failure.take()
         });
-        if ended {
-            stack.set_hook(INSTRUCTIONS);
-        }
+        stack.set_period();
         match result {
             Ok(()) => Ok(()),
             Err(LUA_ERRMEM) => {
@@ -440,4 +446,32 @@ fn returned_error(stack: Stack) -> Option<Failure> {
 /// Keeps the function on top, and takes it.
 pub(crate) fn kept(stack: Stack) -> Compiled {
     Compiled(stack.keep())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::against_lua::interpreter;
+
+    #[test]
+    fn an_interpreter_is_small() {
+        for purpose in [Purpose::Scripts, Purpose::Functions] {
+            let lua = interpreter(purpose);
+            assert!(lua.memory() < 36 << 10, "{purpose:?}: {}", lua.memory());
+        }
+    }
+
+    #[test]
+    fn the_larger_its_values_the_more_often_a_script_is_asked_whether_to_go_on() {
+        let period = |lua: &Lua| lua.interpreter.stack().with(|extra| extra.memory.period);
+        let mut lua = interpreter(Purpose::Scripts);
+        let usual = period(&lua);
+        let stack = lua.interpreter.stack();
+        stack.push_bytes(&vec![b'x'; 1 << 20]);
+        assert!(period(&lua) < usual / 100);
+        stack.set_top(BASE);
+        lua.collect();
+        stack.set_period();
+        assert_eq!(period(&lua), usual);
+    }
 }

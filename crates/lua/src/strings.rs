@@ -4,13 +4,10 @@
 use crate::pattern::{
     Captured, Match, Matcher, PATTERN_LEN_MAX, Steps, Stop, anchored, is_plain, until_zero,
 };
-use crate::state::interrupted;
 use crate::vm::{LUA_TNIL, LUA_TNONE, NOT_ENOUGH_MEMORY, Raise, Stack, truncated};
+use crate::work::{ask, count_work, ended};
 use memchr::memmem;
 use std::ffi::c_int;
-
-/// Steps of work between two looks whether the script is to end; one takes about as long as an instruction of a script.
-pub(crate) const STEPS: u32 = 100_000;
 
 /// Replaces functions of the library, whose table is at `library`.
 pub(crate) fn open(stack: Stack, library: c_int) {
@@ -27,42 +24,6 @@ pub(crate) fn open(stack: Stack, library: c_int) {
     stack.raw_set_field(library, b"gsub");
     stack.push_function(rep);
     stack.raw_set_field(library, b"rep");
-}
-
-/// Counts work that was done, or is about to be, outside of the script's own instructions.
-///
-/// # Errors
-/// If the script is to end.
-pub(crate) fn count_work(stack: Stack, steps: usize) -> Result<(), Raise> {
-    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-    let left = stack.with(|extra| extra.steps.checked_sub(steps));
-    match left {
-        Some(left) => {
-            stack.with(|extra| extra.steps = left);
-            Ok(())
-        }
-        None => match ask(stack) {
-            Some(steps) => {
-                stack.with(|extra| extra.steps = steps);
-                Ok(())
-            }
-            None => Err(ended(stack)),
-        },
-    }
-}
-
-/// Whether to go on, and for how many steps.
-fn ask(stack: Stack) -> Option<u32> {
-    if interrupted(stack).is_none() {
-        return Some(STEPS);
-    }
-    // From now on before every instruction, so that no script catches the error and goes on.
-    stack.set_hook(1);
-    None
-}
-
-fn ended(stack: Stack) -> Raise {
-    Raise::Plain(interrupted(stack).unwrap_or_default())
 }
 
 /// Matches, with the steps that the script has left.

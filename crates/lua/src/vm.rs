@@ -393,10 +393,24 @@ impl Stack {
         }
     }
 
-    /// Lets `hook` be called every so many instructions of this thread of the interpreter.
-    pub fn set_hook(self, instructions: c_int) {
+    /// Lets `hook` be called as often as it should by now, by this coroutine, or by the interpreter outside of any. Before
+    /// every instruction if the script is to end, so that none catches the error and goes on.
+    pub fn set_period(self) {
+        let period = self.with(|extra| {
+            extra.memory.period = if extra.ends { 1 } else { extra.memory.wanted_period() };
+            extra.memory.period
+        });
         // SAFETY: see above.
-        unsafe { ffi::lua_sethook(self.raw(), Some(hook), ffi::LUA_MASKCOUNT, instructions) };
+        unsafe { ffi::lua_sethook(self.raw(), Some(hook), ffi::LUA_MASKCOUNT, period) };
+    }
+
+    /// A state as whoever it calls sees it.
+    ///
+    /// # Safety
+    /// It is alive, and is not used for longer than it is.
+    pub unsafe fn of(state: *mut lua_State) -> Self {
+        // SAFETY: it is alive, so it is not null.
+        Stack(unsafe { NonNull::new_unchecked(state) })
     }
 }
 
@@ -462,7 +476,7 @@ pub(crate) unsafe fn run(
     function: impl Fn(Stack) -> Result<c_int, Raise> + Copy,
 ) -> c_int {
     // SAFETY: the state is alive.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let stack = unsafe { Stack::of(state) };
     let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
     let pushed = match function(stack) {
         Ok(results) => results,
@@ -494,7 +508,7 @@ pub(crate) unsafe fn attempt<T: Copy>(
     part: impl FnOnce(Stack) -> Result<T, Raise>,
 ) -> T {
     // SAFETY: the state is alive.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let stack = unsafe { Stack::of(state) };
     let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
     let result = part(stack).map_err(|raise| push_error(stack, raise));
     let over = stack.with(|extra| {
@@ -578,20 +592,33 @@ fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
 /// Called every so many instructions: lets whoever runs the script do what has to be done meanwhile, or end the script.
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
-    let Some(text) = crate::state::interrupted(stack) else { return };
-    // From now on before every instruction, so that no script catches the error and goes on.
-    stack.set_hook(1);
+    let stack = unsafe { Stack::of(state) };
+    let interrupted = crate::state::interrupted(stack);
+    stack.set_period();
+    let Some(text) = interrupted else { return };
     stack.push_bytes(text.as_bytes());
     // SAFETY: nothing in this frame is owned.
     unsafe { ffi::lua_error(state) };
+}
+
+/// Lets the hook be called sooner, amid an instruction that has made much longer ones possible.
+///
+/// # Safety
+/// The extra is that of an interpreter that allocates, and nobody else refers to it.
+pub(crate) unsafe fn shorten_period(extra: *mut Extra) {
+    // SAFETY: whoever runs is alive; setting a hook allocates nothing and may be done at any moment.
+    unsafe {
+        if !(*extra).running.is_null() {
+            Stack::of((*extra).running).set_period();
+        }
+    }
 }
 
 /// Calls a function of the interpreter's libraries (the first upvalue), unless its first argument is a table that scripts may
 /// not change.
 pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let stack = unsafe { Stack::of(state) };
     if stack.kind(1) == LUA_TTABLE && crate::sandbox::is_protected(stack, 1) {
         let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
         stack.push_bytes(crate::sandbox::READONLY.as_bytes());
@@ -603,7 +630,7 @@ pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
     if stack.top() >= stack.to_number(Stack::upvalue(2)) as c_int && stack.kind(1) == LUA_TTABLE {
         let elements = stack.len(1);
         // SAFETY: nothing in this frame is owned.
-        unsafe { attempt(state, |stack| crate::strings::count_work(stack, elements / 2)) };
+        unsafe { attempt(state, |stack| crate::work::count_work(stack, elements / 2)) };
     }
     call_upvalue(stack)
 }
@@ -611,12 +638,22 @@ pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
 /// Calls a function of the interpreter's libraries (the first upvalue) that walks over its first argument, a text.
 pub(crate) unsafe extern "C-unwind" fn walking(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let stack = unsafe { Stack::of(state) };
     if stack.kind(1) == LUA_TSTRING {
         let len = stack.len(1);
         // SAFETY: nothing in this frame is owned.
-        unsafe { attempt(state, |stack| crate::strings::count_work(stack, len / 16)) };
+        unsafe { attempt(state, |stack| crate::work::count_work(stack, len / 16)) };
     }
+    call_upvalue(stack)
+}
+
+/// Calls a function of the interpreter's libraries (the first upvalue) that may look at all values there are.
+pub(crate) unsafe extern "C-unwind" fn collecting(state: *mut lua_State) -> c_int {
+    // SAFETY: the interpreter passes its state.
+    let stack = unsafe { Stack::of(state) };
+    let used = stack.with(|extra| extra.memory.used);
+    // SAFETY: nothing in this frame is owned.
+    unsafe { attempt(state, |stack| crate::work::count_work(stack, used / 64)) };
     call_upvalue(stack)
 }
 
@@ -624,7 +661,7 @@ pub(crate) unsafe extern "C-unwind" fn walking(state: *mut lua_State) -> c_int {
 /// protected table is replaced by the table itself.
 pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let stack = unsafe { Stack::of(state) };
     if stack.kind(1) == LUA_TTABLE && crate::sandbox::is_protected(stack, 1) {
         crate::sandbox::push_behind(stack, 1);
         stack.replace(1);
@@ -636,7 +673,7 @@ pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> 
 /// text.
 pub(crate) unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack(NonNull::new_unchecked(state)) };
+    let stack = unsafe { Stack::of(state) };
     let results = call_upvalue(stack);
     if results == 2 && stack.kind(-1) == LUA_TTABLE && !stack.to_boolean(-2) {
         let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
@@ -717,7 +754,7 @@ unsafe fn enter_loaded(state: *mut lua_State) -> c_int {
     unsafe { run(state, compile) }
 }
 
-fn call_upvalue(stack: Stack) -> c_int {
+pub(crate) fn call_upvalue(stack: Stack) -> c_int {
     // SAFETY: the closures that call this were made with a C function as their first upvalue, which uses none itself; what it
     // raises jumps over frames that own nothing.
     unsafe {

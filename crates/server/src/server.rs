@@ -19,7 +19,7 @@ use crate::tls::{Settings, Trouble};
 use crate::tracking::Trackers;
 use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, Shared};
+use petrel_commands::{Blocked, Hindrance, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -325,6 +325,9 @@ impl Server {
             log.shorten(args_max, config.slowlog_entry_max_string_len as usize);
         }
         self.judge_writes(config);
+        let wants_replicas =
+            config.foreign.min_replicas_to_write > 0 && config.foreign.min_replicas_max_lag > 0;
+        self.commands.hinder(Hindrance::NotReplicated, wants_replicas);
         let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);
         self.keyspace.limit_tracking(tracked);
         self.commands.users.set_channels_default(config.acl_pubsub_default.is("allchannels"));

@@ -618,6 +618,7 @@ impl<D: Driver> Worker<D> {
         // Whatever keeps this worker out is waited for here, not amid the upkeep.
         self.begin();
         self.engine.exec.end();
+        self.engine.exec.drop_flushed();
         let busy = self.tend();
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();

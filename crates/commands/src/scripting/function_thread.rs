@@ -29,6 +29,12 @@ impl Callable {
     }
 }
 
+/// A library, and its functions as the thread that examined it has compiled them.
+pub(crate) struct Examined {
+    pub library: Arc<Library>,
+    compiled: Vec<Compiled>,
+}
+
 /// What one thread has for running functions.
 pub(crate) struct FunctionThread {
     pub lua: Lua,
@@ -83,14 +89,15 @@ impl FunctionThread {
         Ok(())
     }
 
-    /// Finds out what functions a library has.
-    pub fn examine(&mut self, shared: &Shared, code: &[u8]) -> Result<Library, Fail> {
+    /// Finds out what functions a library has. They are compiled then: [`FunctionThread::adopt`] keeps them, once the
+    /// library is known.
+    pub fn examine(&mut self, shared: &Shared, code: &[u8]) -> Result<Examined, Fail> {
         let name = shebang::parse_library(code)?;
         let declared = self.declare(code)?;
         let mut functions = Vec::with_capacity(declared.len());
+        let mut compiled = Vec::with_capacity(declared.len());
         let mut unknown = false;
         for declared in declared {
-            self.lua.release(declared.function);
             let mut flags = Flags::NONE;
             for flag in &declared.flags {
                 match Flags::from_name(flag.as_bytes()) {
@@ -104,15 +111,61 @@ impl FunctionThread {
                 flags,
                 strays: AtomicBool::new(false),
             });
+            compiled.push(declared.function);
+        }
+        let library = Arc::new(Library { name, code: code.into(), functions });
+        let examined = Examined { library, compiled };
+        if unknown || examined.compiled.is_empty() {
+            let text = match unknown {
+                true => "ERR Error registering functions: ERR unknown flag given",
+                false => "ERR No functions registered",
+            };
+            self.discard(examined);
+            return Err(Fail::fixed(text));
         }
         self.count_memory(shared);
-        if unknown {
-            return Err(Fail::fixed("ERR Error registering functions: ERR unknown flag given"));
+        Ok(examined)
+    }
+
+    /// Finds out what functions libraries have, and keeps none of them.
+    pub fn examine_all(
+        &mut self,
+        shared: &Shared,
+        texts: &[Vec<u8>],
+    ) -> Result<Vec<Arc<Library>>, Fail> {
+        let mut libraries = Vec::with_capacity(texts.len());
+        for text in texts {
+            let examined = self.examine(shared, text)?;
+            libraries.push(examined.library.clone());
+            self.discard(examined);
         }
-        if functions.is_empty() {
-            return Err(Fail::fixed("ERR No functions registered"));
+        Ok(libraries)
+    }
+
+    /// Keeps the functions of a library that has become known, if there is room: those that are not kept are compiled when
+    /// they are called.
+    pub fn adopt(&mut self, shared: &Shared, examined: Examined, is_new: bool) {
+        if is_new && shared.libraries.changes() == self.changes + 1 {
+            // Nothing else has changed: no function that is kept has to go.
+            self.changes += 1;
         }
-        Ok(Library { name, code: code.into(), functions })
+        if self.lua.memory() > shared.scripts.memory_max.load(Relaxed) / 2 {
+            self.discard(examined);
+        } else {
+            let Examined { library, compiled } = examined;
+            for (place, compiled) in compiled.into_iter().enumerate() {
+                let key = library.functions[place].name.to_ascii_lowercase().into_bytes();
+                let callable = Callable { library: library.clone(), place, compiled };
+                let replaced = self.functions.insert(key, Arc::new(callable));
+                self.release(replaced);
+            }
+        }
+        self.count_memory(shared);
+    }
+
+    /// Forgets the functions of a library that did not become known.
+    pub fn discard(&mut self, examined: Examined) {
+        examined.compiled.into_iter().for_each(|compiled| self.lua.release(compiled));
     }
 
     fn declare(&mut self, code: &[u8]) -> Result<Vec<petrel_lua::Declared>, Fail> {
@@ -142,6 +195,12 @@ impl FunctionThread {
     /// Takes its memory out of what all threads have.
     pub fn count_out(self, shared: &Shared) {
         shared.scripts.interpreters[1].fetch_sub(self.counted, Relaxed);
+    }
+
+    /// Whether there are no libraries any more since it called a function.
+    pub fn is_flushed(&self, shared: &Shared) -> bool {
+        let libraries = &shared.libraries;
+        libraries.changes() != self.changes && libraries.list().libraries.is_empty()
     }
 
     /// Forgets the functions of libraries that are not in the list.
@@ -178,8 +237,9 @@ struct Loader {
 }
 
 impl Server for Loader {
-    fn call(&mut self, _: &[&[u8]], reply: &mut ScriptReply) {
-        reply.refuse(b"ERR redis.call can only be called inside a script invocation", false);
+    fn call(&mut self, _: &[&[u8]], reply: &mut ScriptReply) -> bool {
+        reply.break_off(b"ERR redis.call can only be called inside a script invocation");
+        false
     }
 
     fn interrupt(&mut self) -> Option<Cow<'static, str>> {

@@ -14,6 +14,7 @@ use crate::stats::Shared;
 use crate::table::functions as meta;
 use petrel_persistence::rdb::{Error, dump_functions, restore_functions};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -103,9 +104,17 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
     if known && !replace {
         return Err(Fail::new(format!("ERR Library '{name}' already exists")));
     }
-    let library = ctx.exec.function_thread(|thread, shared| thread.examine(shared, code))?;
-    let library = Arc::new(library);
-    ctx.exec.shared.libraries.add(library, replace)?;
+    ctx.exec.function_thread(|thread, shared| {
+        let examined = thread.examine(shared, code)?;
+        match shared.libraries.add(examined.library.clone(), replace) {
+            Ok(()) => thread.adopt(shared, examined, !known),
+            Err(fail) => {
+                thread.discard(examined);
+                return Err(fail);
+            }
+        }
+        Ok(())
+    })?;
     ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.reply.bulk(name.as_bytes());
     Ok(())
@@ -135,10 +144,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
         *list = List::default();
         Ok(())
     })?;
-    // The next function finds a new interpreter; those of other threads let go of what they had loaded.
-    if let Some(thread) = ctx.exec.functions.take() {
-        thread.count_out(&ctx.exec.shared);
-    }
+    ctx.exec.drop_flushed();
     ctx.host.libraries_changed(&mut ctx.exec.ks);
     ctx.ok()
 }
@@ -274,15 +280,13 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
             Error::Malformed(text) => Fail::new(format!("ERR {text}")),
             _ => Fail::fixed("ERR failed loading functions"),
         })?;
-    let libraries: Result<Vec<Library>, Fail> = ctx.exec.function_thread(|thread, shared| {
-        texts.iter().map(|text| thread.examine(shared, text)).collect()
-    });
-    let libraries = libraries?;
+    let libraries =
+        ctx.exec.function_thread(|thread, shared| thread.examine_all(shared, &texts))?;
     ctx.exec.shared.libraries.change(|list| {
         // What comes in the payload must agree with itself; what is there gives way or not, as the policy says.
         let mut restored = List::default();
         for library in libraries {
-            restored.add(Arc::new(library), false)?;
+            restored.add(library, false)?;
         }
         if flush {
             *list = List::default();
@@ -299,6 +303,13 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 impl Shared {
+    /// Bytes of scripts and functions: their texts, and the interpreters of all threads.
+    pub fn script_bytes(&self) -> u64 {
+        let interpreters = self.scripts.interpreters.iter().map(|bytes| bytes.load(Relaxed));
+        (self.scripts.footprint() + self.libraries.text_bytes() + interpreters.sum::<usize>())
+            as u64
+    }
+
     /// The texts of all libraries of functions.
     pub fn library_texts(&self) -> Vec<Vec<u8>> {
         self.libraries.list().libraries.values().map(|library| library.code.to_vec()).collect()
@@ -327,12 +338,11 @@ impl Shared {
     /// If a text is no library, or what it declares is there already.
     pub fn add_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
         let mut thread = FunctionThread::new(self);
-        let libraries: Result<Vec<Library>, Fail> =
-            texts.iter().map(|text| thread.examine(self, text)).collect();
+        let libraries = thread.examine_all(self, texts);
+        thread.count_out(self);
         let libraries = libraries?;
-        self.libraries.change(|list| {
-            libraries.into_iter().try_for_each(|library| list.add(Arc::new(library), false))
-        })
+        self.libraries
+            .change(|list| libraries.into_iter().try_for_each(|library| list.add(library, false)))
     }
 }
 

@@ -91,6 +91,11 @@ impl Libraries {
         self.list.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Bytes of the texts.
+    pub fn text_bytes(&self) -> usize {
+        self.list().libraries.values().map(|library| library.code.len()).sum()
+    }
+
     /// Changes with every change.
     #[inline]
     pub fn changes(&self) -> u64 {

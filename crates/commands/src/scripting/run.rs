@@ -26,6 +26,12 @@ const CONTENDED: &[u8] =
     b"ERR the script wanted keys that it did not declare, after it had written, while another \
     script did the same";
 
+/// Time that commands may take before it is asked whether the script is to go on, which its instructions bring about else.
+const ASK_NANOS: u64 = 5_000_000;
+
+/// Time between two moments at which a slow script lets others be answered.
+const ATTEND_NANOS: u64 = 500_000;
+
 /// What the command that runs a script lets it do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
@@ -199,6 +205,8 @@ pub(crate) fn run(
             command: ctx.request.args,
             started,
             watched: None,
+            asked: started,
+            attended: started,
         };
         let result = script(&mut runner, ctx.reply);
         let Runner { again, watched, .. } = runner;
@@ -280,6 +288,10 @@ pub(crate) struct Runner<'a> {
     started: Tick,
     /// What others know of it, once it has run for a while.
     watched: Option<Arc<Watched>>,
+    /// When it was last asked whether the script is to go on.
+    asked: Tick,
+    /// When others were last answered.
+    attended: Tick,
 }
 
 impl Runner<'_> {
@@ -307,7 +319,12 @@ impl Runner<'_> {
         if self.read_only && (writes || spec.flags.contains(Flags::MAY_REPLICATE)) {
             return Err(READ_ONLY);
         }
-        if self.lacks_memory && !self.acted && spec.flags.contains(Flags::DENYOOM) {
+        if self.lacks_memory
+            && !self.acted
+            && spec.flags.contains(Flags::DENYOOM)
+            // What keeps all writes from being executed is what they are told of.
+            && self.exec.shared.write_hindrance().is_none()
+        {
             return Err(Fail::OUT_OF_MEMORY_TEXT);
         }
         Ok(())
@@ -374,10 +391,19 @@ impl Runner<'_> {
 }
 
 impl Server for Runner<'_> {
-    fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) {
+    fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) -> bool {
         let request = self.exec.prepare_within(args);
         if let Err(text) = self.admit(&request).and_then(|()| self.reach(&request)) {
-            return reply.refuse(text, self.again);
+            if self.again {
+                reply.break_off(text);
+                return false;
+            }
+            if let Some(command) = request.command {
+                self.exec.stats.rejected(command.index);
+            }
+            self.exec.shared.count_error(&Fail::new(text));
+            reply.refuse(text);
+            return false;
         }
         if let Some(command) = request.command
             && !self.acted
@@ -391,13 +417,16 @@ impl Server for Runner<'_> {
         }
         self.exec.script_calls += 1;
         self.exec.execute(&request, self.session, self.host, reply);
+        self.exec.nanos_between(self.asked, self.exec.tick()) > ASK_NANOS
     }
 
     fn interrupt(&mut self) -> Option<Cow<'static, str>> {
         if self.again {
             return Some("ERR the script begins anew".into());
         }
-        let nanos = self.exec.nanos_since(self.started);
+        let now = self.exec.now();
+        self.asked = now;
+        let nanos = self.exec.nanos_between(self.started, now);
         let running = &self.exec.shared.scripts.running;
         let watched = self.watched.get_or_insert_with(|| {
             running.begin(Watched {
@@ -415,8 +444,13 @@ impl Server for Runner<'_> {
             running.slow.fetch_add(1, Relaxed);
         }
         let watched = watched.clone();
-        if watched.is_slow.load(Relaxed) && self.host.attend() {
-            return Some("ERR The server is shutting down".into());
+        if watched.is_slow.load(Relaxed)
+            && self.exec.nanos_between(self.attended, now) > ATTEND_NANOS
+        {
+            if self.host.attend() {
+                return Some("ERR The server is shutting down".into());
+            }
+            self.attended = self.exec.now();
         }
         let killed = watched.killed.load(Relaxed);
         killed.then(|| {

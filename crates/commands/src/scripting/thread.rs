@@ -113,6 +113,16 @@ impl ScriptThread {
         self.counted = now;
     }
 
+    /// Takes its memory out of what all threads have.
+    pub fn count_out(self, shared: &Shared) {
+        shared.scripts.interpreters[0].fetch_sub(self.counted, Relaxed);
+    }
+
+    /// Whether all scripts have been flushed since it ran one.
+    pub fn is_flushed(&self, shared: &Shared) -> bool {
+        shared.scripts.flushes() != self.flushes
+    }
+
     /// Forgets what was compiled before the last flush.
     #[inline]
     fn follow(&mut self, scripts: &Scripts) {

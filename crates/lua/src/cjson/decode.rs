@@ -2,6 +2,7 @@
 
 use super::{DEPTH_MAX, Options, number, text_argument};
 use crate::vm::{LUA_REGISTRYINDEX, Raise, Stack};
+use crate::work::Tally;
 use std::ffi::c_int;
 
 /// `cjson.decode(text)`
@@ -11,7 +12,8 @@ pub(super) fn decode(stack: Stack) -> Result<c_int, Raise> {
         return Err(Raise::fixed("JSON parser does not support UTF-16 or UTF-32"));
     }
     let options = stack.with(|extra| extra.json.clone());
-    let mut reader = Reader { stack, text, at: 0, depth: 0, options, string: Vec::new() };
+    let (string, tally) = (Vec::new(), Tally::new(stack));
+    let mut reader = Reader { stack, text, at: 0, depth: 0, options, string, tally };
     let first = reader.next();
     reader.value(&first)?;
     let last = reader.next();
@@ -75,11 +77,13 @@ struct Reader<'a> {
     options: Options,
     /// The string that was read last.
     string: Vec<u8>,
+    tally: Tally,
 }
 
 impl Reader<'_> {
     /// Pushes the value that begins with this token.
     fn value(&mut self, token: &Token) -> Result<(), Raise> {
+        self.tally.step()?;
         match token.kind {
             Kind::String => self.stack.push_bytes(&self.string),
             Kind::Number(number) => self.stack.push_number(number),

@@ -5,6 +5,7 @@ use crate::digits;
 use crate::vm::{
     LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack,
 };
+use crate::work::Tally;
 use std::ffi::c_int;
 
 /// `cjson.encode(value)`
@@ -12,7 +13,8 @@ pub(super) fn encode(stack: Stack) -> Result<c_int, Raise> {
     one_argument(stack)?;
     let options = stack.with(|extra| extra.json.clone());
     let bytes_max = stack.with(|extra| extra.memory.left());
-    let mut writer = Writer { stack, options, text: Vec::new(), bytes_max };
+    let mut writer =
+        Writer { stack, options, text: Vec::new(), bytes_max, tally: Tally::new(stack) };
     writer.value(0)?;
     stack.push_bytes(&writer.text);
     Ok(1)
@@ -23,12 +25,14 @@ struct Writer {
     options: Options,
     text: Vec<u8>,
     bytes_max: usize,
+    tally: Tally,
 }
 
 impl Writer {
     /// Writes the value on top, which stays there.
     fn value(&mut self, depth: i32) -> Result<(), Raise> {
         let stack = self.stack;
+        self.tally.step()?;
         match stack.kind(-1) {
             LUA_TSTRING => self.string(stack.to_bytes(-1).unwrap_or_default()),
             LUA_TNUMBER => self.number(stack.to_number(-1))?,
@@ -104,12 +108,13 @@ impl Writer {
     }
 
     /// Elements of the table on top if it is an array: all of its keys are whole numbers from 1 on.
-    fn array_len(&self) -> Result<Option<i32>, Raise> {
+    fn array_len(&mut self) -> Result<Option<i32>, Raise> {
         let stack = self.stack;
         let (mut max, mut count) = (0.0f64, 0.0f64);
         stack.push_nil();
         while stack.next(-2) {
             stack.pop(1);
+            self.tally.step()?;
             let index = if stack.kind(-1) == LUA_TNUMBER { stack.to_number(-1) } else { 0.0 };
             if index < 1.0 || index != index.floor() || index > f64::from(i32::MAX) {
                 stack.pop(1);

@@ -13,6 +13,10 @@ with_each_backend!(
     time_stands_still_in_a_script,
     scripts_serve_those_who_wait_once_they_are_over,
     subscribers_that_do_not_read_do_not_hold_scripts_up,
+    what_takes_long_in_one_call_is_ended_too,
+    what_scripts_are_refused_is_counted,
+    writes_need_the_replicas_that_they_are_meant_to_reach,
+    flushing_gives_back_the_memory_of_all_threads,
 );
 
 const BUSY: &str =
@@ -80,6 +84,39 @@ fn others_are_answered_while_a_script_is_slow(backend: &str) {
     }
 }
 
+/// Single instructions and calls whose time grows with what they work on: the interpreter counts each as one.
+fn what_takes_long_in_one_call_is_ended_too(backend: &str) {
+    let server = start(backend);
+    let mut other = server.connect();
+    let mut runner = server.connect();
+    runner.call(&["EVAL", "for i = 1, 5e4 do redis.call('SET', i, 1) end", "0"]);
+    for script in [
+        "local t = {} for i = 1, 5e4 do t[i] = 'key:' .. i * 7 % 1e6 end \
+         while true do table.sort(t) table.sort(t, function(a, b) return a > b end) end",
+        "local s = string.rep('x', 2^24) while true do local joined = s .. 'y' end",
+        "local s = string.rep('\\0', 2^22) while true do local less = s < s end",
+        "local s = string.rep(' ', 2^24) .. '1' while true do local sum = s + 0 end",
+        "local t = {} for i = 1, 2^16 do t[i] = 1 end for i = 1, 2^16 do t[i] = nil end while true do next(t) end",
+        "local t = {} for i = 1, 3e4 do t[i] = {} end while true do collectgarbage() end",
+        "local t = {} for i = 1, 16 do t = {t, t} end while true do cjson.encode(t) end",
+        "local t = {} for i = 1, 15 do t = {t, t} end while true do cmsgpack.pack(t, t, t, t) end",
+        "local s = '[' .. string.rep('1,', 1e5) .. '1]' while true do cjson.decode(s) end",
+        "local s = cmsgpack.pack({string.rep('x', 9)}) s = string.rep(s, 900) while true do cmsgpack.unpack(s) end",
+        "local s, f = string.rep('x', 2^22), redis.sha1hex while true do f(s) end",
+        "local t = {} for i = 1, 1e5 do t[i] = '' end while true do table.concat(t) end",
+        // Each coroutine counts its instructions for itself.
+        "local function nest(n) while true do coroutine.wrap(function() \
+             if n > 0 then nest(n - 1) end for i = 1, 3e4 do end end)() end end nest(3)",
+        "while true do redis.call('KEYS', 'none') end",
+    ] {
+        runner.send(&["EVAL", script, "0"]);
+        until_busy(&mut other);
+        assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK", "{script}");
+        assert!(answer(&mut runner).contains("killed by user"), "{script}");
+        assert_eq!(other.text(&["PING"]), "PONG");
+    }
+}
+
 fn who_waits_for_a_script_is_answered_when_it_is_slow(backend: &str) {
     let server = Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "400"]);
     let mut runner = server.connect();
@@ -87,7 +124,7 @@ fn who_waits_for_a_script_is_answered_when_it_is_slow(backend: &str) {
     let mut watchers: Vec<Client> = (0..2).map(|_| server.connect()).collect();
     let commands: [&[&str]; 4] = [
         &["MSET", "k", "1", "other", "2"],
-        &["FLUSHALL"],
+        &["SCAN", "0", "COUNT", "1000"],
         &["EVAL", "return redis.call('GET', KEYS[2])", "2", "k", "other"],
         &["SET", "k", "1"],
     ];
@@ -254,4 +291,65 @@ fn subscribers_that_do_not_read_do_not_hold_scripts_up(backend: &str) {
     }
     eventually("they are closed", || server.info("pubsub_clients") == 0);
     assert_eq!(runner.text(&["PING"]), "PONG");
+}
+
+/// Once, whether the script catches the error or not.
+fn what_scripts_are_refused_is_counted(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    for (call, counted) in [
+        ("'get'", "cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=1"),
+        (
+            "'subscribe', 'x'",
+            "cmdstat_subscribe:calls=0,usec=0,usec_per_call=0.00,rejected_calls=1",
+        ),
+        ("'nope'", ""),
+    ] {
+        for script in
+            [format!("return {{redis.pcall({call})}}"), format!("return redis.call({call})")]
+        {
+            assert_eq!(client.text(&["CONFIG", "RESETSTAT"]), "OK");
+            client.call(&["EVAL", &script, "0"]);
+            let stats = client.text(&["INFO", "everything"]);
+            assert!(stats.contains("errorstat_ERR:count=1\r"), "{script}: {stats}");
+            assert!(stats.contains(counted), "{script}: {stats}");
+        }
+    }
+}
+
+fn writes_need_the_replicas_that_they_are_meant_to_reach(backend: &str) {
+    const FEW: &str = "NOREPLICAS Not enough good replicas to write.";
+    let server = Server::start(backend, &["--min-replicas-to-write", "1"]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["SET", "k", "v"]), FEW);
+    assert_eq!(client.text(&["GET", "k"]), "nil");
+    assert_eq!(client.text(&["PING"]), "PONG");
+    assert!(client.text(&["EVAL", "return redis.call('SET', 'k', 1)", "0"]).starts_with(FEW));
+    assert_eq!(client.text(&["EVAL", "return redis.call('GET', 'k')", "0"]), "nil");
+    assert_eq!(client.text(&["EVAL", "#!lua\nreturn redis.call('GET', 'k')", "0"]), FEW);
+    assert_eq!(client.text(&["EVAL", "#!lua flags=no-writes\nreturn 1", "0"]), "1");
+    assert_eq!(server.info("min_slaves_good_slaves"), 0);
+    assert_eq!(client.text(&["CONFIG", "SET", "min-replicas-max-lag", "0"]), "OK");
+    assert_eq!(client.text(&["SET", "k", "v"]), "OK");
+    assert_eq!(
+        client.text(&["CONFIG", "SET", "min-replicas-max-lag", "10", "min-replicas-to-write", "0"]),
+        "OK"
+    );
+    assert_eq!(client.text(&["SET", "k", "v"]), "OK");
+}
+
+fn flushing_gives_back_the_memory_of_all_threads(backend: &str) {
+    let server = start(backend);
+    let mut clients = others(&server);
+    let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+    assert_eq!(clients[0].text(&["FUNCTION", "LOAD", library]), "l");
+    for client in &mut clients {
+        assert_eq!(client.text(&["EVAL", "return 1", "0"]), "1");
+        assert_eq!(client.text(&["FCALL", "f", "0"]), "1");
+    }
+    assert!(server.info("used_memory_vm_eval") > 0 && server.info("used_memory_vm_functions") > 0);
+    assert_eq!(clients[0].text(&["SCRIPT", "FLUSH"]), "OK");
+    assert_eq!(clients[0].text(&["FUNCTION", "FLUSH"]), "OK");
+    eventually("it is given back", || server.info("used_memory_vm_total") == 0);
+    assert_eq!(clients[1].text(&["EVAL", "return 1", "0"]), "1");
 }

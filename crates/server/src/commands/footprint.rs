@@ -1,7 +1,7 @@
 //! The memory of the server, as `INFO memory` and `MEMORY STATS` divide it up.
 //!
 //! `used` is what the keyspace counts to the byte and `maxmemory` limits. Blocks of entries come from the keyspace's
-//! own heap; `allocated` and `active` are of that heap.
+//! own heap; `allocated` and `active` are of that heap, and of what is counted elsewhere: connections, scripts.
 
 use crate::process::{resident_bytes, system_bytes};
 use crate::server::Server;
@@ -17,9 +17,9 @@ pub struct Footprint {
     pub tables: u64,
     /// Part of `used`: connections and their buffers.
     pub clients: u64,
-    /// Blocks of the heap that are in use.
+    /// Blocks of the heap that are in use, connections and scripts.
     pub allocated: u64,
-    /// Memory of the heap.
+    /// Memory of the heap, connections and scripts.
     pub active: u64,
     /// Physical memory of the process.
     pub resident: u64,
@@ -35,13 +35,15 @@ impl Footprint {
         let (stats, heap) = (server.keyspace.stats(), server.keyspace.heap().stats());
         let peak = server.figures.note_memory(stats.used);
         let databases = 0..server.keyspace.databases();
+        let clients = server.client_bytes();
+        let beside = clients + server.commands.script_bytes();
         Footprint {
             used: stats.used,
             peak,
             tables: stats.tables,
-            clients: server.client_bytes(),
-            allocated: heap.live_bytes + heap.huge_bytes,
-            active: heap.slab_bytes + heap.huge_bytes,
+            clients,
+            allocated: heap.live_bytes + heap.huge_bytes + beside,
+            active: heap.slab_bytes + heap.huge_bytes + beside,
             resident: resident_bytes(),
             system: system_bytes(),
             keys: databases.map(|db| server.keyspace.db_stats(db).keys).sum(),

@@ -44,10 +44,10 @@ Replication {
         "Server to be a replica of";
     masterauth: Secret = "masterauth" aka "primaryauth", Password, "", Runtime, "Password for that server";
     masteruser: Text = "masteruser" aka "primaryuser", AnyText, "", Runtime, "User for that server";
-    min_replicas_to_write: Fixed = "min-replicas-to-write" aka "min-slaves-to-write", Only(&["0"], NO_REPLICAS), "0", Runtime,
-        "Replicas without which writes are refused";
+    min_replicas_to_write: i64 = "min-replicas-to-write" aka "min-slaves-to-write", Number { min: 0, max: I32_MAX }, "0", Runtime,
+        "Replicas without which writes are refused; there are none, so above 0 all are";
     min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "Seconds after which a silent replica is not counted";
+        "Seconds after which a silent replica is not counted; 0: writes need none";
     repl_backlog_size: u64 = "repl-backlog-size", Memory { min: 1, max: u64::MAX }, "1mb", Runtime,
         "Bytes of changes kept for replicas that come back";
     repl_backlog_ttl: i64 = "repl-backlog-ttl", Number { min: 0, max: i64::MAX }, "3600", Runtime,

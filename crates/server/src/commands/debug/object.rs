@@ -12,7 +12,7 @@ const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
 /// Bytes of a `DUMP` payload beside the value: its type, version and checksum.
 const PAYLOAD_FRAME: usize = 1 + 2 + 8;
 
-/// `DEBUG OBJECT key`
+/// `DEBUG OBJECT key`: of a key that has expired too, as long as nobody has removed it.
 pub fn object(ctx: &mut Ctx<'_>) -> Outcome {
     let compressed = ServerHost::of(ctx).config.foreign.list_compress_depth != 0;
     let (db, key) = (ctx.session.db, ctx.exec.ks.key(ctx.arg(2)));
@@ -21,10 +21,11 @@ pub fn object(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.exec.ks.lock(key.hash);
     }
     let ks = &mut ctx.exec.ks;
-    let idle = ks.idle_seconds(db, key).unwrap_or(0);
-    let frequency = ks.frequency(db, key);
+    let lives = ks.view(db, key).is_some();
+    let idle = if lives { ks.idle_seconds(db, key).unwrap_or(0) } else { 0 };
+    let frequency = if lives { ks.frequency(db, key) } else { None };
     let (now, keyspace) = (ks.now_ms(), ks.keyspace().clone());
-    let text = ks.peek(db, key).map(|view| {
+    let text = ks.view_stored(db, key).map(|view| {
         let lru = (now / 1000 - i64::from(idle)) & ACCESS_CLOCK_MASK;
         let frequency = frequency.map(|n| format!(" lfu_freq:{n}")).unwrap_or_default();
         let serialized = value::dump(view, now, Dialect::Redis).map_or(0, |dump| dump.len());

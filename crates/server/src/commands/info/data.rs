@@ -3,6 +3,7 @@
 use super::{Report, human};
 use crate::commands::footprint::Footprint;
 use crate::server::unix_ms;
+use petrel_commands::Hindrance;
 use petrel_keyspace::Cursor;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -70,7 +71,7 @@ fn scripts(report: &mut Report<'_>) {
         [&interpreters[0], &interpreters[1]].map(|bytes| bytes.load(Relaxed));
     let (texts, count) = (commands.scripts.footprint(), commands.scripts.count());
     let list = commands.libraries.list();
-    let sources: usize = list.libraries.values().map(|library| library.code.len()).sum();
+    let sources = commands.libraries.text_bytes();
     report.field("used_memory_lua", of_scripts);
     report.field("used_memory_vm_eval", of_scripts);
     report.field("used_memory_lua_human", human(of_scripts as u64));
@@ -153,6 +154,9 @@ pub fn persistence(report: &mut Report<'_>) {
 pub fn replication(report: &mut Report<'_>) {
     report.field("role", "master");
     report.field("connected_slaves", 0);
+    if report.server.commands.is_hindered_by(Hindrance::NotReplicated) {
+        report.field("min_slaves_good_slaves", 0);
+    }
     report.field("master_failover_state", "no-failover");
     let id = report.server.replication_id.lock().clone();
     report.field("master_replid", id);

@@ -1,0 +1,73 @@
+//! Work that is done outside of a script's own instructions, which are counted by the interpreter: so that a script can be ended
+//! whatever it does.
+
+use crate::state::interrupted;
+use crate::vm::{Raise, Stack};
+
+/// Steps of work between two looks whether the script is to end; one takes about as long as an instruction of a script.
+pub(crate) const STEPS: u32 = 100_000;
+
+/// Counts work that was done, or is about to be, outside of the script's own instructions.
+///
+/// # Errors
+/// If the script is to end.
+pub(crate) fn count_work(stack: Stack, steps: usize) -> Result<(), Raise> {
+    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+    let left = stack.with(|extra| extra.steps.checked_sub(steps));
+    match left {
+        Some(left) => {
+            stack.with(|extra| extra.steps = left);
+            Ok(())
+        }
+        None => match ask(stack) {
+            Some(steps) => {
+                stack.with(|extra| extra.steps = steps);
+                Ok(())
+            }
+            None => Err(ended(stack)),
+        },
+    }
+}
+
+/// Whether to go on, and for how many steps.
+pub(crate) fn ask(stack: Stack) -> Option<u32> {
+    if interrupted(stack).is_none() {
+        return Some(STEPS);
+    }
+    stack.set_period();
+    None
+}
+
+/// The error of a script that is to end.
+pub(crate) fn ended(stack: Stack) -> Raise {
+    Raise::Plain(interrupted(stack).unwrap_or_default())
+}
+
+/// Counts steps a few at a time, for work whose steps are many and small.
+pub(crate) struct Tally {
+    stack: Stack,
+    steps: usize,
+}
+
+impl Tally {
+    /// Steps that are counted together.
+    const AT_ONCE: usize = 256;
+
+    /// Of a function that the script has called.
+    pub fn new(stack: Stack) -> Self {
+        Tally { stack, steps: 0 }
+    }
+
+    /// Counts one more.
+    ///
+    /// # Errors
+    /// If the script is to end.
+    #[inline]
+    pub fn step(&mut self) -> Result<(), Raise> {
+        self.steps += 1;
+        if self.steps < Self::AT_ONCE {
+            return Ok(());
+        }
+        count_work(self.stack, std::mem::take(&mut self.steps))
+    }
+}
