@@ -1,5 +1,7 @@
 //! A driver with a Unix-socket listener and an accept-everything loop around it.
 
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,12 +85,32 @@ impl<D: Driver> Harness<D> {
             }
         }
     }
+
+    /// The same over TCP.
+    pub fn connect_tcp(&mut self) -> (TcpStream, Slot) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        (client, self.driver.adopt(OwnedFd::from(server)).unwrap())
+    }
 }
 
 impl<D> Drop for Harness<D> {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Ends a connection as a peer does that takes no more.
+pub fn reset(client: TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let len = size_of::<libc::linger>() as u32;
+    // SAFETY: a valid option value of its length.
+    let set = unsafe {
+        let value = std::ptr::from_ref(&linger).cast();
+        libc::setsockopt(client.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, len)
+    };
+    assert_eq!(set, 0);
 }
 
 /// Sends the bytes of a `Received` back.

@@ -33,6 +33,7 @@ macro_rules! suite {
             input_before_eof_is_answered
             output_that_is_expected_is_waited_for
             a_reset_peer_closes
+            a_reset_peer_closes_with_output_pending
             a_stale_slot_is_ignored
             the_waker_interrupts_and_coalesces
             accepts_many_and_pauses

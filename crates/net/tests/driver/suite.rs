@@ -1,8 +1,8 @@
 //! What every driver must do.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::thread;
@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use petrel_net::{Close, Driver, Event, ListenerId, Slot, Why};
 
-use crate::harness::{Harness, PATIENCE, echo, pattern, say};
+use crate::harness::{Harness, PATIENCE, echo, pattern, reset, say};
 
 const MOMENT: Duration = Duration::from_millis(60);
+/// More than the socket buffers of a connection take together.
+const LARGER_THAN_BUFFERS: usize = 16 << 20;
 
 pub fn echoes_many_connections<D: Driver>(driver: D) {
     const CLIENTS: usize = 300;
@@ -328,21 +330,9 @@ pub fn output_that_is_expected_is_waited_for<D: Driver>(driver: D) {
 
 pub fn a_reset_peer_closes<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let client = TcpStream::connect(address).unwrap();
-    let server = listener.accept().unwrap().0;
-    let slot = harness.driver.adopt(OwnedFd::from(server)).unwrap();
+    let (client, slot) = harness.connect_tcp();
     harness.turn(Duration::ZERO);
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    let len = size_of::<libc::linger>() as u32;
-    // SAFETY: a valid option value of its length.
-    let set = unsafe {
-        let value = std::ptr::from_ref(&linger).cast();
-        libc::setsockopt(client.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, len)
-    };
-    assert_eq!(set, 0);
-    drop(client);
+    reset(client);
     harness.until(|_, event| match event {
         Event::Closed { slot: who, why: Why::Error(e) } => {
             assert_eq!(e.raw_os_error(), Some(libc::ECONNRESET));
@@ -355,6 +345,19 @@ pub fn a_reset_peer_closes<D: Driver>(driver: D) {
     let (client, slot) = harness.connect();
     drop(client);
     say(&mut harness.driver, slot, b"anybody?");
+    harness.until(|_, event| matches!(event, Event::Closed { slot: who, .. } if who == slot));
+    assert_eq!(harness.driver.connections(), 0);
+}
+
+pub fn a_reset_peer_closes_with_output_pending<D: Driver>(driver: D) {
+    let mut harness = Harness::new(driver);
+    let (client, slot) = harness.connect_tcp();
+    // With the receive under way before the send, the send is told of the reset, and the receive of an ordinary end.
+    harness.silence(MOMENT);
+    say(&mut harness.driver, slot, &pattern(LARGER_THAN_BUFFERS));
+    harness.silence(MOMENT);
+    assert!(harness.driver.unsent(slot) > 0);
+    reset(client);
     harness.until(|_, event| matches!(event, Event::Closed { slot: who, .. } if who == slot));
     assert_eq!(harness.driver.connections(), 0);
 }
