@@ -29,6 +29,9 @@ struct Scratch {
     shared: Vec<(usize, Bytes)>,
 }
 
+/// Between two lines of the log on connections that speak HTTP.
+const HTTP_WARNING_MS: i64 = 60_000;
+
 /// How far a batch came.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -292,6 +295,8 @@ impl Batch<'_> {
         }
         if let Some(command) = request.command {
             self.host.client.last_command.store(command.index, Relaxed);
+        } else if speaks_http(request) {
+            return Some(self.refuse_http());
         }
         let before = (self.output.bytes.len(), self.scratch.shared.len());
         let mut writer = RespWriter::new(
@@ -323,6 +328,21 @@ impl Batch<'_> {
             self.pass_pushes(conn);
         }
         (conn.session.close || conn.closing).then_some(Stop::Close)
+    }
+
+    /// Closes a connection that speaks HTTP without executing anything more: a page in a browser may make it send requests
+    /// whose bodies are commands.
+    #[cold]
+    fn refuse_http(&mut self) -> Stop {
+        let (host, now) = (&self.host, self.exec.ks.now_ms());
+        if let Some(untold) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
+            let address = host.client.address(&host.socket_path());
+            tracing::warn!(
+                "possible attack: the client at {address} sends HTTP to the port of commands, perhaps from a browser that is \
+                 misused; it is closed{untold}"
+            );
+        }
+        Stop::Close
     }
 
     /// Logs a command that was large, or whose reply was; of that, the values from `shared` on lie elsewhere.
@@ -380,6 +400,14 @@ impl Batch<'_> {
             self.output.splice_at(offset, value);
         }
     }
+}
+
+/// Whether an unknown command is a line of an HTTP request that can bring commands: the first of a `POST`, or the header
+/// that none is without.
+#[cold]
+fn speaks_http(request: &Request<'_>) -> bool {
+    let name = request.args.first().copied().unwrap_or_default();
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
 /// Whether a command answers by pushes, which are sent to those too who want no replies.

@@ -23,6 +23,7 @@ pub mod process;
 mod progress;
 pub mod pubsub;
 pub mod push;
+mod recurring;
 pub mod review;
 mod save_points;
 pub mod server;

@@ -14,6 +14,7 @@ use crate::oom::OomScore;
 use crate::process::{Process, Whose, cpu_time};
 use crate::pubsub::Directory;
 use crate::push::PushQueue;
+use crate::recurring::Recurring;
 use crate::snapshot::Snapshot;
 use crate::tls::{Settings, Trouble};
 use crate::tracking::Trackers;
@@ -132,10 +133,10 @@ pub struct Figures {
     pub input_limit_closed: AtomicU64,
     /// Connections closed because all clients together held too much memory.
     pub evicted_clients: AtomicU64,
-    /// When a failed attempt to log in was last told, Unix time in milliseconds, and how many were not since.
-    pub login_warned_ms: AtomicI64,
-    /// See `login_warned_ms`.
-    pub logins_untold: AtomicU64,
+    /// Failed attempts to log in.
+    pub(crate) failed_logins: Recurring,
+    /// Connections that spoke HTTP.
+    pub(crate) http_attempts: Recurring,
     /// Certificates of clients that name no user.
     pub strange_certificates: AtomicU64,
     /// Most bytes that the keyspace used, as far as it was looked at; not cleared.

@@ -4,6 +4,7 @@ use crate::harness::*;
 
 with_each_backend!(
     protocol_errors_close,
+    http_closes,
     pipelines_may_be_split_anywhere,
     sixty_four_clients_get_their_own_replies,
     values_of_every_size_come_back,
@@ -28,6 +29,27 @@ fn protocol_errors_close(backend: &str) {
         assert_eq!(client.read_to_end(), expected, "{request:?}");
     }
     assert_eq!(server.connect().text(&["PING"]), "PONG");
+}
+
+fn http_closes(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let command = "SET stolen 1\r\n";
+    for (request, answer) in [
+        ("POST / HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), ""),
+        ("post\r\n".to_owned(), ""),
+        ("hOsT:\r\n".to_owned(), ""),
+        ("PING\r\nHost: x\r\n".to_owned(), "+PONG\r\n"),
+        ("*1\r\n$4\r\nPOST\r\n".to_owned(), ""),
+        // Such a name is nothing special as an argument.
+        ("ECHO POST\r\nECHO Host:\r\nQUIT\r\n".to_owned(), "$4\r\nPOST\r\n$5\r\nHost:\r\n+OK\r\n"),
+    ] {
+        let mut client = server.connect();
+        client.send_bytes(&[request.as_bytes(), command.as_bytes()].concat());
+        assert_eq!(client.read_to_end(), answer, "{request:?}");
+    }
+    assert_eq!(server.connect().text(&["EXISTS", "stolen"]), "0");
+    let log = server.output();
+    assert_eq!(log.matches("possible attack").count(), 1, "one warning for many: {log}");
 }
 
 fn pipelines_may_be_split_anywhere(backend: &str) {

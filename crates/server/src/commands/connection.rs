@@ -10,7 +10,6 @@ use petrel_commands::{
     transactions,
 };
 use petrel_resp::Protocol;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -158,18 +157,9 @@ fn refuse_login(ctx: &mut Ctx<'_>, name: &[u8]) -> Fail {
     let (object, now) = (ctx.arg(0).to_vec(), ctx.exec.ks.now_ms());
     ctx.exec.note_refusal(Kind::Login, object, name, ctx.session, ctx.host);
     let host = ServerHost::of(ctx);
-    let figures = &host.server.figures;
-    let warned = figures.login_warned_ms.load(Relaxed);
-    let is_told = now - warned >= LOGIN_WARNING_MS
-        && figures.login_warned_ms.compare_exchange(warned, now, Relaxed, Relaxed).is_ok();
-    if is_told {
+    if let Some(untold) = host.server.figures.failed_logins.happened(now, LOGIN_WARNING_MS) {
         let address = host.client.address(&host.socket_path());
-        let untold = figures.logins_untold.swap(0, Relaxed);
-        tracing::warn!(
-            "login failed for a client at {address} ({untold} more since the last warning)"
-        );
-    } else {
-        figures.logins_untold.fetch_add(1, Relaxed);
+        tracing::warn!("login failed for a client at {address}{untold}");
     }
     Fail::fixed("WRONGPASS invalid username-password pair or user is disabled.")
 }

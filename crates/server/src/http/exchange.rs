@@ -19,6 +19,8 @@ const TIME_MAX: Duration = Duration::from_secs(5);
 /// Workers turn at least once a second; one that does not for so long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
 
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
+
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -47,8 +49,9 @@ pub fn serve(server: &Server, mut stream: TcpStream) -> io::Result<()> {
     };
     let Answer { status, kind, body } = answer;
     let length = body.len();
+    let allow = if status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
     let mut text = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        "HTTP/1.1 {status}\r\n{allow}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     if !is_head {
         text.push_str(&body);
@@ -94,7 +97,7 @@ fn parse(head: &[u8]) -> Option<Result<Request, &'static str>> {
     let is_head = match request.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return Some(Err("405 Method Not Allowed")),
+        _ => return Some(Err(NOT_ALLOWED)),
     };
     let target = request.path.unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_owned();
@@ -143,7 +146,7 @@ mod tests {
         );
         assert_eq!(path("HEAD / HTTP/1.0\r\n\r\n"), Some(Ok((true, "/".into()))));
         assert_eq!(path("GET /metrics HTTP/1.1\r\nHost"), None);
-        assert_eq!(path("POST / HTTP/1.1\r\n\r\n"), Some(Err("405 Method Not Allowed")));
+        assert_eq!(path("POST / HTTP/1.1\r\n\r\n"), Some(Err(NOT_ALLOWED)));
         assert_eq!(path("\u{1}\u{2}\r\n\r\n"), Some(Err("400 Bad Request")));
     }
 }
