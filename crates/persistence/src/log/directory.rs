@@ -176,15 +176,64 @@ impl Directory {
         Ok(())
     }
 
-    /// Deletes what a process that was stopped has left behind unfinished.
+    /// Deletes what a process that was stopped has left behind: what was unfinished, and what had been replaced.
     pub fn sweep(&self) {
         let Ok(files) = fs::read_dir(&self.path) else { return };
         let prefix = format!("temp-{}", self.name);
         for file in files.flatten() {
-            if file.file_name().to_string_lossy().starts_with(&prefix) {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(&prefix) || self.is_replaced(&name) {
                 // It is in nobody's way.
                 let _ = fs::remove_file(file.path());
             }
         }
+    }
+
+    /// Whether a file of a log has this name that the manifest does not name, but files that came after it.
+    fn is_replaced(&self, name: &str) -> bool {
+        let number = name.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));
+        let number = number.and_then(|rest| {
+            rest.strip_suffix(".base.rdb").or_else(|| rest.strip_suffix(".effects.log"))
+        });
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        let is_named = self.manifest.entries.iter().any(|entry| entry.name == name);
+        !is_named && number.is_some_and(|number| number < self.manifest.last_seq())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_leaves_behind_is_deleted_and_nothing_else() {
+        let path = std::env::temp_dir().join(format!("petrel-directory-{}", std::process::id()));
+        let mut directory = Directory::open(&path, "a.aof", [0; 16]).unwrap();
+        // Without a manifest nobody knows what is needed.
+        fs::write(path.join("a.aof.1.base.rdb"), "").unwrap();
+        directory.sweep();
+        for _ in 0..3 {
+            directory.begin_effects(0, true).unwrap();
+        }
+        fs::write(directory.base_in_work(), "").unwrap();
+        assert_eq!(directory.complete_base(3).unwrap(), [""; 0]);
+        let left = ["a.aof.1.base.rdb", "a.aof.2.effects.log", "temp-a.aof.manifest"];
+        let others =
+            ["a.aof.9.effects.log", "a.aof.x.base.rdb", "b.aof.1.base.rdb", "a.aof.1.base.rdb.old"];
+        for name in left.iter().chain(&others) {
+            fs::write(path.join(name), "").unwrap();
+        }
+        Directory::open(&path, "a.aof", [0; 16]).unwrap().sweep();
+        let mut names: Vec<String> = fs::read_dir(&path)
+            .unwrap()
+            .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        let stays = ["a.aof.3.effects.log", "a.aof.4.base.rdb", "a.aof.manifest"];
+        let mut expected: Vec<&str> = stays.iter().chain(&others).copied().collect();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+        fs::remove_dir_all(&path).unwrap();
     }
 }
