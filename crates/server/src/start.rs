@@ -39,10 +39,8 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     let (listeners, socket) = server.listening.lock().open(&snapshot)?;
     crate::http::start(&server, &snapshot)?;
     let options = driver_options(&server, &snapshot);
-    server.restore(&snapshot)?;
-    server.begin_backups(&snapshot)?;
     // Before anybody is served, for what is asked meanwhile must be refused.
-    server.begin_load(&snapshot)?;
+    server.begin_with_data(&snapshot)?;
     let threads = match snapshot.io_backend {
         IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
         IoBackend::IoUring => spawn::<Uring>(&server, &listeners, &options)?,

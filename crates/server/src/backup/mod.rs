@@ -21,18 +21,20 @@ use crate::config::Config;
 use crate::server::Server;
 use std::fs::{File, ReadDir};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Server {
-    /// Fetches the backup that `restore-from` names, if it names one; the load that follows finds it.
+    /// Begins to ship and to load what there is; before that, on a thread of its own, to fetch the backup that `restore-from` names, if
+    /// it names one. Until all is loaded, commands that need the data are refused. If it fails, the server stops.
     ///
     /// # Errors
-    /// If there is data already, or the backup cannot be fetched: one line that says what to change.
-    pub(crate) fn restore(&self, config: &Config) -> io::Result<()> {
+    /// If nothing can begin, or there is data already that a backup would replace: one line that says what to change.
+    pub(crate) fn begin_with_data(self: &Arc<Self>, config: &Config) -> io::Result<()> {
         if config.restore_from.is_empty() {
-            return Ok(());
+            self.begin_backups(config)?;
+            return self.begin_load(config).map(drop);
         }
         let log = PathBuf::from(config.appenddirname.lossy().into_owned());
         let log_holds = |mut files: ReadDir| files.next().is_some();
@@ -46,9 +48,26 @@ impl Server {
                 config.dir.display()
             )));
         }
-        fetch(config, &log).map_err(|error| io::Error::other(format!("restore-from: {error}")))?;
+        self.begin_loading(config);
+        let (server, config) = (self.clone(), self.config.snapshot());
+        let work = move || {
+            if let Err(error) = server.restore(&config, &log) {
+                server.fail(error.to_string());
+            }
+        };
+        std::thread::Builder::new().name("petrel-restorer".into()).spawn(work)?;
+        Ok(())
+    }
+
+    /// Fetches a backup, and begins to load it.
+    fn restore(self: &Arc<Self>, config: &Config, log: &Path) -> io::Result<()> {
+        fetch(config, log).map_err(|error| io::Error::other(format!("restore-from: {error}")))?;
         // CONFIG REWRITE does not write it: it was for this start.
         self.config.settle(|config| config.restore_from = Default::default());
+        self.begin_backups(config)?;
+        if !self.begin_load(config)? {
+            self.finish_loading();
+        }
         Ok(())
     }
 
@@ -56,7 +75,7 @@ impl Server {
     ///
     /// # Errors
     /// If the address of the store cannot be used.
-    pub(crate) fn begin_backups(self: &Arc<Self>, config: &Config) -> io::Result<()> {
+    fn begin_backups(self: &Arc<Self>, config: &Config) -> io::Result<()> {
         if config.backup_store.is_empty() {
             return Ok(());
         }

@@ -34,11 +34,11 @@ impl Server {
 
     /// Loads the log, and goes on with it. Where there is none yet, it begins with the append-only file of an older Redis, or else with
     /// the snapshot, if there is one. Until what is there has been loaded, on a thread of its own, commands that need the data are
-    /// refused. If that fails, the server stops.
+    /// refused. If that fails, the server stops. Whether there is anything to load.
     ///
     /// # Errors
     /// If the directory cannot be used, or no thread be started.
-    pub(crate) fn begin_load_log(self: &Arc<Self>, config: &Config) -> io::Result<()> {
+    pub(crate) fn begin_load_log(self: &Arc<Self>, config: &Config) -> io::Result<bool> {
         let mut directory = self.open_directory(config)?;
         directory.sweep();
         let single = Path::new(&*config.appendfilename.lossy()).to_owned();
@@ -56,7 +56,7 @@ impl Server {
             handle.enter();
             let begun = self.begin_log(&mut handle, directory, config, 0, true);
             handle.exit();
-            return begun;
+            return begun.map(|()| false);
         }
         let len = |entry| directory.path_of(entry).metadata().map_or(0, |meta| meta.len());
         let total = directory.manifest().entries.iter().map(len).sum();
@@ -69,7 +69,7 @@ impl Server {
             }
         };
         std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
-        Ok(())
+        Ok(true)
     }
 
     fn load_log(
