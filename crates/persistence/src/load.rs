@@ -17,6 +17,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Bytes that a key's record takes at least.
 const KEY_MIN: u64 = 4;
@@ -50,6 +51,8 @@ pub struct Progress {
     pub saver_bytes: AtomicU64,
     /// To be set by who wants the load to end early; what was loaded so far stays.
     pub stop: AtomicBool,
+    /// Microseconds that a thread waits for each key that it has loaded, for tests; may change meanwhile.
+    pub key_delay_us: AtomicU64,
 }
 
 /// What a file held beside its keys.
@@ -223,10 +226,24 @@ impl<'l> Target<'l> {
         }
     }
 
-    /// Lets others see what was done.
+    /// Lets others see what was done. The handle is in no batch.
     fn publish(&mut self) {
+        if self.progress.key_delay_us.load(Relaxed) > 0 {
+            self.delay();
+        }
         self.progress.keys.fetch_add(std::mem::take(&mut self.keys), Relaxed);
         self.progress.expired.fetch_add(std::mem::take(&mut self.expired), Relaxed);
+    }
+
+    #[cold]
+    fn delay(&self) {
+        const STEP: Duration = Duration::from_millis(1);
+        let start = Instant::now();
+        let micros = || self.keys.saturating_mul(self.progress.key_delay_us.load(Relaxed));
+        while !self.progress.stop.load(Relaxed) && start.elapsed() < Duration::from_micros(micros())
+        {
+            std::thread::sleep(STEP);
+        }
     }
 
     fn database(&self, db: u64) -> Result<u16, FileError> {

@@ -329,6 +329,8 @@ impl Server {
         let wants_replicas =
             config.foreign.min_replicas_to_write > 0 && config.foreign.min_replicas_max_lag > 0;
         self.commands.hinder(Hindrance::NotReplicated, wants_replicas);
+        let delay = config.key_load_delay.max(0) as u64;
+        self.snapshot.progress.key_delay_us.store(delay, Relaxed);
         let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);
         self.keyspace.limit_tracking(tracked);
         self.commands.users.set_channels_default(config.acl_pubsub_default.is("allchannels"));

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use petrel_commands::{Hindrance, REDIS_VERSION};
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileWriter, Leniency};
-use petrel_persistence::{Image, LoadOptions, Loaded, Progress, load, save};
+use petrel_persistence::{Image, LoadOptions, Loaded, PacedFile, Progress, load, save};
 use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
@@ -129,7 +129,8 @@ impl Server {
         let part = part_path("");
         ks.lock_all();
         let changes = self.keyspace.stats().changes;
-        let written = self.create(config, &part).and_then(|mut file| {
+        let is_paced = config.rdb_save_incremental_fsync;
+        let written = self.create(config, &part, is_paced).and_then(|mut file| {
             ks.refresh_clock();
             let keys = save(ks, &mut file, |keys| {
                 self.delay_saving(keys, || false);
@@ -164,7 +165,8 @@ impl Server {
         snapshot.tried_at.store(unix_ms() / 1000, Relaxed);
         snapshot.cancelled.store(false, Relaxed);
         snapshot.keys_written.store(0, Relaxed);
-        let begun = self.create(&config, &part).and_then(|file| {
+        let is_paced = config.rdb_save_incremental_fsync;
+        let begun = self.create(&config, &part, is_paced).and_then(|file| {
             let (server, (send, image)) = (self.clone(), mpsc::sync_channel(1));
             let work = move || match image.recv() {
                 Ok(image) => server.save_beside(image, file, &config, &part),
@@ -204,7 +206,13 @@ impl Server {
     }
 
     /// Writes an image into the file that was created for it, on the calling thread.
-    fn save_beside(&self, image: Image, mut file: FileWriter<File>, config: &Config, part: &Path) {
+    fn save_beside(
+        &self,
+        image: Image,
+        mut file: FileWriter<PacedFile>,
+        config: &Config,
+        part: &Path,
+    ) {
         let (start, changes, snapshot) = (Instant::now(), image.changes, &self.snapshot);
         let saved = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
             let before = snapshot.keys_written.swap(keys, Relaxed);
@@ -274,12 +282,16 @@ impl Server {
         saved
     }
 
+    /// Begins a file; one that is paced is synced as it is written.
     pub(crate) fn create(
         &self,
         config: &Config,
         path: &Path,
-    ) -> Result<FileWriter<File>, FileError> {
-        let mut file = FileWriter::new(File::create(path)?, file_options(config))?;
+        is_paced: bool,
+    ) -> Result<FileWriter<PacedFile>, FileError> {
+        let file = File::create(path)?;
+        let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file) };
+        let mut file = FileWriter::new(file, file_options(config))?;
         file.aux("redis-ver", REDIS_VERSION.as_bytes());
         file.aux("redis-bits", b"64");
         file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
@@ -290,18 +302,18 @@ impl Server {
     }
 
     /// Loads the configured file, if it is there, on a thread of its own; until that is done, commands that need the data are
-    /// refused. If it fails, the server stops.
+    /// refused. If it fails, the server stops. Whether there is anything to load.
     ///
     /// # Errors
     /// If the file cannot be opened, or no thread be started.
-    pub fn begin_load(self: &Arc<Self>, config: &Config) -> io::Result<()> {
+    pub fn begin_load(self: &Arc<Self>, config: &Config) -> io::Result<bool> {
         if config.appendonly {
             return self.begin_load_log(config);
         }
         let path = &config.dbfilename;
         let file = match File::open(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => {
                 let path = path.display();
                 return Err(io::Error::new(error.kind(), format!("cannot open {path}: {error}")));
@@ -314,7 +326,7 @@ impl Server {
         let (server, path) = (self.clone(), path.to_owned());
         let work = move || server.load(file, len, options, &path);
         std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
-        Ok(())
+        Ok(true)
     }
 
     /// Lets the data be what the configured file holds. The calling thread is in a batch and holds nothing.
@@ -419,7 +431,7 @@ fn part_path(by: &str) -> PathBuf {
 }
 
 /// Completes a file and waits until it is safely on the disk.
-fn complete(file: FileWriter<File>) -> Result<(), FileError> {
+fn complete(file: FileWriter<PacedFile>) -> Result<(), FileError> {
     file.finish()?.sync_all()?;
     Ok(())
 }

@@ -22,6 +22,7 @@ mod info;
 mod kill;
 mod lifecycle;
 mod limits;
+mod loading;
 mod log;
 mod migrate;
 mod monitor;

@@ -48,6 +48,9 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("SLEEP", 1, 1, sleep),
 ];
 
+/// Those that change the data, which is nobody's business while it is loaded.
+const CHANGING: &[&str] = &["LOADAOF", "POPULATE", "RELOAD"];
+
 /// Longest sleep.
 const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -57,7 +60,11 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
     let called = SUBCOMMANDS
         .iter()
         .find(|(name, least, most, _)| ctx.is(1, name) && (*least..=*most).contains(&arguments));
+    let shared = ServerHost::of(ctx).server.commands.clone();
     match called {
+        Some((name, ..)) if shared.is_loading() && CHANGING.contains(name) => {
+            Err(Fail::loading(shared.dialect()))
+        }
         Some((_, _, _, run)) => run(ctx),
         None => {
             let name = String::from_utf8_lossy(ctx.arg(1));

@@ -23,23 +23,9 @@ parameters! {
 /// Parameters that decide nothing.
 Foreign, FOREIGN, |config| config.foreign;
 
-Persistence {
+Replication {
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
         "Delete snapshots that were made for replicas";
-    no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,
-        "Do not sync the append-only file while it is rewritten";
-    aof_use_rdb_preamble: bool = "aof-use-rdb-preamble", YesNo, "yes", Runtime,
-        "Begin a rewritten append-only file with a snapshot";
-    aof_timestamp_enabled: bool = "aof-timestamp-enabled", YesNo, "no", Runtime,
-        "Write times into the append-only file";
-    aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync", YesNo, "yes", Runtime,
-        "Sync a rewritten append-only file as it is written";
-    key_load_delay: i64 = "key-load-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
-        "Microseconds that loading a key is delayed, for tests; not shown to patterns";
-    aof_disable_auto_gc: bool = "aof-disable-auto-gc", YesNo, "no", Runtime,
-        "Keep append-only files that were replaced";
-}
-Replication {
     replicaof: Fixed = "replicaof" aka "slaveof", Only(&["", "no one"], NO_REPLICAS), "", AtStart,
         "Server to be a replica of";
     masterauth: Secret = "masterauth" aka "primaryauth", Password, "", Runtime, "Password for that server";
@@ -245,7 +231,13 @@ Otherwise {
     ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";
     shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "There are no replicas to wait for";
-    rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync", YesNo, "yes", Runtime,
-        "A snapshot is synced once, when it is complete";
+    no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,
+        "The log is synced by a thread of its own, rewriting or not";
+    aof_use_rdb_preamble: bool = "aof-use-rdb-preamble", YesNo, "yes", Runtime,
+        "A rewritten log always begins with a snapshot";
+    aof_timestamp_enabled: bool = "aof-timestamp-enabled", YesNo, "no", Runtime,
+        "Each file of the log says when it was begun, and what expires when it does";
+    aof_disable_auto_gc: bool = "aof-disable-auto-gc", YesNo, "no", Runtime,
+        "Files of the log that were replaced are deleted";
 }
 }

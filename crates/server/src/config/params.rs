@@ -284,6 +284,10 @@ Snapshot {
         "End the file with a checksum, and check it at the start";
     rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
         "Microseconds that BGSAVE waits for each key, for tests; not shown to patterns";
+    key_load_delay: i64 = "key-load-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
+        "Microseconds that a thread that loads a snapshot waits for each key, for tests; not shown to patterns";
+    rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync", YesNo, "yes", Runtime,
+        "Sync a snapshot after each few megabytes that were written of it, instead of all at the end";
 }
 Log {
     appendonly: bool = "appendonly", YesNo, "no", Runtime,
@@ -298,6 +302,8 @@ Log {
         "Percent by which the log has grown when it is rewritten; 0 never rewrites by itself";
     auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size", MEMORY, "64mb", Runtime,
         "Size from which it is rewritten then";
+    aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync", YesNo, "yes", Runtime,
+        "Sync what a rewritten log begins with as rdb-save-incremental-fsync says";
     aof_load_truncated: bool = "aof-load-truncated", YesNo, "yes", Runtime,
         "Start from a log that ends in the middle of what was being written";
     aof_load_corrupt_tail_max_size: i64 = "aof-load-corrupt-tail-max-size", Number { min: 0, max: i64::MAX }, "0", Runtime,

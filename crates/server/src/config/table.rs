@@ -75,8 +75,6 @@ pub enum Group {
     Backup,
     /// What collections look like, and where they change.
     Types,
-    /// Of a feature that is not there: the append-only file.
-    Persistence,
     /// Of a feature that is not there.
     Replication,
     /// Of a feature that is not there.
@@ -89,7 +87,7 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::Network,
         Self::Tls,
         Self::Security,
@@ -102,7 +100,6 @@ impl Group {
         Self::Snapshot,
         Self::Log,
         Self::Backup,
-        Self::Persistence,
         Self::Replication,
         Self::Cluster,
         Self::Absent,
@@ -123,7 +120,6 @@ impl Group {
             Self::Log => "The log of changes",
             Self::Backup => "Backups in object stores",
             Self::Types => "Types of values",
-            Self::Persistence => "Not in this version: append-only file",
             Self::Replication => "Not in this version: replication",
             Self::Cluster => "Not in this version: cluster",
             Self::Tls => "TLS",
@@ -135,7 +131,7 @@ impl Group {
     /// Whether its parameters decide nothing and are there for files and tools of Redis.
     pub fn is_foreign(self) -> bool {
         use Group::*;
-        matches!(self, Persistence | Replication | Cluster | Absent | Otherwise)
+        matches!(self, Replication | Cluster | Absent | Otherwise)
     }
 
     /// The parameters of the section.

@@ -10,10 +10,10 @@
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
 use petrel_keyspace::Handle;
-use petrel_persistence::Image;
 use petrel_persistence::log::{Log, SystemFile};
 use petrel_persistence::rdb::{FileError, FileWriter};
-use std::fs::{self, File};
+use petrel_persistence::{Image, PacedFile};
+use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -84,7 +84,8 @@ impl Server {
             Some(directory) => directory,
             empty => empty.insert(self.open_directory(&config)?),
         };
-        let file = self.create(&config, &directory.base_in_work())?;
+        let is_paced = config.aof_rewrite_incremental_fsync;
+        let file = self.create(&config, &directory.base_in_work(), is_paced)?;
         // What is there is no log that the new file could go on from, unless it is complete.
         let is_named = durability.is_complete.load(Relaxed) && !durability.needs_base.load(Relaxed);
         let next = match &log {
@@ -129,7 +130,7 @@ impl Server {
     fn rewrite_beside(
         &self,
         image: Image,
-        mut file: FileWriter<File>,
+        mut file: FileWriter<PacedFile>,
         part: &Path,
         first: u64,
         log: Option<&Log>,

@@ -1,0 +1,48 @@
+//! While the data is loaded: what is refused, what is answered.
+
+use crate::harness::*;
+
+const SLOW: [&str; 4] = ["--key-load-delay", "1000", "--enable-debug-command", "yes"];
+const LOADING: &str = "LOADING Redis is loading the dataset in memory";
+
+/// The directory of a server that has saved some keys.
+fn saved() -> Scratch {
+    let mut server = Server::start("epoll", &["--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.call(&["DEBUG", "POPULATE", "20000"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    server.exit_code();
+    server.into_scratch()
+}
+
+/// Loads so slowly that much can be asked meanwhile, and then at once.
+fn ask_and_finish(server: &Server) {
+    let mut client = server.connect();
+    for refused in [
+        &["GET", "key:1"][..],
+        &["SET", "key:1", "other"],
+        &["DEBUG", "POPULATE", "20000"],
+        &["DEBUG", "RELOAD"],
+        &["DEBUG", "LOADAOF"],
+    ] {
+        assert_eq!(client.text(refused), LOADING, "{refused:?}");
+    }
+    assert_eq!(server.info("loading"), 1);
+    assert!(client.text(&["INFO", "persistence"]).contains("loading_eta_seconds:"));
+    assert_eq!(client.text(&["CONFIG", "SET", "key-load-delay", "0"]), "OK");
+    eventually("the data", || server.info("loading") == 0);
+    assert_eq!(client.text(&["DBSIZE"]), "20000");
+    assert_eq!(client.text(&["GET", "key:1"]), "value:1");
+}
+
+#[test]
+fn what_needs_the_data_is_refused_while_it_is_loaded() {
+    ask_and_finish(&Server::start_in(saved(), "epoll", &SLOW));
+}
+
+#[test]
+fn what_a_log_begins_with_is_loaded_like_a_snapshot() {
+    let args = [&SLOW[..], &["--appendonly", "yes"]].concat();
+    ask_and_finish(&Server::start_in(saved(), "epoll", &args));
+}
