@@ -13,6 +13,7 @@
 //! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is always held as
 //! one, so equal strings have equal bytes. There is no length behind an item: items are walked forwards.
 
+use crate::prefetch::prefetch;
 use crate::value::parse_int;
 
 const STRING_12: u8 = 0b1110_0000;
@@ -24,6 +25,15 @@ const INT_64: u8 = 0b1111_0100;
 const DOUBLE: u8 = 0b1111_0101;
 const INT_6: u8 = 0b1000_0000;
 const INT_13: u8 = 0b1100_0000;
+
+/// Bytes that a search compares at once.
+const WORD: usize = 8;
+/// Bytes of a string whose length is in its first byte.
+const TEXT_MAX: usize = 127;
+/// Bytes of a cache line; how many of an entry's are on their way when it is read, and how many are asked for.
+const LINE: usize = 64;
+const LINES_THERE: usize = 2 * LINE;
+const LINES_MAX: usize = 12 * LINE;
 
 /// One item of a small collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -332,25 +342,91 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Offset of the first item, every `stride`-th from the first on being looked at, whose packed form is `parts`: of the
-/// fields of a hash with a stride of 2. Where there is none, how many were looked at.
+/// Offset of the first item, every `stride`-th (1 to 3) from the first on being looked at, whose packed form is `parts`: of
+/// the fields of a hash with a stride of 2. Where there is none, how many were looked at.
 ///
-/// Equal strings have equal packed forms, so nothing is decoded.
+/// Equal strings have equal packed forms, so nothing is decoded: eight bytes are compared at once, the end of a long item,
+/// in which it differs from its neighbours more often than not, or all of a short one.
 #[inline]
 pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usize> {
-    let (mut at, mut count) = (0, 0);
-    while at < bytes.len() {
-        let here = &bytes[at..];
-        if parts.begin(here) {
-            return Ok(at);
+    // With a loop for each of the strides that there are: members, pairs, and triples.
+    match stride {
+        1 => find_by::<1>(bytes, parts),
+        2 => find_by::<2>(bytes, parts),
+        _ => find_by::<3>(bytes, parts),
+    }
+}
+
+fn find_by<const STRIDE: usize>(bytes: &[u8], parts: &Parts<'_>) -> Result<usize, usize> {
+    // What follows the first two lines, which whoever looked the entry up has asked for.
+    for line in (LINES_THERE..bytes.len().min(LINES_MAX)).step_by(LINE) {
+        prefetch(bytes.as_ptr().addr() + line);
+    }
+    match (parts.packed_len(), parts.tail.last_chunk()) {
+        (len, Some(end)) if len <= 1 + TEXT_MAX => find_text::<STRIDE>(bytes, parts.tail, end),
+        (len, _) if len <= WORD => {
+            let (mut whole, mask) = ([0; WORD], u64::MAX >> (8 * (WORD - len)));
+            whole[..parts.head_len].copy_from_slice(parts.head());
+            whole[parts.head_len..len].copy_from_slice(parts.tail);
+            let whole = u64::from_le_bytes(whole);
+            find_where::<STRIDE>(bytes, |rest| match rest.first_chunk() {
+                Some(it) => u64::from_le_bytes(*it) & mask == whole,
+                None => parts.begin(rest),
+            })
         }
-        at += packed_len(here);
-        for _ in 1..stride {
-            at += packed_len(&bytes[at..]);
-        }
+        _ => find_where::<STRIDE>(bytes, |rest| parts.begin(rest)),
+    }
+}
+
+/// [`find`] for a string of 8 to 127 bytes, which ends in `end`.
+#[inline]
+fn find_text<const STRIDE: usize>(
+    bytes: &[u8],
+    text: &[u8],
+    end: &[u8; WORD],
+) -> Result<usize, usize> {
+    let (mut rest, mut count) = (bytes, 0);
+    while let [first, behind @ ..] = rest {
+        let next = match behind.split_at_checked(text.len()) {
+            Some((here, next)) if usize::from(*first) == text.len() => {
+                if here.last_chunk() == Some(end) && here == text {
+                    return Ok(bytes.len() - rest.len());
+                }
+                next
+            }
+            _ => behind_item(rest),
+        };
+        rest = (1..STRIDE).fold(next, |rest, _| behind_item(rest));
         count += 1;
     }
     Err(count)
+}
+
+/// Offset of the first item, every `STRIDE`-th being looked at, of which `is_it` says so; it is given the item and what
+/// follows it.
+#[inline(always)]
+fn find_where<const STRIDE: usize>(
+    bytes: &[u8],
+    is_it: impl Fn(&[u8]) -> bool,
+) -> Result<usize, usize> {
+    let (mut rest, mut count) = (bytes, 0);
+    while !rest.is_empty() {
+        if is_it(rest) {
+            return Ok(bytes.len() - rest.len());
+        }
+        rest = (0..STRIDE).fold(rest, |rest, _| behind_item(rest));
+        count += 1;
+    }
+    Err(count)
+}
+
+/// What follows the item at the front of `bytes`. Short strings are most of what there is.
+#[inline(always)]
+fn behind_item(bytes: &[u8]) -> &[u8] {
+    match bytes[0] {
+        len @ 0..=0x7f => &bytes[1 + usize::from(len)..],
+        _ => &bytes[packed_len(bytes)..],
+    }
 }
 
 /// Offset of the last item in `bytes`, of which the item at `from` is known to begin there, and the offset of one that
@@ -466,6 +542,7 @@ mod tests {
             any::<i64>().prop_map(|n| n.to_string().into_bytes()),
             (-5000i64..5000).prop_map(|n| n.to_string().into_bytes()),
             prop::collection::vec(any::<u8>(), 0..300),
+            prop::collection::vec(b'a'..b'c', 0..12),
         ], 0..40)) {
             let mut bytes = Vec::new();
             let mut offsets = Vec::new();
@@ -482,6 +559,16 @@ mod tests {
                 let first = texts.iter().position(|other| other == text).unwrap_or(0);
                 let found = find(&bytes, &Item::from_text(text).parts(), 1);
                 prop_assert_eq!(found, Ok(offsets[first]));
+                let even = (0..texts.len()).step_by(2).find(|&i| texts[i] == *text);
+                if texts.len() % 2 == 0 {
+                    let found = find(&bytes, &Item::from_text(text).parts(), 2);
+                    prop_assert_eq!(found, even.map(|i| offsets[i]).ok_or(texts.len() / 2));
+                }
+            }
+            for stranger in [&b""[..], b"a", b"7", b"-77777777777", b"1234567", b"abcdefgh", b"0123456789abcdef"] {
+                let first = texts.iter().position(|text| text == stranger);
+                let found = find(&bytes, &Item::from_text(stranger).parts(), 1);
+                prop_assert_eq!(found, first.map(|i| offsets[i]).ok_or(texts.len()));
             }
             let mut items = Items::new(&bytes);
             items.skip_items(texts.len() / 2);
