@@ -118,7 +118,12 @@ impl Dict {
     /// Finds an element and where it lies.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<(Place, Element)> {
-        let hash = self.hasher.hash(key);
+        self.find_hashed(key, self.hasher.hash(key))
+    }
+
+    /// The same for a key whose hash, by [`Dict::hasher`], is known.
+    #[inline]
+    pub fn find_hashed(&self, key: &[u8], hash: KeyHash) -> Option<(Place, Element)> {
         let segment = self.segment_of(hash);
         let table = &self.segments[segment as usize].table;
         let hash = hash.at_depth(self.segments[segment as usize].depth);
@@ -128,7 +133,11 @@ impl Dict {
 
     /// Adds an element whose key is not there.
     pub fn insert(&mut self, element: Element, cache: &mut Cache) {
-        let hash = self.hasher.hash(element.key());
+        self.insert_hashed(element, self.hasher.hash(element.key()), cache);
+    }
+
+    /// The same for a key whose hash is known.
+    pub fn insert_hashed(&mut self, element: Element, hash: KeyHash, cache: &mut Cache) {
         let mut segment = self.segment_of(hash) as usize;
         while self.segments[segment].table.len() >= SEGMENT_MAX
             && self.segments[segment].depth < DEPTH_MAX

@@ -208,19 +208,22 @@ impl Handle {
         limits: &Limits,
     ) -> (bool, Option<i64>) {
         let now_ms = self.now_ms;
-        let put = self.change_hash(db, key, place, |hash, cache| match hash.fields.find(name) {
-            Some(found) => {
-                let old = found.1.expiry();
-                let expiry = expiry.after(old, now_ms);
-                hash.update(found, value, expiry, cache);
-                let expired = old.is_some_and(|at| at <= now_ms);
-                (expired, expired, expiry)
-            }
-            None => {
-                let expiry = expiry.after(None, now_ms);
-                hash.insert(name, value, expiry, cache);
-                hash.beyond |= limits.passed_at(hash.len());
-                (true, false, expiry)
+        let put = self.change_hash(db, key, place, |hash, cache| {
+            let named = (name, hash.fields.hasher().hash(name));
+            match hash.fields.find_hashed(named.0, named.1) {
+                Some(found) => {
+                    let old = found.1.expiry();
+                    let expiry = expiry.after(old, now_ms);
+                    hash.update(found, value, expiry, cache);
+                    let expired = old.is_some_and(|at| at <= now_ms);
+                    (expired, expired, expiry)
+                }
+                None => {
+                    let expiry = expiry.after(None, now_ms);
+                    hash.insert_hashed(named, value, expiry, cache);
+                    hash.beyond |= limits.passed_at(hash.len());
+                    (true, false, expiry)
+                }
             }
         });
         let (is_new, expired, expiry) = put.unwrap_or((false, false, None));

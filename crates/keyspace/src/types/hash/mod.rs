@@ -24,7 +24,7 @@ pub use read::{Field, HashRef};
 use crate::bucket::Item as _;
 use crate::dict::{Dict, Place};
 use crate::element::Element;
-use crate::hash::KeyHasher;
+use crate::hash::{KeyHash, KeyHasher};
 use crate::heap::Cache;
 use crate::types::rank_tree::{NODES, RankTree, Scored};
 use crate::types::{Form, Large};
@@ -101,8 +101,20 @@ impl Hash {
 
     /// Adds a field that is not there.
     fn insert(&mut self, field: &[u8], value: &[u8], expiry: Option<i64>, cache: &mut Cache) {
+        let hash = self.fields.hasher().hash(field);
+        self.insert_hashed((field, hash), value, expiry, cache);
+    }
+
+    /// The same with a field whose hash is known.
+    fn insert_hashed(
+        &mut self,
+        (field, hash): (&[u8], KeyHash),
+        value: &[u8],
+        expiry: Option<i64>,
+        cache: &mut Cache,
+    ) {
         let element = Element::field(cache, field, value, expiry);
-        self.fields.insert(element, cache);
+        self.fields.insert_hashed(element, hash, cache);
         self.track(element, cache);
         if self.beyond || self.fields.len() > ORDERED_MAX {
             self.order = None;

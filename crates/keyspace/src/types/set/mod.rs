@@ -18,7 +18,7 @@ pub use read::SetRef;
 use crate::bucket::Item as _;
 use crate::dict::Dict;
 use crate::element::Element;
-use crate::hash::KeyHasher;
+use crate::hash::{KeyHash, KeyHasher};
 use crate::heap::Cache;
 use crate::packed::Item;
 use crate::random::choose;
@@ -78,18 +78,25 @@ impl Set {
 
     /// Adds a member; false if it is there.
     fn add(&mut self, member: &[u8], limits: &Limits, cache: &mut Cache) -> bool {
-        if self.members.get(member).is_some() {
+        let hash = self.members.hasher().hash(member);
+        if self.members.find_hashed(member, hash).is_some() {
             return false;
         }
-        self.insert(member, limits, cache);
+        self.insert_hashed(member, hash, limits, cache);
         true
     }
 
     /// Adds a member that is not there.
     fn insert(&mut self, member: &[u8], limits: &Limits, cache: &mut Cache) {
-        let item = Item::from_text(member);
-        self.encoding = self.encoding.joined(self.members.len(), &item, 0, limits);
-        self.members.insert(Element::member(cache, member), cache);
+        self.insert_hashed(member, self.members.hasher().hash(member), limits, cache);
+    }
+
+    fn insert_hashed(&mut self, member: &[u8], hash: KeyHash, limits: &Limits, cache: &mut Cache) {
+        if !self.encoding.is_beyond() {
+            let item = Item::from_text(member);
+            self.encoding = self.encoding.joined(self.members.len(), &item, 0, limits);
+        }
+        self.members.insert_hashed(Element::member(cache, member), hash, cache);
     }
 
     /// Removes a member; false if it is not there.
