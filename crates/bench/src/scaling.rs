@@ -15,6 +15,11 @@ use crate::workload::Args;
 /// Elements of one command while a collection is filled.
 const ELEMENTS_PER_COMMAND: u64 = 500;
 
+/// A server is at rest when it takes less than so much CPU time within so long; for how many such times that is waited.
+const SETTLED_NS: u64 = 2_000_000;
+const SETTLING: Duration = Duration::from_millis(50);
+const SETTLING_MAX: usize = 1_200;
+
 /// Measure server CPU time per operation over the size of a collection.
 ///
 /// One key holds the whole collection. Each cell runs until it has taken a fair share of time or operations; a second
@@ -201,6 +206,7 @@ pub fn run(args: &ScalingArgs) -> Result<(), String> {
             let mut exchange = Exchange::connect(server.endpoint(), 1)?;
             for filling in [Filling::List, Filling::SortedSet, Filling::Set, Filling::Hash] {
                 fill(filling, size, &mut exchange)?;
+                settle(&server)?;
                 let rows = OPERATIONS.iter().zip(&mut report.rows);
                 for (operation, row) in rows.filter(|(operation, _)| operation.fill == filling) {
                     let cpu = measure(operation, size, args.seconds, &server, &mut exchange)?;
@@ -247,6 +253,23 @@ fn fill(filling: Filling, size: u64, exchange: &mut Exchange) -> Result<(), Stri
     Ok(())
 }
 
+/// Waits until the server has nothing left to do, such as freeing the collection before: that is no operation's cost.
+fn settle(server: &Server) -> Result<(), String> {
+    for _ in 0..SETTLING_MAX {
+        let before = cpu_ns(server)?;
+        std::thread::sleep(SETTLING);
+        if cpu_ns(server)? - before < SETTLED_NS {
+            return Ok(());
+        }
+    }
+    Err(format!("{} does not come to rest", server.peer().name))
+}
+
+/// CPU time that the server has taken so far.
+fn cpu_ns(server: &Server) -> Result<u64, String> {
+    sys::process_cpu_ns(server.pid()).map_err(|error| format!("{}: {error}", server.peer().name))
+}
+
 /// Microseconds of the server's CPU time per operation.
 fn measure(
     operation: &Operation,
@@ -256,11 +279,7 @@ fn measure(
     exchange: &mut Exchange,
 ) -> Result<f64, String> {
     let mut random = Random::new(size);
-    let cpu = || {
-        sys::process_cpu_ns(server.pid())
-            .map_err(|error| format!("{}: {error}", server.peer().name))
-    };
-    let (begin, before) = (Instant::now(), cpu()?);
+    let (begin, before) = (Instant::now(), cpu_ns(server)?);
     let (mut done, mut pipeline) = (0, 1);
     while begin.elapsed() < Duration::from_secs_f64(seconds) {
         done += exchange.run(pipeline, 16, |out| {
@@ -273,7 +292,7 @@ fn measure(
         // Slow operations are measured one by one, fast ones in pipelines.
         pipeline = (pipeline * 2).min(1024);
     }
-    Ok((cpu()? - before) as f64 / 1000.0 / done as f64)
+    Ok((cpu_ns(server)? - before) as f64 / 1000.0 / done as f64)
 }
 
 fn document(report: &Report) -> Document {
