@@ -12,6 +12,7 @@ use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::list::{Element, End};
 use petrel_keyspace::types::{Type, WrongType};
 use petrel_keyspace::{Handle, Key, KeyHash, View};
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -47,7 +48,7 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     lock_outside(ctx, options);
     let (db, key) = (ctx.db(), ctx.key(1));
     ctx.exec.ks.read(db, key);
-    let source = Source { ks: &ctx.exec.ks, db };
+    let source = Source { ks: &ctx.exec.ks, db, expired: RefCell::default() };
     let mut joined = Vec::new();
     let elements = match source.ks.view(db, key) {
         None => Vec::new(),
@@ -59,6 +60,8 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
             Some(text) => ctx.reply.bulk(text.bytes()),
             None => ctx.reply.null(),
         });
+        let expired = source.expired.into_inner();
+        drop_expired(ctx, &expired);
         return Ok(());
     };
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -66,7 +69,19 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
         bytes.extend_from_slice(result.as_ref().map_or(&[], Text::bytes));
         ends.push(bytes.len());
     });
+    let expired = source.expired.into_inner();
+    drop_expired(ctx, &expired);
     store(ctx, destination, &bytes, &ends)
+}
+
+/// Removes the fields that were asked for and had expired, as other reads do; Valkey leaves them to the sweep.
+fn drop_expired(ctx: &mut Ctx<'_>, fields: &[(Vec<u8>, Vec<u8>)]) {
+    let (db, is_valkey) = (ctx.db(), ctx.dialect().is_valkey());
+    let ks = &mut ctx.exec.ks;
+    for (key, field) in fields.iter().filter(|_| !is_valkey) {
+        let key = ks.key(key);
+        ks.hash_drop_expired(db, key, &[field], false);
+    }
 }
 
 /// Whether the caller may read keys that follow from elements, so that nobody can say beforehand which they are.
@@ -403,6 +418,8 @@ impl<'a> Pattern<'a> {
 struct Source<'k> {
     ks: &'k Handle,
     db: u16,
+    /// Keys of hashes with a field each that was asked for and had expired.
+    expired: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl<'k> Source<'k> {
@@ -418,6 +435,9 @@ impl<'k> Source<'k> {
         match field {
             Some(field) => {
                 let hash = view.hash(self.ks.now_ms()).ok()?;
+                if hash.has_expired() && hash.is_expired(field) {
+                    self.expired.borrow_mut().push((name, field.to_vec()));
+                }
                 hash.get(field).map(|field| Text::of(field.value))
             }
             None => match view.string().ok()? {

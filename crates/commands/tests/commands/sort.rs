@@ -181,3 +181,20 @@ fn weights_may_lie_in_any_stripe() {
         assert_eq!(first, "[\"0\"]");
     }
 }
+
+#[test]
+fn fields_that_have_expired_go_when_they_are_asked_for() {
+    let mut client = Client::new();
+    client.follow(
+        "RPUSH ids 1 2 => 2
+        HSET user:1 name a score 2 => 2
+        HSET user:2 name b score 1 => 2
+        HPEXPIRE user:1 5 FIELDS 1 name => [1]",
+    );
+    client.wait(10);
+    client.follow(
+        "HLEN user:1 => 2
+        SORT ids BY user:*->score GET user:*->name => [\"b\" nil]
+        HLEN user:1 => 1",
+    );
+}
