@@ -52,3 +52,4 @@ mod sorted_sets;
 mod streams;
 mod strings;
 mod transactions;
+mod wrong_type;

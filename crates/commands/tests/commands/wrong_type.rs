@@ -1,0 +1,84 @@
+//! Every command on a value of every other type than its own: Redis's error, and the value is as it was.
+
+use crate::client::Client;
+
+/// Types with what makes a value of each at a key.
+const MAKERS: [(&str, &str); 6] = [
+    ("string", "SET string 1"),
+    ("list", "RPUSH list 1"),
+    ("set", "SADD set 1"),
+    ("zset", "ZADD zset 1 1"),
+    ("hash", "HSET hash 1 1"),
+    ("stream", "XADD stream 1-1 a 1"),
+];
+
+/// Types with what is called on a key `K`. Commands that take values of several types are not here, nor those with errors of
+/// their own.
+const CALLS: [(&str, &str); 6] = [
+    (
+        "string",
+        "GET K|GETEX K|GETDEL K|GETSET K v|SET K v GET|SUBSTR K 0 1|GETRANGE K 0 1|SETRANGE K 0 x|STRLEN K|APPEND K x|INCR K|DECR K
+        INCRBY K 1|DECRBY K 1|INCRBYFLOAT K 1|SETBIT K 0 1|GETBIT K 0|BITCOUNT K|BITPOS K 1|BITOP NOT d K|BITFIELD K GET u8 0
+        BITFIELD_RO K GET u8 0|PFADD K x|PFCOUNT K|PFMERGE K other",
+    ),
+    (
+        "list",
+        "LPUSH K 1|RPUSH K 1|LPUSHX K 1|RPUSHX K 1|LPOP K|RPOP K 2|LLEN K|LRANGE K 0 1|LINDEX K 0|LSET K 0 x|LINSERT K BEFORE 1 x
+        LREM K 0 1|LTRIM K 0 1|LPOS K 1|LMOVE K d LEFT LEFT|LMOVE list K LEFT LEFT|RPOPLPUSH K d|LMPOP 1 K LEFT|BLPOP K 0|BRPOP K 0
+        BLMOVE K d LEFT LEFT 0|BRPOPLPUSH K d 0|BLMPOP 0 1 K LEFT",
+    ),
+    (
+        "set",
+        "SADD K 1|SREM K 1|SMEMBERS K|SISMEMBER K 1|SMISMEMBER K 1|SCARD K|SPOP K|SPOP K 2|SRANDMEMBER K|SRANDMEMBER K -5|SMOVE K d 1
+        SMOVE set K 1|SINTER K set|SINTERSTORE d K|SINTERCARD 1 K|SUNION set K|SUNIONSTORE d K|SDIFF K|SDIFFSTORE d set K|SSCAN K 0",
+    ),
+    (
+        "zset",
+        "ZADD K 1 1|ZADD K INCR 1 1|ZINCRBY K 1 1|ZREM K 1|ZCARD K|ZCOUNT K 0 1|ZLEXCOUNT K - +|ZSCORE K 1|ZMSCORE K 1|ZRANK K 1
+        ZREVRANK K 1 WITHSCORE|ZRANGE K 0 1|ZRANGE K 0 1 BYSCORE|ZRANGE K - + BYLEX|ZRANGESTORE d K 0 1|ZRANGEBYSCORE K 0 1
+        ZREVRANGEBYSCORE K 1 0|ZRANGEBYLEX K - +|ZREVRANGEBYLEX K + -|ZREVRANGE K 0 1|ZREMRANGEBYRANK K 0 1|ZREMRANGEBYSCORE K 0 1
+        ZREMRANGEBYLEX K - +|ZPOPMIN K|ZPOPMAX K 2|ZMPOP 1 K MIN|BZPOPMIN K 0|BZPOPMAX K 0|BZMPOP 0 1 K MIN|ZRANDMEMBER K|ZRANDMEMBER K -5
+        ZSCAN K 0|GEOADD K 1 1 a|GEODIST K a b|GEOHASH K a|GEOPOS K a|GEOSEARCH K FROMLONLAT 1 1 BYRADIUS 1 m
+        GEOSEARCHSTORE d K FROMLONLAT 1 1 BYRADIUS 1 m|GEORADIUS K 1 1 1 m|GEORADIUS_RO K 1 1 1 m|GEORADIUSBYMEMBER K a 1 m
+        GEORADIUSBYMEMBER_RO K a 1 m",
+    ),
+    (
+        "hash",
+        "HSET K 1 1|HSETNX K 1 1|HMSET K 1 1|HGET K 1|HMGET K 1|HGETALL K|HDEL K 1|HEXISTS K 1|HLEN K|HSTRLEN K 1|HKEYS K|HVALS K
+        HINCRBY K 1 1|HINCRBYFLOAT K 1 1|HRANDFIELD K|HRANDFIELD K -5|HSCAN K 0|HEXPIRE K 1 FIELDS 1 1|HPEXPIRE K 1 FIELDS 1 1
+        HEXPIREAT K 1 FIELDS 1 1|HPEXPIREAT K 1 FIELDS 1 1|HTTL K FIELDS 1 1|HPTTL K FIELDS 1 1|HEXPIRETIME K FIELDS 1 1
+        HPEXPIRETIME K FIELDS 1 1|HPERSIST K FIELDS 1 1|HGETDEL K FIELDS 1 1|HGETEX K FIELDS 1 1|HSETEX K FIELDS 1 1 1",
+    ),
+    (
+        "stream",
+        "XADD K * a 1|XLEN K|XRANGE K - +|XREVRANGE K + -|XREAD STREAMS K 0|XDEL K 1-1|XTRIM K MAXLEN 0|XSETID K 1-1|XGROUP CREATE K g 0
+        XGROUP SETID K g 0|XGROUP DESTROY K g|XGROUP CREATECONSUMER K g c|XGROUP DELCONSUMER K g c|XREADGROUP GROUP g c STREAMS K >
+        XPENDING K g|XCLAIM K g c 0 1-1|XAUTOCLAIM K g c 0 0|XINFO STREAM K|XINFO GROUPS K|XINFO CONSUMERS K g
+        XACKDEL K g IDS 1 1-1|XDELEX K IDS 1 1-1",
+    ),
+];
+
+#[test]
+fn is_refused_by_every_command() {
+    let mut client = Client::new();
+    MAKERS.iter().for_each(|(_, maker)| drop(client.run(maker)));
+    let dumps =
+        |client: &mut Client| MAKERS.map(|(key, _)| client.call(&[b"DUMP", key.as_bytes()]));
+    let before = dumps(&mut client);
+    let mut called = 0;
+    for (own, calls) in CALLS {
+        for call in calls.split(['|', '\n']).map(str::trim) {
+            for (other, _) in MAKERS.iter().filter(|(other, _)| *other != own) {
+                let line = call.split(' ').map(|word| if word == "K" { other } else { word });
+                let line = line.collect::<Vec<&str>>().join(" ");
+                let reply = client.run(&line);
+                let expected = "WRONGTYPE Operation against a key holding the wrong kind of value";
+                assert_eq!(reply, expected, "{line}");
+                called += 1;
+            }
+        }
+    }
+    assert!(called > 600, "{called}");
+    assert_eq!(dumps(&mut client), before);
+    assert_eq!(client.run("EXISTS d"), "0");
+}
