@@ -112,6 +112,18 @@ impl Handle {
         Some(if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) })
     }
 
+    /// Slots that the tables of a database have room for keys in, used or not.
+    pub fn table_slots(&mut self, db: u16) -> usize {
+        let stripes = 0..self.ks.stripes.len() as u32;
+        let slots = stripes.map(|stripe| {
+            let buckets = |handle: &mut Self| {
+                handle.stripe_at(stripe).table(db).map_or(0, |table| table.buckets())
+            };
+            self.with_stripe(stripe, buckets) * SLOTS
+        });
+        slots.sum()
+    }
+
     /// A key drawn at random, or none if the database is empty. While what expires is [held](crate::Keyspace::hold_until),
     /// a database of nothing else has keys all the same.
     pub fn random_key(&mut self, db: u16, random: &mut impl FnMut() -> u64) -> Option<Vec<u8>> {

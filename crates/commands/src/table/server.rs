@@ -84,6 +84,7 @@ pub const DEBUG: Meta = Meta {
         ("DIGEST", "Answer a digest of the whole data set, in hexadecimal."),
         ("DIGEST-VALUE <key> [<key> ...]", "Answer a digest of the value of each key."),
         ("ERROR <message>", "Answer with this error."),
+        ("HTSTATS <dbid> [full]", "Describe the tables that hold the keys of a database."),
         (
             "KEYSIZES-HIST-ASSERT <0 | 1>",
             "Accepted for test suites, without effect: INFO counts sizes when it is asked.",

@@ -29,6 +29,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("DIGEST-VALUE", 1, usize::MAX, digest::values),
     ("ERROR", 1, 1, error),
     ("HELP", 0, 0, help),
+    ("HTSTATS", 1, 2, object::tables),
     ("KEYSIZES-HIST-ASSERT", 1, 1, assert_key_sizes),
     ("LISTPACK", 1, 1, object::listpack),
     ("LOADAOF", 0, 0, reload::load_log),

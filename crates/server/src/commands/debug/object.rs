@@ -1,4 +1,4 @@
-//! DEBUG OBJECT and DEBUG LISTPACK: how a value is held.
+//! DEBUG OBJECT, LISTPACK and HTSTATS: how a value is held, and how keys are.
 
 use crate::host::ServerHost;
 use petrel_commands::{Ctx, Fail, Outcome};
@@ -62,6 +62,26 @@ pub fn listpack(ctx: &mut Ctx<'_>) -> Outcome {
     }
     tracing::info!("DEBUG LISTPACK: {encoding} of {bytes} bytes, key included");
     ctx.reply.simple("Listpack structure printed on stdout");
+    Ok(())
+}
+
+/// `DEBUG HTSTATS dbid [full]`: the tables of a database as if they were one. Expiries lie with their keys, so there is no table
+/// of them.
+pub fn tables(ctx: &mut Ctx<'_>) -> Outcome {
+    let databases = ctx.exec.ks.keyspace().databases();
+    let db = ctx.integer(2)?;
+    let db = u16::try_from(db).ok().filter(|db| *db < databases);
+    let db = db.ok_or(Fail::fixed("ERR Out of range database"))?;
+    let keys = ctx.exec.ks.keyspace().db_stats(db).keys;
+    let slots = ctx.exec.ks.table_slots(db);
+    ctx.reply.verbatim(
+        b"txt",
+        format!(
+            "[Dictionary HT]\nHash table 0 stats (main hash table):\n table size: {slots}\n \
+             number of entries: {keys}\n rehashing index: -1\n[Expires HT]\n"
+        )
+        .as_bytes(),
+    );
     Ok(())
 }
 
