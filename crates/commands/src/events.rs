@@ -49,7 +49,14 @@ impl Executor {
     /// Notes what the command that comes does to keys.
     #[cold]
     pub(crate) fn begin_events(&mut self, command: Command) {
-        self.ks.name_events(naming_of(command));
+        // What is given an expiry that has passed: deleted in Redis, expired in Valkey.
+        let expires = self.shared.dialect().is_valkey()
+            && matches!(
+                command.spec.meta.name,
+                "expire" | "pexpire" | "expireat" | "pexpireat" | "getex"
+            );
+        let naming = if expires { Naming::As("expired") } else { naming_of(command) };
+        self.ks.name_events(naming);
     }
 
     /// Hands the events that were noted to the host, in order.

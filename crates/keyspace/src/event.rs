@@ -319,10 +319,12 @@ impl Handle {
                 self.events.emptied.borrow_mut().push((db, key.into()));
                 self.events.pending.set(true);
             }
-            Removal::Deleted if self.events.naming.get() != Naming::Stated => {
-                self.event(class::GENERIC, "del", db, key);
-            }
-            Removal::Emptied | Removal::Deleted => {}
+            Removal::Deleted => match self.events.naming.get() {
+                Naming::Stated => {}
+                Naming::As("expired") => self.event(class::EXPIRED, "expired", db, key),
+                _ => self.event(class::GENERIC, "del", db, key),
+            },
+            Removal::Emptied => {}
         }
     }
 }

@@ -7,7 +7,7 @@ with_each_backend!(
     events_have_the_names_of_redis,
     events_go_to_the_channels_asked_for,
     fields_are_named,
-    valkey_calls_fields_expired_that_are_given_a_time_that_has_passed,
+    valkey_calls_expired_what_is_given_a_time_that_has_passed,
     what_upkeep_removes_is_told,
     nothing_is_told_unasked,
     a_transaction_tells_of_each_command,
@@ -120,7 +120,7 @@ fn fields_are_named(backend: &str) {
     assert_eq!(listener.events("SET k v"), "");
 }
 
-fn valkey_calls_fields_expired_that_are_given_a_time_that_has_passed(backend: &str) {
+fn valkey_calls_expired_what_is_given_a_time_that_has_passed(backend: &str) {
     for (dialect, name) in [("redis", "hdel"), ("valkey", "hexpired")] {
         let server = Server::start(backend, &[DEBUG, &["--dialect", dialect]].concat());
         let mut listener = Listener::new(&server, "Ehg");
@@ -128,6 +128,15 @@ fn valkey_calls_fields_expired_that_are_given_a_time_that_has_passed(backend: &s
         listener.events("PING");
         assert_eq!(listener.events("HPEXPIRE h 0 FIELDS 1 f"), format!("{name} h"));
         assert_eq!(listener.events("HGETEX h EXAT 1 FIELDS 1 g"), format!("{name} h, del h"));
+        let mut listener = Listener::new(&server, "Egx");
+        let name = if dialect == "valkey" { "expired" } else { "del" };
+        for expiring in ["EXPIRE k -1", "PEXPIREAT k 1", "GETEX k EXAT 1"] {
+            listener.events("SET k v");
+            assert_eq!(listener.events(expiring), format!("{name} k"), "{dialect}");
+        }
+        listener.events("SET k v");
+        assert_eq!(listener.events("EXPIRE k 100"), "expire k");
+        assert_eq!(listener.events("DEL k"), "del k");
     }
 }
 
