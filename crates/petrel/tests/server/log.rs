@@ -118,6 +118,20 @@ fn the_log_can_be_loaded_while_the_server_runs() {
 }
 
 #[test]
+fn what_was_written_in_its_place_can_be_loaded_where_nothing_is_logged() {
+    let server = Server::start("epoll", &["--enable-debug-command", "yes"]);
+    fill(&server);
+    let mut client = server.connect();
+    assert!(client.text(&["DEBUG", "LOADAOF"]).starts_with("ERR "));
+    check(&server);
+    assert_eq!(client.text(&["BGREWRITEAOF"]), "Background append only file rewriting started");
+    eventually("the rewriting", || server.info("aof_rewrites") == 1);
+    client.call(&["SET", "s", "other"]);
+    assert_eq!(client.text(&["DEBUG", "LOADAOF"]), "OK");
+    check(&server);
+}
+
+#[test]
 fn a_log_that_has_grown_is_rewritten() {
     let args = ["--appendonly", "yes", "--auto-aof-rewrite-min-size", "20kb"];
     let server = Server::start("epoll", &args);

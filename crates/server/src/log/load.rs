@@ -117,29 +117,34 @@ impl Server {
         Ok(())
     }
 
-    /// Drops everything and loads it from the log again, which goes on afterwards; commands that need the data are refused
-    /// meanwhile. `ks` is in a batch and holds nothing.
+    /// Drops everything and loads it from the log again, which goes on afterwards; or, if nothing is logged, what was written
+    /// last in its place. Commands that need the data are refused meanwhile. `ks` is in a batch and holds nothing.
     ///
     /// # Errors
     /// If there is no log, or it cannot be written or read; in the last case nothing is left of the data.
     pub(crate) fn reload_log(self: &Arc<Self>, ks: &mut Handle) -> Result<(), String> {
         const PATIENCE: Duration = Duration::from_secs(10);
-        let log = self.durability.log().ok_or("there is no log")?;
+        let log = self.durability.log();
         let directory = self.durability.directory.lock().clone();
         let mut directory = directory.ok_or("there is no log")?;
+        if log.is_none() && directory.manifest().base().is_none() {
+            return Err("there is no log".into());
+        }
         let config = self.config.snapshot();
         ks.lock_all();
-        ks.hand_over();
-        let (epoch, start) = (self.keyspace.epochs().now(), Instant::now());
-        log.want(epoch);
-        while log.durable() < epoch {
-            if start.elapsed() > PATIENCE {
-                ks.unlock();
-                return Err("the log cannot be written".into());
+        if let Some(log) = &log {
+            ks.hand_over();
+            let (epoch, start) = (self.keyspace.epochs().now(), Instant::now());
+            log.want(epoch);
+            while log.durable() < epoch {
+                if start.elapsed() > PATIENCE {
+                    ks.unlock();
+                    return Err("the log cannot be written".into());
+                }
+                std::thread::sleep(Duration::from_millis(1));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            ks.set_sinks(None);
         }
-        ks.set_sinks(None);
         let cleared = ks.clear(None);
         ks.unlock();
         drop(cleared);
@@ -152,9 +157,11 @@ impl Server {
                 .map_err(|_| "its functions cannot be loaded".into())
         });
         ks.enter();
-        ks.lock_all();
-        ks.set_sinks(Some(Arc::new(LogSource(log))));
-        ks.unlock();
+        if let Some(log) = log {
+            ks.lock_all();
+            ks.set_sinks(Some(Arc::new(LogSource(log))));
+            ks.unlock();
+        }
         self.finish_loading();
         loaded
     }
