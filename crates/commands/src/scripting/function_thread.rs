@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Time that a library may take to declare its functions.
 const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
 
+/// Functions that a thread keeps compiled before anybody has called them.
+const KEPT_MAX: usize = 10_000;
+
 /// A function that the thread can call.
 pub(crate) struct Callable {
     pub library: Arc<Library>,
@@ -149,7 +152,8 @@ impl FunctionThread {
             // Nothing else has changed: no function that is kept has to go.
             self.changes += 1;
         }
-        if self.lua.memory() > shared.scripts.memory_max.load(Relaxed) / 2 {
+        let is_full = self.lua.memory() > shared.scripts.memory_max.load(Relaxed) / 2;
+        if is_full || self.functions.len() >= KEPT_MAX {
             self.discard(examined);
         } else {
             let Examined { library, compiled } = examined;

@@ -1,6 +1,7 @@
 //! Scripts: what they return, what they may not do, and that they leave nothing behind.
 
 use crate::client::Client;
+use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
 fn replies() {
@@ -202,6 +203,53 @@ fn ways_out() {
         EVAL "loadstring('x=1')()" 0 => ERR [string "x=1"]:1: Attempt to modify a readonly table script: ...
         "##,
     );
+}
+
+/// Memory, the interpreter's stack and the thread's: each has an end that is an error.
+#[test]
+fn scripts_that_exhaust_what_there_is_fail() {
+    const MEMORY: &str = "not enough memory";
+    const STACK: &str = "stack overflow";
+    let mut client = Client::new();
+    client.exec.shared.scripts.memory_max.store(8 << 20, Relaxed);
+    for (script, error) in [
+        ("local s = 'x' while true do s = s .. s end", MEMORY),
+        ("local t = {} while true do t[#t + 1] = {} end", MEMORY),
+        ("local t = {} while true do t = {t} end", MEMORY),
+        ("local t = {} for i = 1, 1e9 do t[i] = i end", MEMORY),
+        ("local t = {} while true do t[#t + 1] = coroutine.create(function() end) end", MEMORY),
+        ("local t = {} while true do t[#t + 1] = function() return t end end", MEMORY),
+        (
+            "local s, t = string.rep('x', 1e6), {} for i = 1, 1e3 do t[i] = s end return table.concat(t)",
+            MEMORY,
+        ),
+        ("return string.gsub(string.rep('x', 1e5), 'x', string.rep('y', 1e3))", MEMORY),
+        (
+            "return string.format(string.rep('%s', 90), unpack({string.rep('x', 1e6)}))",
+            "bad argument",
+        ),
+        ("local t = {} for i = 1, 30 do t = {t, t} end return cjson.encode(t)", MEMORY),
+        ("local t = {} for i = 1, 16 do t = {t, t, t, t} end return cmsgpack.pack(t)", MEMORY),
+        ("local function f() return f() + 1 end return f()", STACK),
+        ("local function f(s) return string.gsub(s, '.', f) end return f('x')", STACK),
+        ("local function f() return coroutine.wrap(f)() end return f()", STACK),
+        (
+            "local t = {} setmetatable(t, {__index = function(t, k) return t[k] end}) return t.x",
+            STACK,
+        ),
+        ("local function f(t) table.sort(t, function() f({2, 1}) end) end f({2, 1})", STACK),
+        (
+            "local t = {} setmetatable(t, {__index = t, __newindex = t}) return t.x",
+            "loop in gettable",
+        ),
+        ("assert(loadstring(string.rep('(', 1e5)))", "too many syntax levels"),
+        ("return unpack({}, 1, 1e7)", "too many results"),
+    ] {
+        let reply = client.run(&format!("EVAL \"{script}\" 0"));
+        assert!(reply.starts_with("ERR ") && reply.contains(error), "{script}: {reply}");
+        // What it had is free again, and scripts go on.
+        assert_eq!(client.run("EVAL \"return #string.rep('x', 1e6)\" 0"), "1000000", "{script}");
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ with_each_backend!(
     what_takes_long_in_one_call_is_ended_too,
     what_scripts_are_refused_is_counted,
     writes_need_the_replicas_that_they_are_meant_to_reach,
+    migrating_nothing_is_done_at_once,
     flushing_gives_back_the_memory_of_all_threads,
 );
 
@@ -86,7 +87,8 @@ fn others_are_answered_while_a_script_is_slow(backend: &str) {
 
 /// Single instructions and calls whose time grows with what they work on: the interpreter counts each as one.
 fn what_takes_long_in_one_call_is_ended_too(backend: &str) {
-    let server = start(backend);
+    let args = ["--threads", "2", "--busy-reply-threshold", "20", "--script-memory-limit", "64mb"];
+    let server = Server::start(backend, &args);
     let mut other = server.connect();
     let mut runner = server.connect();
     runner.call(&["EVAL", "for i = 1, 5e4 do redis.call('SET', i, 1) end", "0"]);
@@ -104,6 +106,8 @@ fn what_takes_long_in_one_call_is_ended_too(backend: &str) {
         "local s = cmsgpack.pack({string.rep('x', 9)}) s = string.rep(s, 900) while true do cmsgpack.unpack(s) end",
         "local s, f = string.rep('x', 2^22), redis.sha1hex while true do f(s) end",
         "local t = {} for i = 1, 1e5 do t[i] = '' end while true do table.concat(t) end",
+        "while true do pcall(function() local t = {} while true do t[#t + 1] = {} end end) end",
+        "local s = string.rep('x', 1e6) while true do pcall(function() while true do s = s .. s end end) end",
         // Each coroutine counts its instructions for itself.
         "local function nest(n) while true do coroutine.wrap(function() \
              if n > 0 then nest(n - 1) end for i = 1, 3e4 do end end)() end end nest(3)",
@@ -336,6 +340,21 @@ fn writes_need_the_replicas_that_they_are_meant_to_reach(backend: &str) {
         "OK"
     );
     assert_eq!(client.text(&["SET", "k", "v"]), "OK");
+}
+
+/// It has to wait for another server, unless there is nothing to send.
+fn migrating_nothing_is_done_at_once(backend: &str) {
+    let server = start(backend);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["SET", "there", "v"]), "OK");
+    let migrate = |key: &str| {
+        format!("return redis.call('MIGRATE', '127.0.0.1', '1', '{key}', '0', '100', 'AUTH', 'p')")
+    };
+    assert_eq!(client.text(&["EVAL", &migrate("none"), "0"]), "NOKEY");
+    assert!(client.text(&["EVAL", &migrate("there"), "0"]).contains("not allowed"));
+    assert_eq!(client.text(&["MULTI"]), "OK");
+    assert_eq!(client.text(&["MIGRATE", "127.0.0.1", "1", "none", "0", "100"]), "QUEUED");
+    assert_eq!(client.text(&["EXEC"]), "[NOKEY]");
 }
 
 fn flushing_gives_back_the_memory_of_all_threads(backend: &str) {

@@ -23,9 +23,21 @@ fn migrate(ctx: &mut Ctx<'_>) -> Outcome {
         Ok(0) | Err(_) => TIMEOUT_DEFAULT,
         Ok(millis) => Duration::from_millis(millis),
     };
+    if holds_none(ctx, &migration) {
+        ctx.reply.simple("NOKEY");
+        return Ok(());
+    }
     ctx.leave()?;
     ServerHost::of(ctx).server.clone().migrate(migration);
     Ok(())
+}
+
+/// Whether it is certain here and now that there is nothing to send: in a transaction or a script, which hold the keys and
+/// cannot wait for another server.
+fn holds_none(ctx: &Ctx<'_>, migration: &Migration) -> bool {
+    let ks = &ctx.exec.ks;
+    let is_there = |key: &[u8]| ks.view(migration.from_db, ks.key(key)).is_some();
+    ks.holds_any() && !migration.keys.iter().any(|key| is_there(key))
 }
 
 /// Reads what stands in words and in options.
