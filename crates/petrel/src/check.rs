@@ -17,7 +17,7 @@ use std::process::ExitCode;
 pub fn check_all(line: &CheckLine) -> ExitCode {
     let mut all_whole = !line.paths.is_empty();
     if !all_whole {
-        eprintln!("petrel: check: which file?");
+        eprintln!("petrel: check: which file? Usage: petrel check [--fix] FILE-OR-DIRECTORY ...");
     }
     for path in &line.paths {
         all_whole &= check_path(path, line.fix);
@@ -142,6 +142,9 @@ fn check_commands(
     }
     let Some(flaw) = census.flaw else { return Ok(found) };
     let whole = census.whole;
+    if let (0, Flaw::Read(ReadError::Malformed { at: 0, .. })) = (from, &flaw) {
+        return Err("it is no RDB file, no append-only file and none of Petrel's log".into());
+    }
     let mut wrong = match &flaw {
         Flaw::Read(error) => error.to_string(),
         Flaw::OpenTransaction => format!("the transaction at byte {whole} has no end"),

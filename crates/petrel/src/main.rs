@@ -32,7 +32,10 @@ fn main() -> ExitCode {
         Ok(Invocation::Help) => return print(&help()),
         Ok(Invocation::Version) => return print(&version()),
         Ok(Invocation::Check(line)) => return check::check_all(&line),
-        Ok(Invocation::Backups(url)) => return backups(&url),
+        Ok(Invocation::Backups(Some(url))) => return backups(&url),
+        Ok(Invocation::Backups(None)) => {
+            return fail(&"backups: of which store? Usage: petrel backups URL");
+        }
         Ok(Invocation::Start(line)) => line,
         Err(error) => return fail(&error),
     };

@@ -50,7 +50,14 @@ fn an_end_that_is_not_whole_is_cut_off_where_that_is_asked_for() {
     assert!(!is_whole && text.contains(&format!("at byte {at}: expected a command")), "{text}");
     assert!(text.contains("more commands follow"), "{text}");
     assert_eq!(len("a.aof"), 2 * at + 9);
+    // A file of another kind is not an append-only file of which nothing is left.
+    write("notes.txt", &[b"nothing that begins as a command does\r\n"]);
+    let (text, is_whole) = check(&scratch, &["--fix", "notes.txt"]);
+    assert!(!is_whole && text.contains("no append-only file"), "{text}");
+    assert_eq!(len("notes.txt"), 39);
     assert!(!check(&scratch, &["missing.aof"]).1);
+    let (text, is_whole) = check(&scratch, &[]);
+    assert!(!is_whole && text.contains("Usage: petrel check"), "{text}");
     assert!(!check(&scratch, &["--fix"]).1);
 }
 

@@ -20,8 +20,8 @@ pub enum Invocation {
     Version,
     /// Tell whether these files are whole, and leave.
     Check(CheckLine),
-    /// List the backups at this address, and leave.
-    Backups(String),
+    /// List the backups at this address, which may have been left out, and leave.
+    Backups(Option<String>),
     /// Start the server.
     Start(CommandLine),
 }
@@ -61,15 +61,18 @@ impl Invocation {
             Some(b"-v" | b"--version") => return Ok(Self::Version),
             // What is followed by an option is a configuration file of this name.
             Some(b"check")
-                if args.get(1).is_some_and(|file| file == FIX || !file.starts_with(b"-")) =>
+                if args.get(1).is_none_or(|file| file == FIX || !file.starts_with(b"-")) =>
             {
                 let fix = args.iter().any(|arg| arg == FIX);
                 let paths = args.into_iter().skip(1).filter(|arg| arg != FIX);
                 let paths = paths.map(|path| OsString::from_vec(path).into()).collect();
                 return Ok(Self::Check(CheckLine { paths, fix }));
             }
-            Some(b"backups") if args.len() == 2 && !args[1].starts_with(b"-") => {
-                return Ok(Self::Backups(String::from_utf8_lossy(&args[1]).into_owned()));
+            Some(b"backups")
+                if args.len() <= 2 && args.get(1).is_none_or(|url| !url.starts_with(b"-")) =>
+            {
+                let url = args.get(1).map(|url| String::from_utf8_lossy(url).into_owned());
+                return Ok(Self::Backups(url));
             }
             _ => {}
         }
