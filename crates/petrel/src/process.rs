@@ -8,6 +8,8 @@ use petrel_server::process::Process;
 /// The process of this binary.
 pub struct Binary {
     log: log::Control,
+    /// As it was called.
+    name: String,
     title: Option<title::Title>,
     config_file: String,
     supervisor: Supervisor,
@@ -16,10 +18,13 @@ pub struct Binary {
 impl Binary {
     /// The process with its log started; shows its title. The calling thread is the only one.
     pub fn new(log: log::Control, config: &SharedConfig, supervisor: Supervisor) -> Self {
+        // Where the arguments are now the title will be.
+        let name = std::env::args().next().unwrap_or_else(|| "petrel".into());
         let config_file = config.file().map(|path| path.display().to_string());
         let config = config.snapshot();
         let binary = Binary {
             log,
+            name,
             title: if config.set_proc_title { title::Title::claim() } else { None },
             config_file: config_file.unwrap_or_default(),
             supervisor,
@@ -29,10 +34,9 @@ impl Binary {
     }
 
     fn variable(&self, name: &str, config: &Config) -> String {
-        let port = |port: u16| if port == 0 { String::new() } else { port.to_string() };
         let socket = config.unixsocket.as_ref().map(|path| path.display().to_string());
         match name {
-            "title" => std::env::args().next().unwrap_or_else(|| "petrel".into()),
+            "title" => self.name.clone(),
             "listen-addr" => match config.port.max(config.tls.tls_port) {
                 0 => socket.unwrap_or_default(),
                 _ => {
@@ -42,8 +46,8 @@ impl Binary {
                     format!("{address}:{own}")
                 }
             },
-            "port" => port(config.port),
-            "tls-port" => port(config.tls.tls_port),
+            "port" => config.port.to_string(),
+            "tls-port" => config.tls.tls_port.to_string(),
             "unixsocket" => socket.unwrap_or_default(),
             "config-file" => self.config_file.clone(),
             // There are no clusters: the rest of the variables say nothing.

@@ -210,8 +210,9 @@ fn the_title_shows_the_server() {
         shown.trim_end_matches('\0').to_string()
     };
     assert_eq!(title(&mut client), "title of s");
-    assert_eq!(client.text(&["CONFIG", "SET", "proc-title-template", "petrel"]), "OK");
-    assert_eq!(title(&mut client), "petrel");
+    assert_eq!(client.text(&["CONFIG", "SET", "proc-title-template", "{title} {tls-port}"]), "OK");
+    assert!(title(&mut client).ends_with("/petrel 0"));
+    assert!(!title(&mut client).contains("title of"));
 }
 
 fn the_log_is_lines_of_text_or_json(backend: &str) {
