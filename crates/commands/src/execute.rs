@@ -253,8 +253,8 @@ impl Executor {
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
-        if session.extras.is_some() && session.tracking().is_some() {
-            return self.execute_tracking(request, session, host, reply);
+        if session.extras.is_some() && session.tracks_or_imports() {
+            return self.execute_apart(request, session, host, reply);
         }
         self.execute_one(request, session, host, reply)
     }

@@ -179,7 +179,7 @@ fn expire_field(
         return Ok(0);
     }
     let (key, db) = (ctx.key(1), ctx.db());
-    if at <= ctx.exec.ks.now_ms() {
+    if at <= ctx.exec.ks.now_ms() && !ctx.exec.ks.keeps_expired() {
         expire_now(ctx, &[field])?;
         return Ok(2);
     }
@@ -406,7 +406,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
         match (options.expiry, expiry) {
             (_, None) if is_valkey => {}
             (_, None) => ks.hash_drop_expired(db, key, &[field], true),
-            (Stated::At(at), _) if at <= now => expire_now(ctx, &[field])?,
+            (Stated::At(at), _) if at <= now && !ks.keeps_expired() => expire_now(ctx, &[field])?,
             (Stated::At(at), _) => {
                 ks.hash_set_expiry(db, key, field, Some(at))?;
             }
@@ -446,7 +446,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
         return ctx.number(0);
     }
     let expiry = match options.expiry {
-        Stated::At(at) if at <= now => {
+        Stated::At(at) if at <= now && !ctx.exec.ks.keeps_expired() => {
             if ctx.exec.ks.notes_events() {
                 // Each is seen to be set before it goes.
                 ctx.exec.ks.hash_set(db, key, pairs, FieldExpiry::Clear)?;

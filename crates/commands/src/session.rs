@@ -53,6 +53,8 @@ pub struct Extras {
     pub transaction: Option<Box<Transaction>>,
     /// `CLIENT TRACKING ON`.
     pub tracking: Option<Tracking>,
+    /// `CLIENT IMPORT-SOURCE ON`: sees what has expired, as long as that is kept.
+    pub imports: bool,
     /// The user, if it is not the default user: read where `access` says so.
     pub user: Option<Arc<User>>,
     /// What `HIMPORT PREPARE` has prepared.
@@ -191,6 +193,18 @@ impl Session {
     /// The same, to be changed.
     pub fn tracking_mut(&mut self) -> Option<&mut Tracking> {
         self.extras.as_mut()?.tracking.as_mut()
+    }
+
+    /// Whether it tracks what it reads, or imports data.
+    pub(crate) fn tracks_or_imports(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.tracking.is_some() || extras.imports)
+    }
+
+    /// Lets it import data, or no longer.
+    pub fn set_imports(&mut self, on: bool) {
+        if on || self.extras.is_some() {
+            self.extras_mut().imports = on;
+        }
     }
 
     /// The transaction, if there is one.

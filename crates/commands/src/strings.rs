@@ -239,6 +239,7 @@ pub(crate) fn store(
 ) -> bool {
     let db = ctx.session.db;
     let is_past = expiry.is_some_and(|at| at <= ctx.exec.ks.now_ms());
+    let is_past = is_past && !ctx.exec.ks.keeps_expired();
     if is_past {
         ctx.exec.ks.remove(db, key);
         ctx.exec.ks.count_expired();

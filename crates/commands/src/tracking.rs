@@ -48,9 +48,32 @@ impl Tracking {
 }
 
 impl Executor {
-    /// Executes a command of a connection that tracks what it reads.
+    /// Executes a command of a connection that tracks what it reads, or imports data.
     #[cold]
-    pub(crate) fn execute_tracking(
+    pub(crate) fn execute_apart(
+        &mut self,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        let imports = session.extras.as_ref().is_some_and(|extras| extras.imports);
+        let sees_expired = imports && self.ks.keeps_expired();
+        if sees_expired {
+            self.ks.see_expired(true);
+        }
+        let execution = match session.tracking().is_some() {
+            true => self.execute_tracking(request, session, host, reply),
+            false => self.execute_one(request, session, host, reply),
+        };
+        if sees_expired {
+            self.ks.see_expired(false);
+        }
+        execution
+    }
+
+    /// Executes a command of a connection that tracks what it reads.
+    fn execute_tracking(
         &mut self,
         request: &Request<'_>,
         session: &mut Session,

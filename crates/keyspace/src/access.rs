@@ -226,7 +226,7 @@ impl Handle {
     /// True if the key existed.
     pub fn set_expiry(&mut self, db: u16, key: Key<'_>, expiry: Option<i64>) -> bool {
         let Some((at, old)) = self.find_alive(db, key) else { return false };
-        if expiry.is_some_and(|at| at <= self.now_ms) {
+        if expiry.is_some_and(|at| at <= self.now_ms) && !self.keeps_expired() {
             self.remove_at(db, key, at, old, Removal::Deleted);
             self.count_expired();
             return true;
@@ -390,12 +390,22 @@ impl Handle {
 
     /// Whether what has expired is left where it is for the time being.
     pub(crate) fn holds_expired(&self) -> bool {
-        self.now_ms < self.ks.hold_until_ms.load(Relaxed)
+        self.now_ms < self.ks.hold_until_ms.load(Relaxed) || self.keeps_expired()
+    }
+
+    /// Whether what has expired stays for as long as that is [wished](crate::Keyspace::keep_expired).
+    pub fn keeps_expired(&self) -> bool {
+        self.ks.keeps_expired.load(Relaxed)
+    }
+
+    /// Keys that have expired are seen by this thread, or not, as usual.
+    pub fn see_expired(&mut self, on: bool) {
+        self.sees_expired = on;
     }
 
     #[inline]
     pub(crate) fn is_expired(&self, entry: Entry) -> bool {
-        entry.expiry().is_some_and(|at| at <= self.now_ms)
+        entry.expiry().is_some_and(|at| at <= self.now_ms && !self.sees_expired)
     }
 
     /// Removes an entry with its value and records why.

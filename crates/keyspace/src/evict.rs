@@ -185,7 +185,7 @@ impl Handle {
 
     #[cold]
     fn make_room_slow(&mut self, limit: u64, needed: u64) -> bool {
-        if self.holds_expired() {
+        if self.holds_expired() && !self.keeps_expired() {
             return true;
         }
         if needed > limit {
@@ -197,7 +197,7 @@ impl Handle {
         let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();
         let used = used.max(0) as u64 + needed.min(limit / 2);
         let slack = (limit / SLACK_SHARE / count).max(1);
-        let policy = self.ks.policy();
+        let policy = if self.keeps_expired() { Policy::NoEviction } else { self.ks.policy() };
         self.refresh_byte_clock();
         self.evictor.limit = limit;
         if used <= limit {

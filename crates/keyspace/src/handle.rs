@@ -48,6 +48,8 @@ pub struct Handle {
     pub(crate) cache: Cache,
     pub(crate) clock: AccessClock,
     pub(crate) now_ms: i64,
+    /// [`Handle::see_expired`].
+    pub(crate) sees_expired: bool,
     pub(crate) trimmed_at: i64,
     pub(crate) sink: Option<Box<dyn EffectSink>>,
     /// [`Sinks::version`](crate::order::Sinks::version) when the sink was made.
@@ -113,6 +115,7 @@ impl Handle {
             cache: ks.heap.cache(),
             clock: AccessClock::default(),
             now_ms: 0,
+            sees_expired: false,
             trimmed_at: 0,
             sink: None,
             sinks_seen: 0,

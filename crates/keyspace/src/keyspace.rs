@@ -61,6 +61,8 @@ pub struct Keyspace {
     pub(crate) garbage: Garbage,
     /// [`Keyspace::hold_until`].
     pub(crate) hold_until_ms: AtomicI64,
+    /// [`Keyspace::keep_expired`].
+    pub(crate) keeps_expired: AtomicBool,
     /// [`Keyspace::stop_clock`].
     pub(crate) clock_stands_at: AtomicI64,
     pub(crate) tracking: TrackingLimit,
@@ -113,6 +115,7 @@ impl Keyspace {
             limits: TypeLimits::default(),
             garbage: Garbage::default(),
             hold_until_ms: AtomicI64::new(0),
+            keeps_expired: AtomicBool::new(false),
             clock_stands_at: AtomicI64::new(0),
             tracking: TrackingLimit::default(),
             prefixes: Prefixes::default(),
@@ -209,6 +212,12 @@ impl Keyspace {
     /// they go when somebody writes to them, or later.
     pub fn hold_until(&self, until_ms: i64) {
         self.hold_until_ms.store(until_ms, Relaxed);
+    }
+
+    /// From now on nothing expires and nothing is evicted, until that is taken back: what has expired is only not seen, and
+    /// stays where it is given a time that has passed. For data that comes from a server which decides what has expired.
+    pub fn keep_expired(&self, on: bool) {
+        self.keeps_expired.store(on, Relaxed);
     }
 
     /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has not expired then does

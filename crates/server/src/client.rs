@@ -56,6 +56,8 @@ pub enum Flag {
     Protected = 1 << 15,
     /// Understands redirections (`CLIENT CAPA redirect`).
     Redirectable = 1 << 13,
+    /// Imports data (`CLIENT IMPORT-SOURCE`).
+    Importer = 1 << 16,
 }
 
 impl Flag {

@@ -312,6 +312,7 @@ impl Server {
             config.lfu_decay_time,
         );
         self.keyspace.set_eviction_tenacity(config.maxmemory_eviction_tenacity);
+        self.keyspace.keep_expired(config.import_mode);
         set_limits(self.keyspace.limits(), config);
         let logs = &self.commands;
         logs.slowlog.configure(config.slowlog_log_slower_than, config.slowlog_max_len);

@@ -81,6 +81,28 @@ fn keys_go_when_their_time_has_passed() {
 }
 
 #[test]
+fn what_has_expired_is_kept_for_an_import() {
+    let mut client = Client::new();
+    let keyspace = client.exec.ks.keyspace().clone();
+    keyspace.keep_expired(true);
+    client.follow("SET a 1 PX 5 => OK\nSET b 1 PXAT 1 => OK\nSET c 1 => OK\nEXPIREAT c -1 => 1\nSET d 1 => OK");
+    client.follow("HSETEX h PXAT 1 FIELDS 1 f v => 1\nHSET h g w => 1\nHLEN h => 2\nHGET h f => nil");
+    client.wait(10);
+    client.follow("GET a => nil\nTTL b => -2\nEXISTS c => 0\nDBSIZE => 5");
+    client.session.set_imports(true);
+    client.follow("GET a => \"1\"\nINCR b => 2\nTTL c => 0\nEXISTS a b c d => 4\nDBSIZE => 5");
+    client.session.set_imports(false);
+    client.follow("EXISTS a b c d => 1\nDBSIZE => 5");
+    keyspace.set_memory_limit(1, petrel_keyspace::Policy::AllKeysLru);
+    let refused = client.run("SET e 1");
+    assert!(refused.starts_with("OOM "), "{refused}");
+    keyspace.set_memory_limit(0, petrel_keyspace::Policy::NoEviction);
+    keyspace.keep_expired(false);
+    client.session.set_imports(true);
+    client.follow("EXISTS a b c d => 1\nDBSIZE => 2");
+}
+
+#[test]
 fn what_expires_is_held_while_asked_to() {
     let mut client = Client::new();
     client.follow("SET a 1 PX 5 => OK\nHSET h f 1 g 2 => 2\nHPEXPIRE h 5 FIELDS 1 f => [1]");

@@ -42,7 +42,7 @@ pub fn restore(
         let mut builder = Builder::new(handle, db, key).keeping_expired();
         rdb::read_value(&mut source, type_byte, &mut builder)?;
         builder.finish();
-        if expiry.is_some_and(|at| at <= handle.now_ms()) {
+        if expiry.is_some_and(|at| at <= handle.now_ms()) && !handle.keeps_expired() {
             handle.remove(db, key);
             handle.count_expired();
         }

@@ -7,8 +7,27 @@ with_each_backend!(
     transactions_are_whole,
     keys_expire_to_the_millisecond,
     nothing_expires_while_time_stands_still,
+    who_imports_sees_what_has_expired,
     watches_of_closed_connections_are_forgotten,
 );
+
+fn who_imports_sees_what_has_expired(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    let refused = client.text(&["CLIENT", "IMPORT-SOURCE", "ON"]);
+    assert_eq!(refused, "ERR Server is not in import mode");
+    assert_eq!(client.text(&["CONFIG", "SET", "import-mode", "yes"]), "OK");
+    assert_eq!(client.text(&["SET", "k", "1", "PX", "1"]), "OK");
+    eventually("its end", || server.connect().text(&["GET", "k"]) == "nil");
+    assert_eq!(client.text(&["CLIENT", "IMPORT-SOURCE", "ON"]), "OK");
+    assert_eq!(client.text(&["GET", "k"]), "1");
+    assert!(client.text(&["CLIENT", "INFO"]).contains(" flags=I "));
+    assert_eq!(client.text(&["RESET"]), "RESET");
+    assert_eq!(client.text(&["GET", "k"]), "nil");
+    assert_eq!(client.text(&["DBSIZE"]), "1");
+    assert_eq!(client.text(&["CONFIG", "SET", "import-mode", "no"]), "OK");
+    eventually("its removal", || server.connect().text(&["DBSIZE"]) == "0");
+}
 
 fn transactions_are_whole(backend: &str) {
     let server = Server::start(backend, &[]);

@@ -27,6 +27,7 @@ static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::KILL, kill),
     CommandSpec::new(&meta::LIST, list),
     CommandSpec::new(&meta::NO_EVICT, no_evict),
+    CommandSpec::new(&meta::IMPORT_SOURCE, import_source),
     CommandSpec::new(&meta::NO_TOUCH, no_touch),
     CommandSpec::new(&meta::PAUSE, pause),
     CommandSpec::new(&meta::REPLY, reply),
@@ -213,6 +214,18 @@ fn no_touch(ctx: &mut Ctx<'_>) -> Outcome {
     let on = on_or_off(ctx)?;
     ServerHost::of(ctx).client.set(Flag::NoTouch, on);
     ctx.session.set(Modes::NO_TOUCH, on);
+    ctx.ok()
+}
+
+/// `CLIENT IMPORT-SOURCE <ON | OFF>`: whether this connection sees what has expired while `import-mode` keeps it.
+fn import_source(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = on_or_off(ctx)?;
+    let host = ServerHost::of(ctx);
+    if on && !host.server.config.snapshot().import_mode {
+        return Err(Fail::fixed("ERR Server is not in import mode"));
+    }
+    host.client.set(Flag::Importer, on);
+    ctx.session.set_imports(on);
     ctx.ok()
 }
 

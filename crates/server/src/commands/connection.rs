@@ -102,6 +102,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     client.show_user(None);
     client.set(Flag::NoEvict, false);
     client.set(Flag::NoTouch, false);
+    client.set(Flag::Importer, false);
     client.set(Flag::ReadOnly, false);
     client.set(Flag::Authenticated, authenticated);
     client.set(Flag::Resp3, false);
@@ -114,6 +115,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     }
     session.modes = Modes::NONE;
     session.replies = Replies::On;
+    session.set_imports(false);
     session.take_fieldsets();
     ctx.reply.set_protocol(Protocol::Resp2);
     ctx.reply.simple("RESET");

@@ -77,8 +77,6 @@ Replication {
     propagation_error_behavior: Word = "propagation-error-behavior",
         OneOf(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime,
         "What a replica does with a command that fails";
-    import_mode: Fixed = "import-mode", Only(&["no"], NO_REPLICAS), "no", Runtime,
-        "Keep expired keys for a tool that imports data";
     bind_source_addr: Text = "bind-source-addr", AnyText, "", Runtime, "Address that outgoing connections come from";
 }
 Cluster {

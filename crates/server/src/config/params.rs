@@ -175,6 +175,8 @@ Keyspace {
         "Let a server that speaks Valkey's words call itself Redis in HELLO, INFO and LOLWUT";
     databases: u32 = "databases", Number { min: 1, max: 65535 }, "16", AtStart,
         "Number of databases that SELECT can choose from";
+    import_mode: bool = "import-mode", YesNo, "no", Runtime,
+        "Keep what has expired, and evict nothing, while data is imported whose source decides what goes; CLIENT IMPORT-SOURCE ON shows it to the tool";
     maxmemory: u64 = "maxmemory", MEMORY, "0", Runtime,
         "Bytes of data and of connections with their buffers at which maxmemory-policy applies; 0 is no limit";
     maxmemory_policy: MaxmemoryPolicy = "maxmemory-policy",

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-static LETTERS: [(Flag, u8); 11] = [
+static LETTERS: [(Flag, u8); 12] = [
     (Flag::Monitor, b'O'),
     (Flag::PubSub, b'P'),
     (Flag::Tracking, b't'),
@@ -21,6 +21,7 @@ static LETTERS: [(Flag, u8); 11] = [
     (Flag::ReadOnly, b'r'),
     (Flag::NoEvict, b'e'),
     (Flag::NoTouch, b'T'),
+    (Flag::Importer, b'I'),
 ];
 
 /// Every letter that Valkey knows, those of replicas, modules and the cluster too.
