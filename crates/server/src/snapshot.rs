@@ -5,10 +5,10 @@ use crate::server::{Server, unix_ms};
 use parking_lot::Mutex;
 use petrel_commands::{Hindrance, REDIS_VERSION};
 use petrel_keyspace::Handle;
-use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileWriter, Leniency};
+use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileReader, FileWriter, Leniency};
 use petrel_persistence::{Image, LoadOptions, Loaded, PacedFile, Progress, load, save};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -332,8 +332,8 @@ impl Server {
     /// Lets the data be what the configured file holds. The calling thread is in a batch and holds nothing.
     ///
     /// # Errors
-    /// If there is a log, which would know nothing of it, or the file cannot be opened: all is as before then. If it
-    /// cannot be read to its end, what it held until there is left.
+    /// If there is a log, which would know nothing of it, or the file cannot be opened or is of an unknown version: all is as before
+    /// then. If it cannot be read to its end, what it held until there is left.
     pub(crate) fn reload_snapshot(&self, ks: &mut Handle) -> Result<(), String> {
         if self.durability.log().is_some() {
             return Err("the data is kept in a log".into());
@@ -341,7 +341,10 @@ impl Server {
         let config = self.config.snapshot();
         let opened = File::open(&config.dbfilename);
         let file = opened.and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
-        let (file, len) = file.map_err(|error| error.to_string())?;
+        let (mut file, len) = file.map_err(|error| error.to_string())?;
+        let options = self.load_options(&config);
+        FileReader::new(&file, len, options.leniency).map_err(|error| error.to_string())?;
+        file.rewind().map_err(|error| error.to_string())?;
         let progress = &self.snapshot.progress;
         for figure in [&progress.total, &progress.loaded, &progress.keys, &progress.expired] {
             figure.store(0, Relaxed);
@@ -353,7 +356,7 @@ impl Server {
         ks.unlock();
         drop(cleared);
         ks.exit();
-        let loaded = load(file, len, &self.keyspace, self.load_options(&config), progress);
+        let loaded = load(file, len, &self.keyspace, options, progress);
         let loaded = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
             let replaced = self.commands.replace_libraries(&loaded.functions);
             replaced.map_err(|_| "its functions cannot be loaded".into())

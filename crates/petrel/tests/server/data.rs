@@ -21,7 +21,7 @@ fn who_imports_sees_what_has_expired(backend: &str) {
     eventually("its end", || server.connect().text(&["GET", "k"]) == "nil");
     assert_eq!(client.text(&["CLIENT", "IMPORT-SOURCE", "ON"]), "OK");
     assert_eq!(client.text(&["GET", "k"]), "1");
-    assert!(client.text(&["CLIENT", "INFO"]).contains(" flags=I "));
+    assert!(client.text(&["CLIENT", "INFO"]).contains(" flags=UI "));
     assert_eq!(client.text(&["RESET"]), "RESET");
     assert_eq!(client.text(&["GET", "k"]), "nil");
     assert_eq!(client.text(&["DBSIZE"]), "1");

@@ -42,6 +42,12 @@ fn what_was_saved_is_there_after_a_restart(backend: &str) {
     client.call(&["FUNCTION", "FLUSH"]);
     assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE"]), "OK");
     assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    let path = server.scratch.path("dump.rdb");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, b"REDIS0987").unwrap();
+    assert!(client.text(&["DEBUG", "RELOAD", "NOSAVE"]).starts_with("ERR Error trying to load"));
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    std::fs::write(&path, whole).unwrap();
     assert_eq!(client.text(&["FCALL", "f", "0"]), "5");
     client.send(&["SHUTDOWN", "NOSAVE"]);
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
