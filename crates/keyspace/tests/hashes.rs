@@ -1,10 +1,12 @@
 //! Hashes against a map of the standard library, across the sizes at which they change their form, while time passes.
 
 mod drawn;
+mod holding;
 
 use drawn::{Drawn, drawn, numbers};
+use holding::locked;
 use petrel_keyspace::{
-    DbStats, Effect, FieldExpiry, Handle, HashRef, Key, Keyspace, Options, Value, WrongType,
+    DbStats, Effect, FieldExpiry, Handle, HashRef, Keyspace, Options, Value, WrongType,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,16 +90,6 @@ fn keyspace() -> Arc<Keyspace> {
     keyspace.limits().set_hash_max_listpack_entries(ENTRIES as i64);
     keyspace.limits().set_hash_max_listpack_value(VALUE as i64);
     keyspace
-}
-
-fn locked<T>(handle: &mut Handle, key: &[u8], work: impl FnOnce(&mut Handle, Key<'_>) -> T) -> T {
-    let key = handle.key(key);
-    handle.enter();
-    handle.lock(key.hash);
-    let result = work(handle, key);
-    handle.unlock();
-    handle.exit();
-    result
 }
 
 fn set(handle: &mut Handle, pairs: &[(Vec<u8>, Vec<u8>)], expiry: FieldExpiry) -> usize {

@@ -1,10 +1,16 @@
 //! Random changes of lists against rings of strings, across the borders of their forms and encodings.
 
+mod holding;
+#[path = "drawn/text.rs"]
+mod text;
+
+use holding::locked_together;
 use petrel_keyspace::types::list::{Element, End, ListMut};
-use petrel_keyspace::{Cursor, Effect, Handle, Key, Keyspace, Options, Removal};
+use petrel_keyspace::{Cursor, Effect, Handle, Keyspace, Options, Removal};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use text::Text;
 
 const KEYS: usize = 3;
 
@@ -24,34 +30,6 @@ enum Op {
     Expire(usize),
     Limit(i64),
     Compact,
-}
-
-/// A string given by how it is made, so that failures print short.
-#[derive(Clone, Copy, Debug)]
-enum Text {
-    Int(i64),
-    Repeated(u8, usize),
-    /// Of one length, but not equal.
-    Alike(u16),
-}
-
-impl Text {
-    fn bytes(self) -> Vec<u8> {
-        match self {
-            Text::Int(n) => n.to_string().into_bytes(),
-            Text::Repeated(byte, len) => vec![byte; len],
-            Text::Alike(n) => format!("item:{n:05}").into_bytes(),
-        }
-    }
-
-    /// Another text of the same length, or nearly so.
-    fn alike(self, n: u16) -> Self {
-        match self {
-            Text::Int(m) => Text::Int(m.wrapping_add(n.into())),
-            Text::Repeated(byte, len) => Text::Repeated(byte + n as u8 % 8, len.min(100)),
-            Text::Alike(m) => Text::Alike(m.wrapping_add(n)),
-        }
-    }
 }
 
 fn text() -> impl Strategy<Value = Text> {
@@ -104,27 +82,13 @@ fn bytes(element: Element<'_>) -> Vec<u8> {
     element.to_vec()
 }
 
-fn locked<T>(
-    handle: &mut Handle,
-    keys: &[&[u8]],
-    work: impl FnOnce(&mut Handle, &[Key<'_>]) -> T,
-) -> T {
-    let keys: Vec<Key<'_>> = keys.iter().map(|bytes| handle.key(bytes)).collect();
-    handle.enter();
-    handle.lock_many(keys.iter().map(|key| key.hash));
-    let result = work(handle, &keys);
-    handle.unlock();
-    handle.exit();
-    result
-}
-
 /// Works on a list if it exists.
 fn with_list<T>(
     handle: &mut Handle,
     key: usize,
     work: impl FnOnce(&mut ListMut<'_, '_>) -> T,
 ) -> Option<T> {
-    locked(handle, &[&key_bytes(key)], |handle, keys| {
+    locked_together(handle, &[&key_bytes(key)], |handle, keys| {
         handle.list_mut(0, keys[0]).unwrap().as_mut().map(work)
     })
 }
@@ -141,7 +105,7 @@ impl Pair {
             Op::Push(key, end, texts) => {
                 let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.bytes()).collect();
                 let elements: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-                let len = locked(handle, &[&key_bytes(*key)], |handle, keys| {
+                let len = locked_together(handle, &[&key_bytes(*key)], |handle, keys| {
                     handle.list_push(0, keys[0], *end, &elements)
                 });
                 for text in texts {
@@ -212,14 +176,17 @@ impl Pair {
             Op::Rename(from, to) | Op::Copy(from, to) if from == to => {}
             Op::Rename(from, to) | Op::Copy(from, to) => {
                 let moves = matches!(op, Op::Rename(..));
-                let exists =
-                    locked(handle, &[&key_bytes(*from), &key_bytes(*to)], |handle, keys| {
+                let exists = locked_together(
+                    handle,
+                    &[&key_bytes(*from), &key_bytes(*to)],
+                    |handle, keys| {
                         if moves {
                             handle.rename(0, keys[0], 0, keys[1])
                         } else {
                             handle.copy(0, keys[0], 0, keys[1])
                         }
-                    });
+                    },
+                );
                 assert_eq!(exists, !models[*from].is_empty());
                 if exists {
                     models[*to] = models[*from].clone();
@@ -230,7 +197,7 @@ impl Pair {
             }
             Op::Expire(key) => {
                 let at = handle.now_ms() + 1_000_000;
-                locked(handle, &[&key_bytes(*key)], |handle, keys| {
+                locked_together(handle, &[&key_bytes(*key)], |handle, keys| {
                     handle.set_expiry(0, keys[0], Some(at))
                 });
             }
@@ -264,7 +231,7 @@ impl Pair {
 
 /// The elements of a list, read in both directions and by index, and its encoding.
 fn read(handle: &mut Handle, key: usize) -> Option<(VecDeque<Vec<u8>>, &'static str)> {
-    locked(handle, &[&key_bytes(key)], |handle, keys| {
+    locked_together(handle, &[&key_bytes(key)], |handle, keys| {
         let view = handle.read(0, keys[0])?;
         let list = view.list().unwrap();
         let all: VecDeque<_> = list.iter_from(0).map(bytes).collect();
@@ -331,7 +298,7 @@ impl Kept {
             Kept::Gone(key, why) => Effect::Remove { key, why: *why },
             Kept::Expire(key, expiry) => Effect::Expire { key, expiry: *expiry },
             Kept::Store(key, elements, expiry) => {
-                return locked(handle, &[key], |handle, keys| {
+                return locked_together(handle, &[key], |handle, keys| {
                     handle.remove(0, keys[0]);
                     let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
                     handle.list_push(0, keys[0], End::Back, &elements).unwrap();
@@ -340,7 +307,7 @@ impl Kept {
             }
         };
         let key = effect.key().unwrap();
-        locked(handle, &[key], |handle, _| handle.apply(0, &effect));
+        locked_together(handle, &[key], |handle, _| handle.apply(0, &effect));
     }
 }
 

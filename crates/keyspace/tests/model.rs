@@ -1,6 +1,9 @@
 //! Random operations against a map that is too simple to be wrong.
 
+mod holding;
+
 use bytes::Bytes;
+use holding::locked;
 use petrel_keyspace::{
     AddError, Cursor, DbStats, Effect, Handle, Keyspace, Options, Removal, StrRef, Value, View,
     parse_int,
@@ -106,20 +109,6 @@ const WIDE_KEY: u16 = u16::MAX;
 
 fn key_bytes(key: u16) -> Vec<u8> {
     if key == WIDE_KEY { vec![b'w'; 70_000] } else { format!("key:{key}").into_bytes() }
-}
-
-fn locked<T>(
-    handle: &mut Handle,
-    bytes: &[u8],
-    work: impl FnOnce(&mut Handle, petrel_keyspace::Key<'_>) -> T,
-) -> T {
-    let key = handle.key(bytes);
-    handle.enter();
-    handle.lock(key.hash);
-    let result = work(handle, key);
-    handle.unlock();
-    handle.exit();
-    result
 }
 
 fn exclusive<T>(handle: &mut Handle, work: impl FnOnce(&mut Handle) -> T) -> T {

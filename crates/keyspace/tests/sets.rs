@@ -1,12 +1,12 @@
 //! Sets against a set of the standard library, across the sizes at which they change their form.
 
 mod drawn;
+mod holding;
 
 use drawn::{Drawn, drawn, numbers};
+use holding::{follow, locked_together};
 use petrel_keyspace::packed::Item;
-use petrel_keyspace::{
-    Effect, Handle, Key, Keyspace, Options, SetOperation, SetRef, Value, WrongType,
-};
+use petrel_keyspace::{Handle, Keyspace, Options, SetOperation, SetRef, Value, WrongType};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -89,27 +89,14 @@ fn keyspace() -> Arc<Keyspace> {
     keyspace
 }
 
-fn locked<T>(
-    handle: &mut Handle,
-    keys: &[&[u8]],
-    work: impl FnOnce(&mut Handle, &[Key<'_>]) -> T,
-) -> T {
-    let keys: Vec<Key<'_>> = keys.iter().map(|key| handle.key(key)).collect();
-    handle.enter();
-    handle.lock_many(keys.iter().map(|key| key.hash));
-    let result = work(handle, &keys);
-    handle.unlock();
-    handle.exit();
-    result
-}
-
 fn text(item: Item<'_>) -> Vec<u8> {
     item.bytes(&mut itoa::Buffer::new()).to_vec()
 }
 
 fn add(handle: &mut Handle, key: usize, members: &[Vec<u8>]) -> usize {
     let members: Vec<&[u8]> = members.iter().map(|member| &member[..]).collect();
-    locked(handle, &[KEYS[key]], |handle, keys| handle.set_add(0, keys[0], &members)).unwrap()
+    locked_together(handle, &[KEYS[key]], |handle, keys| handle.set_add(0, keys[0], &members))
+        .unwrap()
 }
 
 fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
@@ -131,14 +118,15 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
         Op::Remove(key, members) => {
             let members: Vec<Vec<u8>> = members.iter().map(Drawn::bytes).collect();
             let gone: Vec<&[u8]> = members.iter().map(|member| &member[..]).collect();
-            let removed =
-                locked(handle, &[KEYS[*key]], |handle, keys| handle.set_remove(0, keys[0], &gone));
+            let removed = locked_together(handle, &[KEYS[*key]], |handle, keys| {
+                handle.set_remove(0, keys[0], &gone)
+            });
             let expected = members.iter().filter(|member| model[*key].remove(&member[..])).count();
             assert_eq!(removed, Ok(expected));
         }
         Op::Pop(key, count) => {
             let (mut popped, mut random) = (Vec::new(), numbers());
-            locked(handle, &[KEYS[*key]], |handle, keys| {
+            locked_together(handle, &[KEYS[*key]], |handle, keys| {
                 handle.set_pop(0, keys[0], usize::from(*count), &mut random, &mut |member| {
                     popped.push(member.to_vec());
                 })
@@ -150,14 +138,14 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
         Op::Store(key, how, sources) => {
             let mut names = vec![KEYS[*key]];
             names.extend(sources.iter().map(|&source| KEYS[source]));
-            let stored = locked(handle, &names, |handle, keys| {
+            let stored = locked_together(handle, &names, |handle, keys| {
                 handle.set_store(0, keys[0], how.operation(), &keys[1..])
             });
             model[*key] = how.of(model, sources);
             assert_eq!(stored, Ok(model[*key].len()));
         }
         Op::Delete(key) => {
-            locked(handle, &[KEYS[*key]], |handle, keys| handle.remove(0, keys[0]));
+            locked_together(handle, &[KEYS[*key]], |handle, keys| handle.remove(0, keys[0]));
             model[*key].clear();
         }
     }
@@ -212,7 +200,7 @@ fn check_set(set: SetRef<'_>, model: &BTreeSet<Vec<u8>>, encoding: &str) {
 
 fn check(handle: &mut Handle, model: &Model) {
     for (name, model) in KEYS.iter().zip(model) {
-        locked(handle, &[name], |handle, keys| match handle.view(0, keys[0]) {
+        locked_together(handle, &[name], |handle, keys| match handle.view(0, keys[0]) {
             Some(view) => check_set(view.set().unwrap(), model, view.encoding()),
             None => assert!(model.is_empty()),
         });
@@ -220,7 +208,7 @@ fn check(handle: &mut Handle, model: &Model) {
     let all = [0, 1, 2];
     for how in [Combination::Union, Combination::Intersection, Combination::Difference] {
         let expected = how.of(model, &all);
-        locked(handle, &KEYS, |handle, keys| {
+        locked_together(handle, &KEYS, |handle, keys| {
             let members = handle.set_combine(0, how.operation(), keys).unwrap();
             assert_eq!(members.len(), expected.len());
             assert_eq!(members.into_iter().map(text).collect::<BTreeSet<_>>(), expected);
@@ -230,15 +218,6 @@ fn check(handle: &mut Handle, model: &Model) {
             }
         });
     }
-}
-
-/// Follows the effects of one handle with another.
-fn follow(handle: &mut Handle, follower: Arc<Mutex<Handle>>) {
-    handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
-        let mut follower = follower.lock().unwrap();
-        let bytes = effect.key().expect("no effect on whole databases");
-        locked(&mut follower, &[bytes], |follower, _| follower.apply(db, effect));
-    })));
 }
 
 proptest! {
@@ -256,7 +235,7 @@ proptest! {
         }
         check(&mut follower.lock().unwrap(), &model);
         for name in KEYS {
-            locked(&mut handle, &[name], |handle, keys| handle.remove(0, keys[0]));
+            locked_together(&mut handle, &[name], |handle, keys| handle.remove(0, keys[0]));
         }
         let stats = keyspace.stats();
         prop_assert_eq!(stats.used, stats.tables);
@@ -268,7 +247,7 @@ fn encodings_follow_the_thresholds() {
     let keyspace = Keyspace::new(&Options::default());
     let mut handle = keyspace.attach();
     let encoding = |handle: &mut Handle| {
-        locked(handle, &[KEYS[0]], |handle, keys| {
+        locked_together(handle, &[KEYS[0]], |handle, keys| {
             handle.view(0, keys[0]).map(|view| view.encoding())
         })
     };
@@ -278,7 +257,7 @@ fn encodings_follow_the_thresholds() {
     let texts =
         |n: usize| -> Vec<Vec<u8>> { (0..n).map(|n| format!("m{n}").into_bytes()).collect() };
     let fresh = |handle: &mut Handle, members: &[Vec<u8>]| {
-        locked(handle, &[KEYS[0]], |handle, keys| handle.remove(0, keys[0]));
+        locked_together(handle, &[KEYS[0]], |handle, keys| handle.remove(0, keys[0]));
         add(handle, 0, members);
     };
     fresh(&mut handle, &ints(0..512));
@@ -309,7 +288,7 @@ fn encodings_follow_the_thresholds() {
 fn other_types_are_left_alone() {
     let keyspace = keyspace();
     let mut handle = keyspace.attach();
-    locked(&mut handle, &KEYS, |handle, keys| {
+    locked_together(&mut handle, &KEYS, |handle, keys| {
         handle.put(0, keys[0], Value::Bytes(b"text"), None);
         assert_eq!(handle.set_add(0, keys[0], &[b"m"]), Err(WrongType));
         assert_eq!(handle.set_remove(0, keys[0], &[b"m"]), Err(WrongType));

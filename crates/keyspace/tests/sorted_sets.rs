@@ -1,10 +1,12 @@
 //! Sorted sets against a map that is sorted on demand, across the sizes at which they change their form.
 
 mod drawn;
+mod holding;
 
 use drawn::{Drawn, drawn};
+use holding::{follow, locked};
 use petrel_keyspace::types::sorted_set::{Part, ScoreChange, SortedSetRef, order};
-use petrel_keyspace::{Effect, Handle, Key, Keyspace, Options, Type, Value, WrongType};
+use petrel_keyspace::{Handle, Keyspace, Options, Type, Value, WrongType};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -60,16 +62,6 @@ fn keyspace() -> Arc<Keyspace> {
     keyspace.limits().set_zset_max_listpack_entries(ENTRIES_MAX as i64);
     keyspace.limits().set_zset_max_listpack_value(VALUE_MAX as i64);
     keyspace
-}
-
-fn locked<T>(handle: &mut Handle, key: &[u8], work: impl FnOnce(&mut Handle, Key<'_>) -> T) -> T {
-    let key = handle.key(key);
-    handle.enter();
-    handle.lock(key.hash);
-    let result = work(handle, key);
-    handle.unlock();
-    handle.exit();
-    result
 }
 
 fn with_set<T>(handle: &mut Handle, read: impl FnOnce(Option<SortedSetRef<'_>>) -> T) -> T {
@@ -267,15 +259,6 @@ fn check_reads(handle: &mut Handle, model: &Model) {
     let encoding = locked(handle, b"z", |handle, key| handle.view(0, key).map(|v| v.encoding()));
     let expected = if model.beyond { "skiplist" } else { "listpack" };
     assert_eq!(encoding, (!sorted.is_empty()).then_some(expected));
-}
-
-/// Follows the effects of one handle with another.
-fn follow(handle: &mut Handle, follower: Arc<Mutex<Handle>>) {
-    handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
-        let mut follower = follower.lock().unwrap();
-        let bytes = effect.key().expect("no effect on whole databases");
-        locked(&mut follower, bytes, |follower, _| follower.apply(db, effect));
-    })));
 }
 
 proptest! {

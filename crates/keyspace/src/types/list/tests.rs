@@ -1,5 +1,8 @@
 //! A large list against a ring of strings that is too simple to be wrong.
 
+#[path = "../../../tests/drawn/text.rs"]
+mod text;
+
 use super::End;
 use super::encoding::{LISTPACK_FRAME, listpack_entry_len};
 use super::large::List;
@@ -7,6 +10,7 @@ use super::run::Element;
 use crate::heap::{Cache, Heap};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use text::Text;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -22,34 +26,6 @@ enum Op {
     RemoveEqual(usize, End, usize),
     Clone,
     WatchListpack(bool),
-}
-
-/// A string given by how it is made, so that failures print short.
-#[derive(Clone, Copy, Debug)]
-enum Text {
-    Int(i64),
-    Repeated(u8, usize),
-    /// Of one length, but not equal.
-    Alike(u16),
-}
-
-impl Text {
-    fn bytes(self) -> Vec<u8> {
-        match self {
-            Text::Int(n) => n.to_string().into_bytes(),
-            Text::Repeated(byte, len) => vec![byte; len],
-            Text::Alike(n) => format!("item:{n:05}").into_bytes(),
-        }
-    }
-
-    /// Another text of the same length, or nearly so.
-    fn alike(self, n: u16) -> Self {
-        match self {
-            Text::Int(m) => Text::Int(m.wrapping_add(n.into())),
-            Text::Repeated(byte, len) => Text::Repeated(byte + n as u8 % 8, len.min(100)),
-            Text::Alike(m) => Text::Alike(m.wrapping_add(n)),
-        }
-    }
 }
 
 fn text() -> impl Strategy<Value = Text> {

@@ -1,0 +1,44 @@
+//! Doing something to keys while they are locked, and one keyspace following another.
+#![allow(dead_code, reason = "not every test holds keys in each way")]
+
+use petrel_keyspace::{Effect, Handle, Key};
+use std::sync::{Arc, Mutex};
+
+/// What `work` makes of one key, which is locked meanwhile.
+pub fn locked<T>(
+    handle: &mut Handle,
+    key: &[u8],
+    work: impl FnOnce(&mut Handle, Key<'_>) -> T,
+) -> T {
+    let key = handle.key(key);
+    handle.enter();
+    handle.lock(key.hash);
+    let result = work(handle, key);
+    handle.unlock();
+    handle.exit();
+    result
+}
+
+/// The same of several keys.
+pub fn locked_together<T>(
+    handle: &mut Handle,
+    keys: &[&[u8]],
+    work: impl FnOnce(&mut Handle, &[Key<'_>]) -> T,
+) -> T {
+    let keys: Vec<Key<'_>> = keys.iter().map(|bytes| handle.key(bytes)).collect();
+    handle.enter();
+    handle.lock_many(keys.iter().map(|key| key.hash));
+    let result = work(handle, &keys);
+    handle.unlock();
+    handle.exit();
+    result
+}
+
+/// Lets `follower` make each change that `handle` makes to a key.
+pub fn follow(handle: &mut Handle, follower: Arc<Mutex<Handle>>) {
+    handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
+        let mut follower = follower.lock().unwrap();
+        let bytes = effect.key().expect("no effect on whole databases");
+        locked(&mut follower, bytes, |follower, _| follower.apply(db, effect));
+    })));
+}
