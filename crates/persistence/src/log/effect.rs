@@ -398,7 +398,11 @@ pub fn take_effect<'a, T>(
         kind::REMOVE => Effect::Remove { key, why: Removal::Deleted },
         kind::EXPIRE => Effect::Expire { key, expiry: option(bytes, has_option)? },
         kind::ADD => Effect::Add { key, delta: bytes.signed()? },
-        kind::WRITE => Effect::Write { key, offset: size(bytes)?, bytes: bytes.bytes()? },
+        kind::WRITE => {
+            let (offset, bytes) = (size(bytes)?, bytes.bytes()?);
+            let end = offset.checked_add(bytes.len()).filter(|&end| end <= STRING_LEN_MAX);
+            end.map(|_| Effect::Write { key, offset, bytes }).ok_or(Malformed)?
+        }
         kind::SCORE_PUT => {
             let member = bytes.bytes()?;
             let score = f64::from_bits(bytes.fixed()?);
@@ -446,6 +450,9 @@ pub fn take_effect<'a, T>(
 fn option(bytes: &mut Bytes<'_>, there: bool) -> Result<Option<i64>, Malformed> {
     if there { bytes.signed().map(Some) } else { Ok(None) }
 }
+
+/// What no string is longer than: the memory for more is not asked for because a few bytes demand it.
+const STRING_LEN_MAX: usize = 1 << 36;
 
 fn size(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
     usize::try_from(bytes.number()?).map_err(|_| Malformed)
@@ -505,4 +512,20 @@ fn take_stream_change<'a>(
         },
         _ => return Err(Malformed),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_of_any_length_is_not_made_because_some_bytes_say_so() {
+        for (offset, is_read) in [(3, true), (1 << 42, false), (usize::MAX, false)] {
+            let (mut out, effect) =
+                (Vec::new(), Effect::Write { key: b"k", offset, bytes: b"text" });
+            put_effect(&mut out, &mut Context::default(), 0, Order(1), &effect);
+            let read = take_effect(&mut Bytes(&out), &mut Context::default(), |_, _| ());
+            assert_eq!(read.is_ok(), is_read, "{offset}");
+        }
+    }
 }
