@@ -38,7 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         handle.exit();
     }
     for _ in 0..2 {
-        let options = FileOptions { compress: true, sum: true, dialect: Dialect::Redis };
+        let options = FileOptions {
+            compress: true,
+            sum: true,
+            dialect: Dialect::Redis,
+            version_max: FileOptions::ANY_VERSION,
+        };
         let mut file = FileWriter::new(File::create(path)?, options)?;
         let (start, cpu) = (Instant::now(), processor_seconds()?);
         handle.enter();

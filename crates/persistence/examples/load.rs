@@ -29,7 +29,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         len as f64 / seconds / 1e6
     );
     let out = std::env::temp_dir().join(format!("petrel-load-{}.rdb", std::process::id()));
-    let options = FileOptions { compress: true, sum: true, dialect: Dialect::Redis };
+    let options = FileOptions {
+        compress: true,
+        sum: true,
+        dialect: Dialect::Redis,
+        version_max: FileOptions::ANY_VERSION,
+    };
     let mut file = FileWriter::new(File::create(&out)?, options)?;
     let mut handle = keyspace.attach();
     let start = Instant::now();

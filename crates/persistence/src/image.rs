@@ -377,7 +377,10 @@ impl Shares {
     }
 
     fn begin(&self, key: &ImageKey<'_>, portions: Arc<Portions>, now_ms: i64, is_wanted: bool) {
-        let form = value::form(key.view, now_ms, self.options.dialect);
+        let form = self.options.form(key.view, now_ms).unwrap_or_else(|error| {
+            self.note(Err(error));
+            Form::String
+        });
         let mut head = self.run();
         head.head(key.db, key.view, key.usage, form);
         // What comes in portions has a shape.

@@ -1,11 +1,12 @@
 //! A keyspace through an RDB file and back.
 
 use petrel_keyspace::types::list::End;
+use petrel_keyspace::types::stream::{Pending, StreamId};
 use petrel_keyspace::{Cursor, FieldExpiry, Handle, Keyspace, Options, Policy, Value};
 use petrel_persistence::rdb::{Dialect, Error, FileError, FileOptions, FileWriter, Leniency};
 use petrel_persistence::{LoadOptions, Loaded, Progress, load, save, value};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Cursor as Memory};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +14,12 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A time that has not come.
 const FAR: i64 = 1 << 50;
 
-const PLAIN: FileOptions = FileOptions { compress: false, sum: true, dialect: Dialect::Redis };
+const PLAIN: FileOptions = FileOptions {
+    compress: false,
+    sum: true,
+    dialect: Dialect::Redis,
+    version_max: FileOptions::ANY_VERSION,
+};
 
 /// Database and name of each key, with its payload and expiry.
 type Contents = BTreeMap<(u16, Vec<u8>), (Vec<u8>, Option<i64>)>;
@@ -131,6 +137,52 @@ fn the_version_is_the_lowest_that_holds_everything() {
         });
     };
     assert_eq!(version(&expiring), (12, b"REDIS0012".to_vec()));
+}
+
+#[test]
+fn what_older_versions_do_not_know_of_streams_is_left_out_where_that_is_asked_for() {
+    let mut ks = keyspace().attach();
+    at(&mut ks, "x", |ks, key| {
+        let mut stream = ks.open_stream(0, key, true).unwrap().unwrap();
+        for n in 1..5 {
+            stream.add(StreamId::new(n, 1), &[b"f", b"v"]);
+        }
+        stream.delete(StreamId::new(4, 1));
+        stream.put_group(b"g", StreamId::new(2, 1), Some(2));
+        let owner = stream.see_consumer(b"g", b"c");
+        stream.mark_active(b"g", b"c");
+        stream.put_pending(b"g", StreamId::new(1, 1), Pending { owner, delivered_ms: 7, count: 2 });
+        stream.remember_producer(b"p", b"1", StreamId::new(2, 1));
+    });
+    for (version_max, version) in [(14, 13), (12, 11), (11, 11), (10, 10), (9, 9)] {
+        let bytes = saved(&mut ks, FileOptions { version_max, ..PLAIN });
+        let keyspace = keyspace();
+        let options =
+            LoadOptions { threads: 1, leniency: Leniency::default(), keeps_expired: false };
+        let loaded =
+            load(&bytes[..], bytes.len() as u64, &keyspace, options, &Progress::default()).unwrap();
+        assert_eq!(loaded.version, version);
+        let mut other = keyspace.attach();
+        at(&mut other, "x", |ks, key| {
+            let stream = ks.view(0, key).unwrap().stream().unwrap();
+            assert_eq!((stream.len(), stream.last_id()), (3, StreamId::new(4, 1)));
+            assert_eq!(stream.added(), if version > 9 { 4 } else { 3 });
+            assert_eq!(stream.producers().is_some(), version > 11);
+            let group = stream.groups().get(b"g").unwrap();
+            assert_eq!(group.pending_from(StreamId::MIN).next().unwrap().1.count, 2);
+        });
+    }
+    at(&mut ks, "h", |ks, key| {
+        ks.hash_set(0, key, &[b"f", b"v"], FieldExpiry::At(FAR)).unwrap();
+    });
+    ks.enter();
+    ks.lock_all();
+    let options = FileOptions { version_max: 11, ..PLAIN };
+    let mut file = FileWriter::new(Memory::new(Vec::new()), options).unwrap();
+    let refused = save(&mut ks, &mut file, |_| ControlFlow::Continue(()));
+    assert!(matches!(refused, Err(FileError::Value(_))));
+    ks.unlock();
+    ks.exit();
 }
 
 #[test]

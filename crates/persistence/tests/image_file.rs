@@ -13,7 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const FIELDS: u64 = 20_000;
 const EACH: i64 = 1_000_000;
 const QUEUE: u64 = 30_000;
-const OPTIONS: FileOptions = FileOptions { compress: true, sum: true, dialect: Dialect::Redis };
+const OPTIONS: FileOptions = FileOptions {
+    compress: true,
+    sum: true,
+    dialect: Dialect::Redis,
+    version_max: FileOptions::ANY_VERSION,
+};
 
 struct Random(u64);
 

@@ -130,7 +130,7 @@ impl Server {
         ks.lock_all();
         let changes = self.keyspace.stats().changes;
         let is_paced = config.rdb_save_incremental_fsync;
-        let written = self.create(config, &part, is_paced).and_then(|mut file| {
+        let written = self.create(&part, is_paced, file_options(config)).and_then(|mut file| {
             ks.refresh_clock();
             let keys = save(ks, &mut file, |keys| {
                 self.delay_saving(keys, || false);
@@ -166,7 +166,8 @@ impl Server {
         snapshot.cancelled.store(false, Relaxed);
         snapshot.keys_written.store(0, Relaxed);
         let is_paced = config.rdb_save_incremental_fsync;
-        let begun = self.create(&config, &part, is_paced).and_then(|file| {
+        let options = file_options(&config);
+        let begun = self.create(&part, is_paced, options).and_then(|file| {
             let (server, (send, image)) = (self.clone(), mpsc::sync_channel(1));
             let work = move || match image.recv() {
                 Ok(image) => server.save_beside(image, file, &config, &part),
@@ -177,7 +178,7 @@ impl Server {
             };
             std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
             // Once there is a thread, for an image that was begun has to be gone through.
-            let mut image = Image::begin(ks, file_options(&self.config.snapshot()));
+            let mut image = Image::begin(ks, options);
             if let Some(image) = &mut image {
                 // The rest of the cores are for those who are served meanwhile.
                 image.threads = (self.workers.len() / 2).max(1);
@@ -285,19 +286,27 @@ impl Server {
     /// Begins a file; one that is paced is synced as it is written.
     pub(crate) fn create(
         &self,
-        config: &Config,
         path: &Path,
         is_paced: bool,
+        options: FileOptions,
     ) -> Result<FileWriter<PacedFile>, FileError> {
         let file = File::create(path)?;
         let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file) };
-        let mut file = FileWriter::new(file, file_options(config))?;
+        let mut file = FileWriter::new(file, options)?;
         file.aux("redis-ver", REDIS_VERSION.as_bytes());
         file.aux("redis-bits", b"64");
         file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
         file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
         file.aux("petrel-ver", env!("CARGO_PKG_VERSION").as_bytes());
-        self.commands.library_texts().iter().for_each(|text| file.function(text));
+        let texts = self.commands.library_texts();
+        if options.version_max >= FileWriter::<File>::FUNCTIONS_VERSION {
+            texts.iter().for_each(|text| file.function(text));
+        } else if !texts.is_empty() {
+            tracing::warn!(
+                "{} libraries of functions are left out, as rdb-version demands",
+                texts.len()
+            );
+        }
         Ok(file)
     }
 
@@ -446,20 +455,35 @@ fn sync_directory() -> Result<(), FileError> {
 }
 
 impl Server {
-    /// How files are written.
-    pub(crate) fn file_options(&self) -> FileOptions {
-        file_options(&self.config.snapshot())
+    /// How the bases of the log are written: nothing is left out.
+    pub(crate) fn base_options(&self) -> FileOptions {
+        FileOptions {
+            version_max: FileOptions::ANY_VERSION,
+            ..file_options(&self.config.snapshot())
+        }
     }
 }
 
+/// How snapshots are written.
 fn file_options(config: &Config) -> FileOptions {
-    FileOptions { compress: config.rdbcompression, sum: config.rdbchecksum, dialect: config.form() }
+    FileOptions {
+        compress: config.rdbcompression,
+        sum: config.rdbchecksum,
+        dialect: config.form(),
+        version_max: config.rdb_version_max(),
+    }
 }
 
 impl Config {
     /// Whose form of values is written where Redis and Valkey part.
     pub fn form(&self) -> Dialect {
         self.dump_dialect.resolve(self.spoken()).choose(Dialect::Redis, Dialect::Valkey)
+    }
+
+    /// The newest version of RDB that a snapshot may have.
+    pub(crate) fn rdb_version_max(&self) -> u16 {
+        // All words but `auto` are numbers.
+        self.rdb_version.word().parse().unwrap_or(FileOptions::ANY_VERSION)
     }
 
     /// Whether RDB files and payloads of versions that are not known are tried.

@@ -22,6 +22,24 @@ pub struct FileOptions {
     pub sum: bool,
     /// Whose form is written where Redis and Valkey part.
     pub dialect: Dialect,
+    /// The newest version that may be used, for servers that know no newer one: [`Form::within`].
+    pub version_max: u16,
+}
+
+impl FileOptions {
+    /// [`FileOptions::version_max`] of who wants nothing left out.
+    pub const ANY_VERSION: u16 = u16::MAX;
+
+    /// The form of a value as it is at a moment in Unix milliseconds.
+    ///
+    /// # Errors
+    /// If only a newer version can hold it.
+    pub fn form(&self, view: View<'_>, now_ms: i64) -> Result<Form, FileError> {
+        const TOO_NEW: Error =
+            Error::Refused("only a newer version of RDB than rdb-version allows can hold it");
+        let form = value::form(view, now_ms, self.dialect).within(self.version_max);
+        if form.version() <= self.version_max { Ok(form) } else { Err(FileError::Value(TOO_NEW)) }
+    }
 }
 
 /// Writes a file: texts that describe it, functions, then databases with their keys. The version in its head is the lowest that
@@ -71,7 +89,7 @@ impl KeyEncoder {
             self.string(buffer, string);
             return Ok(());
         }
-        let form = value::form(view, now_ms, self.options.dialect);
+        let form = self.options.form(view, now_ms)?;
         self.head(buffer, view, usage, form);
         let mut writer = Writer::compressing(buffer, form, self.compressor.take());
         if let Some(spill) = spill {
@@ -140,6 +158,11 @@ impl<W: Write> Out<W> {
     }
 }
 
+impl<W> FileWriter<W> {
+    /// The version that functions came with.
+    pub const FUNCTIONS_VERSION: u16 = 10;
+}
+
 impl<W: Write + Seek> FileWriter<W> {
     /// Begins an empty file.
     ///
@@ -164,9 +187,7 @@ impl<W: Write + Seek> FileWriter<W> {
 
     /// The source of a library of functions.
     pub fn function(&mut self, source: &[u8]) {
-        /// The version that functions came with.
-        const FUNCTIONS: u16 = 10;
-        self.encoder.version = self.encoder.version.max(FUNCTIONS);
+        self.encoder.version = self.encoder.version.max(Self::FUNCTIONS_VERSION);
         self.buffer.push(opcode::FUNCTION);
         write_bytes(&mut self.buffer, source, self.encoder.compressor.as_mut());
     }

@@ -152,6 +152,16 @@ impl Form {
         }
     }
 
+    /// The form for files of versions up to this one: of a stream, what those do not know is left out. Of anything else nothing can be, so the
+    /// form may be [newer](Form::version) nevertheless.
+    pub fn within(self, version_max: u16) -> Self {
+        // Entries that were given back have no place among those that are pending with somebody.
+        let older = [Form::Stream4, Form::Stream3, Form::Stream2, Form::Stream1];
+        let index = older.iter().position(|&form| form == self);
+        let mut all = older[index.unwrap_or(older.len())..].iter();
+        all.find(|form| form.version() <= version_max).copied().unwrap_or(self)
+    }
+
     pub(super) fn is_stream(self) -> bool {
         self.stream_version().is_some()
     }

@@ -76,6 +76,11 @@ impl<'o> Writer<'o> {
         }
     }
 
+    /// Whether it is in a form of which producers are left out.
+    fn knows_no_producers(&self) -> bool {
+        self.form.stream_version().is_some_and(|version| version < 4)
+    }
+
     #[inline]
     fn text(&mut self, item: Item<'_>) {
         write_text(self.out, item, self.compressor.as_mut());
@@ -202,18 +207,30 @@ impl ValueSink for Writer<'_> {
     }
 
     fn producers(&mut self, producers: &Producers) -> Result<(), Error> {
+        if self.knows_no_producers() {
+            return Ok(());
+        }
         self.stream.producers(self.out, producers)
     }
 
     fn producer(&mut self, name: &[u8], entries: usize) -> Result<(), Error> {
+        if self.knows_no_producers() {
+            return Ok(());
+        }
         self.stream.producer(self.out, name, entries)
     }
 
     fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error> {
+        if self.knows_no_producers() {
+            return Ok(());
+        }
         self.stream.produced(self.out, id, entry)
     }
 
     fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error> {
+        if self.knows_no_producers() {
+            return Ok(());
+        }
         self.stream.counters(self.out, added, duplicates)
     }
 }

@@ -284,6 +284,8 @@ Snapshot {
         "Compress long strings";
     rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart,
         "End the file with a checksum, and check it at the start";
+    rdb_version: Word = "rdb-version", OneOf(&["auto", "9", "10", "11", "12", "13", "14"]), "auto", Runtime,
+        "Newest version of RDB that a snapshot may have, for servers that know no newer one (9: Redis 6; 10: Redis 7.0; 11: Redis 7.2, Valkey 7.2 and 8): what that does not know of streams, and functions before 10, are left out; fields that expire need 12. auto: the lowest that loses nothing";
     rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
         "Microseconds that BGSAVE waits for each key, for tests; not shown to patterns";
     key_load_delay: i64 = "key-load-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,

@@ -446,6 +446,11 @@ impl Word {
     pub fn is(self, word: &str) -> bool {
         self.0 == word
     }
+
+    /// The word.
+    pub fn word(self) -> &'static str {
+        self.0
+    }
 }
 
 impl Value for Word {

@@ -85,7 +85,7 @@ impl Server {
             empty => empty.insert(self.open_directory(&config)?),
         };
         let is_paced = config.aof_rewrite_incremental_fsync;
-        let file = self.create(&config, &directory.base_in_work(), is_paced)?;
+        let file = self.create(&directory.base_in_work(), is_paced, self.base_options())?;
         // What is there is no log that the new file could go on from, unless it is complete.
         let is_named = durability.is_complete.load(Relaxed) && !durability.needs_base.load(Relaxed);
         let next = match &log {
@@ -107,7 +107,7 @@ impl Server {
         let next =
             next.map(|(file, len)| SystemFile::new(file).map(|file| (file, len))).transpose()?;
         ks.lock_all();
-        let mut image = Image::begin(ks, self.file_options());
+        let mut image = Image::begin(ks, self.base_options());
         if image.is_some()
             && let (Some(log), Some((file, len))) = (&log, next)
         {
