@@ -319,12 +319,7 @@ impl<'a> Items<'a> {
     /// Passes over `n` items, or all that are left.
     #[inline]
     pub fn skip_items(&mut self, n: usize) {
-        for _ in 0..n {
-            if self.rest.is_empty() {
-                return;
-            }
-            self.rest = &self.rest[packed_len(self.rest)..];
-        }
+        self.rest = &self.rest[skip(self.rest, n)..];
     }
 }
 
@@ -453,12 +448,25 @@ pub fn last_item(bytes: &[u8], from: usize) -> (usize, usize) {
 
 /// Number of items in `bytes`.
 pub fn count(bytes: &[u8]) -> usize {
-    let (mut at, mut count) = (0, 0);
-    while at < bytes.len() {
-        at += packed_len(&bytes[at..]);
+    let (mut rest, mut count) = (bytes, 0);
+    while !rest.is_empty() {
+        rest = behind_item(rest);
         count += 1;
     }
     count
+}
+
+/// Bytes of the first `n` items, or of all that there are.
+#[inline]
+pub fn skip(bytes: &[u8], n: usize) -> usize {
+    let mut rest = bytes;
+    for _ in 0..n {
+        if rest.is_empty() {
+            break;
+        }
+        rest = behind_item(rest);
+    }
+    bytes.len() - rest.len()
 }
 
 #[cfg(test)]

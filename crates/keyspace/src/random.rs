@@ -25,6 +25,16 @@ pub(crate) fn choose(
     })
 }
 
+/// The same told by how many are passed over before each chosen one.
+pub(crate) fn gaps(
+    len: usize,
+    count: usize,
+    random: &mut dyn FnMut() -> u64,
+) -> impl Iterator<Item = usize> {
+    let mut chosen = choose(len, count, random);
+    std::iter::from_fn(move || chosen.by_ref().position(|chosen| chosen))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

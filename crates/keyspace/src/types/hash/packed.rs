@@ -55,9 +55,14 @@ impl<'a> Fields<'a> {
     /// Finds a field; where there is none, tells how many there are.
     #[inline]
     pub fn named(&self, name: &Parts<'_>) -> Result<Located<'a>, usize> {
-        let stride = if self.expiring { 3 } else { 2 };
-        let at = packed::find(&self.items[self.at..], name, stride)?;
+        let at = packed::find(&self.items[self.at..], name, self.stride())?;
         Ok(self.locate(self.at + at))
+    }
+
+    /// Items of a field.
+    #[inline]
+    fn stride(&self) -> usize {
+        if self.expiring { 3 } else { 2 }
     }
 
     /// The field whose name lies at `at`.
@@ -95,6 +100,18 @@ impl<'a> Iterator for Fields<'a> {
         let located = self.locate(self.at);
         self.at = located.end;
         Some(located)
+    }
+
+    /// Passes over `n` fields unread.
+    #[inline]
+    fn nth(&mut self, n: usize) -> Option<Located<'a>> {
+        self.at += packed::skip(&self.items[self.at..], n * self.stride());
+        self.next()
+    }
+
+    #[inline]
+    fn count(self) -> usize {
+        packed::count(&self.items[self.at..]) / self.stride()
     }
 }
 

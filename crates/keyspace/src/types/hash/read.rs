@@ -7,7 +7,7 @@ use crate::bucket::Item as _;
 use crate::element::Element;
 use crate::entry::Entry;
 use crate::packed::Item;
-use crate::random::{below, choose};
+use crate::random::{below, choose, gaps};
 use crate::types::{Form, WrongType};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -223,6 +223,12 @@ impl<'a> HashRef<'a> {
                     if drawn.insert(element.address()) {
                         each(Field::of(element));
                     }
+                }
+            }
+            Held::Packed(mut fields) if !self.has_expired() => {
+                for passed in gaps(len, count, random) {
+                    let Some(field) = fields.nth(passed) else { return };
+                    each(Field { name: field.name, value: field.value, expiry: field.expiry });
                 }
             }
             _ => {

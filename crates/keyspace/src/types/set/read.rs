@@ -6,7 +6,7 @@ use crate::bucket::Item as _;
 use crate::element::Element;
 use crate::entry::Entry;
 use crate::packed::{self, Item, Items};
-use crate::random::{below, choose};
+use crate::random::{below, choose, gaps};
 use crate::types::intset::IntSet;
 use crate::types::{Form, WrongType};
 use crate::value::parse_int;
@@ -153,6 +153,14 @@ impl<'a> SetRef<'a> {
                     if drawn.insert(element.address()) {
                         each(text_of(element));
                     }
+                }
+            }
+            Held::Packed(items) => {
+                let mut members = Items::new(items);
+                for passed in gaps(len, count, random) {
+                    members.skip_items(passed);
+                    let Some(member) = members.next() else { return };
+                    each(member);
                 }
             }
             _ => {
