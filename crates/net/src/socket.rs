@@ -40,6 +40,24 @@ pub fn bind_tcp(address: &str, port: u16, backlog: u32) -> io::Result<OwnedFd> {
     })
 }
 
+/// Where the kernel's `tcp_info` has the bytes received.
+const BYTES_RECEIVED_AT: usize = 128;
+
+/// Bytes that a TCP connection has received since it began, whoever has read them; none for what is no such connection.
+pub fn bytes_received(fd: i32) -> Option<u64> {
+    let mut info = [0u8; BYTES_RECEIVED_AT + 8];
+    let mut len = info.len() as libc::socklen_t;
+    let place = info.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `len` bytes behind `place`; a descriptor that is none is an error.
+    let result =
+        unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut len) };
+    if result != 0 || (len as usize) < info.len() {
+        return None;
+    }
+    let bytes = info[BYTES_RECEIVED_AT..].try_into().ok()?;
+    Some(u64::from_ne_bytes(bytes))
+}
+
 /// Listens on a Unix socket, with the file mode `mode` if given. A socket file on which nobody
 /// listens any more is replaced; any other file, and a socket in use, is left alone.
 ///

@@ -81,6 +81,15 @@ pub struct Resume {
 }
 
 impl Resume {
+    /// Where the argument begins whose header was the last to be passed over in `request`: all before it is complete.
+    pub fn argument_begin(&self, request: &[u8]) -> usize {
+        let from = self.position.min(request.len());
+        match request[from..].iter().position(|&byte| byte == b'\n') {
+            Some(end) if self.position > 0 => from + end + 1,
+            _ => from,
+        }
+    }
+
     /// Whether nothing of the request was passed yet.
     pub fn is_start(&self) -> bool {
         *self == Self::default()

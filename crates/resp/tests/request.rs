@@ -224,6 +224,15 @@ fn arguments_are_appended() {
 }
 
 #[test]
+fn where_the_argument_in_hand_begins_is_known() {
+    let stream = b"*2\r\n$3\r\nSET\r\n$100000\r\nxxxx";
+    let (mut args, mut resume) = (Vec::new(), Resume::default());
+    assert_eq!(resume.argument_begin(stream), 0);
+    parse(stream, &Limits::default(), &mut args, &mut resume);
+    assert_eq!(resume.argument_begin(stream), stream.len() - 4);
+}
+
+#[test]
 fn recycled_arguments_keep_their_allocation() {
     let mut args: Vec<&[u8]> = Vec::with_capacity(64);
     args.push(b"a");

@@ -44,8 +44,10 @@ pub struct Input {
     pub needed: usize,
     /// While the driver receives the rest of a command into the buffer: the bytes that were there before.
     pub lent: usize,
-    /// Then also the bytes that the buffer will hold.
+    /// Then also the bytes that the buffer will hold, and where in it the argument begins that is being received.
     pub awaited: usize,
+    /// See `awaited`.
+    pub begun: usize,
 }
 
 /// An idle connection pays for it.

@@ -7,8 +7,9 @@ use crate::worker::{READ_INTO_MIN, Worker};
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use petrel_keyspace::KeyHash;
-use petrel_net::{Chunk, Driver, Event, Output, Slot};
+use petrel_net::{Chunk, Driver, Event, Output, Slot, bytes_received};
 use petrel_resp::{Resume, first_argument};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Connections whose first command is looked at ahead.
 const AHEAD: usize = 16;
@@ -62,6 +63,28 @@ impl<D: Driver> Worker<D> {
         let input = conn.input.take().unwrap_or_default();
         self.count_received(&conn, buffer.len().saturating_sub(input.lent));
         self.execute_input(conn, Input { bytes: buffer, ..*input });
+    }
+
+    /// Shows how much has come of the large arguments that are being received: the kernel knows, which fills their buffers.
+    #[cold]
+    pub(crate) fn show_filling(&mut self) {
+        let mut filling = std::mem::take(&mut self.filling);
+        filling.retain(|&slot| {
+            let Some(conn) = self.conn(slot) else { return false };
+            let Some(input) = conn.input.as_ref().filter(|input| input.awaited > 0) else {
+                return false;
+            };
+            let client = &conn.client;
+            if let Some(total) = bytes_received(client.fd)
+                && self.driver.session(slot).is_none()
+            {
+                let since = total.saturating_sub(client.received.load(Relaxed)) as usize;
+                let come = (input.lent + since).min(input.awaited).saturating_sub(input.begun);
+                client.input_bytes.store(u32::try_from(come).unwrap_or(u32::MAX), Relaxed);
+            }
+            true
+        });
+        self.filling = filling;
     }
 
     /// Executes input that the connection kept.

@@ -61,6 +61,8 @@ pub struct Server {
     /// Any reply counts as a large one where the output of who has not logged in is limited
     /// (`DEBUG CLIENT-ENFORCE-REPLY-LIST`).
     pub replies_count_as_large: AtomicBool,
+    /// TLS connections are sent nothing (`DEBUG FORCE-TLS-WRITE-ERROR`).
+    pub tls_writes_withheld: Arc<AtomicBool>,
     /// When the server started.
     pub started: Instant,
     /// The same as Unix time in milliseconds.
@@ -273,6 +275,7 @@ impl Server {
             upkeep_paused: AtomicBool::new(false),
             any_checksum: AtomicBool::new(false),
             replies_count_as_large: AtomicBool::new(false),
+            tls_writes_withheld: Arc::default(),
             started: Instant::now(),
             started_unix_ms: unix_ms(),
             connections_max: AtomicUsize::new(snapshot.maxclients as usize),

@@ -79,6 +79,8 @@ pub struct Worker<D: Driver> {
     pub(crate) paused: Vec<Slot>,
     /// Connections whose output may have been too much for one write.
     pub(crate) unsettled: Vec<Slot>,
+    /// Connections that are sending a large argument, some that were among them.
+    pub(crate) filling: Vec<Slot>,
     /// A connection's buffers have grown since it was last looked whether all hold too much.
     crowded: bool,
     /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
@@ -103,7 +105,9 @@ impl<D: Driver> Worker<D> {
         let here = Endpoint::Unix;
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         let host = ServerHost::new(server, Arc::new(nobody));
-        Self::idle(Lent::new(Secured::around(Held::around(driver))), exec, host, index)
+        let withheld = host.server.tls_writes_withheld.clone();
+        let driver = Lent::new(Secured::around(Held::around(driver), withheld));
+        Self::idle(driver, exec, host, index)
     }
 
     /// A worker without connections.
@@ -125,6 +129,7 @@ impl<D: Driver> Worker<D> {
             heard: Vec::new(),
             paused: Vec::new(),
             unsettled: Vec::new(),
+            filling: Vec::new(),
             crowded: false,
             arrivals: Vec::new(),
             timers: Timers::default(),
@@ -170,6 +175,7 @@ impl<D: Driver> Worker<D> {
             }
             // Whoever has seen the reply of a command finds what it pushed before the replies of commands it sends then.
             self.deliver_pushes();
+            self.relieve();
             self.begin();
             let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
@@ -199,12 +205,17 @@ impl<D: Driver> Worker<D> {
             }
             self.attend();
             self.deliver_pushes();
-            if std::mem::take(&mut self.crowded) {
-                self.engine.host.server.evict_crowd(&self.engine.host.config);
-            }
+            self.relieve();
         }
         self.shut_down();
         Ok(())
+    }
+
+    /// Closes clients if all together have come to hold too much.
+    fn relieve(&mut self) {
+        if std::mem::take(&mut self.crowded) {
+            self.engine.host.server.evict_crowd(&self.engine.host.config);
+        }
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -370,6 +381,8 @@ impl<D: Driver> Worker<D> {
             let mut buffer = std::mem::take(&mut input.bytes);
             buffer.reserve_exact(needed - have);
             (input.lent, input.awaited) = (have, needed);
+            input.begun = input.resume.argument_begin(&buffer);
+            self.filling.push(conn.slot);
             self.driver.read_into(conn.slot, buffer, needed - have);
         }
     }
@@ -632,6 +645,9 @@ impl<D: Driver> Worker<D> {
             host.server.supervise(&host.config, now);
             host.server.save_if_due(&mut exec.ks, &host.config);
             host.server.rewrite_if_due(&mut exec.ks, &host.config);
+        }
+        if !self.filling.is_empty() {
+            self.show_filling();
         }
         self.begin();
         self.engine.exec.ks.forget_readers();

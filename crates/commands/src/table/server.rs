@@ -86,6 +86,10 @@ pub const DEBUG: Meta = Meta {
         ("ERROR <message>", "Answer with this error."),
         ("HTSTATS <dbid> [full]", "Describe the tables that hold the keys of a database."),
         (
+            "FORCE-TLS-WRITE-ERROR <0 | 1>",
+            "Let what TLS connections are to be sent wait, as if their peers took nothing.",
+        ),
+        (
             "KEYSIZES-HIST-ASSERT <0 | 1>",
             "Accepted for test suites, without effect: INFO counts sizes when it is asked.",
         ),

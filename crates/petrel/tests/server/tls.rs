@@ -21,6 +21,7 @@ with_each_backend!(
     what_is_no_tls_closes_that_connection_only,
     a_peer_that_has_ended_its_side_gets_all_of_its_answers,
     a_reader_that_does_not_read_is_closed,
+    what_is_withheld_waits,
     the_port_opens_and_closes_at_runtime,
     info_tells_of_the_certificates,
     a_certificate_may_say_who_the_client_is,
@@ -307,6 +308,26 @@ fn a_reader_that_does_not_read_is_closed(backend: &str) {
     let mut got = Vec::new();
     assert!(stream.read_to_end(&mut got).is_err(), "the end is not announced");
     assert!(got.len() < 30_000_000);
+}
+
+fn what_is_withheld_waits(backend: &str) {
+    let args = ["--tls-auth-clients", "no", "--enable-debug-command", "yes"];
+    let fixture = Fixture::start(backend, &args);
+    let mut stream = connect(fixture.port, &fixture.client(None));
+    exchange(&mut stream, b"CLIENT SETNAME reader\r\n", 5).unwrap();
+    let mut other = fixture.server.connect();
+    other.text(&["SET", "k", &"x".repeat(300_000)]);
+    assert_eq!(other.text(&["DEBUG", "FORCE-TLS-WRITE-ERROR", "1"]), "OK");
+    stream.write_all(&encode(&[b"GET", b"k"])).unwrap();
+    eventually("it waits", || {
+        let list = other.text(&["CLIENT", "LIST"]);
+        let line = list.lines().find(|line| line.contains(" name=reader ")).unwrap();
+        line.contains(" omem=300011 ")
+    });
+    assert_eq!(other.text(&["DEBUG", "FORCE-TLS-WRITE-ERROR", "0"]), "OK");
+    let mut answer = vec![0; 300_011];
+    stream.read_exact(&mut answer).unwrap();
+    assert!(answer.starts_with(b"$300000\r\nxx"));
 }
 
 fn the_port_opens_and_closes_at_runtime(backend: &str) {

@@ -28,6 +28,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("DIGEST", 0, 0, digest::dataset),
     ("DIGEST-VALUE", 1, usize::MAX, digest::values),
     ("ERROR", 1, 1, error),
+    ("FORCE-TLS-WRITE-ERROR", 1, 1, force_tls_write_error),
     ("HELP", 0, 0, help),
     ("HTSTATS", 1, 2, object::tables),
     ("KEYSIZES-HIST-ASSERT", 1, 1, assert_key_sizes),
@@ -120,6 +121,14 @@ fn replybuffer(ctx: &mut Ctx<'_>) -> Outcome {
 /// `DEBUG ERROR message`
 fn error(ctx: &mut Ctx<'_>) -> Outcome {
     Err(Fail::new(ctx.arg(2)))
+}
+
+/// `DEBUG FORCE-TLS-WRITE-ERROR <0 | 1>`: what TLS connections are to be sent waits for as long as it is on, as if their peers
+/// took nothing.
+fn force_tls_write_error(ctx: &mut Ctx<'_>) -> Outcome {
+    let on = ctx.integer(2).unwrap_or(0) != 0;
+    ServerHost::of(ctx).server.tls_writes_withheld.store(on, Relaxed);
+    ctx.ok()
 }
 
 /// `DEBUG LOG message`

@@ -12,6 +12,7 @@ use std::io;
 use std::mem::take;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A handshake takes no longer.
@@ -29,6 +30,8 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 /// A driver whose connections may speak TLS.
 pub struct Secured<D> {
     inner: D,
+    /// Nothing is written: for tests of what waits.
+    withheld: Arc<AtomicBool>,
     /// By the index of their slot; as long as the highest index of a TLS connection demands.
     links: Vec<Option<Box<Link>>>,
     /// How many of `links` there are.
@@ -91,10 +94,11 @@ impl Fill {
 }
 
 impl<D: Driver> Secured<D> {
-    /// A driver around `inner`.
-    pub fn around(inner: D) -> Self {
+    /// A driver around `inner`. While `withheld` is set, TLS connections are sent nothing.
+    pub fn around(inner: D, withheld: Arc<AtomicBool>) -> Self {
         Secured {
             inner,
+            withheld,
             links: Vec::new(),
             count: 0,
             pending: Vec::new(),
@@ -276,7 +280,8 @@ impl<D: Driver> Secured<D> {
 
     /// Encrypts output if the peer has taken all that was encrypted before; says whether there was any.
     fn seal_outputs(&mut self, link: &mut Link) -> bool {
-        if link.outputs.is_empty() || self.inner.unsent(link.slot) > 0 {
+        let is_ready = self.inner.unsent(link.slot) == 0 && !self.withheld.load(Relaxed);
+        if link.outputs.is_empty() || !is_ready {
             return false;
         }
         let mut left = SEALED_BYTES_MAX;
@@ -508,7 +513,7 @@ fn take_flag(flag: &mut bool) -> bool {
 
 impl<D: Driver> Driver for Secured<D> {
     fn new(options: &Options) -> io::Result<Self> {
-        D::new(options).map(Self::around)
+        D::new(options).map(|inner| Self::around(inner, Arc::default()))
     }
 
     fn name(&self) -> &'static str {
