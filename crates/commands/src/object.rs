@@ -23,7 +23,12 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
 fn encoding(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(key) = existing(ctx) else { return Ok(()) };
     if let Some(view) = ctx.exec.ks.peek(ctx.session.db, key) {
-        ctx.reply.bulk(view.encoding().as_bytes());
+        // Valkey has no small form of hashes with fields that expire.
+        let encoding = match view.encoding() {
+            "listpackex" if ctx.exec.shared.dialect().is_valkey() => "hashtable",
+            other => other,
+        };
+        ctx.reply.bulk(encoding.as_bytes());
     }
     Ok(())
 }

@@ -78,6 +78,7 @@ fn fields_that_have_expired_are_left_to_upkeep() {
         HGETDEL h FIELDS 1 a => [nil]
         HGETEX h EX 10 FIELDS 1 b => [nil]
         HDEL h a b => 0
+        OBJECT ENCODING h => \"hashtable\"
         HRANDFIELD h 10 => [\"d\"]
         HLEN h => 4
         HDEL h d a => 1

@@ -100,11 +100,6 @@ impl Invocation {
                 },
             }
         }
-        for option in &mut command.options {
-            if option.len() == 1 && is_save(&option[0]) {
-                option.push(Vec::new());
-            }
-        }
         Ok(Self::Start(command))
     }
 }

@@ -235,6 +235,8 @@ mod starting {
         let both = shared(&["a.conf", "--save", "60 10000"]);
         assert_eq!(get(&both, "save"), "900 1 300 10 60 10000");
         assert_eq!(get(&shared(&["a.conf", "--save", ""]), "save"), "");
+        scratch.write("bare.conf", "save 900 1\nsave \n");
+        assert_eq!(get(&shared(&["bare.conf"]), "save"), "");
         let own = shared(&["a.conf"]);
         own.rewrite(None, Extent::Needed).unwrap();
         let unchanged = fs::read_to_string(&path).unwrap();
