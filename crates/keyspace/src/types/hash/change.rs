@@ -34,7 +34,8 @@ impl FieldExpiry {
         match self {
             FieldExpiry::Clear => None,
             FieldExpiry::Keep => old.filter(|&at| at > now_ms),
-            FieldExpiry::At(at) => Some(at),
+            // 0 stands for none where it is kept.
+            FieldExpiry::At(at) => Some(at.max(1)),
         }
     }
 }

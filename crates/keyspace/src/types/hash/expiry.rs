@@ -35,6 +35,7 @@ impl Handle {
         expiry: Option<i64>,
     ) -> Result<bool, WrongType> {
         let Some(mut place) = self.find_type(db, key, Type::Hash)? else { return Ok(false) };
+        let expiry = expiry.map(|at| at.max(1));
         if expiry.is_some() {
             self.let_fields_expire(db, key, &mut place);
         }
