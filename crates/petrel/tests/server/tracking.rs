@@ -12,6 +12,7 @@ with_each_backend!(
     time_tells_too,
     options_choose_what_is_tracked,
     prefixes_are_told_at_once,
+    prefixes_hear_of_pending_entries,
     what_is_flushed_is_told_as_a_whole,
     another_connection_can_be_told_instead,
     a_broken_redirection_is_told,
@@ -186,6 +187,30 @@ fn prefixes_are_told_at_once(backend: &str) {
     assert_eq!(server.info("tracking_total_prefixes"), 1);
     drop(all);
     eventually("it is forgotten", || server.info("tracking_total_prefixes") == 0);
+}
+
+fn prefixes_hear_of_pending_entries(backend: &str) {
+    let server = start(backend);
+    let mut writer = server.connect();
+    for id in ["1-1", "2-1"] {
+        writer.call(&["XADD", "x", id, "f", "v"]);
+    }
+    writer.call(&["XGROUP", "CREATE", "x", "g", "0"]);
+    for consumer in ["c", "d"] {
+        writer.call(&["XGROUP", "CREATECONSUMER", "x", "g", consumer]);
+    }
+    let mut client = tracking(&server, &["BCAST", "PREFIX", "x"]);
+    let delivering: [&[&str]; 5] = [
+        &["XREADGROUP", "GROUP", "g", "c", "COUNT", "1", "STREAMS", "x", ">"],
+        &["XCLAIM", "x", "g", "d", "0", "1-1"],
+        &["XCLAIM", "x", "g", "c", "0", "1-1", "JUSTID"],
+        &["XNACK", "x", "g", "FAIL", "IDS", "1", "1-1"],
+        &["XACK", "x", "g", "1-1"],
+    ];
+    for command in delivering {
+        writer.call(command);
+        assert_eq!(next(&mut client), "[invalidate [x]]", "{command:?}");
+    }
 }
 
 fn what_is_flushed_is_told_as_a_whole(backend: &str) {
