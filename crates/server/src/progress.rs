@@ -18,7 +18,10 @@ impl Server {
             self.snapshot.told_at.store(0, Relaxed);
             return;
         };
+        // What goes on is not done yet, whatever it rounds to.
+        let percent = percent.min(99.9);
         let text = match left {
+            Some(0) => format!("{what}: {percent:.1} %, about done"),
             Some(seconds) => format!("{what}: {percent:.1} %, about {seconds} s left"),
             None => format!("{what}: {percent:.1} %"),
         };
