@@ -99,6 +99,7 @@ fn filters_of_one_kind_replace_each_other(backend: &str) {
     assert_eq!(list(&["TYPE", "replica", "TYPE", "normal", "ID", &ids[0]]).lines().count(), 1);
     for (filter, error) in [
         (&["ID", "x"][..], "ERR Invalid client ID"),
+        (&["ID", "1", "x"], "ERR Invalid client ID"),
         (&["NOT-ID", "x"], "ERR syntax error"),
         (&["NOT-ID", "0"], "ERR client-id should be greater than 0"),
         (&["FLAGS", "NQ"], "ERR Unknown flags found in the provided filter: NQ"),

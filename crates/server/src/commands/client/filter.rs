@@ -225,7 +225,10 @@ fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb, negated: bool) -> Result<(Test,
         match ctx.integer(at) {
             Ok(id) if id > 0 || is_lenient => ids.push(u64::try_from(id).unwrap_or(0)),
             Ok(_) => return Err(NOT_POSITIVE),
-            Err(_) if ids.is_empty() => return Err(invalid),
+            // Every other condition has a value, so what stands last can only have been meant as an id.
+            Err(_) if ids.is_empty() || is_lenient && at + 1 == ctx.args().len() => {
+                return Err(invalid);
+            }
             Err(_) => break,
         }
         at += 1;
