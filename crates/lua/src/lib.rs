@@ -21,6 +21,7 @@ mod convert;
 mod coroutine;
 mod digits;
 mod gsub;
+mod interpreter;
 mod memory;
 mod pattern;
 mod random;

@@ -1,13 +1,14 @@
 //! An interpreter: compiles texts, runs functions, and knows who runs them.
 
 use crate::convert;
+use crate::interpreter::Interpreter;
 use crate::memory::Memory;
 use crate::random::Random;
 use crate::reply::ScriptReply;
 use crate::sandbox;
 use crate::vm::{
-    Interpreter, LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise,
-    Stack, lua_State,
+    LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack,
+    lua_State,
 };
 use petrel_resp::{Dialect, Protocol, Reply};
 use std::borrow::Cow;

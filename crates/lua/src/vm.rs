@@ -1,4 +1,5 @@
-//! The interpreter's C interface, made safe to use: the only unsafe code of this crate beside [`crate::memory`].
+//! The interpreter's C interface, made safe to use: the only unsafe code of this crate beside [`crate::memory`] and
+//! [`crate::interpreter`].
 //!
 //! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped over:
 //!
@@ -761,43 +762,6 @@ pub(crate) fn call_upvalue(stack: Stack) -> c_int {
         match ffi::lua_tocfunction(stack.raw(), ffi::lua_upvalueindex(1)) {
             Some(function) => function(stack.raw()),
             None => 0,
-        }
-    }
-}
-
-/// A state with what belongs to it, closed when dropped.
-pub(crate) struct Interpreter {
-    state: NonNull<lua_State>,
-    extra: NonNull<Extra>,
-}
-
-// SAFETY: a state belongs to no thread in particular, nor does what belongs to it while no script runs; both are used through
-// this owner alone, and so by one thread at a time.
-unsafe impl Send for Interpreter {}
-
-impl Interpreter {
-    /// A new state without libraries; none if there is no memory for it.
-    pub fn new(extra: Extra) -> Option<Self> {
-        let extra = Box::into_raw(Box::new(extra));
-        // SAFETY: the allocator is made for this user data, which outlives the state.
-        let state = unsafe { ffi::lua_newstate(crate::memory::allocate, extra.cast()) };
-        let extra = NonNull::new(extra)?;
-        Some(Interpreter { state: NonNull::new(state)?, extra })
-    }
-
-    /// The state's stack.
-    #[inline]
-    pub fn stack(&self) -> Stack {
-        Stack(self.state)
-    }
-}
-
-impl Drop for Interpreter {
-    fn drop(&mut self) {
-        // SAFETY: this owns both; the state, which uses the other, goes first.
-        unsafe {
-            ffi::lua_close(self.state.as_ptr());
-            drop(Box::from_raw(self.extra.as_ptr()));
         }
     }
 }
