@@ -23,6 +23,7 @@ macro_rules! suite {
     ($backend:ident, $driver:ty, $options:expr) => {
         suite!($backend, $driver, $options,
             echoes_many_connections
+            takes_more_at_once_than_its_buffers_hold
             a_long_pipeline_arrives_whole
             a_slow_reader_is_parked_not_spun_on
             a_megabyte_through_read_into_and_splice

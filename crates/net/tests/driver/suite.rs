@@ -47,6 +47,35 @@ pub fn echoes_many_connections<D: Driver>(driver: D) {
     assert_eq!(harness.driver.connections(), 0);
 }
 
+/// Bursts of many connections at once, and long calm between them, after which fewer buffers may be ready.
+pub fn takes_more_at_once_than_its_buffers_hold<D: Driver>(driver: D) {
+    const CLIENTS: usize = 40;
+    const LEN: usize = 100_000;
+    const CALM: usize = 40_000;
+    let mut harness = Harness::new(driver);
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| harness.connect()).collect();
+    for _ in 0..2 {
+        let mut got = vec![Vec::new(); CLIENTS];
+        thread::scope(|scope| {
+            for (client, _) in &mut clients {
+                scope.spawn(|| client.write_all(&pattern(LEN)).unwrap());
+            }
+            let mut arrived = 0;
+            harness.until(|driver, event| {
+                if let Event::Received { slot, chunk } = event {
+                    got[slot.index()].extend_from_slice(driver.data(chunk));
+                    arrived += chunk.len();
+                }
+                arrived == CLIENTS * LEN
+            });
+        });
+        assert!(got.iter().all(|got| *got == pattern(LEN)));
+        for _ in 0..CALM {
+            assert!(harness.turn(Duration::ZERO).is_empty());
+        }
+    }
+}
+
 pub fn a_long_pipeline_arrives_whole<D: Driver>(driver: D) {
     const LEN: usize = 5_000_000;
     let mut harness = Harness::new(driver);
