@@ -141,7 +141,7 @@ Threads {
         "How workers wait for sockets; auto takes io_uring where the kernel allows it";
     direct_descriptors: Auto = "direct-descriptors", OneOf(Auto::NAMES), "auto", Kept,
         "Keep connections in the rings' own tables, beyond the limit on open files; io_uring only";
-    stripes: u32 = "stripes", PowerOfTwo { max: 1 << 20 }, "0", Kept,
+    stripes: u32 = "stripes", PowerOfTwo { max: 1 << 16 }, "0", Kept,
         "Independently locked parts of the keyspace, a power of two; 0 derives it from the threads";
 }
 Clients {

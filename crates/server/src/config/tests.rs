@@ -631,7 +631,7 @@ mod rewriting {
             Rule::Number { min, max } | Rule::Clamped { min, max } => {
                 between(min.into(), max.into())
             }
-            Rule::PowerOfTwo { .. } => (1u64 << (seed % 21)).to_string().into(),
+            Rule::PowerOfTwo { .. } => (1u64 << (seed % 17)).to_string().into(),
             Rule::Octal { max } => format!("{:o}", seed % (u64::from(max) + 1)).into(),
             Rule::Memory { .. } => format!("{}kb", 1024 + seed % 9999).into(),
             Rule::MemoryOrPercent => pick(&["5%", "12kb", "0", "100%"]),
