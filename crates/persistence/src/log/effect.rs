@@ -401,6 +401,7 @@ pub fn take_effect<'a, T>(
         kind::WRITE => {
             let (offset, bytes) = (size(bytes)?, bytes.bytes()?);
             let end = offset.checked_add(bytes.len()).filter(|&end| end <= STRING_LEN_MAX);
+            let end = end.filter(|&end| can_be_had(end));
             end.map(|_| Effect::Write { key, offset, bytes }).ok_or(Malformed)?
         }
         kind::SCORE_PUT => {
@@ -453,6 +454,14 @@ fn option(bytes: &mut Bytes<'_>, there: bool) -> Result<Option<i64>, Malformed> 
 
 /// What no string is longer than: the memory for more is not asked for because a few bytes demand it.
 const STRING_LEN_MAX: usize = 1 << 36;
+
+/// From so many bytes on it is tried whether they are to be had: if not, an allocation would end the process.
+const TRIED_FROM: usize = 1 << 28;
+
+/// Whether the system gives memory for a string of so many bytes.
+fn can_be_had(len: usize) -> bool {
+    len < TRIED_FROM || Vec::<u8>::new().try_reserve_exact(len).is_ok()
+}
 
 fn size(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
     usize::try_from(bytes.number()?).map_err(|_| Malformed)
