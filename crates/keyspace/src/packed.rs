@@ -352,11 +352,17 @@ pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usi
     }
 }
 
-fn find_by<const STRIDE: usize>(bytes: &[u8], parts: &Parts<'_>) -> Result<usize, usize> {
-    // What follows the first two lines, which whoever looked the entry up has asked for.
+/// Asks for what follows the first two lines of items that are about to be walked over: those whoever looked the entry up has
+/// asked for.
+#[inline]
+pub(crate) fn prefetch_behind(bytes: &[u8]) {
     for line in (LINES_THERE..bytes.len().min(LINES_MAX)).step_by(LINE) {
         prefetch(bytes.as_ptr().addr() + line);
     }
+}
+
+fn find_by<const STRIDE: usize>(bytes: &[u8], parts: &Parts<'_>) -> Result<usize, usize> {
+    prefetch_behind(bytes);
     match (parts.packed_len(), parts.tail.last_chunk()) {
         (len, Some(end)) if len <= 1 + TEXT_MAX => find_text::<STRIDE>(bytes, parts.tail, end),
         (len, _) if len <= WORD => {

@@ -5,7 +5,7 @@
 //! the next whole number: from there on nothing changes.
 
 use super::scores;
-use crate::packed::{Item, Parts, packed_len, unpack};
+use crate::packed::{Item, Parts, packed_len, prefetch_behind, unpack};
 use std::ops::Range;
 
 /// One member with its score, and where both lie.
@@ -38,7 +38,9 @@ pub struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
+        prefetch_behind(bytes);
         Pairs { bytes, spot: Spot::default() }
     }
 
@@ -54,9 +56,25 @@ impl<'a> Pairs<'a> {
             if self.spot.offset == self.bytes.len() {
                 return passed;
             }
-            self.skip_pair();
+            self.skip_short_pair();
         }
         n
+    }
+
+    /// The same where nobody asks for the score. Short lengths are told apart by branches, so that the processor guesses where
+    /// the next pair begins and does not wait for the bytes that say it.
+    #[inline(always)]
+    fn skip_short_pair(&mut self) {
+        let Spot { offset, base } = self.spot;
+        let len = self.bytes[offset];
+        let score_at = offset + 1 + usize::from(len);
+        if len < 0x80
+            && let Some((distance, bytes)) = scores::short_distance(self.bytes, score_at)
+        {
+            self.spot = Spot { offset: score_at + bytes, base: base + distance };
+        } else {
+            self.skip_pair();
+        }
     }
 
     /// Passes over pairs, `max` at most, while `keep` is true of score and member; returns how many.

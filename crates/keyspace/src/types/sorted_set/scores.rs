@@ -72,6 +72,16 @@ pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     (*base as f64, at + ones as usize + 1)
 }
 
+/// The distance to the whole number before, of a score that tells it in one byte or two, and how many they are.
+#[inline(always)]
+pub fn short_distance(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    match bytes[at] {
+        first @ 0..=0x7f => Some((first.into(), 1)),
+        first @ 0x80..=0xbf => Some((i64::from(first & 0x3f) << 8 | i64::from(bytes[at + 1]), 2)),
+        _ => None,
+    }
+}
+
 /// The last bytes, as if zeros followed.
 #[cold]
 fn short_word(bytes: &[u8]) -> u32 {
@@ -120,7 +130,11 @@ mod tests {
         let (mut at, mut base) = (0, 0);
         for (&score, &end) in scores.iter().zip(&ends) {
             assert_eq!(at + packed_len(bytes[at]), end, "{score}");
+            let before = base;
             let (read, behind) = unpack(&bytes, at, &mut base);
+            if let Some((distance, len)) = short_distance(&bytes, at) {
+                assert_eq!((before + distance, at + len), (base, end));
+            }
             assert_eq!((read.to_bits(), behind), (score.to_bits(), end), "{score}");
             at = end;
         }
