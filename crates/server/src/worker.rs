@@ -195,6 +195,8 @@ impl<D: Driver> Worker<D> {
             }
             self.go_on();
             self.engine.exec.end();
+            // Before the messages, of which a client's end is one: its replies are not sent any more then.
+            self.relieve();
             let heard = std::mem::take(&mut self.heard);
             for message in heard.into_iter().chain(self.messages()) {
                 self.obey(message);
