@@ -139,7 +139,8 @@ fn measure(
             server.resume();
             let mut random = Random::new(round + 1);
             let (begin, cpu) = (Instant::now(), cpu_ns(server)?);
-            let sent = exchange.run(args.operations, args.pipeline, |out| {
+            let replies = workload.replies();
+            let sent = exchange.run_of(replies, args.operations, args.pipeline, |out| {
                 workload.make(args.keys, &mut random, out);
             })?;
             let cpu = (cpu_ns(server)? - cpu) as f64 / 1000.0 / sent as f64;

@@ -36,6 +36,17 @@ impl Exchange {
         &mut self,
         operations: u64,
         pipeline: usize,
+        make: impl FnMut(&mut Vec<u8>),
+    ) -> Result<u64, String> {
+        self.run_of(1, operations, pipeline, make)
+    }
+
+    /// The same with operations of so many commands each.
+    pub fn run_of(
+        &mut self,
+        commands: u64,
+        operations: u64,
+        pipeline: usize,
         mut make: impl FnMut(&mut Vec<u8>),
     ) -> Result<u64, String> {
         let mut sent = 0;
@@ -54,7 +65,7 @@ impl Exchange {
                 sent += count;
             }
             for (connection, count) in waiting {
-                self.collect(connection, count)?;
+                self.collect(connection, count * commands)?;
             }
         }
         Ok(sent)

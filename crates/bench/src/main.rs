@@ -5,11 +5,13 @@
 
 mod commands;
 mod connections;
+mod element;
 mod exchange;
 mod floor;
 mod load;
 mod matrix;
 mod memory;
+mod pause;
 mod publish;
 mod report;
 mod scaling;
@@ -39,6 +41,7 @@ enum Task {
     Connections(Box<connections::ConnectionsArgs>),
     Publish(publish::PublishArgs),
     Tracking(tracking::TrackingArgs),
+    Pause(pause::PauseArgs),
     Floor(floor::FloorArgs),
     /// Hold connections for `connections`, told what to do on standard input
     #[command(name = connections::HOLDER, hide = true)]
@@ -68,6 +71,7 @@ fn run(task: &Task) -> Result<(), String> {
         Task::Connections(args) => connections::run(args),
         Task::Publish(args) => publish::run(args),
         Task::Tracking(args) => tracking::run(args),
+        Task::Pause(args) => pause::run(args),
         Task::Floor(args) => floor::run(args),
         Task::HoldConnections => connections::hold(),
     }

@@ -124,6 +124,16 @@ pub fn thread_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Has a thread (0: the calling one) run before all that are not of real time, at this priority, or, with none, like
+/// any other again.
+pub fn set_real_time(thread: u32, priority: Option<i32>) -> io::Result<()> {
+    let policy = if priority.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+    let param = libc::sched_param { sched_priority: priority.unwrap_or(0) };
+    // SAFETY: `param` lives through the call.
+    check(unsafe { libc::sched_setscheduler(thread as libc::pid_t, policy, &param) })?;
+    Ok(())
+}
+
 fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = timespec(Duration::ZERO);
     // SAFETY: `time` lives through the call.

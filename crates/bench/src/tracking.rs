@@ -4,7 +4,6 @@ mod readers;
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use petrel_resp::encode_command;
 use serde::Serialize;
 
-use crate::load::{Random, Stream};
+use crate::load::Stream;
 use crate::report::{self, Document, Machine, Table, median, ratio, rounded};
 use crate::server::{Peer, PeerArgs, Server, Setting, Transport};
 use crate::sys;
@@ -33,10 +32,10 @@ const OK: &[u8] = b"+OK\r\n";
 /// Time for what is on its way to arrive.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Measure server CPU time per write while clients track the keys.
+/// Measure server CPU time per write while clients track keys.
 ///
-/// Writers overwrite keys at random; each tracking client has read its share of the keys. Each situation is compared
-/// with the same work while nobody tracks.
+/// In each round a server is filled, and the same connections overwrite keys in three situations: nobody tracks, the
+/// tracking clients have read other keys, each key that is written has been read by one of them.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TrackingArgs {
     #[command(flatten)]
@@ -50,13 +49,13 @@ pub struct TrackingArgs {
     #[arg(long, default_value_t = 100)]
     clients: usize,
 
-    /// Keys that are written, and tracked
+    /// Keys that they have read, each its share
     #[arg(long, default_value_t = 1_000_000)]
     keys: usize,
 
-    /// Writes per situation, in keys: 3 is three times as many as there are keys
-    #[arg(long, default_value_t = 3)]
-    times: usize,
+    /// Writes per situation and pipeline, each to a key of its own
+    #[arg(long, default_value_t = 200_000)]
+    writes: usize,
 
     /// Connections that write
     #[arg(long, default_value_t = 8)]
@@ -79,46 +78,31 @@ pub struct TrackingArgs {
     out: PathBuf,
 }
 
-/// What the clients do while others write.
+/// What the clients have read when others write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 enum Situation {
-    /// Nothing, and nobody tracks.
+    /// Nothing.
     Nobody,
-    /// They track as many keys as are written, but others.
+    /// As many keys as there are, none of which is written.
     Others,
-    /// They track the keys that are written, and drop what they are told of.
-    Once,
-    /// Each key that is written is read again, but nobody tracks.
-    NobodyReading,
-    /// They track the keys that are written, and read again what they are told of.
-    Again,
+    /// Every key that is written.
+    All,
 }
 
 impl Situation {
-    const ALL: [Situation; 5] =
-        [Self::Nobody, Self::Others, Self::Once, Self::NobodyReading, Self::Again];
-
-    fn is_tracking(self) -> bool {
-        !matches!(self, Self::Nobody | Self::NobodyReading)
-    }
-
-    fn reads(self) -> bool {
-        matches!(self, Self::NobodyReading | Self::Again)
-    }
+    const ALL: [Situation; 3] = [Self::Nobody, Self::Others, Self::All];
 
     fn text(self) -> &'static str {
         match self {
             Self::Nobody => "nobody tracks",
-            Self::Others => "as many other keys are tracked",
-            Self::Once => "all are tracked, none is read again",
-            Self::NobodyReading => "nobody tracks, what is written is read again",
-            Self::Again => "all are tracked, what is told is read again",
+            Self::Others => "other keys are tracked",
+            Self::All => "every write hits a tracked key",
         }
     }
 
-    /// The same work while nobody tracks.
-    fn reference(self) -> Situation {
-        if self.reads() { Self::NobodyReading } else { Self::Nobody }
+    /// The keys that are written.
+    fn written(self) -> Family {
+        if self == Self::All { Family::Read } else { Family::Other }
     }
 }
 
@@ -128,12 +112,10 @@ struct Cell {
     server: String,
     situation: Situation,
     pipeline: usize,
-    /// Server CPU per write, nanoseconds: of as many writes as there are keys, and of all.
-    first_ns: Vec<f64>,
-    all_ns: Vec<f64>,
-    /// Keys told, and keys read again, per write.
+    /// Server CPU per write, nanoseconds.
+    write_ns: Vec<f64>,
+    /// Keys told per write.
     told: Vec<f64>,
-    read: Vec<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,34 +123,39 @@ struct Results {
     machine: Machine,
     clients: usize,
     keys: usize,
-    times: usize,
+    writes: usize,
     server_threads: usize,
     cells: Vec<Cell>,
 }
 
 /// Measures and writes the report.
 pub fn run(args: &TrackingArgs) -> Result<(), String> {
+    if args.writes * args.pipelines.len() > args.keys {
+        return Err("each write takes a key of its own: fewer --writes, or more --keys".to_owned());
+    }
     let peers = args.peers.resolve()?;
     let mut cells = Vec::new();
     for peer in &peers {
-        for &pipeline in &args.pipelines {
-            cells.extend(Situation::ALL.map(|situation| Cell {
+        for situation in Situation::ALL {
+            cells.extend(args.pipelines.iter().map(|&pipeline| Cell {
                 server: peer.name.clone(),
                 situation,
                 pipeline,
-                first_ns: Vec::new(),
-                all_ns: Vec::new(),
+                write_ns: Vec::new(),
                 told: Vec::new(),
-                read: Vec::new(),
             }));
         }
     }
     for round in 0..args.rounds {
         for peer in &peers {
             eprintln!("round {} of {}: {}", round + 1, args.rounds, peer.name);
+            let failed = |error: io::Error| format!("{}: {error}", peer.name);
+            let mut scene = Scene::start(peer, args)?;
+            for family in [Family::Read, Family::Other] {
+                scene.store(family, args.keys).map_err(failed)?;
+            }
             for cell in cells.iter_mut().filter(|cell| cell.server == peer.name) {
-                let failed = |error: io::Error| format!("{}: {error}", peer.name);
-                Scene::start(peer, args)?.measure(cell, args).map_err(failed)?;
+                scene.measure(cell, args).map_err(failed)?;
             }
         }
     }
@@ -176,17 +163,21 @@ pub fn run(args: &TrackingArgs) -> Result<(), String> {
         machine: Machine::here(),
         clients: args.clients,
         keys: args.keys,
-        times: args.times,
+        writes: args.writes,
         server_threads: args.server_threads,
         cells,
     };
     report::write(&args.out, "tracking", &results, &document(&results, &peers, args), &[])
 }
 
-/// A server, and those who write.
+/// A server, those who write, and those who may track.
 struct Scene {
     server: Server,
     writers: Vec<Stream>,
+    readers: Readers,
+    are_tracking: bool,
+    /// Keys of each family that were written, in [`Scene::nth`]'s order.
+    written: [usize; 2],
 }
 
 impl Scene {
@@ -202,42 +193,11 @@ impl Scene {
             Ok(stream)
         };
         let writers = (0..args.writers.max(1)).map(|_| connect());
-        let writers = writers.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-        Ok(Scene { server, writers })
-    }
-
-    fn measure(&mut self, cell: &mut Cell, args: &TrackingArgs) -> io::Result<()> {
+        let mut writers = writers.collect::<io::Result<Vec<_>>>().map_err(failed)?;
+        let readers = Readers::connect(server.endpoint(), args.clients).map_err(failed)?;
         let unlimited: [&[u8]; 4] = [b"CONFIG", b"SET", b"tracking-table-max-keys", b"0"];
-        exchange(&mut self.writers[0], &unlimited, OK)?;
-        for family in [Family::Written, Family::Other] {
-            self.store(family, args.keys)?;
-        }
-        let tracked = match cell.situation {
-            Situation::Others => Family::Other,
-            _ => Family::Written,
-        };
-        let mut readers = Readers::connect(self.server.endpoint(), args.clients)?;
-        if cell.situation.is_tracking() {
-            readers.track(tracked, args.keys)?;
-        }
-        // Keys written, for those who read them again untold.
-        let written = (cell.situation == Situation::NobodyReading).then(|| Mutex::new(Vec::new()));
-        let over = AtomicBool::new(false);
-        let reads = cell.situation.reads();
-        let (spent, seen) = thread::scope(|scope| {
-            let reading = scope.spawn(|| readers.run(reads, written.as_ref(), &over));
-            let spent = self.write(cell.pipeline, args, written.as_ref());
-            over.store(true, Relaxed);
-            let seen = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (spent, seen)
-        });
-        let ((first, all), seen) = (spent?, seen?);
-        let writes = (args.keys * args.times) as f64;
-        cell.first_ns.push(first as f64 / args.keys as f64);
-        cell.all_ns.push(all as f64 / writes);
-        cell.told.push(seen.told as f64 / writes);
-        cell.read.push(seen.read as f64 / writes);
-        Ok(())
+        exchange(&mut writers[0], &unlimited, OK).map_err(failed)?;
+        Ok(Scene { server, writers, readers, are_tracking: false, written: [0; 2] })
     }
 
     fn store(&mut self, family: Family, keys: usize) -> io::Result<()> {
@@ -252,58 +212,78 @@ impl Scene {
         Ok(())
     }
 
-    /// Writes, and returns the server's CPU time for as many writes as there are keys, and for all.
-    fn write(
-        &mut self,
-        pipeline: usize,
-        args: &TrackingArgs,
-        written: Option<&Mutex<Vec<usize>>>,
-    ) -> io::Result<(u64, u64)> {
-        let mut random = Random::new(1);
-        let (mut piece, mut keys) = (Vec::new(), Vec::new());
-        let cpu = || sys::process_cpu_ns(self.server.pid());
-        let begin = cpu()?;
-        let mut first = None;
-        let mut done = 0;
-        while done < args.keys * args.times {
-            for writer in &mut self.writers {
-                piece.clear();
-                for _ in 0..pipeline {
-                    let key = (random.next() % args.keys as u64) as usize;
-                    put_write(Family::Written, key, &mut piece);
-                    keys.push(key);
-                }
-                writer.write_all(&piece)?;
-            }
-            for writer in &mut self.writers {
-                read_same(writer, OK, pipeline)?;
-                done += pipeline;
-            }
-            if let Some(written) = written {
-                written.lock().unwrap_or_else(|error| error.into_inner()).append(&mut keys);
-            }
-            keys.clear();
-            if first.is_none() && done >= args.keys {
-                first = Some(cpu()? - begin);
-            }
+    fn measure(&mut self, cell: &mut Cell, args: &TrackingArgs) -> io::Result<()> {
+        if cell.situation != Situation::Nobody && !self.are_tracking {
+            self.readers.track(Family::Read, args.keys)?;
+            self.are_tracking = true;
         }
-        thread::sleep(SETTLE);
-        let all = cpu()? - begin;
-        Ok((first.unwrap_or(all), all))
+        let over = AtomicBool::new(false);
+        let Scene { server, writers, readers, written, .. } = self;
+        let family = cell.situation.written();
+        let begin = &mut written[family as usize];
+        let (spent, told) = thread::scope(|scope| {
+            let reading = scope.spawn(|| readers.take_told(&over));
+            let spent = write(server, writers, family, *begin, cell.pipeline, args);
+            over.store(true, Relaxed);
+            let told = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (spent, told)
+        });
+        *begin += args.writes;
+        cell.write_ns.push(spent? as f64 / args.writes as f64);
+        cell.told.push(told? as f64 / args.writes as f64);
+        Ok(())
     }
+}
+
+/// Writes keys from the `begin`th on, and returns the server's CPU time.
+fn write(
+    server: &Server,
+    writers: &mut [Stream],
+    family: Family,
+    begin: usize,
+    pipeline: usize,
+    args: &TrackingArgs,
+) -> io::Result<u64> {
+    let cpu = || sys::process_cpu_ns(server.pid());
+    let (mut piece, mut sent) = (Vec::new(), Vec::with_capacity(writers.len()));
+    let before = cpu()?;
+    let mut next = begin;
+    let end = begin + args.writes;
+    while next < end {
+        for writer in &mut *writers {
+            piece.clear();
+            let count = pipeline.min(end - next);
+            (next..next + count).for_each(|n| put_write(family, nth(n, args.keys), &mut piece));
+            writer.write_all(&piece)?;
+            sent.push(count);
+            next += count;
+        }
+        for (writer, count) in writers.iter_mut().zip(sent.drain(..)) {
+            read_same(writer, OK, count)?;
+        }
+    }
+    thread::sleep(SETTLE);
+    Ok(cpu()? - before)
+}
+
+/// The nth key to be written: all keys in an order in which neighbours have nothing to do with each other.
+fn nth(n: usize, keys: usize) -> usize {
+    // A prime of about 1 / phi of 2^32: with no multiple of it as the number of keys none occurs twice.
+    const STRIDE: usize = 2_654_435_761;
+    n * STRIDE % keys
 }
 
 /// Keys of one kind.
 #[derive(Clone, Copy, Debug)]
 enum Family {
-    Written,
+    Read,
     Other,
 }
 
 impl Family {
     fn name(self, key: usize) -> String {
         match self {
-            Family::Written => format!("key:{key:012}"),
+            Family::Read => format!("key:{key:012}"),
             Family::Other => format!("oth:{key:012}"),
         }
     }
@@ -336,48 +316,56 @@ fn read_same(stream: &mut Stream, reply: &[u8], times: usize) -> io::Result<()> 
 fn document(results: &Results, peers: &[Peer], args: &TrackingArgs) -> Document {
     let mut document = Document::new("Writes while clients track");
     document.paragraph(&format!(
-        "{} clients track {} keys, each its share; {} connections overwrite keys at random, {} times as often as there \
-         are keys; {} server threads, {}; medians of {} rounds. Server CPU per write, microseconds (what is read \
-         included), and in parentheses as a multiple of the same work while nobody tracks. \"First\" is over as many \
-         writes as there are keys, \"all\" over all of them.",
+        "Server CPU per write, microseconds, and in parentheses as a multiple of the same while nobody tracks; medians \
+         of {} rounds. {} clients track {} keys, each its share; {} connections overwrite {} keys in each situation, each \
+         once, {} server threads, {}. The clients look every 20 ms for what they are told. \"Told\" is invalidations per write.",
+        args.rounds,
         results.clients,
         results.keys,
         args.writers,
-        results.times,
+        results.writes,
         results.server_threads,
         if args.tcp { Transport::Tcp } else { Transport::Unix },
-        args.rounds,
     ));
-    for &pipeline in &args.pipelines {
-        document.heading(2, &format!("Pipeline {pipeline}"));
-        let header = ["", "", "first", "all", "told per write", "read per write"];
-        let mut table = Table::new(header.map(str::to_owned).to_vec());
-        for peer in peers {
-            let cell = |situation| {
-                let mut cells = results.cells.iter().filter(|cell| cell.server == peer.name);
-                cells.find(|cell| cell.situation == situation && cell.pipeline == pipeline)
-            };
-            for situation in Situation::ALL {
-                let value = |of, part: fn(&Cell) -> &Vec<f64>| {
-                    cell(of).and_then(|cell| median(part(cell).iter().copied()))
-                };
-                let cost = |part: fn(&Cell) -> &Vec<f64>| {
-                    let own = value(situation, part);
-                    let against = ratio(own, value(situation.reference(), part));
-                    format!("{} ({against})", rounded(own.map(|ns| ns / 1000.0), 2))
-                };
-                table.row(vec![
-                    peer.name.clone(),
-                    situation.text().to_owned(),
-                    cost(|cell| &cell.first_ns),
-                    cost(|cell| &cell.all_ns),
-                    rounded(value(situation, |cell| &cell.told), 2),
-                    rounded(value(situation, |cell| &cell.read), 2),
-                ]);
+    let pipelines = args.pipelines.iter();
+    let columns = pipelines.flat_map(|pipeline| [format!("pipeline {pipeline}"), "told".into()]);
+    let mut table = Table::new(
+        ["".to_owned(), "".to_owned()].into_iter().chain(columns).collect::<Vec<String>>(),
+    );
+    for peer in peers {
+        let value = |situation, pipeline, part: fn(&Cell) -> &Vec<f64>| {
+            let mut cells = results.cells.iter().filter(|cell| cell.server == peer.name);
+            let cell =
+                cells.find(|cell| cell.situation == situation && cell.pipeline == pipeline)?;
+            median(part(cell).iter().copied())
+        };
+        for situation in Situation::ALL {
+            let mut row = vec![peer.name.clone(), situation.text().to_owned()];
+            for &pipeline in &args.pipelines {
+                let spent = |of| value(of, pipeline, |cell| &cell.write_ns);
+                let own = spent(situation);
+                let against = ratio(own, spent(Situation::Nobody));
+                row.push(format!("{} ({against})", rounded(own.map(|ns| ns / 1000.0), 2)));
+                row.push(rounded(value(situation, pipeline, |cell| &cell.told), 2));
             }
+            table.row(row);
         }
-        document.table(&table);
     }
+    document.table(&table);
     results.machine.describe(&mut document);
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_written_twice() {
+        for keys in [1, 10, 1000, 99_991] {
+            let mut all: Vec<usize> = (0..keys).map(|n| nth(n, keys)).collect();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..keys));
+        }
+    }
 }

@@ -31,6 +31,12 @@ pub enum Workload {
     Zrangebyscore,
     /// `XADD key * field value field value`
     Xadd,
+    /// Four times `SET key value`, as one operation
+    Sets,
+    /// `MULTI`, four times `SET key value`, `EXEC`
+    Multi,
+    /// `EVAL "return redis.call('GET', KEYS[1])" 1 key`
+    Eval,
 }
 
 impl fmt::Display for Workload {
@@ -46,6 +52,9 @@ impl fmt::Display for Workload {
             Workload::Zrange => "ZRANGE (10)",
             Workload::Zrangebyscore => "ZRANGEBYSCORE (10)",
             Workload::Xadd => "XADD",
+            Workload::Sets => "SET, four times",
+            Workload::Multi => "MULTI, SET four times, EXEC",
+            Workload::Eval => "EVAL of a GET",
         };
         f.write_str(name)
     }
@@ -55,12 +64,14 @@ impl fmt::Display for Workload {
 const FIELDS: u64 = 10;
 /// Members of a set, of which the first half is there from the beginning.
 const MEMBERS: u64 = 32;
+/// Strings that are stored as one operation.
+const SETS: u64 = 4;
 /// Elements of a list and members of a sorted set.
 const ELEMENTS: u64 = 100;
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Workload; 10] = [
+    pub const ALL: [Workload; 13] = [
         Workload::Incr,
         Workload::Hset,
         Workload::Hget,
@@ -71,7 +82,19 @@ impl Workload {
         Workload::Zrange,
         Workload::Zrangebyscore,
         Workload::Xadd,
+        Workload::Sets,
+        Workload::Multi,
+        Workload::Eval,
     ];
+
+    /// Replies to one operation.
+    pub fn replies(self) -> u64 {
+        match self {
+            Workload::Sets => SETS,
+            Workload::Multi => SETS + 2,
+            _ => 1,
+        }
+    }
 
     /// Appends the command that makes key `n`; none for those that begin without.
     pub fn fill(self, n: u64, out: &mut Vec<u8>) -> bool {
@@ -103,13 +126,17 @@ impl Workload {
                     args.add(format_args!("member{member:02}"));
                 }
             }
+            Workload::Sets | Workload::Multi | Workload::Eval => {
+                args.add(format_args!("SET")).add(format_args!("string:{n:08}"));
+                args.add(format_args!("value-{n:04}"));
+            }
             Workload::Incr | Workload::Xadd => return false,
         }
         args.encode(out);
         true
     }
 
-    /// Appends one command on a key drawn from the first `keys`.
+    /// Appends one operation on keys drawn from the first `keys`.
     pub fn make(self, keys: u64, random: &mut Random, out: &mut Vec<u8>) {
         let mut below = |bound: u64| ((u128::from(random.next()) * u128::from(bound)) >> 64) as u64;
         let (n, any) = (below(keys), below(10_000));
@@ -162,9 +189,26 @@ impl Workload {
                 .add(format_args!("{any}"))
                 .add(format_args!("temperature"))
                 .add(format_args!("{}", any / 3)),
+            Workload::Sets => return (0..SETS).for_each(|_| set(below(keys), any, out)),
+            Workload::Multi => {
+                encode_command(&[b"MULTI"], out);
+                (0..SETS).for_each(|_| set(below(keys), any, out));
+                args.add(format_args!("EXEC"))
+            }
+            Workload::Eval => args
+                .add(format_args!("EVAL"))
+                .add(format_args!("return redis.call('GET', KEYS[1])"))
+                .add(format_args!("1"))
+                .add(format_args!("string:{n:08}")),
         };
         args.encode(out);
     }
+}
+
+fn set(n: u64, value: u64, out: &mut Vec<u8>) {
+    let mut args = Args::new();
+    args.add(format_args!("SET")).add(format_args!("string:{n:08}"));
+    args.add(format_args!("value-{value:04}")).encode(out);
 }
 
 /// Arguments of one command, printed one behind the other.

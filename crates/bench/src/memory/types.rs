@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::MemoryArgs;
+use crate::element::{entry, field, integer, item, member, scored};
 use crate::exchange::Exchange;
 use crate::report::{self, Document, Machine, Table, ratio, rounded};
 use crate::server::{Peer, Server, Setting, Transport};
@@ -62,36 +63,6 @@ const KINDS: [Kind; 13] = [
     Kind { name: "streams of 100", each: 100, command: "XADD", element: entry, single: true },
     Kind { name: "one stream", each: 0, command: "XADD", element: entry, single: true },
 ];
-
-fn field(args: &mut Args, n: u64, at: u64) {
-    args.add(format_args!("field:{at}")).add(format_args!("value:{}", (n * 31 + at * 7) % 100_000));
-}
-
-fn integer(args: &mut Args, n: u64, at: u64) {
-    args.add(format_args!("{}", n * 3 + at * 1_021));
-}
-
-fn member(args: &mut Args, n: u64, at: u64) {
-    args.add(format_args!("member:{:07}", (n * 16 + at) % 10_000_000));
-}
-
-fn scored(args: &mut Args, n: u64, at: u64) {
-    args.add(format_args!("{}", (n * 37 + at * 7_919) % 1_000_000));
-    member(args, n, at);
-}
-
-fn item(args: &mut Args, n: u64, at: u64) {
-    args.add(format_args!("element:{:07}", (n * 100 + at) % 10_000_000));
-}
-
-/// A minute of readings, one a second.
-fn entry(args: &mut Args, n: u64, at: u64) {
-    args.add(format_args!("{}-0", 1_700_000_000_000 + at * 1_000 + n % 1_000))
-        .add(format_args!("sensor"))
-        .add(format_args!("{}", (n + at) % 1_000))
-        .add(format_args!("temperature"))
-        .add(format_args!("{}.{}", at * 7 % 40, at % 10));
-}
 
 #[derive(Clone, Debug, Serialize)]
 struct Report {

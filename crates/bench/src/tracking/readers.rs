@@ -1,8 +1,8 @@
-//! The clients that track: they take what they are told, and may read it again.
+//! The clients that track: they read keys, and take what they are told.
 
 use std::io::{self, Read, Write};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use petrel_resp::{DecodeLimits, Value, decode, encode_command};
@@ -11,35 +11,25 @@ use super::{Family, OK, PATIENCE, PIECE, SETTLE, VALUE_REPLY_BYTES, exchange};
 use crate::load::{Endpoint, Stream};
 use crate::sys::{Interest, Poller};
 
-/// Between two looks at what was written, while nobody is told of it.
-const LOOK: Duration = Duration::from_millis(1);
+/// Between two looks at what they are told. Clients on other machines would not take the server's processors, nor have to
+/// be woken by it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes read from a connection at once.
 const READ_BYTES: usize = 64 * 1024;
-
-/// What they have seen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
-    /// Keys that they were told of.
-    pub told: u64,
-    /// Keys that they have read while others wrote.
-    pub read: u64,
-}
 
 /// A client.
 struct Reader {
     stream: Stream,
     /// What has arrived and is not whole.
     input: Vec<u8>,
-    /// Requests to be sent.
-    output: Vec<u8>,
 }
 
 /// The clients, each of which reads the keys whose numbers leave its own when divided by how many clients there are.
 pub struct Readers {
     readers: Vec<Reader>,
     poller: Poller,
-    seen: Seen,
+    buffer: Vec<u8>,
 }
 
 impl Readers {
@@ -51,9 +41,9 @@ impl Readers {
             let stream = endpoint.connect(None)?;
             stream.set_read_timeout(PATIENCE)?;
             poller.add(stream.fd(), token, Interest::Read)?;
-            readers.push(Reader { stream, input: Vec::new(), output: Vec::new() });
+            readers.push(Reader { stream, input: Vec::new() });
         }
-        Ok(Readers { readers, poller, seen: Seen::default() })
+        Ok(Readers { readers, poller, buffer: vec![0; READ_BYTES] })
     }
 
     /// Turns tracking on, and reads all keys.
@@ -61,6 +51,7 @@ impl Readers {
         let clients = self.readers.len();
         for (own, reader) in self.readers.iter_mut().enumerate() {
             let stream = &mut reader.stream;
+            stream.set_nonblocking(false)?;
             let mut hello = Vec::new();
             encode_command(&[b"HELLO", b"3"], &mut hello);
             stream.write_all(&hello)?;
@@ -81,82 +72,48 @@ impl Readers {
         Ok(())
     }
 
-    /// Takes what comes until `over` is set and nothing comes any more. With `again` what they are told of is read
-    /// again; with `written` what others put there is read.
-    pub fn run(
-        &mut self,
-        again: bool,
-        written: Option<&Mutex<Vec<usize>>>,
-        over: &AtomicBool,
-    ) -> io::Result<Seen> {
+    /// Takes what comes until `over` is set and nothing comes any more: how many keys they were told of.
+    pub fn take_told(&mut self, over: &AtomicBool) -> io::Result<u64> {
         for reader in &self.readers {
             reader.stream.set_nonblocking(true)?;
         }
+        let mut told = 0;
         loop {
             let was_over = over.load(Relaxed);
-            if let Some(written) = written {
-                self.read_written(written)?;
+            if !was_over {
+                thread::sleep(LOOK);
             }
-            let ready = self.poller.wait(if written.is_some() { LOOK } else { SETTLE })?;
+            let ready = self.poller.wait(if was_over { SETTLE } else { Duration::ZERO })?;
             for index in 0..ready {
-                self.take(self.poller.ready(index).token, again)?;
+                let reader = &mut self.readers[self.poller.ready(index).token];
+                told += reader.take(&mut self.buffer)?;
             }
             if ready == 0 && was_over {
-                return Ok(self.seen);
+                return Ok(told);
             }
         }
-    }
-
-    fn read_written(&mut self, written: &Mutex<Vec<usize>>) -> io::Result<()> {
-        let keys = std::mem::take(&mut *written.lock().unwrap_or_else(|error| error.into_inner()));
-        let clients = self.readers.len();
-        for key in keys {
-            put_read(&Family::Written.name(key), &mut self.readers[key % clients].output);
-            self.seen.read += 1;
-        }
-        self.readers.iter_mut().try_for_each(Reader::flush)
-    }
-
-    fn take(&mut self, token: usize, again: bool) -> io::Result<()> {
-        let Readers { readers, seen, .. } = self;
-        let Reader { stream, input, output } = &mut readers[token];
-        let filled = input.len();
-        input.resize(filled + READ_BYTES, 0);
-        let read = match stream.read(&mut input[filled..]) {
-            Ok(count) => some(count)?,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error),
-        };
-        input.truncate(filled + read);
-        let (mut taken, limits) = (0, DecodeLimits::default());
-        while let Some((value, len)) = decode(&input[taken..], &limits).map_err(io::Error::other)? {
-            taken += len;
-            let Value::Push(parts) = value else { continue };
-            let Some(Value::Array(keys)) = parts.get(1) else { continue };
-            for key in keys.iter().filter_map(Value::as_bytes) {
-                seen.told += 1;
-                if again {
-                    seen.read += 1;
-                    encode_command(&[b"GET", key], output);
-                }
-            }
-        }
-        input.drain(..taken);
-        readers[token].flush()
     }
 }
 
 impl Reader {
-    /// Sends the requests. What a client has in flight fits the socket's buffer many times.
-    fn flush(&mut self) -> io::Result<()> {
-        while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(count) => drop(self.output.drain(..count)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
+    fn take(&mut self, buffer: &mut [u8]) -> io::Result<u64> {
+        let read = match self.stream.read(buffer) {
+            Ok(count) => some(count)?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        self.input.extend_from_slice(&buffer[..read]);
+        let (mut told, mut taken, limits) = (0, 0, DecodeLimits::default());
+        while let Some((value, len)) =
+            decode(&self.input[taken..], &limits).map_err(io::Error::other)?
+        {
+            taken += len;
+            let Value::Push(parts) = value else { continue };
+            let Some(Value::Array(keys)) = parts.get(1) else { continue };
+            told += keys.len() as u64;
         }
-        Ok(())
+        self.input.drain(..taken);
+        Ok(told)
     }
 }
 
