@@ -17,7 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = File::open(&path)?;
     let len = file.metadata()?.len();
     let keyspace = Keyspace::new(&Options::default());
-    let options = LoadOptions { threads, leniency: Leniency::default(), keeps_expired: false };
+    let options =
+        LoadOptions { threads, leniency: Leniency::default(), keeps_expired: false, merges: false };
     let progress = Progress::default();
     let start = Instant::now();
     let loaded = load(file, len, &keyspace, options, &progress)?;

@@ -224,6 +224,8 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
             let mut goes_on = true;
             while goes_on && writer.waiting() < PORTIONS_LEN {
                 goes_on = self.portion(handle, begun, Some(writer))?;
+                // Under no hold.
+                writer.settle()?;
             }
             Ok(goes_on)
         };
@@ -273,9 +275,11 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
         if !self.shares.is_over() {
             let mut file = lock(self.file);
             let own = is_long.then_some(&mut self.run);
-            let mut all = full.into_iter();
             written = own.map_or(Ok(()), |run| file.run(run));
-            written = written.and_then(|()| all.try_for_each(|mut run| file.run(&mut run)));
+            for mut run in full {
+                written = written.and_then(|()| file.run(&mut run));
+                self.shares.keep(run);
+            }
         }
         self.shares.note(written);
         if self.shares.is_over() {
@@ -320,6 +324,8 @@ struct Shares {
     /// Each thread has one of them, which few others have.
     shares: [Mutex<KeyRun>; SHARES],
     full: Mutex<Vec<KeyRun>>,
+    /// Runs that were written, for the next to be filled: they have their memory, and know whether strings compress.
+    spare: Mutex<Vec<KeyRun>>,
     /// Large collections that nobody writes yet, and whether there are any.
     begun: Mutex<Vec<Begun>>,
     any_begun: AtomicBool,
@@ -338,6 +344,7 @@ impl Shares {
             options,
             shares: std::array::from_fn(|_| Mutex::new(KeyRun::new(options))),
             full: Mutex::default(),
+            spare: Mutex::default(),
             begun: Mutex::default(),
             any_begun: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
@@ -348,8 +355,18 @@ impl Shares {
         }
     }
 
+    /// A run without keys.
     fn run(&self) -> KeyRun {
-        KeyRun::new(self.options)
+        let spare = lock(&self.spare).pop();
+        spare.unwrap_or_else(|| KeyRun::new(self.options))
+    }
+
+    /// Keeps a run that was written, unless there are enough or it is much larger than most.
+    fn keep(&self, run: KeyRun) {
+        let mut spare = lock(&self.spare);
+        if run.is_empty() && spare.len() < SHARES && run.capacity() <= 4 * SHARE_LEN {
+            spare.push(run);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -381,7 +398,7 @@ impl Shares {
             self.note(Err(error));
             Form::String
         });
-        let mut head = self.run();
+        let mut head = KeyRun::new(self.options);
         head.head(key.db, key.view, key.usage, form);
         // What comes in portions has a shape.
         let shape = value::shape(key.view, now_ms).unwrap_or(Shape::Set { len: 0 });

@@ -6,6 +6,7 @@
 
 pub mod aof;
 mod check;
+mod direct;
 mod image;
 mod load;
 pub mod log;

@@ -8,8 +8,8 @@
 //! A key that is too long for a run is built where it is read, so that no value is held twice.
 
 use crate::rdb::{
-    self, Error, FileError, FileReader, Head, Item, Leniency, Section, Slice, Source, next_key,
-    read_text, read_value, skip_value,
+    self, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section, Slice, Source,
+    next_key, read_text, read_value, skip_value,
 };
 use crate::value::Builder;
 use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Value};
@@ -34,6 +34,9 @@ pub struct LoadOptions {
     pub leniency: Leniency,
     /// Keys whose time has passed are loaded nevertheless: what follows was done when it had not.
     pub keeps_expired: bool,
+    /// Keys that are there give way to those of the file, of which those whose time has passed are passed over. Else a key that
+    /// is there ends the load.
+    pub merges: bool,
 }
 
 /// How far a load is; others may look while it runs, and end it.
@@ -74,8 +77,8 @@ pub struct Loaded {
 /// out.
 ///
 /// # Errors
-/// If the file cannot be read or is broken, if a key comes twice or is there already, or if there are too few databases. What was loaded
-/// until then stays.
+/// If the file cannot be read or is broken, if a key comes twice or is there already (unless they are merged), or if there are too few
+/// databases. What was loaded until then stays.
 pub fn load<R: Read>(
     file: R,
     len: u64,
@@ -165,6 +168,9 @@ impl<R: Read> Loading<'_, R> {
                     handle.exit();
                 }
                 Section::Keys(bytes) => self.hand_out(Run { db: self.db, at, bytes })?,
+                Section::LongKey(head) if self.target.passes_over(&head) => {
+                    self.reader.read_value(head.type_byte, &mut Nowhere)?;
+                }
                 Section::LongKey(head) => {
                     let (db, reader) = (self.db, &mut self.reader);
                     let key = self.target.handle.hash(&head.key);
@@ -201,6 +207,7 @@ impl<R: Read> Loading<'_, R> {
 struct Target<'l> {
     handle: Handle,
     keeps_expired: bool,
+    merges: bool,
     progress: &'l Progress,
     /// Keys that were added and left out since [`Target::publish`].
     keys: u64,
@@ -220,6 +227,7 @@ impl<'l> Target<'l> {
             ahead: (0..AHEAD).map(|_| nothing()).collect(),
             handle,
             keeps_expired: options.keeps_expired,
+            merges: options.merges,
             progress,
             keys: 0,
             expired: 0,
@@ -279,6 +287,9 @@ impl<'l> Target<'l> {
                 return Ok(());
             }
             for (head, hash, at) in &ahead[..count] {
+                if self.passes_over(head) {
+                    continue;
+                }
                 let located = |error| FileError::Format { at: run.at + *at as u64, error };
                 let mut value = Slice::new(&run.bytes[*at..]);
                 let key = Key { bytes: &head.key, hash: *hash };
@@ -331,7 +342,7 @@ impl<'l> Target<'l> {
             Item::Int(n) => Value::Int(n),
         };
         self.handle.lock(key.hash);
-        let existed = self.handle.put(db, key, value, head.expiry);
+        let existed = self.handle.put(db, key, value, head.expiry) && !self.merges;
         self.handle.set_usage(db, key, head.usage);
         self.handle.unlock();
         self.count(db, head, existed)
@@ -348,7 +359,11 @@ impl<'l> Target<'l> {
         let has_expired = self.has_expired(head);
         let handle = &mut self.handle;
         handle.lock(key.hash);
-        let existed = handle.view(db, key).is_some();
+        let mut existed = handle.view(db, key).is_some();
+        if existed && self.merges {
+            handle.remove(db, key);
+            existed = false;
+        }
         let built: Result<(), FileError> = handle.build(db, key, head.expiry, |handle| {
             let mut builder = Builder::new(handle, db, key);
             read(head.type_byte, &mut builder)?;
@@ -366,6 +381,13 @@ impl<'l> Target<'l> {
             return Ok(());
         }
         self.count(db, head, existed)
+    }
+
+    /// Whether a key is left out without its value having been looked at, which is counted.
+    fn passes_over(&mut self, head: &Head) -> bool {
+        let passes = self.merges && self.has_expired(head);
+        self.expired += u64::from(passes);
+        passes
     }
 
     fn has_expired(&self, head: &Head) -> bool {

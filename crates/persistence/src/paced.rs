@@ -1,30 +1,38 @@
 //! A file that is synced as it is written, so that little is left to be synced at its end.
 //!
-//! What is written waits in the system's memory until it is synced. All of a large file at once would keep the disk from whoever else wants
+//! What goes through the system's memory waits there until it is synced. All of a large file at once would keep the disk from whoever else wants
 //! it, such as the log, for as long as that takes.
 
+use crate::direct::{DirectFile, Staging};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// Bytes after which the file is synced once more.
-const STEP: usize = 4 << 20;
+const STEP: u64 = 4 << 20;
 
 /// A file that is written from its beginning.
 #[derive(Debug)]
 pub struct PacedFile {
-    file: File,
-    /// Bytes since the last sync was asked for.
-    unsynced: usize,
+    file: DirectFile,
+    /// What is written to the file together, and how many bytes of it there are.
+    staging: Staging,
+    staged: usize,
+    /// Of [`DirectFile::cached`], when the last sync was asked for.
+    synced: u64,
     /// Asks the thread that syncs for one more; none if it is synced at the end only.
     pacer: Option<(SyncSender<()>, JoinHandle<io::Result<()>>)>,
 }
 
 impl PacedFile {
     /// A file that is synced at its end only.
-    pub fn unpaced(file: File) -> Self {
-        PacedFile { file, unsynced: 0, pacer: None }
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn unpaced(file: File) -> io::Result<Self> {
+        let file = DirectFile::new(file, 0);
+        Ok(PacedFile { file, staging: Staging::new()?, staged: 0, synced: 0, pacer: None })
     }
 
     /// A file that a thread of its own syncs after each few MiB, which is not waited for: while it is busy, more gathers.
@@ -36,43 +44,60 @@ impl PacedFile {
         let (send, receive) = sync_channel::<()>(1);
         let work = move || receive.into_iter().try_for_each(|()| other.sync_data());
         let thread = std::thread::Builder::new().name("petrel-pacer".into()).spawn(work)?;
-        Ok(PacedFile { pacer: Some((send, thread)), ..Self::unpaced(file) })
+        Ok(PacedFile { pacer: Some((send, thread)), ..Self::unpaced(file)? })
     }
 
     /// Waits until all of it is safely on the disk.
     ///
     /// # Errors
     /// If that fails, now or since the beginning.
-    pub fn sync_all(self) -> io::Result<()> {
+    pub fn sync_all(mut self) -> io::Result<()> {
+        self.flush()?;
         if let Some((send, thread)) = self.pacer {
             drop(send);
             // The system tells of a failure once only, which may have been then.
             thread.join().unwrap_or_else(|_| Err(io::Error::other("the pacing thread failed")))?;
         }
-        self.file.sync_all()
+        self.file.file().sync_all()
     }
 }
 
 impl Write for PacedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let len = self.file.write(bytes)?;
-        self.unsynced += len;
-        if self.unsynced >= STEP
-            && let Some((pace, _)) = &self.pacer
-            && pace.try_send(()).is_ok()
-        {
-            self.unsynced = 0;
+        let room = &mut self.staging.bytes()[self.staged..];
+        let len = bytes.len().min(room.len());
+        room[..len].copy_from_slice(&bytes[..len]);
+        self.staged += len;
+        if len == room.len() {
+            self.flush()?;
         }
         Ok(len)
     }
 
+    /// Writes what is staged.
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        let mut left = &self.staging.bytes()[..std::mem::take(&mut self.staged)];
+        while !left.is_empty() {
+            match self.file.append(&[IoSlice::new(left)], left.len() as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => left = &left[len..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.file.cached() - self.synced >= STEP
+            && let Some((pace, _)) = &self.pacer
+            && pace.try_send(()).is_ok()
+        {
+            self.synced = self.file.cached();
+        }
+        Ok(())
     }
 }
 
 impl Seek for PacedFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.flush()?;
         self.file.seek(to)
     }
 }
@@ -86,16 +111,23 @@ mod tests {
         let path = std::env::temp_dir().join(format!("petrel-paced-{}", std::process::id()));
         for is_paced in [false, true] {
             let file = File::create(&path).unwrap();
-            let file = if is_paced { PacedFile::paced(file) } else { Ok(PacedFile::unpaced(file)) };
+            let file = if is_paced { PacedFile::paced(file) } else { PacedFile::unpaced(file) };
             let mut file = file.unwrap();
-            let chunk = vec![7; STEP / 3 + 1];
-            (0..20).for_each(|_| file.write_all(&chunk).unwrap());
+            let chunk: Vec<u8> = (0..99_999u32).map(|i| (i % 251) as u8).collect();
+            for i in 0..200 {
+                file.write_all(&chunk).unwrap();
+                if i % 2 == 0 {
+                    // Less than what is worth a direct write.
+                    let _ = file.flush();
+                }
+            }
+            assert!(file.file.cached() < STEP || is_paced == (file.synced > 0));
             file.seek(SeekFrom::Start(0)).unwrap();
             file.write_all(b"head").unwrap();
-            assert!(!is_paced || file.unsynced < 20 * chunk.len());
             file.sync_all().unwrap();
             let read = std::fs::read(&path).unwrap();
-            assert!(read.starts_with(b"head") && read.len() == 20 * chunk.len());
+            assert!(read.starts_with(b"head") && read.len() == 200 * chunk.len());
+            assert!(read[chunk.len()..].chunks(chunk.len()).all(|part| part == chunk));
         }
         std::fs::remove_file(&path).unwrap();
     }

@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 const KEYS_AT_ONCE: usize = 1024;
 
 /// Writes every key of every database; `saved` hears after each run of keys how many there were and may end it. The thread holds the
-/// whole keyspace ([`Handle::lock_all`]), so the file shows one moment. How many keys were written.
+/// whole keyspace ([`Handle::lock_all`]), so the file shows one moment. Keys whose time has passed are written as well, as those of an
+/// image are, and stay where they are. How many keys were written.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -18,7 +19,7 @@ pub fn save<W: Write + Seek>(
     file: &mut FileWriter<W>,
     mut saved: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<u64, FileError> {
-    let mut total = 0;
+    let (mut total, now) = (0, handle.now_ms());
     for db in 0..handle.keyspace().databases() {
         let stats = handle.keyspace().db_stats(db);
         if stats.keys == 0 {
@@ -27,7 +28,7 @@ pub fn save<W: Write + Seek>(
         file.database(db, stats.keys, stats.volatile);
         let mut cursor = Cursor::default();
         loop {
-            let (next, keys) = save_run(handle, db, cursor, file)?;
+            let (next, keys) = save_run(handle, db, cursor, now, file)?;
             total += keys;
             cursor = next;
             if saved(keys).is_break() || cursor == Cursor::default() {
@@ -42,10 +43,12 @@ fn save_run<W: Write + Seek>(
     handle: &mut Handle,
     db: u16,
     cursor: Cursor,
+    now: i64,
     file: &mut FileWriter<W>,
 ) -> Result<(Cursor, u64), FileError> {
-    let (usages, now) = (handle.usages(), handle.now_ms());
+    let usages = handle.usages();
     let (mut written, mut keys) = (Ok(()), 0);
+    handle.ignore_expiry();
     let next = handle.scan(db, cursor, KEYS_AT_ONCE, |view| {
         if written.is_ok() {
             // A hash whose fields have all expired is as good as gone.
@@ -56,5 +59,6 @@ fn save_run<W: Write + Seek>(
             }
         }
     });
+    handle.set_clock(now);
     written.map(|()| (next, keys))
 }

@@ -98,7 +98,8 @@ fn saved(ks: &mut Handle, options: FileOptions) -> Vec<u8> {
 
 fn loaded(bytes: &[u8], threads: usize) -> Result<(Loaded, Contents), FileError> {
     let keyspace = keyspace();
-    let options = LoadOptions { threads, leniency: Leniency::default(), keeps_expired: false };
+    let options =
+        LoadOptions { threads, leniency: Leniency::default(), keeps_expired: false, merges: false };
     let progress = Progress::default();
     let loaded = load(bytes, bytes.len() as u64, &keyspace, options, &progress)?;
     let contents = contents(&mut keyspace.attach());
@@ -157,8 +158,12 @@ fn what_older_versions_do_not_know_of_streams_is_left_out_where_that_is_asked_fo
     for (version_max, version) in [(14, 13), (12, 11), (11, 11), (10, 10), (9, 9)] {
         let bytes = saved(&mut ks, FileOptions { version_max, ..PLAIN });
         let keyspace = keyspace();
-        let options =
-            LoadOptions { threads: 1, leniency: Leniency::default(), keeps_expired: false };
+        let options = LoadOptions {
+            threads: 1,
+            leniency: Leniency::default(),
+            keeps_expired: false,
+            merges: false,
+        };
         let loaded =
             load(&bytes[..], bytes.len() as u64, &keyspace, options, &Progress::default()).unwrap();
         assert_eq!(loaded.version, version);
@@ -215,7 +220,12 @@ fn usage_is_kept_under_the_policies_that_know_it() {
     let bytes = saved(&mut ks, PLAIN);
     let again = self::keyspace();
     again.set_memory_limit(0, Policy::AllKeysLfu);
-    let options = LoadOptions { threads: 1, leniency: Leniency::default(), keeps_expired: false };
+    let options = LoadOptions {
+        threads: 1,
+        leniency: Leniency::default(),
+        keeps_expired: false,
+        merges: false,
+    };
     load(&bytes[..], bytes.len() as u64, &again, options, &Progress::default()).unwrap();
     let frequency = at(&mut again.attach(), "k", |ks, key| ks.frequency(0, key));
     assert_eq!(frequency, Some(77));
@@ -227,9 +237,17 @@ fn keys_whose_time_has_passed_are_left_out() {
     ks.set_clock(1000);
     at(&mut ks, "past", |ks, key| ks.put(0, key, Value::Int(1), Some(2000)));
     at(&mut ks, "far", |ks, key| ks.put(0, key, Value::Int(1), Some(FAR)));
+    // They are in the file nevertheless, and stay where they are.
+    ks.set_clock(3000);
     let bytes = saved(&mut ks, PLAIN);
+    assert_eq!((ks.keyspace().db_stats(0).keys, ks.now_ms()), (2, 3000));
     let keyspace = keyspace();
-    let options = LoadOptions { threads: 1, leniency: Leniency::default(), keeps_expired: false };
+    let options = LoadOptions {
+        threads: 1,
+        leniency: Leniency::default(),
+        keeps_expired: false,
+        merges: false,
+    };
     let progress = Progress::default();
     load(&bytes[..], bytes.len() as u64, &keyspace, options, &progress).unwrap();
     assert_eq!((progress.keys.load(Relaxed), progress.expired.load(Relaxed)), (1, 1));

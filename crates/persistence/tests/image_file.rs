@@ -82,7 +82,16 @@ fn append(ks: &mut Handle, n: u64, text: &str) {
     let owner = stream.see_consumer(b"group", b"consumer");
     stream.remove_pending(b"group", StreamId::new(n, 0));
     stream.put_pending(b"group", id, Pending { owner, delivered_ms: 0, count: 1 });
+    // Another group has as many pending as the stream has entries, of two consumers in turn.
+    if n == 0 {
+        stream.put_group(b"late", id, None);
+    }
+    let owner = stream.see_consumer(b"late", CONSUMERS[id.ms as usize % 2]);
+    stream.remove_pending(b"late", StreamId::new(id.ms.saturating_sub(QUEUE), 0));
+    stream.put_pending(b"late", id, Pending { owner, delivered_ms: n as i64, count: 1 });
 }
+
+const CONSUMERS: [&[u8]; 2] = [b"even", b"odd"];
 
 /// Takes a number from the queue's head and appends the next.
 fn turn(ks: &mut Handle, random: &mut Random) {
@@ -124,7 +133,12 @@ fn fill(ks: &mut Handle) {
 
 fn check(bytes: &[u8]) {
     let keyspace = Keyspace::new(&Options::default());
-    let options = LoadOptions { threads: 1, leniency: Leniency::default(), keeps_expired: false };
+    let options = LoadOptions {
+        threads: 1,
+        leniency: Leniency::default(),
+        keeps_expired: false,
+        merges: false,
+    };
     load(bytes, bytes.len() as u64, &keyspace, options, &Progress::default()).unwrap();
     let mut ks = keyspace.attach();
     ks.enter();
@@ -156,6 +170,15 @@ fn check(bytes: &[u8]) {
     let group = stream.groups().get(b"group").unwrap();
     let pending: Vec<_> = group.pending_from(StreamId::MIN).map(|(id, _)| id.ms).collect();
     assert_eq!(pending, [next as u64]);
+    let group = stream.groups().get(b"late").unwrap();
+    assert_eq!(group.pending_len() as u64, QUEUE);
+    for (n, (id, pending)) in (next as u64 - QUEUE + 1..).zip(group.pending_from(StreamId::MIN)) {
+        let owner = pending.owner.and_then(|owner| group.consumer(owner)).unwrap();
+        assert_eq!((id, pending.delivered_ms), (StreamId::new(n, 0), n as i64 - 1));
+        assert_eq!(owner.name(), CONSUMERS[n as usize % 2]);
+    }
+    let lens = group.consumers().map(|consumer| consumer.pending_len() as u64);
+    assert_eq!(lens.collect::<Vec<_>>(), [QUEUE / 2; 2]);
     ks.unlock();
     ks.exit();
 }

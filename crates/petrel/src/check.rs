@@ -7,6 +7,7 @@ use petrel_persistence::log::{BlockReader, LogError, Manifest, is_log};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{Census, check};
 use petrel_server::config::CheckLine;
+use petrel_server::counted::Counted;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -95,7 +96,7 @@ fn check_manifest(path: &Path, fix: bool) -> bool {
         all_whole &= report(file, found);
     }
     if all_whole {
-        println!("{}: whole; {} files", path.display(), files.len());
+        println!("{}: whole; {}", path.display(), Counted(files.len() as u64, "file"));
     }
     all_whole
 }
@@ -136,9 +137,9 @@ fn check_commands(
 ) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     let census = aof::check_commands(&file, from, len).map_err(text)?;
-    let mut found = format!("whole; {} commands", census.commands);
+    let mut found = format!("whole; {}", Counted(census.commands, "command"));
     if census.transactions > 0 {
-        let _ = write!(found, ", {} transactions", census.transactions);
+        let _ = write!(found, ", {}", Counted(census.transactions, "transaction"));
     }
     let Some(flaw) = census.flaw else { return Ok(found) };
     let whole = census.whole;
@@ -151,7 +152,11 @@ fn check_commands(
     };
     if census.commands > 0 {
         let last = String::from_utf8_lossy(&census.last);
-        let _ = write!(wrong, "; before that are {} commands, the last '{last}'", census.commands);
+        let _ = write!(
+            wrong,
+            "; before that: {}, the last '{last}'",
+            Counted(census.commands, "command")
+        );
     }
     if let Flaw::Read(ReadError::Malformed { at, .. }) = flaw {
         file.seek(SeekFrom::Start(at)).map_err(text)?;
@@ -177,7 +182,7 @@ fn check_log(path: &Path, file: &File, len: u64, fix: bool) -> Result<String, St
             Err(error) => return Err(error.to_string()),
         }
     }
-    let mut found = format!("whole; Petrel's log, {blocks} blocks");
+    let mut found = format!("whole; Petrel's log, {}", Counted(blocks, "block"));
     if let Some(epoch) = reader.last_epoch() {
         let _ = write!(found, ", the last of epoch {epoch}");
     }
@@ -204,7 +209,8 @@ fn cut(path: &Path, whole: u64, len: u64, wrong: String, fix: bool) -> Result<St
 
 /// What an RDB file holds.
 fn describe(census: &Census) -> String {
-    let mut text = format!("whole; RDB version {}, {} keys", census.version, census.keys());
+    let mut text =
+        format!("whole; RDB version {}, {}", census.version, Counted(census.keys(), "key"));
     for (name, count) in &census.by_type {
         let _ = write!(text, ", {count} {name}");
     }
@@ -215,10 +221,11 @@ fn describe(census: &Census) -> String {
         let _ = write!(text, "; in {} databases", census.by_database.len());
     }
     if census.functions > 0 {
-        let _ = write!(text, "; {} libraries of functions", census.functions);
+        let libraries = if census.functions == 1 { "library" } else { "libraries" };
+        let _ = write!(text, "; {} {libraries} of functions", census.functions);
     }
     if census.modules > 0 {
-        let _ = write!(text, "; data of {} modules, which is skipped", census.modules);
+        let _ = write!(text, "; data of {}, which is skipped", Counted(census.modules, "module"));
     }
     if let Some((_, version)) = census.aux.iter().find(|(name, _)| name == b"redis-ver") {
         let _ = write!(text, "; made by version {}", String::from_utf8_lossy(version));

@@ -4,6 +4,7 @@
 
 use crate::client::Client;
 use crate::config::Config;
+use crate::counted::Counted;
 use crate::host::ServerHost;
 use crate::server::Server;
 use petrel_commands::acl::Users;
@@ -86,7 +87,8 @@ impl Server {
             let taken = loader.run(file, from, number == count).map_err(error)?;
             let Taken { commands, errors, skipped, cut } = taken;
             let seconds = start.elapsed().as_secs_f64();
-            tracing::info!("executed {commands} commands of {} in {seconds:.2} s", path.display());
+            let (commands, of) = (Counted(commands, "command"), path.display());
+            tracing::info!("executed {commands} of {of} in {seconds:.2} s");
             if errors > 0 || skipped > 0 {
                 tracing::warn!(
                     "of the commands of {}, {errors} answered with an error, and {skipped} more were left out, since they \
@@ -116,16 +118,22 @@ impl Server {
             any_sum: !config.rdbchecksum,
         };
         // A command behind it may have kept what would have expired since.
-        let options = LoadOptions { threads: self.workers.len(), leniency, keeps_expired: true };
+        let options = LoadOptions {
+            threads: self.workers.len(),
+            leniency,
+            keeps_expired: true,
+            merges: false,
+        };
         let progress = &self.snapshot.progress;
         let loaded = load(input, file.len, &self.keyspace, options, progress);
         let loaded = loaded.map_err(|failure| error(failure.to_string()))?;
-        self.commands.add_libraries(&loaded.functions).map_err(|fail| {
+        self.commands.add_libraries(&loaded.functions, false).map_err(|fail| {
             let why = String::from_utf8_lossy(fail.text()).into_owned();
             error(format!("its functions cannot be loaded: {why}"))
         })?;
         if loaded.modules > 0 {
-            tracing::warn!("data of {} modules beside the keys was skipped", loaded.modules);
+            let modules = Counted(loaded.modules as u64, "module");
+            tracing::warn!("data of {modules} beside the keys was skipped");
         }
         Ok(loaded.end)
     }

@@ -2,6 +2,7 @@
 //! follows if it cannot be.
 
 use crate::config::Config;
+use crate::counted::Counted;
 use crate::server::{Server, unix_ms};
 use crate::snapshot::Begun;
 use petrel_commands::Hindrance;
@@ -36,7 +37,7 @@ impl Server {
         let begun = self.begin_save(ks);
         ks.exit();
         if let (Ok(Begun::Now), true) = (begun, is_due) {
-            tracing::info!("saving: {changes} changes in {seconds} s");
+            tracing::info!("saving: {} in {seconds} s", Counted(changes, "change"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! The snapshot: the RDB file that `SAVE` writes and that the server starts from.
 
 use crate::config::{Config, VersionCheck};
+use crate::counted::Counted;
 use crate::server::{Server, unix_ms};
 use parking_lot::Mutex;
 use petrel_commands::{Hindrance, REDIS_VERSION};
@@ -37,7 +38,7 @@ pub struct Snapshot {
     pub saved_at: AtomicI64,
     /// [`petrel_keyspace::Stats::changes`] at that time.
     pub changes_then: AtomicU64,
-    /// How often it was saved.
+    /// How often it was saved; not by flushes.
     pub saves: AtomicU64,
     /// When saving in the background began, in Unix milliseconds; 0 while nothing is saved there.
     pub saving_since: AtomicI64,
@@ -59,7 +60,7 @@ pub struct Snapshot {
     pub last_seconds: AtomicI64,
     /// The data was saved because the server is about to stop.
     pub(crate) is_final: AtomicBool,
-    /// Held while a file takes the place of the old one, and to give that up.
+    /// Held while a file takes the place of the old one, and to give that up. Who locks the keyspace too does so before.
     placing: Mutex<()>,
 }
 
@@ -119,26 +120,63 @@ impl Snapshot {
 }
 
 impl Server {
-    /// Writes every key into the configured file, all as they are at this moment: the keyspace is held until it is done. The file
-    /// takes the place of the old one once it is safely on the disk. The thread is in a batch and holds nothing.
+    /// Writes every key into the configured file, all as they are at this moment: the keyspace is held until they are written. The
+    /// file takes the place of the old one once it is safely on the disk. The thread is in a batch and holds nothing.
     ///
     /// # Errors
     /// If the file cannot be written; the old one is untouched then.
     pub fn save(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
         let start = Instant::now();
-        let part = part_path("");
         ks.lock_all();
+        // Under the locks, so that files take their places in the order of the moments that they show.
+        let _placing = self.snapshot.placing.lock();
         let changes = self.keyspace.stats().changes;
-        let is_paced = config.rdb_save_incremental_fsync;
-        let written = self.create(&part, is_paced, file_options(config)).and_then(|mut file| {
-            ks.refresh_clock();
-            let keys = save(ks, &mut file, |keys| {
-                self.delay_saving(keys, || false);
-                ControlFlow::Continue(())
-            })?;
-            Ok((file, keys))
-        });
+        let written = self.write_all(ks, config);
         ks.unlock();
+        let saved = self.place(written, config, changes, start);
+        if saved.is_ok() {
+            self.snapshot.saves.fetch_add(1, Relaxed);
+        }
+        saved
+    }
+
+    /// The same while the thread holds the whole keyspace, and before it lets go of it.
+    ///
+    /// # Errors
+    /// As [`Server::save`].
+    pub fn save_holding(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
+        let start = Instant::now();
+        let _placing = self.snapshot.placing.lock();
+        let changes = self.keyspace.stats().changes;
+        let written = self.write_all(ks, config);
+        self.place(written, config, changes, start)
+    }
+
+    /// Writes every key; everything is held, and `placing` too. How many keys there are.
+    fn write_all(
+        &self,
+        ks: &mut Handle,
+        config: &Config,
+    ) -> Result<(FileWriter<PacedFile>, u64), FileError> {
+        let is_paced = config.rdb_save_incremental_fsync;
+        let mut file = self.create(&part_path(""), is_paced, file_options(config))?;
+        ks.refresh_clock();
+        let keys = save(ks, &mut file, |keys| {
+            self.delay_saving(keys, || false);
+            ControlFlow::Continue(())
+        })?;
+        Ok((file, keys))
+    }
+
+    /// Puts what was written into its place; `placing` is held.
+    fn place(
+        &self,
+        written: Result<(FileWriter<PacedFile>, u64), FileError>,
+        config: &Config,
+        changes: u64,
+        start: Instant,
+    ) -> Result<(), FileError> {
+        let part = part_path("");
         let saved = written.and_then(|(file, keys)| {
             complete(file)?;
             fs::rename(&part, &config.dbfilename)?;
@@ -236,7 +274,10 @@ impl Server {
         });
         // Its errors are in the log.
         match self.note_saved(config, part, saved, changes, start) {
-            Ok(Some(_)) => self.note_health(true),
+            Ok(Some(_)) => {
+                snapshot.saves.fetch_add(1, Relaxed);
+                self.note_health(true);
+            }
             Ok(None) => {}
             Err(_) => self.note_health(false),
         }
@@ -269,9 +310,9 @@ impl Server {
                 let snapshot = &self.snapshot;
                 snapshot.saved_at.store(unix_ms() / 1000, Relaxed);
                 snapshot.changes_then.store(changes, Relaxed);
-                snapshot.saves.fetch_add(1, Relaxed);
                 let seconds = start.elapsed().as_secs_f64();
-                tracing::info!("saved {keys} keys to {path} in {seconds:.2} s");
+                let keys = Counted(*keys, "key");
+                tracing::info!("saved {keys} to {path} in {seconds:.2} s");
                 self.ship_snapshot();
                 return saved;
             }
@@ -291,7 +332,7 @@ impl Server {
         options: FileOptions,
     ) -> Result<FileWriter<PacedFile>, FileError> {
         let file = File::create(path)?;
-        let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file) };
+        let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file)? };
         let mut file = FileWriter::new(file, options)?;
         file.aux("redis-ver", REDIS_VERSION.as_bytes());
         file.aux("redis-bits", b"64");
@@ -303,7 +344,7 @@ impl Server {
             texts.iter().for_each(|text| file.function(text));
         } else if !texts.is_empty() {
             tracing::warn!(
-                "{} libraries of functions are left out, as rdb-version demands",
+                "functions are left out, as rdb-version demands; their libraries: {}",
                 texts.len()
             );
         }
@@ -338,20 +379,24 @@ impl Server {
         Ok(true)
     }
 
-    /// Lets the data be what the configured file holds. The calling thread is in a batch and holds nothing.
+    /// Loads what the configured file holds: in the place of the data, unless that is kept; then with `merges` in the place of what
+    /// has the same name, which else is an error. The log learns of it as of any other change. The calling thread is in a batch and
+    /// holds nothing.
     ///
     /// # Errors
-    /// If there is a log, which would know nothing of it, or the file cannot be opened or is of an unknown version: all is as before
-    /// then. If it cannot be read to its end, what it held until there is left.
-    pub(crate) fn reload_snapshot(&self, ks: &mut Handle) -> Result<(), String> {
-        if self.durability.log().is_some() {
-            return Err("the data is kept in a log".into());
-        }
+    /// If the file cannot be opened or is of an unknown version: all is as before then. If it cannot be read to its end, what it held
+    /// until there is left.
+    pub(crate) fn reload_snapshot(
+        &self,
+        ks: &mut Handle,
+        keeps: bool,
+        merges: bool,
+    ) -> Result<(), String> {
         let config = self.config.snapshot();
         let opened = File::open(&config.dbfilename);
         let file = opened.and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
         let (mut file, len) = file.map_err(|error| error.to_string())?;
-        let options = self.load_options(&config);
+        let options = LoadOptions { merges, ..self.load_options(&config) };
         FileReader::new(&file, len, options.leniency).map_err(|error| error.to_string())?;
         file.rewind().map_err(|error| error.to_string())?;
         let progress = &self.snapshot.progress;
@@ -360,17 +405,26 @@ impl Server {
         }
         progress.stop.store(false, Relaxed);
         self.begin_loading(&config);
-        ks.lock_all();
-        let cleared = ks.clear(None);
-        ks.unlock();
-        drop(cleared);
+        if !keeps {
+            ks.lock_all();
+            let cleared = ks.clear(None);
+            ks.unlock();
+            drop(cleared);
+        }
         ks.exit();
         let loaded = load(file, len, &self.keyspace, options, progress);
         let loaded = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
-            let replaced = self.commands.replace_libraries(&loaded.functions);
-            replaced.map_err(|_| "its functions cannot be loaded".into())
+            let taken = match keeps {
+                true => self.commands.add_libraries(&loaded.functions, merges),
+                false => self.commands.replace_libraries(&loaded.functions),
+            };
+            taken.map_err(|_| "its functions cannot be loaded".into())
         });
         ks.enter();
+        // Later than all that the threads have committed which loaded.
+        if let Some(epoch) = self.log_libraries() {
+            ks.note_need(epoch);
+        }
         self.finish_loading();
         loaded
     }
@@ -381,14 +435,14 @@ impl Server {
             any_version: config.accepts_any_rdb_version(),
             any_sum: !config.rdbchecksum,
         };
-        LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false }
+        LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false, merges: false }
     }
 
     fn load(&self, file: File, len: u64, options: LoadOptions, path: &Path) {
         let start = Instant::now();
         tracing::info!("loading {}: {len} bytes", path.display());
         match load(file, len, &self.keyspace, options, &self.snapshot.progress) {
-            Ok(loaded) => match self.commands.add_libraries(&loaded.functions) {
+            Ok(loaded) => match self.commands.add_libraries(&loaded.functions, false) {
                 Ok(()) => self.loaded(&loaded, start),
                 Err(fail) => {
                     let why = String::from_utf8_lossy(fail.text()).into_owned();
@@ -404,11 +458,13 @@ impl Server {
         let (keys, expired) = (progress.keys.load(Relaxed), progress.expired.load(Relaxed));
         let seconds = start.elapsed().as_secs_f64();
         tracing::info!(
-            "loaded {keys} keys in {seconds:.2} s; {expired} more had expired; RDB version {}",
+            "loaded {} in {seconds:.2} s; {expired} more had expired; RDB version {}",
+            Counted(keys, "key"),
             loaded.version
         );
         if loaded.modules > 0 {
-            tracing::warn!("data of {} modules beside the keys was skipped", loaded.modules);
+            let modules = Counted(loaded.modules as u64, "module");
+            tracing::warn!("data of {modules} beside the keys was skipped");
         }
         self.finish_loading();
         self.ship_loaded();

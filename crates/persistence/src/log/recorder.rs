@@ -27,9 +27,9 @@ pub(super) const HAS_LAG: u32 = 1 << 31;
 /// Fewer bytes are copied behind what the thread handed over before; more are given as they lie.
 const COPIED_MAX: usize = 16 * 1024;
 
-/// Buffers of at most so many bytes, and so many of them, are used again.
-const SPARE_LEN_MAX: usize = 1 << 20;
-const SPARES_MAX: usize = 4;
+/// Buffers of so many bytes, and so many of them, are used again.
+const SPARE_BYTES_MAX: usize = 4 << 20;
+const SPARES_MAX: usize = 64;
 
 /// Records of one epoch.
 #[derive(Default)]
@@ -58,6 +58,7 @@ struct Handed {
     bytes: usize,
     records: u64,
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
 }
 
 impl Part {
@@ -91,9 +92,11 @@ impl Part {
     /// Gives a buffer back that was taken.
     pub fn give_back(&self, mut bytes: Vec<u8>) {
         let mut handed = self.handed.lock();
-        if bytes.capacity() <= SPARE_LEN_MAX && handed.spare.len() < SPARES_MAX {
+        let spare_bytes = handed.spare_bytes + bytes.capacity();
+        if spare_bytes <= SPARE_BYTES_MAX && handed.spare.len() < SPARES_MAX {
             bytes.clear();
             handed.spare.push(bytes);
+            handed.spare_bytes = spare_bytes;
         }
     }
 
@@ -118,6 +121,7 @@ impl Part {
                 }
                 _ => {
                     let bytes = handed.spare.pop().unwrap_or_default();
+                    handed.spare_bytes -= bytes.capacity();
                     let bytes = replace(&mut last.bytes, bytes);
                     handed.segments.push(Segment { bytes, ..*last });
                 }

@@ -1,16 +1,17 @@
 //! What a log is written to: a file, or what a test puts in its place.
 
+use crate::direct::DirectFile;
 use std::fs::File;
-use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Seek, SeekFrom};
 use std::sync::Arc;
 
 /// A file that is appended to.
 pub trait Storage: Send {
-    /// Appends some of the bytes; how many.
+    /// Appends some of the bytes; how many. `left` are those of the block from here on, of which these are the first.
     ///
     /// # Errors
     /// What the system says.
-    fn append(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+    fn append(&mut self, pieces: &[IoSlice<'_>], left: u64) -> io::Result<usize>;
 
     /// Cuts the file down to so many bytes, behind which it goes on.
     ///
@@ -32,7 +33,7 @@ pub trait Sync: Send + std::marker::Sync {
 }
 
 /// A file of the system.
-pub struct SystemFile(Arc<File>);
+pub struct SystemFile(DirectFile);
 
 impl SystemFile {
     /// A file that is written behind what it holds.
@@ -40,23 +41,22 @@ impl SystemFile {
     /// # Errors
     /// If its end cannot be found.
     pub fn new(mut file: File) -> io::Result<Self> {
-        file.seek(SeekFrom::End(0))?;
-        Ok(SystemFile(Arc::new(file)))
+        let end = file.seek(SeekFrom::End(0))?;
+        Ok(SystemFile(DirectFile::new(file, end)))
     }
 }
 
 impl Storage for SystemFile {
-    fn append(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self.0).write_vectored(pieces)
+    fn append(&mut self, pieces: &[IoSlice<'_>], left: u64) -> io::Result<usize> {
+        self.0.append(pieces, left)
     }
 
     fn cut(&mut self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)?;
-        (&*self.0).seek(SeekFrom::Start(len)).map(drop)
+        self.0.cut(len)
     }
 
     fn syncer(&self) -> Arc<dyn Sync> {
-        self.0.clone()
+        self.0.file().clone()
     }
 }
 

@@ -39,7 +39,7 @@ impl Fake {
 }
 
 impl Storage for Fake {
-    fn append(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn append(&mut self, pieces: &[IoSlice<'_>], _: u64) -> io::Result<usize> {
         let mut room = self.0.room.lock();
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         let count = room.map_or(all, |room| room.min(all));

@@ -65,7 +65,9 @@ impl Writer {
         pieces.push(IoSlice::new(&bytes));
         pieces.extend(segments.iter().map(|segment| IoSlice::new(&segment.bytes)));
         self.torn = true;
-        if let Err(error) = append_all(&mut *self.file, &mut pieces) {
+        if let Err(error) =
+            append_all(&mut *self.file, &mut pieces, BLOCK_HEAD_LEN as u64 + head.len)
+        {
             // Whether or not it works: the next call looks.
             self.torn = self.file.cut(self.len).is_err();
             return Err(error);
@@ -77,13 +79,20 @@ impl Writer {
     }
 }
 
-fn append_all(file: &mut dyn Storage, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
+fn append_all(
+    file: &mut dyn Storage,
+    mut pieces: &mut [IoSlice<'_>],
+    mut left: u64,
+) -> io::Result<()> {
     IoSlice::advance_slices(&mut pieces, 0);
     while !pieces.is_empty() {
         let some = &pieces[..pieces.len().min(PIECES_MAX)];
-        match file.append(some) {
+        match file.append(some, left) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => IoSlice::advance_slices(&mut pieces, count),
+            Ok(count) => {
+                IoSlice::advance_slices(&mut pieces, count);
+                left -= count as u64;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

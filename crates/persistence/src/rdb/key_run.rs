@@ -43,6 +43,11 @@ impl KeyRun {
         self.bytes.len() + self.blob_bytes
     }
 
+    /// Bytes that it takes without growing.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Whether it has no key.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

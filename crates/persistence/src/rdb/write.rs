@@ -76,6 +76,14 @@ impl<'o> Writer<'o> {
         }
     }
 
+    /// Writes what was put off until a part was complete, which may take long: to be called where nobody waits for it.
+    ///
+    /// # Errors
+    /// If the form cannot hold it.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.stream.settle(self.out)
+    }
+
     /// Whether it is in a form of which producers are left out.
     fn knows_no_producers(&self) -> bool {
         self.form.stream_version().is_some_and(|version| version < 4)

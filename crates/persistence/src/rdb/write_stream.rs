@@ -51,7 +51,14 @@ struct OpenGroup {
     pending_left: usize,
     given_back_left: usize,
     consumers: Vec<OpenConsumer>,
-    given_back: Vec<StreamId>,
+    given_back: Ids,
+}
+
+impl OpenGroup {
+    /// How much of it has yet to come.
+    fn left(&self) -> usize {
+        self.consumers_left + self.pending_left + self.given_back_left
+    }
 }
 
 #[derive(Debug)]
@@ -59,7 +66,29 @@ struct OpenConsumer {
     name: Vec<u8>,
     seen_ms: i64,
     active_ms: Option<i64>,
-    pending: Vec<StreamId>,
+    pending: Ids,
+}
+
+/// Many IDs, of which none is copied as they become more: that would be done while others wait for the stream.
+#[derive(Debug, Default)]
+struct Ids(Vec<Vec<StreamId>>);
+
+impl Ids {
+    /// IDs that lie together.
+    const RUN: usize = 4096;
+
+    fn push(&mut self, id: StreamId) {
+        match self.0.last_mut().filter(|run| run.len() < Self::RUN) {
+            Some(run) => run.push(id),
+            None => self.0.push(vec![id]),
+        }
+    }
+
+    /// Writes their number, and each.
+    fn write(&self, out: &mut Vec<u8>) {
+        write_number(out, self.0.iter().map(Vec::len).sum::<usize>() as u64);
+        self.0.iter().flatten().for_each(|&id| write_raw_id(out, id));
+    }
 }
 
 /// What is still to come of producers.
@@ -133,7 +162,7 @@ impl StreamWriter {
             pending_left: group.pending,
             given_back_left: group.given_back,
             consumers: Vec::new(),
-            given_back: Vec::new(),
+            given_back: Ids::default(),
         });
         Ok(())
     }
@@ -145,7 +174,7 @@ impl StreamWriter {
             name: consumer.name.to_vec(),
             seen_ms: consumer.seen_ms,
             active_ms: consumer.active_ms,
-            pending: Vec::new(),
+            pending: Ids::default(),
         });
         Ok(())
     }
@@ -259,9 +288,15 @@ impl StreamWriter {
         Ok(())
     }
 
+    /// Ends the group in hand if all of it has come.
+    pub(super) fn settle(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let is_complete = self.group.as_ref().is_some_and(|group| group.left() == 0);
+        if is_complete { self.end_group(out) } else { Ok(()) }
+    }
+
     fn end_group(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         let Some(group) = self.group.take() else { return Ok(()) };
-        if group.consumers_left + group.pending_left + group.given_back_left > 0 {
+        if group.left() > 0 {
             return Err(SHAPE);
         }
         write_number(out, group.consumers.len() as u64);
@@ -271,10 +306,10 @@ impl StreamWriter {
             if self.version >= 3 {
                 out.extend_from_slice(&consumer.active_ms.unwrap_or(-1).to_le_bytes());
             }
-            write_raw_ids(out, &consumer.pending);
+            consumer.pending.write(out);
         }
-        match (self.version >= 5, group.given_back.is_empty()) {
-            (true, _) => write_raw_ids(out, &group.given_back),
+        match (self.version >= 5, group.given_back.0.is_empty()) {
+            (true, _) => group.given_back.write(out),
             (false, true) => {}
             (false, false) => return Err(SHAPE),
         }
@@ -342,11 +377,6 @@ fn take_one(left: &mut usize) -> Result<(), Error> {
 fn write_id(out: &mut Vec<u8>, id: StreamId) {
     write_number(out, id.ms);
     write_number(out, id.seq);
-}
-
-fn write_raw_ids(out: &mut Vec<u8>, ids: &[StreamId]) {
-    write_number(out, ids.len() as u64);
-    ids.iter().for_each(|&id| write_raw_id(out, id));
 }
 
 fn write_raw_id(out: &mut Vec<u8>, id: StreamId) {

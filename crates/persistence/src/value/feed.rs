@@ -69,7 +69,13 @@ pub fn feed_element(
             sink.field(Item::Text(field), Item::Text(value), expiry)
         }
         ImageElement::Node(node) => stream::feed_node(node.entries(), sink),
-        ImageElement::StreamRest(rest, first) => stream::feed_rest(rest, first, sink),
+        ImageElement::StreamState(state, first, groups) => {
+            stream::feed_state(state, first, groups, sink)
+        }
+        ImageElement::Group(group) => stream::feed_group_head(group, sink),
+        ImageElement::Pending(pending) => stream::feed_pending(pending, sink),
+        ImageElement::GivenBack(id) => stream::feed_given_back(id, sink),
+        ImageElement::StreamRest(rest) => stream::feed_rest(rest, sink),
     }
 }
 

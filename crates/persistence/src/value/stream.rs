@@ -5,7 +5,8 @@ use super::feed::item;
 use crate::rdb::{self, Error, Form, Item, Producers, Shape, StreamFacts, StreamState, ValueSink};
 use petrel_keyspace::TypeLimits;
 use petrel_keyspace::types::stream::{
-    ConsumerId, EntryRef, Group, NodeLimits, Pending, Producers as Remembered, Stream, StreamId,
+    ConsumerId, EntryRef, Group, GroupHead, NodeLimits, Pending, PendingHead,
+    Producers as Remembered, Stream, StreamId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +37,11 @@ pub fn feed(stream: &Stream, sink: &mut impl ValueSink) -> Result<(), Error> {
     for node in nodes {
         feed_node(node, sink)?;
     }
-    feed_rest(stream, stream.first_id(), sink)
+    feed_state(stream, stream.first_id(), stream.groups().len(), sink)?;
+    for (name, group) in stream.groups().iter() {
+        feed_group(name, group, sink)?;
+    }
+    feed_rest(stream, sink)
 }
 
 /// Feeds entries that are written together.
@@ -54,23 +59,63 @@ pub fn feed_node<'e>(
     Ok(())
 }
 
-/// Feeds what stands behind the entries of a stream, of which this is the first.
-pub fn feed_rest(stream: &Stream, first: StreamId, sink: &mut impl ValueSink) -> Result<(), Error> {
+/// Feeds what stands behind the entries of a stream, of which this is the first, and before its groups.
+pub fn feed_state(
+    stream: &Stream,
+    first: StreamId,
+    groups: usize,
+    sink: &mut impl ValueSink,
+) -> Result<(), Error> {
     sink.state(&StreamState {
         len: stream.len(),
         last: id_of(stream.last_id()),
         first: id_of(first),
         max_deleted: id_of(stream.max_deleted()),
         added: stream.added(),
-        groups: stream.groups().len(),
-    })?;
-    for (name, group) in stream.groups().iter() {
-        feed_group(name, group, sink)?;
-    }
+        groups,
+    })
+}
+
+/// Feeds what stands behind the groups of a stream.
+pub fn feed_rest(stream: &Stream, sink: &mut impl ValueSink) -> Result<(), Error> {
     match stream.producers() {
         Some(producers) if is_worth_telling(producers) => feed_producers(producers, sink),
         _ => Ok(()),
     }
+}
+
+/// Feeds a group, but for its pending entries.
+pub fn feed_group_head(group: &GroupHead, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.group(&rdb::Group {
+        name: group.name(),
+        last: id_of(group.last_delivered()),
+        read: group.entries_read(),
+        consumers: group.consumers().len(),
+        pending: group.pending_len(),
+        given_back: group.nacked_len(),
+    })?;
+    group.consumers().iter().try_for_each(|consumer| {
+        sink.consumer(&rdb::Consumer {
+            name: &consumer.name,
+            seen_ms: consumer.seen_ms,
+            active_ms: consumer.active_ms,
+        })
+    })
+}
+
+/// Feeds a pending entry of the group in hand.
+pub fn feed_pending(pending: PendingHead, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.pending(&rdb::Pending {
+        id: id_of(pending.id),
+        owner: pending.owner,
+        delivered_ms: pending.delivered_ms,
+        deliveries: pending.count,
+    })
+}
+
+/// Feeds an entry of the group in hand that was given back.
+pub fn feed_given_back(id: StreamId, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.given_back(id_of(id))
 }
 
 fn feed_group(name: &[u8], group: &Group, sink: &mut impl ValueSink) -> Result<(), Error> {

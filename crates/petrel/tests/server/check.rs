@@ -24,13 +24,13 @@ fn an_end_that_is_not_whole_is_cut_off_where_that_is_asked_for() {
     let len = |name: &str| std::fs::metadata(scratch.path(name)).unwrap().len() as usize;
     write("a.aof", &[&whole]);
     let (text, is_whole) = check(&scratch, &["a.aof"]);
-    assert!(is_whole && text == "a.aof: whole; 5 commands, 1 transactions\n", "{text}");
+    assert!(is_whole && text == "a.aof: whole; 5 commands, 1 transaction\n", "{text}");
 
     write("a.aof", &[&whole, b"*2\r\n$3\r\nDE"]);
     let (text, is_whole) = check(&scratch, &["a.aof"]);
     let at = whole.len();
     let wrong = format!(
-        "a.aof: it ends amid the command at byte {at}; before that are 5 commands, the last 'exec'"
+        "a.aof: it ends amid the command at byte {at}; before that: 5 commands, the last 'exec'"
     );
     assert!(!is_whole && text == format!("{wrong}; --fix cuts the last 10 bytes off\n"), "{text}");
     assert_eq!(len("a.aof"), at + 10);
@@ -97,7 +97,7 @@ fn a_directory_is_checked_by_its_manifest() {
     let old = [&std::fs::read(dir.join("x.1.base.rdb")).unwrap()[..], &whole].concat();
     std::fs::write(scratch.path("appendonly.aof"), &old).unwrap();
     let (text, is_whole) = check(&scratch, &["appendonly.aof"]);
-    assert!(is_whole && text.contains("1 keys") && text.contains("behind it: whole; 2 commands"));
+    assert!(is_whole && text.contains("1 key, ") && text.contains("behind it: whole; 2 commands"));
     std::fs::write(dir.join("x.manifest"), "file x seq one type b\n").unwrap();
     let (text, is_whole) = check(&scratch, &["appendonlydir"]);
     assert!(!is_whole && text.contains("x.manifest: line 1: "), "{text}");

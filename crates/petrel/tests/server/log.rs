@@ -131,6 +131,64 @@ fn what_was_written_in_its_place_can_be_loaded_where_nothing_is_logged() {
     check(&server);
 }
 
+/// Fills database 7 with values of every type, some of them large, and goes back to database 0.
+fn fill_with_all_types(client: &mut Client) {
+    client.call(&["CONFIG", "SET", "appendfsync", "no"]);
+    client.call(&["SELECT", "7"]);
+    for i in 0..600 {
+        let i = i.to_string();
+        client.call(&["SET", &format!("string {i}"), &i]);
+        client.call(&["RPUSH", "list", &i, "x"]);
+        client.call(&["SADD", "set", &i]);
+        client.call(&["ZADD", "zset", &i, &i]);
+        client.call(&["HSET", "hash", &i, "x"]);
+        client.call(&["XADD", "stream", &format!("{i}-1"), "f", &i]);
+    }
+    client.call(&["HPEXPIREAT", "hash", "4102444800000", "FIELDS", "2", "1", "2"]);
+    client.call(&["XGROUP", "CREATE", "stream", "g", "0"]);
+    client.call(&["XREADGROUP", "GROUP", "g", "c", "COUNT", "300", "STREAMS", "stream", ">"]);
+    client.call(&["SET", "short", "lived", "PXAT", "4102444800000"]);
+    client.call(&["PFADD", "sketch", "a", "b"]);
+    client.call(&["SELECT", "0"]);
+    client.call(&["CONFIG", "SET", "appendfsync", "always"]);
+}
+
+#[test]
+fn what_was_reloaded_is_in_the_log() {
+    const ARGS: [&str; 6] =
+        ["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"];
+    let server = Server::start("epoll", &ARGS);
+    let mut client = server.connect();
+    fill(&server);
+    fill_with_all_types(&mut client);
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+    let digest = client.text(&["DEBUG", "DIGEST"]);
+    assert_eq!(client.text(&["DEBUG", "RELOAD"]), "OK");
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    let server = started(killed(server), &ARGS);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest, "after RELOAD");
+    check(&server);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    client.call(&["SET", "s", "later than the snapshot"]);
+    client.call(&["LPUSH", "l", "later"]);
+    client.call(&["SWAPDB", "7", "8"]);
+    client.call(&["FUNCTION", "FLUSH"]);
+    assert_ne!(client.text(&["DEBUG", "DIGEST"]), digest);
+    assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE"]), "OK");
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    client.call(&["SET", "later", "1"]);
+    client.call(&["DEL", "later"]);
+    let server = started(killed(server), &ARGS);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest, "after RELOAD NOSAVE");
+    check(&server);
+    assert_eq!(client.text(&["BGREWRITEAOF"]), "Background append only file rewriting started");
+    eventually("the rewriting", || server.info("aof_rewrites") == 1);
+    let server = started(killed(server), &ARGS);
+    assert_eq!(server.connect().text(&["DEBUG", "DIGEST"]), digest, "after rewriting");
+}
+
 #[test]
 fn a_log_that_has_grown_is_rewritten() {
     let args = ["--appendonly", "yes", "--auto-aof-rewrite-min-size", "20kb"];

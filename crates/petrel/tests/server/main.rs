@@ -15,6 +15,7 @@ mod clients;
 mod configuration;
 mod data;
 mod dialect;
+mod faults;
 mod harness;
 mod hotkeys;
 mod http;

@@ -30,12 +30,36 @@ fn what_was_flushed_is_gone_from_the_disk_too() {
     let mut client = server.connect();
     client.call(&["SET", "a", "1"]);
     assert_eq!(client.text(&["SAVE"]), "OK");
+    let path = server.scratch.path("dump.rdb");
+    let full = std::fs::metadata(&path).unwrap().len();
     assert_eq!(client.text(&["FLUSHALL"]), "OK");
+    // It is no save that is counted, but the file is there with the answer.
+    assert_eq!(server.info("rdb_saves"), 1);
+    assert_eq!(server.info("rdb_changes_since_last_save"), 0);
+    assert!(std::fs::metadata(&path).unwrap().len() < full);
+    // Within a transaction, once that is over: the file never shows a part of one.
+    for command in [&["MULTI"][..], &["FLUSHALL"], &["SET", "b", "1"], &["EXEC"]] {
+        client.call(command);
+    }
     eventually("the save", || server.info("rdb_saves") == 2);
+    assert_eq!(server.info("rdb_changes_since_last_save"), 0);
     assert_eq!(client.text(&["MULTI"]), "OK");
     client.call(&["BGSAVE"]);
     assert_eq!(client.text(&["EXEC"]), "[Background saving scheduled]");
     eventually("the save", || server.info("rdb_saves") == 3);
+}
+
+#[test]
+fn a_flush_is_answered_though_its_save_fails() {
+    let server = Server::start("epoll", &["--save", "1000", "1000"]);
+    let mut client = server.connect();
+    let path = server.scratch.path("dump.rdb");
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(client.text(&["FLUSHALL"]), "OK");
+    // It is tried again in the background.
+    eventually("the failure", || server.info("rdb_saves_consecutive_failures") == 1);
+    std::fs::remove_dir(&path).unwrap();
+    assert_eq!(client.text(&["SAVE"]), "OK");
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn check_says_what_a_file_holds_and_what_is_wrong() {
     let output = run_to_end(&scratch, &["check", "dump.rdb"]);
     let text = String::from_utf8(output.stdout).unwrap();
     let whole = "dump.rdb: whole; RDB version 12, 8 keys, 1 hash, 1 list, 1 set, 1 stream, 3 string, 1 zset; \
-                 1 expire; in 2 databases; 1 libraries of functions";
+                 1 expire; in 2 databases; 1 library of functions";
     assert!(output.status.success() && text.starts_with(whole), "{text}");
     let path = scratch.path("dump.rdb");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -214,4 +214,81 @@ fn check_says_what_a_file_holds_and_what_is_wrong() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("missing.rdb: No such file"), "{text}");
     assert!(text.contains("dump.rdb: the checksum is"), "{text}");
+}
+
+#[test]
+fn a_file_is_merged_with_what_is_there() {
+    let server = Server::start("epoll", &DEBUG);
+    let mut client = server.connect();
+    let library = |name: &str, value: u8| {
+        format!(
+            "#!lua name={name}\nredis.register_function('{name}', function() return {value} end)"
+        )
+    };
+    // Long enough to be read by itself, and short.
+    let long = "x".repeat(3_000_000);
+    for command in [
+        &["MSET", "a", "1", "b", "1"][..],
+        &["RPUSH", "list", "1", "2"],
+        &["RPUSH", "long", &long],
+        &["FUNCTION", "LOAD", &library("f", 1)],
+        &["FUNCTION", "LOAD", &library("g", 1)],
+    ] {
+        client.call(command);
+    }
+    assert_eq!(client.text(&["PEXPIRE", "b", "1000000"]), "1");
+    let failed = "ERR Error trying to load the RDB dump, check server logs.";
+    assert_eq!(client.text(&["DEBUG", "RELOAD", "NOFLUSH"]), failed);
+    assert_eq!(client.text(&["DEBUG", "RELOAD"]), "OK");
+    assert_eq!(server.info("rdb_changes_since_last_save"), 0);
+    for command in [
+        &["SET", "a", "2"][..],
+        &["DEL", "b", "list", "long"],
+        &["SET", "c", "2"],
+        &["SADD", "list", "member"],
+        &["RPUSH", "long", "2"],
+        &["FUNCTION", "LOAD", "REPLACE", &library("f", 2)],
+        &["FUNCTION", "DELETE", "g"],
+        &["FUNCTION", "LOAD", &library("h", 2)],
+    ] {
+        client.call(command);
+    }
+    assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE", "NOFLUSH"]), failed);
+    assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE", "NOFLUSH", "MERGE"]), "OK");
+    assert_eq!(client.text(&["MGET", "a", "b", "c"]), "[1 1 2]");
+    assert_eq!(client.text(&["LRANGE", "list", "0", "-1"]), "[1 2]");
+    assert_eq!(client.text(&["LLEN", "long"]), "1");
+    assert!(client.text(&["PTTL", "b"]).parse::<i64>().unwrap() > 0);
+    for (name, value) in [("f", "1"), ("g", "1"), ("h", "2")] {
+        assert_eq!(client.text(&["FCALL", name, "0"]), value);
+    }
+    assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE", "MERGE"]), "OK");
+    assert_eq!(client.text(&["MGET", "a", "c"]), "[1 nil]");
+    assert_eq!(client.text(&["FCALL", "h", "0"]), "ERR Function not found");
+}
+
+/// What has expired since it was saved does not take the place of what is there.
+#[test]
+fn what_has_expired_in_a_file_is_merged_with_nothing() {
+    let server = Server::start("epoll", &DEBUG);
+    let mut client = server.connect();
+    let long = "x".repeat(3_000_000);
+    let keys = ["a", "list", "long"];
+    for command in [&["SET", "a", "1"][..], &["RPUSH", "list", "1"], &["RPUSH", "long", &long]] {
+        client.call(command);
+    }
+    // The keys are to be gone only once they are saved.
+    assert_eq!(client.text(&["DEBUG", "SET-ALLOW-ACCESS-EXPIRED", "1"]), "OK");
+    for key in keys {
+        assert_eq!(client.text(&["PEXPIRE", key, "1"]), "1");
+    }
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    client.call(&["FLUSHALL"]);
+    assert_eq!(client.text(&["DEBUG", "SET-ALLOW-ACCESS-EXPIRED", "0"]), "OK");
+    client.call(&["DEBUG", "SLEEP", "0.01"]);
+    for key in keys {
+        assert_eq!(client.text(&["SET", key, "new"]), "OK");
+    }
+    assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE", "NOFLUSH", "MERGE"]), "OK");
+    assert_eq!(client.text(&["MGET", "a", "list", "long"]), "[new new new]");
 }

@@ -137,24 +137,24 @@ fn log(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG SLEEP seconds`: outside of every lock, so that only this thread's connections wait. What is no number
-/// counts as 0.
+/// `DEBUG SLEEP seconds`: nobody is served meanwhile, since the keyspace is held whole; within a script, for which time stands
+/// still, what it has locked stays so. What is no number counts as 0.
 fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     let seconds = str::from_utf8(ctx.arg(2)).ok().and_then(|text| text.parse::<f64>().ok());
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
-    let stands_still = ctx.exec.is_within_script();
-    let ks = &mut ctx.exec.ks;
-    // Inside EXEC the whole keyspace is held, and stays so.
-    let leaves = !ks.holds_any();
-    if leaves {
-        ks.exit();
+    let is_script = ctx.exec.is_within_script();
+    // Inside EXEC everything is held already, and stays so.
+    let locks = !is_script && !ctx.exec.ks.holds_any();
+    if locks {
+        let running = &ctx.exec.shared.scripts.running;
+        if !ctx.exec.ks.lock_all_unless(|| running.is_busy()) {
+            return Err(running.busy(ctx.exec.shared.dialect()));
+        }
     }
     std::thread::sleep(pause.min(SLEEP_MAX));
-    if leaves {
-        ks.enter();
-    }
-    if leaves && !stands_still {
-        ks.refresh_clock();
+    if locks {
+        ctx.exec.ks.unlock();
+        ctx.exec.ks.refresh_clock();
     }
     ctx.ok()
 }

@@ -1,6 +1,7 @@
 //! The way back in: the files of a log, at the start.
 
 use crate::config::Config;
+use crate::counted::Counted;
 use crate::server::Server;
 use petrel_keyspace::Handle;
 use petrel_persistence::log::{Directory, Entry, Kind, LogSource, Replayed, replay};
@@ -112,7 +113,8 @@ impl Server {
             // The new log begins with what was loaded.
             self.durability.schedule_rewrite();
         }
-        tracing::info!("loaded {keys} keys in {:.2} s", start.elapsed().as_secs_f64());
+        let (keys, seconds) = (Counted(keys, "key"), start.elapsed().as_secs_f64());
+        tracing::info!("loaded {keys} in {seconds:.2} s");
         self.finish_loading();
         Ok(())
     }
@@ -242,7 +244,8 @@ impl Server {
             any_version: config.accepts_any_rdb_version(),
             any_sum: !config.rdbchecksum,
         };
-        let options = LoadOptions { threads: self.workers.len(), leniency, keeps_expired };
+        let options =
+            LoadOptions { threads: self.workers.len(), leniency, keeps_expired, merges: false };
         let progress = &self.snapshot.progress;
         tracing::info!("loading {}: {len} bytes", path.display());
         let total = progress.total.load(Relaxed);
@@ -264,10 +267,10 @@ impl Server {
         let replayed = replay(file, len, &self.keyspace, threads, previous, progress)
             .map_err(|error| failed(&error))?;
         tracing::info!(
-            "loaded {}: {len} bytes, {} changes in {} blocks, {:.2} s",
+            "loaded {}: {len} bytes, {} in {}, {:.2} s",
             path.display(),
-            replayed.effects,
-            replayed.blocks,
+            Counted(replayed.effects, "change"),
+            Counted(replayed.blocks, "block"),
             start.elapsed().as_secs_f64()
         );
         Ok(replayed)

@@ -44,8 +44,10 @@ pub struct Durability {
     pub(crate) rewrite_failures: AtomicU64,
     /// When it was last begun, in Unix seconds.
     rewrite_tried_at: AtomicI64,
-    /// Seconds that it took the last time.
-    pub(crate) rewrite_seconds: AtomicI64,
+    /// Milliseconds that it took the last time.
+    pub(crate) rewrite_ms: AtomicI64,
+    /// When it last ended, in Unix milliseconds.
+    rewrite_ended_at: AtomicI64,
     /// Why the log cannot be written, if it cannot.
     failure: Mutex<Option<String>>,
     /// The files that the manifest names are all that there is.
@@ -118,7 +120,7 @@ impl Durability {
     pub fn last_rewrite_seconds(&self) -> i64 {
         match self.rewrites.load(Relaxed) + self.rewrite_failures.load(Relaxed) {
             0 => -1,
-            _ => self.rewrite_seconds.load(Relaxed),
+            _ => self.rewrite_ms.load(Relaxed) / 1000,
         }
     }
 

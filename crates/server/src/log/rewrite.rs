@@ -7,7 +7,9 @@
 //!
 //! Until the last step the manifest names the old files and the new one, which together are everything as well.
 
+use super::Durability;
 use crate::config::Config;
+use crate::counted::Counted;
 use crate::server::{Server, unix_ms};
 use petrel_keyspace::Handle;
 use petrel_persistence::log::{Log, SystemFile};
@@ -23,6 +25,11 @@ use std::time::Instant;
 /// Seconds from a failed try to the next, and the most that they grow to.
 const RETRY_SECONDS: i64 = 5;
 const RETRY_SECONDS_MAX: i64 = 3600;
+
+/// After a rewrite that growth had asked for, so many times what it took pass before the next, ...
+const REST: i64 = 4;
+/// ... unless the log has grown by so many times what asks for one.
+const RESTLESS: u64 = 10;
 
 /// What became of the wish to rewrite the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -161,7 +168,8 @@ impl Server {
                 }
                 durability.rewrites.fetch_add(1, Relaxed);
                 durability.rewrite_failures.store(0, Relaxed);
-                tracing::info!("rewrote the log: {keys} keys in {seconds:.2} s");
+                let keys = Counted(keys, "key");
+                tracing::info!("rewrote the log: {keys} in {seconds:.2} s");
             }
             ended => {
                 // There may be no such file.
@@ -172,11 +180,12 @@ impl Server {
                 }
             }
         }
-        durability.rewrite_seconds.store(seconds as i64, Relaxed);
+        durability.rewrite_ms.store((seconds * 1e3) as i64, Relaxed);
+        durability.rewrite_ended_at.store(unix_ms(), Relaxed);
         durability.rewriting_since.store(0, Relaxed);
     }
 
-    /// Begins to rewrite the log if it has grown enough, or that has been asked for; called about ten times a second, by one thread, which
+    /// Begins to rewrite the log if it has grown enough and was not rewritten just now, or that has been asked for; called about ten times a second, by one thread, which
     /// holds nothing.
     pub(crate) fn rewrite_if_due(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
         let durability = &self.durability;
@@ -199,7 +208,8 @@ impl Server {
         let has_grown = percentage > 0
             && durability.is_on()
             && len >= config.auto_aof_rewrite_min_size
-            && growth >= percentage as u64;
+            && growth >= percentage as u64
+            && (durability.has_rested() || growth / RESTLESS >= percentage as u64);
         if !has_grown
             && !durability.needs_base.load(Relaxed)
             && !durability.rewrite_scheduled.load(Relaxed)
@@ -218,5 +228,16 @@ impl Server {
         if has_grown && matches!(begun, Ok(Rewriting::Begun)) {
             tracing::info!("rewriting the log: it has grown by {growth} %");
         }
+    }
+}
+
+impl Durability {
+    /// Whether enough time has passed since the log was rewritten for it to be rewritten again by itself: writes that double it every second
+    /// would otherwise have it rewritten without a pause, and share the disk and a processor with that.
+    fn has_rested(&self) -> bool {
+        let rest = REST.saturating_mul(self.rewrite_ms.load(Relaxed));
+        let since = unix_ms().saturating_sub(self.rewrite_ended_at.load(Relaxed));
+        // A clock that was put back keeps nobody waiting.
+        !(0..rest).contains(&since)
     }
 }

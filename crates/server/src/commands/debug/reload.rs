@@ -5,19 +5,15 @@ use petrel_commands::{Ctx, Fail, Outcome};
 use petrel_keyspace::{Cursor, Handle};
 use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_persistence::value;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Keys that are known at a time.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: each key is written to memory and read again, which leaves nothing to be
-/// said by `MERGE`; whatever is there is there already for `NOFLUSH`. With `NOSAVE` alone the data is what the file holds.
+/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: the data is saved, and each key is written to memory and read again, which leaves
+/// nothing to be said by `MERGE`; whatever is there is there already for `NOFLUSH`. With `NOSAVE` it is loaded from the file.
 pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
     const FAILED: Fail = Fail::fixed("ERR Error trying to load the RDB dump, check server logs.");
-    let says = |word: &str| (2..ctx.args().len()).any(|i| ctx.is(i, word));
-    let keyspace = ctx.exec.ks.keyspace();
-    let has_keys = (0..keyspace.databases()).any(|db| keyspace.db_stats(db).keys > 0);
-    let holds_some = has_keys || !ctx.exec.shared.library_texts().is_empty();
-    let collides = says("NOFLUSH") && !says("MERGE") && holds_some;
     for i in 2..ctx.args().len() {
         if !ctx.is(i, "MERGE") && !ctx.is(i, "NOFLUSH") && !ctx.is(i, "NOSAVE") {
             return Err(Fail::fixed(
@@ -25,17 +21,31 @@ pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
             ));
         }
     }
-    let is_merged = says("MERGE") || says("NOFLUSH");
-    if collides || says("NOSAVE") && (is_merged || ctx.exec.ks.holds_any()) {
-        return Err(FAILED);
-    }
-    if says("NOSAVE") {
-        let server = ServerHost::of(ctx).server.clone();
-        server.reload_snapshot(&mut ctx.exec.ks).map_err(|why| {
+    let says = |word: &str| (2..ctx.args().len()).any(|i| ctx.is(i, word));
+    let (keeps, merges, loads) = (says("NOFLUSH"), says("MERGE"), says("NOSAVE"));
+    let server = ServerHost::of(ctx).server.clone();
+    let ks = &mut ctx.exec.ks;
+    if loads {
+        if ks.holds_any() {
+            return Err(FAILED);
+        }
+        server.reload_snapshot(ks, keeps, merges).map_err(|why| {
             tracing::error!("DEBUG RELOAD: {why}");
             FAILED
         })?;
         return ctx.ok();
+    }
+    let config = server.config.snapshot();
+    let saved = match ks.holds_any() {
+        true => server.save_holding(ks, &config),
+        false => server.save(ks, &config),
+    };
+    // Why not is in the log.
+    saved.map_err(|_| Fail::fixed("ERR"))?;
+    let keyspace = ctx.exec.ks.keyspace();
+    let has_keys = (0..keyspace.databases()).any(|db| keyspace.db_stats(db).keys > 0);
+    if keeps && !merges && (has_keys || !ctx.exec.shared.library_texts().is_empty()) {
+        return Err(FAILED);
     }
     let ks = &mut ctx.exec.ks;
     let locks = !ks.holds_any();
@@ -44,6 +54,8 @@ pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let databases = ks.keyspace().databases();
     let reloaded = (0..databases).try_for_each(|db| reload_database(ks, db));
+    // It is what was saved.
+    server.snapshot.changes_then.store(server.keyspace.stats().changes, Relaxed);
     if locks {
         ks.unlock();
     }

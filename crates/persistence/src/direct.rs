@@ -1,0 +1,316 @@
+//! Appending to a file past the system's memory (`O_DIRECT`, open(2)).
+//!
+//! What is written through the system's memory is copied there, page by page, and written out of it later in small pieces: at hundreds
+//! of megabytes a second that costs more processor time than making the bytes, and the disk gives a third of what it could. So pages that are
+//! appended in one go are handed to the disk themselves. The pages in which an append begins and ends, and small appends, take the usual way;
+//! since no page is written both ways in one go, neither waits for the other.
+//!
+//! ```text
+//! file   ── usual ──|── direct ──|── direct ──|─ usual ─┊─ usual ─|── direct ── ...
+//!                   page         page         page      append    page
+//! ```
+
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Positions and addresses of direct writes are multiples of this, which every disk takes.
+const PAGE: usize = 4096;
+/// Bytes that are written directly at once.
+const CHUNK: usize = 4 << 20;
+/// Bytes of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
+/// Fewer bytes are not worth a write that waits for the disk.
+const DIRECT_MIN: usize = 64 * 1024;
+/// Whoever has more than this to append has fallen behind; if the disk is slow, the system's memory takes it faster.
+const HURRY: u64 = 24 << 20;
+/// A disk that takes longer for a direct write of [`CHUNK`] bytes is slow.
+const SLOW: Duration = Duration::from_millis(20);
+
+/// A file that is written from a position on, which moves with what is written.
+#[derive(Debug)]
+pub(crate) struct DirectFile {
+    file: Arc<File>,
+    at: u64,
+    way: Way,
+    /// Bytes that went through the system's memory.
+    cached: u64,
+    /// What a direct write of [`CHUNK`] bytes takes, about.
+    chunk_time: Duration,
+}
+
+/// What is known of the direct way.
+#[derive(Debug)]
+enum Way {
+    /// It was not tried.
+    Untried,
+    /// It is open.
+    Open(File, Staging),
+    /// The file system has none.
+    Closed,
+}
+
+/// Memory for one direct write: aligned as these have to be, and in huge pages where the system has some, since every page of a write
+/// has to be looked up and held for it.
+#[derive(Debug)]
+pub(crate) struct Staging(NonNull<u8>);
+
+impl Staging {
+    /// What is mapped, so that it holds [`CHUNK`] bytes from a huge page's beginning on.
+    const MAPPED: usize = CHUNK + HUGE_PAGE;
+
+    /// # Errors
+    /// If there is no memory.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: a new mapping, of which nobody else knows.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                Self::MAPPED,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mapped = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut staging = Staging(mapped);
+        let bytes = staging.bytes();
+        // SAFETY: the range is part of the mapping. It is advice: without huge pages there are others.
+        #[cfg(target_os = "linux")]
+        unsafe {
+            libc::madvise(bytes.as_mut_ptr().cast(), bytes.len(), libc::MADV_HUGEPAGE)
+        };
+        Ok(staging)
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        let begin = self.0.as_ptr().align_offset(HUGE_PAGE);
+        // SAFETY: `begin` is less than a huge page, so that the range lies within the mapping, which is ours alone, holds zeros at
+        // first, and is borrowed as this is.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(begin), CHUNK) }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, whole, and nobody borrows it any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), Self::MAPPED) };
+    }
+}
+
+// SAFETY: it owns its memory, which any thread may use.
+unsafe impl Send for Staging {}
+
+impl DirectFile {
+    /// The file, from a position on.
+    pub fn new(file: File, at: u64) -> Self {
+        DirectFile {
+            file: Arc::new(file),
+            at,
+            way: Way::Untried,
+            cached: 0,
+            chunk_time: Duration::ZERO,
+        }
+    }
+
+    /// The file itself, to be synced.
+    pub fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    /// Bytes that went through the system's memory so far, which are the ones that a sync has to write.
+    pub fn cached(&self) -> u64 {
+        self.cached
+    }
+
+    /// Cuts the file down to so many bytes, behind which it goes on.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)?;
+        self.at = len;
+        Ok(())
+    }
+
+    /// Writes some of the bytes; how many. `left` are those that are to be written from here on, these included.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn append(&mut self, pieces: &[IoSlice<'_>], left: u64) -> io::Result<usize> {
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let is_slow = left > HURRY && self.chunk_time > SLOW;
+        let is_direct = all >= DIRECT_MIN && !is_slow && self.open_way();
+        let before_page = (PAGE - (self.at % PAGE as u64) as usize) % PAGE;
+        let count = if !is_direct {
+            self.usual(pieces)?
+        } else if before_page > 0 {
+            let mut page = [0; PAGE];
+            let count = gather(pieces, &mut page[..before_page]);
+            self.usual(&[IoSlice::new(&page[..count])])?
+        } else {
+            self.direct(pieces)?
+        };
+        self.at += count as u64;
+        Ok(count)
+    }
+
+    fn usual(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self.file).seek(SeekFrom::Start(self.at))?;
+        let count = (&*self.file).write_vectored(pieces)?;
+        self.cached += count as u64;
+        Ok(count)
+    }
+
+    fn direct(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Way::Open(file, staging) = &mut self.way else { return self.usual(pieces) };
+        let staged = staging.bytes();
+        let bytes = match pieces {
+            [piece, ..] if is_aligned(piece) => &piece[..piece.len() / PAGE * PAGE],
+            _ => {
+                let count = gather(pieces, staged) / PAGE * PAGE;
+                &staged[..count]
+            }
+        };
+        let began = Instant::now();
+        match file.write_at(bytes, self.at) {
+            Err(error) if is_unsupported(&error) => {
+                self.way = Way::Closed;
+                self.usual(pieces)
+            }
+            written => {
+                let time = began.elapsed().mul_f64(CHUNK as f64 / bytes.len() as f64);
+                self.chunk_time = (3 * self.chunk_time + time) / 4;
+                written
+            }
+        }
+    }
+
+    /// Opens the direct way, unless that was tried; whether it is open.
+    fn open_way(&mut self) -> bool {
+        if let Way::Untried = self.way {
+            let opened = open_direct(&self.file).and_then(|file| Ok((file, Staging::new()?)));
+            self.way = match opened {
+                Ok((file, staging)) => Way::Open(file, staging),
+                Err(_) => Way::Closed,
+            };
+        }
+        matches!(self.way, Way::Open(..))
+    }
+}
+
+impl Seek for DirectFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let to = match to {
+            SeekFrom::Current(by) => SeekFrom::Start(self.at.saturating_add_signed(by)),
+            other => other,
+        };
+        self.at = (&*self.file).seek(to)?;
+        Ok(self.at)
+    }
+}
+
+/// Whether direct writes take these bytes, but for what is left of a page, as they lie.
+fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.len() >= PAGE && bytes.as_ptr().align_offset(PAGE) == 0
+}
+
+/// Copies the first bytes of the pieces; how many.
+fn gather(pieces: &[IoSlice<'_>], mut into: &mut [u8]) -> usize {
+    let mut count = 0;
+    for piece in pieces {
+        let len = piece.len().min(into.len());
+        into[..len].copy_from_slice(&piece[..len]);
+        into = &mut into[len..];
+        count += len;
+    }
+    count
+}
+
+/// The file once more, past the system's memory.
+#[cfg(target_os = "linux")]
+fn open_direct(file: &File) -> io::Result<File> {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_: &File) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether the file system does not write so, whatever is tried.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn temporary(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("petrel-direct-{name}-{}", std::process::id()))
+    }
+
+    /// Appends pieces of such lengths as one.
+    fn append(file: &mut DirectFile, bytes: &[u8], piece: usize, left: u64) {
+        let mut done = 0;
+        while done < bytes.len() {
+            let pieces: Vec<IoSlice<'_>> = bytes[done..].chunks(piece).map(IoSlice::new).collect();
+            done += file.append(&pieces, left).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_appended_is_there_whichever_way_it_went() {
+        let path = temporary("ways");
+        let bytes: Vec<u8> =
+            (0..8_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for way in [Way::Untried, Way::Closed] {
+            let mut file = DirectFile { way, ..DirectFile::new(File::create(&path).unwrap(), 0) };
+            let lens = [7, 70_000, 1, 3_000_000, 4096, 64 * 1024, 999_999, 100];
+            let mut done = 0;
+            for (i, len) in lens.into_iter().cycle().enumerate() {
+                let end = (done + len).min(bytes.len());
+                let left = if i % 5 == 4 { HURRY + 1 } else { (end - done) as u64 };
+                file.chunk_time = 2 * SLOW;
+                append(&mut file, &bytes[done..end], 1000 + 37 * i, left);
+                done = end;
+                if done == bytes.len() {
+                    break;
+                }
+            }
+            assert!(fs::read(&path).unwrap() == bytes);
+            assert!(matches!(file.way, Way::Closed) == (file.cached() == bytes.len() as u64));
+        }
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_goes_on_where_it_was_cut() {
+        let path = temporary("cut");
+        let mut file = DirectFile::new(File::create(&path).unwrap(), 0);
+        append(&mut file, &[1; 300_000], 300_000, 300_000);
+        file.cut(123_457).unwrap();
+        append(&mut file, &[2; 200_000], 999, 200_000);
+        let read = fs::read(&path).unwrap();
+        assert_eq!(read.len(), 323_457);
+        assert!(read[..123_457].iter().all(|&byte| byte == 1));
+        assert!(read[123_457..].iter().all(|&byte| byte == 2));
+        file.seek(SeekFrom::Start(0)).unwrap();
+        append(&mut file, b"head", 4, 4);
+        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), 323_457);
+        assert!(fs::read(&path).unwrap().starts_with(b"head\x01"));
+        fs::remove_file(&path).unwrap();
+    }
+}
