@@ -168,7 +168,6 @@ impl Handle {
 
     /// Sets a key to a string; `expiry` in Unix milliseconds. True if the key existed.
     pub fn put(&mut self, db: u16, key: Key<'_>, value: Value<'_>, expiry: Option<i64>) -> bool {
-        self.prefetch_readers(key);
         let found = match self.notes_events() {
             true => self.find_overwritten(db, key, Type::String),
             false => self.find(db, key),
@@ -323,7 +322,7 @@ impl Handle {
     /// predictable branches, of which the first asks for interest in the stripe and in all keys at once.
     #[inline]
     pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
-        if self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any() {
+        if self.is_anybody_interested(key) {
             self.tell_interested(db, key, effect);
         }
         if self.notes_events() {
@@ -344,12 +343,18 @@ impl Handle {
         self.counters.changes.add(-1);
     }
 
+    /// Whether somebody watches, waits for or tracks keys of the stripe, or listens to any key: two cache lines, of which one is
+    /// the stripe's and the other never changes.
+    #[inline]
+    fn is_anybody_interested(&self, key: Key<'_>) -> bool {
+        let tracked = self.ks.stripes[key.hash.stripe() as usize].tracked.load(Relaxed);
+        self.stripe(key.hash).interest.is_some() | tracked | self.ks.prefixes.any()
+    }
+
     /// Whether somebody may learn of effects of this key: else none need be made.
     #[inline]
     pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
-        (self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any())
-            || self.notes_events()
-            || self.sink.is_some()
+        self.is_anybody_interested(key) || self.notes_events() || self.sink.is_some()
     }
 
     #[inline]
@@ -554,12 +559,12 @@ impl Handle {
         if self.ks.prefixes.any() {
             self.broadcast(key, by_client);
         }
+        if self.ks.stripes[key.hash.stripe() as usize].tracked.load(Relaxed) {
+            self.take_readers(key, by_client);
+        }
         let Some(interest) = &mut self.stripe(key.hash).interest else { return };
         if !interest.watched.is_empty() {
             interest.watched.touch(db, key.bytes);
-        }
-        if !interest.tracked.is_empty() {
-            self.take_readers(key, by_client);
         }
         // Nobody waits for another time to live.
         if !matches!(effect, Effect::Expire { .. }) {

@@ -5,6 +5,7 @@ use crate::effect::{Effect, Removal};
 use crate::event::class;
 use crate::handle::{Handle, Key};
 use crate::types::Type;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Handle {
     /// Sets a key to the value that `build` makes with the mutators of this key, whatever it held before; `expiry` in
@@ -24,7 +25,10 @@ impl Handle {
         let sink = self.sink.take();
         let wanted = self.mute_events();
         let interest = self.stripe(key.hash).interest.take();
+        let stripe = key.hash.stripe() as usize;
+        let tracked = self.ks.stripes[stripe].tracked.swap(false, Relaxed);
         let built = build(self);
+        self.ks.stripes[stripe].tracked.store(tracked, Relaxed);
         self.stripe(key.hash).interest = interest;
         self.sink = sink;
         if let Err(error) = built {

@@ -149,22 +149,32 @@ impl Handle {
         })
     }
 
+    /// Moves the bucket array of the stripe's side table of tracked keys, which is held.
+    fn move_side_table(&mut self, round: &Round) {
+        // SAFETY: the stripe is held.
+        let Some(tracked) = (unsafe { self.ks.tracking.tables.of(round.stripe) }) else { return };
+        let is_marked = |address: *const u8| round.evacuation.contains(address);
+        if let Some(array) = tracked.relocate(&is_marked, &mut self.cache) {
+            self.retire(array);
+        }
+    }
+
     /// Works on the round's stripe, which is held, and sets the round to where it goes on.
     fn move_buckets(&mut self, round: &mut Round) -> usize {
         let mut moved = 0;
         for _ in 0..BUCKETS_PER_HOLD {
-            if round.bucket == 0 {
+            if round.bucket == 0 && round.db < self.ks.databases {
                 self.move_array(round);
+            }
+            if round.db == self.ks.databases {
+                self.move_side_table(round);
+                round.pass_over_stripe();
+                return moved;
             }
             let table = self.stripe_at(round.stripe).table(round.db);
             if table.is_none_or(|table| round.bucket >= table.buckets()) {
                 round.bucket = 0;
                 round.db += 1;
-                if round.db >= self.ks.databases {
-                    round.db = 0;
-                    round.stripe += 1;
-                    return moved;
-                }
                 continue;
             }
             if round.inside == (0, 0) {

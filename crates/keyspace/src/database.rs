@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Cleared {
     tables: Vec<Table>,
     /// Who has read which keys, if anybody.
-    _tracked: Vec<Tracked>,
+    tracked: Vec<Tracked>,
     cache: Cache,
 }
 
@@ -58,6 +58,10 @@ impl Drop for Cleared {
         while !self.is_drained() {
             self.drain_one(&mut |_| ());
         }
+        for tracked in self.tracked.drain(..) {
+            // SAFETY: as for the tables.
+            unsafe { tracked.free(&mut self.cache) };
+        }
     }
 }
 
@@ -71,7 +75,7 @@ impl Handle {
         };
         let mut cleared = Cleared {
             tables: Vec::new(),
-            _tracked: self.forget_everything_read(),
+            tracked: self.forget_everything_read(),
             cache: self.ks.heap.cache(),
         };
         for db in databases {
@@ -92,7 +96,7 @@ impl Handle {
                     tables.push(table);
                 }
             }
-            let own = Cleared { tables, _tracked: Vec::new(), cache: self.ks.heap.cache() };
+            let own = Cleared { tables, tracked: Vec::new(), cache: self.ks.heap.cache() };
             if let Some(mut own) = self.keep_for_image(db, own) {
                 cleared.tables.append(&mut own.tables);
             }
@@ -141,7 +145,10 @@ impl Handle {
             self.touch_database(stripe, b, Some(a));
             self.stripe_at(stripe).swap_tables(a, b, usize::from(self.ks.databases));
         }
-        drop(self.forget_everything_read());
+        for tracked in self.forget_everything_read() {
+            // SAFETY: the keyspace is held exclusively, so no thread is in a batch.
+            unsafe { tracked.free(&mut self.cache) };
+        }
         for thread in self.ks.threads() {
             let (a, b) = (&thread.dbs[usize::from(a)], &thread.dbs[usize::from(b)]);
             for (a, b) in

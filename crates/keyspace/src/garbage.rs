@@ -36,6 +36,24 @@ pub(crate) struct Garbage {
     /// Bytes that wait or are being freed.
     bytes: AtomicUsize,
     collector: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Threads that free much at this moment.
+    freeing: AtomicUsize,
+}
+
+/// A thread that frees much and gives way to others.
+struct Freeing(Arc<Keyspace>);
+
+impl Freeing {
+    fn begin(keyspace: &Arc<Keyspace>) -> Self {
+        keyspace.garbage.freeing.fetch_add(1, Relaxed);
+        Freeing(keyspace.clone())
+    }
+}
+
+impl Drop for Freeing {
+    fn drop(&mut self) {
+        self.0.garbage.freeing.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Garbage {
@@ -46,6 +64,11 @@ impl Garbage {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(*large);
         collector();
         None
+    }
+
+    /// Whether a thread frees much at this moment.
+    pub fn is_freed(&self) -> bool {
+        self.freeing.load(Relaxed) > 0
     }
 
     fn next(&self) -> Option<Large> {
@@ -85,10 +108,11 @@ impl Keyspace {
 
     /// What lets a thread that frees much give way to those that serve.
     pub(crate) fn breather(self: &Arc<Self>) -> Breather {
-        let keyspace = self.clone();
+        let freeing = Freeing::begin(self);
         let mut began = Instant::now();
         let (mut batches, mut busy_until) = (0, began);
         Box::new(move || {
+            let keyspace = &freeing.0;
             let now = Instant::now();
             if now - began < WORK {
                 return;

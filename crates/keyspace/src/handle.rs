@@ -12,7 +12,7 @@ use crate::keyspace::Keyspace;
 use crate::lock::Pass;
 use crate::policy::AccessClock;
 use crate::pour::Uncommitted;
-use crate::prefetch::{prefetch, prefetch_to_write};
+use crate::prefetch::prefetch;
 use crate::roster::RosterView;
 use crate::stripe::StripeData;
 use crate::sweep::SweepPlace;
@@ -51,6 +51,8 @@ pub struct Handle {
     /// [`Handle::see_expired`].
     pub(crate) sees_expired: bool,
     pub(crate) trimmed_at: i64,
+    /// Since when the upkeep of the heap has been put off; 0 if it is not.
+    pub(crate) put_off_since: i64,
     pub(crate) sink: Option<Box<dyn EffectSink>>,
     /// [`Sinks::version`](crate::order::Sinks::version) when the sink was made.
     pub(crate) sinks_seen: u64,
@@ -117,6 +119,7 @@ impl Handle {
             now_ms: 0,
             sees_expired: false,
             trimmed_at: 0,
+            put_off_since: 0,
             sink: None,
             sinks_seen: 0,
             is_strict: false,
@@ -451,7 +454,7 @@ impl Handle {
     /// Asks for the cache line of the stripe of `hash`, to lock it.
     #[inline]
     pub fn prefetch_stripe(&self, hash: KeyHash) {
-        prefetch_to_write((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
+        prefetch((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
     }
 
     /// Asks for the cache line in which a lookup of `hash` will begin.
@@ -519,7 +522,7 @@ impl Handle {
         }
     }
 
-    fn holds_stripe(&self, stripe: u32) -> bool {
+    pub(crate) fn holds_stripe(&self, stripe: u32) -> bool {
         match self.held {
             Held::Nothing => false,
             Held::One(held) => held == stripe,

@@ -13,8 +13,9 @@ use crate::order::{Epochs, Sinks};
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
 use crate::told::Prefixes;
-use crate::tracking::TrackingLimit;
+use crate::tracking::{Reader, ReadersView, Tracking};
 use crate::waiting::{WaitCounts, WaitedKeys};
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -65,7 +66,7 @@ pub struct Keyspace {
     pub(crate) keeps_expired: AtomicBool,
     /// [`Keyspace::stop_clock`].
     pub(crate) clock_stands_at: AtomicI64,
-    pub(crate) tracking: TrackingLimit,
+    pub(crate) tracking: Tracking,
     /// Beside what every change reads.
     pub(crate) prefixes: Prefixes,
     /// Set once there has been a large collection: until then no entry need be read to find one.
@@ -117,7 +118,7 @@ impl Keyspace {
             hold_until_ms: AtomicI64::new(0),
             keeps_expired: AtomicBool::new(false),
             clock_stands_at: AtomicI64::new(0),
-            tracking: TrackingLimit::default(),
+            tracking: Tracking::default(),
             prefixes: Prefixes::default(),
             any_large: AtomicBool::new(false),
             roster: Mutex::default(),
@@ -283,7 +284,22 @@ impl Keyspace {
 
     /// How many keys are remembered with their readers at most; 0 for any number.
     pub fn limit_tracking(&self, keys: usize) {
-        self.tracking.set(keys);
+        self.tracking.limit(keys);
+    }
+
+    /// A reader that belongs to `owner` and listens.
+    pub fn add_reader(&self, owner: impl Any + Send + Sync) -> Arc<Reader> {
+        self.tracking.readers.add(owner)
+    }
+
+    /// The reader is gone: nobody is told in its name.
+    pub fn remove_reader(&self, reader: &Reader) {
+        self.tracking.readers.remove(reader.id());
+    }
+
+    /// All readers.
+    pub fn readers(&self) -> ReadersView<'_> {
+        self.tracking.readers.view()
     }
 
     /// Somebody listens to the changes of keys with this prefix from now on.
@@ -330,6 +346,14 @@ impl Drop for Keyspace {
                 if let Some(array) = table.drain(|entry| entry.release(&mut cache)) {
                     // SAFETY: nobody else exists who could peek at the array.
                     unsafe { array.free(&mut cache) };
+                }
+            }
+        }
+        for stripe in 0..self.stripes.len() as u32 {
+            // SAFETY: as above.
+            unsafe {
+                if let Some(tracked) = self.tracking.tables.of(stripe) {
+                    std::mem::take(tracked).free(&mut cache);
                 }
             }
         }

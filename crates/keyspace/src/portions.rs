@@ -9,7 +9,7 @@
 //! | the key is renamed, its database changes its place | [`Portions`] knows where it is now |
 //! | the collection is removed, by whatever | it is not freed but becomes the image's own, which frees it at the end |
 //! | it is copied | the copy is no part of the image |
-//! | it is a stream whose entries were handed out | the rest, which was copied, is the image's own |
+//! | it is a stream whose entries and groups were handed out | the rest, which was copied, is the image's own |
 //!
 //! Between the removal and the moment at which it is the image's, both of which the same thread sees to, it is in neither place; the image asks again.
 
@@ -18,7 +18,7 @@ use crate::entry::{Entry, Kind};
 use crate::handle::Handle;
 use crate::heap::Cache;
 use crate::types::Large;
-use crate::types::stream::{Stream, StreamId, StreamNode};
+use crate::types::stream::{GroupHead, PendingHead, Stream, StreamId, StreamNode};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -64,8 +64,16 @@ pub enum ImageElement<'e> {
     Field(&'e [u8], &'e [u8], Option<i64>),
     /// Of a stream: some of its entries, from the first to the last.
     Node(StreamNode<'e>),
-    /// All else that the stream has, and the ID of its first entry: behind its nodes.
-    StreamRest(&'e Stream, StreamId),
+    /// What the stream is, the ID of its first entry, and the number of its groups: behind its nodes.
+    StreamState(&'e Stream, StreamId, usize),
+    /// A group of a stream, by name.
+    Group(&'e GroupHead),
+    /// A pending entry of the group in hand, by ID.
+    Pending(PendingHead),
+    /// One of them that was given back, in the order in which they were: behind all of the group.
+    GivenBack(StreamId),
+    /// All else that the stream has: behind its groups.
+    StreamRest(&'e Stream),
 }
 
 /// Takes elements; says when it has enough for one hold of the stripe.

@@ -12,16 +12,3 @@ pub(crate) fn prefetch(address: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
-
-/// The same for a line that will be written: another processor that has changed it gives it up at once.
-#[inline]
-pub(crate) fn prefetch_to_write(address: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch(address as *const i8, _MM_HINT_ET0);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}

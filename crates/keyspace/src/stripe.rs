@@ -6,11 +6,14 @@ use crate::lock::StripeLock;
 use crate::order::Order;
 use crate::table::Table;
 use std::cell::UnsafeCell;
+use std::sync::atomic::AtomicBool;
 
 /// The share of the keyspace whose hashes begin alike, in all databases.
 #[repr(align(64))]
 pub(crate) struct Stripe {
     pub lock: StripeLock,
+    /// Keys of the stripe are tracked (`tracking.rs`); changed by the holder of the lock.
+    pub tracked: AtomicBool,
     data: UnsafeCell<StripeData>,
 }
 
@@ -42,7 +45,11 @@ struct Later(Box<[Table]>);
 
 impl Stripe {
     pub fn new() -> Self {
-        Stripe { lock: StripeLock::new(), data: UnsafeCell::default() }
+        Stripe {
+            lock: StripeLock::new(),
+            tracked: AtomicBool::new(false),
+            data: UnsafeCell::default(),
+        }
     }
 
     /// What the lock guards.

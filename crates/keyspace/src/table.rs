@@ -238,6 +238,22 @@ impl<I: Item> Table<I> {
         cache: &mut Cache,
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
+        self.take_out(at, &rehash);
+        self.shrink(2, 5, cache, rehash)
+    }
+
+    /// The same for a table that is likely to grow again: it shrinks only when an eighth is in use.
+    pub fn remove_leaving_room(
+        &mut self,
+        at: Position,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        self.take_out(at, &rehash);
+        self.shrink(1, 8, cache, rehash)
+    }
+
+    fn take_out(&mut self, at: Position, rehash: &impl Fn(&[u8]) -> KeyHash) {
         let array = self.array();
         let bucket = &array.as_slice()[at.bucket];
         let volatile = bucket.slot(at.slot).is_volatile();
@@ -248,8 +264,19 @@ impl<I: Item> Table<I> {
         }
         self.len -= 1;
         self.volatile -= u32::from(volatile);
+    }
+
+    /// Shrinks if less than this share is in use.
+    #[inline]
+    fn shrink(
+        &mut self,
+        part: usize,
+        of: usize,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
         let buckets = self.buckets();
-        if self.len == 0 || (buckets > 4 && self.len() < capacity(buckets) * 2 / 5) {
+        if self.len == 0 || (buckets > 4 && self.len() < capacity(buckets) * part / of) {
             let wanted = self.len().div_ceil(SLOTS - 2);
             return self.rebuild(wanted, cache, rehash);
         }

@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Milliseconds after which a thread returns the free blocks in its cache, and has memory given back that no slab wanted.
 const TRIM_EVERY_MS: i64 = 1000;
 
+/// For how long the upkeep of the heap is put off at most.
+const PUT_OFF_MAX_MS: i64 = 10_000;
+
 /// What a tick achieved.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Ticked {
@@ -46,7 +49,26 @@ impl Handle {
     pub fn tick_at(&mut self, pace: Pace) -> Ticked {
         let mut ticked = Ticked::default();
         self.refresh_clock();
-        // Blocks in a thread's cache keep their slabs from being given back: a few each, but in every class.
+        let heap_too = !self.puts_off_heap();
+        if heap_too {
+            self.trim_now_and_then();
+        }
+        if !pace.expire.is_zero() {
+            self.enter();
+            ticked.swept = self.expire_step(pace.expire);
+            self.exit();
+        }
+        if !pace.compact.is_zero() && heap_too {
+            self.enter();
+            ticked.compacted = self.compact_step(pace.compact, FRAGMENTATION_PCT_MIN);
+            self.exit();
+        }
+        self.free_retired();
+        ticked
+    }
+
+    /// Blocks in a thread's cache keep their slabs from being given back: a few each, but in every class.
+    fn trim_now_and_then(&mut self) {
         if self.now_ms.wrapping_sub(self.trimmed_at) >= TRIM_EVERY_MS {
             self.trimmed_at = self.now_ms;
             self.cache.trim();
@@ -54,17 +76,37 @@ impl Handle {
         } else {
             self.cache.trim_if_asked();
         }
-        if !pace.expire.is_zero() {
-            self.enter();
-            ticked.swept = self.expire_step(pace.expire);
-            self.exit();
+    }
+
+    /// Whether upkeep leaves the heap alone, for a while at most: a thread that frees much holds one of the heap's locks
+    /// half of the time, and the system may stop it then for the sake of other programs. Who serves is not to wait for that.
+    fn puts_off_heap(&mut self) -> bool {
+        if !self.ks.garbage.is_freed() {
+            self.put_off_since = 0;
+            return false;
         }
-        if !pace.compact.is_zero() {
-            self.enter();
-            ticked.compacted = self.compact_step(pace.compact, FRAGMENTATION_PCT_MIN);
-            self.exit();
+        if self.put_off_since == 0 {
+            self.put_off_since = self.now_ms;
         }
-        self.free_retired();
-        ticked
+        self.now_ms.wrapping_sub(self.put_off_since) < PUT_OFF_MAX_MS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::{Keyspace, Options};
+
+    #[test]
+    fn upkeep_leaves_the_heap_to_who_frees_much_but_not_for_ever() {
+        let keyspace = Keyspace::new(&Options::default());
+        let mut handle = keyspace.attach();
+        assert!(!handle.puts_off_heap());
+        let breather = keyspace.breather();
+        assert!(handle.puts_off_heap());
+        handle.put_off_since -= PUT_OFF_MAX_MS;
+        assert!(!handle.puts_off_heap());
+        drop(breather);
+        assert!(!handle.puts_off_heap());
     }
 }

@@ -1,11 +1,14 @@
 //! What a thread's changes mean to those who cache: collected while stripes are held, told by the host afterwards.
 
 use crate::handle::{Handle, Key};
-use crate::tracking::Invalidation;
+use crate::tracking::Readers;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, PoisonError};
+
+/// Memory for names that is kept for the next changes.
+const RECYCLED_BYTES_MAX: usize = 64 * 1024;
 
 /// A key that has changed whose name begins with a prefix that somebody listens to.
 #[derive(Clone, Debug)]
@@ -18,11 +21,24 @@ pub struct Broadcast {
     pub by_client: bool,
 }
 
+/// A key that has changed, and who has read it.
+#[derive(Debug)]
+pub struct Invalidation<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its readers, those included that listen no longer.
+    pub readers: &'a Readers,
+    /// Whether a client changed it: neither time, nor the memory limit, nor the limit of the table.
+    pub by_client: bool,
+}
+
 /// What has been collected since it was last taken.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Keys with their readers, in the order of the changes.
-    pub keys: Vec<Invalidation>,
+    /// Names of keys that have changed, one behind the other.
+    names: Vec<u8>,
+    /// Of each where its name ends, and its readers, in the order of the changes.
+    changes: Vec<(usize, Readers, bool)>,
     /// Keys by prefix, in the order of the changes. A key that changes several times in a row is there once.
     pub broadcasts: Vec<Broadcast>,
     /// Whole databases have changed: whatever was read may be stale.
@@ -94,6 +110,42 @@ impl PrefixView {
     }
 }
 
+impl Told {
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], readers: Readers, by_client: bool) {
+        self.names.extend_from_slice(key);
+        self.changes.push((self.names.len(), readers, by_client));
+        self.any = true;
+    }
+
+    /// Keys that have changed, in the order of the changes.
+    pub fn keys(&self) -> impl Iterator<Item = Invalidation<'_>> {
+        let begins = std::iter::once(0).chain(self.changes.iter().map(|&(end, ..)| end));
+        self.changes.iter().zip(begins).map(|((end, readers, by_client), begin)| Invalidation {
+            key: &self.names[begin..*end],
+            readers,
+            by_client: *by_client,
+        })
+    }
+
+    /// Hands them out, with the readers.
+    pub fn drain_keys(&mut self, mut each: impl FnMut(&[u8], Readers, bool)) {
+        let mut begin = 0;
+        for (end, readers, by_client) in self.changes.drain(..) {
+            each(&self.names[begin..end], readers, by_client);
+            begin = end;
+        }
+        self.names.clear();
+    }
+
+    fn clear(&mut self) {
+        self.names.clear();
+        self.changes.clear();
+        self.broadcasts.clear();
+        (self.everything, self.any) = (false, false);
+    }
+}
+
 impl Handle {
     /// Whether there is something to be told.
     #[inline]
@@ -105,6 +157,15 @@ impl Handle {
     pub fn take_invalidations(&mut self) -> Told {
         let remembered = self.told.remembered;
         std::mem::replace(&mut self.told, Told { remembered, ..Told::default() })
+    }
+
+    /// Takes back what was told, to use its memory again.
+    pub fn recycle_told(&mut self, mut told: Told) {
+        if !self.told.any && told.names.capacity() <= RECYCLED_BYTES_MAX {
+            told.clear();
+            told.remembered = self.told.remembered;
+            self.told = told;
+        }
     }
 
     /// A key has changed: notes it for those who listen to its prefix.

@@ -9,30 +9,26 @@
 //! * A read is remembered under the lock under which it was made. So whoever changes the key afterwards finds the reader,
 //!   and no change can be missed.
 //! * A key is told of once; a reader that reads it again is remembered again.
+//! * A stripe's own cache line says whether it has tracked keys; where none are, a change pays nothing.
 //! * Keys are remembered by name, whatever their database, as clients cache them by name.
 //! * Nobody looks for a reader that is gone. It stays in the table, silent, until its keys change or are forgotten, or
 //!   until a list of readers would have to grow for it.
 //!
 //! What a reader is, only its owner knows.
 
-use crate::counters::Counters;
-use crate::filter::Filter;
+mod names;
+mod readers;
+mod tracked;
+
 use crate::handle::{Handle, Key};
-use crate::hash::KeyHasher;
+use crate::hash::KeyHash;
 use crate::prefetch::prefetch;
-use foldhash::fast::RandomState;
-use std::any::Any;
-use std::collections::HashMap;
-use std::sync::Arc;
+pub(crate) use readers::Registry;
+pub use readers::{Reader, ReaderId, ReadersView};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-
-/// Bytes that a key in the table takes beside its name, and that the second and each further reader add.
-const KEY_BYTES: usize = 48;
-const GROUP_BYTES: usize = 32;
-const ITEM_BYTES: usize = 8;
-
-/// A table that has room for so many keys more than it holds gives it back.
-const SPARE_MAX: usize = 64;
+use tracked::Growth;
+pub use tracked::Readers;
+pub(crate) use tracked::{SideTables, Tracked};
 
 /// Reads that a thread remembers before it looks again whether the table is full, at most.
 const UNCHECKED_MAX: u64 = 64;
@@ -40,167 +36,11 @@ const UNCHECKED_MAX: u64 = 64;
 /// Keys that one call forgets before it leaves the others for later, give or take those of a stripe.
 const FORGET_MAX: u64 = 1024;
 
-/// Somebody who is to learn of changes of what it has read.
-pub struct Reader {
-    listening: AtomicBool,
-    owner: Box<dyn Any + Send + Sync>,
-}
-
-impl Reader {
-    /// A reader that belongs to `owner` and listens.
-    pub fn new(owner: impl Any + Send + Sync) -> Arc<Self> {
-        Arc::new(Reader { listening: AtomicBool::new(true), owner: Box::new(owner) })
-    }
-
-    /// Whom it belongs to.
-    pub fn owner(&self) -> &dyn Any {
-        &*self.owner
-    }
-
-    /// Whether it is to be told of changes.
-    pub fn is_listening(&self) -> bool {
-        self.listening.load(Relaxed)
-    }
-
-    /// Says whether it is to be told. One that is not keeps its place in the table.
-    pub fn listen(&self, listening: bool) {
-        self.listening.store(listening, Relaxed);
-    }
-}
-
-impl std::fmt::Debug for Reader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("listening", &self.is_listening()).finish_non_exhaustive()
-    }
-}
-
-/// The readers of one key; at least one. Most keys have few.
-#[derive(Debug)]
-pub struct Readers(Few);
-
-#[derive(Debug)]
-enum Few {
-    One(Arc<Reader>),
-    Many(Box<Group>),
-}
-
-/// In the order of their addresses.
-#[derive(Debug)]
-struct Group(Vec<Arc<Reader>>);
-
-impl Readers {
-    /// All of them.
-    pub fn as_slice(&self) -> &[Arc<Reader>] {
-        match &self.0 {
-            Few::One(reader) => std::slice::from_ref(reader),
-            Few::Many(group) => &group.0,
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.as_slice().len()
-    }
-
-    fn add(&mut self, reader: &Arc<Reader>) {
-        let group = match &mut self.0 {
-            Few::One(known) if Arc::ptr_eq(known, reader) => return,
-            Few::One(known) if !known.is_listening() => return *known = reader.clone(),
-            Few::One(known) => {
-                let group = Box::new(Group(vec![known.clone()]));
-                self.0 = Few::Many(group);
-                return self.add(reader);
-            }
-            Few::Many(group) => &mut group.0,
-        };
-        let place =
-            |group: &[Arc<Reader>]| group.binary_search_by_key(&Arc::as_ptr(reader), Arc::as_ptr);
-        if place(group).is_ok() {
-            return;
-        }
-        if group.len() == group.capacity() {
-            group.retain(|known| known.is_listening());
-        }
-        if let Err(at) = place(group) {
-            group.insert(at, reader.clone());
-        }
-    }
-}
-
-/// A key that has changed, and who has read it.
-#[derive(Debug)]
-pub struct Invalidation {
-    /// The key.
-    pub key: Box<[u8]>,
-    /// Its readers, those included that listen no longer.
-    pub readers: Readers,
-    /// Whether a client changed it: neither time, nor the memory limit, nor the limit of the table.
-    pub by_client: bool,
-}
-
-/// The tracked keys of one stripe.
-#[derive(Default)]
-pub(crate) struct Tracked {
-    /// Says of most keys that are not tracked that they are not, from one cache line.
-    filter: Filter,
-    keys: HashMap<Box<[u8]>, Readers, RandomState>,
-}
-
-impl Tracked {
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    fn add(&mut self, key: Key<'_>, reader: &Arc<Reader>, hasher: &KeyHasher, counters: &Counters) {
-        let Key { bytes: key, hash } = key;
-        match self.keys.get_mut(key) {
-            Some(readers) => {
-                count(counters, -1, key.len(), readers.len());
-                readers.add(reader);
-                count(counters, 1, key.len(), readers.len());
-            }
-            None => {
-                self.keys.insert(key.into(), Readers(Few::One(reader.clone())));
-                if self.filter.is_worn(self.keys.len()) {
-                    self.filter.renew(self.keys.keys().map(|key| hasher.hash(key)));
-                } else {
-                    self.filter.add(hash);
-                }
-                count(counters, 1, key.len(), 1);
-            }
-        }
-    }
-
-    fn take(&mut self, key: Key<'_>, counters: &Counters) -> Option<(Box<[u8]>, Readers)> {
-        if !self.filter.may_hold(key.hash) {
-            return None;
-        }
-        let (key, readers) = self.keys.remove_entry(key.bytes)?;
-        count(counters, -1, key.len(), readers.len());
-        if self.keys.capacity() > self.keys.len() * 8 + SPARE_MAX {
-            self.keys.shrink_to(self.keys.len() * 2);
-        }
-        Some((key, readers))
-    }
-
-    /// Any key: those of a hash table come in no order.
-    fn any(&self) -> Option<Box<[u8]>> {
-        self.keys.keys().next().cloned()
-    }
-}
-
-/// Counts a key of the table in or out.
-fn count(counters: &Counters, sign: i64, key: usize, readers: usize) {
-    let group = if readers > 1 { GROUP_BYTES + ITEM_BYTES * readers } else { 0 };
-    let bytes = sign * (KEY_BYTES + key + group) as i64;
-    counters.tracked_keys.add(sign);
-    counters.tracked_items.add(sign * readers as i64);
-    counters.tracked_bytes.add(bytes);
-    counters.used.add(bytes);
-}
-
 /// What all threads share of the table.
 #[derive(Default)]
-pub(crate) struct TrackingLimit {
+pub(crate) struct Tracking {
+    pub tables: SideTables,
+    pub readers: Registry,
     /// Keys that the table may hold; 0 for any number.
     keys_max: AtomicUsize,
     /// The table may hold more: the limit was lowered, or there was no time to forget them all.
@@ -209,8 +49,8 @@ pub(crate) struct TrackingLimit {
     forget_at: AtomicUsize,
 }
 
-impl TrackingLimit {
-    pub fn set(&self, keys: usize) {
+impl Tracking {
+    pub fn limit(&self, keys: usize) {
         self.keys_max.store(keys, Relaxed);
         self.suspect.store(true, Relaxed);
     }
@@ -218,41 +58,88 @@ impl TrackingLimit {
 
 impl Handle {
     /// Notes that somebody has read a key. The key's stripe is held, or nothing is.
-    pub fn remember_reader(&mut self, key: Key<'_>, reader: &Arc<Reader>) {
+    pub fn remember_reader(&mut self, key: Key<'_>, reader: &Reader) {
         let held = self.holds(key.hash);
         if !held {
             self.lock(key.hash);
         }
-        let counters = &self.counters;
-        let interest = self.stripe(key.hash).interest.get_or_insert_default();
-        interest.tracked.add(key, reader, &self.ks.hasher, counters);
+        let (ks, stripe) = (&*self.ks, key.hash.stripe());
+        ks.tracking.tables.make(ks.stripes.len());
+        debug_assert!(self.holds_stripe(stripe));
+        // SAFETY: the stripe is held.
+        if let Some(tracked) = unsafe { ks.tracking.tables.of(stripe) } {
+            let was_empty = tracked.is_empty();
+            let is_listening = |id| ks.tracking.readers.view().listening(id).is_some();
+            let tools = (&mut self.cache, &ks.hasher);
+            let (growth, retired) = tracked.add(key, reader.id(), is_listening, tools);
+            if was_empty {
+                self.note_tracked(stripe, true);
+            }
+            self.count_tracked(growth);
+            if let Some(array) = retired {
+                self.retire(array);
+            }
+        }
         self.told.remembered += 1;
         if !held {
             self.unlock();
         }
     }
 
-    /// A key, whose stripe is held, is about to be changed: asks for what will be looked at to find its readers.
+    /// The stripe's table, which is held, has got its first key or lost its last one.
+    fn note_tracked(&self, stripe: u32, is_used: bool) {
+        self.ks.stripes[stripe as usize].tracked.store(is_used, Relaxed);
+        self.ks.tracking.tables.count_used(is_used);
+    }
+
+    fn count_tracked(&self, growth: Growth) {
+        let counters = &self.counters;
+        counters.tracked_keys.add(growth.keys);
+        counters.tracked_items.add(growth.items);
+        counters.tracked_bytes.add(growth.bytes);
+        counters.used.add(growth.bytes);
+    }
+
+    /// Whether some key is tracked.
     #[inline]
-    pub(crate) fn prefetch_readers(&self, key: Key<'_>) {
-        if let Some(interest) = &self.stripe(key.hash).interest {
-            prefetch((&raw const **interest).addr());
-            prefetch(interest.tracked.filter.line_of(key.hash).addr());
+    pub fn tracks(&self) -> bool {
+        self.ks.tracking.tables.any()
+    }
+
+    /// Asks for the cache line that says whether a key is tracked.
+    #[inline]
+    pub fn prefetch_tracked(&self, hash: KeyHash) {
+        let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
+        // SAFETY: only the table's atomic word is read.
+        if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
+            prefetch(bucket.addr());
         }
+    }
+
+    /// Asks for what the readers of a key will be found by, if it is tracked. The thread is in a batch.
+    #[inline]
+    pub fn prefetch_readers(&self, hash: KeyHash) {
+        let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
+        // SAFETY: only atomic parts are read, and no array that was current in this batch is freed before it ends.
+        unsafe { (*table).peek_entries(hash, prefetch) };
     }
 
     /// A key has changed: takes its readers out of the table, to be told.
     pub(crate) fn take_readers(&mut self, key: Key<'_>, by_client: bool) {
-        let slot = &mut self.stripe(key.hash).interest;
-        let Some(interest) = slot.as_mut().filter(|interest| !interest.tracked.is_empty()) else {
-            return;
-        };
-        let Some((key, readers)) = interest.tracked.take(key, &self.counters) else { return };
-        if interest.is_empty() {
-            *slot = None;
+        let stripe = key.hash.stripe();
+        debug_assert!(self.holds_stripe(stripe));
+        // SAFETY: the stripe is held.
+        let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return };
+        let tools = (&mut self.cache, &self.ks.hasher);
+        let Some((readers, growth, retired)) = tracked.take(key, tools) else { return };
+        if tracked.is_empty() {
+            self.note_tracked(stripe, false);
         }
-        self.told.keys.push(Invalidation { key, readers, by_client });
-        self.told.any = true;
+        self.count_tracked(growth);
+        self.told.add(key.bytes, readers, by_client);
+        if let Some(array) = retired {
+            self.retire(array);
+        }
     }
 
     /// Forgets keys while there are more of them than the limit allows, as far as it goes in a moment; their readers are
@@ -285,26 +172,29 @@ impl Handle {
 
     /// Forgets up to so many keys of a stripe, which is held; says how many.
     fn forget_in(&mut self, stripe: u32, keys: u64) -> u64 {
-        for forgotten in 0..keys {
-            let interest = self.stripe_at(stripe).interest.as_ref();
-            let Some(bytes) = interest.and_then(|interest| interest.tracked.any()) else {
-                return forgotten;
-            };
-            let key = self.key(&bytes);
+        debug_assert!(self.holds_stripe(stripe));
+        // SAFETY: the stripe is held.
+        let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return 0 };
+        // A place that has nothing to do with where keys were forgotten before.
+        let from = self.ks.tracking.forget_at.load(Relaxed).wrapping_mul(0x9E37_79B9) >> 16;
+        let names = tracked.some_names(keys as usize, from);
+        for name in &names {
+            let key = self.key(name);
             self.take_readers(key, false);
         }
-        keys
+        names.len() as u64
     }
 
     /// Takes a stripe's whole table out, for a flush: the readers of every key are told at once.
     pub(crate) fn take_tracked(&mut self, stripe: u32) -> Option<Tracked> {
-        let slot = &mut self.stripe_at(stripe).interest;
-        let interest = slot.as_mut().filter(|interest| !interest.tracked.is_empty())?;
-        let tracked = std::mem::take(&mut interest.tracked);
-        if interest.is_empty() {
-            *slot = None;
+        debug_assert!(self.holds_stripe(stripe));
+        // SAFETY: the stripe is held.
+        let tracked = unsafe { self.ks.tracking.tables.of(stripe) }?;
+        if tracked.is_empty() {
+            return None;
         }
-        Some(tracked)
+        self.note_tracked(stripe, false);
+        Some(std::mem::take(tracked))
     }
 
     /// Counts all keys out of the table, which has been emptied. The keyspace is held exclusively.
@@ -322,6 +212,7 @@ impl Handle {
 mod tests {
     use super::*;
     use crate::{Keyspace, Options, Value};
+    use std::collections::HashMap;
 
     fn handle() -> Handle {
         let mut handle = Keyspace::new(&Options { stripes: 4, ..Options::default() }).attach();
@@ -338,13 +229,13 @@ mod tests {
 
     fn told(handle: &mut Handle) -> Vec<(Vec<u8>, usize)> {
         let told = handle.take_invalidations();
-        told.keys.iter().map(|key| (key.key.to_vec(), key.readers.len())).collect()
+        told.keys().map(|key| (key.key.to_vec(), key.readers.as_slice().len())).collect()
     }
 
     #[test]
     fn a_change_is_told_once_to_all_who_have_read() {
         let mut handle = handle();
-        let readers: Vec<_> = (0..100).map(|n: i32| Reader::new(n)).collect();
+        let readers: Vec<_> = (0..100).map(|n: i32| handle.keyspace().add_reader(n)).collect();
         for reader in readers.iter().chain(&readers) {
             handle.remember_reader(handle.key(b"a"), reader);
         }
@@ -363,10 +254,48 @@ mod tests {
     }
 
     #[test]
+    fn the_tables_are_as_a_map_is_while_they_grow_and_shrink() {
+        let mut handle = handle();
+        let readers: Vec<_> = (0..3).map(|n: i32| handle.keyspace().add_reader(n)).collect();
+        let mut model: HashMap<String, Vec<ReaderId>> = HashMap::new();
+        let mut state = 1u64;
+        for step in 0..60_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let random = (state >> 33) as usize;
+            // Mostly reads, then mostly changes, of names of many lengths.
+            let name = format!("{:0len$}", random % 5000, len = 1 + random % 5000 % 40);
+            if (random >> 16) % 10 < if step / 15_000 % 2 == 0 { 8 } else { 1 } {
+                let reader = &readers[random % 7 % 3];
+                handle.remember_reader(handle.key(name.as_bytes()), reader);
+                let known = model.entry(name).or_default();
+                known.push(reader.id());
+                known.sort_unstable();
+                known.dedup();
+            } else {
+                put(&mut handle, name.as_bytes());
+                let told = handle.take_invalidations();
+                let told =
+                    told.keys().map(|told| (told.key.to_vec(), told.readers.as_slice().to_vec()));
+                let known = model.remove(&name).map(|readers| (name.into_bytes(), readers));
+                assert!(told.eq(known), "step {step}");
+            }
+        }
+        let stats = handle.keyspace().stats();
+        assert_eq!(stats.tracked_keys, model.len() as u64);
+        assert_eq!(stats.tracked_items, model.values().map(|all| all.len() as u64).sum());
+        model.keys().for_each(|name| put(&mut handle, name.as_bytes()));
+        assert_eq!(handle.take_invalidations().keys().count(), model.len());
+        let stats = handle.keyspace().stats();
+        assert_eq!((stats.tracked_keys, stats.tracked_items, stats.tracked_bytes), (0, 0, 0));
+        assert!(!handle.tracks());
+        handle.exit();
+    }
+
+    #[test]
     fn readers_that_are_gone_take_no_room_for_ever() {
         let mut handle = handle();
         for n in 0..1000 {
-            let reader = Reader::new(n);
+            let reader = handle.keyspace().add_reader(n);
             handle.remember_reader(handle.key(b"a"), &reader);
             reader.listen(false);
         }
@@ -378,7 +307,7 @@ mod tests {
     fn the_table_is_bounded_and_what_it_forgets_is_told() {
         let mut handle = handle();
         handle.keyspace().limit_tracking(10);
-        let reader = Reader::new(());
+        let reader = handle.keyspace().add_reader(());
         for n in 0..100 {
             let key = format!("key{n}");
             handle.remember_reader(handle.key(key.as_bytes()), &reader);
@@ -386,15 +315,32 @@ mod tests {
         handle.forget_readers();
         assert_eq!(handle.keyspace().stats().tracked_keys, 10);
         let told = handle.take_invalidations();
-        assert_eq!(told.keys.len(), 90);
-        assert!(told.keys.iter().all(|key| !key.by_client));
+        assert_eq!(told.keys().count(), 90);
+        assert!(told.keys().all(|key| !key.by_client));
+        handle.exit();
+    }
+
+    #[test]
+    fn databases_that_change_places_forget_every_key_too() {
+        let mut handle = handle();
+        let reader = handle.keyspace().add_reader(());
+        for n in 0..100 {
+            let key = format!("key{n}");
+            handle.remember_reader(handle.key(key.as_bytes()), &reader);
+        }
+        handle.lock_all();
+        handle.swap(0, 1);
+        handle.unlock();
+        assert!(handle.take_invalidations().everything && !handle.tracks());
+        put(&mut handle, b"key1");
+        assert!(!handle.has_invalidations());
         handle.exit();
     }
 
     #[test]
     fn a_flush_forgets_every_key_and_says_so() {
         let mut handle = handle();
-        let reader = Reader::new(());
+        let reader = handle.keyspace().add_reader(());
         for key in [&b"a"[..], b"b", b"c"] {
             handle.remember_reader(handle.key(key), &reader);
         }
@@ -405,7 +351,7 @@ mod tests {
         assert!(handle.take_invalidations().everything);
         let stats = handle.keyspace().stats();
         assert_eq!((stats.tracked_keys, stats.tracked_bytes, stats.used), (0, 0, 0));
-        assert_eq!(Arc::strong_count(&reader), 1);
+        assert!(!handle.keyspace().tracking.tables.any());
         handle.exit();
     }
 }

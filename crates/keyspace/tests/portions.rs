@@ -2,7 +2,8 @@
 
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{
-    EntryRef, Pending, References, Stream, StreamId, Trim, TrimTo,
+    ConsumerHead, EntryRef, Group, Pending, PendingHead, References, Stream, StreamId, StreamMut,
+    Trim, TrimTo,
 };
 use petrel_keyspace::{
     Cursor, FieldExpiry, Handle, ImageElement, ImageKey, ImagePlace, ImageSink, Keyspace, Options,
@@ -66,7 +67,9 @@ fn shown(view: View<'_>, now: i64) -> Shown {
         Type::Stream => {
             let stream = view.stream().unwrap();
             elements.extend(stream.by_node().flatten().map(entry));
-            elements.push(rest(stream, stream.first_id()));
+            elements.push(state(stream, stream.first_id(), stream.groups().len()));
+            stream.groups().iter().for_each(|(name, of)| group(name, of, &mut elements));
+            elements.push(rest(stream));
         }
     }
     let is_ordered = matches!(view.type_of(), Type::List | Type::Stream);
@@ -77,14 +80,52 @@ fn entry(entry: EntryRef<'_>) -> (Vec<u8>, i64) {
     (format!("{:?} {:?}", entry.id, entry.fields.collect::<Vec<_>>()).into_bytes(), FAR)
 }
 
-fn rest(stream: &Stream, first: StreamId) -> (Vec<u8>, i64) {
+fn state(stream: &Stream, first: StreamId, groups: usize) -> (Vec<u8>, i64) {
     let figures = (stream.len(), first, stream.last_id(), stream.max_deleted(), stream.added());
-    let group = stream.groups().get(b"group").map(|group| {
-        let consumers: Vec<_> = group.consumers().map(|consumer| consumer.name()).collect();
-        let pending: Vec<_> = group.pending_from(StreamId::MIN).collect();
-        format!("{:?} {:?} {consumers:?} {pending:?}", group.last_delivered(), group.entries_read())
+    (format!("{figures:?} {groups}").into_bytes(), FAR)
+}
+
+fn rest(stream: &Stream) -> (Vec<u8>, i64) {
+    (format!("{:?}", stream.producers().is_some()).into_bytes(), FAR)
+}
+
+/// What an image hands out of a group, from the group itself.
+fn group(name: &[u8], group: &Group, elements: &mut Vec<(Vec<u8>, i64)>) {
+    let consumers: Vec<_> = group.consumers().collect();
+    let heads = consumers.iter().map(|consumer| ConsumerHead {
+        name: consumer.name().into(),
+        seen_ms: consumer.seen_ms(),
+        active_ms: consumer.active_ms(),
     });
-    (format!("{figures:?} {group:?}").into_bytes(), FAR)
+    let heads: Vec<_> = heads.collect();
+    elements.push(group_head(
+        name,
+        group.last_delivered(),
+        group.entries_read(),
+        &heads,
+        [group.pending_len(), group.nacked_len()],
+    ));
+    for (id, Pending { owner, delivered_ms, count }) in group.pending_from(StreamId::MIN) {
+        let name = owner.and_then(|owner| group.consumer(owner)).map(|consumer| consumer.name());
+        let owner = name.and_then(|name| heads.iter().position(|head| *head.name == *name));
+        elements.push(pending(PendingHead { id, owner, delivered_ms, count }));
+    }
+    let given_back = group.claimable(i64::MIN).take(group.nacked_len());
+    elements.extend(given_back.map(|id| (format!("{id:?}").into_bytes(), FAR)));
+}
+
+fn group_head(
+    name: &[u8],
+    last: StreamId,
+    read: Option<u64>,
+    consumers: &[ConsumerHead],
+    lens: [usize; 2],
+) -> (Vec<u8>, i64) {
+    (format!("{name:?} {last:?} {read:?} {consumers:?} {lens:?}").into_bytes(), FAR)
+}
+
+fn pending(head: PendingHead) -> (Vec<u8>, i64) {
+    (format!("{head:?}").into_bytes(), FAR)
 }
 
 fn scored(member: &[u8], score: f64) -> Vec<u8> {
@@ -99,7 +140,17 @@ fn add_element(element: ImageElement<'_>, elements: &mut Vec<(Vec<u8>, i64)>) {
             ([name, b"=", value].concat(), expiry.unwrap_or(FAR))
         }
         ImageElement::Node(node) => return elements.extend(node.entries().map(entry)),
-        ImageElement::StreamRest(stream, first) => rest(stream, first),
+        ImageElement::StreamState(stream, first, groups) => state(stream, first, groups),
+        ImageElement::Group(head) => group_head(
+            head.name(),
+            head.last_delivered(),
+            head.entries_read(),
+            head.consumers(),
+            [head.pending_len(), head.nacked_len()],
+        ),
+        ImageElement::Pending(head) => pending(head),
+        ImageElement::GivenBack(id) => (format!("{id:?}").into_bytes(), FAR),
+        ImageElement::StreamRest(stream) => rest(stream),
     });
 }
 
@@ -236,8 +287,28 @@ fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             }
         }
     }
+    if kind == 3 {
+        fill_groups(ks, db, name, random);
+    }
     ks.unlock();
 }
+
+/// Gives a stream groups with many pending entries.
+fn fill_groups(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
+    let Ok(Some(mut stream)) = ks.stream_mut(db, ks.key(name)) else { return };
+    for group in GROUPS.iter().take(random.below(4) as usize) {
+        stream.put_group(group, StreamId::new(random.below(9), 0), None);
+        for n in 0..random.below(2000) {
+            let owner = stream.see_consumer(group, CONSUMERS[n as usize % 3]);
+            let owner = owner.filter(|_| n % 7 > 0);
+            let pending = Pending { owner, delivered_ms: n as i64, count: 1 };
+            stream.put_pending(group, StreamId::new(10 * random.below(2000) + 1, 0), pending);
+        }
+    }
+}
+
+const GROUPS: [&[u8]; 3] = [b"group", b"a", b"z"];
+const CONSUMERS: [&[u8]; 4] = [b"one", b"two", b"three", b"four"];
 
 fn expiry(now: i64, random: &mut Random) -> FieldExpiry {
     match random.below(8) {
@@ -340,15 +411,8 @@ fn change_stream(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             let (to, added) = (stream.last_entry_id(), stream.added());
             stream.set(to, added, stream.max_deleted());
         }
-        4..8 => _ = stream.remove_group(b"group"),
-        8..20 => _ = stream.put_group(b"group", some, Some(7)),
-        20..80 if stream.groups().get(b"group").is_some() => {
-            let owner = stream.see_consumer(b"group", &element[8..10]);
-            let pending = Pending { owner, delivered_ms: 5, count: 1 };
-            stream.put_pending(b"group", some, pending);
-        }
-        80..90 => _ = stream.remove_pending(b"group", some),
-        90..200 => _ = stream.delete(some),
+        4..80 => change_group(&mut stream, some, random),
+        80..200 => _ = stream.delete(some),
         200..230 => {
             let all: Vec<_> = stream.rev_range(StreamId::MIN, StreamId::MAX).take(5).collect();
             let ids: Vec<_> = all.into_iter().map(|entry| entry.id).collect();
@@ -358,6 +422,25 @@ fn change_stream(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             let id = StreamId::new(last.ms + random.below(3), last.seq + 1);
             stream.add(id, &[b"name", &element, b"other", b"text"]);
         }
+    }
+}
+
+fn change_group(stream: &mut StreamMut<'_>, some: StreamId, random: &mut Random) {
+    let (name, consumer) = (GROUPS[random.below(3) as usize], CONSUMERS[random.below(4) as usize]);
+    let id = StreamId::new(10 * random.below(2000) + 1, 0);
+    let choice = random.below(60);
+    if choice == 0 {
+        stream.remove_group(name);
+    } else if choice < 4 {
+        stream.put_group(name, some, Some(7));
+    } else if stream.groups().get(name).is_none() {
+    } else if choice < 6 {
+        stream.remove_consumer(name, consumer);
+    } else if choice < 30 {
+        stream.remove_pending(name, id);
+    } else {
+        let owner = stream.see_consumer(name, consumer).filter(|_| choice < 50);
+        stream.put_pending(name, id, Pending { owner, delivered_ms: 5, count: 1 });
     }
 }
 

@@ -18,23 +18,25 @@ use crate::host::ServerHost;
 use crate::push::{Form, Push, Recipient};
 use crate::worker::Worker;
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use petrel_commands::clock::{Clock, Tick};
 use petrel_net::{Driver, Output, Slot};
-use std::collections::HashMap;
 use std::time::Duration;
 
-/// Time without sends of invalidations that follows each: about ten times what it takes.
-const SEND_PAUSE: Duration = Duration::from_micros(25);
+/// Time without sends of invalidations that follows each: some forty times what it takes.
+const SEND_PAUSE: Duration = Duration::from_micros(100);
 
 /// But no invalidation is held for longer than about this.
 const SEND_PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// Time between two calls of a worker that may sleep.
-const WAKE_PAUSE: Duration = Duration::from_micros(250);
+/// Time between two calls of workers that may sleep: waking one costs as much as several commands.
+const WAKE_PAUSE: Duration = Duration::from_millis(1);
 
 /// A connection for which so many bytes are held is sent them.
 const HELD_BYTES_MAX: usize = 16 * 1024;
+
+/// Memory for invalidations of one batch that is kept for others, and how many of them.
+const SPARE_BYTES_MAX: usize = 64 * 1024;
+const SPARES_MAX: usize = 8;
 
 /// Invalidations for connections of one worker, in the order of the changes.
 #[derive(Debug, Default)]
@@ -64,9 +66,15 @@ impl Stale {
         self.bytes.len() + size_of::<Mark>() * self.marks.len()
     }
 
-    fn add(&mut self, to: impl IntoIterator<Item = Recipient>, form: Form, encoded: &[u8]) {
+    #[inline]
+    fn add(
+        &mut self,
+        to: impl IntoIterator<Item = Recipient>,
+        form: Form,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let begin = self.bytes.len();
-        self.bytes.extend_from_slice(encoded);
+        write(&mut self.bytes);
         let place = (begin, self.bytes.len());
         self.marks.extend(to.into_iter().map(|to| Mark { to, form, place }));
     }
@@ -85,6 +93,13 @@ impl Stale {
     pub fn pushes_to(&self, id: u64) -> impl Iterator<Item = Push> {
         let mine = self.marks.iter().filter(move |mark| mark.to.id() == id);
         mine.map(|mark| Push::of_form(Bytes::copy_from_slice(self.encoded(mark)), mark.form))
+    }
+
+    /// The same, empty, if its memory is worth being kept.
+    fn emptied(mut self) -> Option<Self> {
+        self.bytes.clear();
+        self.marks.clear();
+        (1..=SPARE_BYTES_MAX).contains(&self.bytes.capacity()).then_some(self)
     }
 
     fn encoded(&self, mark: &Mark) -> &[u8] {
@@ -122,9 +137,20 @@ pub(crate) struct Held {
     /// Workers that were left some and may sleep.
     uncalled: Vec<usize>,
     call_pause: Pause,
-    /// For connections of this worker, not sent yet.
-    outputs: HashMap<Slot, Output, RandomState>,
+    /// For connections of this worker, not sent yet, by the indices of their slots.
+    places: Vec<Place>,
+    /// Places with an output, and some that had one.
+    listed: Vec<usize>,
+    /// Memory of batches that are through.
+    spares: Vec<Stale>,
     send_pause: Pause,
+}
+
+/// What is held for the connection of a slot.
+#[derive(Default)]
+struct Place {
+    held: Option<(Slot, Output)>,
+    is_listed: bool,
 }
 
 impl Held {
@@ -134,7 +160,9 @@ impl Held {
             staged: (0..workers).map(|_| Stale::default()).collect(),
             uncalled: Vec::new(),
             call_pause: Pause::over(),
-            outputs: HashMap::default(),
+            places: Vec::new(),
+            listed: Vec::new(),
+            spares: Vec::new(),
             send_pause: Pause::over(),
         }
     }
@@ -142,26 +170,60 @@ impl Held {
     /// Whether something is held for connections of this worker.
     #[inline]
     pub fn any(&self) -> bool {
-        !self.outputs.is_empty()
+        !self.listed.is_empty()
+    }
+
+    /// Takes what is held for a connection.
+    fn take(&mut self, slot: Slot) -> Option<Output> {
+        let place = self.places.get_mut(slot.index())?;
+        place.held.take_if(|(of, _)| *of == slot).map(|(_, output)| output)
+    }
+
+    /// The output in which invalidations for a connection are held, and one that was held for another in its place.
+    fn output(
+        &mut self,
+        slot: Slot,
+        new: impl FnOnce() -> Output,
+    ) -> (&mut Output, Option<Output>) {
+        let index = slot.index();
+        if index >= self.places.len() {
+            self.places.resize_with(index + 1, Place::default);
+        }
+        let place = &mut self.places[index];
+        if !place.is_listed {
+            place.is_listed = true;
+            self.listed.push(index);
+        }
+        let other = place.held.take_if(|(of, _)| *of != slot).map(|(_, output)| output);
+        let (_, output) = place.held.get_or_insert_with(|| (slot, new()));
+        (output, other)
+    }
+
+    /// Takes back what all have been told of.
+    pub fn recycle(&mut self, stale: Stale) {
+        if self.spares.len() < SPARES_MAX {
+            self.spares.extend(stale.emptied());
+        }
     }
 
     /// After which time something has to be done here, if it is not before.
     #[inline]
     pub fn timeout(&self) -> Option<Duration> {
-        let send = (!self.outputs.is_empty()).then(|| self.send_pause.left());
+        let send = self.any().then(|| self.send_pause.left());
         let call = (!self.uncalled.is_empty()).then(|| self.call_pause.left());
         send.into_iter().chain(call).min()
     }
 
-    /// Leaves an invalidation for connections of a worker.
+    /// Leaves an invalidation, which `write` encodes, for connections of a worker.
+    #[inline]
     pub fn stage(
         &mut self,
         worker: usize,
         to: impl IntoIterator<Item = Recipient>,
         form: Form,
-        encoded: &[u8],
+        write: impl FnOnce(&mut Vec<u8>),
     ) {
-        self.staged[worker].add(to, form, encoded);
+        self.staged[worker].add(to, form, write);
     }
 }
 
@@ -174,6 +236,9 @@ impl ServerHost {
                 continue;
             }
             self.server.workers[worker].pushes.add_stale(stale);
+            if stale.bytes.capacity() == 0 {
+                *stale = self.held.spares.pop().unwrap_or_default();
+            }
             if worker != own && !self.held.uncalled.contains(&worker) {
                 self.held.uncalled.push(worker);
             }
@@ -197,7 +262,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn output_for(&mut self, slot: Slot) -> Output {
         if self.engine.host.held.any()
-            && let Some(held) = self.engine.host.held.outputs.remove(&slot)
+            && let Some(held) = self.engine.host.held.take(slot)
         {
             return held;
         }
@@ -222,9 +287,13 @@ impl<D: Driver> Worker<D> {
             }
             let slot = mark.to.slot();
             let Worker { driver, engine, .. } = self;
-            let output = engine.host.held.outputs.entry(slot).or_insert_with(|| driver.output());
+            let (output, other) = engine.host.held.output(slot, || driver.output());
             mark.form.write(encoded, protocol, &mut output.bytes);
-            if output.len() >= HELD_BYTES_MAX {
+            let is_enough = output.len() >= HELD_BYTES_MAX;
+            if let Some(other) = other {
+                self.driver.recycle(other);
+            }
+            if is_enough {
                 self.send_held_to(slot);
             }
         }
@@ -239,16 +308,28 @@ impl<D: Driver> Worker<D> {
 
     /// Sends what is held.
     pub(crate) fn send_held(&mut self) {
-        let outputs = &mut self.engine.host.held.outputs;
-        let slots: Vec<Slot> = outputs.keys().copied().collect();
-        let sends = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-        slots.into_iter().for_each(|slot| self.send_held_to(slot));
+        let mut listed = std::mem::take(&mut self.engine.host.held.listed);
+        let mut sends = 0;
+        for index in listed.drain(..) {
+            let place = &mut self.engine.host.held.places[index];
+            place.is_listed = false;
+            if let Some((slot, output)) = place.held.take() {
+                sends += 1;
+                self.send_taken(slot, output);
+            }
+        }
+        self.engine.host.held.listed = listed;
         let length = SEND_PAUSE.saturating_mul(sends).min(SEND_PAUSE_MAX);
         self.engine.host.held.send_pause = Pause::begin(length);
     }
 
     fn send_held_to(&mut self, slot: Slot) {
-        let Some(output) = self.engine.host.held.outputs.remove(&slot) else { return };
+        if let Some(output) = self.engine.host.held.take(slot) {
+            self.send_taken(slot, output);
+        }
+    }
+
+    fn send_taken(&mut self, slot: Slot, output: Output) {
         match self.take(slot) {
             Some(conn) => self.send_output(conn, output),
             None => self.driver.recycle(output),
@@ -280,9 +361,9 @@ mod tests {
     fn stale_of_two_batches_keeps_its_order_and_places() {
         let to = |id| Recipient::new(Slot::NOWHERE, id);
         let mut first = Stale::default();
-        first.add([to(1), to(2)], Form::Resp3, b">a");
+        first.add([to(1), to(2)], Form::Resp3, |out| out.extend(b">a"));
         let mut second = Stale::default();
-        second.add([to(2)], Form::Push, b">bc");
+        second.add([to(2)], Form::Push, |out| out.extend(b">bc"));
         first.append(&mut second);
         assert!(second.is_empty() && second.footprint() == 0);
         let told = |id, protocol| -> Vec<Vec<u8>> {

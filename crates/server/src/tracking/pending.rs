@@ -3,9 +3,8 @@
 use super::tracker::Tracker;
 use crate::client::{Client, Flag};
 use crate::host::ServerHost;
-use crate::push::{Form, Push, Recipient};
-use bytes::{BufMut, Bytes, BytesMut};
-use petrel_keyspace::{Broadcast, Handle, Invalidation, Reader, Told};
+use crate::push::{Delivery, Form, Push, Recipient};
+use petrel_keyspace::{Broadcast, Handle, Reader, ReaderId, Readers, Told};
 use petrel_resp::{Protocol, Reply};
 use std::collections::BTreeMap;
 use std::mem;
@@ -13,6 +12,9 @@ use std::sync::Arc;
 
 /// Keys of broadcasts that are collected before they are sent, if the turn is not over before.
 const BROADCASTS_MAX: usize = 4096;
+
+/// Memory for names that is kept from batch to batch.
+const RETAINED_BYTES_MAX: usize = 16 * 1024;
 
 /// Changes that wait for the end of a batch, or of a long script.
 const WAITING_MAX: usize = 64;
@@ -30,8 +32,7 @@ const NOBODY: u64 = 0;
 /// What a worker's commands have changed and nobody has been told of.
 #[derive(Default)]
 pub struct Invalidations {
-    /// In order of the changes, with the number of the connection that made each.
-    waiting: Vec<(Change, u64)>,
+    waiting: Waiting,
     /// By prefix and key: who changed it last.
     broadcasts: BTreeMap<Arc<[u8]>, LastWriters>,
     broadcast_keys: usize,
@@ -40,15 +41,41 @@ pub struct Invalidations {
 /// Keys, and the number of the connection that changed each last.
 type LastWriters = BTreeMap<Arc<[u8]>, u64>;
 
-enum Change {
-    Key(Invalidation),
-    Everything,
+/// Changes, in their order.
+#[derive(Default)]
+struct Waiting {
+    /// Names of keys, one behind the other.
+    names: Vec<u8>,
+    changes: Vec<Change>,
+}
+
+struct Change {
+    /// Whose connection made it.
+    writer: u64,
+    /// Where the name ends.
+    end: usize,
+    /// Who has read the key; nobody in particular if everything has changed.
+    readers: Option<Readers>,
+}
+
+impl Waiting {
+    fn add(&mut self, name: &[u8], readers: Option<Readers>, writer: u64) {
+        self.names.extend_from_slice(name);
+        self.changes.push(Change { writer, end: self.names.len(), readers });
+    }
+
+    fn clear(&mut self) {
+        self.names.clear();
+        self.names.shrink_to(RETAINED_BYTES_MAX);
+        self.changes.clear();
+    }
 }
 
 impl Invalidations {
     /// Whether there is something to be told before the turn ends.
+    #[inline]
     pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.changes.is_empty()
     }
 
     /// Whether there is something to be told when the turn ends.
@@ -56,23 +83,26 @@ impl Invalidations {
         !self.broadcasts.is_empty()
     }
 
-    fn take_in(&mut self, told: Told, client: u64) {
+    /// Takes over what `client` has changed; of the readers, those for whom `keep` holds.
+    fn take_in(&mut self, told: &mut Told, client: u64, keep: impl Fn(ReaderId) -> bool) {
         let writer = |by_client| if by_client { client } else { NOBODY };
         if told.everything {
-            self.waiting.push((Change::Everything, client));
+            self.waiting.add(b"", None, client);
         }
-        for invalidation in told.keys {
-            let writer = writer(invalidation.by_client);
-            self.waiting.push((Change::Key(invalidation), writer));
-        }
-        for Broadcast { prefix, key, by_client } in told.broadcasts {
+        told.drain_keys(|name, readers, by_client| {
+            let readers = readers.retained(&keep);
+            if readers.is_some() {
+                self.waiting.add(name, readers, writer(by_client));
+            }
+        });
+        for Broadcast { prefix, key, by_client } in told.broadcasts.drain(..) {
             let keys = self.broadcasts.entry(prefix).or_default();
             self.broadcast_keys += usize::from(keys.insert(key, writer(by_client)).is_none());
         }
     }
 }
 
-/// What a connection is told.
+/// What connections are told.
 enum News<'a> {
     /// These keys have changed.
     Keys(&'a [&'a [u8]]),
@@ -80,74 +110,97 @@ enum News<'a> {
     Everything,
 }
 
-/// One piece of news in the forms that connections get it in, each encoded when the first asks for it.
-struct Message<'a> {
-    news: News<'a>,
-    invalidate: Option<Bytes>,
-    message: Option<Bytes>,
-}
-
-impl<'a> Message<'a> {
-    fn new(news: News<'a>) -> Self {
-        Message { news, invalidate: None, message: None }
-    }
-
-    fn of_form(&mut self, form: Form) -> Bytes {
-        let news = &self.news;
-        let encoded = match form {
-            Form::Resp3 => {
-                self.invalidate.get_or_insert_with(|| encode(INVALIDATE, news, b"_\r\n"))
+impl News<'_> {
+    /// Whether it is short enough to be copied for each that gets it.
+    fn is_short(&self) -> bool {
+        match self {
+            News::Keys(keys) => {
+                keys.iter().map(|key| key.len() + 24).sum::<usize>() <= STAGED_LEN_MAX
             }
-            // For RESP2: a message of a channel.
-            _ => self.message.get_or_insert_with(|| encode(MESSAGE, news, b"$-1\r\n")),
+            News::Everything => true,
+        }
+    }
+
+    /// Appends it in the form that connections of RESP3 get, or, as the message of a channel, those of RESP2.
+    #[inline]
+    fn write(&self, form: Form, out: &mut Vec<u8>) {
+        let (head, null): (&[u8], &[u8]) = match form {
+            Form::Resp3 => (INVALIDATE, b"_\r\n"),
+            _ => (MESSAGE, b"$-1\r\n"),
         };
-        encoded.clone()
+        out.extend_from_slice(head);
+        let News::Keys(keys) = self else { return out.extend_from_slice(null) };
+        put_header(out, b'*', keys.len());
+        for key in *keys {
+            put_header(out, b'$', key.len());
+            out.extend_from_slice(key);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn push(&self, form: Form) -> Push {
+        let mut bytes = Vec::new();
+        self.write(form, &mut bytes);
+        Push::of_form(bytes.into(), form)
     }
 }
 
-fn encode(head: &[u8], news: &News<'_>, null: &[u8]) -> Bytes {
-    let News::Keys(keys) = news else { return [head, null].concat().into() };
-    let bytes: usize = keys.iter().map(|key| key.len() + 24).sum();
-    let mut encoded = BytesMut::with_capacity(head.len() + 24 + bytes);
-    encoded.put_slice(head);
-    put_header(&mut encoded, b'*', keys.len());
-    for key in *keys {
-        put_header(&mut encoded, b'$', key.len());
-        encoded.put_slice(key);
-        encoded.put_slice(b"\r\n");
+#[inline]
+fn put_header(out: &mut Vec<u8>, kind: u8, len: usize) {
+    out.push(kind);
+    match len {
+        0..10 => out.push(b'0' + len as u8),
+        _ => out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes()),
     }
-    encoded.freeze()
+    out.extend_from_slice(b"\r\n");
 }
 
-fn put_header(encoded: &mut BytesMut, kind: u8, len: usize) {
-    encoded.put_u8(kind);
-    encoded.put_slice(itoa::Buffer::new().format(len).as_bytes());
-    encoded.put_slice(b"\r\n");
+/// Who is told, and how.
+#[derive(Clone, Copy)]
+struct Destination {
+    to: Recipient,
+    worker: u16,
+    form: Form,
+}
+
+impl Destination {
+    fn of(client: &Client, form: Form) -> Self {
+        Destination { to: Recipient::of(client), worker: client.worker, form }
+    }
 }
 
 impl ServerHost {
     /// Takes what the command in hand has changed. With `reply`, what its own connection is told is written there.
-    pub(crate) fn take_invalidations(
-        &mut self,
-        ks: &mut Handle,
-        mut reply: Option<&mut dyn Reply>,
-    ) {
-        let me = self.client.clone();
+    pub(crate) fn take_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let mut told = ks.take_invalidations();
-        if let Some(reply) = reply.as_mut().filter(|reply| reply.protocol() == Protocol::Resp3) {
-            told.keys.iter().for_each(|key| tell_before_reply(&me, key, *reply));
-            let others =
-                |key: &Invalidation| key.readers.as_slice().iter().any(|r| !is_own(r, &me));
-            told.keys.retain(others);
+        let me = &self.client;
+        let mut is_told = told.everything;
+        if me.has(Flag::Tracking) || me.has(Flag::Redirected) {
+            let readers = ks.keyspace().readers();
+            let mine = |id| readers.listening(id).is_some_and(|reader| is_own(reader, me));
+            match reply.filter(|reply| reply.protocol() == Protocol::Resp3) {
+                Some(reply) => {
+                    let keys = told.keys();
+                    keys.filter(|key| key.readers.as_slice().iter().any(|&id| mine(id)))
+                        .for_each(|key| tell_before_reply(key.key, reply));
+                    self.invalidations.take_in(&mut told, me.id, |id| !mine(id));
+                }
+                None => {
+                    // What the connection in hand is told goes behind its reply. It may be another than whose command is
+                    // served.
+                    let tells_me = |&id: &ReaderId| {
+                        readers.listening(id).is_some_and(|r| Tracker::of(r).tells(me.id))
+                    };
+                    is_told |= told.keys().any(|key| key.readers.as_slice().iter().any(tells_me));
+                }
+            }
         }
-        // What the connection in hand is told goes behind its reply. It may be another than whose command is served.
-        let is_told = |reader: &Arc<Reader>| Tracker::of(reader).tells(me.id);
-        if told.everything || told.keys.iter().any(|key| key.readers.as_slice().iter().any(is_told))
-        {
+        self.invalidations.take_in(&mut told, me.id, |_| true);
+        ks.recycle_told(told);
+        if is_told {
             self.note_push();
         }
-        self.invalidations.take_in(told, me.id);
-        if self.invalidations.waiting.len() >= WAITING_MAX {
+        if self.invalidations.waiting.changes.len() >= WAITING_MAX {
             self.send_invalidations();
         }
         if self.invalidations.broadcast_keys >= BROADCASTS_MAX {
@@ -158,27 +211,29 @@ impl ServerHost {
     /// Takes what time or a limit has changed, and no connection.
     pub fn take_upkeep_invalidations(&mut self, ks: &mut Handle) {
         if ks.has_invalidations() {
-            self.invalidations.take_in(ks.take_invalidations(), NOBODY);
+            self.invalidations.take_in(&mut ks.take_invalidations(), NOBODY, |_| true);
         }
     }
 
     /// Tells those who have read a key that it has changed: once the command that changed it is over.
     pub(crate) fn send_invalidations(&mut self) {
         let mut waiting = mem::take(&mut self.invalidations.waiting);
-        for (change, writer) in waiting.drain(..) {
-            match change {
-                Change::Key(Invalidation { key, readers, .. }) => {
-                    let keys = [&*key];
-                    let mut message = Message::new(News::Keys(&keys));
-                    let listening = readers.as_slice().iter().filter(|r| r.is_listening());
-                    self.tell(listening, writer, &mut message);
-                }
-                Change::Everything => {
-                    let all = self.server.trackers.all();
-                    self.tell(all.iter(), NOBODY, &mut Message::new(News::Everything));
-                }
-            }
+        let server = self.server.clone();
+        let readers = server.keyspace.readers();
+        let mut begin = 0;
+        for Change { writer, end, readers: ids } in &waiting.changes {
+            let (writer, key) = (*writer, &waiting.names[begin..*end]);
+            begin = *end;
+            let Some(ids) = ids else {
+                let all = self.server.trackers.all();
+                self.tell(all.iter(), NOBODY, &News::Everything);
+                continue;
+            };
+            let listening = ids.as_slice().iter().filter_map(|&id| readers.listening(id));
+            self.tell(listening, writer, &News::Keys(&[key]));
         }
+        drop(readers);
+        waiting.clear();
         self.invalidations.waiting = waiting;
         self.post_stale();
     }
@@ -197,19 +252,18 @@ impl ServerHost {
         for (prefix, changed) in mem::take(&mut self.invalidations.broadcasts) {
             let listeners = self.server.trackers.listeners(&prefix);
             let all: Vec<&[u8]> = changed.keys().map(|key| &**key).collect();
-            let mut message = Message::new(News::Keys(&all));
             let changed_by = |id| changed.values().any(|&writer| writer == id);
             let (own, others): (Vec<_>, Vec<_>) = listeners.into_iter().partition(|reader| {
                 let tracker = Tracker::of(reader);
                 !tracker.loops() && changed_by(tracker.client.id)
             });
-            self.tell(others.iter(), NOBODY, &mut message);
+            self.tell(others.iter(), NOBODY, &News::Keys(&all));
             for reader in own {
                 let id = Tracker::of(&reader).client.id;
                 let foreign = changed.iter().filter(|&(_, &writer)| writer != id);
                 let keys: Vec<&[u8]> = foreign.map(|(key, _)| &**key).collect();
                 if !keys.is_empty() {
-                    self.tell([&reader].into_iter(), NOBODY, &mut Message::new(News::Keys(&keys)));
+                    self.tell([&reader].into_iter(), NOBODY, &News::Keys(&keys));
                 }
             }
         }
@@ -221,63 +275,70 @@ impl ServerHost {
         &mut self,
         readers: impl Iterator<Item = &'r Arc<Reader>>,
         writer: u64,
-        message: &mut Message<'_>,
+        news: &News<'_>,
     ) {
-        let (mut resp3, mut resp2) = (Recipients::default(), Recipients::default());
+        let mut first = None;
+        let mut more = Vec::new();
         for reader in readers {
-            let tracker = Tracker::of(reader);
-            if tracker.client.id == writer && !tracker.loops() {
-                continue;
-            }
-            match tracker.target() {
-                None if tracker.client.has(Flag::Resp3) => resp3.add(tracker.client.clone()),
-                // Nothing can be sent to a connection of RESP2 that does not expect it.
-                None => {}
-                Some(target) if is_gone(&target) => self.report_broken(&tracker.client, target.id),
-                Some(target) if target.has(Flag::Resp3) => resp3.add(target),
-                Some(target) if target.has(Flag::PubSub) => resp2.add(target),
-                Some(_) => {}
+            let Some(destination) = self.destination(Tracker::of(reader), writer) else { continue };
+            if destination.to.id() == self.client.id {
+                // A connection that several redirect to is told once for each.
+                self.push_own(news.push(destination.form));
+            } else if first.is_none() {
+                first = Some(destination);
+            } else {
+                more.push(destination);
             }
         }
-        for (recipients, form) in [(resp3, Form::Resp3), (resp2, Form::Push)] {
-            if !recipients.is_empty() {
-                self.send_to(recipients, form, message.of_form(form));
-            }
+        let Some(first) = first else { return };
+        if more.is_empty() {
+            return self.send_to(&[first], news);
+        }
+        more.push(first);
+        more.sort_unstable_by_key(|to| (to.form as u8, to.worker));
+        more.chunk_by(|a, b| (a.form, a.worker) == (b.form, b.worker))
+            .for_each(|group| self.send_to(group, news));
+    }
+
+    /// Who is told of what `writer` has changed in the place of a connection that tracks, if anybody.
+    #[inline]
+    fn destination(&mut self, tracker: &Tracker, writer: u64) -> Option<Destination> {
+        let client = &tracker.client;
+        if client.id == writer && !tracker.loops() {
+            return None;
+        }
+        let Some(target) = tracker.target() else {
+            // Nothing can be sent to a connection of RESP2 that does not expect it.
+            return client.has(Flag::Resp3).then(|| Destination::of(client, Form::Resp3));
+        };
+        if is_gone(&target) {
+            self.report_broken(client, target.id);
+            return None;
+        }
+        match target.has(Flag::Resp3) {
+            true => Some(Destination::of(&target, Form::Resp3)),
+            false => target.has(Flag::PubSub).then(|| Destination::of(&target, Form::Push)),
         }
     }
 
-    fn send_to(&mut self, recipients: Recipients, form: Form, encoded: Bytes) {
-        match recipients {
-            Recipients::Few(Some(client)) if client.id == self.client.id => {
-                self.push_own(Push::of_form(encoded, form));
-            }
-            Recipients::Few(Some(client)) if encoded.len() <= STAGED_LEN_MAX => {
-                let to = Some(Recipient::of(&client));
-                self.held.stage(usize::from(client.worker), to, form, &encoded);
-            }
-            Recipients::Few(Some(client)) => self.push(&client, Push::of_form(encoded, form)),
-            Recipients::Few(None) => {}
-            // A connection that several redirect to is told once for each.
-            Recipients::Many(clients) => self.send_to_many(&clients, form, encoded),
+    /// Sends news to connections of one worker that get it in the same form.
+    #[inline]
+    fn send_to(&mut self, group: &[Destination], news: &News<'_>) {
+        let (worker, form) = (usize::from(group[0].worker), group[0].form);
+        if news.is_short() {
+            let to = group.iter().map(|destination| destination.to);
+            return self.held.stage(worker, to, form, |bytes| news.write(form, bytes));
         }
-    }
-
-    fn send_to_many(&mut self, clients: &[Arc<Client>], form: Form, encoded: Bytes) {
-        let own = self.client.id;
-        for _ in clients.iter().filter(|client| client.id == own) {
-            self.push_own(Push::of_form(encoded.clone(), form));
-        }
-        let others = clients.iter().filter(|client| client.id != own);
-        if encoded.len() > STAGED_LEN_MAX {
-            let others = others.map(|client| &**client);
-            return self.push_all(others, &Push::of_form(encoded, form));
-        }
-        let mut others: Vec<&Arc<Client>> = others.collect();
-        others.sort_unstable_by_key(|client| client.worker);
-        for group in others.chunk_by(|a, b| a.worker == b.worker) {
-            let to = group.iter().map(|client| Recipient::of(client));
-            self.held.stage(usize::from(group[0].worker), to, form, &encoded);
-        }
+        let push = news.push(form);
+        self.deliver(
+            worker,
+            match group {
+                [one] => Delivery::Client(one.to, push),
+                all => {
+                    Delivery::Clients(all.iter().map(|destination| destination.to).collect(), push)
+                }
+            },
+        );
     }
 
     /// Tells a connection that the one it redirects to is gone.
@@ -286,34 +347,6 @@ impl ServerHost {
         if client.has(Flag::Resp3) {
             let push = format!(">2\r\n$21\r\ntracking-redir-broken\r\n:{target}\r\n");
             self.push(client, Push::of_resp3(push.into()));
-        }
-    }
-}
-
-/// Most keys have one reader: that takes no list.
-enum Recipients {
-    Few(Option<Arc<Client>>),
-    Many(Vec<Arc<Client>>),
-}
-
-impl Default for Recipients {
-    fn default() -> Self {
-        Recipients::Few(None)
-    }
-}
-
-impl Recipients {
-    fn is_empty(&self) -> bool {
-        matches!(self, Recipients::Few(None))
-    }
-
-    fn add(&mut self, client: Arc<Client>) {
-        match self {
-            Recipients::Few(None) => *self = Recipients::Few(Some(client)),
-            Recipients::Few(first) => {
-                *self = Recipients::Many(first.take().into_iter().chain([client]).collect());
-            }
-            Recipients::Many(all) => all.push(client),
         }
     }
 }
@@ -329,13 +362,10 @@ fn is_own(reader: &Reader, me: &Client) -> bool {
     tracker.client.id == me.id && tracker.target().is_none()
 }
 
-/// Writes what the connection in hand is told of a key, if it has read it.
-fn tell_before_reply(me: &Client, changed: &Invalidation, reply: &mut dyn Reply) {
-    let readers = changed.readers.as_slice().iter();
-    if readers.filter(|reader| reader.is_listening()).any(|reader| is_own(reader, me)) {
-        reply.push(2);
-        reply.bulk(b"invalidate");
-        reply.array(1);
-        reply.bulk(&changed.key);
-    }
+/// Writes that a key has changed.
+fn tell_before_reply(key: &[u8], reply: &mut dyn Reply) {
+    reply.push(2);
+    reply.bulk(b"invalidate");
+    reply.array(1);
+    reply.bulk(key);
 }

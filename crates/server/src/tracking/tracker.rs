@@ -166,7 +166,7 @@ impl Server {
         let reader = match &extras.tracking {
             Some(tracking) => tracking.reader.clone(),
             None => {
-                let reader = Reader::new(Tracker {
+                let reader = self.keyspace.add_reader(Tracker {
                     client: client.clone(),
                     no_loop: AtomicBool::new(false),
                     redirects: AtomicBool::new(false),
@@ -197,6 +197,7 @@ impl Server {
         let Some(extras) = session.extras.as_mut() else { return };
         let Some(tracking) = extras.tracking.take() else { return };
         tracking.reader.listen(false);
+        self.keyspace.remove_reader(&tracking.reader);
         self.trackers.forget_prefixes(Tracker::of(&tracking.reader), &self.keyspace);
         self.trackers.by_id.write().remove(&client.id);
         for flag in [Flag::Tracking, Flag::Broadcast, Flag::BrokenRedirect] {

@@ -1,6 +1,11 @@
 //! Consumer groups: how far each has read, and what its consumers have been given and not yet acknowledged.
 
+mod image;
+
+pub use image::{ConsumerHead, GroupHead, PendingHead};
+
 use super::id::StreamId;
+use image::{Apart, GroupsImage, PendingImage};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes that a pending entry takes in the group's map and its consumer's set.
@@ -17,6 +22,8 @@ const MAP_BYTES: usize = 16;
 pub struct Groups {
     groups: BTreeMap<Box<[u8]>, Group>,
     bytes: usize,
+    /// An image that is being taken in portions.
+    image: Apart<GroupsImage>,
 }
 
 impl Groups {
@@ -73,6 +80,7 @@ impl Groups {
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let Some(group) = self.groups.remove(name) else { return false };
         self.bytes -= group_bytes(name) + group.bytes;
+        self.removed(name, group);
         true
     }
 
@@ -123,6 +131,8 @@ pub struct Group {
     by_time: Option<BTreeSet<(i64, StreamId)>>,
     /// Bytes of all the above.
     bytes: usize,
+    /// An image that is being taken in portions.
+    image: Apart<PendingImage>,
 }
 
 /// A consumer.
@@ -305,6 +315,7 @@ impl Group {
         let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
         self.bytes -= consumer_bytes(name);
         for &entry in &consumer.pending {
+            self.before_change(entry);
             if let Some(slot) = self.pending.remove(&entry) {
                 self.unlink(entry, slot);
             }
@@ -314,6 +325,7 @@ impl Group {
 
     /// Makes an entry pending, or changes one that is. One without an owner goes to the end of those given back.
     pub fn put_pending(&mut self, id: StreamId, pending: Pending) {
+        self.before_change(id);
         self.remove_pending(id);
         let slot = match pending.owner {
             Some(ConsumerId(owner)) => {
@@ -330,6 +342,7 @@ impl Group {
 
     /// Makes an entry no longer pending; false if it was not.
     pub fn remove_pending(&mut self, id: StreamId) -> bool {
+        self.before_change(id);
         let Some(slot) = self.pending.remove(&id) else { return false };
         self.unlink(id, slot);
         true

@@ -1,17 +1,17 @@
 //! A stream that an image takes in portions, between which it changes.
 //!
 //! A portion is some chunks. Those that were there when the image began have numbers; of one that is changed or removed before it was handed
-//! out, what it was is kept. All that a stream has beside its entries is copied when the image begins, and handed out behind the
-//! last chunk, when the stream itself is no longer needed.
+//! out, what it was is kept. Behind the last chunk its groups are handed out (`group/image.rs`). All else that a stream has
+//! is copied when the image begins, and handed out when the stream itself is no longer needed.
 //!
 //! ```text
 //! chunks    | handed out, or new at the front: none | next: has a number, or `KEPT` | ... | came in later |
 //! kept      what chunks were, by number
 //! ```
 
-use super::Stream;
 use super::chunk::{Chunk, EntryRef};
 use super::id::StreamId;
+use super::{Groups, Stream};
 use crate::portions::{ImageElement, Portions, TakeElement};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,10 +31,14 @@ pub(super) struct Taking {
     /// The numbers of that one and those after it that were there at the beginning.
     numbers: VecDeque<u32>,
     kept: BTreeMap<u32, Chunk>,
-    /// The stream without entries; none when that is all that is left.
+    /// The stream without entries and groups; none when that is all that is left.
     rest: Option<Box<Stream>>,
+    /// What it is was said, behind the last chunk.
+    is_told: bool,
     /// ID of the first entry.
     first: StreamId,
+    /// Number of groups.
+    groups: usize,
 }
 
 /// Entries of a stream that are written together.
@@ -79,11 +83,12 @@ impl Stream {
         let rest = Stream {
             chunks: VecDeque::new(),
             chunk_bytes: 0,
-            groups: self.groups.clone(),
+            groups: Groups::default(),
             producers: self.producers.clone(),
             taking: None,
             ..*self
         };
+        self.groups.begin_image();
         self.taking = Some(Box::new(Taking {
             portions: portions.clone(),
             next: 0,
@@ -91,7 +96,9 @@ impl Stream {
             numbers: (0..self.chunks.len() as u32).collect(),
             kept: BTreeMap::new(),
             rest: Some(Box::new(rest)),
+            is_told: false,
             first: self.first_id(),
+            groups: self.groups.len(),
         }));
     }
 
@@ -118,14 +125,13 @@ impl Stream {
         }
     }
 
-    /// Gives `take` the next chunks of the image until it has enough; false when they all were, after which [`Stream::take_rest`] says
-    /// how it goes on. Of a rest it gives what it is, and is done.
+    /// Gives `take` the next chunks of the image, and then its groups, until it has enough; false when they all were, after which
+    /// [`Stream::take_rest`] says how it goes on. Of a rest it gives what it is, and is done.
     pub(crate) fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         let Some(taking) = &mut self.taking else { return false };
         if taking.rest.is_none() {
-            let first = taking.first;
             self.taking = None;
-            let _ = take(ImageElement::StreamRest(self, first));
+            let _ = take(ImageElement::StreamRest(self));
             return false;
         }
         for _ in 0..CHUNKS_AT_ONCE {
@@ -146,7 +152,11 @@ impl Stream {
                 let chunk = self.chunks.get(taking.next - 1);
                 chunk.map(|chunk| take(ImageElement::Node(StreamNode(chunk))))
             } else {
-                return false;
+                let is_told = std::mem::replace(&mut taking.is_told, true);
+                if let Some(rest) = taking.rest.as_deref().filter(|_| !is_told) {
+                    let _ = take(ImageElement::StreamState(rest, taking.first, taking.groups));
+                }
+                return self.groups.continue_image(take);
             };
             if taken.is_none_or(|taken| taken.is_break()) {
                 return true;
@@ -155,10 +165,12 @@ impl Stream {
         true
     }
 
-    /// The rest of an image whose chunks were all handed out: a stream that is the image's own.
+    /// The rest of an image whose chunks and groups were all handed out: a stream that is the image's own.
     pub(crate) fn take_rest(&mut self) -> Option<Stream> {
         let mut taking = self.taking.take()?;
         let mut rest = *taking.rest.take()?;
+        // To be freed with it.
+        rest.groups = self.groups.end_image();
         rest.taking = Some(taking);
         Some(rest)
     }

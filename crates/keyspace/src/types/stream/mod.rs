@@ -19,7 +19,9 @@ mod trim;
 
 pub use change::{StreamChange, StreamMut};
 pub use chunk::{EntryRef, Fields, NodeLimits};
-pub use group::{Consumer, ConsumerId, Group, Groups, Pending};
+pub use group::{
+    Consumer, ConsumerHead, ConsumerId, Group, GroupHead, Groups, Pending, PendingHead,
+};
 pub use id::{IdText, StreamId};
 pub use image::StreamNode;
 pub use producers::Producers;

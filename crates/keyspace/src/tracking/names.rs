@@ -1,0 +1,246 @@
+//! Names of tracked keys, of one stripe: records one behind the other, each at a multiple of eight.
+//!
+//! ```text
+//!  0        8          12
+//! +--------+----------+--------------+
+//! | word   | len: u32 | name         |
+//! +--------+----------+--------------+
+//! ```
+//!
+//! A record that is let go of leaves a hole, which the next name of the same length takes if there is only one length. When
+//! most of the memory is holes, the owner moves what is left to memory of its own.
+
+use crate::bucket::Item;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+const LEN_AT: usize = 8;
+const NAME_AT: usize = 12;
+
+/// Words of a chunk: as many as a half of what there is, within these limits, or what one record takes.
+const CHUNK_WORDS_MIN: usize = 64;
+const CHUNK_WORDS_MAX: usize = 8192;
+
+/// A record of a live name. The stripe is held by whoever uses it, and what is returned is not used after the record is let
+/// go of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Name(NonNull<u8>);
+
+// SAFETY: a record belongs to no thread; the locks of the stripes decide who may use it.
+unsafe impl Send for Name {}
+// SAFETY: as above.
+unsafe impl Sync for Name {}
+
+impl Name {
+    /// The word beside the name, which is its owner's.
+    #[inline]
+    pub fn word(self) -> u64 {
+        // SAFETY: the record begins with the word, and is aligned to it.
+        unsafe { self.0.as_ptr().cast::<u64>().read() }
+    }
+
+    pub fn set_word(self, word: u64) {
+        // SAFETY: as above.
+        unsafe { self.0.as_ptr().cast::<u64>().write(word) };
+    }
+
+    /// Bytes that the record takes.
+    pub fn footprint(self) -> usize {
+        words_of(self.key().len()) * 8
+    }
+}
+
+impl Item for Name {
+    unsafe fn from_address(address: usize) -> Self {
+        // SAFETY: by the contract the address is that of a record, so not null.
+        Name(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    }
+
+    #[inline]
+    fn address(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    #[inline]
+    fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the record was written by `Names::add`; see the type for the lifetime.
+        unsafe {
+            let len = self.0.as_ptr().add(LEN_AT).cast::<u32>().read() as usize;
+            std::slice::from_raw_parts(self.0.as_ptr().add(NAME_AT), len)
+        }
+    }
+
+    fn is_volatile(self) -> bool {
+        false
+    }
+}
+
+/// The memory.
+#[derive(Default)]
+pub(super) struct Names {
+    /// The last one is being filled.
+    chunks: Vec<Chunk>,
+    /// Words of the last chunk that are taken.
+    taken: usize,
+    /// Words of all chunks.
+    words: usize,
+    /// Words of records that are not let go of.
+    live: usize,
+    /// The hole that was left last, in whose word is the address of the one before it; all are of one length.
+    hole: Option<NonNull<u8>>,
+    hole_words: usize,
+}
+
+// SAFETY: memory belongs to no thread; the lock of the stripe decides who may use it.
+unsafe impl Send for Names {}
+
+/// Uninitialised memory of so many words, behind a pointer that records are reached by.
+struct Chunk {
+    base: NonNull<u64>,
+    words: usize,
+}
+
+impl Chunk {
+    fn new(words: usize) -> Self {
+        let mut memory = ManuallyDrop::new(Vec::<u64>::with_capacity(words));
+        let words = memory.capacity();
+        // A vector's pointer is never null.
+        let base = NonNull::new(memory.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        Chunk { base, words }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: these are the parts of the vector that `new` made, which holds no elements.
+        drop(unsafe { Vec::from_raw_parts(self.base.as_ptr(), 0, self.words) });
+    }
+}
+
+impl Names {
+    /// Memory for records that take so many words.
+    fn with_words(words: usize) -> Self {
+        let chunk = Chunk::new(words);
+        Names { words: chunk.words, chunks: vec![chunk], ..Names::default() }
+    }
+
+    /// Whether another name of this length had better be added once the holes are closed.
+    #[inline]
+    pub fn is_full(&self, len: usize) -> bool {
+        let words = words_of(len);
+        let is_whole = self.chunks.last().is_none_or(|chunk| chunk.words - self.taken < words);
+        is_whole && self.find_hole(words).is_none() && self.live * 2 < self.words
+    }
+
+    fn find_hole(&self, words: usize) -> Option<NonNull<u8>> {
+        self.hole.filter(|_| self.hole_words == words)
+    }
+
+    /// Adds a name with a word beside it.
+    pub fn add(&mut self, name: &[u8], word: u64) -> Name {
+        let words = words_of(name.len());
+        let record = match self.find_hole(words) {
+            Some(hole) => {
+                self.hole =
+                    NonNull::new(ptr::with_exposed_provenance_mut(Name(hole).word() as usize));
+                hole
+            }
+            None => self.take_words(words),
+        };
+        self.live += words;
+        // SAFETY: the record has so many words, which a record of this name fills at most: its parts are written inside, the
+        // length at a multiple of four.
+        unsafe {
+            record.cast::<u64>().write(word);
+            record.add(LEN_AT).cast::<u32>().write(name.len() as u32);
+            ptr::copy_nonoverlapping(name.as_ptr(), record.add(NAME_AT).as_ptr(), name.len());
+        }
+        Name(record)
+    }
+
+    /// Memory that nothing has lain in.
+    fn take_words(&mut self, words: usize) -> NonNull<u8> {
+        if self.chunks.last().is_none_or(|chunk| chunk.words - self.taken < words) {
+            let wanted = (self.words / 2).clamp(CHUNK_WORDS_MIN, CHUNK_WORDS_MAX).max(words);
+            let chunk = Chunk::new(wanted);
+            self.words += chunk.words;
+            self.taken = 0;
+            self.chunks.push(chunk);
+        }
+        let chunk = self.chunks.last().expect("one with room was added");
+        // SAFETY: the chunk has room for so many words behind those that are taken.
+        let record = unsafe { chunk.base.add(self.taken) };
+        self.taken += words;
+        record.cast()
+    }
+
+    /// Lets go of a name. True if nearly all of the memory is holes now.
+    #[inline]
+    pub fn remove(&mut self, name: Name) -> bool {
+        let words = words_of(name.key().len());
+        self.live -= words;
+        if self.hole.is_none() || self.hole_words == words {
+            let before = self.hole.map_or(0, |hole| Name(hole).address());
+            name.set_word(before as u64);
+            (self.hole, self.hole_words) = (Some(name.0), words);
+        }
+        self.words > CHUNK_WORDS_MIN && self.live * 8 < self.words
+    }
+
+    /// Memory with room for what is left of these.
+    pub fn room_for_rest(&self) -> Names {
+        if self.live == 0 { Names::default() } else { Names::with_words(self.live) }
+    }
+}
+
+/// Words that a record takes whose name has so many bytes.
+#[inline]
+fn words_of(len: usize) -> usize {
+    (NAME_AT + len).div_ceil(8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_all_lengths_read_back_and_holes_are_noticed() {
+        let mut names = Names::default();
+        let text = |n: usize| vec![n as u8; n * 7 % 300];
+        let all: Vec<Name> = (0..1000).map(|n| names.add(&text(n), n as u64)).collect();
+        let large = names.add(&vec![b'x'; 4 << 20], 7);
+        for (n, name) in all.iter().enumerate() {
+            assert_eq!((name.key(), name.word()), (&text(n)[..], n as u64));
+            assert!(name.address() % 8 == 0);
+            name.set_word(u64::MAX - n as u64);
+        }
+        assert!(names.remove(large), "most of it was the large one");
+        assert!(all.iter().enumerate().all(|(n, name)| name.word() == u64::MAX - n as u64));
+        let mut rest = names.room_for_rest();
+        let moved: Vec<Name> = all.iter().map(|old| rest.add(old.key(), old.word())).collect();
+        assert_eq!((rest.chunks.len(), rest.live), (1, names.live));
+        assert!(moved.iter().zip(&all).all(|(new, old)| new.key() == old.key() && new != old));
+        let is_most = moved[..500].iter().map(|&name| rest.remove(name));
+        assert!(!is_most.reduce(|a, b| a | b).unwrap());
+        assert!(moved[500..].iter().any(|&name| rest.remove(name)));
+    }
+
+    #[test]
+    fn holes_are_taken_by_names_of_their_length() {
+        let mut names = Names::default();
+        let all: Vec<Name> = (0..100).map(|n| names.add(b"key:000000000001", n)).collect();
+        let words = names.words;
+        for round in 0..10 {
+            all[10..].iter().for_each(|&name| _ = names.remove(name));
+            let again: Vec<Name> =
+                (10..100).map(|n| names.add(b"key:000000000002", n + round)).collect();
+            assert_eq!((names.words, names.live), (words, 100 * 4));
+            assert!(again.iter().zip(10..).all(|(name, n)| name.word() == n + round));
+            assert!(again.iter().rev().eq(&all[10..]) || again.iter().eq(&all[10..]));
+        }
+        assert!(all[..10].iter().zip(0..).all(|(name, n)| name.word() == n));
+        // Of another length: none of them fits.
+        all.iter().for_each(|&name| _ = names.remove(name));
+        assert!(names.is_full(10_000) && !names.is_full(16));
+    }
+}
