@@ -75,8 +75,8 @@ pub trait Host {
     /// The client of the command in hand is going to wait until this epoch is durable.
     fn want_durable(&mut self, _epoch: u64) {}
 
-    /// Every database was flushed. Called with everything held.
-    fn flushed_all(&mut self) {}
+    /// Every database was flushed. Called with everything held; `is_all` if nothing else changes before it is let go of.
+    fn flushed_all(&mut self, _ks: &mut Handle, _is_all: bool) {}
 
     /// What `RESTORE` does not check: `rdb-version-check`, `DEBUG SET-SKIP-CHECKSUM-VALIDATION`.
     fn leniency(&self) -> Leniency {

@@ -28,7 +28,8 @@ fn flushdb(ctx: &mut Ctx<'_>) -> Outcome {
 /// `FLUSHALL [ASYNC | SYNC]`
 fn flushall(ctx: &mut Ctx<'_>) -> Outcome {
     flush(ctx, None)?;
-    ctx.host.flushed_all();
+    let is_all = !ctx.session.in_exec && !ctx.exec.is_within_script();
+    ctx.host.flushed_all(&mut ctx.exec.ks, is_all);
     Ok(())
 }
 

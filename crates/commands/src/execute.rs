@@ -16,6 +16,7 @@ use crate::bitset::bits;
 use crate::clock::{Clock, Tick};
 use crate::ctx::{Ctx, Host};
 use crate::fail::{Fail, Outcome};
+use crate::key_spec::KeyFlags;
 use crate::keys::{InvalidKeys, KeyRef, key_positions};
 use crate::random::Random;
 use crate::recent::Recent;
@@ -189,6 +190,7 @@ impl Executor {
         if self.ks.should_yield() {
             self.end();
             self.begin();
+            self.ks.refresh_clock();
         }
     }
 
@@ -200,7 +202,9 @@ impl Executor {
             return true;
         }
         self.end();
-        self.begin_unless_busy()
+        let is_inside = self.begin_unless_busy();
+        self.ks.refresh_clock();
+        is_inside
     }
 
     /// Looks the command up and hashes its first key, whose stripe is on its way into the cache afterwards.
@@ -216,7 +220,27 @@ impl Executor {
             }
             _ => None,
         };
-        Request { args, command, hash, owner }
+        let request = Request { args, command, hash, owner };
+        if hash.is_none()
+            && let Some(hash) = self.first_of_several(&request)
+        {
+            self.ks.prefetch_stripe(hash);
+        }
+        request
+    }
+
+    /// Hash of a key that the command will touch: its only one, or the first of several.
+    #[inline]
+    pub fn likely(&self, request: &Request<'_>) -> Option<KeyHash> {
+        request.hash.or_else(|| self.first_of_several(request))
+    }
+
+    /// Hash of the first key of a command that says by its place which it is; it may as well have none.
+    #[inline(never)]
+    fn first_of_several(&self, request: &Request<'_>) -> Option<KeyHash> {
+        let spec = request.command?.spec.meta.keys.first()?;
+        let key = request.args.get(spec.first()?)?;
+        (!spec.flags.contains(KeyFlags::NOT_KEY)).then(|| self.ks.hash(key))
     }
 
     /// The same for a command that a script calls.
@@ -236,11 +260,18 @@ impl Executor {
     /// the entries that their lookups will compare: each is asked for long before it is used.
     #[inline]
     pub fn prefetch(&self, db: u16, hashes: impl Iterator<Item = KeyHash> + Clone, lines: usize) {
+        let tracks = self.ks.tracks();
         for hash in hashes.clone() {
             self.ks.prefetch_bucket(db, hash);
+            if tracks {
+                self.ks.prefetch_tracked(hash);
+            }
         }
         for hash in hashes {
             self.ks.prefetch_entry(db, hash, lines);
+            if tracks {
+                self.ks.prefetch_readers(hash);
+            }
         }
     }
 

@@ -116,6 +116,16 @@ impl KeySpec {
         Self::new(BeginSearch::Index(index), find, flags)
     }
 
+    /// The argument that is the first key, where that depends on no other.
+    pub(crate) fn first(&self) -> Option<usize> {
+        let BeginSearch::Index(begin) = self.begin else { return None };
+        match self.find {
+            FindKeys::Unknown => None,
+            FindKeys::Range { .. } => Some(begin.into()),
+            FindKeys::KeyNum { first, .. } => Some(usize::from(begin) + usize::from(first)),
+        }
+    }
+
     /// Keys that no spec can describe.
     pub const fn unknown(flags: KeyFlags) -> Self {
         Self::new(BeginSearch::Unknown, FindKeys::Unknown, flags)

@@ -60,8 +60,8 @@ pub use epoll::Epoll;
 pub use event::{Chunk, Close, Event, ListenerId, Slot, Why};
 pub use output::Output;
 pub use socket::{
-    Endpoint, bind_tcp, bind_unix, bytes_received, is_hung_up, listen_again, local_endpoint,
-    peer_endpoint, set_keepalive, set_nodelay, stop_listening,
+    Endpoint, bind_tcp, bind_unix, bind_unix_for, bytes_received, is_hung_up, listen_again,
+    local_endpoint, peer_endpoint, set_keepalive, set_nodelay, stop_listening,
 };
 pub use uring::Uring;
 pub use waker::Waker;

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::path::Path;
 
 use crate::sys::{self, RawAddress};
@@ -64,20 +64,47 @@ pub fn bytes_received(fd: i32) -> Option<u64> {
 /// # Errors
 /// Names the path and the reason.
 pub fn bind_unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<OwnedFd> {
+    bind_unix_for(path, mode, None, backlog)
+}
+
+/// The same, of the group of that name if given.
+///
+/// # Errors
+/// Names the path and the reason; there is no such file then.
+pub fn bind_unix_for(
+    path: &Path,
+    mode: Option<u32>,
+    group: Option<&str>,
+    backlog: u32,
+) -> io::Result<OwnedFd> {
     let bind = || -> io::Result<OwnedFd> {
         let address = raw_unix(path)?;
+        let group = group.map(group_number).transpose()?;
         remove_stale(path, &address)?;
         let socket = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
         sys::bind(&socket, &address)?;
-        if let Some(mode) = mode {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-        }
-        sys::listen(&socket, backlog)?;
+        let admit = || {
+            // The group first: what the mode lets its group do, it lets nobody else do.
+            if let Some(group) = group {
+                chown(path, None, Some(group))?;
+            }
+            if let Some(mode) = mode {
+                fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+            }
+            sys::listen(&socket, backlog)
+        };
+        admit().inspect_err(|_| drop(fs::remove_file(path)))?;
         Ok(socket)
     };
     bind().map_err(|e| {
         io::Error::new(e.kind(), format!("cannot listen on Unix socket {}: {e}", path.display()))
     })
+}
+
+/// The number of a group.
+fn group_number(name: &str) -> io::Result<u32> {
+    let number = sys::group_number(name)?;
+    number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no group '{name}'")))
 }
 
 /// Makes a listening TCP socket refuse connections and leave its place to others, until [`listen_again`].

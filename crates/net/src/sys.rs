@@ -1,5 +1,6 @@
 //! The system calls of the epoll back-end and of the socket set-up, with Rust's errors.
 
+use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -170,6 +171,33 @@ pub(crate) fn listen(fd: &OwnedFd, backlog: u32) -> io::Result<()> {
 pub(crate) fn shutdown(fd: BorrowedFd<'_>) {
     // SAFETY: no pointers.
     unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
+}
+
+/// Bytes of a group's names and members that are looked at most.
+const GROUP_BYTES_MAX: usize = 1024 * 1024;
+
+/// The number of the group of that name; none if there is no such group.
+pub(crate) fn group_number(name: &str) -> io::Result<Option<libc::gid_t>> {
+    let name = CString::new(name)?;
+    let mut texts: Vec<libc::c_char> = vec![0; 1024];
+    loop {
+        // SAFETY: the structure is plain data, for which zeros are valid.
+        let mut group: libc::group = unsafe { zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: a name that ends in a zero, and places that are writable for as many bytes as is said.
+        let error = unsafe {
+            let at = texts.as_mut_ptr();
+            libc::getgrnam_r(name.as_ptr(), &mut group, at, texts.len(), &mut found)
+        };
+        match error {
+            0 if found.is_null() => return Ok(None),
+            0 => return Ok(Some(group.gr_gid)),
+            libc::ERANGE if texts.len() < GROUP_BYTES_MAX => texts.resize(texts.len() * 4, 0),
+            // What some systems say of a name that they do not know.
+            libc::ENOENT | libc::ESRCH => return Ok(None),
+            _ => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
 }
 
 /// The peer's (or with `local` this side's) address of a socket.

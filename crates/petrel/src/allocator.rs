@@ -27,6 +27,19 @@ pub fn report() -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// Number of the option that says how long freed memory is held back (`mi_option_purge_delay`), the same in all versions.
+const PURGE_DELAY: mimalloc::mi_option_t = 15;
+
+/// Longer than any process runs, milliseconds.
+const NEVER_MS: std::ffi::c_long = 1 << 40;
+
+/// Has freed memory returned by who calls [`purge`] alone. Otherwise any thread that allocates may come to return all that
+/// was freed in the last second: 60 ms for a gigabyte. To be called while there is one thread.
+pub fn purge_only_when_told() {
+    // SAFETY: sets a number of the library's, which no other thread reads meanwhile.
+    unsafe { mimalloc::mi_option_set(PURGE_DELAY, NEVER_MS) };
+}
+
 /// Returns what it holds back to the system.
 pub fn purge() {
     // SAFETY: may be called by any thread at any time.
@@ -48,5 +61,14 @@ mod tests {
         assert!(name().starts_with("mimalloc-"), "{}", name());
         assert!(!report().is_empty());
         purge();
+    }
+
+    #[test]
+    fn the_delay_is_the_option_that_it_is_taken_for() {
+        // SAFETY: reads a number of the library's.
+        let delay = || unsafe { mimalloc::mi_option_get(PURGE_DELAY) };
+        assert_eq!(delay(), 1000, "its default, milliseconds");
+        purge_only_when_told();
+        assert_eq!(delay(), NEVER_MS);
     }
 }

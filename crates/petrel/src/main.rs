@@ -76,6 +76,9 @@ fn serve(
     let running = petrel_server::start(config, Box::new(process))?;
     let pid_file = snapshot.pidfile.as_deref().and_then(pid_file::PidFile::write);
     announce(snapshot);
+    if running.server.commands.users.are_open() {
+        warn_of_openness(snapshot);
+    }
     supervisor.ready();
     parent.release()?;
     await_stop(&running.server, &signals)?;
@@ -132,6 +135,25 @@ fn announce(config: &Config) {
         tracing::info!("listening on {}", path.display());
     }
     tracing::info!("ready to accept connections");
+}
+
+/// Says who may do everything here, for want of a password.
+fn warn_of_openness(config: &Config) {
+    if config.port == 0 {
+        return;
+    }
+    let everywhere = ["*", "::*", "0.0.0.0", "::"];
+    let is_everywhere = config.bind.iter().any(|bind| everywhere.contains(&&*bind.address));
+    let who = match (config.protected_mode, is_everywhere) {
+        (true, _) => ": any local client may read and change everything",
+        (false, true) => {
+            " and is not protected by network restrictions: whoever reaches this host may read and change everything"
+        }
+        (false, false) => {
+            ": whoever reaches a configured network interface may read and change everything"
+        }
+    };
+    tracing::warn!("WARNING: Petrel does not require authentication{who}; see requirepass");
 }
 
 /// Lists what is in a store.

@@ -18,6 +18,7 @@ pub struct Binary {
 impl Binary {
     /// The process with its log started; shows its title. The calling thread is the only one.
     pub fn new(log: log::Control, config: &SharedConfig, supervisor: Supervisor) -> Self {
+        allocator::purge_only_when_told();
         // Where the arguments are now the title will be.
         let name = std::env::args().next().unwrap_or_else(|| "petrel".into());
         let config_file = config.file().map(|path| path.display().to_string());

@@ -236,7 +236,7 @@ impl Batch<'_> {
             first = last;
         }
         if requests.len() > 1 {
-            let hashes = requests.iter().filter_map(|request| request.hash);
+            let hashes = requests.iter().filter_map(|request| self.exec.likely(request));
             self.exec.prefetch(conn.session.db, hashes, self.lines);
         }
         for (request, &(_, end)) in requests.iter().zip(ends) {

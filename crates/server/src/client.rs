@@ -58,6 +58,8 @@ pub enum Flag {
     Redirectable = 1 << 13,
     /// Imports data (`CLIENT IMPORT-SOURCE`).
     Importer = 1 << 16,
+    /// In its worker's list of those that are sending a large argument.
+    Filling = 1 << 17,
 }
 
 impl Flag {

@@ -201,12 +201,16 @@ impl Host for ServerHost {
         self.config.lazyfree_lazy_user_flush
     }
 
-    fn flushed_all(&mut self) {
+    fn flushed_all(&mut self, ks: &mut Handle, is_all: bool) {
+        let snapshot = &self.server.snapshot;
         // What is being saved would bring back what was flushed.
-        self.server.snapshot.give_up();
+        snapshot.give_up();
         // What the disk holds is to be gone as well, where it is meant to follow.
-        if !self.config.save.is_empty() {
-            self.server.snapshot.scheduled.store(true, Relaxed);
+        if self.config.save.is_empty() {
+            return;
+        }
+        if !is_all || self.server.save_holding(ks, &self.config).is_err() {
+            snapshot.scheduled.store(true, Relaxed);
         }
     }
 

@@ -72,6 +72,7 @@ impl<D: Driver> Worker<D> {
         filling.retain(|&slot| {
             let Some(conn) = self.conn(slot) else { return false };
             let Some(input) = conn.input.as_ref().filter(|input| input.awaited > 0) else {
+                conn.client.set(Flag::Filling, false);
                 return false;
             };
             let client = &conn.client;

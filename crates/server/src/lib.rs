@@ -8,6 +8,7 @@ pub mod closing;
 pub mod commands;
 pub mod config;
 pub mod conn;
+pub mod counted;
 mod habit;
 pub mod host;
 mod http;

@@ -1,7 +1,7 @@
 //! The sockets that the server listens on: at start, and after `CONFIG SET` of `bind` and `port`.
 
 use crate::config::Config;
-use petrel_net::{ListenerId, bind_tcp, bind_unix, listen_again, stop_listening};
+use petrel_net::{ListenerId, bind_tcp, bind_unix_for, listen_again, stop_listening};
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,7 +63,9 @@ impl Listening {
         let mut file = None;
         if let Some(path) = &config.unixsocket {
             let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
-            let socket = Arc::new(bind_unix(path, mode, config.tcp_backlog)?);
+            let group = config.unixsocketgroup.lossy();
+            let group = Some(&*group).filter(|name| !name.is_empty());
+            let socket = Arc::new(bind_unix_for(path, mode, group, config.tcp_backlog)?);
             listeners.push((self.number(false), socket));
             // Absolute, since the working directory may change.
             file = Some(SocketFile(std::path::absolute(path)?));

@@ -23,7 +23,8 @@ pub trait Process: Send + Sync {
         "No statistics: the allocator keeps none.".into()
     }
 
-    /// Gives memory that the allocator holds back to the system.
+    /// Gives memory that the allocator holds back to the system. Called every second by a thread that serves nobody, which
+    /// it may take a while.
     fn purge_allocator(&self) {}
 
     /// The supervisor that was told of the start, as `INFO` names it.

@@ -15,6 +15,7 @@
 
 use crate::client::{Client, Flag};
 use crate::conn::Conn;
+use crate::counted::Counted;
 use crate::host::ServerHost;
 use crate::pubsub::{Kind, Message};
 use crate::server::Server;
@@ -479,7 +480,10 @@ impl<D: Driver> Worker<D> {
                     to.iter().for_each(|&to| self.send_push(to, &push, passed));
                 }
                 Delivery::Channel(message) => self.send_message(message, passed),
-                Delivery::Stale(stale) => self.hold(&stale, passed),
+                Delivery::Stale(stale) => {
+                    self.hold(&stale, passed);
+                    self.engine.host.held.recycle(stale);
+                }
             }
         }
         self.close_doomed();
@@ -559,8 +563,8 @@ impl<D: Driver> Worker<D> {
         let listens = |conn: &&Conn| Flag::LISTENERS.iter().any(|&flag| conn.client.has(flag));
         let slots: Vec<Slot> = self.connections().filter(listens).map(|conn| conn.slot).collect();
         tracing::warn!(
-            "{} clients closed: {QUEUE_BYTES_MAX} bytes of messages wait for a worker",
-            slots.len()
+            "{} closed: {QUEUE_BYTES_MAX} bytes of messages wait for a worker",
+            Counted(slots.len() as u64, "client")
         );
         slots.into_iter().for_each(|slot| self.forget(slot));
     }

@@ -25,8 +25,12 @@ use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How often the allocator is to give back memory that it holds back.
+const PURGE_EVERY: Duration = Duration::from_secs(1);
 
 /// What all workers share.
 pub struct Server {
@@ -47,7 +51,7 @@ pub struct Server {
     /// Who is subscribed to what.
     pub channels: Directory,
     /// The process that the server runs in.
-    pub process: Box<dyn Process>,
+    pub process: Arc<dyn Process>,
     /// 40 hexadecimal digits, drawn at start.
     pub run_id: String,
     /// Names the history of the data set, in 40 hexadecimal digits.
@@ -240,15 +244,28 @@ impl Server {
         let reaped = Arc::new(Reaped::default());
         let done = reaped.clone();
         let owner = Arc::downgrade(&keyspace);
-        // Frees what flushes and the removal of large values left, until the server is dropped.
+        let process: Arc<dyn Process> = Arc::from(process);
+        let allocator = process.clone();
+        // Frees what flushes and the removal of large values left, and gives back what the allocator has no use for, until
+        // the server is dropped.
         let reap = move || {
-            for task in tasks {
+            let mut purged = Instant::now();
+            loop {
+                let task = match tasks.recv_timeout(PURGE_EVERY) {
+                    Ok(task) => Some(task),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
                 let Some(keyspace) = owner.upgrade() else { return };
-                if let Reap::Cleared(cleared) = task {
+                if let Some(Reap::Cleared(cleared)) = task {
                     done.free(cleared, |cleared| cleared.free_gently(&keyspace));
                 }
                 // After any task, for a word of garbage is lost when the channel is full.
                 keyspace.collect_garbage();
+                if purged.elapsed() >= PURGE_EVERY {
+                    allocator.purge_allocator();
+                    purged = Instant::now();
+                }
             }
         };
         match reaping.spawn(reap) {

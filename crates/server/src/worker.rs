@@ -79,7 +79,7 @@ pub struct Worker<D: Driver> {
     pub(crate) paused: Vec<Slot>,
     /// Connections whose output may have been too much for one write.
     pub(crate) unsettled: Vec<Slot>,
-    /// Connections that are sending a large argument, some that were among them.
+    /// Connections that are sending a large argument, some that were among them; none of a Unix socket.
     pub(crate) filling: Vec<Slot>,
     /// A connection's buffers have grown since it was last looked whether all hold too much.
     crowded: bool,
@@ -169,7 +169,6 @@ impl<D: Driver> Worker<D> {
             if self.driver.has_established() {
                 self.greet();
             }
-            self.engine.exec.ks.refresh_clock();
             if self.engine.host.begin_turn() {
                 self.reconfigure();
             }
@@ -177,6 +176,8 @@ impl<D: Driver> Worker<D> {
             self.deliver_pushes();
             self.relieve();
             self.begin();
+            // Inside: whoever held the keyspace may have done so for long.
+            self.engine.exec.ks.refresh_clock();
             let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
             if self.events.len() > 1 && self.engine.habit.is_shallow() {
@@ -384,7 +385,11 @@ impl<D: Driver> Worker<D> {
             buffer.reserve_exact(needed - have);
             (input.lent, input.awaited) = (have, needed);
             input.begun = input.resume.argument_begin(&buffer);
-            self.filling.push(conn.slot);
+            // Of a Unix socket the kernel does not say what has come.
+            if !conn.client.has(Flag::Unix) && !conn.client.has(Flag::Filling) {
+                conn.client.set(Flag::Filling, true);
+                self.filling.push(conn.slot);
+            }
             self.driver.read_into(conn.slot, buffer, needed - have);
         }
     }

@@ -329,20 +329,20 @@ impl Shared {
             *list = Default::default();
             Ok(())
         })?;
-        self.add_libraries(texts)
+        self.add_libraries(texts, false)
     }
 
-    /// Adds libraries of functions, all or none of them.
+    /// Adds libraries of functions, all or none of them; with `replace`, in the place of those of the same names.
     ///
     /// # Errors
     /// If a text is no library, or what it declares is there already.
-    pub fn add_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
+    pub fn add_libraries(&self, texts: &[Vec<u8>], replace: bool) -> Result<(), Fail> {
         let mut thread = FunctionThread::new(self);
         let libraries = thread.examine_all(self, texts);
         thread.count_out(self);
         let libraries = libraries?;
         self.libraries
-            .change(|list| libraries.into_iter().try_for_each(|library| list.add(library, false)))
+            .change(|list| libraries.into_iter().try_for_each(|library| list.add(library, replace)))
     }
 }
 

@@ -110,7 +110,10 @@ pub const DEBUG: Meta = Meta {
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "Accepted for test suites, without effect: long elements always lie apart.",
         ),
-        ("RELOAD [MERGE] [NOFLUSH]", "Write every value to memory, and read it again."),
+        (
+            "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
+            "Save the data, and read every value again; with NOSAVE, load what was saved last.",
+        ),
         (
             "REPLYBUFFER <PEAK-RESET-TIME <ms | NEVER | RESET> | RESIZING <0 | 1>>",
             "Accepted for test suites, without effect: connections own no reply buffer.",
@@ -128,7 +131,7 @@ pub const DEBUG: Meta = Meta {
             "SET-SKIP-CHECKSUM-VALIDATION <0 | 1>",
             "Let RESTORE take payloads with any checksum, or not.",
         ),
-        ("SLEEP <seconds>", "Hold the connection's thread for this long; decimals allowed."),
+        ("SLEEP <seconds>", "Let the server stand still for this long; decimals allowed."),
     ],
     ..Meta::new("debug", -2, Group::Server, "1.0.0")
 };

@@ -125,6 +125,93 @@ fn keys_by_what_is_done_to_them() {
     }
 }
 
+/// Of every command that names keys, each key is one by one another's: wherever it stands, it is found.
+#[test]
+fn no_key_goes_unnoticed() {
+    let (_admin, mut user) = with_rules("+@all ~k*");
+    for call in [
+        "BITOP OR k1 k2 k3",
+        "BLMOVE k1 k2 LEFT LEFT 0.01",
+        "BLMPOP 0.01 2 k1 k2 LEFT",
+        "BLPOP k1 k2 0.01",
+        "BRPOPLPUSH k1 k2 0.01",
+        "BZMPOP 0.01 2 k1 k2 MIN",
+        "BZPOPMIN k1 k2 0.01",
+        "COPY k1 k2",
+        "DEL k1 k2",
+        "EVAL \"return 1\" 2 k1 k2",
+        "EVAL_RO \"return 1\" 2 k1 k2",
+        "EVALSHA 0000000000000000000000000000000000000000 2 k1 k2",
+        "EXISTS k1 k2",
+        "FCALL f 2 k1 k2",
+        "FCALL_RO f 2 k1 k2",
+        "GEORADIUS k1 0 0 1 m STORE k2",
+        "GEORADIUS k1 0 0 1 m STORE k2 STOREDIST k3",
+        "GEORADIUSBYMEMBER k1 m 1 m STOREDIST k2",
+        "GEOSEARCHSTORE k1 k2 FROMLONLAT 0 0 BYRADIUS 1 m",
+        "LCS k1 k2",
+        "LMOVE k1 k2 LEFT LEFT",
+        "LMPOP 2 k1 k2 LEFT",
+        "MGET k1 k2 k3",
+        "MSET k1 v k2 v",
+        "MSETEX 2 k1 v k2 v",
+        "MSETNX k1 v k2 v",
+        "OBJECT ENCODING k1",
+        "PFCOUNT k1 k2",
+        "PFMERGE k1 k2 k3",
+        "RENAME k1 k2",
+        "RENAMENX k1 k2",
+        "RPOPLPUSH k1 k2",
+        "SDIFF k1 k2",
+        "SDIFFSTORE k1 k2 k3",
+        "SINTER k1 k2",
+        "SINTERCARD 2 k1 k2",
+        "SINTERSTORE k1 k2 k3",
+        "SMOVE k1 k2 m",
+        "SORT k1 STORE k2",
+        "SORT k1 BY nosort STORE k2 LIMIT 0 1 STORE k3",
+        "SORT_RO k1",
+        "SUNION k1 k2",
+        "SUNIONSTORE k1 k2 k3",
+        "TOUCH k1 k2",
+        "UNLINK k1 k2",
+        "WATCH k1 k2",
+        "XGROUP CREATE k1 g 0 MKSTREAM",
+        "XINFO STREAM k1",
+        "XREAD COUNT 1 STREAMS k1 k2 0 0",
+        "XREADGROUP GROUP g c STREAMS k1 k2 0 0",
+        "ZDIFF 2 k1 k2",
+        "ZDIFFSTORE k1 2 k2 k3",
+        "ZINTER 2 k1 k2",
+        "ZINTERCARD 2 k1 k2",
+        "ZINTERSTORE k1 2 k2 k3 WEIGHTS 1 2",
+        "ZMPOP 2 k1 k2 MIN",
+        "ZRANGESTORE k1 k2 0 1",
+        "ZUNION 2 k1 k2",
+        "ZUNIONSTORE k1 2 k2 k3",
+    ] {
+        // The last of options that come twice is the one that counts.
+        let words: Vec<&str> = call.split(' ').collect();
+        let is_key = |word: &str| matches!(word, "k1" | "k2" | "k3");
+        let is_last = |i: usize| {
+            let option = words[i - 1];
+            !matches!(option, "STORE" | "STOREDIST")
+                || !words[i + 1..].iter().any(|word| matches!(*word, "STORE" | "STOREDIST"))
+        };
+        let places: Vec<_> = (1..words.len()).filter(|&i| is_key(words[i]) && is_last(i)).collect();
+        assert!(!places.is_empty(), "{call}");
+        for place in places {
+            let mut others = words.clone();
+            others[place] = "x";
+            let others = others.join(" ");
+            assert_eq!(user.run(&others), KEY, "{others}");
+        }
+        let reply = user.run(call);
+        assert!(!reply.starts_with("NOPERM"), "{call}: {reply}");
+        user.run("UNWATCH");
+    }
+}
+
 #[test]
 fn selectors_do_not_add_up() {
     let (_admin, mut user) = with_rules("(%R~r* +@all) (%W~w* +@all) (~k +get)");

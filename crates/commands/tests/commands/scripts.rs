@@ -201,6 +201,14 @@ fn ways_out() {
         EVAL "return loadstring('return 7')()" 0 => 7
         EVAL "local p={'return',' 8'} local n=0 return load(function() n=n+1 return p[n] end)()" 0 => 8
         EVAL "loadstring('x=1')()" 0 => ERR [string "x=1"]:1: Attempt to modify a readonly table script: ...
+        EVAL "return type(rawget(_G,'package'))" 0 => "nil"
+        EVAL "return loadstring('return ['..string.rep('=',100000)..'[')" 0 => nil
+        EVAL "return loadstring('return ['..string.rep('=',100000)..'[x]'..string.rep('=',100000)..']')()" 0 => "x"
+        EVAL "for i=1,200 do loadstring('local a={} return '..i,string.rep('n',i))() collectgarbage() end return 1" 0 => 1
+        EVAL "return pcall(string.format,'%99999d',1)" 0 => nil
+        EVAL "getmetatable('').__add = function() return 1 end" 0 => ERR user_script:1: Attempt to modify a readonly table script: ...
+        EVAL "return pcall(setmetatable,'',{})" 0 => nil
+        EVAL "return {pcall(function() return 'a'+1 end)}" 0 => [nil "user_script:1: attempt to perform arithmetic on a string value"]
         "##,
     );
 }

@@ -43,6 +43,11 @@ use ring::Ring;
 const BUFFERS: u16 = 8;
 const BUFFER_BYTES: u32 = 128 * 1024;
 
+/// How often in a row the processor is given to those who send or take a large value: as many socket buffers as the value fills.
+const GIVES_MAX: u32 = 4;
+/// Giving the processor away takes less if nobody wants it.
+const RUN_MIN: Duration = Duration::from_micros(5);
+
 /// The operation, in the upper eight bits of a tag; the lower 56 are a slot or a listener's index.
 const TAG_RECEIVE: u64 = 0;
 const TAG_SEND: u64 = 1;
@@ -75,6 +80,8 @@ pub struct Uring {
     unsettled: Vec<Slot>,
     dirty: Vec<Slot>,
     tried: Vec<Slot>,
+    /// Connections in the middle of a large value: it is received into its own allocation, or waits for the peer to take more.
+    partial: usize,
     /// Buffers of the chunks that the worker sees in this turn.
     lent: Vec<u16>,
     /// Bytes reported in this turn that lie in no buffer; their chunks start beyond the buffers.
@@ -115,6 +122,7 @@ impl Driver for Uring {
             unsettled: Vec::new(),
             dirty: Vec::new(),
             tried: Vec::new(),
+            partial: 0,
             lent: Vec::new(),
             spill: Vec::new(),
             batch: Vec::new(),
@@ -305,7 +313,8 @@ impl Uring {
     fn enter(&mut self, timeout: Option<Duration>, busy: bool) -> io::Result<()> {
         let pending = busy || !self.unsettled.is_empty() || !self.deferred.is_empty();
         let blocks = !pending && timeout != Some(Duration::ZERO) && !self.ring.has_completions();
-        if blocks && !self.tried.is_empty() && self.yielding.is_offered() {
+        let answered = !self.tried.is_empty() || self.partial > 0;
+        if blocks && answered && self.yielding.is_offered() {
             self.ring.enter(false, None)?;
             if self.ring.has_completions() || self.give_turn() {
                 return Ok(());
@@ -315,13 +324,21 @@ impl Uring {
         self.ring.enter(wait, timeout)
     }
 
-    /// Lets those run who have just been answered; true if they left something to do. What has come for the ring completes as the
-    /// call returns.
+    /// Lets those run who have just been answered, or who send or take a large value; true if they left something to do. What has
+    /// come for the ring completes as the call returns. A part of a large value completes nothing, so that somebody has run is
+    /// taken for it.
     fn give_turn(&mut self) -> bool {
-        let away = self.yielding.give();
-        let found = self.ring.has_completions();
-        self.yielding.took(away, found);
-        found
+        let most = if self.partial > 0 { GIVES_MAX } else { 1 };
+        for _ in 0..most {
+            let away = self.yielding.give();
+            let found = self.ring.has_completions();
+            let moved = self.partial > 0 && away >= RUN_MIN;
+            self.yielding.took(away, found || moved);
+            if found || !moved || !self.yielding.is_offered() {
+                return found;
+            }
+        }
+        false
     }
 
     fn dispatch(&mut self, completion: &cqueue::Entry, events: &mut Vec<Event>) -> io::Result<()> {

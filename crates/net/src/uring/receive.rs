@@ -31,6 +31,7 @@ impl Uring {
         };
         let operation = connection.receive;
         if !cqueue::more(flags) {
+            self.partial -= usize::from(connection.receive == Receive::Fill);
             connection.receive = Receive::Idle;
             connection.cancelling = false;
             self.unsettle(slot);
@@ -312,6 +313,7 @@ impl Uring {
             _ => return Ok(()),
         };
         connection.receive = wanted;
+        self.partial += usize::from(wanted == Receive::Fill);
         let entry = target.entry(entry, Flags::empty(), tag(TAG_RECEIVE, slot));
         // SAFETY: the only memory named is the reserved space of the fill's buffer, which is
         // neither moved nor freed before the completion of this operation.

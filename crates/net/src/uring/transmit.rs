@@ -58,6 +58,7 @@ impl Uring {
         events: &mut Vec<Event>,
     ) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        self.partial -= usize::from(connection.transmit == Transmit::Waiting);
         connection.transmit = Transmit::Idle;
         if connection.closing == Closing::Dead {
             self.unsettle(slot);
@@ -80,6 +81,7 @@ impl Uring {
         }
         connection.parked = true;
         connection.transmit = Transmit::Waiting;
+        self.partial += 1;
         self.push_send(slot, WAIT, Flags::empty())
     }
 

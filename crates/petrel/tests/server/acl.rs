@@ -77,6 +77,103 @@ fn changes_hold_for_living_connections_of_every_worker() {
     assert_eq!(admin.text(&["PING"]), "PONG");
 }
 
+/// Who waits is served with the rights of that moment, or not at all: what would have been taken stays.
+#[test]
+fn who_waits_may_lose_the_right_to_what_comes() {
+    let server = Server::start("epoll", &["--threads", "2"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.text(&["XGROUP", "CREATE", "stream", "g", "$", "MKSTREAM"]), "OK");
+    let no_key = "NOPERM No permissions to access a key";
+    let no_command =
+        |name: &str| format!("NOPERM User bob has no permissions to run the '{name}' command");
+    let group = ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "stream", ">"];
+    // Its wait, what it loses, what comes, and what it is told.
+    type Case<'c> = (&'c [&'c str], &'c [&'c str], &'c [&'c str], String);
+    let cases: [Case<'_>; 9] = [
+        (&["BLPOP", "a", "b", "0"], &["resetkeys", "~a"], &["RPUSH", "a", "v"], no_key.into()),
+        (&["BRPOP", "a", "0"], &["-brpop"], &["RPUSH", "a", "v"], no_command("brpop")),
+        (
+            &["BLMPOP", "0", "2", "a", "b", "LEFT"],
+            &["resetkeys", "~b"],
+            &["RPUSH", "b", "v"],
+            no_key.into(),
+        ),
+        (
+            &["BLMOVE", "a", "b", "LEFT", "LEFT", "0"],
+            &["resetkeys", "~a", "%R~b"],
+            &["RPUSH", "a", "v"],
+            no_key.into(),
+        ),
+        (
+            &["BRPOPLPUSH", "a", "b", "0"],
+            &["-@all"],
+            &["RPUSH", "a", "v"],
+            no_command("brpoplpush"),
+        ),
+        (&["BZPOPMIN", "z", "0"], &["resetkeys", "%R~z"], &["ZADD", "z", "1", "v"], no_key.into()),
+        (
+            &["BZMPOP", "0", "1", "z", "MAX"],
+            &["-@sortedset"],
+            &["ZADD", "z", "1", "v"],
+            no_command("bzmpop"),
+        ),
+        (&group, &["db=1"], &["XADD", "stream", "*", "f", "v"], String::new()),
+        (
+            &["XREAD", "BLOCK", "0", "STREAMS", "stream", "$"],
+            &["resetkeys", "%W~stream"],
+            &["XADD", "stream", "*", "f", "v"],
+            no_key.into(),
+        ),
+    ];
+    for (wait, lost, feed, refused) in cases {
+        let rules = ["ACL", "SETUSER", "bob", "reset", "on", "nopass", "~*", "&*", "+@all"];
+        assert_eq!(admin.text(&rules), "OK");
+        let mut client = server.connect();
+        assert_eq!(client.text(&["AUTH", "bob", "x"]), "OK");
+        client.send(wait);
+        eventually("it waits", || server.info("blocked_clients") == 1);
+        assert_eq!(admin.text(&[&["ACL", "SETUSER", "bob"], lost].concat()), "OK");
+        admin.call(feed);
+        let answer = client.receive().map(|value| crate::harness::show(&value)).unwrap();
+        if refused.is_empty() {
+            assert!(answer.starts_with("NOPERM No permissions to access database"), "{answer}");
+        } else {
+            assert_eq!(answer, refused, "{wait:?}");
+        }
+        let left = match feed[0] {
+            "RPUSH" => admin.text(&["LLEN", feed[1]]),
+            "ZADD" => admin.text(&["ZCARD", feed[1]]),
+            _ => admin.text(&["XPENDING", "stream", "g"]).replace("[0 nil nil nil]", "1"),
+        };
+        assert_eq!(left, "1", "{wait:?}");
+        assert_eq!(admin.text(&["DEL", "a", "b", "z"]), if feed[0] == "XADD" { "0" } else { "1" });
+    }
+}
+
+/// What is sent to another server is read here, and removed.
+#[test]
+fn keys_are_not_migrated_by_who_may_not_touch_them() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    let rules = ["ACL", "SETUSER", "bob", "on", "nopass", "+@all", "~k*", "%R~r"];
+    assert_eq!(client.text(&rules), "OK");
+    assert_eq!(client.text(&["MSET", "k", "v", "r", "v", "x", "v"]), "OK");
+    assert_eq!(client.text(&["AUTH", "bob", "x"]), "OK");
+    let refused = "NOPERM No permissions to access a key";
+    let begin = ["MIGRATE", "127.0.0.1", "1"];
+    for keys in [
+        &["x", "0", "10"][..],
+        &["r", "0", "10"],
+        &["", "0", "10", "KEYS", "k", "x"],
+        &["", "0", "10", "COPY", "REPLACE", "AUTH2", "k", "k", "KEYS", "x", "k"],
+        &["", "0", "10", "AUTH", "KEYS", "KEYS", "x"],
+    ] {
+        assert_eq!(client.text(&[&begin, keys].concat()), refused, "{keys:?}");
+    }
+    let tried = client.text(&[&begin[..], &["", "0", "10", "KEYS", "k", "k2"]].concat());
+    assert!(!tried.starts_with("NOPERM"), "{tried}");
+}
+
 #[test]
 fn subscribers_that_lose_a_channel_are_closed_before_the_reply() {
     let server = Server::start("epoll", &["--threads", "2"]);

@@ -129,3 +129,24 @@ fn info_describes_the_databases() {
     // What is left is the connections.
     eventually("all is freed", || server.info("used_memory") == server.info("mem_clients_normal"));
 }
+
+#[test]
+fn nobody_is_served_while_the_server_sleeps() {
+    let server = Server::start("epoll", &["--enable-debug-command", "yes"]);
+    // Of two workers each has one.
+    let (mut one, mut other) = (server.connect(), server.connect());
+    // What is seen of the one's commands may be seen just before it sleeps, so there are several tries.
+    let is_held = (0..5).any(|_| {
+        one.call(&["DEL", "n"]);
+        for command in [&["SET", "k", "v", "PX", "300"][..], &["SET", "n", "1"]] {
+            one.send(command);
+        }
+        one.send(&["DEBUG", "SLEEP", "0.4"]);
+        while other.text(&["GET", "n"]) != "1" {}
+        let seen = other.text(&["GET", "k"]);
+        (0..3).for_each(|_| assert_eq!(show(&one.receive().unwrap()), "OK"));
+        // Whoever was kept out knows how late it is.
+        seen == "nil"
+    });
+    assert!(is_held);
+}

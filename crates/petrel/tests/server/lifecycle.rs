@@ -2,6 +2,7 @@
 
 use crate::harness::*;
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 
 with_each_backend!(
@@ -246,4 +247,58 @@ fn the_log_is_lines_of_text_or_json(backend: &str) {
     assert_eq!(client.text(&["CONFIG", "SET", "maxmemory-clients", "1"]), "OK");
     eventually("there is a file again", || exists(&server.scratch.path("log")));
     assert!(first().contains(":M ") && first().contains(" * client "), "{}", first());
+}
+
+#[test]
+fn the_socket_belongs_to_the_group_that_is_named() {
+    // The group of this process: nobody has to be allowed anything for that.
+    // SAFETY: no arguments.
+    let own = unsafe { libc::getegid() };
+    let groups = std::fs::read_to_string("/etc/group").unwrap();
+    let name = groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(own)).then(|| name.to_owned())
+    });
+    if let Some(name) = name {
+        let args = ["--unixsocketgroup", &name, "--unixsocketperm", "740"];
+        let server = Server::start("epoll", &args);
+        let socket = std::fs::metadata(server.socket()).unwrap();
+        assert_eq!((socket.gid(), socket.mode() & 0o777), (own, 0o740));
+        let mut client = server.connect();
+        let answer = client.text(&["CONFIG", "GET", "unixsocketgroup"]);
+        assert_eq!(answer, format!("[unixsocketgroup {name}]"));
+        // Tools write back what they have read.
+        assert_eq!(client.text(&["CONFIG", "SET", "unixsocketgroup", &name]), "OK");
+    }
+    let scratch = Scratch::new();
+    let args = ["--port", "0", "--unixsocket", "s", "--unixsocketgroup", "no such group"];
+    let line = failure(&scratch, &args);
+    assert!(line.contains("no group 'no such group'"), "{line}");
+    assert!(!exists(&scratch.path("s")));
+}
+
+#[test]
+fn a_server_that_asks_for_no_password_says_who_gets_in() {
+    const OPEN: &str = "WARNING: Petrel does not require authentication";
+    for (args, who) in [
+        (&["--protected-mode", "yes"][..], Some("local client")),
+        (&["--protected-mode", "no", "--bind", "127.0.0.1"], Some("configured network interface")),
+        (&["--protected-mode", "no", "--bind", "*"], Some("not protected by network restrictions")),
+        (&["--requirepass", "secret"], None),
+    ] {
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let server = Server::start("epoll", &[&["--port", &port.to_string()], args].concat());
+        eventually("it is ready", || server.output().contains("ready to accept connections"));
+        match who {
+            Some(who) => eventually("the warning", || {
+                let output = server.output();
+                output.lines().any(|line| line.contains(OPEN) && line.contains(who))
+            }),
+            None => assert!(!server.output().contains(OPEN), "{}", server.output()),
+        }
+    }
+    let server = Server::start("epoll", &[]);
+    eventually("it is ready", || server.output().contains("ready to accept connections"));
+    assert!(!server.output().contains(OPEN), "a socket's file says who gets in");
 }

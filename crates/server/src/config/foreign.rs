@@ -14,7 +14,6 @@ const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
 const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
 const NO_MARK: &str = "this version of Petrel does not mark its sockets";
-const NO_SOCKET_GROUP: &str = "this version of Petrel does not change the group of its Unix socket";
 const NO_MPTCP: &str = "this version of Petrel listens on TCP and Unix sockets only";
 const NO_SEED: &str = "the seed of the hash function is drawn at start";
 const NO_COLLATION: &str = "strings are compared byte by byte";
@@ -159,7 +158,6 @@ Absent {
         "Processors of a rewrite of the append-only file";
     bgsave_cpulist: Fixed = "bgsave-cpulist" aka "bgsave_cpulist", Only(&[""], NO_PINNING), "", AtStart,
         "Processors of a snapshot";
-    unixsocketgroup: Fixed = "unixsocketgroup", Only(&[""], NO_SOCKET_GROUP), "", Kept, "Group of the Unix socket";
     socket_mark_id: Fixed = "socket-mark-id", Only(&["0"], NO_MARK), "0", AtStart, "Mark of the sockets";
     mptcp: Fixed = "mptcp", Only(&["no"], NO_MPTCP), "no", Kept, "Accept connections over several paths";
     rdma_bind: Fixed = "rdma-bind", Only(&[""], NO_MPTCP), "", Runtime, "Addresses for RDMA";

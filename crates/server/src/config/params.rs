@@ -109,6 +109,8 @@ Network {
         "Path of a Unix socket to listen on, beside TCP";
     unixsocketperm: u32 = "unixsocketperm", Octal { max: 0o777 }, "0", AtStart,
         "Mode of the Unix socket in octal; 0 leaves it to the umask";
+    unixsocketgroup: Text = "unixsocketgroup", AnyText, "", Kept,
+        "Group of the Unix socket, by its name; none leaves it the server's";
     tcp_backlog: u32 = "tcp-backlog", Number { min: 0, max: I32_MAX }, "511", AtStart,
         "Length of the queue of connections not yet accepted; the kernel caps it at net.core.somaxconn";
     tcp_keepalive: u32 = "tcp-keepalive", Number { min: 0, max: I32_MAX }, "300", Runtime,

@@ -1,0 +1,25 @@
+//! A number of things, in the words of the log.
+
+use std::fmt;
+
+/// So many of what has this name, which takes an `s` unless it is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<'n>(pub u64, pub &'n str);
+
+impl fmt::Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counted(number, name) = self;
+        write!(f, "{number} {name}{}", if *number == 1 { "" } else { "s" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        let shown = [0, 1, 2].map(|number| Counted(number, "key").to_string());
+        assert_eq!(shown, ["0 keys", "1 key", "2 keys"]);
+    }
+}
