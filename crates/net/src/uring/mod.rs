@@ -80,6 +80,8 @@ pub struct Uring {
     unsettled: Vec<Slot>,
     dirty: Vec<Slot>,
     tried: Vec<Slot>,
+    /// After a send of this turn something is to be done: more to be sent, or the worker to be told.
+    goes_on: bool,
     /// Connections in the middle of a large value: it is received into its own allocation, or waits for the peer to take more.
     partial: usize,
     /// Buffers of the chunks that the worker sees in this turn.
@@ -122,6 +124,7 @@ impl Driver for Uring {
             unsettled: Vec::new(),
             dirty: Vec::new(),
             tried: Vec::new(),
+            goes_on: false,
             partial: 0,
             lent: Vec::new(),
             spill: Vec::new(),
@@ -311,7 +314,10 @@ impl Uring {
     }
 
     fn enter(&mut self, timeout: Option<Duration>, busy: bool) -> io::Result<()> {
-        let pending = busy || !self.unsettled.is_empty() || !self.deferred.is_empty();
+        let pending = busy
+            || take(&mut self.goes_on)
+            || !self.unsettled.is_empty()
+            || !self.deferred.is_empty();
         let blocks = !pending && timeout != Some(Duration::ZERO) && !self.ring.has_completions();
         let answered = !self.tried.is_empty() || self.partial > 0;
         if blocks && answered && self.yielding.is_offered() {

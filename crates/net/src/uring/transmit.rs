@@ -25,7 +25,11 @@ impl Uring {
             if connection.transmit == Transmit::Dirty && connection.closing != Closing::Dead {
                 connection.transmit = Transmit::Tried;
                 self.tried.push(slot);
+                let owes = connection.parked || connection.closing != Closing::Open;
                 self.push_send(slot, TRY, Flags::SKIP_SUCCESS)?;
+                let outbox = self.connections.get(slot).and_then(|c| c.outbox.as_ref());
+                // Success is silent, so nothing would end a wait before what is to follow it.
+                self.goes_on |= owes || outbox.is_some_and(|it| it.offered() < it.unsent());
             }
         }
         self.dirty = dirty;
