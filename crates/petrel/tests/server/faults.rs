@@ -108,16 +108,20 @@ const FAULTS: [(&str, &str); 4] = [
     ("sync", "Input/output error (os error 5)"),
 ];
 
-fn a_failing_disk(policy: &str, (what, says): (&str, &str)) {
-    let Some(scratch) = faulty() else { return };
-    let args = ["--appendonly", "yes", "--appendfsync", policy];
-    let Some(server) = started(scratch, &args) else { return };
+/// A server whose disk has failed after the first values were logged, and who wrote them and, meanwhile, others.
+fn failed(policy: &str, what: &str) -> Option<(Server, Client)> {
+    let server = started(faulty()?, &["--appendonly", "yes", "--appendfsync", policy])?;
     let mut client = server.connect();
     write_all(&mut client, "before");
     answered(&mut client);
     fail(&server, what, LOG);
     write_all(&mut client, "meanwhile");
     eventually("the failure", || status(&server, "aof_last_write_status") == "err");
+    Some((server, client))
+}
+
+fn a_failing_disk(policy: &str, (what, says): (&str, &str)) {
+    let Some((server, mut client)) = failed(policy, what) else { return };
     let mut other = server.connect();
     let misconf = format!("MISCONF Errors writing to the AOF file: {says}");
     assert_eq!(other.text(&["SET", "refused", "1"]), misconf, "{what}");
@@ -160,15 +164,7 @@ fn a_disk_that_fails_refuses_writes_and_loses_nothing_with_everysec() {
 #[test]
 fn who_is_killed_while_the_disk_fails_has_what_was_durable() {
     for (what, _) in FAULTS {
-        let Some(scratch) = faulty() else { return };
-        let args = ["--appendonly", "yes", "--appendfsync", "always"];
-        let Some(server) = started(scratch, &args) else { return };
-        let mut client = server.connect();
-        write_all(&mut client, "before");
-        answered(&mut client);
-        fail(&server, what, LOG);
-        write_all(&mut client, "meanwhile");
-        eventually("the failure", || status(&server, "aof_last_write_status") == "err");
+        let Some((server, _)) = failed("always", what) else { return };
         let server = restarted(server);
         are_there(&server, "before");
         // And it goes on.
