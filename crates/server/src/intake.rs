@@ -65,6 +65,32 @@ impl<D: Driver> Worker<D> {
         self.execute_input(conn, Input { bytes: buffer, ..*input });
     }
 
+    /// Receives the rest of a large command straight into the connection's own buffer.
+    pub(crate) fn read_on(&mut self, conn: &mut Conn, needed: usize) {
+        let have = conn.input_len();
+        if have.max(needed) > self.engine.host.config.client_query_buffer_limit as usize {
+            self.engine.host.server.figures.input_limit_closed.fetch_add(1, Relaxed);
+            tracing::warn!("client {} closed: its query buffer exceeds the limit", conn.client.id);
+            conn.doomed = true;
+            return;
+        }
+        if have > 0
+            && needed.saturating_sub(have) >= READ_INTO_MIN
+            && let Some(input) = &mut conn.input
+        {
+            let mut buffer = std::mem::take(&mut input.bytes);
+            buffer.reserve_exact(needed - have);
+            (input.lent, input.awaited) = (have, needed);
+            input.begun = input.resume.argument_begin(&buffer);
+            // Of a Unix socket the kernel does not say what has come.
+            if !conn.client.has(Flag::Unix) && !conn.client.has(Flag::Filling) {
+                conn.client.set(Flag::Filling, true);
+                self.filling.push(conn.slot);
+            }
+            self.driver.read_into(conn.slot, buffer, needed - have);
+        }
+    }
+
     /// Shows how much has come of the large arguments that are being received: the kernel knows, which fills their buffers.
     #[cold]
     pub(crate) fn show_filling(&mut self) {

@@ -368,32 +368,6 @@ impl<D: Driver> Worker<D> {
         self.put(conn);
     }
 
-    /// Receives the rest of a large command straight into the connection's own buffer.
-    fn read_on(&mut self, conn: &mut Conn, needed: usize) {
-        let have = conn.input_len();
-        if have.max(needed) > self.engine.host.config.client_query_buffer_limit as usize {
-            self.engine.host.server.figures.input_limit_closed.fetch_add(1, Relaxed);
-            tracing::warn!("client {} closed: its query buffer exceeds the limit", conn.client.id);
-            conn.doomed = true;
-            return;
-        }
-        if have > 0
-            && needed.saturating_sub(have) >= READ_INTO_MIN
-            && let Some(input) = &mut conn.input
-        {
-            let mut buffer = std::mem::take(&mut input.bytes);
-            buffer.reserve_exact(needed - have);
-            (input.lent, input.awaited) = (have, needed);
-            input.begun = input.resume.argument_begin(&buffer);
-            // Of a Unix socket the kernel does not say what has come.
-            if !conn.client.has(Flag::Unix) && !conn.client.has(Flag::Filling) {
-                conn.client.set(Flag::Filling, true);
-                self.filling.push(conn.slot);
-            }
-            self.driver.read_into(conn.slot, buffer, needed - have);
-        }
-    }
-
     fn list(&mut self, conn: &mut Conn, paused: bool) {
         if !conn.listed {
             conn.listed = true;
