@@ -78,6 +78,9 @@ pub struct Executor {
 /// Commands that are remembered.
 const RECENTS: usize = 16;
 
+/// Longer keys are not hashed for a guess: they are hashed once more when they are used.
+const GUESSED_MAX: usize = 256;
+
 /// What became of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Execution {
@@ -220,27 +223,26 @@ impl Executor {
             }
             _ => None,
         };
-        let request = Request { args, command, hash, owner };
-        if hash.is_none()
-            && let Some(hash) = self.first_of_several(&request)
-        {
-            self.ks.prefetch_stripe(hash);
-        }
-        request
+        Request { args, command, hash, owner }
     }
 
-    /// Hash of a key that the command will touch: its only one, or the first of several.
+    /// Hash of a key that the command is going to touch, whose stripe is on its way into the cache afterwards: its only one, or
+    /// the first of several where its place says which that is.
     #[inline]
-    pub fn likely(&self, request: &Request<'_>) -> Option<KeyHash> {
+    pub fn guess(&self, request: &Request<'_>) -> Option<KeyHash> {
         request.hash.or_else(|| self.first_of_several(request))
     }
 
-    /// Hash of the first key of a command that says by its place which it is; it may as well have none.
     #[inline(never)]
     fn first_of_several(&self, request: &Request<'_>) -> Option<KeyHash> {
         let spec = request.command?.spec.meta.keys.first()?;
         let key = request.args.get(spec.first()?)?;
-        (!spec.flags.contains(KeyFlags::NOT_KEY)).then(|| self.ks.hash(key))
+        if spec.flags.contains(KeyFlags::NOT_KEY) || key.len() > GUESSED_MAX {
+            return None;
+        }
+        let hash = self.ks.hash(key);
+        self.ks.prefetch_stripe(hash);
+        Some(hash)
     }
 
     /// The same for a command that a script calls.

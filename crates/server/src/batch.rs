@@ -10,6 +10,7 @@ use bytes::Bytes;
 use petrel_commands::scripting::only_reads;
 use petrel_commands::spec::Flags;
 use petrel_commands::{Command, Execution, Executor, Replies, Request};
+use petrel_keyspace::KeyHash;
 use petrel_net::Output;
 use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
 use std::sync::atomic::Ordering::Relaxed;
@@ -236,8 +237,9 @@ impl Batch<'_> {
             first = last;
         }
         if requests.len() > 1 {
-            let hashes = requests.iter().filter_map(|request| self.exec.likely(request));
-            self.exec.prefetch(conn.session.db, hashes, self.lines);
+            let guess = |request| self.exec.guess(request);
+            let hashes: ArrayVec<KeyHash, AHEAD> = requests.iter().filter_map(guess).collect();
+            self.exec.prefetch(conn.session.db, hashes.iter().copied(), self.lines);
         }
         for (request, &(_, end)) in requests.iter().zip(ends) {
             if !request.args.is_empty()
