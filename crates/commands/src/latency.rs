@@ -35,6 +35,10 @@ pub struct Event {
     pub samples: VecDeque<Sample>,
     /// Worst latency ever, in milliseconds.
     pub max_millis: u64,
+    /// All latencies together, in milliseconds.
+    pub sum_millis: u64,
+    /// How often it was above the threshold.
+    pub count: u64,
 }
 
 /// Events above the threshold.
@@ -78,6 +82,8 @@ impl LatencyMonitor {
         let mut events = self.events();
         let event = events.entry(event).or_default();
         event.max_millis = event.max_millis.max(millis);
+        event.sum_millis = event.sum_millis.saturating_add(millis);
+        event.count += 1;
         match event.samples.back_mut() {
             Some(last) if last.at == at => last.millis = last.millis.max(millis),
             _ => {

@@ -65,17 +65,22 @@ fn event(ctx: &Ctx<'_>) -> Option<(&'static str, Event)> {
     events.into_iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(wanted))
 }
 
-/// `LATENCY LATEST`
+/// `LATENCY LATEST`; in Valkey's dialect with the sum and the number of what was measured.
 fn latest(ctx: &mut Ctx<'_>) -> Outcome {
     let events = ctx.exec.shared.latency.snapshot();
+    let with_sums = ctx.dialect().is_valkey();
     ctx.reply.array(events.len());
     for (name, event) in events {
         let latest = event.samples.back().copied().unwrap_or_default();
-        ctx.reply.array(4);
+        ctx.reply.array(if with_sums { 6 } else { 4 });
         ctx.reply.bulk(name.as_bytes());
         ctx.reply.integer(latest.at as i64);
         ctx.reply.integer(latest.millis as i64);
         ctx.reply.integer(event.max_millis as i64);
+        if with_sums {
+            ctx.reply.integer(event.sum_millis as i64);
+            ctx.reply.integer(event.count as i64);
+        }
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ mod tests {
         let millis = [1, 5, 12, 8];
         let samples =
             millis.iter().zip(0..).map(|(&millis, i)| Sample { at: 1000 + 30 * i, millis });
-        let event = Event { samples: samples.collect(), max_millis: 40 };
+        let event = Event { samples: samples.collect(), max_millis: 40, ..Event::default() };
         let lines = [
             "command - high 12 ms, low 1 ms (all time high 40 ms)",
             &"-".repeat(80),
@@ -94,7 +94,8 @@ mod tests {
         for millis in [0, u64::MAX] {
             let samples =
                 (0..200).map(|at| Sample { at, millis: if at % 2 == 0 { 0 } else { millis } });
-            let event = Event { samples: samples.collect(), max_millis: millis };
+            let event =
+                Event { samples: samples.collect(), max_millis: millis, ..Event::default() };
             let text = draw("e", &event, u64::MAX);
             assert!(text.lines().skip(1).all(|line| line.len() <= COLUMNS_MAX));
         }

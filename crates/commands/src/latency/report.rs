@@ -93,7 +93,7 @@ mod tests {
         assert!(write(&events, 100, 0).contains("No event took 100 ms"));
         let samples = [(10, 100), (20, 200), (30, 300)];
         let samples = samples.iter().map(|&(at, millis)| Sample { at, millis }).collect();
-        events.insert("command", Event { samples, max_millis: 900 });
+        events.insert("command", Event { samples, max_millis: 900, ..Event::default() });
         let text = write(&events, 100, u64::MAX);
         for part in
             ["1. command: 3 ", "average 200 ms", "deviation 67 ms", "period 10.0 s", "900 ms"]

@@ -1,6 +1,7 @@
 //! Commands about the server: the slow log, latencies, the clock.
 
 use crate::client::{Client, show};
+use petrel_commands::Dialect;
 use petrel_keyspace::Policy;
 use petrel_resp::Value;
 
@@ -84,7 +85,12 @@ fn latencies() {
     let Value::Array(event) = &latest[0] else { panic!("no array") };
     assert_eq!(show(&event[0]), "\"command\"");
     assert!(matches!(event[1], Value::Integer(at) if at > 1_000_000_000));
-    assert_eq!(event[3], Value::Integer(30));
+    assert_eq!(event[3..], [Value::Integer(30)]);
+    client.exec.shared.speak(Dialect::Valkey);
+    let Value::Array(latest) = client.call(&[b"LATENCY", b"LATEST"]) else { panic!("no array") };
+    let Value::Array(event) = &latest[0] else { panic!("no array") };
+    assert_eq!(event[3..], [30, 50, 2].map(Value::Integer));
+    client.exec.shared.speak(Dialect::Redis);
     let history = client.run("LATENCY HISTORY COMMAND");
     assert!(history.starts_with("[[1") && history.ends_with("]]"), "{history}");
     client.follow(
