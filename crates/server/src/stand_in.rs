@@ -62,8 +62,16 @@ pub(crate) struct Absent {
     slot: Slot,
     /// What it has sent meanwhile.
     input: Vec<u8>,
+    /// It has ended meanwhile.
+    has_ended: bool,
     /// What else has happened and is left for the worker.
     left: Vec<Event>,
+}
+
+impl Absent {
+    fn new(slot: Slot) -> Self {
+        Absent { slot, input: Vec::new(), has_ended: false, left: Vec::new() }
+    }
 }
 
 /// A stand-in, whatever its driver.
@@ -105,7 +113,7 @@ impl<D: Driver> Worker<D> {
     fn stand_by(&mut self) {
         let shared = self.engine.exec.shared.clone();
         let busy = shared.scripts.running.appear_busy();
-        self.lend(Absent { slot: Slot::NOWHERE, input: Vec::new(), left: Vec::new() });
+        self.lend(Absent::new(Slot::NOWHERE));
         let mut is_stopping = false;
         while !is_stopping {
             self.engine.exec.end();
@@ -126,12 +134,13 @@ impl<D: Driver> Worker<D> {
     fn run_lending(&mut self, conn: &mut Conn, input: Input, output: &mut Output) -> Progress {
         // What others have been told of becomes durable, however long this takes.
         self.engine.exec.ks.hand_over();
-        self.lend(Absent { slot: conn.slot, input: Vec::new(), left: Vec::new() });
+        self.lend(Absent::new(conn.slot));
         let progress = self.execute_owned(conn, input, output);
         let absent = self.take_back();
         if !absent.input.is_empty() {
             conn.keep(&absent.input, None);
         }
+        conn.doomed |= absent.has_ended;
         self.events.extend(absent.left);
         match progress.stop {
             // What came meanwhile may hold more commands.
@@ -185,6 +194,7 @@ impl<D: Driver> Worker<D> {
         swap(&mut self.paused, &mut other.paused);
         swap(&mut self.unsettled, &mut other.unsettled);
         swap(&mut self.arrivals, &mut other.arrivals);
+        swap(&mut self.departed, &mut other.departed);
         swap(&mut self.timers, &mut other.timers);
         swap(&mut self.deadlines, &mut other.deadlines);
         swap(&mut self.polling, &mut other.polling);
@@ -199,6 +209,12 @@ impl<D: Driver> Worker<D> {
             }
             Event::Received { .. } | Event::Accepted { .. } | Event::AcceptFailed { .. } => {
                 self.handle(event);
+            }
+            // Its slot is used again at once, by who comes before the worker can release what it held.
+            Event::Closed { slot, .. } if slot == absent.slot => absent.has_ended = true,
+            Event::Closed { slot, .. } => {
+                let conn = self.take(slot);
+                self.departed.extend(conn);
             }
             other => absent.left.push(other),
         }
@@ -217,21 +233,14 @@ impl<D: Driver> StandIn for Worker<D> {
         if self.driver.poll(Some(timeout), &mut events).is_ok() {
             events.into_iter().for_each(|event| self.handle_instead(event));
         }
-        // A slot is used again at once: nobody is adopted while the end of a connection is to be handled.
-        let ended = |event: &Event| matches!(event, Event::Closed { .. } | Event::HungUp { .. });
-        let is_open = self.absent.as_ref().is_none_or(|absent| !absent.left.iter().any(ended));
         for message in self.messages() {
             match message {
-                Message::Adopt { listener, socket, id } if is_open => {
-                    self.adopt(listener, socket, id);
-                }
+                Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
                 other => self.heard.push(other),
             }
         }
-        if is_open {
-            for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
-                self.adopt(listener, socket, id);
-            }
+        for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
+            self.adopt(listener, socket, id);
         }
         self.engine.host.server.is_stopping()
     }

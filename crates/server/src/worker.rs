@@ -86,6 +86,10 @@ pub struct Worker<D: Driver> {
     /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
     /// and one whose end is among the events still has its connection here.
     pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
+    /// Connections that ended while a stand-in served them: what they hold in the keyspace is yet to be released. Their slots
+    /// may be others' by now. Boxed, as they were in their places.
+    #[allow(clippy::vec_box)]
+    pub(crate) departed: Vec<Box<Conn>>,
     pub(crate) timers: Timers,
     pub(crate) deadlines: Deadlines,
     /// Connections whose waiting commands are tried again now and then.
@@ -132,6 +136,7 @@ impl<D: Driver> Worker<D> {
             filling: Vec::new(),
             crowded: false,
             arrivals: Vec::new(),
+            departed: Vec::new(),
             timers: Timers::default(),
             deadlines: Deadlines::default(),
             polling: BTreeSet::new(),
@@ -191,6 +196,10 @@ impl<D: Driver> Worker<D> {
                     self.begin();
                 }
             }
+            for mut conn in std::mem::take(&mut self.departed) {
+                self.release(&mut conn);
+                self.discard(&conn);
+            }
             for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
                 self.adopt(listener, socket, id);
             }
@@ -223,7 +232,10 @@ impl<D: Driver> Worker<D> {
 
     fn timeout(&self) -> Option<Duration> {
         let answers = !self.engine.host.answers.is_empty() || !self.heard.is_empty();
-        if !self.ready.is_empty() || self.engine.exec.has_ready() || answers {
+        // What a stand-in left at the end of a turn.
+        let left =
+            !(self.events.is_empty() && self.arrivals.is_empty() && self.departed.is_empty());
+        if !self.ready.is_empty() || self.engine.exec.has_ready() || answers || left {
             return Some(Duration::ZERO);
         }
         let now = self.engine.exec.ks.now_ms();
@@ -292,6 +304,13 @@ impl<D: Driver> Worker<D> {
         output: petrel_net::Output,
     ) {
         let slot = conn.slot;
+        if conn.doomed {
+            // It ended while its script ran, or is to.
+            self.driver.recycle(output);
+            self.driver.close(slot, Close::Now);
+            self.departed.push(conn);
+            return self.end_batch();
+        }
         conn.client.active_at.store(self.seconds(), Relaxed);
         if self.engine.exec.ks.is_strict() {
             self.hold_until_durable(slot);
@@ -316,6 +335,10 @@ impl<D: Driver> Worker<D> {
         }
         self.check_output(&mut conn);
         self.settle(conn);
+        self.end_batch();
+    }
+
+    fn end_batch(&mut self) {
         self.engine.host.end_batch();
         if self.engine.host.has_pending_pushes() {
             self.deliver_pending();
@@ -362,6 +385,10 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn settle(&mut self, mut conn: Box<Conn>) {
         if conn.doomed {
             self.driver.close(conn.slot, Close::Now);
+            if self.absent.is_some() {
+                // A stand-in does not touch the keyspace.
+                return self.departed.push(conn);
+            }
             self.release(&mut conn);
             return self.discard(&conn);
         }

@@ -232,9 +232,14 @@ pub struct Client {
 
 impl Client {
     fn new(stream: Stream) -> Self {
+        let patience = Some(PATIENCE);
         match &stream {
-            Stream::Unix(unix) => unix.set_read_timeout(Some(PATIENCE)),
-            Stream::Tcp(tcp) => tcp.set_read_timeout(Some(PATIENCE)),
+            Stream::Unix(unix) => {
+                unix.set_read_timeout(patience).and_then(|()| unix.set_write_timeout(patience))
+            }
+            Stream::Tcp(tcp) => {
+                tcp.set_read_timeout(patience).and_then(|()| tcp.set_write_timeout(patience))
+            }
         }
         .unwrap();
         Client { stream, received: Vec::new() }

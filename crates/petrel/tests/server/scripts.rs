@@ -4,6 +4,8 @@ use crate::harness::*;
 
 with_each_backend!(
     others_are_answered_while_a_script_is_slow,
+    who_comes_after_others_have_gone_is_answered_too,
+    who_becomes_too_much_amid_a_slow_script_is_closed,
     who_waits_for_a_script_is_answered_when_it_is_slow,
     a_script_that_has_written_is_not_killed,
     what_is_sent_behind_a_slow_script_is_executed,
@@ -83,6 +85,64 @@ fn others_are_answered_while_a_script_is_slow(backend: &str) {
         assert_eq!(others[0].text(&["PING"]), "PONG");
         assert_eq!(late.text(&["SET", "k", "1"]), "OK");
     }
+}
+
+/// No end of a connection, be it the script's own, keeps those who come later from being served.
+fn who_comes_after_others_have_gone_is_answered_too(backend: &str) {
+    let server = Server::start(backend, &["--threads", "1", "--busy-reply-threshold", "20"]);
+    let mut first = server.connect();
+    for who in ["bystanders", "the runner", "all"] {
+        let mut runner = server.connect();
+        let mut gone = others(&server);
+        for client in &mut gone {
+            client.call(&["WATCH", "k"]);
+            client.call(&["SUBSCRIBE", "channel"]);
+        }
+        runner.send(&["EVAL", "while true do end", "0"]);
+        until_busy(&mut first);
+        if who != "the runner" {
+            gone.clear();
+        }
+        let runner = Some(runner).filter(|_| who == "bystanders");
+        (0..3).for_each(|_| until_busy(&mut first));
+        let mut late = others(&server);
+        for client in &mut late {
+            assert_eq!(client.text(&["GET", "k"]), BUSY);
+        }
+        assert_eq!(late[3].text(&["SCRIPT", "KILL"]), "OK");
+        if let Some(mut runner) = runner {
+            assert!(answer(&mut runner).contains("killed by user"));
+        }
+        for client in &mut late {
+            eventually("it is over", || client.text(&["SET", "k", "1"]) == "OK");
+            assert_eq!(client.text(&["GET", "k"]), "1");
+        }
+        drop(gone);
+        drop(late);
+        eventually("the rest is gone", || server.info("connected_clients") == 2);
+        assert_eq!(server.info("pubsub_clients"), 0);
+        assert_eq!(server.info("watching_clients"), 0);
+    }
+}
+
+/// The script holds everything, so that what such a client held in the keyspace must wait for its end.
+fn who_becomes_too_much_amid_a_slow_script_is_closed(backend: &str) {
+    let limit = ["--client-output-buffer-limit", "normal 200kb 0 0"];
+    let server = Server::start(backend, &[&limit[..], &["--busy-reply-threshold", "20"]].concat());
+    let (mut runner, mut first) = (server.connect(), server.connect());
+    let mut deaf = others(&server);
+    deaf.iter_mut().for_each(|client| drop(client.call(&["WATCH", "k"])));
+    runner.send(&["EVAL", "redis.call('GET', 'undeclared') while true do end", "0"]);
+    until_busy(&mut first);
+    for client in &mut deaf {
+        while client.send_bytes(&encode(&[b"GET", b"k"]).repeat(1000)) {}
+    }
+    assert_eq!(first.text(&["GET", "k"]), BUSY);
+    assert_eq!(first.text(&["SCRIPT", "KILL"]), "OK");
+    assert!(answer(&mut runner).contains("killed by user"));
+    assert_eq!(first.text(&["GET", "k"]), "nil");
+    assert_eq!(server.info("connected_clients"), 3);
+    assert_eq!(server.info("watching_clients"), 0);
 }
 
 /// Single instructions and calls whose time grows with what they work on: the interpreter counts each as one.
