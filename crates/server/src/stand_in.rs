@@ -228,6 +228,9 @@ impl<D: Driver> StandIn for Worker<D> {
         while let Some(event) = self.events.pop_front() {
             self.handle_instead(event);
         }
+        if self.driver.below().is_holding() {
+            self.send_durable();
+        }
         let mut events = Vec::new();
         let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
         if self.driver.poll(Some(timeout), &mut events).is_ok() {

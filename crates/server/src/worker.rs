@@ -162,10 +162,11 @@ impl<D: Driver> Worker<D> {
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::new();
         while !self.engine.host.server.is_stopping() {
-            let timeout = self.timeout();
             if self.driver.below().is_holding() || self.link().holds.load(Relaxed) {
                 self.release_durable();
             }
+            // Only now: whoever was just served has an answer to get.
+            let timeout = self.timeout();
             self.driver.poll(timeout, &mut events)?;
             self.events.extend(events.drain(..));
             if !self.unsettled.is_empty() {
@@ -356,19 +357,23 @@ impl<D: Driver> Worker<D> {
 
     /// Sends what was kept back and is durable now, and serves who waits for that.
     fn release_durable(&mut self) {
-        let server = self.engine.host.server.clone();
-        // Before the look: whatever becomes durable after it wakes this worker.
-        self.link().holds.store(true, SeqCst);
-        let durable = server.durability.log().map_or(u64::MAX, |log| log.durable());
-        self.driver.below().release(durable);
+        self.send_durable();
         if !self.polling.is_empty() {
-            self.engine.exec.begin();
+            self.begin();
             self.poll_waiting();
             self.engine.exec.end();
         }
         if !self.driver.below().is_holding() && self.polling.is_empty() {
             self.link().holds.store(false, SeqCst);
         }
+    }
+
+    /// Sends what was kept back and is durable now.
+    pub(crate) fn send_durable(&mut self) {
+        // Before the look: whatever becomes durable after it wakes this worker.
+        self.link().holds.store(true, SeqCst);
+        let log = self.engine.host.server.durability.log();
+        self.driver.below().release(log.map_or(u64::MAX, |log| log.durable()));
     }
 
     fn link(&self) -> &WorkerLink {

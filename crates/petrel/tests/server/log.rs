@@ -2,6 +2,7 @@
 
 use crate::harness::*;
 use std::path::PathBuf;
+use std::time::Instant;
 
 const LOGGED: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
@@ -57,7 +58,40 @@ fn check(server: &Server) {
     assert_eq!(client.text(&["HGETALL", "h"]), "[f v]");
 }
 
-with_each_backend!(everything_is_there_after_a_kill);
+with_each_backend!(
+    everything_is_there_after_a_kill,
+    what_is_durable_is_told_at_once,
+    what_waits_for_the_disk_is_sent_amid_a_slow_script,
+);
+
+/// The end of a sync wakes who waits for it, whatever the timers do.
+fn what_is_durable_is_told_at_once(backend: &str) {
+    let server = Server::start(backend, &[&LOGGED[..], &["--hz", "1"]].concat());
+    let mut client = server.connect();
+    let began = Instant::now();
+    for _ in 0..45 {
+        client.send(&["SET", "k", "v"]);
+        client.send(&["WAITAOF", "1", "0", "0"]);
+        let answers = [(); 2].map(|()| show(&client.receive().expect("an answer")));
+        assert_eq!(answers, ["OK", "[1 0]"]);
+    }
+    // With a timer's second for each it would take longer.
+    assert!(began.elapsed() < PATIENCE, "timers were waited for");
+}
+
+fn what_waits_for_the_disk_is_sent_amid_a_slow_script(backend: &str) {
+    let more = ["--threads", "1", "--busy-reply-threshold", "20"];
+    let server = Server::start(backend, &[&LOGGED[..], &more].concat());
+    let (mut writer, mut runner, mut other) =
+        (server.connect(), server.connect(), server.connect());
+    for _ in 0..5 {
+        writer.send(&["SET", "k", "v"]);
+        runner.send(&["EVAL", "while true do end", "0"]);
+        assert_eq!(show(&writer.receive().expect("an answer")), "OK");
+        eventually("it is busy", || other.text(&["SCRIPT", "KILL"]) == "OK");
+        assert!(show(&runner.receive().expect("an answer")).contains("killed by user"));
+    }
+}
 
 fn everything_is_there_after_a_kill(backend: &str) {
     let server = Server::start(backend, &LOGGED);
