@@ -187,18 +187,8 @@ impl Executor {
         }
     }
 
-    /// Lets a thread that waits for the whole keyspace go first; between two commands of a batch.
-    #[inline]
-    pub fn yield_if_asked(&mut self) {
-        if self.ks.should_yield() {
-            self.end();
-            self.begin();
-            self.ks.refresh_clock();
-        }
-    }
-
-    /// The same, unless a script that has run for long keeps this thread out: false then, and nothing may be executed that
-    /// touches keys.
+    /// Lets a thread that waits for the whole keyspace go first, between two commands of a batch; unless a script that has
+    /// run for long keeps this thread out: false then, and nothing may be executed that touches keys.
     #[inline]
     pub fn yield_unless_busy(&mut self) -> bool {
         if !self.ks.should_yield() {

@@ -47,6 +47,12 @@ impl Handle {
 
     /// The same at a pace of the caller's.
     pub fn tick_at(&mut self, pace: Pace) -> Ticked {
+        self.tick_unless(pace, || false)
+    }
+
+    /// The same, but for what would have to wait for another thread that owns the keyspace when `give_up` says that it is no
+    /// use.
+    pub fn tick_unless(&mut self, pace: Pace, give_up: impl Fn() -> bool) -> Ticked {
         let mut ticked = Ticked::default();
         self.refresh_clock();
         let heap_too = !self.puts_off_heap();
@@ -54,13 +60,15 @@ impl Handle {
             self.trim_now_and_then();
         }
         if !pace.expire.is_zero() {
-            self.enter();
-            ticked.swept = self.expire_step(pace.expire);
+            if self.enter_unless(&give_up) {
+                ticked.swept = self.expire_step(pace.expire);
+            }
             self.exit();
         }
         if !pace.compact.is_zero() && heap_too {
-            self.enter();
-            ticked.compacted = self.compact_step(pace.compact, FRAGMENTATION_PCT_MIN);
+            if self.enter_unless(&give_up) {
+                ticked.compacted = self.compact_step(pace.compact, FRAGMENTATION_PCT_MIN);
+            }
             self.exit();
         }
         self.free_retired();
@@ -96,6 +104,23 @@ impl Handle {
 mod tests {
     use super::*;
     use crate::keyspace::{Keyspace, Options};
+
+    #[test]
+    fn a_tick_leaves_out_what_it_would_have_to_wait_for() {
+        let keyspace = Keyspace::new(&Options::default());
+        let mut owner = keyspace.attach();
+        owner.enter();
+        owner.lock_all();
+        let pace = Pace { expire: Duration::from_millis(1), compact: Duration::from_millis(1) };
+        let other = std::thread::spawn(move || {
+            let mut other = keyspace.attach();
+            let ticked = other.tick_unless(pace, || true);
+            (ticked.is_busy(), other.is_inside())
+        });
+        assert_eq!(other.join().unwrap(), (false, false));
+        owner.unlock();
+        owner.exit();
+    }
 
     #[test]
     fn upkeep_leaves_the_heap_to_who_frees_much_but_not_for_ever() {

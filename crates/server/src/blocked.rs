@@ -111,7 +111,10 @@ impl<D: Driver> Worker<D> {
         for blocked in waiting.collect::<Vec<_>>() {
             let engine = &mut self.engine;
             engine.exec.try_again(&blocked, &mut engine.host);
-            engine.exec.yield_if_asked();
+            if engine.exec.ks.should_yield() {
+                engine.exec.end();
+                self.begin();
+            }
         }
     }
 

@@ -680,14 +680,17 @@ impl<D: Driver> Worker<D> {
     fn tend(&mut self) -> bool {
         let (clock, pace) = (Clock::get(), self.pace());
         let began = clock.now();
-        let ks = &mut self.engine.exec.ks;
-        let swept = ks.tick_at(Pace { compact: Duration::ZERO, ..pace });
+        let Executor { ks, shared, .. } = &mut self.engine.exec;
+        // A slow script may have begun meanwhile: what it keeps this worker from is left out.
+        let busy = || shared.scripts.running.is_busy();
+        let swept = ks.tick_unless(Pace { compact: Duration::ZERO, ..pace }, busy);
         let expired = clock.now();
-        let compacted = ks.tick_at(Pace { expire: Duration::ZERO, ..pace });
+        let compacted = ks.tick_unless(Pace { expire: Duration::ZERO, ..pace }, busy);
         if self.index == 0 {
             // After the limit was lowered nobody may write for long.
-            ks.enter();
-            ks.make_room(0);
+            if ks.enter_unless(busy) {
+                ks.make_room(0);
+            }
             ks.exit();
         }
         let evicting = ks.take_eviction_nanos();

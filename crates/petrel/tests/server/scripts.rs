@@ -6,6 +6,7 @@ with_each_backend!(
     others_are_answered_while_a_script_is_slow,
     who_comes_after_others_have_gone_is_answered_too,
     who_becomes_too_much_amid_a_slow_script_is_closed,
+    upkeep_does_not_wait_for_a_slow_script,
     who_waits_for_a_script_is_answered_when_it_is_slow,
     a_script_that_has_written_is_not_killed,
     what_is_sent_behind_a_slow_script_is_executed,
@@ -143,6 +144,28 @@ fn who_becomes_too_much_amid_a_slow_script_is_closed(backend: &str) {
     assert_eq!(first.text(&["GET", "k"]), "nil");
     assert_eq!(server.info("connected_clients"), 3);
     assert_eq!(server.info("watching_clients"), 0);
+}
+
+/// A script that takes the whole keyspace finds the other worker in the middle of its upkeep, in some round.
+fn upkeep_does_not_wait_for_a_slow_script(backend: &str) {
+    let upkeep = ["--hz", "500", "--active-expire-effort", "10", "--busy-reply-threshold", "20"];
+    let server = Server::start(backend, &upkeep);
+    let (mut runner, mut others) = (server.connect(), others(&server));
+    for round in 0..15 {
+        for n in 0..3000 {
+            let (key, life) = (format!("{round}:{n}"), (1 + n % 40).to_string());
+            others[0].send(&["SET", &key, "v", "PX", &life]);
+        }
+        (0..3000).for_each(|_| assert_eq!(answer(&mut others[0]), "OK"));
+        let script = format!("redis.call('GET', 'undeclared {round}') while true do end");
+        runner.send(&["EVAL", &script, "0"]);
+        others.iter_mut().for_each(until_busy);
+        assert_eq!(others[round % 4].text(&["SCRIPT", "KILL"]), "OK");
+        assert!(answer(&mut runner).contains("killed by user"));
+        for client in &mut others {
+            eventually("it is over", || client.text(&["PING"]) == "PONG");
+        }
+    }
 }
 
 /// Single instructions and calls whose time grows with what they work on: the interpreter counts each as one.
