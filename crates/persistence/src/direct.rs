@@ -12,19 +12,18 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom, Write as _};
-use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Positions and addresses of direct writes are multiples of this, which every disk takes.
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 /// Bytes that are written directly at once.
 const CHUNK: usize = 4 << 20;
 /// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 /// Fewer bytes are not worth a write that waits for the disk.
-const DIRECT_MIN: usize = 64 * 1024;
+pub(crate) const DIRECT_MIN: usize = 64 * 1024;
 /// Whoever has more than this to append has fallen behind; if the disk is slow, the system's memory takes it faster.
 const HURRY: u64 = 24 << 20;
 /// A disk that takes longer for a direct write of [`CHUNK`] bytes is slow.
@@ -172,21 +171,36 @@ impl DirectFile {
     fn direct(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let Way::Open(file, staging) = &mut self.way else { return self.usual(pieces) };
         let staged = staging.bytes();
-        let bytes = match pieces {
-            [piece, ..] if is_aligned(piece) => &piece[..piece.len() / PAGE * PAGE],
+        let mut sum = 0;
+        let is_taken = |piece: &&IoSlice<'_>| {
+            sum += piece.len();
+            is_whole(piece) && (sum <= CHUNK || sum == piece.len())
+        };
+        let whole = pieces.iter().take_while(is_taken).count();
+        let one;
+        let taken = match pieces {
+            _ if whole > 0 => &pieces[..whole],
+            [piece, ..] if is_aligned(piece) => {
+                one = [IoSlice::new(&piece[..piece.len() / PAGE * PAGE])];
+                &one[..]
+            }
             _ => {
                 let count = gather(pieces, staged) / PAGE * PAGE;
-                &staged[..count]
+                one = [IoSlice::new(&staged[..count])];
+                &one[..]
             }
         };
+        let len: usize = taken.iter().map(|piece| piece.len()).sum();
         let began = Instant::now();
-        match file.write_at(bytes, self.at) {
+        let written =
+            (&*file).seek(SeekFrom::Start(self.at)).and_then(|_| (&*file).write_vectored(taken));
+        match written {
             Err(error) if is_unsupported(&error) => {
                 self.way = Way::Closed;
                 self.usual(pieces)
             }
             written => {
-                let time = began.elapsed().mul_f64(CHUNK as f64 / bytes.len() as f64);
+                let time = began.elapsed().mul_f64(CHUNK as f64 / len as f64);
                 self.chunk_time = (3 * self.chunk_time + time) / 4;
                 written
             }
@@ -220,6 +234,11 @@ impl Seek for DirectFile {
 /// Whether direct writes take these bytes, but for what is left of a page, as they lie.
 fn is_aligned(bytes: &[u8]) -> bool {
     bytes.len() >= PAGE && bytes.as_ptr().align_offset(PAGE) == 0
+}
+
+/// Whether direct writes take all of these bytes as they lie.
+fn is_whole(bytes: &[u8]) -> bool {
+    is_aligned(bytes) && bytes.len().is_multiple_of(PAGE)
 }
 
 /// Copies the first bytes of the pieces; how many.

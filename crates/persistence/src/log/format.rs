@@ -17,8 +17,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 pub const FILE_HEAD_LEN: usize = 64;
 /// Bytes of the head of a block.
 pub const BLOCK_HEAD_LEN: usize = 48;
-/// The version that is written.
-pub const VERSION: u16 = 1;
+/// The version that is written: 2 has records that only fill a block up.
+pub const VERSION: u16 = 2;
 
 const FILE_MAGIC: &[u8; 8] = b"PETRLOG\n";
 const BLOCK_MAGIC: &[u8; 4] = b"EPOC";
@@ -33,11 +33,53 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// The same of pieces that follow one another.
-pub(super) fn checksum_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> u32 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    pieces.for_each(|piece| digest.update(piece));
+/// That of bytes behind others, whose checksum is `before`; that of no bytes is 0.
+pub(super) fn checksum_on(before: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, (!before).into());
+    digest.update(bytes);
     digest.finalize() as u32
+}
+
+/// That of bytes with the checksum `first`, behind which stand `len` bytes with the checksum `second`: the first times x to the power of
+/// the bits of the second, plus the second.
+pub(super) fn checksum_of_both(first: u32, second: u32, len: u64) -> u32 {
+    let mut sum = first;
+    let (mut left, mut power) = (len, 3);
+    while left > 0 {
+        if left & 1 == 1 {
+            sum = multiply(sum, POWERS[power]);
+        }
+        (left, power) = (left >> 1, power + 1);
+    }
+    sum ^ second
+}
+
+/// The polynomial without its highest power; the highest bit is the coefficient of 1.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+
+/// x to the power of 2 to the power of the index.
+const POWERS: [u32; 67] = {
+    let mut powers = [1 << 30; 67];
+    let mut i = 1;
+    while i < powers.len() {
+        powers[i] = multiply(powers[i - 1], powers[i - 1]);
+        i += 1;
+    }
+    powers
+};
+
+/// The product of two polynomials, modulo that of the checksum.
+const fn multiply(a: u32, mut b: u32) -> u32 {
+    let mut product = 0;
+    let mut bit = 1 << 31;
+    while bit > 0 {
+        if a & bit != 0 {
+            product ^= b;
+        }
+        b = if b & 1 == 1 { b >> 1 ^ POLYNOMIAL } else { b >> 1 };
+        bit >>= 1;
+    }
+    product
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -164,9 +206,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn checksums_of_parts_make_that_of_the_whole() {
+        let bytes: Vec<u8> =
+            (0..70_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for len in [0, 1, 4, 9, 4096, 65_537, bytes.len()] {
+            let (first, second) = bytes.split_at(len);
+            let whole = checksum(&bytes);
+            assert_eq!(checksum_on(checksum(first), second), whole, "{len}");
+            let both = checksum_of_both(checksum(first), checksum(second), second.len() as u64);
+            assert_eq!(both, whole, "{len}");
+        }
+        assert_eq!(checksum_on(0, b"123456789"), 0xe306_9283);
+        // The order of x divides 2^31 - 1.
+        assert_eq!(checksum_of_both(77, 0, (1 << 31) - 1), 77);
+    }
+
+    #[test]
     fn heads_are_read_as_written_and_not_if_damaged() {
         assert_eq!(checksum(b"123456789"), 0xe306_9283);
-        assert_eq!(checksum_of([&b"1234"[..], b"", b"56789"].into_iter()), 0xe306_9283);
         let head = FileHead { version: 1, seq: 7, made_ms: -3, log_id: *b"0123456789abcdef" };
         let bytes = head.to_bytes();
         assert_eq!(FileHead::from_bytes(&bytes), Some(head));

@@ -10,7 +10,8 @@
 //! [`Policy::EverySecond`] another thread syncs, and writing goes on meanwhile.
 
 use super::format::FILE_HEAD_LEN;
-use super::recorder::{Part, Recorder, Segment};
+use super::recorder::{Part, Recorder};
+use super::segment::Segment;
 use super::storage::{Storage, Sync};
 use super::writer::Writer;
 use parking_lot::{Condvar, Mutex};
@@ -31,7 +32,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// After something failed, until it is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 /// A thread that has so many bytes waiting wakes the log's.
-const WAKE_BYTES: usize = 512 * 1024;
+const WAKE_BYTES: usize = 1 << 20;
 /// A thread that has so many bytes waiting waits itself, unless the log has failed and so nobody may write.
 const WAITING_MAX: usize = 32 * 1024 * 1024;
 /// For company an epoch is kept open no longer than a share of what its sync will take, and no longer than this.
@@ -532,9 +533,9 @@ impl Scribe<'_> {
             self.follow(epoch)?;
             let count =
                 self.backlog.iter().take_while(|(_, segment)| segment.epoch == epoch).count();
-            let segments: Vec<&Segment> =
-                self.backlog[..count].iter().map(|(_, segment)| segment).collect();
-            self.writer.block(&segments, unix_ms(), false)?;
+            let mut segments: Vec<&mut Segment> =
+                self.backlog[..count].iter_mut().map(|(_, segment)| segment).collect();
+            self.writer.block(&mut segments, unix_ms(), false)?;
             self.is_unsynced = true;
             for (part, segment) in self.backlog.drain(..count) {
                 part.give_back(segment.bytes);
@@ -622,7 +623,7 @@ impl Scribe<'_> {
     /// Leaves the mark of an end behind everything, if that could be written.
     fn close(&mut self, ended: io::Result<()>) {
         let ended = ended
-            .and_then(|()| self.writer.block(&[], unix_ms(), true))
+            .and_then(|()| self.writer.block(&mut [], unix_ms(), true))
             .and_then(|()| self.writer.syncer().sync());
         if let Err(error) = ended {
             self.log.fail(&error.to_string(), self.is_broken);

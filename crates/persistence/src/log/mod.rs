@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `format` | the frame of a log's files |
 //! | `number`, `effect` | the bytes of an effect |
+//! | `segment` | records in memory, with their checksum |
 //! | `recorder` | records of one thread, on their way to the log |
 //! | `group` | the log's own threads: epochs, writing, syncing |
 //! | `writer`, `storage` | blocks, and what they are appended to |
@@ -19,6 +20,7 @@ mod number;
 mod read;
 mod recorder;
 mod replay;
+mod segment;
 mod storage;
 mod writer;
 

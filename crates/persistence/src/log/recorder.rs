@@ -10,6 +10,7 @@
 
 use super::effect::{Context, put_effect, put_functions};
 use super::group::Log;
+use super::segment::Segment;
 use parking_lot::Mutex;
 use petrel_keyspace::{Effect, EffectSink, Epochs, Order};
 use std::mem::replace;
@@ -24,23 +25,12 @@ pub(super) const LENGTH_LONG: u32 = 1 << 30;
 /// The last 8 bytes of the record are its lag.
 pub(super) const HAS_LAG: u32 = 1 << 31;
 
-/// Fewer bytes are copied behind what the thread handed over before; more are given as they lie.
+/// Fewer bytes are copied behind what the thread handed over before; more are given as they lie. So many also go into the checksum at once.
 const COPIED_MAX: usize = 16 * 1024;
 
 /// Buffers of so many bytes, and so many of them, are used again.
-const SPARE_BYTES_MAX: usize = 4 << 20;
+const SPARE_BYTES_MAX: usize = 8 << 20;
 const SPARES_MAX: usize = 64;
-
-/// Records of one epoch.
-#[derive(Default)]
-pub(super) struct Segment {
-    pub epoch: u64,
-    /// It holds a change of whole databases, and all that the epoch has.
-    pub serial: bool,
-    pub bytes: Vec<u8>,
-    /// Number of records.
-    pub records: u64,
-}
 
 /// What a thread and the log's own thread share.
 pub(super) struct Part {
@@ -83,60 +73,67 @@ impl Part {
         let mut handed = self.handed.lock();
         let count = handed.segments.iter().take_while(|segment| segment.epoch <= epoch).count();
         for segment in handed.segments.drain(..count).collect::<Vec<_>>() {
-            handed.bytes -= segment.bytes.len();
+            handed.bytes -= segment.len();
             handed.records -= segment.records;
             into.push(segment);
         }
     }
 
-    /// Gives a buffer back that was taken.
-    pub fn give_back(&self, mut bytes: Vec<u8>) {
+    /// Gives memory back that was taken.
+    pub fn give_back(&self, memory: Vec<u8>) {
         let mut handed = self.handed.lock();
-        let spare_bytes = handed.spare_bytes + bytes.capacity();
+        let spare_bytes = handed.spare_bytes + memory.capacity();
         if spare_bytes <= SPARE_BYTES_MAX && handed.spare.len() < SPARES_MAX {
-            bytes.clear();
-            handed.spare.push(bytes);
+            handed.spare.push(memory);
             handed.spare_bytes = spare_bytes;
         }
     }
 
     /// Hands over records; how many bytes wait now.
     fn give(&self, segments: &mut Vec<Segment>, last: &mut Segment) -> usize {
+        let is_copied = last.len() <= COPIED_MAX;
+        if !is_copied {
+            last.sum();
+        }
         let mut handed = self.handed.lock();
         for segment in segments.drain(..) {
             handed.add(segment);
         }
-        if !last.bytes.is_empty() {
-            handed.bytes += last.bytes.len();
-            handed.records += last.records;
+        if last.len() > 0 {
             match handed.segments.last_mut() {
-                Some(before)
-                    if before.epoch == last.epoch
-                        && !before.serial
-                        && last.bytes.len() <= COPIED_MAX =>
-                {
-                    before.bytes.extend_from_slice(&last.bytes);
-                    before.records += last.records;
-                    last.bytes.clear();
+                Some(before) if is_copied && before.takes(last) => {
+                    let (len, records) = (last.len(), last.records);
+                    before.take(last);
+                    handed.bytes += len;
+                    handed.records += records;
                 }
                 _ => {
-                    let bytes = handed.spare.pop().unwrap_or_default();
-                    handed.spare_bytes -= bytes.capacity();
-                    let bytes = replace(&mut last.bytes, bytes);
-                    handed.segments.push(Segment { bytes, ..*last });
+                    last.sum();
+                    let next = Segment::like(last, handed.spare());
+                    handed.add(replace(last, next));
                 }
             }
-            last.records = 0;
         }
         handed.bytes
+    }
+
+    /// Memory that was used before, if there is any.
+    fn spare(&self) -> Vec<u8> {
+        self.handed.lock().spare()
     }
 }
 
 impl Handed {
     fn add(&mut self, segment: Segment) {
-        self.bytes += segment.bytes.len();
+        self.bytes += segment.len();
         self.records += segment.records;
         self.segments.push(segment);
+    }
+
+    fn spare(&mut self) -> Vec<u8> {
+        let memory = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= memory.capacity();
+        memory
     }
 }
 
@@ -144,7 +141,7 @@ impl Handed {
 pub struct Recorder {
     log: Arc<Log>,
     part: Arc<Part>,
-    /// Earlier epochs than that of `current`.
+    /// What was recorded before `current`.
     segments: Vec<Segment>,
     /// Records of the latest epoch, and the one that is not committed yet.
     current: Segment,
@@ -177,6 +174,9 @@ impl Recorder {
     #[inline]
     fn begin(&mut self, order: Order) {
         if self.open.is_none() {
+            if !self.current.has_memory() {
+                self.current = self.empty();
+            }
             self.open = Some(self.current.bytes.len());
             self.current.bytes.extend_from_slice(&[0; 4]);
             self.base = order.epoch();
@@ -210,13 +210,23 @@ impl Recorder {
         bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Leaves the records before `at` behind, if they belong to another epoch than the one that begins there.
+    /// An empty segment like the current one.
+    #[cold]
+    fn empty(&self) -> Segment {
+        let mut segment = Segment::like(&self.current, self.part.spare());
+        if !segment.has_memory() {
+            segment.begin_at(0);
+        }
+        segment
+    }
+
+    /// Leaves the records before `at`, if there are any, behind.
     fn split_at(&mut self, at: usize) {
-        if at > 0 {
-            let bytes = self.current.bytes.split_off(at);
-            let before = Segment { bytes: replace(&mut self.current.bytes, bytes), ..self.current };
-            self.segments.push(before);
-            self.current.records = 0;
+        if at > self.current.begin() {
+            let mut next = self.empty();
+            self.current.split_off(at, &mut next);
+            self.current.sum();
+            self.segments.push(replace(&mut self.current, next));
         }
     }
 }
@@ -243,6 +253,13 @@ impl EffectSink for Recorder {
             (self.current.epoch, self.current.serial) = (epoch, alone);
         }
         self.current.records += 1;
+        if self.current.is_full() {
+            self.current.sum();
+            let next = Segment::like(&self.current, Vec::new());
+            self.segments.push(replace(&mut self.current, next));
+        } else if self.current.unsummed() >= COPIED_MAX {
+            self.current.sum();
+        }
         if alone {
             epochs.advance();
         }
@@ -257,11 +274,9 @@ impl EffectSink for Recorder {
             None => self.part.give(&mut self.segments, &mut self.current),
             Some(at) => {
                 // What is not committed stays.
-                let open = self.current.bytes.split_off(at);
-                let waiting = self.part.give(&mut self.segments, &mut self.current);
-                self.current.bytes = open;
-                self.open = Some(0);
-                waiting
+                self.split_at(at);
+                self.open = Some(self.current.begin());
+                self.part.give(&mut self.segments, &mut Segment::default())
             }
         };
         self.part.oldest.store(NONE, SeqCst);

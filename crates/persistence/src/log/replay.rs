@@ -14,6 +14,7 @@ use super::format::BlockHead;
 use super::number::Bytes;
 use super::read::{BlockReader, LogError};
 use super::recorder::{HAS_LAG, LENGTH_LONG};
+use super::segment::FILLING;
 use crate::load::Progress;
 use crate::rdb::{self, Slice, read_value};
 
@@ -319,6 +320,7 @@ pub(super) fn take_record<'a>(
         let (effects, lag) = body.split_last_chunk().ok_or(Malformed)?;
         (effects, u64::from_le_bytes(*lag))
     };
+    let effects = if effects.first() == Some(&FILLING) { &[] } else { effects };
     let order = Order::first_of(epoch.wrapping_sub(lag));
     Ok((Bytes(effects), Context { db: 0, order }))
 }

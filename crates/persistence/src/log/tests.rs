@@ -458,28 +458,87 @@ fn after_a_failed_sync_nothing_is_durable_before_a_new_base() {
     assert_eq!((everything(&restored).len(), replayed.torn), (0, 0));
 }
 
-/// Where the file of version 1 lies, and what it holds.
-fn checked_in() -> [std::path::PathBuf; 2] {
+/// Where the file of a version lies, and what it holds.
+fn checked_in(version: u16) -> [std::path::PathBuf; 2] {
     let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    [data.join("log-v1.log"), data.join("log-v1.txt")]
+    [data.join(format!("log-v{version}.log")), data.join(format!("log-v{version}.txt"))]
 }
 
 #[test]
-fn a_file_of_version_1_opens() {
-    let [log, text] = checked_in();
+fn files_of_all_versions_open() {
     if std::env::var_os("PETREL_REGENERATE").is_some() {
         let mut fixture = Fixture::new(Policy::No);
         let mut handle = fixture.keyspace.attach();
         let mut draw = Draw(7);
         (0..400).for_each(|_| change(&mut handle, &mut draw));
+        // A block that is large enough to be filled up.
+        handle.enter();
+        in_lock(&mut handle, "large", |handle, key| {
+            handle.put(0, key, Value::from_text(&[b'x'; 66_000]), None);
+        });
+        handle.exit();
         drop(handle);
         fixture.stop();
+        let [log, text] = checked_in(VERSION);
         std::fs::write(&log, fixture.file.bytes()).unwrap();
         std::fs::write(&text, listing(&fixture.keyspace)).unwrap();
     }
-    let (restored, replayed) = read_back(&std::fs::read(&log).unwrap(), 2).unwrap();
-    assert_eq!((replayed.torn, replayed.log_id), (0, [7; 16]));
-    assert_eq!(listing(&restored), std::fs::read_to_string(&text).unwrap());
+    for version in 1..=VERSION {
+        let [log, text] = checked_in(version);
+        let bytes = std::fs::read(&log).unwrap();
+        assert_eq!(FileHead::from_bytes(&bytes).unwrap().version, version);
+        let (restored, replayed) = read_back(&bytes, 2).unwrap();
+        assert_eq!((replayed.torn, replayed.log_id), (0, [7; 16]));
+        assert_eq!(listing(&restored), std::fs::read_to_string(&text).unwrap());
+    }
+}
+
+#[test]
+fn large_blocks_are_whole_pages() {
+    for policy in [Policy::EverySecond, Policy::Always] {
+        let mut fixture = Fixture::new(policy);
+        std::thread::scope(|scope| {
+            for seed in 0..2 {
+                let keyspace = fixture.keyspace.clone();
+                scope.spawn(move || {
+                    let mut handle = keyspace.attach();
+                    let mut draw = Draw(seed);
+                    for i in 0..700 {
+                        // Of all lengths, also beyond what a segment is made for.
+                        let len = [3000, 60_000, 400_000]
+                            [usize::from(i % 50 == 0) + usize::from(i % 100 == 0)];
+                        let value = vec![b'a' + (i % 26) as u8; draw.below(len) as usize];
+                        handle.enter();
+                        in_lock(&mut handle, &format!("{seed} {}", i % 90), |handle, key| {
+                            handle.put(0, key, Value::from_text(&value), None);
+                        });
+                        if i % 7 == 0 {
+                            handle.exit();
+                            handle.enter();
+                            change(&mut handle, &mut draw);
+                        }
+                        handle.exit();
+                    }
+                });
+            }
+        });
+        fixture.stop();
+        let bytes = fixture.file.bytes();
+        let mut reader = BlockReader::new(&bytes[..], bytes.len() as u64, None).unwrap();
+        let mut large = 0;
+        loop {
+            let mut body = Vec::new();
+            let Some(head) = reader.next(&mut body).unwrap() else { break };
+            if head.len > 128 * 1024 {
+                assert_eq!(reader.position() % 4096, 0);
+                large += 1;
+            }
+        }
+        assert!(large > 0);
+        let (restored, replayed) = read_back(&bytes, 2).unwrap();
+        assert_eq!(replayed.torn, 0);
+        assert!(everything(&restored) == everything(&fixture.keyspace), "{policy:?}");
+    }
 }
 
 fn listing(keyspace: &Arc<Keyspace>) -> String {

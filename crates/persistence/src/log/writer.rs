@@ -1,8 +1,9 @@
 //! Blocks, as they are appended to a file.
 
-use super::format::{BLOCK_HEAD_LEN, BlockHead, checksum_of};
-use super::recorder::Segment;
+use super::format::{BLOCK_HEAD_LEN, BlockHead, checksum, checksum_of_both};
+use super::segment::Segment;
 use super::storage::{Storage, Sync};
+use crate::direct::{DIRECT_MIN, PAGE};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
@@ -18,12 +19,14 @@ pub(super) struct Writer {
     torn: bool,
     /// Epoch of the last block, in this file or the one before.
     previous: u64,
+    /// The beginning of a block: its head, and what fills the page up behind it.
+    front: Segment,
 }
 
 impl Writer {
     /// A writer behind the first `len` bytes of a file; the last block had the epoch `previous`.
     pub fn new(file: Box<dyn Storage>, len: u64, previous: u64) -> Self {
-        Writer { file, len, torn: false, previous }
+        Writer { file, len, torn: false, previous, front: Segment::default() }
     }
 
     /// Goes on in another file, behind its first `len` bytes.
@@ -41,29 +44,49 @@ impl Writer {
         self.file.syncer()
     }
 
-    /// Appends the block of one epoch, whole or not at all.
+    /// Appends the block of one epoch, whole or not at all. If it is large, its parts are filled up so that they can go to the disk as they
+    /// lie: each begins and ends with a page, of memory and of the file.
     ///
     /// # Errors
     /// What the system says. The next call tries again what has to be undone.
-    pub fn block(&mut self, segments: &[&Segment], written_ms: i64, end: bool) -> io::Result<()> {
+    pub fn block(
+        &mut self,
+        segments: &mut [&mut Segment],
+        written_ms: i64,
+        end: bool,
+    ) -> io::Result<()> {
         if self.torn {
             self.file.cut(self.len)?;
             self.torn = false;
         }
         let epoch = segments.first().map_or(self.previous, |segment| segment.epoch);
+        let offset = (self.len % PAGE as u64) as usize;
+        self.front.begin_at(offset);
+        self.front.bytes.extend_from_slice(&[0; BLOCK_HEAD_LEN]);
+        if segments.iter().map(|segment| segment.len()).sum::<usize>() >= DIRECT_MIN {
+            self.front.fill_page(offset);
+            segments.iter_mut().for_each(|segment| segment.fill_page(0));
+        }
+        let filling = &self.front.all()[BLOCK_HEAD_LEN..];
+        let (mut sum, mut len) = (checksum(filling), filling.len() as u64);
+        for segment in segments.iter_mut() {
+            sum = checksum_of_both(sum, segment.sum(), segment.len() as u64);
+            len += segment.len() as u64;
+        }
         let head = BlockHead {
             serial: segments.iter().any(|segment| segment.serial),
             end,
             epoch,
             previous: self.previous,
             written_ms,
-            len: segments.iter().map(|segment| segment.bytes.len() as u64).sum(),
-            sum: checksum_of(segments.iter().map(|segment| &segment.bytes[..])),
+            len,
+            sum,
         };
-        let bytes = head.to_bytes();
+        let at = self.front.begin();
+        self.front.bytes[at..at + BLOCK_HEAD_LEN].copy_from_slice(&head.to_bytes());
         let mut pieces: Vec<IoSlice<'_>> = Vec::with_capacity(segments.len() + 1);
-        pieces.push(IoSlice::new(&bytes));
-        pieces.extend(segments.iter().map(|segment| IoSlice::new(&segment.bytes)));
+        pieces.push(IoSlice::new(self.front.all()));
+        pieces.extend(segments.iter().map(|segment| IoSlice::new(segment.all())));
         self.torn = true;
         if let Err(error) =
             append_all(&mut *self.file, &mut pieces, BLOCK_HEAD_LEN as u64 + head.len)
