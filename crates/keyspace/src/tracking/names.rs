@@ -75,24 +75,41 @@ impl Item for Name {
     }
 }
 
-/// The memory.
+/// The records. What letting go of one changes is here: it shares a cache line with the stripe's table.
 #[derive(Default)]
 pub(super) struct Names {
-    /// The last one is being filled.
-    chunks: Vec<Chunk>,
-    /// Words of the last chunk that are taken.
-    taken: usize,
-    /// Words of all chunks.
-    words: usize,
-    /// Words of records that are not let go of.
-    live: usize,
+    memory: Option<Box<Memory>>,
     /// The hole that was left last, in whose word is the address of the one before it; all are of one length.
     hole: Option<NonNull<u8>>,
-    hole_words: usize,
+    /// Words of records that are not let go of.
+    live: usize,
+    /// Words of all chunks, or the most that fits.
+    words: u32,
+    hole_words: u32,
 }
 
 // SAFETY: memory belongs to no thread; the lock of the stripe decides who may use it.
 unsafe impl Send for Names {}
+
+/// Where records lie.
+#[derive(Default)]
+struct Memory {
+    /// The last one is being filled.
+    chunks: Vec<Chunk>,
+    /// Words of the last chunk that are taken.
+    taken: usize,
+}
+
+impl Memory {
+    /// Words that nothing has lain in, if there are so many.
+    fn take(&mut self, words: usize) -> Option<NonNull<u8>> {
+        let chunk = self.chunks.last().filter(|chunk| chunk.words - self.taken >= words)?;
+        // SAFETY: the chunk has room for so many words behind those that are taken.
+        let record = unsafe { chunk.base.add(self.taken) };
+        self.taken += words;
+        Some(record.cast())
+    }
+}
 
 /// Uninitialised memory of so many words, behind a pointer that records are reached by.
 struct Chunk {
@@ -120,20 +137,36 @@ impl Drop for Chunk {
 impl Names {
     /// Memory for records that take so many words.
     fn with_words(words: usize) -> Self {
-        let chunk = Chunk::new(words);
-        Names { words: chunk.words, chunks: vec![chunk], ..Names::default() }
+        let mut names = Names::default();
+        names.add_chunk(words);
+        names
     }
 
     /// Whether another name of this length had better be added once the holes are closed.
     #[inline]
     pub fn is_full(&self, len: usize) -> bool {
         let words = words_of(len);
-        let is_whole = self.chunks.last().is_none_or(|chunk| chunk.words - self.taken < words);
-        is_whole && self.find_hole(words).is_none() && self.live * 2 < self.words
+        let is_sparse = self.live * 2 < self.words as usize;
+        is_sparse && self.find_hole(words).is_none() && self.room() < words
+    }
+
+    /// Words of the last chunk that nothing has lain in.
+    fn room(&self) -> usize {
+        let memory = self.memory.as_ref();
+        let last = memory.and_then(|memory| Some(memory.chunks.last()?.words - memory.taken));
+        last.unwrap_or(0)
     }
 
     fn find_hole(&self, words: usize) -> Option<NonNull<u8>> {
-        self.hole.filter(|_| self.hole_words == words)
+        self.hole.filter(|_| self.hole_words as usize == words)
+    }
+
+    fn add_chunk(&mut self, words: usize) {
+        let chunk = Chunk::new(words);
+        self.words = self.words.saturating_add(u32::try_from(chunk.words).unwrap_or(u32::MAX));
+        let memory = self.memory.get_or_insert_default();
+        memory.taken = 0;
+        memory.chunks.push(chunk);
     }
 
     /// Adds a name with a word beside it.
@@ -160,18 +193,13 @@ impl Names {
 
     /// Memory that nothing has lain in.
     fn take_words(&mut self, words: usize) -> NonNull<u8> {
-        if self.chunks.last().is_none_or(|chunk| chunk.words - self.taken < words) {
-            let wanted = (self.words / 2).clamp(CHUNK_WORDS_MIN, CHUNK_WORDS_MAX).max(words);
-            let chunk = Chunk::new(wanted);
-            self.words += chunk.words;
-            self.taken = 0;
-            self.chunks.push(chunk);
+        if let Some(record) = self.memory.as_mut().and_then(|memory| memory.take(words)) {
+            return record;
         }
-        let chunk = self.chunks.last().expect("one with room was added");
-        // SAFETY: the chunk has room for so many words behind those that are taken.
-        let record = unsafe { chunk.base.add(self.taken) };
-        self.taken += words;
-        record.cast()
+        let half = self.words as usize / 2;
+        self.add_chunk(half.clamp(CHUNK_WORDS_MIN, CHUNK_WORDS_MAX).max(words));
+        let memory = self.memory.as_mut();
+        memory.and_then(|memory| memory.take(words)).expect("a chunk with room was added")
     }
 
     /// Lets go of a name. True if nearly all of the memory is holes now.
@@ -179,12 +207,14 @@ impl Names {
     pub fn remove(&mut self, name: Name) -> bool {
         let words = words_of(name.key().len());
         self.live -= words;
-        if self.hole.is_none() || self.hole_words == words {
+        if self.hole.is_none() || self.hole_words as usize == words {
             let before = self.hole.map_or(0, |hole| Name(hole).address());
             name.set_word(before as u64);
-            (self.hole, self.hole_words) = (Some(name.0), words);
+            // A name's length fits 32 bits, so the words that it takes do.
+            (self.hole, self.hole_words) = (Some(name.0), words as u32);
         }
-        self.words > CHUNK_WORDS_MIN && self.live * 8 < self.words
+        let all = self.words as usize;
+        all > CHUNK_WORDS_MIN && self.live * 8 < all
     }
 
     /// Memory with room for what is left of these.
@@ -218,7 +248,7 @@ mod tests {
         assert!(all.iter().enumerate().all(|(n, name)| name.word() == u64::MAX - n as u64));
         let mut rest = names.room_for_rest();
         let moved: Vec<Name> = all.iter().map(|old| rest.add(old.key(), old.word())).collect();
-        assert_eq!((rest.chunks.len(), rest.live), (1, names.live));
+        assert_eq!((rest.memory.as_ref().unwrap().chunks.len(), rest.live), (1, names.live));
         assert!(moved.iter().zip(&all).all(|(new, old)| new.key() == old.key() && new != old));
         let is_most = moved[..500].iter().map(|&name| rest.remove(name));
         assert!(!is_most.reduce(|a, b| a | b).unwrap());

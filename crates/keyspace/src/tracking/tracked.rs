@@ -252,6 +252,9 @@ pub(crate) struct SideTables {
 #[repr(align(64))]
 struct Cell(UnsafeCell<Tracked>);
 
+// A change asks for one cache line of its stripe's cell, and all that it needs of it is there.
+const _: () = assert!(size_of::<Cell>() == 64);
+
 // SAFETY: a cell is reached only by the holder of its stripe's lock, or of all, or to peek through atomics.
 unsafe impl Sync for Cell {}
 // SAFETY: nothing in a cell belongs to one thread.
