@@ -129,6 +129,7 @@ impl Told {
     }
 
     /// Hands them out, with the readers.
+    #[inline]
     pub fn drain_keys(&mut self, mut each: impl FnMut(&[u8], Readers, bool)) {
         let mut begin = 0;
         for (end, readers, by_client) in self.changes.drain(..) {
@@ -151,6 +152,19 @@ impl Handle {
     #[inline]
     pub fn has_invalidations(&self) -> bool {
         self.told.any
+    }
+
+    /// Hands out what is to be told if it is keys with their readers and nothing else: whether it was.
+    #[inline]
+    pub fn drain_changed_keys(&mut self, each: impl FnMut(&[u8], Readers, bool)) -> bool {
+        let told = &mut self.told;
+        let only_keys = !told.everything && told.broadcasts.is_empty();
+        if only_keys {
+            told.drain_keys(each);
+            told.names.shrink_to(RECYCLED_BYTES_MAX);
+            told.any = false;
+        }
+        only_keys
     }
 
     /// Takes what is to be told.

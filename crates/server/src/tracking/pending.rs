@@ -172,6 +172,27 @@ impl Destination {
 impl ServerHost {
     /// Takes what the command in hand has changed. With `reply`, what its own connection is told is written there.
     pub(crate) fn take_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
+        let me = &self.client;
+        let may_be_told = me.has(Flag::Tracking) || me.has(Flag::Redirected);
+        let waiting = &mut self.invalidations.waiting;
+        let is_taken = !may_be_told
+            && ks.drain_changed_keys(|name, readers, by_client| {
+                waiting.add(name, Some(readers), if by_client { me.id } else { NOBODY });
+            });
+        if !is_taken {
+            self.take_all_invalidations(ks, reply);
+        }
+        if self.invalidations.waiting.changes.len() >= WAITING_MAX {
+            self.send_invalidations();
+        }
+        if self.invalidations.broadcast_keys >= BROADCASTS_MAX {
+            self.send_broadcasts();
+        }
+    }
+
+    /// The same of a connection that is told something itself, or of changes of another kind.
+    #[cold]
+    fn take_all_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let mut told = ks.take_invalidations();
         let me = &self.client;
         let mut is_told = told.everything;
@@ -199,12 +220,6 @@ impl ServerHost {
         ks.recycle_told(told);
         if is_told {
             self.note_push();
-        }
-        if self.invalidations.waiting.changes.len() >= WAITING_MAX {
-            self.send_invalidations();
-        }
-        if self.invalidations.broadcast_keys >= BROADCASTS_MAX {
-            self.send_broadcasts();
         }
     }
 
