@@ -126,6 +126,38 @@ impl Executor {
         true
     }
 
+    /// The same, unless a script that has run for long keeps the keys: false then, the client waits on, and the thread may be
+    /// outside. The thread holds nothing.
+    pub fn end_wait_unless_busy(
+        &mut self,
+        blocked: &Blocked,
+        end: WaitEnd,
+        host: &mut dyn Host,
+    ) -> bool {
+        let locked = self.lock_unless_busy(blocked);
+        if locked {
+            self.end_wait(blocked, end, host);
+            self.ks.unlock();
+        }
+        locked
+    }
+
+    /// As [`Executor::give_up`]; none if a script that has run for long keeps the keys, and the thread may be outside then. The
+    /// thread holds nothing.
+    pub fn give_up_unless_busy(&mut self, blocked: &Blocked) -> Option<bool> {
+        if !self.lock_unless_busy(blocked) {
+            return None;
+        }
+        let waits = self.dismiss(blocked);
+        self.ks.unlock();
+        Some(waits)
+    }
+
+    fn lock_unless_busy(&mut self, blocked: &Blocked) -> bool {
+        let running = &self.shared.scripts.running;
+        self.ks.lock_many_unless(blocked.hashes.iter().copied(), || running.is_busy())
+    }
+
     /// Ends a wait without an answer, for a client that is gone. False if it has been answered already. The
     /// thread is in a batch, and holds nothing or everything.
     pub fn give_up(&mut self, blocked: &Blocked) -> bool {

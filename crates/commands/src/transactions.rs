@@ -195,6 +195,31 @@ pub fn abandon(exec: &mut Executor, session: &mut Session) {
     session.take_transaction();
 }
 
+/// The same, unless a script that has run for long keeps the keys: false then; it is to be called again, and the thread may be
+/// outside.
+pub fn abandon_unless_busy(exec: &mut Executor, session: &mut Session) -> bool {
+    let shared = exec.shared.clone();
+    let extras = session.extras.as_mut();
+    if let Some(transaction) = extras.and_then(|extras| extras.transaction.as_mut()) {
+        let mut is_kept_out = false;
+        transaction.watched.retain(|watched| {
+            let hash = exec.ks.hash(watched.key());
+            let busy = || shared.scripts.running.is_busy();
+            is_kept_out = is_kept_out || !exec.ks.lock_unless(hash, busy);
+            if !is_kept_out {
+                exec.ks.unwatch(watched);
+                exec.ks.unlock();
+            }
+            is_kept_out
+        });
+        if is_kept_out {
+            return false;
+        }
+    }
+    session.take_transaction();
+    true
+}
+
 fn release_watches(exec: &mut Executor, session: &mut Session) {
     let Some(transaction) = session.extras.as_mut().and_then(|extras| extras.transaction.as_mut())
     else {

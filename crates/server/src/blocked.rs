@@ -1,9 +1,9 @@
 //! Connections that wait for a key: what their worker does for them. Who is served when is decided by the commands
 //! (`serving.rs` there), on the thread that changed the key; here the answer arrives, or the time is up.
 
-use crate::batch::{Progress, Stop};
+use crate::batch::{Engine, Progress, Stop};
 use crate::conn::Conn;
-use crate::worker::Worker;
+use crate::worker::{RETRY_MS, Worker};
 use parking_lot::Mutex;
 use petrel_commands::{Answer, Blocked, Replies, WaitEnd};
 use petrel_net::{Driver, Output, Slot};
@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
         }
         self.begin();
         while let Some(slot) = self.deadlines.due(now) {
-            self.time_is_up(slot);
+            self.time_is_up(slot, now);
         }
         if self.engine.exec.has_ready() {
             self.engine.exec.serve_ready(&mut self.engine.host);
@@ -118,14 +118,18 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn time_is_up(&mut self, slot: Slot) {
+    fn time_is_up(&mut self, slot: Slot, now: i64) {
         let Some(id) = self.conn(slot).filter(|conn| conn.blocked).map(|conn| conn.client.id)
         else {
             return;
         };
-        if let Some(blocked) = self.blocked().find(id) {
-            let engine = &mut self.engine;
-            engine.exec.end_wait(&blocked, WaitEnd::Timeout, &mut engine.host);
+        let is_due = |blocked: &Arc<Blocked>| blocked.deadline().is_some_and(|at| at < now);
+        let Some(blocked) = self.blocked().find(id).filter(is_due) else { return };
+        let Engine { exec, host, .. } = &mut self.engine;
+        if !exec.end_wait_unless_busy(&blocked, WaitEnd::Timeout, host) {
+            self.deadlines.add(now + RETRY_MS, id, slot);
+            self.engine.exec.end();
+            self.begin();
         }
     }
 
@@ -170,18 +174,26 @@ impl<D: Driver> Worker<D> {
         self.finish(conn, progress, output);
     }
 
-    /// Ends what the connection holds in the keyspace, and what it is sent. The executor is in a batch.
-    pub(crate) fn release(&mut self, conn: &mut Conn) {
+    /// Ends what the connection holds in the keyspace, and what it is sent; false if a slow script keeps the keys, and then it
+    /// is to be called again. The executor is in a batch, and may be outside then.
+    pub(crate) fn release(&mut self, conn: &mut Conn) -> bool {
         self.engine.exec.come_inside();
-        if let Some(blocked) = self.end_wait(conn) {
-            // False if it has been answered: then there is nobody to take the answer.
-            self.engine.exec.give_up(&blocked);
+        if conn.blocked
+            && let Some(blocked) = self.blocked().find(conn.client.id)
+            // Whether it has been answered does not matter: there is nobody to take the answer.
+            && self.engine.exec.give_up_unless_busy(&blocked).is_none()
+        {
+            return false;
         }
-        conn.release(&mut self.engine.exec);
+        self.end_wait(conn);
+        if !conn.release(&mut self.engine.exec) {
+            return false;
+        }
         self.engine.host.server.remove_monitor(&conn.client);
         let grown = self.engine.host.forget_subscriber(&conn.client);
         self.engine.exec.ks.count_foreign(grown);
         self.engine.host.server.untrack(&conn.client, &mut conn.session);
+        true
     }
 
     fn end_wait(&mut self, conn: &mut Conn) -> Option<Arc<Blocked>> {

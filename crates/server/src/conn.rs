@@ -70,8 +70,8 @@ impl Conn {
     }
 
     /// Ends what the connection holds in the keyspace; the executor is in a batch.
-    pub fn release(&mut self, exec: &mut Executor) {
-        transactions::abandon(exec, &mut self.session);
+    pub fn release(&mut self, exec: &mut Executor) -> bool {
+        transactions::abandon_unless_busy(exec, &mut self.session)
     }
 
     /// Adds input that waits: for its turn, or for the rest of a command of which so much is `known` (the bytes that it

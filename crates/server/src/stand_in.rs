@@ -213,8 +213,9 @@ impl<D: Driver> Worker<D> {
             // Its slot is used again at once, by who comes before the worker can release what it held.
             Event::Closed { slot, .. } if slot == absent.slot => absent.has_ended = true,
             Event::Closed { slot, .. } => {
-                let conn = self.take(slot);
-                self.departed.extend(conn);
+                if let Some(conn) = self.take(slot) {
+                    self.depart(conn);
+                }
             }
             other => absent.left.push(other),
         }

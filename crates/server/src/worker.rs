@@ -43,6 +43,9 @@ const BUSY_UPKEEP_BUDGET: Duration = Duration::from_micros(400);
 /// Milliseconds after which the peaks of the connections' buffers are halved.
 const PEAKS_MS: i64 = 4000;
 
+/// Until it is tried again to lock keys that a slow script keeps.
+pub(crate) const RETRY_MS: i64 = 10;
+
 /// Between two tries of the waiting commands that time alone may serve.
 const POLL_MS: i64 = 100;
 
@@ -86,7 +89,7 @@ pub struct Worker<D: Driver> {
     /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
     /// and one whose end is among the events still has its connection here.
     pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
-    /// Connections that ended while a stand-in served them: what they hold in the keyspace is yet to be released. Their slots
+    /// Connections that are closed while a slow script runs: what they hold in the keyspace is yet to be released. Their slots
     /// may be others' by now. Boxed, as they were in their places.
     #[allow(clippy::vec_box)]
     pub(crate) departed: Vec<Box<Conn>>,
@@ -197,9 +200,8 @@ impl<D: Driver> Worker<D> {
                     self.begin();
                 }
             }
-            for mut conn in std::mem::take(&mut self.departed) {
-                self.release(&mut conn);
-                self.discard(&conn);
+            for conn in std::mem::take(&mut self.departed) {
+                self.dismiss(conn);
             }
             for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
                 self.adopt(listener, socket, id);
@@ -234,8 +236,7 @@ impl<D: Driver> Worker<D> {
     fn timeout(&self) -> Option<Duration> {
         let answers = !self.engine.host.answers.is_empty() || !self.heard.is_empty();
         // What a stand-in left at the end of a turn.
-        let left =
-            !(self.events.is_empty() && self.arrivals.is_empty() && self.departed.is_empty());
+        let left = !self.events.is_empty() || !self.arrivals.is_empty();
         if !self.ready.is_empty() || self.engine.exec.has_ready() || answers || left {
             return Some(Duration::ZERO);
         }
@@ -244,7 +245,8 @@ impl<D: Driver> Worker<D> {
         if !self.paused.is_empty() || self.engine.exec.has_postponed() {
             next = next.min(self.engine.host.server.pause.until_ms());
         }
-        let timeout = Duration::from_millis((next - now).clamp(0, 1000) as u64);
+        let longest = if self.departed.is_empty() { 1000 } else { RETRY_MS };
+        let timeout = Duration::from_millis((next - now).clamp(0, longest) as u64);
         Some(self.engine.host.held.timeout().map_or(timeout, |held| held.min(timeout)))
     }
 
@@ -309,7 +311,7 @@ impl<D: Driver> Worker<D> {
             // It ended while its script ran, or is to.
             self.driver.recycle(output);
             self.driver.close(slot, Close::Now);
-            self.departed.push(conn);
+            self.depart(conn);
             return self.end_batch();
         }
         conn.client.active_at.store(self.seconds(), Relaxed);
@@ -387,15 +389,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Puts a connection back, or ends it if it was found to be beyond a limit.
-    pub(crate) fn settle(&mut self, mut conn: Box<Conn>) {
+    pub(crate) fn settle(&mut self, conn: Box<Conn>) {
         if conn.doomed {
             self.driver.close(conn.slot, Close::Now);
             if self.absent.is_some() {
                 // A stand-in does not touch the keyspace.
-                return self.departed.push(conn);
+                return self.depart(conn);
             }
-            self.release(&mut conn);
-            return self.discard(&conn);
+            return self.dismiss(conn);
         }
         self.put(conn);
     }
@@ -506,11 +507,28 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is gone, or is to be.
     pub(crate) fn forget(&mut self, slot: Slot) {
-        if let Some(mut conn) = self.take(slot) {
-            self.release(&mut conn);
+        if let Some(conn) = self.take(slot) {
+            self.dismiss(conn);
             self.driver.close(slot, Close::Now);
-            self.discard(&conn);
         }
+    }
+
+    /// Releases what a connection holds that is closed: later, if a slow script keeps the keys.
+    fn dismiss(&mut self, mut conn: Box<Conn>) {
+        if self.release(&mut conn) {
+            return self.discard(&conn);
+        }
+        self.depart(conn);
+        if self.engine.exec.ks.is_outside() {
+            self.engine.exec.end();
+            self.begin();
+        }
+    }
+
+    /// Leaves a connection that is closed for later; nothing more is taken in its name.
+    pub(crate) fn depart(&mut self, conn: Box<Conn>) {
+        conn.client.set(Flag::Killed, true);
+        self.departed.push(conn);
     }
 
     fn discard(&mut self, conn: &Conn) {

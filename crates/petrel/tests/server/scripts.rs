@@ -7,6 +7,7 @@ with_each_backend!(
     who_comes_after_others_have_gone_is_answered_too,
     who_becomes_too_much_amid_a_slow_script_is_closed,
     upkeep_does_not_wait_for_a_slow_script,
+    the_end_of_a_wait_does_not_wait_for_a_slow_script,
     who_waits_for_a_script_is_answered_when_it_is_slow,
     a_script_that_has_written_is_not_killed,
     what_is_sent_behind_a_slow_script_is_executed,
@@ -144,6 +145,40 @@ fn who_becomes_too_much_amid_a_slow_script_is_closed(backend: &str) {
     assert_eq!(first.text(&["GET", "k"]), "nil");
     assert_eq!(server.info("connected_clients"), 3);
     assert_eq!(server.info("watching_clients"), 0);
+}
+
+/// Time runs out, waiting clients and such as watch keys go, while a script of another worker keeps their keys.
+fn the_end_of_a_wait_does_not_wait_for_a_slow_script(backend: &str) {
+    let args = ["--threads", "2", "--busy-reply-threshold", "300"];
+    let server = Server::start(backend, &args);
+    let (mut patient, mut gone, mut watching) = (others(&server), others(&server), others(&server));
+    let (mut runner, mut first) = (server.connect(), others(&server));
+    for client in &mut patient {
+        client.send(&["BLPOP", "k", "0.3"]);
+    }
+    for client in &mut gone {
+        client.send(&["BLPOP", "k", "0"]);
+    }
+    for client in &mut watching {
+        client.call(&["WATCH", "k"]);
+    }
+    eventually("they wait", || server.info("blocked_clients") == 8);
+    runner.send(&["EVAL", "while true do end", "1", "k"]);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    drop((gone, watching));
+    first.iter_mut().for_each(until_busy);
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    first.iter_mut().for_each(until_busy);
+    assert_eq!(first[0].text(&["SCRIPT", "KILL"]), "OK");
+    assert!(answer(&mut runner).contains("killed by user"));
+    for client in &mut patient {
+        assert_eq!(answer(client), "nil");
+    }
+    eventually("all is released", || server.info("blocked_clients") == 0);
+    assert_eq!(server.info("watching_clients"), 0);
+    assert_eq!(server.info("connected_clients"), 10);
+    assert_eq!(first[1].text(&["RPUSH", "k", "a", "b"]), "2");
+    assert_eq!(first[2].text(&["LRANGE", "k", "0", "-1"]), "[a b]");
 }
 
 /// A script that takes the whole keyspace finds the other worker in the middle of its upkeep, in some round.
