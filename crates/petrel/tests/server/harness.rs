@@ -2,7 +2,7 @@
 
 use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -318,6 +318,16 @@ impl Client {
     pub fn read_to_end(&mut self) -> String {
         while self.read_some() {}
         String::from_utf8_lossy(&std::mem::take(&mut self.received)).into_owned()
+    }
+}
+
+impl Drop for Client {
+    /// Ends the connection, which another test that is about to start a server may have inherited for a moment.
+    fn drop(&mut self) {
+        let _ = match &self.stream {
+            Stream::Unix(unix) => unix.shutdown(Shutdown::Both),
+            Stream::Tcp(tcp) => tcp.shutdown(Shutdown::Both),
+        };
     }
 }
 
