@@ -1,5 +1,6 @@
 //! Petrel's server: workers, connections, configuration, and the commands that need them.
 
+mod accepting;
 pub mod backup;
 pub mod batch;
 mod blocked;

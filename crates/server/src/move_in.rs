@@ -397,7 +397,7 @@ impl Host for LoaderHost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SharedConfig;
+    use crate::config::{SavePoints, SharedConfig};
     use crate::process::Indifferent;
     use std::fs;
 
@@ -412,7 +412,9 @@ mod tests {
             let dir =
                 std::env::temp_dir().join(format!("petrel-move-{name}-{}", std::process::id()));
             fs::create_dir_all(&dir).unwrap();
-            let config = Arc::new(SharedConfig::new(Config::default(), None));
+            // Without save points, for FLUSHALL would save.
+            let config = Config { save: SavePoints::default(), ..Config::default() };
+            let config = Arc::new(SharedConfig::new(config, None));
             Bench { server: Server::new(config, Box::new(Indifferent)), dir }
         }
 

@@ -8,7 +8,7 @@ use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::OutputBufferLimit;
 use crate::conn::Conn;
 use crate::host::ServerHost;
-use crate::listening::{Exchange, is_tls};
+use crate::listening::Exchange;
 use crate::log::Held;
 use crate::mailbox::{Mailbox, Message};
 use crate::server::{Server, WorkerLink};
@@ -16,16 +16,14 @@ use crate::stand_in::{Absent, Lent};
 use crate::timers::{Deadlines, Timers};
 use crate::tls::Secured;
 use crate::traffic::{self, Traffic};
+use petrel_commands::Executor;
 use petrel_commands::clock::Clock;
-use petrel_commands::{Executor, Session};
 use petrel_keyspace::Pace;
-use petrel_net::{
-    Close, Driver, Endpoint, Event, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
-};
+use petrel_net::{Close, Driver, Endpoint, Event, ListenerId, Slot};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
@@ -435,76 +433,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn accepted(&mut self, listener: ListenerId, socket: OwnedFd) {
-        let server = &self.engine.host.server;
-        server.figures.accepted.fetch_add(1, Relaxed);
-        if server.connections() >= server.connections_max.load(Relaxed) {
-            server.figures.refused.fetch_add(1, Relaxed);
-            return refuse(&socket, listener, b"-ERR max number of clients reached\r\n");
-        }
-        // In the order of the connections, whoever serves them.
-        let id = server.next_client_id();
-        let worker = server.least_loaded();
-        server.workers[worker].load.fetch_add(1, Relaxed);
-        if worker == self.index {
-            self.arrivals.push((listener, socket, id));
-        } else {
-            server.tell(worker, Message::Adopt { listener, socket, id });
-        }
-    }
-
-    /// Takes a connection over; it is counted in this worker's load already.
-    pub(crate) fn adopt(&mut self, listener: ListenerId, socket: OwnedFd, id: u64) {
-        let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
-        let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
-        let server = self.engine.host.server.clone();
-        if self.is_unprotected(&peer) {
-            refuse(&socket, listener, PROTECTED);
-            server.workers[self.index].load.fetch_sub(1, Relaxed);
-            return;
-        }
-        if peer != Endpoint::Unix {
-            // A failure leaves the connection without probes, which is no reason to refuse it.
-            let _ = set_keepalive(socket.as_fd(), self.engine.host.config.tcp_keepalive);
-        }
-        let direct = self.engine.host.server.direct_descriptors.load(Relaxed);
-        let fd = if direct { -1 } else { socket.as_raw_fd() };
-        let adopted = match is_tls(listener) {
-            true => self.adopt_tls(socket),
-            false => self.driver.adopt(socket),
-        };
-        let slot = match adopted {
-            Ok(slot) => slot,
-            Err(error) => {
-                tracing::warn!("cannot take a connection over: {error}");
-                server.workers[self.index].load.fetch_sub(1, Relaxed);
-                return;
-            }
-        };
-        let authenticated = server.commands.users.are_open();
-        let client =
-            Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
-        client.set(Flag::Authenticated, authenticated);
-        server.workers[self.index].clients.add(&client);
-        self.engine.exec.ks.count_foreign(CONNECTION_BYTES as i64);
-        self.put(Box::new(Conn::new(slot, client, Session::new(authenticated))));
-        self.watch_idleness_of(slot);
-    }
-
-    fn adopt_tls(&mut self, socket: OwnedFd) -> io::Result<Slot> {
-        let settings = self.engine.host.server.tls.lock().clone();
-        let settings = settings.ok_or_else(|| io::Error::other("TLS was turned off"))?;
-        self.driver.adopt_tls(socket, settings.handshake.clone())
-    }
-
-    /// Protected mode: without a password only this machine may connect.
-    fn is_unprotected(&self, peer: &Endpoint) -> bool {
-        let config = &self.engine.host.config;
-        config.protected_mode
-            && self.engine.host.server.commands.users.are_open()
-            && peer.ip().is_some_and(|ip| !ip.is_loopback())
-    }
-
     /// The connection is gone, or is to be.
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(conn) = self.take(slot) {
@@ -763,14 +691,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn watch_idleness_of(&mut self, slot: Slot) {
+    pub(crate) fn watch_idleness_of(&mut self, slot: Slot) {
         let timeout = self.engine.host.config.timeout;
         if timeout > 0 {
             self.timers.set(self.engine.exec.ks.now_ms() + i64::from(timeout) * 1000, slot);
         }
     }
 
-    fn seconds(&self) -> u32 {
+    pub(crate) fn seconds(&self) -> u32 {
         ((self.engine.exec.ks.now_ms() - self.engine.host.server.started_unix_ms).max(0) / 1000)
             as u32
     }
@@ -809,21 +737,5 @@ impl<D: Driver> Worker<D> {
             self.conns.resize_with(index + 1, || None);
         }
         self.conns[index] = Some(conn);
-    }
-}
-
-/// What protected mode answers, in Redis's sense: who is refused, why, and what to change.
-const PROTECTED: &[u8] = b"-DENIED Petrel is running in protected mode because protected mode is enabled and no password \
-is set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
-other computers, set a password (requirepass) or turn protected-mode off.\r\n";
-
-/// Says why and closes. The few bytes fit the empty send buffer of a new connection. A peer that waits for a handshake
-/// is told nothing.
-fn refuse(socket: &OwnedFd, listener: ListenerId, text: &[u8]) {
-    use std::io::Write;
-    if !is_tls(listener)
-        && let Ok(copy) = socket.try_clone()
-    {
-        let _ = std::fs::File::from(copy).write_all(text);
     }
 }

@@ -13,7 +13,7 @@ pub struct SavePoint {
 }
 
 /// All of them: each alone makes a snapshot due; without any, none ever is.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SavePoints(Vec<SavePoint>);
 
 impl SavePoints {
