@@ -72,6 +72,7 @@ fn serve(
     let log = log::start(snapshot)?;
     let signals = signals::block();
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
+    tracing::info!("Petrel {} starting, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
     let process = process::Binary::new(log, &config, supervisor);
     let running = petrel_server::start(config, Box::new(process))?;
     let pid_file = snapshot.pidfile.as_deref().and_then(pid_file::PidFile::write);
@@ -123,18 +124,20 @@ fn await_stop(server: &Arc<Server>, signals: &libc::sigset_t) -> std::io::Result
     }
 }
 
+/// Says where connections are accepted, in the words for which tools that start Redis wait.
 fn announce(config: &Config) {
+    tracing::info!("Server initialized");
+    let ready = "Ready to accept connections";
     if config.port != 0 {
         let addresses: Vec<_> = config.bind.iter().map(|bind| bind.address.as_str()).collect();
-        tracing::info!("listening on {}, port {}", addresses.join(" and "), config.port);
+        tracing::info!("{ready} tcp: {}, port {}", addresses.join(" and "), config.port);
     }
     if config.tls.tls_port != 0 {
-        tracing::info!("listening for TLS on port {}", config.tls.tls_port);
+        tracing::info!("{ready} tls: port {}", config.tls.tls_port);
     }
     if let Some(path) = &config.unixsocket {
-        tracing::info!("listening on {}", path.display());
+        tracing::info!("{ready} unix: {}", path.display());
     }
-    tracing::info!("ready to accept connections");
 }
 
 /// Says who may do everything here, for want of a password.

@@ -240,6 +240,7 @@ fn the_log_is_lines_of_text_or_json(backend: &str) {
         text().lines().next().unwrap().to_owned()
     };
     assert!(first().contains(" level=notice message=\""), "{}", first());
+    eventually("it is ready", || text().contains("Ready to accept connections"));
     // The file may be moved away: the next line begins another.
     std::fs::rename(server.scratch.path("log"), server.scratch.path("old")).unwrap();
     let mut client = server.connect();
@@ -289,7 +290,7 @@ fn a_server_that_asks_for_no_password_says_who_gets_in() {
     ] {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let server = Server::start("epoll", &[&["--port", &port.to_string()], args].concat());
-        eventually("it is ready", || server.output().contains("ready to accept connections"));
+        eventually("it is ready", || server.output().contains("Ready to accept connections"));
         match who {
             Some(who) => eventually("the warning", || {
                 let output = server.output();
@@ -299,6 +300,6 @@ fn a_server_that_asks_for_no_password_says_who_gets_in() {
         }
     }
     let server = Server::start("epoll", &[]);
-    eventually("it is ready", || server.output().contains("ready to accept connections"));
+    eventually("it is ready", || server.output().contains("Ready to accept connections"));
     assert!(!server.output().contains(OPEN), "a socket's file says who gets in");
 }
