@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, PoisonError};
 
-/// Memory for names that is kept for the next changes.
+/// Memory for names that is kept for the next changes, and for how many of them there is.
 const RECYCLED_BYTES_MAX: usize = 64 * 1024;
+const RECYCLED_CHANGES_MAX: usize = 4096;
 
 /// A key that has changed whose name begins with a prefix that somebody listens to.
 #[derive(Clone, Debug)]
@@ -162,6 +163,7 @@ impl Handle {
         if only_keys {
             told.drain_keys(each);
             told.names.shrink_to(RECYCLED_BYTES_MAX);
+            told.changes.shrink_to(RECYCLED_CHANGES_MAX);
             told.any = false;
         }
         only_keys
@@ -175,8 +177,11 @@ impl Handle {
 
     /// Takes back what was told, to use its memory again.
     pub fn recycle_told(&mut self, mut told: Told) {
-        if !self.told.any && told.names.capacity() <= RECYCLED_BYTES_MAX {
+        if !self.told.any {
             told.clear();
+            told.names.shrink_to(RECYCLED_BYTES_MAX);
+            told.changes.shrink_to(RECYCLED_CHANGES_MAX);
+            told.broadcasts.shrink_to(RECYCLED_CHANGES_MAX);
             told.remembered = self.told.remembered;
             self.told = told;
         }
