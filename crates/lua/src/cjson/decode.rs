@@ -240,7 +240,7 @@ impl Reader<'_> {
         Token { kind: Kind::String, at: begin }
     }
 
-    /// Reads `\uXXXX`, or two of them that are one character.
+    /// Reads an escape of four hexadecimal digits, or two of them that are one character.
     fn unicode(&mut self) -> Option<()> {
         let mut code = self.code_unit(self.at)?;
         self.at += 6;
