@@ -77,6 +77,7 @@ pub use limits::TypeLimits;
 pub use order::{Epochs, Order, SinkSource};
 pub use policy::Policy;
 pub use portions::{ImageElement, Portions, TakeElement};
+pub use prefetch::prefetch_to_write;
 pub use scan::Cursor;
 pub use string::AddError;
 pub use sweep::Swept;

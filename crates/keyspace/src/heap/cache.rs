@@ -11,6 +11,7 @@ use super::classes::{BLOCK_BYTES_MAX, CLASS, CLASSES, Class, class_of, usable};
 use super::poison;
 use super::slabs::{Chain, Slabs, corrupted};
 use super::{Breather, Heap, Shared};
+use crate::prefetch::prefetch_to_write;
 
 /// A thread's way into a [`Heap`]: allocates and frees blocks.
 ///
@@ -81,8 +82,10 @@ impl Cache {
             return self.refill(class);
         };
         // SAFETY: a block in a bin is free, and its first word is the link.
-        bin.head.set(unsafe { block.cast::<*mut u8>().read() });
+        let next = unsafe { block.cast::<*mut u8>().read() };
+        bin.head.set(next);
         bin.count.store(bin.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        expect(next, class);
         poison::check(block, class);
         block
     }
@@ -284,6 +287,14 @@ impl Bins {
     fn add_huge(&self, bytes: i64) {
         let sum = self.huge_bytes.load(Ordering::Relaxed) + bytes;
         self.huge_bytes.store(sum, Ordering::Relaxed);
+    }
+}
+
+/// Asks for the cache lines of a free block, if it is one: whoever gets it fills it whole.
+#[inline]
+fn expect(block: *mut u8, class: u8) {
+    if !block.is_null() {
+        prefetch_to_write(block.addr(), CLASS[class as usize].size as usize);
     }
 }
 
