@@ -21,7 +21,7 @@ pub(crate) const PAGE: usize = 4096;
 /// Bytes that are written directly at once.
 const CHUNK: usize = 4 << 20;
 /// Bytes of a huge page.
-const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 /// Fewer bytes are not worth a write that waits for the disk.
 pub(crate) const DIRECT_MIN: usize = 64 * 1024;
 /// Whoever has more than this to append has fallen behind; if the disk is slow, the system's memory takes it faster.
@@ -80,12 +80,7 @@ impl Staging {
         }
         let mapped = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut staging = Staging(mapped);
-        let bytes = staging.bytes();
-        // SAFETY: the range is part of the mapping. It is advice: without huge pages there are others.
-        #[cfg(target_os = "linux")]
-        unsafe {
-            libc::madvise(bytes.as_mut_ptr().cast(), bytes.len(), libc::MADV_HUGEPAGE)
-        };
+        advise_huge(staging.bytes());
         Ok(staging)
     }
 
@@ -106,6 +101,20 @@ impl Drop for Staging {
 
 // SAFETY: it owns its memory, which any thread may use.
 unsafe impl Send for Staging {}
+
+/// Asks the system for huge pages where a whole one lies in this memory. Without there are others.
+pub(crate) fn advise_huge(memory: &mut [u8]) {
+    let begin = memory.as_ptr().align_offset(HUGE_PAGE).min(memory.len());
+    let whole = (memory.len() - begin) / HUGE_PAGE * HUGE_PAGE;
+    let whole = &mut memory[begin..begin + whole];
+    // SAFETY: the range is ours. It is advice, which changes no byte of it.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::madvise(whole.as_mut_ptr().cast(), whole.len(), libc::MADV_HUGEPAGE)
+    };
+    #[cfg(not(target_os = "linux"))]
+    let _ = whole;
+}
 
 impl DirectFile {
     /// The file, from a position on.

@@ -10,10 +10,10 @@
 
 use super::effect::{Context, put_effect, put_functions};
 use super::group::Log;
-use super::segment::Segment;
+use super::segment::{Segment, Size};
 use parking_lot::Mutex;
 use petrel_keyspace::{Effect, EffectSink, Epochs, Order};
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -25,12 +25,13 @@ pub(super) const LENGTH_LONG: u32 = 1 << 30;
 /// The last 8 bytes of the record are its lag.
 pub(super) const HAS_LAG: u32 = 1 << 31;
 
-/// Fewer bytes are copied behind what the thread handed over before; more are given as they lie. So many also go into the checksum at once.
+/// A batch's first record, if it is not longer, is copied behind what the thread handed over before. So many bytes also go into the checksum at
+/// once, while the cache holds them.
 const COPIED_MAX: usize = 16 * 1024;
 
-/// Buffers of so many bytes, and so many of them, are used again.
-const SPARE_BYTES_MAX: usize = 8 << 20;
-const SPARES_MAX: usize = 64;
+/// Memory of so many segments, and of so many bytes, is used again.
+const SPARES_MAX: usize = 4;
+const SPARE_BYTES_MAX: usize = 16 << 20;
 
 /// What a thread and the log's own thread share.
 pub(super) struct Part {
@@ -48,7 +49,6 @@ struct Handed {
     bytes: usize,
     records: u64,
     spare: Vec<Vec<u8>>,
-    spare_bytes: usize,
 }
 
 impl Part {
@@ -81,59 +81,63 @@ impl Part {
 
     /// Gives memory back that was taken.
     pub fn give_back(&self, memory: Vec<u8>) {
-        let mut handed = self.handed.lock();
-        let spare_bytes = handed.spare_bytes + memory.capacity();
-        if spare_bytes <= SPARE_BYTES_MAX && handed.spare.len() < SPARES_MAX {
-            handed.spare.push(memory);
-            handed.spare_bytes = spare_bytes;
-        }
+        self.handed.lock().keep(memory);
     }
 
-    /// Hands over records; how many bytes wait now.
-    fn give(&self, segments: &mut Vec<Segment>, last: &mut Segment) -> usize {
-        let is_copied = last.len() <= COPIED_MAX;
-        if !is_copied {
-            last.sum();
-        }
+    /// Hands over segments; how many bytes wait now.
+    fn give(&self, segments: impl Iterator<Item = Segment>) -> usize {
         let mut handed = self.handed.lock();
-        for segment in segments.drain(..) {
-            handed.add(segment);
-        }
-        if last.len() > 0 {
-            match handed.segments.last_mut() {
-                Some(before) if is_copied && before.takes(last) => {
-                    let (len, records) = (last.len(), last.records);
-                    before.take(last);
-                    handed.bytes += len;
-                    handed.records += records;
-                }
-                _ => {
-                    last.sum();
-                    let next = Segment::like(last, handed.spare());
-                    handed.add(replace(last, next));
-                }
-            }
+        for segment in segments {
+            handed.bytes += segment.len();
+            handed.records += segment.records;
+            handed.segments.push(segment);
         }
         handed.bytes
     }
 
-    /// Memory that was used before, if there is any.
-    fn spare(&self) -> Vec<u8> {
-        self.handed.lock().spare()
+    /// An empty segment to go on in after this one.
+    fn next_segment(&self, before: &Segment) -> Segment {
+        let mut next = Segment::like(before);
+        self.handed.lock().equip(&mut next, before.is_full());
+        next
+    }
+
+    /// A segment for records of this epoch, in which the thread has committed something that it has not handed over: the one that it handed over last,
+    /// if that belongs to the epoch, is still there and has room. So what little a batch has to tell needs no memory of its own.
+    fn last_segment(&self, epoch: u64) -> Segment {
+        let mut handed = self.handed.lock();
+        let has_room = |last: &mut Segment| last.epoch == epoch && !last.serial && !last.is_full();
+        if let Some(last) = handed.segments.pop_if(has_room) {
+            handed.bytes -= last.len();
+            handed.records -= last.records;
+            return last;
+        }
+        let is_busy = handed.segments.last().is_some_and(Segment::is_full);
+        let mut segment = Segment::default();
+        segment.epoch = epoch;
+        handed.equip(&mut segment, is_busy);
+        segment
     }
 }
 
 impl Handed {
-    fn add(&mut self, segment: Segment) {
-        self.bytes += segment.len();
-        self.records += segment.records;
-        self.segments.push(segment);
+    /// Gives a segment memory: some that was used before, if there is any.
+    fn equip(&mut self, segment: &mut Segment, is_busy: bool) {
+        let size = if is_busy { Size::Large } else { Size::Small };
+        segment.set_memory(self.spare.pop().unwrap_or_default(), size);
     }
 
-    fn spare(&mut self) -> Vec<u8> {
-        let memory = self.spare.pop().unwrap_or_default();
-        self.spare_bytes -= memory.capacity();
-        memory
+    /// Keeps memory to be used again. Large ones are preferred, since whoever needed one will need more.
+    fn keep(&mut self, memory: Vec<u8>) {
+        if Size::of(&memory) == Size::Large {
+            self.spare.retain(|memory| Size::of(memory) == Size::Large);
+        } else if !self.spare.is_empty() {
+            return;
+        }
+        let bytes: usize = self.spare.iter().map(|memory| memory.capacity()).sum();
+        if bytes + memory.capacity() <= SPARE_BYTES_MAX && self.spare.len() < SPARES_MAX {
+            self.spare.push(memory);
+        }
     }
 }
 
@@ -143,6 +147,8 @@ pub struct Recorder {
     part: Arc<Part>,
     /// What was recorded before `current`.
     segments: Vec<Segment>,
+    /// Memory for the first record of a batch.
+    first: Vec<u8>,
     /// Records of the latest epoch, and the one that is not committed yet.
     current: Segment,
     /// Where the record begins that is not committed, if there is one.
@@ -162,6 +168,7 @@ impl Recorder {
             log,
             part,
             segments: Vec::new(),
+            first: Vec::new(),
             current: Segment::default(),
             open: None,
             context: Context::default(),
@@ -175,7 +182,7 @@ impl Recorder {
     fn begin(&mut self, order: Order) {
         if self.open.is_none() {
             if !self.current.has_memory() {
-                self.current = self.empty();
+                self.begin_segment();
             }
             self.open = Some(self.current.bytes.len());
             self.current.bytes.extend_from_slice(&[0; 4]);
@@ -210,20 +217,29 @@ impl Recorder {
         bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }
 
-    /// An empty segment like the current one.
+    /// Finds memory for a record.
     #[cold]
-    fn empty(&self) -> Segment {
-        let mut segment = Segment::like(&self.current, self.part.spare());
-        if !segment.has_memory() {
-            segment.begin_at(0);
+    fn begin_segment(&mut self) {
+        if self.segments.is_empty() && self.first.capacity() > 0 {
+            self.current.set_memory(take(&mut self.first), Size::Small);
+        } else {
+            let before = self.segments.last().unwrap_or(&self.current);
+            self.current = self.part.next_segment(before);
         }
-        segment
+    }
+
+    /// Moves the first record of a batch behind what was handed over before in this epoch. Not before it is committed: until then, which may take
+    /// long, nobody need wait for this thread.
+    fn go_on_in_last(&mut self, epoch: u64) {
+        let mut last = self.part.last_segment(epoch);
+        last.bytes.extend_from_slice(self.current.all());
+        self.first = replace(&mut self.current, last).bytes;
     }
 
     /// Leaves the records before `at`, if there are any, behind.
     fn split_at(&mut self, at: usize) {
         if at > self.current.begin() {
-            let mut next = self.empty();
+            let mut next = self.part.next_segment(&self.current);
             self.current.split_off(at, &mut next);
             self.current.sum();
             self.segments.push(replace(&mut self.current, next));
@@ -240,7 +256,8 @@ impl EffectSink for Recorder {
 
     fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
         let Some(at) = self.open.take() else { return epochs.now() };
-        if !self.announced {
+        let is_first = !self.announced;
+        if is_first {
             // Before the epoch is read: whoever ends that epoch afterwards waits for what belongs to it.
             self.part.oldest.store(epochs.now(), SeqCst);
             self.announced = true;
@@ -248,15 +265,17 @@ impl EffectSink for Recorder {
         // Nobody else commits anything now if everything is held.
         let epoch = if alone { epochs.advance() + 1 } else { epochs.now() };
         self.end_record(at, epoch);
-        if alone || epoch != self.current.epoch || self.current.serial {
+        if is_first && !alone && self.current.len() <= COPIED_MAX {
+            self.go_on_in_last(epoch);
+        } else if alone || epoch != self.current.epoch || self.current.serial {
             self.split_at(at);
             (self.current.epoch, self.current.serial) = (epoch, alone);
         }
         self.current.records += 1;
+        self.current.expect_more();
         if self.current.is_full() {
             self.current.sum();
-            let next = Segment::like(&self.current, Vec::new());
-            self.segments.push(replace(&mut self.current, next));
+            self.segments.push(take(&mut self.current));
         } else if self.current.unsummed() >= COPIED_MAX {
             self.current.sum();
         }
@@ -270,15 +289,14 @@ impl EffectSink for Recorder {
         if !self.announced {
             return;
         }
-        let waiting = match self.open {
-            None => self.part.give(&mut self.segments, &mut self.current),
-            Some(at) => {
-                // What is not committed stays.
-                self.split_at(at);
-                self.open = Some(self.current.begin());
-                self.part.give(&mut self.segments, &mut Segment::default())
-            }
-        };
+        if let Some(at) = self.open {
+            // What is not committed stays.
+            self.split_at(at);
+            self.open = Some(self.current.begin());
+        } else if self.current.len() > 0 {
+            self.segments.push(take(&mut self.current));
+        }
+        let waiting = self.part.give(self.segments.drain(..));
         self.part.oldest.store(NONE, SeqCst);
         self.announced = false;
         self.log.handed_over(&self.part, waiting);
@@ -289,5 +307,96 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.hand_over();
         self.part.gone.store(true, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::group::{Events, Policy};
+    use super::*;
+    use petrel_keyspace::{Keyspace, Options, StrRef};
+
+    struct Deaf;
+
+    impl Events for Deaf {
+        fn durable(&self, _: u64) {}
+        fn failed(&self, _: &str, _: bool) {}
+        fn recovered(&self) {}
+    }
+
+    fn write(recorder: &mut Recorder, epochs: &Epochs, len: usize) {
+        let value = vec![b'v'; len];
+        let effect = Effect::Put { key: b"key", value: StrRef::Bytes(&value), expiry: None };
+        recorder.record(0, Order::first_of(epochs.now()), &effect);
+        recorder.commit(epochs, false);
+    }
+
+    /// Records of each segment that waits.
+    fn waiting(recorder: &Recorder) -> Vec<u64> {
+        let handed = recorder.part.handed.lock();
+        let len: usize = handed.segments.iter().map(Segment::len).sum();
+        assert_eq!(len, handed.bytes);
+        handed.segments.iter().map(|segment| segment.records).collect()
+    }
+
+    #[test]
+    fn batches_of_an_epoch_go_on_in_one_segment() {
+        let keyspace = Keyspace::new(&Options::default());
+        let epochs = keyspace.epochs();
+        let log = Log::new(Policy::EverySecond, Box::new(Deaf));
+        let mut recorder = log.recorder();
+        for _ in 0..5 {
+            write(&mut recorder, epochs, 100);
+            write(&mut recorder, epochs, 100);
+            recorder.hand_over();
+        }
+        assert_eq!(waiting(&recorder), [10]);
+        epochs.advance();
+        write(&mut recorder, epochs, 100);
+        // It belongs to the next epoch, although the batch began in this one.
+        epochs.advance();
+        write(&mut recorder, epochs, 100);
+        write(&mut recorder, epochs, 100);
+        recorder.hand_over();
+        assert_eq!(waiting(&recorder), [10, 1, 2]);
+        // A long one is not copied.
+        write(&mut recorder, epochs, 2 * COPIED_MAX);
+        recorder.hand_over();
+        write(&mut recorder, epochs, 100);
+        recorder.hand_over();
+        assert_eq!(waiting(&recorder), [10, 1, 2, 2]);
+        let mut taken = Vec::new();
+        recorder.part.take(epochs.now() - 1, &mut taken);
+        assert_eq!(taken.iter().map(|segment| segment.records).collect::<Vec<_>>(), [10, 1]);
+        assert_eq!(waiting(&recorder), [2, 2]);
+    }
+
+    #[test]
+    fn memory_is_used_again_and_is_large_for_those_who_have_much_to_tell() {
+        let keyspace = Keyspace::new(&Options::default());
+        let epochs = keyspace.epochs();
+        let log = Log::new(Policy::EverySecond, Box::new(Deaf));
+        let mut recorder = log.recorder();
+        let mut places = Vec::new();
+        for _ in 0..20 {
+            for _ in 0..300 {
+                write(&mut recorder, epochs, 10_000);
+            }
+            recorder.hand_over();
+            epochs.advance();
+            let mut taken = Vec::new();
+            recorder.part.take(epochs.now(), &mut taken);
+            assert!(taken.len() <= 4, "{}", taken.len());
+            for segment in taken {
+                places.push(segment.bytes.as_ptr());
+                recorder.part.give_back(segment.bytes);
+            }
+        }
+        let made = places.len();
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() * 4 < made, "{} of {made}", places.len());
+        let handed = recorder.part.handed.lock();
+        assert!(handed.spare.iter().all(|memory| Size::of(memory) == Size::Large));
     }
 }

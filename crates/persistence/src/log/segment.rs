@@ -1,12 +1,53 @@
 //! Records of one epoch in memory, from which the disk takes them as they lie.
 
 use super::format::checksum_on;
-use crate::direct::PAGE;
+use crate::direct::{HUGE_PAGE, PAGE, advise_huge};
+use petrel_keyspace::prefetch_to_write;
 
-/// Bytes of a segment that has no room for more.
-const FULL: usize = 192 * 1024;
-/// What is allocated: the record that makes it full is mostly not long, and the last page is filled up.
-const ALLOCATED: usize = 256 * 1024 + PAGE;
+/// Bytes of a record that are asked for before it comes.
+const EXPECTED: usize = 640;
+
+/// How much memory a segment has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Size {
+    /// What a thread needs that has little to tell.
+    Small,
+    /// A huge page, where the system has some: the disk's driver looks it up and holds it as one, in place of 512.
+    Large,
+}
+
+impl Size {
+    /// The size of such memory.
+    pub fn of(memory: &Vec<u8>) -> Self {
+        if memory.capacity() >= Size::Large.allocated() { Size::Large } else { Size::Small }
+    }
+
+    /// What the records' memory begins with.
+    fn aligned_to(self) -> usize {
+        match self {
+            Size::Small => PAGE,
+            Size::Large => HUGE_PAGE,
+        }
+    }
+
+    /// Bytes of memory for records.
+    fn room(self) -> usize {
+        match self {
+            Size::Small => 256 * 1024,
+            Size::Large => HUGE_PAGE,
+        }
+    }
+
+    /// From so many bytes on there is no room for more: the record that comes to it is mostly not long, and the last page is filled up.
+    fn full(self) -> usize {
+        self.room() - 64 * 1024
+    }
+
+    /// What is allocated, so that the room begins where it should.
+    fn allocated(self) -> usize {
+        self.room() + self.aligned_to()
+    }
+}
 
 /// In place of the kind of a record's first effect: the record only fills the block up.
 pub(super) const FILLING: u8 = 0;
@@ -24,20 +65,17 @@ pub(super) struct Segment {
     /// The records, from `from` on.
     pub bytes: Vec<u8>,
     from: usize,
+    /// With so many bytes of records it is full.
+    full: usize,
     /// Checksum of the records up to `summed`.
     sum: u32,
     summed: usize,
 }
 
 impl Segment {
-    /// An empty one, of the same kind as another, in memory that was used before, if there is any.
-    pub fn like(other: &Segment, memory: Vec<u8>) -> Self {
-        let mut segment = Segment { bytes: memory, ..Segment::default() };
-        (segment.epoch, segment.serial) = (other.epoch, other.serial);
-        if segment.has_memory() {
-            segment.begin_at(0);
-        }
-        segment
+    /// An empty one, of the same kind as another, which has no memory yet.
+    pub fn like(other: &Segment) -> Self {
+        Segment { epoch: other.epoch, serial: other.serial, ..Segment::default() }
     }
 
     /// Whether it has memory.
@@ -46,14 +84,24 @@ impl Segment {
         self.bytes.capacity() > 0
     }
 
+    /// Gives it memory: some that was used before, if that is of this size at least, or new one.
+    pub fn set_memory(&mut self, used: Vec<u8>, size: Size) {
+        self.bytes = if used.capacity() >= size.allocated() { used } else { allocate(size) };
+        self.begin_at(0);
+    }
+
     /// Empties it. The first byte will stand so many bytes behind the beginning of a page.
     pub fn begin_at(&mut self, offset: usize) {
-        self.bytes.clear();
-        if self.bytes.capacity() < ALLOCATED {
-            self.bytes = Vec::with_capacity(ALLOCATED);
+        if !self.has_memory() {
+            self.bytes = allocate(Size::Small);
         }
-        self.from = self.bytes.as_ptr().align_offset(PAGE) % PAGE + offset;
+        let size = Size::of(&self.bytes);
+        let page = size.aligned_to();
+        self.from = self.bytes.as_ptr().align_offset(page) % page + offset;
+        // What stands before the records is there already, but for a little.
+        self.bytes.truncate(self.from);
         self.bytes.resize(self.from, 0);
+        self.full = size.full();
         (self.records, self.sum, self.summed) = (0, 0, self.from);
     }
 
@@ -77,7 +125,13 @@ impl Segment {
     /// Whether the next record is better put into another one.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.len() >= FULL
+        self.len() >= self.full
+    }
+
+    /// Asks for the memory in which the next record will be, most likely.
+    #[inline]
+    pub fn expect_more(&self) {
+        prefetch_to_write(self.bytes.as_ptr_range().end.addr(), EXPECTED);
     }
 
     /// Bytes that are not in the checksum yet.
@@ -93,22 +147,6 @@ impl Segment {
             self.summed = self.bytes.len();
         }
         self.sum
-    }
-
-    /// Whether the records of another one can stand behind its own.
-    pub fn takes(&self, other: &Segment) -> bool {
-        self.epoch == other.epoch
-            && !self.serial
-            && !other.serial
-            && self.len() + other.len() <= FULL
-    }
-
-    /// Copies the records of another one behind its own, and empties that.
-    pub fn take(&mut self, other: &mut Segment) {
-        self.bytes.extend_from_slice(other.all());
-        self.records += other.records;
-        self.sum();
-        other.begin_at(0);
     }
 
     /// Takes what stands from `at` on out of it, into an empty one.
@@ -130,5 +168,18 @@ impl Segment {
         }
         self.bytes.extend_from_slice(&(fill as u32 - 4).to_le_bytes());
         self.bytes.resize(self.bytes.len() + fill - 4, FILLING);
+    }
+}
+
+/// New memory.
+fn allocate(size: Size) -> Vec<u8> {
+    match size {
+        Size::Small => Vec::with_capacity(size.allocated()),
+        Size::Large => {
+            // The system's zeros are not touched by this: what stands before the huge page takes no memory.
+            let mut memory = vec![0; size.allocated()];
+            advise_huge(&mut memory);
+            memory
+        }
     }
 }
