@@ -26,8 +26,9 @@ use std::time::Instant;
 const RETRY_SECONDS: i64 = 5;
 const RETRY_SECONDS_MAX: i64 = 3600;
 
-/// After a rewrite that growth had asked for, so many times what it took pass before the next, ...
+/// After a rewrite that growth had asked for, so many times what it took pass before the next, and so many milliseconds at least, ...
 const REST: i64 = 4;
+const REST_MS_MIN: i64 = 60_000;
 /// ... unless the log has grown by so many times what asks for one.
 const RESTLESS: u64 = 10;
 
@@ -232,10 +233,10 @@ impl Server {
 }
 
 impl Durability {
-    /// Whether enough time has passed since the log was rewritten for it to be rewritten again by itself: writes that double it every second
-    /// would otherwise have it rewritten without a pause, and share the disk and a processor with that.
+    /// Whether enough time has passed since the log was rewritten for it to be rewritten again by itself: writes that double it every few seconds
+    /// would otherwise have it rewritten almost without a pause, and share the disk and a processor with that.
     fn has_rested(&self) -> bool {
-        let rest = REST.saturating_mul(self.rewrite_ms.load(Relaxed));
+        let rest = REST.saturating_mul(self.rewrite_ms.load(Relaxed)).max(REST_MS_MIN);
         let since = unix_ms().saturating_sub(self.rewrite_ended_at.load(Relaxed));
         // A clock that was put back keeps nobody waiting.
         !(0..rest).contains(&since)
