@@ -74,13 +74,17 @@ fn serve(
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
     tracing::info!("Petrel {} starting, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
     let process = process::Binary::new(log, &config, supervisor);
-    let running = petrel_server::start(config, Box::new(process))?;
+    let running = petrel_server::start(config.clone(), Box::new(process))?;
     let pid_file = snapshot.pidfile.as_deref().and_then(pid_file::PidFile::write);
-    announce(snapshot);
+    tracing::info!("Server initialized");
     if running.server.commands.users.are_open() {
         warn_of_openness(snapshot);
     }
-    supervisor.ready();
+    let started_with = config.snapshot();
+    running.server.when_loaded(move || {
+        announce(&started_with);
+        supervisor.ready();
+    });
     parent.release()?;
     await_stop(&running.server, &signals)?;
     supervisor.stopping();
@@ -124,9 +128,8 @@ fn await_stop(server: &Arc<Server>, signals: &libc::sigset_t) -> std::io::Result
     }
 }
 
-/// Says where connections are accepted, in the words for which tools that start Redis wait.
+/// Says where commands that need the data are accepted, in the words for which tools that start Redis wait.
 fn announce(config: &Config) {
-    tracing::info!("Server initialized");
     let ready = "Ready to accept connections";
     if config.port != 0 {
         let addresses: Vec<_> = config.bind.iter().map(|bind| bind.address.as_str()).collect();

@@ -89,6 +89,8 @@ pub struct Server {
     pub closing: Closing,
     /// Why the server stopped, if it had to.
     pub failure: OnceLock<String>,
+    /// What is done once the data is there; see [`Server::when_loaded`].
+    pub(crate) when_loaded: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Moves keys to other servers.
     pub migrator: Migrator,
     /// What the kernel was told of this process.
@@ -304,6 +306,7 @@ impl Server {
             durability: Durability::default(),
             closing: Closing::default(),
             failure: OnceLock::new(),
+            when_loaded: Mutex::default(),
             migrator: Migrator::default(),
             oom_score: OomScore::default(),
             tls: Mutex::default(),

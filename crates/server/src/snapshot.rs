@@ -482,6 +482,21 @@ impl Server {
         self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
         self.commands.hinder(Hindrance::Loading, false);
         self.apply(&self.config.snapshot());
+        let waiting = self.when_loaded.lock().take();
+        if let Some(work) = waiting {
+            work();
+        }
+    }
+
+    /// Does something once the data is there: now, or on the thread that loads it. At most one caller waits for that.
+    pub fn when_loaded(&self, work: impl FnOnce() + Send + 'static) {
+        let mut waiting = self.when_loaded.lock();
+        if self.commands.is_loading() {
+            *waiting = Some(Box::new(work));
+        } else {
+            drop(waiting);
+            work();
+        }
     }
 }
 

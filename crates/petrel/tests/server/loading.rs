@@ -3,6 +3,8 @@
 use crate::harness::*;
 
 const SLOW: [&str; 4] = ["--key-load-delay", "1000", "--enable-debug-command", "yes"];
+/// Tools that start Redis, and systemd, wait for this.
+const READY: &str = "Ready to accept connections";
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 
 /// The directory of a server that has saved some keys.
@@ -29,9 +31,12 @@ fn ask_and_finish(server: &Server) {
         assert_eq!(client.text(refused), LOADING, "{refused:?}");
     }
     assert_eq!(server.info("loading"), 1);
+    eventually("the log says that it has begun", || server.output().contains("Server initialized"));
+    assert!(!server.output().contains(READY), "{}", server.output());
     assert!(client.text(&["INFO", "persistence"]).contains("loading_eta_seconds:"));
     assert_eq!(client.text(&["CONFIG", "SET", "key-load-delay", "0"]), "OK");
     eventually("the data", || server.info("loading") == 0);
+    eventually("the log says that it is ready", || server.output().contains(READY));
     assert_eq!(client.text(&["DBSIZE"]), "20000");
     assert_eq!(client.text(&["GET", "key:1"]), "value:1");
 }
