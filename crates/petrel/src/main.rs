@@ -88,6 +88,8 @@ fn serve(
     parent.release()?;
     await_stop(&running.server, &signals)?;
     supervisor.stopping();
+    // The data is left to the system, which takes it back at once: to free some ten million keys one by one takes a second and more.
+    std::mem::forget(running.server.clone());
     let result = running.wait();
     drop(pid_file);
     if result.is_ok() {
