@@ -305,7 +305,7 @@ Log {
     appendfilename: Text = "appendfilename", AnyText, "appendonly.aof", AtStart,
         "What the names of the log's files begin with";
     auto_aof_rewrite_percentage: i64 = "auto-aof-rewrite-percentage", Number { min: 0, max: I32_MAX }, "100", Runtime,
-        "Percent by which the log has grown when it is rewritten; 0 never rewrites by itself";
+        "Percent by which the log has grown when it is rewritten; 0 never rewrites by itself; after a rewrite it rests four times as long, and a minute at least, unless it has grown ten times as much";
     auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size", MEMORY, "64mb", Runtime,
         "Size from which it is rewritten then";
     aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync", YesNo, "yes", Runtime,
