@@ -324,6 +324,12 @@ mod tests {
         fn recovered(&self) {}
     }
 
+    /// A recorder of a log that nobody writes.
+    fn recorder() -> (Arc<Keyspace>, Recorder) {
+        let log = Log::new(Policy::EverySecond, Box::new(Deaf));
+        (Keyspace::new(&Options::default()), log.recorder())
+    }
+
     fn write(recorder: &mut Recorder, epochs: &Epochs, len: usize) {
         let value = vec![b'v'; len];
         let effect = Effect::Put { key: b"key", value: StrRef::Bytes(&value), expiry: None };
@@ -341,10 +347,8 @@ mod tests {
 
     #[test]
     fn batches_of_an_epoch_go_on_in_one_segment() {
-        let keyspace = Keyspace::new(&Options::default());
+        let (keyspace, mut recorder) = recorder();
         let epochs = keyspace.epochs();
-        let log = Log::new(Policy::EverySecond, Box::new(Deaf));
-        let mut recorder = log.recorder();
         for _ in 0..5 {
             write(&mut recorder, epochs, 100);
             write(&mut recorder, epochs, 100);
@@ -373,10 +377,8 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_and_is_large_for_those_who_have_much_to_tell() {
-        let keyspace = Keyspace::new(&Options::default());
+        let (keyspace, mut recorder) = recorder();
         let epochs = keyspace.epochs();
-        let log = Log::new(Policy::EverySecond, Box::new(Deaf));
-        let mut recorder = log.recorder();
         let mut places = Vec::new();
         for _ in 0..20 {
             for _ in 0..300 {
