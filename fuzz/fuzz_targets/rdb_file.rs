@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 fn loaded(bytes: &[u8]) -> Option<(Arc<Keyspace>, u64)> {
     let keyspace = Keyspace::new(&Options { stripes: 2, ..Options::default() });
     let leniency = Leniency { any_version: true, any_sum: true };
-    let options = LoadOptions { threads: 1, leniency, keeps_expired: false };
+    let options = LoadOptions { threads: 1, leniency, keeps_expired: false, merges: false };
     let progress = Progress::default();
     let result = load(bytes, bytes.len() as u64, &keyspace, options, &progress);
     result.ok().map(|_| (keyspace, progress.keys.load(Relaxed)))

@@ -452,8 +452,9 @@ fn option(bytes: &mut Bytes<'_>, there: bool) -> Result<Option<i64>, Malformed> 
     if there { bytes.signed().map(Some) } else { Ok(None) }
 }
 
-/// What no string is longer than: the memory for more is not asked for because a few bytes demand it.
-const STRING_LEN_MAX: usize = 1 << 36;
+/// What no string is longer than: the memory for more is not asked for because a few bytes demand it. (A fuzzer
+/// takes it for a fault if they get gigabytes.)
+const STRING_LEN_MAX: usize = if cfg!(fuzzing) { TRIED_FROM } else { 1 << 36 };
 
 /// From so many bytes on it is tried whether they are to be had: if not, an allocation would end the process.
 const TRIED_FROM: usize = 1 << 28;
