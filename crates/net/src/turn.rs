@@ -6,7 +6,8 @@
 //! with them without ever having slept. Once requests come together they keep doing so, for their answers leave together.
 //!
 //! Where that does not help it is left alone for a while: twice as many turns each time that nothing came of it, and in proportion to
-//! the time for which somebody kept the processor who had nothing to ask, since requests that come meanwhile wait for him.
+//! the time for which somebody kept the processor who had nothing to ask, since requests that come meanwhile wait for him. Once is
+//! no sign of such a one: a virtual machine is stopped for as long by its host now and then.
 
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub(crate) struct Turn {
     skip: u32,
     /// Tries in a row of which nothing came.
     vain: u32,
+    /// The last try took long.
+    was_long: bool,
     resting_until: Option<Instant>,
 }
 
@@ -47,8 +50,13 @@ impl Turn {
 
     /// Takes note of what came of it: whether there is something to do now.
     pub(crate) fn took(&mut self, away: Duration, found: bool) {
-        self.resting_until =
-            if away < LONG { None } else { Instant::now().checked_add(away.saturating_mul(REST)) };
+        let is_long = away >= LONG;
+        self.resting_until = if is_long && self.was_long {
+            Instant::now().checked_add(away.saturating_mul(REST))
+        } else {
+            None
+        };
+        self.was_long = is_long;
         if found {
             self.vain = 0;
         } else {
@@ -84,6 +92,8 @@ mod tests {
     #[test]
     fn who_keeps_the_processor_is_not_given_it_again_soon() {
         let mut turn = Turn::default();
+        turn.took(Duration::from_secs(1000), true);
+        assert!(turn.is_offered(), "once may have been the host");
         turn.took(Duration::from_secs(1000), true);
         assert!(!turn.is_offered());
         turn.took(Duration::ZERO, true);
