@@ -356,7 +356,7 @@ impl<'l> Target<'l> {
         head: &Head,
         read: impl FnOnce(u8, &mut Builder<'_, '_>) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
-        let has_expired = self.has_expired(head);
+        let mut has_expired = self.has_expired(head);
         let handle = &mut self.handle;
         handle.lock(key.hash);
         let mut existed = handle.view(db, key).is_some();
@@ -367,10 +367,11 @@ impl<'l> Target<'l> {
         let built: Result<(), FileError> = handle.build(db, key, head.expiry, |handle| {
             let mut builder = Builder::new(handle, db, key);
             read(head.type_byte, &mut builder)?;
-            builder.finish();
+            let is_there = builder.finish();
             if has_expired {
                 handle.remove(db, key);
             }
+            has_expired |= !is_there;
             Ok(())
         });
         handle.set_usage(db, key, head.usage);

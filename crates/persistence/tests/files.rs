@@ -241,17 +241,31 @@ fn keys_whose_time_has_passed_are_left_out() {
     ks.set_clock(3000);
     let bytes = saved(&mut ks, PLAIN);
     assert_eq!((ks.keyspace().db_stats(0).keys, ks.now_ms()), (2, 3000));
+    assert_eq!(counted(&bytes), (1, 1));
+}
+
+#[test]
+fn a_hash_whose_fields_have_all_expired_is_not_there() {
+    let mut ks = keyspace().attach();
+    ks.set_clock(1000);
+    for (name, of_g) in [("none left", 2000), ("one left", FAR)] {
+        at(&mut ks, name, |ks, key| {
+            ks.hash_set(0, key, &[b"f", b"v"], FieldExpiry::At(2000)).unwrap();
+            ks.hash_set(0, key, &[b"g", b"v"], FieldExpiry::At(of_g)).unwrap();
+        });
+    }
+    assert_eq!(counted(&saved(&mut ks, PLAIN)), (1, 1));
+}
+
+/// Loads a file now; how many keys there are, and how many had expired.
+fn counted(bytes: &[u8]) -> (u64, u64) {
     let keyspace = keyspace();
-    let options = LoadOptions {
-        threads: 1,
-        leniency: Leniency::default(),
-        keeps_expired: false,
-        merges: false,
-    };
+    let leniency = Leniency::default();
+    let options = LoadOptions { threads: 1, leniency, keeps_expired: false, merges: false };
     let progress = Progress::default();
-    load(&bytes[..], bytes.len() as u64, &keyspace, options, &progress).unwrap();
-    assert_eq!((progress.keys.load(Relaxed), progress.expired.load(Relaxed)), (1, 1));
-    assert_eq!(keyspace.db_stats(0).keys, 1);
+    load(bytes, bytes.len() as u64, &keyspace, options, &progress).unwrap();
+    assert_eq!(keyspace.db_stats(0).keys, progress.keys.load(Relaxed));
+    (progress.keys.load(Relaxed), progress.expired.load(Relaxed))
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct Builder<'h, 'k> {
     is_set: bool,
     /// Fields that have expired are part of the value.
     keeps_expired: bool,
+    /// Fields were left out because they have expired.
+    left_out: bool,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
 }
@@ -26,7 +28,15 @@ pub struct Builder<'h, 'k> {
 impl<'h, 'k> Builder<'h, 'k> {
     /// A builder of the value at a key.
     pub fn new(handle: &'h mut Handle, db: u16, key: Key<'k>) -> Self {
-        Builder { handle, db, key, is_set: false, keeps_expired: false, stream: None }
+        Builder {
+            handle,
+            db,
+            key,
+            is_set: false,
+            keeps_expired: false,
+            left_out: false,
+            stream: None,
+        }
     }
 
     /// The same, fields that have expired included, which are left to be removed as those of any other hash.
@@ -34,11 +44,12 @@ impl<'h, 'k> Builder<'h, 'k> {
         Builder { keeps_expired: true, ..self }
     }
 
-    /// The value is complete.
-    pub fn finish(self) {
+    /// The value is complete. Returns whether anything is left of it: of a hash whose fields have all expired there is nothing.
+    pub fn finish(self) -> bool {
         if let Some(stream) = self.stream {
             self.handle.stream_store(self.db, self.key, stream.finish());
         }
+        !self.left_out || self.handle.view(self.db, self.key).is_some()
     }
 
     fn stream(&mut self) -> Result<&mut StreamBuilder, Error> {
@@ -100,6 +111,7 @@ impl ValueSink for Builder<'_, '_> {
         expiry: Option<i64>,
     ) -> Result<(), Error> {
         if !self.keeps_expired && expiry.is_some_and(|at| at <= self.handle.now_ms()) {
+            self.left_out = true;
             return Ok(());
         }
         let expiry = expiry.map_or(FieldExpiry::Clear, FieldExpiry::At);
