@@ -359,10 +359,12 @@ impl<'l> Target<'l> {
         let mut has_expired = self.has_expired(head);
         let handle = &mut self.handle;
         handle.lock(key.hash);
-        let mut existed = handle.view(db, key).is_some();
-        if existed && self.merges {
+        if handle.view(db, key).is_some() {
+            if !self.merges {
+                handle.unlock();
+                return Err(FileError::Duplicate { key: head.key.clone(), db });
+            }
             handle.remove(db, key);
-            existed = false;
         }
         let built: Result<(), FileError> = handle.build(db, key, head.expiry, |handle| {
             let mut builder = Builder::new(handle, db, key);
@@ -381,7 +383,8 @@ impl<'l> Target<'l> {
             self.expired += 1;
             return Ok(());
         }
-        self.count(db, head, existed)
+        self.keys += 1;
+        Ok(())
     }
 
     /// Whether a key is left out without its value having been looked at, which is counted.

@@ -294,6 +294,9 @@ fn errors_say_what_and_where() {
     let error = |bytes: &[u8]| loaded(bytes, 1).unwrap_err();
     let twice = file(b"\xfe\x02\x00\x01k\x01a\x00\x01k\x01b");
     assert!(matches!(error(&twice), FileError::Duplicate { db: 2, .. }));
+    // Of the second one, a hash, all fields have expired.
+    let gone = file(b"\x00\x01k\x01a\x16\x01k\x01\x01f\x01v\x01\0\0\0\0\0\0\0");
+    assert!(matches!(error(&gone), FileError::Duplicate { db: 0, .. }));
     assert!(matches!(
         error(&file(b"\xfe\x04\x00\x01k\x01a")),
         FileError::Databases { needed: 4, there: 4 }

@@ -108,9 +108,13 @@ fn driver_options(server: &Server, config: &Config) -> Options {
     server.connections_possible.store(held as usize, Relaxed);
     let held = held.min(u64::from(config.maxclients));
     if held < u64::from(config.maxclients) {
+        let way_past = match config.io_backend {
+            IoBackend::Epoll => "let io-backend be io_uring",
+            _ => "start more threads with direct-descriptors yes",
+        };
         tracing::warn!(
             "maxclients is {}, but the limit of {limit} open files allows {held} connections; raise it with \
-             `ulimit -n`, or start more threads with direct-descriptors yes",
+             `ulimit -n`, or {way_past}",
             config.maxclients
         );
     }
