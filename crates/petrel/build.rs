@@ -1,5 +1,5 @@
 //! Has the linker pack the program's relocations where this system can unpack them: some 20,000
-//! addresses in tables (commands, parameters, messages) take 10 KB of the file instead of 500, which
+//! addresses in tables (commands, parameters, messages) take 8 KB of the file instead of 500, which
 //! every start would have to read.
 
 use std::env;
