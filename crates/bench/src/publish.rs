@@ -23,7 +23,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// Measure server CPU time per delivery of a message to many subscribers.
 ///
-/// One client publishes so many messages at once as the pipeline is deep, and the next when every subscriber has got
+/// Each publisher sends so many messages at once as the pipeline is deep, and the next when every subscriber has got all of
 /// them: so no message waits in the server, and what is counted is deliveries that have arrived.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PublishArgs {
@@ -42,7 +42,11 @@ pub struct PublishArgs {
     #[arg(long, default_value_t = 100)]
     size: usize,
 
-    /// Messages published at once
+    /// Connections that publish
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    publishers: usize,
+
+    /// Messages that each of them publishes at once
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,10,50")]
     pipelines: Vec<usize>,
 
@@ -79,6 +83,7 @@ struct Results {
     machine: Machine,
     subscribers: usize,
     size: usize,
+    publishers: usize,
     server_threads: usize,
     cells: Vec<Cell>,
 }
@@ -106,18 +111,19 @@ pub fn run(args: &PublishArgs) -> Result<(), String> {
         machine: Machine::here(),
         subscribers: args.subscribers,
         size: args.size,
+        publishers: args.publishers,
         server_threads: args.server_threads,
         cells,
     };
     report::write(&args.out, "publish", &results, &document(&results, &peers, args), &[])
 }
 
-/// A server with its subscribers and the one who publishes.
+/// A server with its subscribers and those who publish.
 struct Audience {
     server: Server,
     poller: Poller,
     subscribers: Vec<Stream>,
-    publisher: Stream,
+    publishers: Vec<Stream>,
     /// Bytes of a message as a subscriber gets it.
     message_bytes: usize,
     /// One command that publishes.
@@ -128,7 +134,8 @@ struct Audience {
 impl Audience {
     fn start(peer: &Peer, args: &PublishArgs) -> Result<Audience, String> {
         let transport = if args.tcp { Transport::Tcp } else { Transport::Unix };
-        let setting = Setting::new(args.server_threads, transport, args.subscribers + 10);
+        let setting =
+            Setting::new(args.server_threads, transport, args.subscribers + args.publishers + 10);
         let server = Server::start(peer, &setting)?;
         let failed = |error: io::Error| format!("{}: {error}", peer.name);
         let poller = Poller::new(args.subscribers.clamp(1, 1024)).map_err(failed)?;
@@ -151,14 +158,19 @@ impl Audience {
             poller.add(stream.fd(), token, Interest::Read).map_err(failed)?;
             subscribers.push(stream);
         }
-        let publisher = server.endpoint().connect(None).map_err(failed)?;
-        publisher.set_read_timeout(PATIENCE).map_err(failed)?;
+        let connect = |_| {
+            let stream = server.endpoint().connect(None)?;
+            stream.set_read_timeout(PATIENCE)?;
+            Ok(stream)
+        };
+        let publishers = (0..args.publishers.max(1)).map(connect);
+        let publishers = publishers.collect::<io::Result<Vec<_>>>().map_err(failed)?;
         let payload = vec![b'x'; args.size];
         let (mut command, mut message) = (Vec::new(), Vec::new());
         encode_command(&[b"PUBLISH", CHANNEL, &payload], &mut command);
         encode_command(&[b"message", CHANNEL, &payload], &mut message);
         let (message_bytes, chunk) = (message.len(), vec![0; READ_BYTES]);
-        Ok(Audience { server, poller, subscribers, publisher, message_bytes, command, chunk })
+        Ok(Audience { server, poller, subscribers, publishers, message_bytes, command, chunk })
     }
 
     fn measure(&mut self, cell: &mut Cell, args: &PublishArgs) -> Result<(), String> {
@@ -175,16 +187,20 @@ impl Audience {
         }
         let seconds = begin.elapsed().as_secs_f64();
         let cpu = sys::process_cpu_ns(self.server.pid()).map_err(failed)? - cpu;
-        let deliveries = (bursts * cell.pipeline * self.subscribers.len()) as f64;
+        let messages = bursts * cell.pipeline * self.publishers.len();
+        let deliveries = (messages * self.subscribers.len()) as f64;
         cell.cpu_ns.push(cpu as f64 / deliveries);
         cell.per_second.push(deliveries / seconds);
         Ok(())
     }
 
-    /// Publishes a burst and waits until everybody has got all of it.
+    /// Has each publisher send a burst and waits until everybody has got all of them.
     fn exchange(&mut self, burst: &[u8], messages: usize) -> io::Result<()> {
-        self.publisher.write_all(burst)?;
-        let mut missing = messages * self.subscribers.len() * self.message_bytes;
+        for publisher in &mut self.publishers {
+            publisher.write_all(burst)?;
+        }
+        let all = messages * self.publishers.len();
+        let mut missing = all * self.subscribers.len() * self.message_bytes;
         let begin = Instant::now();
         while missing > 0 {
             let ready = self.poller.wait(Duration::from_secs(1))?;
@@ -203,20 +219,23 @@ impl Audience {
         }
         let reply = format!(":{}\r\n", self.subscribers.len()).repeat(messages);
         let mut got = vec![0; reply.len()];
-        self.publisher.read_exact(&mut got)?;
-        match got == reply.as_bytes() {
-            true => Ok(()),
-            false => Err(io::Error::other("PUBLISH does not count its subscribers")),
+        for publisher in &mut self.publishers {
+            publisher.read_exact(&mut got)?;
+            if got != reply.as_bytes() {
+                return Err(io::Error::other("PUBLISH does not count its subscribers"));
+            }
         }
+        Ok(())
     }
 }
 
 fn document(results: &Results, peers: &[Peer], args: &PublishArgs) -> Document {
     let mut document = Document::new("Messages to many subscribers");
     document.paragraph(&format!(
-        "{} subscribers of one channel, messages of {} bytes, {} server threads, {}; medians of {} rounds.",
+        "{} subscribers of one channel, messages of {} bytes, {} who publish, {} server threads, {}; medians of {} rounds.",
         results.subscribers,
         results.size,
+        results.publishers,
         results.server_threads,
         if args.tcp { Transport::Tcp } else { Transport::Unix },
         args.rounds,
