@@ -32,6 +32,9 @@ const ASK_NANOS: u64 = 5_000_000;
 /// Time between two moments at which a slow script lets others be answered.
 const ATTEND_NANOS: u64 = 500_000;
 
+/// Cache lines that are asked for of the entry of a script's first key.
+const ENTRY_LINES: usize = 2;
+
 /// What the command that runs a script lets it do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
@@ -181,6 +184,11 @@ pub(crate) fn run(
         }));
     }
     show_to_monitors(ctx);
+    // What it does first is most often with its first key: asked for while the interpreter gets ready.
+    let first = keys.first().map(|key| ctx.exec.ks.hash(key));
+    if let Some(hash) = first {
+        ctx.exec.ks.prefetch_bucket(ctx.session.db, hash);
+    }
     let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
     // A script has fieldsets of its own.
@@ -188,6 +196,9 @@ pub(crate) fn run(
     loop {
         if !nested && !lock(ctx.exec, ctx.host, keys, call.strays.load(Relaxed)) {
             return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
+        }
+        if let Some(hash) = first {
+            ctx.exec.ks.prefetch_entry(db, hash, ENTRY_LINES);
         }
         ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.session.in_exec = true;
