@@ -240,6 +240,8 @@ impl Batch<'_> {
             let guess = |request| self.exec.guess(request);
             let hashes: ArrayVec<KeyHash, AHEAD> = requests.iter().filter_map(guess).collect();
             self.exec.prefetch(conn.session.db, hashes.iter().copied(), self.lines);
+        } else if let Some(request) = requests.first() {
+            self.exec.guess(request);
         }
         for (request, &(_, end)) in requests.iter().zip(ends) {
             if !request.args.is_empty()
@@ -357,10 +359,14 @@ impl Batch<'_> {
         self.exec.shared.note_large(command, request.args, bytes, self.host);
     }
 
-    /// Hands the connection what its own command has pushed to it, behind the reply.
+    /// Hands the connection what its own command has pushed to it, behind the reply. What can only be for others is left for the
+    /// end of the turn.
     #[cold]
     fn pass_pushes(&mut self, conn: &Conn) {
         let Batch { host, output, scratch, .. } = self;
+        if host.leave_pushes() {
+            return;
+        }
         host.collect_pushes(|push| {
             push.write(conn.session.protocol, &mut output.bytes, &mut scratch.shared)
         });

@@ -64,8 +64,7 @@ pub enum Flag {
 
 impl Flag {
     /// Connections that are sent what they did not ask for: a connection with none of these flags gets no push.
-    pub const LISTENERS: [Flag; 4] =
-        [Flag::PubSub, Flag::Monitor, Flag::Tracking, Flag::Redirected];
+    const LISTENERS: [Flag; 4] = [Flag::PubSub, Flag::Monitor, Flag::Tracking, Flag::Redirected];
 }
 
 /// Bytes of an idle connection: what its worker and what the others know of it.
@@ -195,6 +194,16 @@ impl Client {
     /// Whether a flag is set.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.load(Relaxed) & flag as u32 != 0
+    }
+
+    /// Whether it is sent what it did not ask for.
+    #[inline]
+    pub fn listens(&self) -> bool {
+        const LISTENERS: u32 = {
+            let [a, b, c, d] = Flag::LISTENERS;
+            a as u32 | b as u32 | c as u32 | d as u32
+        };
+        self.flags.load(Relaxed) & LISTENERS != 0
     }
 
     /// Sets or clears a flag.

@@ -20,7 +20,7 @@ const KEY_MAX: usize = 256;
 impl<D: Driver> Worker<D> {
     /// Executes what has arrived in the driver's memory.
     pub(crate) fn received(&mut self, slot: Slot, chunk: Chunk) {
-        let Some(mut conn) = self.take(slot) else { return };
+        let Some(mut conn) = self.take_up_to_date(slot) else { return };
         self.count_received(&conn, chunk.len());
         if conn.closing || conn.listed || conn.blocked {
             // Commands that were sent before these wait for their turn.
@@ -37,6 +37,18 @@ impl<D: Driver> Worker<D> {
         };
         let progress = self.run_scripts(&mut conn, progress, &mut output);
         self.finish(conn, progress, output);
+    }
+
+    /// Takes a connection whose commands are to be executed. What is on its way to it goes before their replies.
+    #[inline]
+    pub(crate) fn take_up_to_date(&mut self, slot: Slot) -> Option<Box<Conn>> {
+        let conn = self.take(slot)?;
+        if !conn.client.listens() || !self.engine.host.has_posted_pushes() {
+            return Some(conn);
+        }
+        self.put(conn);
+        self.deliver_before();
+        self.take(slot)
     }
 
     /// Asks for what the first commands of several connections will need, as a batch does for those of one. It is a guess: the
@@ -59,7 +71,7 @@ impl<D: Driver> Worker<D> {
 
     /// Executes what was received into a buffer of the connection's own.
     pub(crate) fn filled(&mut self, slot: Slot, buffer: Vec<u8>) {
-        let Some(mut conn) = self.take(slot) else { return };
+        let Some(mut conn) = self.take_up_to_date(slot) else { return };
         let input = conn.input.take().unwrap_or_default();
         self.count_received(&conn, buffer.len().saturating_sub(input.lent));
         self.execute_input(conn, Input { bytes: buffer, ..*input });

@@ -5,21 +5,26 @@
 //!  command on any worker ── host.push(client, push) ──▶ queue of the client's worker, one per worker
 //!                                                             │ in the order in which it was filled
 //!    the client's own command pushed it: after its reply  ◀───┤
-//!    anyone else: at the end of the batch or of the turn  ◀───┘ one send per connection and turn, by the driver
-//!                 (invalidations may wait for each other: `tracking/held.rs`)
+//!    anyone else: before what a listener sent is executed ◀───┘ one send per connection and turn, by the driver
+//!                 and at the end of the turn (invalidations may wait for each other: `tracking/held.rs`)
 //! ```
+//!
+//! A message to a channel of many subscribers costs as many sends, more than a turn may take: it is put beside the output of each,
+//! and sent to some of them in each turn. So nobody else waits for it for long, and whoever is not sent it yet gets what is
+//! published meanwhile in the same piece: publishers that send one message each and wait for its reply cost hardly more than
+//! one that sends as many at once.
 //!
 //! Every push takes the queue, even to a connection of the same worker: so two pushes to one connection arrive in the
 //! order in which they were sent, whoever sent them. A push is encoded once and shared by reference until it is copied
 //! into the connection's output; large ones are not copied at all.
 
-use crate::client::{Client, Flag};
+use crate::client::Client;
 use crate::conn::Conn;
 use crate::counted::Counted;
 use crate::host::ServerHost;
 use crate::pubsub::{Kind, Message};
 use crate::server::Server;
-use crate::tracking::Stale;
+use crate::tracking::{HELD_BYTES_MAX, Stale};
 use crate::worker::Worker;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -36,6 +41,9 @@ const SHARED_LEN_MIN: usize = 16 * 1024;
 /// Bytes of pushes that may wait for a worker that is busy with something else. Beyond them the connections that
 /// listen there are closed: they would miss something without knowing.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
+
+/// A message to fewer subscribers of a worker is sent to all of them at once.
+const MANY: usize = 64;
 
 /// A message, encoded once for all that it is sent to.
 #[derive(Clone, Debug)]
@@ -250,6 +258,12 @@ impl PushQueue {
         self.filled.store(true, Release);
     }
 
+    /// Whether something is in it.
+    #[inline]
+    fn is_filled(&self) -> bool {
+        self.filled.load(Acquire)
+    }
+
     /// Whether the worker has to be woken for what is in it; the caller does so.
     fn has_to_be_called(&self) -> bool {
         self.filled.load(Acquire) && !self.called.swap(true, AcqRel)
@@ -390,6 +404,22 @@ impl ServerHost {
         }
     }
 
+    /// Leaves what a command of the connection in hand has pushed for the end of the turn, if nothing of it can be for that
+    /// connection itself.
+    pub fn leave_pushes(&mut self) -> bool {
+        if self.client.listens() || !self.desk.own.is_empty() {
+            return false;
+        }
+        self.desk.pushed = false;
+        true
+    }
+
+    /// Whether something is on its way to this worker's connections.
+    #[inline]
+    pub(crate) fn has_posted_pushes(&self) -> bool {
+        self.server.workers[self.worker()].pushes.is_filled()
+    }
+
     /// Takes what is on its way before the subscriptions of the connection in hand change: it is for those who are
     /// subscribed now. What is for the connection in hand waits until it is asked for, or for the end of its command.
     pub fn collect_before_change(&mut self) {
@@ -425,6 +455,13 @@ impl ServerHost {
         true
     }
 
+    /// Takes what is on its way, to be delivered next.
+    fn expect_pushes(&mut self) {
+        for delivery in self.take_pushes() {
+            self.desk.pending.push_back(Pending { delivery, passed: None });
+        }
+    }
+
     fn take_pushes(&mut self) -> Vec<Delivery> {
         let (deliveries, overflowed) = self.server.workers[self.worker()].pushes.take();
         self.desk.overflowed |= overflowed;
@@ -453,9 +490,7 @@ impl<D: Driver> Worker<D> {
             host.send_broadcasts();
         }
         host.desk.pushed = false;
-        for delivery in host.take_pushes() {
-            host.desk.pending.push_back(Pending { delivery, passed: None });
-        }
+        host.expect_pushes();
         host.call_workers();
         if host.has_pending_pushes() || host.desk.overflowed || host.held.any() {
             // Who was served by another worker and told something by it has the answer first: it was sent first.
@@ -463,9 +498,23 @@ impl<D: Driver> Worker<D> {
             self.begin();
             self.deliver_pending();
             self.send_held_in_time();
+            self.send_some_due();
             self.close_doomed();
             self.engine.exec.end();
         }
+    }
+
+    /// Delivers what is on its way before commands of a connection are executed that may be told some of it. The executor is
+    /// in a batch.
+    #[cold]
+    pub(crate) fn deliver_before(&mut self) {
+        if self.absent.is_some() {
+            // A stand-in has no subscribers.
+            return;
+        }
+        self.engine.host.expect_pushes();
+        self.hear_answers();
+        self.deliver_pending();
     }
 
     /// Delivers what was collected amid a batch, before another connection's commands. The executor is in a batch.
@@ -529,18 +578,25 @@ impl<D: Driver> Worker<D> {
         passed: Option<Slot>,
     ) {
         let listeners = self.engine.host.subscribers.take(kind, name);
+        let is_long = listeners.len() > MANY;
         for &to in &listeners {
-            self.send_either(to, pushes, passed);
+            self.send_either(to, pushes, passed, is_long);
         }
         self.engine.host.subscribers.put_back(kind, name, listeners);
     }
 
     pub(crate) fn send_push(&mut self, to: Recipient, push: &Push, passed: Option<Slot>) {
-        self.send_either(to, &Push::both(push.clone()), passed);
+        self.send_either(to, &Push::both(push.clone()), passed, false);
     }
 
-    /// Sends a connection the push of its protocol, unless it has been passed it.
-    fn send_either(&mut self, to: Recipient, pushes: &[Push; 2], passed: Option<Slot>) {
+    /// Sends a connection the push of its protocol, unless it has been passed it; in one of the next turns, if it is one of many.
+    fn send_either(
+        &mut self,
+        to: Recipient,
+        pushes: &[Push; 2],
+        passed: Option<Slot>,
+        one_of_many: bool,
+    ) {
         if passed == Some(to.slot) {
             return;
         }
@@ -555,12 +611,16 @@ impl<D: Driver> Worker<D> {
         }
         let mut output = self.output_for(to.slot);
         push.append_to(protocol, &mut output);
+        if one_of_many && output.len() < HELD_BYTES_MAX {
+            self.put(conn);
+            return self.make_due(to.slot, output);
+        }
         self.send_output(conn, output);
     }
 
     /// Closes every connection that may have missed a push.
     fn close_listeners(&mut self) {
-        let listens = |conn: &&Conn| Flag::LISTENERS.iter().any(|&flag| conn.client.has(flag));
+        let listens = |conn: &&Conn| conn.client.listens();
         let slots: Vec<Slot> = self.connections().filter(listens).map(|conn| conn.slot).collect();
         tracing::warn!(
             "{} closed: {QUEUE_BYTES_MAX} bytes of messages wait for a worker",

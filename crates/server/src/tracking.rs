@@ -16,7 +16,7 @@ mod held;
 mod pending;
 mod tracker;
 
-pub(crate) use held::Held;
 pub use held::Stale;
+pub(crate) use held::{HELD_BYTES_MAX, Held};
 pub use pending::Invalidations;
 pub use tracker::{Options, Tracker, Trackers};

@@ -422,7 +422,7 @@ impl<D: Driver> Worker<D> {
             self.traffic().paused.store(0, Relaxed);
         }
         for slot in std::mem::take(&mut self.ready) {
-            let Some(mut conn) = self.take(slot) else { continue };
+            let Some(mut conn) = self.take_up_to_date(slot) else { continue };
             conn.listed = false;
             conn.client.set(Flag::Paused, false);
             self.driver.resume_reading(slot);
@@ -705,6 +705,7 @@ impl<D: Driver> Worker<D> {
 
     fn shut_down(&mut self) {
         let mut events = Vec::new();
+        self.send_held();
         for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.driver.close(slot, Close::AfterFlush);
         }

@@ -8,6 +8,9 @@ with_each_backend!(
     a_publisher_that_listens_gets_its_reply_first,
     what_was_published_before_is_delivered_before_leaving,
     messages_of_a_channel_have_one_order,
+    many_subscribers_get_all_in_order_and_before_later_replies,
+    what_was_published_before_is_delivered_before_a_reply_of_the_same_turn,
+    many_subscribers_get_what_was_published_before_the_server_stops,
     those_who_leave_are_not_counted,
     a_subscriber_that_does_not_read_is_closed,
     subscriptions_are_seen_by_others,
@@ -155,6 +158,72 @@ fn messages_of_a_channel_have_one_order(backend: &str) {
     for publisher in 0..PUBLISHERS {
         let prefix = format!("{publisher}:");
         assert!(seen[0].iter().filter(|text| text.starts_with(&prefix)).is_sorted());
+    }
+}
+
+/// So many that a message is sent to them in several turns of both workers, while others are published.
+fn many_subscribers_get_all_in_order_and_before_later_replies(backend: &str) {
+    const SUBSCRIBERS: usize = 300;
+    const PUBLISHERS: usize = 5;
+    const MESSAGES: usize = 20;
+    let server = Server::start(backend, &[]);
+    let mut clients = subscribers(&server, SUBSCRIBERS, &["SUBSCRIBE", "a"]);
+    let mut publishers: Vec<Client> = (0..PUBLISHERS).map(|_| server.connect()).collect();
+    let mut seen = vec![Vec::new(); SUBSCRIBERS];
+    for n in 0..MESSAGES {
+        for (i, publisher) in publishers.iter_mut().enumerate() {
+            // Now and then one that is too large to be put beside others.
+            let long = if (n + i) % 7 == 0 { "x".repeat(20_000) } else { String::new() };
+            publisher.send(&["PUBLISH", "a", &format!("{i}:{n}:{long}")]);
+        }
+        for publisher in &mut publishers {
+            assert_eq!(next(publisher), SUBSCRIBERS.to_string());
+        }
+        // Whoever has seen the replies of all finds all messages before what it is answered then.
+        for (client, seen) in clients.iter_mut().zip(&mut seen) {
+            client.send(&["PING"]);
+            loop {
+                match next(client) {
+                    pong if pong == "PONG" || pong == "[pong ]" => break,
+                    message => seen.push(message),
+                }
+            }
+            assert_eq!(seen.len(), (n + 1) * PUBLISHERS);
+        }
+    }
+    assert!(seen.iter().all(|its| *its == seen[0]), "two subscribers saw different orders");
+    for i in 0..PUBLISHERS {
+        let own = seen[0].iter().filter_map(|text| text.strip_prefix(&format!("[message a {i}:")));
+        let numbers = own.map(|text| text.split(':').next().unwrap().parse::<usize>().unwrap());
+        assert!(numbers.eq(0..MESSAGES));
+    }
+}
+
+fn what_was_published_before_is_delivered_before_a_reply_of_the_same_turn(backend: &str) {
+    let server = Server::start(backend, &["--enable-debug-command", "yes", "--threads", "1"]);
+    let mut sleeper = server.connect();
+    let mut publisher = server.connect();
+    let mut clients = subscribers(&server, 2, &["SUBSCRIBE", "a"]);
+    sleeper.send(&["DEBUG", "SLEEP", "0.2"]);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    publisher.send(&["PUBLISH", "a", "x"]);
+    for client in &mut clients {
+        client.send(&["PING"]);
+    }
+    let got: Vec<String> = clients.iter_mut().flat_map(|it| [next(it), next(it)]).collect();
+    assert_eq!(got, ["[message a x]", "PONG", "[message a x]", "[pong ]"]);
+    assert_eq!([next(&mut sleeper), next(&mut publisher)], ["OK", "2"]);
+}
+
+fn many_subscribers_get_what_was_published_before_the_server_stops(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut clients = subscribers(&server, 400, &["SUBSCRIBE", "a"]);
+    let mut publisher = server.connect();
+    publisher.send(&["PUBLISH", "a", "last"]);
+    publisher.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(next(&mut publisher), "400");
+    for client in &mut clients {
+        assert_eq!(next(client), "[message a last]");
     }
 }
 

@@ -9,6 +9,8 @@
 //!                                                           else as soon as the last sends are paid for
 //! ```
 //!
+//! Messages to many subscribers are held in the same place (`push.rs`), and sent as fast as the turns go by.
+//!
 //! So sending them takes a bounded share of a worker's time, whatever the number of connections that track; only who
 //! hears of nothing else hears later, by a few milliseconds at most. What a connection is sent is never put before an
 //! invalidation that was there earlier: not the reply of a command, not a message.
@@ -20,6 +22,7 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use petrel_commands::clock::{Clock, Tick};
 use petrel_net::{Driver, Output, Slot};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Time without sends of invalidations that follows each: some forty times what it takes.
@@ -32,7 +35,10 @@ const SEND_PAUSE_MAX: Duration = Duration::from_millis(5);
 const WAKE_PAUSE: Duration = Duration::from_millis(1);
 
 /// A connection for which so many bytes are held is sent them.
-const HELD_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const HELD_BYTES_MAX: usize = 16 * 1024;
+
+/// Connections that are sent what is due to them, before the commands of a turn and behind them.
+const DUE_SENDS: usize = 64;
 
 /// Memory for invalidations of one batch that is kept for others, and how many of them.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
@@ -141,6 +147,8 @@ pub(crate) struct Held {
     places: Vec<Place>,
     /// Places with an output, and some that had one.
     listed: Vec<usize>,
+    /// The same of what is sent as fast as the turns go by.
+    due: VecDeque<usize>,
     /// Memory of batches that are through.
     spares: Vec<Stale>,
     send_pause: Pause,
@@ -151,6 +159,7 @@ pub(crate) struct Held {
 struct Place {
     held: Option<(Slot, Output)>,
     is_listed: bool,
+    is_due: bool,
 }
 
 impl Held {
@@ -162,6 +171,7 @@ impl Held {
             call_pause: Pause::over(),
             places: Vec::new(),
             listed: Vec::new(),
+            due: VecDeque::new(),
             spares: Vec::new(),
             send_pause: Pause::over(),
         }
@@ -170,7 +180,7 @@ impl Held {
     /// Whether something is held for connections of this worker.
     #[inline]
     pub fn any(&self) -> bool {
-        !self.listed.is_empty()
+        !self.listed.is_empty() || !self.due.is_empty()
     }
 
     /// Takes what is held for a connection.
@@ -179,16 +189,32 @@ impl Held {
         place.held.take_if(|(of, _)| *of == slot).map(|(_, output)| output)
     }
 
+    /// The place of a slot, which is there then.
+    fn place(&mut self, slot: Slot) -> usize {
+        let index = slot.index();
+        if index >= self.places.len() {
+            self.places.resize_with(index + 1, Place::default);
+        }
+        index
+    }
+
+    /// Holds an output that is due; returns one that was held for another connection in its place.
+    fn hold_due(&mut self, slot: Slot, output: Output) -> Option<Output> {
+        let index = self.place(slot);
+        let place = &mut self.places[index];
+        if !std::mem::replace(&mut place.is_due, true) {
+            self.due.push_back(index);
+        }
+        place.held.replace((slot, output)).map(|(_, output)| output)
+    }
+
     /// The output in which invalidations for a connection are held, and one that was held for another in its place.
     fn output(
         &mut self,
         slot: Slot,
         new: impl FnOnce() -> Output,
     ) -> (&mut Output, Option<Output>) {
-        let index = slot.index();
-        if index >= self.places.len() {
-            self.places.resize_with(index + 1, Place::default);
-        }
+        let index = self.place(slot);
         let place = &mut self.places[index];
         if !place.is_listed {
             place.is_listed = true;
@@ -209,6 +235,9 @@ impl Held {
     /// After which time something has to be done here, if it is not before.
     #[inline]
     pub fn timeout(&self) -> Option<Duration> {
+        if !self.due.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let send = self.any().then(|| self.send_pause.left());
         let call = (!self.uncalled.is_empty()).then(|| self.call_pause.left());
         send.into_iter().chain(call).min()
@@ -301,13 +330,44 @@ impl<D: Driver> Worker<D> {
 
     /// Sends what is held, unless some was sent just now.
     pub(crate) fn send_held_in_time(&mut self) {
-        if self.engine.host.held.any() && self.engine.host.held.send_pause.left().is_zero() {
-            self.send_held();
+        let held = &self.engine.host.held;
+        if !held.listed.is_empty() && held.send_pause.left().is_zero() {
+            self.send_listed();
         }
     }
 
-    /// Sends what is held.
+    /// Has a connection be sent something in one of the next turns. It is all that is held for it.
+    pub(crate) fn make_due(&mut self, slot: Slot, output: Output) {
+        if let Some(other) = self.engine.host.held.hold_due(slot, output) {
+            self.driver.recycle(other);
+        }
+    }
+
+    /// Sends some of what is due.
+    pub(crate) fn send_some_due(&mut self) {
+        for _ in 0..DUE_SENDS {
+            let held = &mut self.engine.host.held;
+            let Some(index) = held.due.pop_front() else { return };
+            let place = &mut held.places[index];
+            place.is_due = false;
+            if let Some((slot, output)) = place.held.take() {
+                self.send_taken(slot, output);
+            }
+        }
+    }
+
+    /// Sends all that is held.
     pub(crate) fn send_held(&mut self) {
+        while !self.engine.host.held.due.is_empty() {
+            self.send_some_due();
+        }
+        if !self.engine.host.held.listed.is_empty() {
+            self.send_listed();
+        }
+    }
+
+    /// Sends what is held for long enough.
+    fn send_listed(&mut self) {
         let mut listed = std::mem::take(&mut self.engine.host.held.listed);
         let mut sends = 0;
         for index in listed.drain(..) {
