@@ -492,7 +492,7 @@ impl<D: Driver> Worker<D> {
         host.desk.pushed = false;
         host.expect_pushes();
         host.call_workers();
-        if host.has_pending_pushes() || host.desk.overflowed || host.held.any() {
+        if host.has_pending_pushes() || host.desk.overflowed || host.held.is_ready() {
             // Who was served by another worker and told something by it has the answer first: it was sent first.
             self.hear_answers();
             self.begin();

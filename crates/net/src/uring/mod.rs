@@ -21,7 +21,7 @@ use std::io;
 use std::mem::take;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use io_uring::squeue::Flags;
 use io_uring::{cqueue, opcode, squeue, types};
@@ -54,6 +54,10 @@ const TAG_SEND: u64 = 1;
 const TAG_ACCEPT: u64 = 2;
 const TAG_WAKER: u64 = 3;
 const TAG_CANCEL: u64 = 4;
+const TAG_ALARM: u64 = 5;
+
+/// How much later than asked for a wait may end.
+const ALARM_SLACK: Duration = Duration::from_millis(1);
 
 /// The io_uring driver, for Linux 6.0 and later; see [`Driver`].
 pub struct Uring {
@@ -89,6 +93,9 @@ pub struct Uring {
     /// Bytes reported in this turn that lie in no buffer; their chunks start beyond the buffers.
     spill: Vec<u8>,
     batch: Vec<cqueue::Entry>,
+    /// When the kernel ends a wait, if it was asked to.
+    alarm: Option<Instant>,
+    alarm_time: types::Timespec,
 }
 
 impl Uring {
@@ -129,6 +136,8 @@ impl Driver for Uring {
             lent: Vec::new(),
             spill: Vec::new(),
             batch: Vec::new(),
+            alarm: None,
+            alarm_time: types::Timespec::new(),
         })
     }
 
@@ -321,13 +330,38 @@ impl Uring {
         let blocks = !pending && timeout != Some(Duration::ZERO) && !self.ring.has_completions();
         let answered = !self.tried.is_empty() || self.partial > 0;
         if blocks && answered && self.yielding.is_offered() {
-            self.ring.enter(false, None)?;
+            self.ring.enter(false)?;
             if self.ring.has_completions() || self.give_turn() {
                 return Ok(());
             }
         }
         let wait = blocks && self.sleep.fall_asleep();
-        self.ring.enter(wait, timeout)
+        if let Some(timeout) = timeout.filter(|_| wait) {
+            self.set_alarm(timeout)?;
+        }
+        self.ring.enter(wait)
+    }
+
+    /// Has the kernel end a wait so much later. One timer serves many waits, and ends some of them for nothing: to set and cancel one
+    /// for each costs more.
+    fn set_alarm(&mut self, timeout: Duration) -> io::Result<()> {
+        let Some(at) = Instant::now().checked_add(timeout) else { return Ok(()) };
+        let slack = (timeout / 4).min(ALARM_SLACK);
+        let is_set = match self.alarm {
+            Some(set) if set <= at + slack => return Ok(()),
+            set => set.is_some(),
+        };
+        self.alarm = Some(at);
+        self.alarm_time =
+            types::Timespec::new().sec(timeout.as_secs()).nsec(timeout.subsec_nanos());
+        let entry = if is_set {
+            let set = opcode::TimeoutUpdate::new(TAG_ALARM << 56, &self.alarm_time).build();
+            set.flags(Flags::SKIP_SUCCESS).user_data(TAG_CANCEL << 56)
+        } else {
+            opcode::Timeout::new(&self.alarm_time).build().user_data(TAG_ALARM << 56)
+        };
+        // SAFETY: the kernel reads the time when it takes the entry, by the end of this very poll.
+        unsafe { self.ring.push(&entry) }
     }
 
     /// Lets those run who have just been answered, or who send or take a large value; true if they left something to do. What has
@@ -353,6 +387,7 @@ impl Uring {
             TAG_RECEIVE => self.on_receive(Slot::from_bits(tag), completion, events),
             TAG_SEND => self.on_sent(Slot::from_bits(tag), completion.result(), events)?,
             TAG_ACCEPT => self.on_accept(tag as u32, completion, events),
+            TAG_ALARM => self.alarm = None,
             TAG_WAKER => self.sleep_watched = cqueue::more(completion.flags()),
             _ => {}
         }

@@ -1,9 +1,8 @@
 //! The ring itself: set-up with the features that the driver rests on, submission, completion.
 
 use std::io;
-use std::time::Duration;
 
-use io_uring::{IoUring, cqueue, squeue, types};
+use io_uring::{IoUring, cqueue, squeue};
 
 /// Submissions that fit one system call; more are submitted in between.
 const SUBMISSIONS: u32 = 512;
@@ -27,7 +26,6 @@ impl Ring {
         let params = ring.params();
         if !(params.is_feature_nodrop()
             && params.is_feature_submit_stable()
-            && params.is_feature_ext_arg()
             && params.is_feature_skip_cqe_on_success())
         {
             return Err(io::Error::new(
@@ -74,20 +72,9 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits everything queued and, if `wait`, blocks until there is a completion or the time
-    /// is over.
-    pub(super) fn enter(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
-        let want = usize::from(wait);
-        let entered = match timeout {
-            Some(timeout) if wait => {
-                let time =
-                    types::Timespec::new().sec(timeout.as_secs()).nsec(timeout.subsec_nanos());
-                let args = types::SubmitArgs::new().timespec(&time);
-                self.ring.submitter().submit_with_args(want, &args)
-            }
-            _ => self.ring.submitter().submit_and_wait(want),
-        };
-        tolerate(entered)?;
+    /// Submits everything queued and, if `wait`, blocks until there is a completion.
+    pub(super) fn enter(&mut self, wait: bool) -> io::Result<()> {
+        tolerate(self.ring.submitter().submit_and_wait(usize::from(wait)))?;
         self.submit()
     }
 
@@ -121,13 +108,13 @@ impl Ring {
     }
 }
 
-/// Outcomes after which trying again, or later, is right: time over, a signal, a full completion
-/// queue, memory short for the moment.
+/// Outcomes after which trying again, or later, is right: a signal, a full completion queue, memory
+/// short for the moment.
 fn tolerate(entered: io::Result<usize>) -> io::Result<()> {
     match entered {
         Ok(_) => Ok(()),
         Err(e) => match e.raw_os_error() {
-            Some(libc::ETIME | libc::EINTR) => Ok(()),
+            Some(libc::EINTR) => Ok(()),
             Some(libc::EBUSY | libc::EAGAIN) => {
                 std::thread::yield_now();
                 Ok(())

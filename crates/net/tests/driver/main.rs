@@ -37,6 +37,7 @@ macro_rules! suite {
             a_reset_peer_closes_with_output_pending
             a_stale_slot_is_ignored
             the_waker_interrupts_and_coalesces
+            waits_end_in_time_and_not_much_before
             accepts_many_and_pauses
             pausing_holds_input_back
             a_peer_that_leaves_while_paused_is_reported

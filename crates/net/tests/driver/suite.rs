@@ -439,6 +439,29 @@ pub fn the_waker_interrupts_and_coalesces<D: Driver>(driver: D) {
     assert!(matches!(harness.turn(PATIENCE)[..], [Event::Woken]));
 }
 
+pub fn waits_end_in_time_and_not_much_before<D: Driver>(driver: D) {
+    const SHORT: Duration = Duration::from_millis(30);
+    let mut harness = Harness::new(driver);
+    for round in 0..4 {
+        // A long wait that is interrupted must not keep a shorter one from ending.
+        let waker = harness.driver.waker();
+        let other = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(2));
+            waker.wake();
+        });
+        while harness.turn(PATIENCE * (4 - round)).is_empty() {}
+        other.join().unwrap();
+        let (began, polls) = (Instant::now(), harness.polls);
+        let end = began + SHORT;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|it| !it.is_zero())
+        {
+            assert!(harness.turn(left).is_empty());
+        }
+        assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+        assert!(harness.polls - polls < 10, "{} polls", harness.polls - polls);
+    }
+}
+
 pub fn accepts_many_and_pauses<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
     let connect = |_| UnixStream::connect(&harness.path).unwrap();

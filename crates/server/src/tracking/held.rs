@@ -183,6 +183,11 @@ impl Held {
         !self.listed.is_empty() || !self.due.is_empty()
     }
 
+    /// Whether some of it is to be sent now.
+    pub fn is_ready(&self) -> bool {
+        !self.due.is_empty() || !self.listed.is_empty() && self.send_pause.left().is_zero()
+    }
+
     /// Takes what is held for a connection.
     fn take(&mut self, slot: Slot) -> Option<Output> {
         let place = self.places.get_mut(slot.index())?;
