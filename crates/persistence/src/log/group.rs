@@ -165,6 +165,7 @@ impl Log {
                 is_unsynced: false,
                 synced_at: Instant::now(),
                 sync_time: Duration::ZERO,
+                trimmed_at: Instant::now(),
                 company: 0,
                 syncs: Some(send),
             };
@@ -386,6 +387,8 @@ struct Scribe<'l> {
     synced_at: Instant,
     /// What a sync takes, about.
     sync_time: Duration,
+    /// When memory was freed last.
+    trimmed_at: Instant,
     /// Records of the last write.
     company: u64,
     syncs: Option<mpsc::SyncSender<(Arc<dyn Sync>, u64)>>,
@@ -399,6 +402,7 @@ impl Scribe<'_> {
             self.rest(stops);
             let end = self.keyspace.epochs().advance();
             self.collect(end);
+            self.trim_in_time();
             let written = self.write(end);
             let ended = written.and_then(|()| self.sync(end, stops));
             if stops {
@@ -408,6 +412,14 @@ impl Scribe<'_> {
                 Ok(()) => self.note_recovery(),
                 Err(error) => self.log.fail(&error.to_string(), self.is_broken),
             }
+        }
+    }
+
+    /// Frees memory that threads have not needed for a while.
+    fn trim_in_time(&mut self) {
+        if self.trimmed_at.elapsed() >= SECOND {
+            self.trimmed_at = Instant::now();
+            self.log.parts().iter().for_each(|part| part.trim());
         }
     }
 

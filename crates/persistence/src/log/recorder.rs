@@ -49,6 +49,8 @@ struct Handed {
     bytes: usize,
     records: u64,
     spare: Vec<Vec<u8>>,
+    /// The fewest of them that there were since [`Part::trim`].
+    unused: usize,
 }
 
 impl Part {
@@ -82,6 +84,18 @@ impl Part {
     /// Gives memory back that was taken.
     pub fn give_back(&self, memory: Vec<u8>) {
         self.handed.lock().keep(memory);
+    }
+
+    /// Frees what memory has not been used since the last call.
+    pub fn trim(&self) {
+        let freed: Vec<_> = {
+            let mut handed = self.handed.lock();
+            let unused = handed.unused.min(handed.spare.len());
+            let freed = handed.spare.drain(..unused).collect();
+            handed.unused = handed.spare.len();
+            freed
+        };
+        drop(freed);
     }
 
     /// Hands over segments; how many bytes wait now.
@@ -125,6 +139,7 @@ impl Handed {
     fn equip(&mut self, segment: &mut Segment, is_busy: bool) {
         let size = if is_busy { Size::Large } else { Size::Small };
         segment.set_memory(self.spare.pop().unwrap_or_default(), size);
+        self.unused = self.unused.min(self.spare.len());
     }
 
     /// Keeps memory to be used again. Large ones are preferred, since whoever needed one will need more.
@@ -400,5 +415,42 @@ mod tests {
         assert!(places.len() * 4 < made, "{} of {made}", places.len());
         let handed = recorder.part.handed.lock();
         assert!(handed.spare.iter().all(|memory| Size::of(memory) == Size::Large));
+    }
+
+    #[test]
+    fn memory_that_is_not_used_for_a_while_is_freed() {
+        let (keyspace, mut recorder) = recorder();
+        let epochs = keyspace.epochs();
+        let mut round = |records: usize| {
+            for _ in 0..records {
+                write(&mut recorder, epochs, 10_000);
+            }
+            recorder.hand_over();
+            epochs.advance();
+            let mut taken = Vec::new();
+            recorder.part.take(epochs.now(), &mut taken);
+            taken.into_iter().for_each(|segment| recorder.part.give_back(segment.bytes));
+            recorder.part.clone()
+        };
+        let spares = |part: &Part| part.handed.lock().spare.len();
+        // The first is small, and large ones are preferred to it.
+        for records in [600, 600] {
+            round(records);
+        }
+        let part = round(600);
+        let many = spares(&part);
+        assert!(many > 1, "{many}");
+        part.trim();
+        round(600);
+        part.trim();
+        assert!(spares(&part) > 0, "what was in use is kept");
+        // One is used now and then, the others are not.
+        round(1);
+        part.trim();
+        let few = spares(&part);
+        assert!((1..many).contains(&few), "{few} of {many}");
+        part.trim();
+        part.trim();
+        assert_eq!(spares(&part), 0);
     }
 }
