@@ -490,7 +490,9 @@ impl<D: Driver> Worker<D> {
             host.send_broadcasts();
         }
         host.desk.pushed = false;
-        host.expect_pushes();
+        if !host.held.has_enough() {
+            host.expect_pushes();
+        }
         host.call_workers();
         if host.has_pending_pushes() || host.desk.overflowed || host.held.is_ready() {
             // Who was served by another worker and told something by it has the answer first: it was sent first.
@@ -581,6 +583,9 @@ impl<D: Driver> Worker<D> {
         let is_long = listeners.len() > MANY;
         for &to in &listeners {
             self.send_either(to, pushes, passed, is_long);
+        }
+        if is_long {
+            self.engine.host.held.note_many();
         }
         self.engine.host.subscribers.put_back(kind, name, listeners);
     }

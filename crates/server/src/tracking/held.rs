@@ -149,6 +149,8 @@ pub(crate) struct Held {
     listed: Vec<usize>,
     /// The same of what is sent as fast as the turns go by.
     due: VecDeque<usize>,
+    /// With more than so many due, nothing is put beside it.
+    due_enough: usize,
     /// Memory of batches that are through.
     spares: Vec<Stale>,
     send_pause: Pause,
@@ -172,6 +174,7 @@ impl Held {
             places: Vec::new(),
             listed: Vec::new(),
             due: VecDeque::new(),
+            due_enough: 0,
             spares: Vec::new(),
             send_pause: Pause::over(),
         }
@@ -186,6 +189,18 @@ impl Held {
     /// Whether some of it is to be sent now.
     pub fn is_ready(&self) -> bool {
         !self.due.is_empty() || !self.listed.is_empty() && self.send_pause.left().is_zero()
+    }
+
+    /// Something was put beside the outputs of many. The next comes after a quarter of them have been sent it: else, the more there
+    /// are, the more time would go into putting and the less into sending.
+    pub fn note_many(&mut self) {
+        self.due_enough = self.due.len() - self.due.len() / 4;
+    }
+
+    /// Whether the next is to wait.
+    #[inline]
+    pub fn has_enough(&self) -> bool {
+        self.due.len() > self.due_enough
     }
 
     /// Takes what is held for a connection.
@@ -352,7 +367,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn send_some_due(&mut self) {
         for _ in 0..DUE_SENDS {
             let held = &mut self.engine.host.held;
-            let Some(index) = held.due.pop_front() else { return };
+            let Some(index) = held.due.pop_front() else { return held.due_enough = 0 };
             let place = &mut held.places[index];
             place.is_due = false;
             if let Some((slot, output)) = place.held.take() {
