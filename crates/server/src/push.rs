@@ -11,8 +11,8 @@
 //!
 //! A message to a channel of many subscribers costs as many sends, more than a turn may take: it is put beside the output of each,
 //! and sent to some of them in each turn. So nobody else waits for it for long, and whoever is not sent it yet gets what is
-//! published meanwhile in the same piece: publishers that send one message each and wait for its reply cost hardly more than
-//! one that sends as many at once.
+//! published meanwhile in the same piece: messages that many publishers send one by one cost far less than so many sends to
+//! everybody.
 //!
 //! Every push takes the queue, even to a connection of the same worker: so two pushes to one connection arrive in the
 //! order in which they were sent, whoever sent them. A push is encoded once and shared by reference until it is copied
