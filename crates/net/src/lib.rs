@@ -115,9 +115,9 @@ pub trait Driver: Sized + 'static {
     /// If the driver can hold no more connections; the socket is then closed.
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot>;
 
-    /// One turn: writes what is queued, waits for at most `timeout` (`None`: without limit) unless
-    /// something is ready, and replaces the contents of `events` with what happened. An interrupted
-    /// wait returns with no events.
+    /// One turn: writes what is queued, waits for `timeout` (`None`: without limit), or a millisecond
+    /// longer, unless something is ready, and replaces the contents of `events` with what happened. A
+    /// wait may return earlier with no events.
     ///
     /// A slot occurs at most once per turn among `Received`, `Filled` and `Closed`, so the answer
     /// to one (pausing, [`Driver::read_into`], closing) takes effect before the next.

@@ -6,12 +6,12 @@
 //!                                                             │ in the order in which it was filled
 //!    the client's own command pushed it: after its reply  ◀───┤
 //!    anyone else: before what a listener sent is executed ◀───┘ one send per connection and turn, by the driver
-//!                 and at the end of the turn (invalidations may wait for each other: `tracking/held.rs`)
+//!                 and at the end of the turn, or of a listener's batch (invalidations may wait for each other: `tracking/held.rs`)
 //! ```
 //!
-//! A message to a channel of many subscribers costs as many sends, more than a turn may take: it is put beside the output of each,
-//! and sent to some of them in each turn. So nobody else waits for it for long, and whoever is not sent it yet gets what is
-//! published meanwhile in the same piece: messages that many publishers send one by one cost far less than so many sends to
+//! A message to a channel of many subscribers costs as many sends, more than a turn should take: unless it is large it is put beside
+//! the output of each, and sent to some of them in each turn. So others wait less for it, and whoever is not sent it yet gets what
+//! is published meanwhile in the same piece: messages that many publishers send one by one cost far less than so many sends to
 //! everybody.
 //!
 //! Every push takes the queue, even to a connection of the same worker: so two pushes to one connection arrive in the
@@ -41,6 +41,9 @@ const SHARED_LEN_MIN: usize = 16 * 1024;
 /// Bytes of pushes that may wait for a worker that is busy with something else. Beyond them the connections that
 /// listen there are closed: they would miss something without knowing.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
+
+/// A worker leaves so many bytes of what its connections push for the end of the turn.
+const LEFT_BYTES_MAX: usize = 16 << 20;
 
 /// A message to fewer subscribers of a worker is sent to all of them at once.
 const MANY: usize = 64;
@@ -258,6 +261,11 @@ impl PushQueue {
         self.filled.store(true, Release);
     }
 
+    /// Bytes of what waits in it.
+    fn bytes(&self) -> usize {
+        self.waiting.lock().bytes
+    }
+
     /// Whether something is in it.
     #[inline]
     fn is_filled(&self) -> bool {
@@ -327,6 +335,13 @@ pub struct PushDesk {
     doomed: Vec<Slot>,
     /// Something was dropped from the queue.
     overflowed: bool,
+}
+
+impl PushDesk {
+    /// Whether connections are to be closed.
+    fn is_overdue(&self) -> bool {
+        self.overflowed || !self.doomed.is_empty()
+    }
 }
 
 struct Pending {
@@ -405,9 +420,10 @@ impl ServerHost {
     }
 
     /// Leaves what a command of the connection in hand has pushed for the end of the turn, if nothing of it can be for that
-    /// connection itself.
+    /// connection itself, and it is not much.
     pub fn leave_pushes(&mut self) -> bool {
-        if self.client.listens() || !self.desk.own.is_empty() {
+        let queue = &self.server.workers[self.worker()].pushes;
+        if self.client.listens() || !self.desk.own.is_empty() || queue.bytes() > LEFT_BYTES_MAX {
             return false;
         }
         self.desk.pushed = false;
@@ -490,11 +506,9 @@ impl<D: Driver> Worker<D> {
             host.send_broadcasts();
         }
         host.desk.pushed = false;
-        if !host.held.has_enough() {
-            host.expect_pushes();
-        }
+        host.expect_pushes();
         host.call_workers();
-        if host.has_pending_pushes() || host.desk.overflowed || host.held.is_ready() {
+        if host.has_pending_pushes() || host.desk.is_overdue() || host.held.is_ready() {
             // Who was served by another worker and told something by it has the answer first: it was sent first.
             self.hear_answers();
             self.begin();
@@ -506,8 +520,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Delivers what is on its way before commands of a connection are executed that may be told some of it. The executor is
-    /// in a batch.
+    /// Delivers what is on its way before a connection is answered that may be told some of it. The executor is in a batch. Nothing
+    /// is closed, since that may have to wait for a slow script, and what was received is still to be executed.
     #[cold]
     pub(crate) fn deliver_before(&mut self) {
         if self.absent.is_some() {
@@ -516,7 +530,7 @@ impl<D: Driver> Worker<D> {
         }
         self.engine.host.expect_pushes();
         self.hear_answers();
-        self.deliver_pending();
+        self.deliver_expected();
     }
 
     /// Delivers what was collected amid a batch, before another connection's commands. The executor is in a batch.
@@ -524,6 +538,11 @@ impl<D: Driver> Worker<D> {
         if std::mem::take(&mut self.engine.host.desk.overflowed) {
             self.close_listeners();
         }
+        self.deliver_expected();
+        self.close_doomed();
+    }
+
+    fn deliver_expected(&mut self) {
         while let Some(Pending { delivery, passed }) = self.engine.host.desk.pending.pop_front() {
             match delivery {
                 Delivery::Client(to, push) => self.send_push(to, &push, passed),
@@ -537,7 +556,6 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        self.close_doomed();
     }
 
     fn close_doomed(&mut self) {
@@ -583,9 +601,6 @@ impl<D: Driver> Worker<D> {
         let is_long = listeners.len() > MANY;
         for &to in &listeners {
             self.send_either(to, pushes, passed, is_long);
-        }
-        if is_long {
-            self.engine.host.held.note_many();
         }
         self.engine.host.subscribers.put_back(kind, name, listeners);
     }

@@ -37,8 +37,10 @@ const WAKE_PAUSE: Duration = Duration::from_millis(1);
 /// A connection for which so many bytes are held is sent them.
 pub(crate) const HELD_BYTES_MAX: usize = 16 * 1024;
 
-/// Connections that are sent what is due to them, before the commands of a turn and behind them.
+/// Connections that are sent what is due to them before the commands of a turn, and as many behind them, or this part of all: with tens of
+/// thousands, more time would else go into putting messages beside outputs than into sending these.
 const DUE_SENDS: usize = 64;
+const DUE_PART: usize = 8;
 
 /// Memory for invalidations of one batch that is kept for others, and how many of them.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
@@ -149,8 +151,6 @@ pub(crate) struct Held {
     listed: Vec<usize>,
     /// The same of what is sent as fast as the turns go by.
     due: VecDeque<usize>,
-    /// With more than so many due, nothing is put beside it.
-    due_enough: usize,
     /// Memory of batches that are through.
     spares: Vec<Stale>,
     send_pause: Pause,
@@ -174,7 +174,6 @@ impl Held {
             places: Vec::new(),
             listed: Vec::new(),
             due: VecDeque::new(),
-            due_enough: 0,
             spares: Vec::new(),
             send_pause: Pause::over(),
         }
@@ -189,18 +188,6 @@ impl Held {
     /// Whether some of it is to be sent now.
     pub fn is_ready(&self) -> bool {
         !self.due.is_empty() || !self.listed.is_empty() && self.send_pause.left().is_zero()
-    }
-
-    /// Something was put beside the outputs of many. The next comes after a quarter of them have been sent it: else, the more there
-    /// are, the more time would go into putting and the less into sending.
-    pub fn note_many(&mut self) {
-        self.due_enough = self.due.len() - self.due.len() / 4;
-    }
-
-    /// Whether the next is to wait.
-    #[inline]
-    pub fn has_enough(&self) -> bool {
-        self.due.len() > self.due_enough
     }
 
     /// Takes what is held for a connection.
@@ -365,9 +352,9 @@ impl<D: Driver> Worker<D> {
 
     /// Sends some of what is due.
     pub(crate) fn send_some_due(&mut self) {
-        for _ in 0..DUE_SENDS {
+        for _ in 0..DUE_SENDS.max(self.engine.host.held.due.len() / DUE_PART) {
             let held = &mut self.engine.host.held;
-            let Some(index) = held.due.pop_front() else { return held.due_enough = 0 };
+            let Some(index) = held.due.pop_front() else { return };
             let place = &mut held.places[index];
             place.is_due = false;
             if let Some((slot, output)) = place.held.take() {
