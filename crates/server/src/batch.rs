@@ -240,8 +240,6 @@ impl Batch<'_> {
             let guess = |request| self.exec.guess(request);
             let hashes: ArrayVec<KeyHash, AHEAD> = requests.iter().filter_map(guess).collect();
             self.exec.prefetch(conn.session.db, hashes.iter().copied(), self.lines);
-        } else if let Some(request) = requests.first() {
-            self.exec.guess(request);
         }
         for (request, &(_, end)) in requests.iter().zip(ends) {
             if !request.args.is_empty()

@@ -194,7 +194,7 @@ pub(crate) fn run(
     // A script has fieldsets of its own.
     let mut fieldsets = None;
     loop {
-        if !nested && !lock(ctx.exec, ctx.host, keys, call.strays.load(Relaxed)) {
+        if !nested && !lock(ctx.exec, ctx.host, keys, first, call.strays.load(Relaxed)) {
             return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
         }
         if let Some(hash) = first {
@@ -253,22 +253,29 @@ fn describe(failure: Failure, call: &Call<'_>) -> Fail {
 }
 
 /// Locks the declared keys, and takes the right to lock the rest if it will be wanted. False if another script keeps this
-/// one from that for long, and then nothing is locked.
+/// one from that for long, and then nothing is locked. `first` is the hash of the first key.
 #[inline]
-fn lock(exec: &mut Executor, host: &mut dyn Host, keys: &[&[u8]], strays: bool) -> bool {
+fn lock(
+    exec: &mut Executor,
+    host: &mut dyn Host,
+    keys: &[&[u8]],
+    first: Option<KeyHash>,
+    strays: bool,
+) -> bool {
     let shared = exec.shared.clone();
     let busy = || shared.scripts.running.is_busy();
     if strays && !exec.ks.take_token_unless(busy) {
         return false;
     }
     loop {
-        let locked = match keys {
-            [] => return true,
-            [key] => exec.ks.lock_unless(exec.ks.hash(key), busy),
-            keys => {
-                let hashes: Vec<KeyHash> = keys.iter().map(|key| exec.ks.hash(key)).collect();
+        let locked = match (first, keys) {
+            (Some(first), [_]) => exec.ks.lock_unless(first, busy),
+            (Some(first), [_, more @ ..]) => {
+                let more = more.iter().map(|key| exec.ks.hash(key));
+                let hashes: Vec<KeyHash> = std::iter::once(first).chain(more).collect();
                 exec.ks.lock_many_unless(hashes.iter().copied(), busy)
             }
+            _ => return true,
         };
         if !locked {
             exec.ks.release_token();
