@@ -9,11 +9,12 @@
 //!                                                           else as soon as the last sends are paid for
 //! ```
 //!
-//! Messages to many subscribers are held in the same place (`push.rs`), and sent as fast as the turns go by.
-//!
 //! So sending them takes a bounded share of a worker's time, whatever the number of connections that track; only who
 //! hears of nothing else hears later, by a few milliseconds at most. What a connection is sent is never put before an
 //! invalidation that was there earlier: not the reply of a command, not a message.
+//!
+//! Messages to many subscribers are put in the same place, so that the order is kept, and are sent as fast as the turns go by
+//! (`push.rs`).
 
 use crate::conn::Conn;
 use crate::host::ServerHost;
@@ -373,7 +374,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends what is held for long enough.
+    /// Sends the invalidations that are held.
     fn send_listed(&mut self) {
         let mut listed = std::mem::take(&mut self.engine.host.held.listed);
         let mut sends = 0;
