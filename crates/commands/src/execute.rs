@@ -235,6 +235,24 @@ impl Executor {
         Some(hash)
     }
 
+    /// Whether the last command that was prepared runs a script.
+    #[inline]
+    pub fn was_script(&self) -> bool {
+        self.recent.is_some_and(Recent::runs_script)
+    }
+
+    /// Whether this is the name of the last command that was prepared.
+    #[inline]
+    pub fn is_usual(&self, name: &[u8]) -> bool {
+        self.recent.is_some_and(|recent| recent.command(name).is_some())
+    }
+
+    /// Which argument is the first key, if the next command is like the last one.
+    #[inline]
+    pub fn usual_key(&self) -> usize {
+        self.recent.and_then(Recent::first_key).unwrap_or(1)
+    }
+
     /// The same for a command that a script calls.
     #[inline]
     pub(crate) fn prepare_within<'a>(&mut self, args: &'a [&'a [u8]]) -> Request<'a> {

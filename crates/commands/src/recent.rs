@@ -1,6 +1,7 @@
 //! The command that a thread looked up last: pipelines repeat themselves, and mostly spell a name alike each time.
 
 use crate::registry::Command;
+use crate::spec::Flags;
 
 /// A command with its name as it was spelled, at most eight bytes as one word.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,18 @@ impl Recent {
     #[inline]
     pub fn command(self, name: &[u8]) -> Option<Command> {
         (name.len() == self.len && load(name) == Some(self.word)).then_some(self.command)
+    }
+
+    /// Whether the command runs a script.
+    #[inline]
+    pub fn runs_script(self) -> bool {
+        self.command.spec.flags.contains(Flags::SCRIPT_RUNNER)
+    }
+
+    /// Which of the command's arguments is its first key, if its place says so.
+    #[inline]
+    pub fn first_key(self) -> Option<usize> {
+        self.command.spec.meta.keys.first()?.first()
     }
 }
 

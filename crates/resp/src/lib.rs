@@ -28,7 +28,7 @@ pub use dialect::Dialect;
 pub use double::DoubleBuffer;
 pub use error::ProtocolError;
 pub use parse::{Limits, Parsed, Resume, parse, recycle};
-pub use peek::first_argument;
+pub use peek::argument;
 pub use reply::{Protocol, Reply};
 pub use value::Value;
 pub use write::{RespWriter, SHARED_LEN_MIN, encode_command};

@@ -1,12 +1,17 @@
 //! A look at a command that is not parsed yet.
 
-/// The first argument after a command's name, which most often is its key, if the input begins with a whole name and key in
-/// RESP; else none. What it says is a guess: the command may be none, and the argument no key.
+/// The nth argument of a command, its name being the 0th, if the input begins in RESP with all up to it; else none. What it
+/// says is a guess: the command may be none.
 #[inline]
-pub fn first_argument(input: &[u8]) -> Option<&[u8]> {
+pub fn argument(input: &[u8], n: usize) -> Option<&[u8]> {
     let rest = input.strip_prefix(b"*")?;
-    let (_, rest) = number(rest)?;
-    let (_, rest) = bulk(rest)?;
+    let (count, mut rest) = number(rest)?;
+    if n >= count {
+        return None;
+    }
+    for _ in 0..n {
+        (_, rest) = bulk(rest)?;
+    }
     bulk(rest).map(|(argument, _)| argument)
 }
 
@@ -40,16 +45,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_argument_after_the_name_is_found() {
-        assert_eq!(first_argument(b"*2\r\n$3\r\nGET\r\n$5\r\nhello\r\n"), Some(&b"hello"[..]));
-        assert_eq!(first_argument(b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$1000\r\nx"), Some(&b""[..]));
+    fn arguments_are_found() {
+        assert_eq!(argument(b"*2\r\n$3\r\nGET\r\n$5\r\nhello\r\n", 1), Some(&b"hello"[..]));
+        assert_eq!(argument(b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$1000\r\nx", 1), Some(&b""[..]));
+        let eval = b"*4\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nkey\r\n";
+        let all = [&b"EVAL"[..], b"return 1", b"1", b"key"];
+        for (n, argument) in all.into_iter().enumerate() {
+            assert_eq!(super::argument(eval, n), Some(argument));
+        }
+        assert_eq!(argument(&[&eval[..], b"$1\r\nx\r\n"].concat(), 4), None);
     }
 
     #[test]
     fn anything_else_is_none() {
         let whole = b"*3\r\n$3\r\nSET\r\n$5\r\nhello\r\n";
         for end in 0..whole.len() {
-            assert_eq!(first_argument(&whole[..end]), None, "{end}");
+            assert_eq!(argument(&whole[..end], 1), None, "{end}");
         }
         for other in [
             &b"*1\r\n$4\r\nPING\r\n"[..],
@@ -59,7 +70,7 @@ mod tests {
             b"*\r\n$\r\n$\r\n",
             b"*2\r\n$-1\r\n$-1\r\n",
         ] {
-            assert_eq!(first_argument(other), None, "{other:?}");
+            assert_eq!(argument(other, 1), None, "{other:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use bytes::Bytes;
 use petrel_keyspace::KeyHash;
 use petrel_net::{Chunk, Driver, Event, Output, Slot, bytes_received};
-use petrel_resp::{Resume, first_argument};
+use petrel_resp::{Resume, argument};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Connections whose first command is looked at ahead.
@@ -32,7 +32,10 @@ impl<D: Driver> Worker<D> {
         }
         let mut output = self.output_for(slot);
         let progress = match conn.input.take() {
-            None => self.execute_chunk(&mut conn, chunk, 0, &mut output),
+            None => match self.run_script_at_once(&mut conn, chunk, &mut output) {
+                Some(progress) => progress,
+                None => self.execute_chunk(&mut conn, chunk, 0, &mut output),
+            },
             Some(input) => self.execute_joined(&mut conn, *input, chunk, &mut output),
         };
         let progress = self.run_scripts(&mut conn, progress, &mut output);
@@ -52,13 +55,15 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks for what the first commands of several connections will need, as a batch does for those of one. It is a guess: the
-    /// input may go on a command that is begun, and the connection be in another database.
+    /// input may go on a command that is begun, the connection be in another database, and the command have its key elsewhere
+    /// than the last one.
     pub(crate) fn look_ahead(&self) {
         let (exec, driver) = (&self.engine.exec, &self.driver);
+        let place = exec.usual_key();
         let mut hashes: ArrayVec<KeyHash, AHEAD> = ArrayVec::new();
         for event in self.events.iter().take(AHEAD) {
             if let Event::Received { chunk, .. } = event
-                && let Some(key) = first_argument(driver.data(*chunk))
+                && let Some(key) = argument(driver.data(*chunk), place)
                 && key.len() <= KEY_MAX
             {
                 let hash = exec.ks.hash(key);
@@ -231,7 +236,7 @@ fn hold_owned(conn: &mut Conn, bytes: Vec<u8>, progress: Progress) {
 }
 
 /// Keeps what was not executed.
-fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
+pub(crate) fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
     match progress.stop {
         Stop::Close => {
             conn.closing = true;

@@ -15,12 +15,14 @@
 
 use crate::batch::{Progress, Stop};
 use crate::client::Client;
-use crate::conn::{Conn, Input};
+use crate::conn::Conn;
 use crate::host::ServerHost;
+use crate::intake::hold;
 use crate::mailbox::Message;
 use crate::worker::Worker;
 use petrel_commands::Executor;
-use petrel_net::{Driver, Endpoint, Event, Output, Slot};
+use petrel_net::{Chunk, Driver, Endpoint, Event, Output, Slot};
+use petrel_resp::{Resume, argument};
 use std::any::Any;
 use std::mem::swap;
 use std::ops::{Deref, DerefMut};
@@ -29,6 +31,9 @@ use std::time::Duration;
 
 /// Between two tries to get in.
 const STAND_BY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Memory for a script's input that is kept for the next.
+const SCRIPT_INPUT_KEPT_MAX: usize = 16 * 1024;
 
 /// What a worker has, unless it has lent it.
 pub(crate) struct Lent<T>(Option<Box<T>>);
@@ -93,7 +98,9 @@ impl<D: Driver> Worker<D> {
         output: &mut Output,
     ) -> Progress {
         match (progress.stop, conn.input.take()) {
-            (Stop::Script, Some(input)) => self.run_lending(conn, *input, output),
+            (Stop::Script, Some(input)) => {
+                self.run_lending(conn, |worker, conn| worker.execute_owned(conn, *input, output))
+            }
             (_, input) => {
                 conn.input = input;
                 progress
@@ -131,11 +138,46 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.come_inside();
     }
 
-    fn run_lending(&mut self, conn: &mut Conn, input: Input, output: &mut Output) -> Progress {
+    /// Executes what has arrived, if it begins with a script like the last one: what is known beforehand is parsed once.
+    #[inline]
+    pub(crate) fn run_script_at_once(
+        &mut self,
+        conn: &mut Conn,
+        chunk: Chunk,
+        output: &mut Output,
+    ) -> Option<Progress> {
+        // A stand-in runs none.
+        if !self.engine.exec.was_script() || self.absent.is_some() {
+            return None;
+        }
+        let data = self.driver.data(chunk);
+        if !self.engine.exec.is_usual(argument(data, 0)?) {
+            return None;
+        }
+        // The driver is lent, with the memory that this lies in.
+        let mut bytes = std::mem::take(&mut self.script_input);
+        bytes.extend_from_slice(data);
+        let progress = self.run_lending(conn, |worker, conn| {
+            let progress = worker.engine.run(conn, &bytes, Resume::default(), None, output);
+            hold(conn, &bytes[progress.consumed..], progress);
+            progress
+        });
+        bytes.clear();
+        bytes.shrink_to(SCRIPT_INPUT_KEPT_MAX);
+        self.script_input = bytes;
+        Some(progress)
+    }
+
+    /// Executes something while the stand-in has what belongs to the connections.
+    fn run_lending(
+        &mut self,
+        conn: &mut Conn,
+        execute: impl FnOnce(&mut Self, &mut Conn) -> Progress,
+    ) -> Progress {
         // What others have been told of becomes durable, however long this takes.
         self.engine.exec.ks.hand_over();
         self.lend(Absent::new(conn.slot));
-        let progress = self.execute_owned(conn, input, output);
+        let progress = execute(self, conn);
         let absent = self.take_back();
         if !absent.input.is_empty() {
             conn.keep(&absent.input, None);

@@ -70,6 +70,8 @@ pub struct Worker<D: Driver> {
     pub(crate) events: VecDeque<Event>,
     /// Whoever takes the worker's place while it runs a script; none before the first, nor while it does so.
     pub(crate) stand_in: Option<Box<Worker<D>>>,
+    /// Memory for what a script was sent with; empty between two.
+    pub(crate) script_input: Vec<u8>,
     /// While this worker is a stand-in: the connection whose script runs.
     pub(crate) absent: Option<Absent>,
     /// Connections with input that was not executed because their turn was over.
@@ -129,6 +131,7 @@ impl<D: Driver> Worker<D> {
             conns: Vec::new(),
             events: VecDeque::new(),
             stand_in: None,
+            script_input: Vec::new(),
             absent: None,
             ready: Vec::new(),
             heard: Vec::new(),

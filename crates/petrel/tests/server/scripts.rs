@@ -22,6 +22,8 @@ with_each_backend!(
     writes_need_the_replicas_that_they_are_meant_to_reach,
     migrating_nothing_is_done_at_once,
     flushing_gives_back_the_memory_of_all_threads,
+    scripts_may_come_in_any_pieces,
+    scripts_sent_to_a_busy_server_are_refused_each_time,
 );
 
 const BUSY: &str =
@@ -489,4 +491,53 @@ fn flushing_gives_back_the_memory_of_all_threads(backend: &str) {
     assert_eq!(clients[0].text(&["FUNCTION", "FLUSH"]), "OK");
     eventually("it is given back", || server.info("used_memory_vm_total") == 0);
     assert_eq!(clients[1].text(&["EVAL", "return 1", "0"]), "1");
+}
+
+/// Whoever has just run a script may take what comes next for one more.
+fn scripts_may_come_in_any_pieces(backend: &str) {
+    let server = Server::start(backend, &["--threads", "1"]);
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let long = "x".repeat(40_000);
+    let append = "return redis.call('APPEND', KEYS[1], ARGV[1])";
+    let commands: [&[&str]; 7] = [
+        &["EVAL", append, "1", "k", "ab"],
+        &["GET", "k"],
+        &["MULTI"],
+        &["EVAL", append, "1", "k", "cd"],
+        &["EXEC"],
+        &["EVAL", append, "1", "k", &long],
+        &["EVAL", "return redis.call('DEL', KEYS[1])", "1", "k"],
+    ];
+    let encoded =
+        commands.map(|args| encode(&args.iter().map(|arg| arg.as_bytes()).collect::<Vec<_>>()));
+    let bytes = encoded.concat();
+    let near_long = encoded[..5].concat().len()..bytes.len();
+    for end in (0..near_long.start + 100).chain(near_long.clone().step_by(3_001)) {
+        client.send_bytes(&bytes[..end]);
+        // What has arrived has been executed when others get their answer.
+        let ran = other.text(&["EVAL", "return 7", "0"]);
+        assert_eq!((&*ran, &*other.text(&["PING"])), ("7", "PONG"));
+        client.send_bytes(&bytes[end..]);
+        let answers = commands.map(|_| answer(&mut client));
+        assert_eq!(answers, ["2", "ab", "OK", "QUEUED", "[4]", "40004", "1"], "{end}");
+    }
+}
+
+fn scripts_sent_to_a_busy_server_are_refused_each_time(backend: &str) {
+    let server = start(backend);
+    let mut others = others(&server);
+    let mut runner = server.connect();
+    assert_eq!(runner.text(&["EVAL", "return 1", "0"]), "1");
+    runner.send(&["EVAL", "while true do end", "0"]);
+    for client in &mut others {
+        until_busy(client);
+        for _ in 0..3 {
+            assert_eq!(client.text(&["EVAL", "return 1", "0"]), BUSY);
+        }
+    }
+    assert_eq!(others[0].text(&["SCRIPT", "KILL"]), "OK");
+    assert!(answer(&mut runner).contains("killed by user"));
+    for client in &mut others {
+        assert_eq!(client.text(&["EVAL", "return 1", "0"]), "1");
+    }
 }
