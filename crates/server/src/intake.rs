@@ -11,8 +11,8 @@ use petrel_net::{Chunk, Driver, Event, Output, Slot, bytes_received};
 use petrel_resp::{Resume, argument};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Connections whose first command is looked at ahead.
-const AHEAD: usize = 16;
+/// Connections whose first commands are looked at together.
+pub(crate) const AHEAD: usize = 16;
 
 /// Longer keys are not hashed for a guess.
 const KEY_MAX: usize = 256;
@@ -58,6 +58,9 @@ impl<D: Driver> Worker<D> {
     /// input may go on a command that is begun, the connection be in another database, and the command have its key elsewhere
     /// than the last one.
     pub(crate) fn look_ahead(&self) {
+        if self.events.len() < 2 || !self.engine.habit.is_shallow() {
+            return;
+        }
         let (exec, driver) = (&self.engine.exec, &self.driver);
         let place = exec.usual_key();
         let mut hashes: ArrayVec<KeyHash, AHEAD> = ArrayVec::new();

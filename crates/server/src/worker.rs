@@ -8,6 +8,7 @@ use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::OutputBufferLimit;
 use crate::conn::Conn;
 use crate::host::ServerHost;
+use crate::intake::AHEAD;
 use crate::listening::Exchange;
 use crate::log::Held;
 use crate::mailbox::{Mailbox, Message};
@@ -190,10 +191,11 @@ impl<D: Driver> Worker<D> {
             self.engine.exec.ks.refresh_clock();
             let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
-            if self.events.len() > 1 && self.engine.habit.is_shallow() {
-                self.look_ahead();
-            }
-            while let Some(event) = self.events.pop_front() {
+            for n in 0.. {
+                if n % AHEAD == 0 {
+                    self.look_ahead();
+                }
+                let Some(event) = self.events.pop_front() else { break };
                 self.handle(event);
                 if self.engine.exec.ks.is_outside() {
                     // A slow script keeps this worker out: the rest is the stand-in's.
