@@ -451,10 +451,11 @@ impl Handle {
         }
     }
 
-    /// Asks for the cache line of the stripe of `hash`, to lock it.
+    /// Asks for the cache line of the stripe of `hash`, to lock it, and for that of its side table.
     #[inline]
     pub fn prefetch_stripe(&self, hash: KeyHash) {
         prefetch((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
+        self.prefetch_side_table(hash);
     }
 
     /// Asks for the cache line in which a lookup of `hash` will begin.

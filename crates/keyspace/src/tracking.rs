@@ -33,6 +33,9 @@ pub(crate) use tracked::{SideTables, Tracked};
 /// Reads that a thread remembers before it looks again whether the table is full, at most.
 const UNCHECKED_MAX: u64 = 64;
 
+/// Bytes that the record of a name most often takes: it may lie on two cache lines.
+const NAME_BYTES: usize = 32;
+
 /// Keys that one call forgets before it leaves the others for later, give or take those of a stripe.
 const FORGET_MAX: u64 = 1024;
 
@@ -106,6 +109,16 @@ impl Handle {
         self.ks.tracking.tables.any()
     }
 
+    /// Asks for the cache line of the side table of the stripe of `hash`, if there may be something in it.
+    #[inline]
+    pub(crate) fn prefetch_side_table(&self, hash: KeyHash) {
+        if self.tracks()
+            && let Some(table) = self.ks.tracking.tables.peek(hash.stripe())
+        {
+            prefetch(table.addr());
+        }
+    }
+
     /// Asks for the cache line that says whether a key is tracked.
     #[inline]
     pub fn prefetch_tracked(&self, hash: KeyHash) {
@@ -121,7 +134,12 @@ impl Handle {
     pub fn prefetch_readers(&self, hash: KeyHash) {
         let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
         // SAFETY: only atomic parts are read, and no array that was current in this batch is freed before it ends.
-        unsafe { (*table).peek_entries(hash, prefetch) };
+        unsafe {
+            (*table).peek_entries(hash, |name| {
+                prefetch(name);
+                prefetch(name + NAME_BYTES - 1);
+            });
+        }
     }
 
     /// A key has changed: takes its readers out of the table, to be told.
