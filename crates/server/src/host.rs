@@ -4,12 +4,13 @@ use crate::batch::may_write;
 use crate::client::{Client, Flag};
 use crate::commands::client::line::describe;
 use crate::config::{Config, ConfigReader};
+use crate::held::Held;
 use crate::mailbox::Message;
 use crate::pubsub::Subscribers;
 use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
 use crate::stand_in::StandIn;
-use crate::tracking::{Held, Invalidations};
+use crate::tracking::Invalidations;
 use petrel_commands::table::server as meta;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,

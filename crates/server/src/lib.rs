@@ -11,6 +11,7 @@ pub mod config;
 pub mod conn;
 pub mod counted;
 mod habit;
+pub mod held;
 pub mod host;
 mod http;
 mod intake;

@@ -6,7 +6,7 @@
 //!                                                             │ in the order in which it was filled
 //!    the client's own command pushed it: after its reply  ◀───┤
 //!    anyone else: before what a listener sent is executed ◀───┘ one send per connection and turn, by the driver
-//!                 and at the end of the turn, or of a listener's batch (invalidations may wait for each other: `tracking/held.rs`)
+//!                 and at the end of the turn, or of a listener's batch (invalidations may wait for each other: `held.rs`)
 //! ```
 //!
 //! A message to a channel of many subscribers costs as many sends, more than a turn should take: unless it is large it is put beside
@@ -21,10 +21,10 @@
 use crate::client::Client;
 use crate::conn::Conn;
 use crate::counted::Counted;
+use crate::held::{HELD_BYTES_MAX, Stale};
 use crate::host::ServerHost;
 use crate::pubsub::{Kind, Message};
 use crate::server::Server;
-use crate::tracking::{HELD_BYTES_MAX, Stale};
 use crate::worker::Worker;
 use bytes::Bytes;
 use parking_lot::Mutex;

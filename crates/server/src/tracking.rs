@@ -12,11 +12,8 @@
 //! A read is remembered under the lock under which it was made, and its reply is in the connection's output before any
 //! push is. So a client hears of every change behind the value that the change made stale.
 
-mod held;
 mod pending;
 mod tracker;
 
-pub use held::Stale;
-pub(crate) use held::{HELD_BYTES_MAX, Held};
 pub use pending::Invalidations;
 pub use tracker::{Options, Tracker, Trackers};
