@@ -25,7 +25,9 @@ use crate::hash::KeyHash;
 use crate::prefetch::prefetch;
 pub(crate) use readers::Registry;
 pub use readers::{Reader, ReaderId, ReadersView};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use tracked::Growth;
 pub use tracked::Readers;
 pub(crate) use tracked::{SideTables, Tracked};
@@ -50,6 +52,8 @@ pub(crate) struct Tracking {
     suspect: AtomicBool,
     /// The stripe in which keys are forgotten next.
     forget_at: AtomicUsize,
+    /// A thread is forgetting keys: two that counted before either has forgotten any would forget twice as many.
+    forgetting: AtomicBool,
 }
 
 impl Tracking {
@@ -170,6 +174,17 @@ impl Handle {
         if max == 0 || !is_due && !limit.suspect.load(Relaxed) {
             return;
         }
+        // Whoever is not the one that forgets looks again later. What the last one forgot is counted by now.
+        if limit.forgetting.swap(true, Acquire) {
+            return;
+        }
+        self.forget_excess(max);
+        self.ks.tracking.forgetting.store(false, Release);
+    }
+
+    /// Forgets what there is beyond so many keys. No other thread does so meanwhile.
+    fn forget_excess(&mut self, max: u64) {
+        let limit = &self.ks.tracking;
         self.told.remembered = 0;
         limit.suspect.store(false, Relaxed);
         let threads = self.roster.threads(&self.ks);
@@ -336,6 +351,35 @@ mod tests {
         assert_eq!(told.keys().count(), 90);
         assert!(told.keys().all(|key| !key.by_client));
         handle.exit();
+    }
+
+    #[test]
+    fn two_threads_that_forget_do_not_forget_too_much() {
+        let keyspace = Keyspace::new(&Options { stripes: 64, ..Options::default() });
+        let reader = keyspace.add_reader(());
+        let (mut one, mut other) = (keyspace.attach(), keyspace.attach());
+        let both = std::sync::Barrier::new(2);
+        for _ in 0..300 {
+            keyspace.limit_tracking(0);
+            one.enter();
+            for n in 0..250 {
+                one.remember_reader(one.key(format!("key{n}").as_bytes()), &reader);
+            }
+            one.exit();
+            keyspace.limit_tracking(1);
+            std::thread::scope(|scope| {
+                for handle in [&mut one, &mut other] {
+                    scope.spawn(|| {
+                        both.wait();
+                        handle.enter();
+                        handle.forget_readers();
+                        handle.exit();
+                        handle.take_invalidations();
+                    });
+                }
+            });
+            assert_eq!(keyspace.stats().tracked_keys, 1);
+        }
     }
 
     #[test]
