@@ -155,36 +155,17 @@ fn deleting_a_share_leaves_the_rest() {
     assert_eq!(server.store.lock().unwrap().len(), 1000 - deleted);
 }
 
-/// What holds where nobody else wants the processors holds in one of so many tries.
-const TRIES: usize = 10;
-
-fn in_some_try(mut holds: impl FnMut() -> Result<(), String>) {
-    let mut last = Ok(());
-    for _ in 0..TRIES {
-        last = holds();
-        if last.is_ok() {
-            break;
-        }
-    }
-    last.unwrap();
-}
-
 #[test]
 fn littles_law_holds_in_the_closed_loop() {
     let server = Responder::start("little");
     for pipeline in [1, 10, 50] {
         let mut plan = plan(&server.path, SET, window(300));
         plan.pipeline = pipeline;
-        in_some_try(|| {
-            let outcome = run(&plan).unwrap();
-            let little = outcome.little.unwrap();
-            assert!(outcome.operations > 100);
-            assert!(outcome.client_cpu_ns > 0);
-            match (0.9..1.1).contains(&little) {
-                true => Ok(()),
-                false => Err(format!("pipeline {pipeline}: {little}")),
-            }
-        });
+        let outcome = run(&plan).unwrap();
+        let little = outcome.little.unwrap();
+        assert!(outcome.operations > 100);
+        assert!((0.9..1.1).contains(&little), "pipeline {pipeline}: {little}");
+        assert!(outcome.client_cpu_ns > 0);
     }
 }
 
@@ -205,29 +186,21 @@ fn open_loop_keeps_its_rate_and_charges_from_the_due_time() {
     let server = Responder::start("open");
     let mut open = plan(&server.path, Operation::Ping, window(500));
     open.rate = Some(2000.0);
-    in_some_try(|| {
-        let outcome = run(&open).unwrap();
-        assert_eq!(outcome.little, None);
-        let p50_us = Latency::of(&outcome.latency).p50_us;
-        // A request sent a whole turn of the connections late would show here: a turn is 2 ms.
-        match (900..=1100).contains(&outcome.operations) && p50_us < 1_500.0 {
-            true => Ok(()),
-            false => Err(format!("{} operations, {p50_us} us", outcome.operations)),
-        }
-    });
+    let outcome = run(&open).unwrap();
+    assert!((900..=1100).contains(&outcome.operations), "{}", outcome.operations);
+    assert_eq!(outcome.little, None);
+    // A request sent a whole turn of the connections late would show here: a turn is 2 ms.
+    assert!(Latency::of(&outcome.latency).p50_us < 1_500.0);
 
     // More than the server can do: what waits for the pipeline is charged for waiting.
     open.rate = Some(50_000_000.0);
     open.pipeline = 1;
-    in_some_try(|| {
-        let outcome = run(&open).unwrap();
-        let p50_us = Latency::of(&outcome.latency).p50_us;
-        assert!(p50_us > 50_000.0, "{p50_us}");
-        match outcome.slowest_to_fastest {
-            fair if fair > 0.2 => Ok(()),
-            unfair => Err(format!("slowest to fastest: {unfair}")),
-        }
-    });
+    // Long enough that a connection whose turn others take for a moment makes up for it.
+    open.extent = window(3000);
+    let outcome = run(&open).unwrap();
+    let p50_us = Latency::of(&outcome.latency).p50_us;
+    assert!(p50_us > 50_000.0, "{p50_us}");
+    assert!(outcome.slowest_to_fastest > 0.2, "{}", outcome.slowest_to_fastest);
 }
 
 #[test]
