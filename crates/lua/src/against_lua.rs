@@ -71,16 +71,22 @@ fn by_lua(script: &[u8]) -> Vec<u8> {
 
 /// What ours makes of it.
 fn by_petrel(script: &[u8]) -> Vec<u8> {
-    let mut lua = interpreter(Purpose::Scripts);
+    run(&mut interpreter(Purpose::Scripts), script, &[], &[]).expect("it answers a text")
+}
+
+/// What a script answers, if it is a text.
+pub(crate) fn run(lua: &mut Lua, script: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Option<Vec<u8>> {
     let compiled = lua.compile(script, c"s").expect("the script is right");
     let (mut bytes, mut shared) = (Vec::new(), Vec::new());
     let mut reply = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp2);
-    lua.run_script(&compiled, &[], &[], &mut Nobody, &mut reply).expect("it runs");
+    let result = lua.run_script(&compiled, keys, args, &mut Nobody, &mut reply);
+    lua.release(compiled);
+    result.ok()?;
     for (offset, part) in shared.into_iter().rev() {
         bytes.splice(offset..offset, part);
     }
     match decode(&bytes, &DecodeLimits::default()) {
-        Ok(Some((Value::Bulk(text), _))) => text.to_vec(),
+        Ok(Some((Value::Bulk(text), _))) => Some(text.to_vec()),
         other => panic!("{other:?}"),
     }
 }

@@ -22,6 +22,7 @@ mod coroutine;
 mod digits;
 mod gsub;
 mod interpreter;
+mod lists;
 mod memory;
 mod pattern;
 mod random;

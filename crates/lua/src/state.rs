@@ -2,6 +2,7 @@
 
 use crate::convert;
 use crate::interpreter::Interpreter;
+use crate::lists::{List, push_list};
 use crate::memory::Memory;
 use crate::random::Random;
 use crate::reply::ScriptReply;
@@ -18,9 +19,8 @@ use std::ptr::NonNull;
 /// Lowest slots of the interpreter's stack, which stay as they are.
 const HANDLER: c_int = 1;
 const GLOBALS: c_int = 2;
-const KEYS: c_int = 3;
-const ARGV: c_int = 4;
-const BASE: c_int = 4;
+/// And the lists, of two slots each.
+const BASE: c_int = 6;
 
 /// What scripts ask of whoever runs them.
 pub trait Server {
@@ -129,6 +129,8 @@ pub(crate) struct Extra {
 /// An interpreter with its libraries, for one thread.
 pub struct Lua {
     interpreter: Interpreter,
+    /// `KEYS` and `ARGV`.
+    lists: [List; 2],
     kept: usize,
     /// What a library that is being loaded finds in place of the globals.
     loading: c_int,
@@ -164,14 +166,16 @@ impl Lua {
         let stack = interpreter.stack();
         stack.push_function(on_error);
         sandbox::open(stack, purpose, release);
-        stack.push_bytes(b"KEYS");
-        stack.push_bytes(b"ARGV");
+        let lists = ["KEYS", "ARGV"].map(|name| List::new(stack, name, GLOBALS));
+        if purpose == Purpose::Scripts {
+            lists.iter().for_each(|list| list.publish(stack));
+        }
         debug_assert_eq!(stack.top(), BASE);
         crate::api::push_loading(stack, release);
         let loading = stack.keep();
         stack.with(|extra| extra.running = stack.raw());
         stack.set_period();
-        Lua { interpreter, kept: 0, loading }
+        Lua { interpreter, lists, kept: 0, loading }
     }
 
     /// Bytes in use.
@@ -226,13 +230,12 @@ impl Lua {
         reply: &mut dyn Reply,
     ) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
-        for (name, values) in [(KEYS, keys), (ARGV, args)] {
-            stack.copy(name);
-            push_list(stack, values);
-            stack.raw_set(GLOBALS);
+        for (list, values) in self.lists.iter_mut().zip([keys, args]) {
+            list.fill(stack, values);
         }
         stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, script.0);
         let result = self.run(0, server, reply);
+        self.lists.iter_mut().for_each(|list| list.empty(stack));
         // What a script chose is not another's.
         stack.with(|extra| extra.json = Default::default());
         result
@@ -358,14 +361,6 @@ impl Lua {
 impl std::fmt::Debug for Lua {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lua").field("memory", &self.memory()).field("kept", &self.kept).finish()
-    }
-}
-
-fn push_list(stack: Stack, values: &[&[u8]]) {
-    stack.new_table(values.len(), 0);
-    for (n, value) in (1..).zip(values) {
-        stack.push_bytes(value);
-        stack.raw_set_index(-2, n);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The interpreter's C interface, made safe to use. Beside it unsafe code is where the interpreter is made and ended
-//! ([`crate::interpreter`], [`crate::memory`], [`crate::state`]) and in functions that take the place of Lua's own:
-//! [`crate::sort`], [`crate::gsub`], [`crate::coroutine`], [`crate::digits`].
+//! ([`crate::interpreter`], [`crate::memory`], [`crate::state`]), where a table's parts are looked at ([`crate::lists`]) and in
+//! functions that take the place of Lua's own: [`crate::sort`], [`crate::gsub`], [`crate::coroutine`], [`crate::digits`].
 //!
 //! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped over:
 //!

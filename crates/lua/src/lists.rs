@@ -1,0 +1,238 @@
+//! `KEYS` and `ARGV`. To make two tables for every script and to collect them again costs as much as half of a short
+//! script's instructions, so tables are kept and filled anew.
+//!
+//! ```text
+//!  GLOBALS ── "KEYS" ──▶ kept table ─ as it was made but for its elements ─▶ emptied ─▶ the next script's
+//!                            │
+//!                            └─ changed in any other way by the script, or too short ─▶ another in its place
+//! ```
+//!
+//! A script may do with the lists what it likes: give them metatables, or fields, or take elements away. None of that may be seen
+//! by the next one, not even in the order in which `pairs` finds elements or in what `#` says of a list with holes, which follow
+//! from how the table's parts have grown. Lua's interface shows nothing of these; [`Shape`] does.
+
+use crate::vm::Stack;
+use std::ffi::{c_int, c_void};
+
+/// Elements for which a kept table has room.
+const ROOM: usize = 4;
+
+/// A table as Lua 5.1 lays it out: `Table` in its `lobject.h`.
+#[repr(C)]
+struct Table {
+    next: *mut c_void,
+    kind: u8,
+    marked: u8,
+    flags: u8,
+    log2_nodes: u8,
+    metatable: *const c_void,
+    array: *const c_void,
+    nodes: *const c_void,
+    last_free: *const c_void,
+    grey: *const c_void,
+    elements: c_int,
+}
+
+/// What a table consists of, beside what is in it: its metatable, the memory for its elements and that for its fields, as
+/// addresses, which are only compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Shape {
+    metatable: usize,
+    array: usize,
+    elements: c_int,
+    nodes: usize,
+    log2_nodes: u8,
+}
+
+impl Shape {
+    /// Of the table at `index`, which is one.
+    #[inline]
+    fn of(stack: Stack, index: c_int) -> Self {
+        let table = stack.address(index) as *const Table;
+        // SAFETY: the address of a table is that of its structure, which is alive while it is on the stack. Lua 5.1 is built
+        // with this crate and not developed any more.
+        let table = unsafe { &*table };
+        Shape {
+            metatable: table.metatable as usize,
+            array: table.array as usize,
+            elements: table.elements,
+            nodes: table.nodes as usize,
+            log2_nodes: table.log2_nodes,
+        }
+    }
+}
+
+/// One of the lists that scripts find among their globals.
+#[derive(Debug)]
+pub(crate) struct List {
+    /// Where on the stack its name is.
+    name: c_int,
+    /// Where the kept table is.
+    table: c_int,
+    /// Where the globals are.
+    globals: c_int,
+    /// The kept table as it was made.
+    made: Shape,
+    /// Elements of the script in hand.
+    len: usize,
+}
+
+impl List {
+    /// An empty list of this name, for the globals at `globals`. It takes two slots of the stack, for as long as that is.
+    pub fn new(stack: Stack, name: &str, globals: c_int) -> Self {
+        stack.push_bytes(name.as_bytes());
+        let name = stack.top();
+        stack.new_table(ROOM, 0);
+        let table = stack.top();
+        List { name, table, globals, made: Shape::of(stack, table), len: 0 }
+    }
+
+    /// Lets scripts find the table that is kept.
+    #[cold]
+    pub fn publish(&self, stack: Stack) {
+        stack.copy(self.name);
+        stack.copy(self.table);
+        stack.raw_set(self.globals);
+    }
+
+    /// Gives the list these elements. It is empty.
+    #[inline]
+    pub fn fill(&mut self, stack: Stack, values: &[&[u8]]) {
+        self.len = values.len();
+        if values.len() > ROOM {
+            return self.replace(stack, values);
+        }
+        for (n, value) in (1..).zip(values) {
+            stack.push_bytes(value);
+            stack.raw_set_index(self.table, n);
+        }
+    }
+
+    /// Takes away what the script in hand has found in the list, and put there.
+    #[inline]
+    pub fn empty(&mut self, stack: Stack) {
+        if self.len > ROOM {
+            return self.publish(stack);
+        }
+        if Shape::of(stack, self.table) != self.made {
+            return self.renew(stack);
+        }
+        for n in 1..=self.len {
+            stack.push_nil();
+            stack.raw_set_index(self.table, n as c_int);
+        }
+        stack.push_nil();
+        if stack.next(self.table) {
+            stack.pop(2);
+            self.renew(stack);
+        }
+    }
+
+    /// Lets the script in hand find another table, with room for these.
+    #[cold]
+    fn replace(&self, stack: Stack, values: &[&[u8]]) {
+        stack.copy(self.name);
+        push_list(stack, values);
+        stack.raw_set(self.globals);
+    }
+
+    /// Keeps another table.
+    #[cold]
+    fn renew(&mut self, stack: Stack) {
+        stack.new_table(ROOM, 0);
+        stack.replace(self.table);
+        self.made = Shape::of(stack, self.table);
+        self.publish(stack);
+    }
+}
+
+/// Pushes a list of these elements.
+pub(crate) fn push_list(stack: Stack, values: &[&[u8]]) {
+    stack.new_table(values.len(), 0);
+    for (n, value) in (1..).zip(values) {
+        stack.push_bytes(value);
+        stack.raw_set_index(-2, n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Purpose;
+    use crate::against_lua::{interpreter, run};
+
+    const LIST: &[u8] = b"local t = {} for k, v in pairs(KEYS) do t[#t + 1] = tostring(k) .. tostring(v) end \
+        for k, v in pairs(ARGV) do t[#t + 1] = tostring(k) .. tostring(v) end \
+        return table.concat(t, ' ') .. ' ' .. #KEYS .. ' ' .. #ARGV .. tostring(getmetatable(KEYS))";
+
+    #[test]
+    fn whatever_a_script_does_with_its_lists_the_next_one_finds_its_own() {
+        let many: Vec<String> = (0..ROOM + 3).map(|n| n.to_string()).collect();
+        let many: Vec<&[u8]> = many.iter().map(|text| text.as_bytes()).collect();
+        let mut lua = interpreter(Purpose::Scripts);
+        for script in [
+            "return 'ok'",
+            "KEYS[1] = nil ARGV[1] = nil return 'ok'",
+            "KEYS[2] = 'two' ARGV[4] = 'four' return 'ok'",
+            "KEYS[9] = 'nine' return 'ok'",
+            "KEYS.field = 'f' return 'ok'",
+            "KEYS.field = 'f' KEYS.field = nil return 'ok'",
+            "for n = 1, 100 do ARGV['f' .. n] = n end for n = 1, 100 do ARGV['f' .. n] = nil end return 'ok'",
+            "for n = 1, 100 do ARGV[n] = n end for n = 1, 100 do ARGV[n] = nil end return 'ok'",
+            "setmetatable(KEYS, {__index = function() return 'there' end, __mode = 'kv'}) return 'ok'",
+            "setmetatable(KEYS, {__index = ARGV, __metatable = 'mine'}) return 'ok'",
+            "table.insert(KEYS, 1, 'first') table.sort(KEYS) return 'ok'",
+            "rawset(KEYS, 'own', KEYS) rawset(ARGV, ARGV, 1) return 'ok'",
+            "KEYS[3] = KEYS error('ended')",
+            "local t = {} for n = 1, 1e6 do t[n] = KEYS end return 'ok'",
+        ] {
+            for count in [0, 1, 2, ROOM, ROOM + 1, ROOM + 3] {
+                let _ = run(&mut lua, script.as_bytes(), &many[..count], &many[..count]);
+                for found in [0, 1, ROOM, ROOM + 2, 2] {
+                    let expected = run(
+                        &mut interpreter(Purpose::Scripts),
+                        LIST,
+                        &many[..found],
+                        &many[1..found.max(1)],
+                    );
+                    let got = run(&mut lua, LIST, &many[..found], &many[1..found.max(1)]);
+                    assert_eq!(got, expected, "{found} behind {count} of {script}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_is_kept_until_a_script_changes_more_than_its_elements() {
+        let mut lua = interpreter(Purpose::Scripts);
+        let mut address = |script: &str, keys: &[&[u8]]| {
+            run(&mut lua, script.as_bytes(), keys, &[]).expect("it runs");
+            String::from_utf8(run(&mut lua, b"return tostring(KEYS)", &[], &[]).expect("it runs"))
+                .expect("an address")
+        };
+        let first = address("return KEYS[1]", &[b"a"]);
+        assert_eq!(address("KEYS[1] = 'b' return 'ok'", &[b"a"]), first);
+        assert_eq!(address("return 'ok'", &[&b"a"[..]; ROOM + 1]), first);
+        assert_ne!(address("KEYS.field = nil KEYS.field = 1 return 'ok'", &[b"a"]), first);
+    }
+
+    #[test]
+    fn functions_have_no_lists_of_that_name() {
+        let mut lua = interpreter(Purpose::Functions);
+        for name in ["KEYS", "ARGV"] {
+            assert_eq!(run(&mut lua, format!("return {name}").as_bytes(), &[], &[]), None);
+        }
+    }
+
+    #[test]
+    fn what_a_script_was_given_is_not_kept() {
+        let mut lua = interpreter(Purpose::Scripts);
+        let large = vec![b'x'; 1 << 20];
+        for count in [1, ROOM + 1] {
+            let args: Vec<&[u8]> = std::iter::repeat_n(&large[..], count).collect();
+            run(&mut lua, b"return 'ok'", &[], &args).expect("it runs");
+            lua.collect();
+            assert!(lua.memory() < 1 << 20, "{}", lua.memory());
+        }
+    }
+}
