@@ -32,7 +32,7 @@ impl<D: Driver> Worker<D> {
         let worker = server.least_loaded();
         server.workers[worker].load.fetch_add(1, Relaxed);
         if worker == self.index {
-            self.arrivals.push((listener, socket, id));
+            self.own.arrivals.push((listener, socket, id));
         } else {
             server.tell(worker, Message::Adopt { listener, socket, id });
         }

@@ -58,10 +58,10 @@ impl<D: Driver> Worker<D> {
         let id = conn.client.id;
         if let Some(blocked) = self.blocked().find(id) {
             if let Some(at) = blocked.deadline() {
-                self.deadlines.add(at, id, conn.slot);
+                self.own.deadlines.add(at, id, conn.slot);
             }
             if blocked.polls() {
-                self.polling.insert(id);
+                self.own.polling.insert(id);
             }
         }
         self.limit_ahead(conn);
@@ -85,12 +85,12 @@ impl<D: Driver> Worker<D> {
         let now = self.engine.exec.ks.now_ms();
         let exec = &self.engine.exec;
         let resumes = exec.has_postponed() && self.engine.host.server.pause.active(now).is_none();
-        let is_due = self.deadlines.next_ms().is_some_and(|at| at <= now);
+        let is_due = self.own.deadlines.next_ms().is_some_and(|at| at <= now);
         if !is_due && !resumes && !exec.has_ready() && self.engine.host.answers.is_empty() {
             return;
         }
         self.begin();
-        while let Some(slot) = self.deadlines.due(now) {
+        while let Some(slot) = self.own.deadlines.due(now) {
             self.time_is_up(slot, now);
         }
         if self.engine.exec.has_ready() {
@@ -107,7 +107,7 @@ impl<D: Driver> Worker<D> {
 
     /// Tries the commands that time alone may serve. The executor is in a batch.
     pub(crate) fn poll_waiting(&mut self) {
-        let waiting = self.polling.iter().filter_map(|&id| self.blocked().find(id));
+        let waiting = self.own.polling.iter().filter_map(|&id| self.blocked().find(id));
         for blocked in waiting.collect::<Vec<_>>() {
             let engine = &mut self.engine;
             engine.exec.try_again(&blocked, &mut engine.host);
@@ -127,7 +127,7 @@ impl<D: Driver> Worker<D> {
         let Some(blocked) = self.blocked().find(id).filter(is_due) else { return };
         let Engine { exec, host, .. } = &mut self.engine;
         if !exec.end_wait_unless_busy(&blocked, WaitEnd::Timeout, host) {
-            self.deadlines.add(now + RETRY_MS, id, slot);
+            self.own.deadlines.add(now + RETRY_MS, id, slot);
             self.engine.exec.end();
             self.begin();
         }
@@ -203,9 +203,9 @@ impl<D: Driver> Worker<D> {
         let id = conn.client.id;
         let blocked = self.blocked().remove(id)?;
         if let Some(at) = blocked.deadline() {
-            self.deadlines.remove(at, id);
+            self.own.deadlines.remove(at, id);
         }
-        self.polling.remove(&id);
+        self.own.polling.remove(&id);
         Some(blocked)
     }
 

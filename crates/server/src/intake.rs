@@ -58,13 +58,13 @@ impl<D: Driver> Worker<D> {
     /// input may go on a command that is begun, the connection be in another database, and the command have its key elsewhere
     /// than the last one.
     pub(crate) fn look_ahead(&self) {
-        if self.events.len() < 2 || !self.engine.habit.is_shallow() {
+        if self.own.events.len() < 2 || !self.engine.habit.is_shallow() {
             return;
         }
         let (exec, driver) = (&self.engine.exec, &self.driver);
         let place = exec.usual_key();
         let mut hashes: ArrayVec<KeyHash, AHEAD> = ArrayVec::new();
-        for event in self.events.iter().take(AHEAD) {
+        for event in self.own.events.iter().take(AHEAD) {
             if let Event::Received { chunk, .. } = event
                 && let Some(key) = argument(driver.data(*chunk), place)
                 && key.len() <= KEY_MAX

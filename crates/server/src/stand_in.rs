@@ -132,7 +132,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         let absent = self.take_back();
-        self.events.extend(absent.left);
+        self.own.events.extend(absent.left);
         drop(busy);
         // What is left to do before the end of the server is done inside, too.
         self.engine.exec.come_inside();
@@ -183,7 +183,7 @@ impl<D: Driver> Worker<D> {
             conn.keep(&absent.input, None);
         }
         conn.doomed |= absent.has_ended;
-        self.events.extend(absent.left);
+        self.own.events.extend(absent.left);
         match progress.stop {
             // What came meanwhile may hold more commands.
             Stop::Incomplete { .. } if conn.input.is_some() => {
@@ -223,23 +223,19 @@ impl<D: Driver> Worker<D> {
         let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
         let here = Endpoint::Unix;
         let nobody = Client::new(0, self.index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
-        Self::idle(Lent(None), exec, ServerHost::new(server, Arc::new(nobody)), self.index)
+        Self::idle(
+            Lent(None),
+            Lent(None),
+            exec,
+            ServerHost::new(server, Arc::new(nobody)),
+            self.index,
+        )
     }
 
     /// Exchanges all that belongs to connections.
     fn exchange(&mut self, other: &mut Self) {
         swap(&mut self.driver, &mut other.driver);
-        swap(&mut self.conns, &mut other.conns);
-        swap(&mut self.events, &mut other.events);
-        swap(&mut self.ready, &mut other.ready);
-        swap(&mut self.heard, &mut other.heard);
-        swap(&mut self.paused, &mut other.paused);
-        swap(&mut self.unsettled, &mut other.unsettled);
-        swap(&mut self.arrivals, &mut other.arrivals);
-        swap(&mut self.departed, &mut other.departed);
-        swap(&mut self.timers, &mut other.timers);
-        swap(&mut self.deadlines, &mut other.deadlines);
-        swap(&mut self.polling, &mut other.polling);
+        swap(&mut self.own, &mut other.own);
     }
 
     /// Handles an event, unless it is left for the worker.
@@ -268,24 +264,24 @@ impl<D: Driver> StandIn for Worker<D> {
     fn attend(&mut self, timeout: Duration) -> bool {
         self.engine.exec.ks.refresh_clock();
         self.engine.host.begin_turn();
-        while let Some(event) = self.events.pop_front() {
+        while let Some(event) = self.own.events.pop_front() {
             self.handle_instead(event);
         }
         if self.driver.below().is_holding() {
             self.send_durable();
         }
         let mut events = Vec::new();
-        let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
+        let timeout = if self.own.ready.is_empty() { timeout } else { Duration::ZERO };
         if self.driver.poll(Some(timeout), &mut events).is_ok() {
             events.into_iter().for_each(|event| self.handle_instead(event));
         }
         for message in self.messages() {
             match message {
                 Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
-                other => self.heard.push(other),
+                other => self.own.heard.push(other),
             }
         }
-        for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
+        for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
             self.adopt(listener, socket, id);
         }
         self.engine.host.server.is_stopping()

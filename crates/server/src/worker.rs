@@ -61,20 +61,12 @@ pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 /// Behind a command of so many bytes, another one of its length is expected.
 const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
 
-/// A worker, on its own thread.
-pub struct Worker<D: Driver> {
-    pub(crate) driver: Lent<Secured<Held<D>>>,
-    pub(crate) engine: Engine,
-    pub(crate) index: usize,
+/// What belongs to a worker's connections beside the driver. A stand-in has it while the worker runs a script.
+#[derive(Default)]
+pub(crate) struct Belongings {
     pub(crate) conns: Vec<Option<Box<Conn>>>,
     /// What has happened, and is yet to be handled.
     pub(crate) events: VecDeque<Event>,
-    /// Whoever takes the worker's place while it runs a script; none before the first, nor while it does so.
-    pub(crate) stand_in: Option<Box<Worker<D>>>,
-    /// Memory for what a script was sent with; empty between two.
-    pub(crate) script_input: Vec<u8>,
-    /// While this worker is a stand-in: the connection whose script runs.
-    pub(crate) absent: Option<Absent>,
     /// Connections with input that was not executed because their turn was over.
     pub(crate) ready: Vec<Slot>,
     /// Messages that were taken before it was their turn.
@@ -83,10 +75,6 @@ pub struct Worker<D: Driver> {
     pub(crate) paused: Vec<Slot>,
     /// Connections whose output may have been too much for one write.
     pub(crate) unsettled: Vec<Slot>,
-    /// Connections that are sending a large argument, some that were among them; none of a Unix socket.
-    pub(crate) filling: Vec<Slot>,
-    /// A connection's buffers have grown since it was last looked whether all hold too much.
-    crowded: bool,
     /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
     /// and one whose end is among the events still has its connection here.
     pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
@@ -98,6 +86,24 @@ pub struct Worker<D: Driver> {
     pub(crate) deadlines: Deadlines,
     /// Connections whose waiting commands are tried again now and then.
     pub(crate) polling: BTreeSet<u64>,
+}
+
+/// A worker, on its own thread.
+pub struct Worker<D: Driver> {
+    pub(crate) driver: Lent<Secured<Held<D>>>,
+    pub(crate) own: Lent<Belongings>,
+    pub(crate) engine: Engine,
+    pub(crate) index: usize,
+    /// Whoever takes the worker's place while it runs a script; none before the first, nor while it does so.
+    pub(crate) stand_in: Option<Box<Worker<D>>>,
+    /// Memory for what a script was sent with; empty between two.
+    pub(crate) script_input: Vec<u8>,
+    /// While this worker is a stand-in: the connection whose script runs.
+    pub(crate) absent: Option<Absent>,
+    /// Connections that are sending a large argument, some that were among them; none of a Unix socket.
+    pub(crate) filling: Vec<Slot>,
+    /// A connection's buffers have grown since it was last looked whether all hold too much.
+    crowded: bool,
     polled_at: i64,
     upkeep_at: i64,
     /// The last round of upkeep left much to do.
@@ -115,36 +121,27 @@ impl<D: Driver> Worker<D> {
         let host = ServerHost::new(server, Arc::new(nobody));
         let withheld = host.server.tls_writes_withheld.clone();
         let driver = Lent::new(Secured::around(Held::around(driver), withheld));
-        Self::idle(driver, exec, host, index)
+        Self::idle(driver, Lent::new(Belongings::default()), exec, host, index)
     }
 
     /// A worker without connections.
     pub(crate) fn idle(
         driver: Lent<Secured<Held<D>>>,
+        own: Lent<Belongings>,
         exec: Executor,
         host: ServerHost,
         index: usize,
     ) -> Self {
         Worker {
             driver,
+            own,
             engine: Engine::new(exec, host),
             index,
-            conns: Vec::new(),
-            events: VecDeque::new(),
             stand_in: None,
             script_input: Vec::new(),
             absent: None,
-            ready: Vec::new(),
-            heard: Vec::new(),
-            paused: Vec::new(),
-            unsettled: Vec::new(),
             filling: Vec::new(),
             crowded: false,
-            arrivals: Vec::new(),
-            departed: Vec::new(),
-            timers: Timers::default(),
-            deadlines: Deadlines::default(),
-            polling: BTreeSet::new(),
             polled_at: 0,
             upkeep_at: 0,
             upkeep_busy: false,
@@ -173,8 +170,8 @@ impl<D: Driver> Worker<D> {
             // Only now: whoever was just served has an answer to get.
             let timeout = self.timeout();
             self.driver.poll(timeout, &mut events)?;
-            self.events.extend(events.drain(..));
-            if !self.unsettled.is_empty() {
+            self.own.events.extend(events.drain(..));
+            if !self.own.unsettled.is_empty() {
                 self.settle_outputs();
             }
             if self.driver.has_established() {
@@ -195,7 +192,7 @@ impl<D: Driver> Worker<D> {
                 if n % AHEAD == 0 {
                     self.look_ahead();
                 }
-                let Some(event) = self.events.pop_front() else { break };
+                let Some(event) = self.own.events.pop_front() else { break };
                 self.handle(event);
                 if self.engine.exec.ks.is_outside() {
                     // A slow script keeps this worker out: the rest is the stand-in's.
@@ -203,17 +200,17 @@ impl<D: Driver> Worker<D> {
                     self.begin();
                 }
             }
-            for conn in std::mem::take(&mut self.departed) {
+            for conn in std::mem::take(&mut self.own.departed) {
                 self.dismiss(conn);
             }
-            for (listener, socket, id) in std::mem::take(&mut self.arrivals) {
+            for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
                 self.adopt(listener, socket, id);
             }
             self.go_on();
             self.engine.exec.end();
             // Before the messages, of which a client's end is one: its replies are not sent any more then.
             self.relieve();
-            let heard = std::mem::take(&mut self.heard);
+            let heard = std::mem::take(&mut self.own.heard);
             for message in heard.into_iter().chain(self.messages()) {
                 self.obey(message);
             }
@@ -237,18 +234,18 @@ impl<D: Driver> Worker<D> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let answers = !self.engine.host.answers.is_empty() || !self.heard.is_empty();
+        let answers = !self.engine.host.answers.is_empty() || !self.own.heard.is_empty();
         // What a stand-in left at the end of a turn.
-        let left = !self.events.is_empty() || !self.arrivals.is_empty();
-        if !self.ready.is_empty() || self.engine.exec.has_ready() || answers || left {
+        let left = !self.own.events.is_empty() || !self.own.arrivals.is_empty();
+        if !self.own.ready.is_empty() || self.engine.exec.has_ready() || answers || left {
             return Some(Duration::ZERO);
         }
         let now = self.engine.exec.ks.now_ms();
-        let mut next = self.upkeep_at.min(self.deadlines.next_ms().unwrap_or(i64::MAX));
-        if !self.paused.is_empty() || self.engine.exec.has_postponed() {
+        let mut next = self.upkeep_at.min(self.own.deadlines.next_ms().unwrap_or(i64::MAX));
+        if !self.own.paused.is_empty() || self.engine.exec.has_postponed() {
             next = next.min(self.engine.host.server.pause.until_ms());
         }
-        let longest = if self.departed.is_empty() { 1000 } else { RETRY_MS };
+        let longest = if self.own.departed.is_empty() { 1000 } else { RETRY_MS };
         let timeout = Duration::from_millis((next - now).clamp(0, longest) as u64);
         Some(self.engine.host.held.timeout().map_or(timeout, |held| held.min(timeout)))
     }
@@ -363,12 +360,12 @@ impl<D: Driver> Worker<D> {
     /// Sends what was kept back and is durable now, and serves who waits for that.
     fn release_durable(&mut self) {
         self.send_durable();
-        if !self.polling.is_empty() {
+        if !self.own.polling.is_empty() {
             self.begin();
             self.poll_waiting();
             self.engine.exec.end();
         }
-        if !self.driver.below().is_holding() && self.polling.is_empty() {
+        if !self.driver.below().is_holding() && self.own.polling.is_empty() {
             self.link().holds.store(false, SeqCst);
         }
     }
@@ -410,23 +407,24 @@ impl<D: Driver> Worker<D> {
             conn.client.set(Flag::Paused, paused);
             self.driver.pause_reading(conn.slot);
             if paused {
-                self.paused.push(conn.slot)
+                self.own.paused.push(conn.slot)
             } else {
-                self.ready.push(conn.slot)
+                self.own.ready.push(conn.slot)
             }
-            self.traffic().paused.store(self.paused.len(), Relaxed);
+            self.traffic().paused.store(self.own.paused.len(), Relaxed);
         }
     }
 
     /// Goes on with the connections that were left in the middle of their input.
     fn go_on(&mut self) {
-        if !self.paused.is_empty()
+        if !self.own.paused.is_empty()
             && self.engine.host.server.pause.active(self.engine.exec.ks.now_ms()).is_none()
         {
-            self.ready.append(&mut self.paused);
+            let Belongings { ready, paused, .. } = &mut *self.own;
+            ready.append(paused);
             self.traffic().paused.store(0, Relaxed);
         }
-        for slot in std::mem::take(&mut self.ready) {
+        for slot in std::mem::take(&mut self.own.ready) {
             let Some(mut conn) = self.take_up_to_date(slot) else { continue };
             conn.listed = false;
             conn.client.set(Flag::Paused, false);
@@ -461,7 +459,7 @@ impl<D: Driver> Worker<D> {
     /// Leaves a connection that is closed for later; nothing more is taken in its name.
     pub(crate) fn depart(&mut self, conn: Box<Conn>) {
         conn.client.set(Flag::Killed, true);
-        self.departed.push(conn);
+        self.own.departed.push(conn);
     }
 
     fn discard(&mut self, conn: &Conn) {
@@ -477,7 +475,7 @@ impl<D: Driver> Worker<D> {
 
     /// Looks how much of the large outputs was taken by the poll.
     fn settle_outputs(&mut self) {
-        for slot in std::mem::take(&mut self.unsettled) {
+        for slot in std::mem::take(&mut self.own.unsettled) {
             if let Some(conn) = self.take(slot) {
                 conn.client.show_output(self.driver.unsent(slot));
                 self.put(conn);
@@ -516,14 +514,14 @@ impl<D: Driver> Worker<D> {
             return;
         }
         conn.client.show_output(unsent as usize);
-        self.unsettled.push(conn.slot);
+        self.own.unsettled.push(conn.slot);
         let now = self.seconds() + 1;
         if !above_soft {
             conn.soft_since = 0;
         } else if conn.soft_since == 0 {
             conn.soft_since = now;
             let due = self.engine.exec.ks.now_ms() + (soft_seconds as i64 + 1) * 1000;
-            self.timers.set(due, conn.slot);
+            self.own.timers.set(due, conn.slot);
         }
         let too_long = above_soft && u64::from(now - conn.soft_since) > soft_seconds;
         if above_hard || too_long {
@@ -545,7 +543,7 @@ impl<D: Driver> Worker<D> {
         for message in self.messages() {
             match message {
                 Message::Answer { .. } => self.obey(message),
-                other => self.heard.push(other),
+                other => self.own.heard.push(other),
             }
         }
     }
@@ -616,10 +614,10 @@ impl<D: Driver> Worker<D> {
         self.begin();
         self.engine.exec.ks.forget_readers();
         self.engine.host.take_upkeep_invalidations(&mut self.engine.exec.ks);
-        while let Some(slot) = self.timers.due(now) {
+        while let Some(slot) = self.own.timers.due(now) {
             self.check_timers(slot, now);
         }
-        if !self.polling.is_empty() && now - self.polled_at >= POLL_MS {
+        if !self.own.polling.is_empty() && now - self.polled_at >= POLL_MS {
             self.polled_at = now;
             self.poll_waiting();
         }
@@ -682,7 +680,7 @@ impl<D: Driver> Worker<D> {
         if timeout > 0 && !conn.doomed {
             // Whoever waits for a key is not idle; its time begins with the answer.
             let left = timeout.saturating_sub(idle) + 1;
-            self.timers.set(now + i64::from(left) * 1000, slot);
+            self.own.timers.set(now + i64::from(left) * 1000, slot);
         }
         self.settle(conn);
     }
@@ -691,7 +689,7 @@ impl<D: Driver> Worker<D> {
     fn reconfigure(&mut self) {
         self.engine.reconfigure();
         self.engine.host.server.evict_crowd(&self.engine.host.config);
-        for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
+        for slot in self.own.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.watch_idleness_of(slot);
         }
     }
@@ -699,7 +697,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn watch_idleness_of(&mut self, slot: Slot) {
         let timeout = self.engine.host.config.timeout;
         if timeout > 0 {
-            self.timers.set(self.engine.exec.ks.now_ms() + i64::from(timeout) * 1000, slot);
+            self.own.timers.set(self.engine.exec.ks.now_ms() + i64::from(timeout) * 1000, slot);
         }
     }
 
@@ -711,7 +709,7 @@ impl<D: Driver> Worker<D> {
     fn shut_down(&mut self) {
         let mut events = Vec::new();
         self.send_held();
-        for slot in self.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
+        for slot in self.own.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.driver.close(slot, Close::AfterFlush);
         }
         // One turn writes what the kernel takes at once; nobody is waited for.
@@ -720,17 +718,17 @@ impl<D: Driver> Worker<D> {
 
     /// Its connections, but for the one in hand.
     pub(crate) fn connections(&self) -> impl Iterator<Item = &Conn> {
-        self.conns.iter().flatten().map(|conn| &**conn)
+        self.own.conns.iter().flatten().map(|conn| &**conn)
     }
 
     pub(crate) fn conn(&self, slot: Slot) -> Option<&Conn> {
-        self.conns.get(slot.index())?.as_deref().filter(|conn| conn.slot == slot)
+        self.own.conns.get(slot.index())?.as_deref().filter(|conn| conn.slot == slot)
     }
 
     /// Takes a connection out of the table, to work with it beside the rest of the worker.
     #[inline]
     pub(crate) fn take(&mut self, slot: Slot) -> Option<Box<Conn>> {
-        let place = self.conns.get_mut(slot.index())?;
+        let place = self.own.conns.get_mut(slot.index())?;
         if place.as_ref().is_some_and(|conn| conn.slot == slot) { place.take() } else { None }
     }
 
@@ -739,9 +737,9 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn put(&mut self, conn: Box<Conn>) {
         self.count_buffers(&conn);
         let index = conn.slot.index();
-        if index >= self.conns.len() {
-            self.conns.resize_with(index + 1, || None);
+        if index >= self.own.conns.len() {
+            self.own.conns.resize_with(index + 1, || None);
         }
-        self.conns[index] = Some(conn);
+        self.own.conns[index] = Some(conn);
     }
 }
