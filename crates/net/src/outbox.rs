@@ -125,8 +125,12 @@ impl Outbox {
         }
     }
 
+    #[inline]
     fn clear(&mut self, pool: &mut OutputPool) {
-        self.queue.drain(..).for_each(|output| pool.give(output));
+        // Mostly there is one.
+        while let Some(output) = self.queue.pop_front() {
+            pool.give(output);
+        }
         self.cursor = Cursor::default();
         self.unsent = 0;
     }
