@@ -1,5 +1,5 @@
-//! `KEYS` and `ARGV`. To make two tables for every script and to collect them again costs as much as half of a short
-//! script's instructions, so tables are kept and filled anew.
+//! `KEYS` and `ARGV`. To make two tables for every script and to collect them again takes a quarter of the instructions of a
+//! short one, so tables are kept and filled anew.
 //!
 //! ```text
 //!  GLOBALS ── "KEYS" ──▶ kept table ─ as it was made but for its elements ─▶ emptied ─▶ the next script's
