@@ -110,6 +110,9 @@ struct Pace {
     /// The next request that falls due among this thread's connections.
     next_round: u64,
     next_position: usize,
+    /// Rounds that had fallen due when the first connection was visited: the visits since then
+    /// count them for every connection.
+    counted: u64,
 }
 
 impl Pace {
@@ -151,6 +154,7 @@ impl<'a> Worker<'a> {
             total: plan.connections,
             next_round: 0,
             next_position: 0,
+            counted: 0,
         });
         Ok(Worker {
             plan,
@@ -347,13 +351,14 @@ impl<'a> Worker<'a> {
                 wait = due - now;
                 break;
             }
+            if position == 0 {
+                pace.counted = pace.due_count(now - self.begin, 0).saturating_sub(1);
+            }
             self.send_owed(position, now)?;
             pace.next_position += 1;
             if pace.next_position == self.connections.len() {
                 pace.next_position = 0;
-                // Rounds that were missed as a whole have been counted by these visits, too.
-                let whole = pace.due_count(now - self.begin, 0).saturating_sub(1);
-                pace.next_round = whole.max(pace.next_round + 1);
+                pace.next_round = pace.counted.max(pace.next_round + 1);
             }
         }
         self.pace = Some(pace);
@@ -479,5 +484,113 @@ impl CpuTimes {
         let Some(start) = start else { return (0, None) };
         let server = self.server_ns.zip(start.server_ns).map(|(end, start)| end - start);
         (self.thread_ns - start.thread_ns, server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::super::{Endpoint, KeyOrder, KeySpace, Share, request::Protocol};
+    use super::*;
+
+    const CONNECTIONS: usize = 4;
+
+    fn plan(rate: f64, pipeline: usize) -> Plan {
+        Plan {
+            endpoint: Endpoint::Unix("unused".into()),
+            protocol: Protocol::Resp,
+            operation: Operation::Ping,
+            keys: KeySpace::new(1, 16).unwrap(),
+            order: KeyOrder::Random,
+            share: Share::All,
+            values: "1".parse().unwrap(),
+            lengths: Lengths::ByKey,
+            check_lengths: false,
+            connections: CONNECTIONS,
+            threads: 1,
+            pipeline,
+            extent: Extent::Window { warmup: Duration::ZERO, length: Duration::from_secs(3600) },
+            rate: Some(rate),
+            server_pid: None,
+            seed: 1,
+        }
+    }
+
+    /// A worker that began at `begin`, and the other ends of its connections.
+    fn with_worker(plan: &Plan, begin: Instant, test: impl FnOnce(Worker<'_>, Vec<UnixStream>)) {
+        let (block, template) = (
+            ValueBlock::new(plan.values.max),
+            Template::new(plan.protocol, plan.operation, plan.keys),
+        );
+        let pairs = (0..CONNECTIONS).map(|_| UnixStream::pair().unwrap());
+        let (near, far): (Vec<_>, Vec<_>) = pairs.unzip();
+        let streams = near.into_iter().map(Stream::Unix).enumerate().collect();
+        test(Worker::new(plan, &block, &template, streams, begin).unwrap(), far);
+    }
+
+    fn sent(worker: &Worker<'_>) -> Vec<u64> {
+        worker.connections.iter().map(|connection| connection.sent).collect()
+    }
+
+    #[test]
+    fn an_open_loop_sends_what_is_due_and_waits_for_the_next() {
+        let begin = Instant::now();
+        let interval = Duration::from_micros(500);
+        with_worker(&plan(2000.0, 1000), begin, |mut worker, _far| {
+            for step in 0..400 {
+                let elapsed = Duration::from_micros(step * 1300 + 100);
+                let wait = worker.send_due(begin + elapsed).unwrap();
+                let due = (elapsed.as_micros() / interval.as_micros()) as u64 + 1;
+                let sent = sent(&worker);
+                assert_eq!(sent.iter().sum::<u64>(), due, "{elapsed:?}");
+                assert!(sent.is_sorted_by(|a, b| a == b || *a == b + 1), "{sent:?}");
+                assert_eq!(elapsed + wait, interval * due as u32);
+            }
+            // After an absence every request counts from when it was due, not from when it went.
+            let now = begin + Duration::from_secs(1);
+            assert_eq!(worker.send_due(now).unwrap(), Duration::ZERO);
+            assert_eq!(sent(&worker), [501, 500, 500, 500]);
+            assert_eq!(worker.send_due(now).unwrap(), interval);
+            for connection in &mut worker.connections {
+                let mut round = 0;
+                let total = connection.outstanding.total();
+                assert!(connection.outstanding.pop(total, |since, size| {
+                    let place = round * CONNECTIONS as u32 + connection.index as u32;
+                    assert_eq!((since, size), (begin + interval * place, 1));
+                    round += 1;
+                }));
+            }
+        });
+    }
+
+    #[test]
+    fn an_overloaded_open_loop_gives_each_connection_its_turn_and_charges_for_waiting() {
+        let late = Duration::from_millis(200);
+        let begin = Instant::now() - late;
+        with_worker(&plan(50_000_000.0, 1), begin, |mut worker, mut far| {
+            for turn in 1..=50 {
+                // All have something due; none has room for more than one.
+                for _ in 0..2 {
+                    assert_eq!(worker.send_due(Instant::now()).unwrap(), Duration::ZERO);
+                    assert_eq!(sent(&worker), [turn; CONNECTIONS]);
+                }
+                for stream in &mut far {
+                    stream.write_all(b"+PONG\r\n").unwrap();
+                }
+                for position in 0..CONNECTIONS {
+                    assert_eq!(worker.receive(position).unwrap(), 1);
+                }
+            }
+            // A reply makes room at once, and for its own connection only.
+            worker.send_due(Instant::now()).unwrap();
+            far[2].write_all(b"+PONG\r\n").unwrap();
+            assert_eq!(worker.poller.wait(WAIT_MAX).unwrap(), 1);
+            worker.on_ready(0).unwrap();
+            assert_eq!(sent(&worker), [51, 51, 52, 51]);
+            assert_eq!(worker.latency.len(), 50 * CONNECTIONS as u64 + 1);
+            assert!(worker.latency.min() > (late - Duration::from_millis(1)).as_nanos() as u64);
+        });
     }
 }
