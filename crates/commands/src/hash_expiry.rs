@@ -263,7 +263,7 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
 fn drop_expired_first(ctx: &mut Ctx<'_>, fields: Range<usize>) {
     if ctx.exec.ks.notes_events() && !ctx.dialect().is_valkey() {
         let (key, db) = (ctx.key(1), ctx.db());
-        ctx.exec.ks.hash_drop_expired(db, key, &ctx.args()[fields], true);
+        ctx.exec.ks.hash_drop_expired(db, key, &ctx.args()[fields]);
     }
 }
 
@@ -405,7 +405,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
         let ks = &mut ctx.exec.ks;
         match (options.expiry, expiry) {
             (_, None) if is_valkey => {}
-            (_, None) => ks.hash_drop_expired(db, key, &[field], true),
+            (_, None) => ks.hash_drop_expired(db, key, &[field]),
             (Stated::At(at), _) if at <= now && !ks.keeps_expired() => expire_now(ctx, &[field])?,
             (Stated::At(at), _) => {
                 ks.hash_set_expiry(db, key, field, Some(at))?;
@@ -439,7 +439,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     match ctx.dialect().is_valkey() {
         true if acts => tell_expired(ctx, &all),
         false if acts && is_conditional => tell_expired(ctx, &all),
-        false if is_conditional => ctx.exec.ks.hash_drop_expired(db, key, &all, true),
+        false if is_conditional => ctx.exec.ks.hash_drop_expired(db, key, &all),
         _ => {}
     }
     if !acts {

@@ -137,7 +137,7 @@ fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
 fn drop_read(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     let (key, db) = (ctx.key(1), ctx.db());
     if !ctx.dialect().is_valkey() {
-        ctx.exec.ks.hash_drop_expired(db, key, fields, false);
+        ctx.exec.ks.hash_drop_expired(db, key, fields);
     }
 }
 

@@ -80,7 +80,7 @@ fn drop_expired(ctx: &mut Ctx<'_>, fields: &[(Vec<u8>, Vec<u8>)]) {
     let ks = &mut ctx.exec.ks;
     for (key, field) in fields.iter().filter(|_| !is_valkey) {
         let key = ks.key(key);
-        ks.hash_drop_expired(db, key, &[field], false);
+        ks.hash_drop_expired(db, key, &[field]);
     }
 }
 

@@ -192,7 +192,7 @@ impl World {
                 let names: Vec<Vec<u8>> = names.iter().map(Drawn::bytes).collect();
                 let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
                 locked(&mut self.handle, b"h", |handle, key| {
-                    handle.hash_drop_expired(0, key, &names, true);
+                    handle.hash_drop_expired(0, key, &names);
                 });
             }
             Op::DropSome => {

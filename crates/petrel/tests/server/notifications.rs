@@ -8,6 +8,7 @@ with_each_backend!(
     events_go_to_the_channels_asked_for,
     fields_are_named,
     valkey_calls_expired_what_is_given_a_time_that_has_passed,
+    a_read_tells_of_the_last_field_that_had_expired,
     what_upkeep_removes_is_told,
     nothing_is_told_unasked,
     a_transaction_tells_of_each_command,
@@ -137,6 +138,36 @@ fn valkey_calls_expired_what_is_given_a_time_that_has_passed(backend: &str) {
         listener.events("SET k v");
         assert_eq!(listener.events("EXPIRE k 100"), "expire k");
         assert_eq!(listener.events("DEL k"), "del k");
+    }
+}
+
+fn a_read_tells_of_the_last_field_that_had_expired(backend: &str) {
+    let server = Server::start(backend, DEBUG);
+    let mut listener = Listener::new(&server, "Ehg");
+    listener.client.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    for (command, after) in [
+        ("HGET h f", ""),
+        ("HMGET h f", ""),
+        ("HSTRLEN h f", ""),
+        ("HEXISTS h f", ""),
+        ("HGETEX h FIELDS 1 f", ""),
+        ("HGETDEL h FIELDS 1 f", ""),
+        ("SORT l BY nosort GET h*->f", ""),
+        ("HINCRBY h f 2", ", hincrby h"),
+        ("HSETNX h f v", ", hset h"),
+    ] {
+        for (others, told) in [("", "hexpired h, del h"), ("k v", "hexpired h")] {
+            listener.client.call(&["DEL", "h", "l"]);
+            listener.client.call(&["RPUSH", "l", ""]);
+            let fields = ["f v", others].join(" ");
+            let mut store = vec!["HSET", "h"];
+            store.extend(fields.split_whitespace());
+            listener.client.call(&store);
+            listener.client.call(&["HPEXPIRE", "h", "1", "FIELDS", "1", "f"]);
+            std::thread::sleep(Duration::from_millis(5));
+            listener.events("PING");
+            assert_eq!(listener.events(command), format!("{told}{after}"), "{command}");
+        }
     }
 }
 

@@ -128,8 +128,8 @@ impl Handle {
     }
 
     /// Removes those of the fields that have expired, and the key with the last field: what reads do that asked for
-    /// them. Of the field that leaves nothing behind an event tells only if `tells_last`.
-    pub fn hash_drop_expired(&mut self, db: u16, key: Key<'_>, fields: &[&[u8]], tells_last: bool) {
+    /// them.
+    pub fn hash_drop_expired(&mut self, db: u16, key: Key<'_>, fields: &[&[u8]]) {
         if self.holds_expired() {
             return;
         }
@@ -146,12 +146,7 @@ impl Handle {
             }
             self.counters.expired_fields.add(1);
             let why = Removal::Expired;
-            let is_last = HashRef::of(place.1, now_ms).is_some_and(|hash| hash.is_empty());
-            let muted = (is_last && !tells_last).then(|| self.mute_events());
             self.record(db, key, &Effect::FieldRemove { key: key.bytes, field, why });
-            if let Some(wanted) = muted {
-                self.unmute_events(wanted);
-            }
             if self.remove_hash_if_empty(db, key, place.1) {
                 return;
             }
