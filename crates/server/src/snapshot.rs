@@ -235,11 +235,17 @@ impl Server {
         })
     }
 
-    /// Waits until nothing is saved in the background, for a moment at most: a server that stops gives it up.
+    /// Waits until nothing is saved in the background, for a moment at most: a server that stops gives it up. A disk may keep the saver
+    /// for longer; then the file is removed here.
     pub(crate) fn await_saver(&self) {
         const PATIENCE: Duration = Duration::from_secs(5);
         let start = Instant::now();
-        while self.snapshot.is_saving() && start.elapsed() < PATIENCE {
+        while self.snapshot.is_saving() {
+            if start.elapsed() >= PATIENCE {
+                self.snapshot.give_up();
+                let _ = fs::remove_file(part_path("bg-"));
+                return;
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
