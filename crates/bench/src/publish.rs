@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use petrel_resp::encode_command;
@@ -46,6 +48,13 @@ pub struct PublishArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     publishers: usize,
 
+    /// Threads of the subscribers, each with an epoll of its own
+    ///
+    /// Subscribers are most often different programs. Where all of them wait in one epoll, several threads of a server that send
+    /// to them at once wait for each other at its lock.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    client_threads: usize,
+
     /// Messages that each of them publishes at once
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,10,50")]
     pipelines: Vec<usize>,
@@ -84,6 +93,7 @@ struct Results {
     subscribers: usize,
     size: usize,
     publishers: usize,
+    client_threads: usize,
     server_threads: usize,
     cells: Vec<Cell>,
 }
@@ -112,6 +122,7 @@ pub fn run(args: &PublishArgs) -> Result<(), String> {
         subscribers: args.subscribers,
         size: args.size,
         publishers: args.publishers,
+        client_threads: args.client_threads,
         server_threads: args.server_threads,
         cells,
     };
@@ -121,14 +132,89 @@ pub fn run(args: &PublishArgs) -> Result<(), String> {
 /// A server with its subscribers and those who publish.
 struct Audience {
     server: Server,
-    poller: Poller,
-    subscribers: Vec<Stream>,
+    /// The first is of this thread, the others have their own.
+    own: Share,
+    others: Vec<Listener>,
     publishers: Vec<Stream>,
-    /// Bytes of a message as a subscriber gets it.
-    message_bytes: usize,
+    /// What `PUBLISH` answers.
+    reply: String,
     /// One command that publishes.
     command: Vec<u8>,
+}
+
+/// The subscribers of one thread.
+struct Share {
+    poller: Poller,
+    subscribers: Vec<Stream>,
+    /// Bytes of a message as a subscriber gets it.
+    message_bytes: usize,
     chunk: Vec<u8>,
+}
+
+impl Share {
+    fn subscribe(server: &Server, count: usize, message_bytes: usize) -> io::Result<Share> {
+        let poller = Poller::new(count.clamp(1, 1024))?;
+        let (mut subscribe, mut expected) = (Vec::new(), Vec::new());
+        encode_command(&[b"SUBSCRIBE", CHANNEL], &mut subscribe);
+        encode_command(&[b"subscribe", CHANNEL], &mut expected);
+        expected[1] = b'3';
+        expected.extend_from_slice(b":1\r\n");
+        let mut subscribers = Vec::with_capacity(count);
+        for token in 0..count {
+            let mut stream = server.endpoint().connect(None)?;
+            stream.set_read_timeout(PATIENCE)?;
+            stream.write_all(&subscribe)?;
+            let mut got = vec![0; expected.len()];
+            stream.read_exact(&mut got)?;
+            if got != expected {
+                return Err(io::Error::other("it does not subscribe"));
+            }
+            stream.set_nonblocking(true)?;
+            poller.add(stream.fd(), token, Interest::Read)?;
+            subscribers.push(stream);
+        }
+        Ok(Share { poller, subscribers, message_bytes, chunk: vec![0; READ_BYTES] })
+    }
+
+    /// Waits until each of them has got so many messages.
+    fn receive(&mut self, messages: usize) -> io::Result<()> {
+        let mut missing = messages * self.subscribers.len() * self.message_bytes;
+        let begin = Instant::now();
+        while missing > 0 {
+            let ready = self.poller.wait(Duration::from_secs(1))?;
+            if ready == 0 && begin.elapsed() > PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            for index in 0..ready {
+                let subscriber = &mut self.subscribers[self.poller.ready(index).token];
+                match subscriber.read(&mut self.chunk) {
+                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(count) => missing = missing.saturating_sub(count),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A thread with a share of the subscribers: is told how many messages are about to be published, and tells that all have come.
+struct Listener {
+    expect: SyncSender<usize>,
+    done: Receiver<io::Result<()>>,
+}
+
+impl Listener {
+    fn start(mut share: Share) -> Listener {
+        let (expect, expected) = sync_channel::<usize>(1);
+        let (tell, done) = sync_channel(1);
+        thread::spawn(move || {
+            // Until either end is gone.
+            let _ = expected.iter().try_for_each(|messages| tell.send(share.receive(messages)));
+        });
+        Listener { expect, done }
+    }
 }
 
 impl Audience {
@@ -138,26 +224,18 @@ impl Audience {
             Setting::new(args.server_threads, transport, args.subscribers + args.publishers + 10);
         let server = Server::start(peer, &setting)?;
         let failed = |error: io::Error| format!("{}: {error}", peer.name);
-        let poller = Poller::new(args.subscribers.clamp(1, 1024)).map_err(failed)?;
-        let (mut subscribe, mut expected) = (Vec::new(), Vec::new());
-        encode_command(&[b"SUBSCRIBE", CHANNEL], &mut subscribe);
-        encode_command(&[b"subscribe", CHANNEL], &mut expected);
-        expected[1] = b'3';
-        expected.extend_from_slice(b":1\r\n");
-        let mut subscribers = Vec::with_capacity(args.subscribers);
-        for token in 0..args.subscribers {
-            let mut stream = server.endpoint().connect(None).map_err(failed)?;
-            stream.set_read_timeout(PATIENCE).map_err(failed)?;
-            stream.write_all(&subscribe).map_err(failed)?;
-            let mut got = vec![0; expected.len()];
-            stream.read_exact(&mut got).map_err(failed)?;
-            if got != expected {
-                return Err(format!("{} does not subscribe", peer.name));
-            }
-            stream.set_nonblocking(true).map_err(failed)?;
-            poller.add(stream.fd(), token, Interest::Read).map_err(failed)?;
-            subscribers.push(stream);
-        }
+        let payload = vec![b'x'; args.size];
+        let (mut command, mut message) = (Vec::new(), Vec::new());
+        encode_command(&[b"PUBLISH", CHANNEL, &payload], &mut command);
+        encode_command(&[b"message", CHANNEL, &payload], &mut message);
+        let threads = args.client_threads.clamp(1, args.subscribers.max(1));
+        let mut shares = (0..threads).map(|thread| {
+            let count =
+                args.subscribers * (thread + 1) / threads - args.subscribers * thread / threads;
+            Share::subscribe(&server, count, message.len()).map_err(failed)
+        });
+        let own = shares.next().expect("there is one thread at least")?;
+        let others = shares.map(|share| share.map(Listener::start)).collect::<Result<_, _>>()?;
         let connect = |_| {
             let stream = server.endpoint().connect(None)?;
             stream.set_read_timeout(PATIENCE)?;
@@ -165,12 +243,8 @@ impl Audience {
         };
         let publishers = (0..args.publishers.max(1)).map(connect);
         let publishers = publishers.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-        let payload = vec![b'x'; args.size];
-        let (mut command, mut message) = (Vec::new(), Vec::new());
-        encode_command(&[b"PUBLISH", CHANNEL, &payload], &mut command);
-        encode_command(&[b"message", CHANNEL, &payload], &mut message);
-        let (message_bytes, chunk) = (message.len(), vec![0; READ_BYTES]);
-        Ok(Audience { server, poller, subscribers, publishers, message_bytes, command, chunk })
+        let reply = format!(":{}\r\n", args.subscribers);
+        Ok(Audience { server, own, others, publishers, reply, command })
     }
 
     fn measure(&mut self, cell: &mut Cell, args: &PublishArgs) -> Result<(), String> {
@@ -188,7 +262,7 @@ impl Audience {
         let seconds = begin.elapsed().as_secs_f64();
         let cpu = sys::process_cpu_ns(self.server.pid()).map_err(failed)? - cpu;
         let messages = bursts * cell.pipeline * self.publishers.len();
-        let deliveries = (messages * self.subscribers.len()) as f64;
+        let deliveries = (messages * args.subscribers) as f64;
         cell.cpu_ns.push(cpu as f64 / deliveries);
         cell.per_second.push(deliveries / seconds);
         Ok(())
@@ -196,28 +270,18 @@ impl Audience {
 
     /// Has each publisher send a burst and waits until everybody has got all of them.
     fn exchange(&mut self, burst: &[u8], messages: usize) -> io::Result<()> {
+        let all = messages * self.publishers.len();
+        for listener in &self.others {
+            listener.expect.send(all).map_err(io::Error::other)?;
+        }
         for publisher in &mut self.publishers {
             publisher.write_all(burst)?;
         }
-        let all = messages * self.publishers.len();
-        let mut missing = all * self.subscribers.len() * self.message_bytes;
-        let begin = Instant::now();
-        while missing > 0 {
-            let ready = self.poller.wait(Duration::from_secs(1))?;
-            if ready == 0 && begin.elapsed() > PATIENCE {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            for index in 0..ready {
-                let subscriber = &mut self.subscribers[self.poller.ready(index).token];
-                match subscriber.read(&mut self.chunk) {
-                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(count) => missing = missing.saturating_sub(count),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                }
-            }
+        self.own.receive(all)?;
+        for listener in &self.others {
+            listener.done.recv().map_err(io::Error::other)??;
         }
-        let reply = format!(":{}\r\n", self.subscribers.len()).repeat(messages);
+        let reply = self.reply.repeat(messages);
         let mut got = vec![0; reply.len()];
         for publisher in &mut self.publishers {
             publisher.read_exact(&mut got)?;
@@ -232,8 +296,9 @@ impl Audience {
 fn document(results: &Results, peers: &[Peer], args: &PublishArgs) -> Document {
     let mut document = Document::new("Messages to many subscribers");
     document.paragraph(&format!(
-        "{} subscribers of one channel, messages of {} bytes, {} who publish, {} server threads, {}; medians of {} rounds.",
+        "{} subscribers of one channel in {} threads, messages of {} bytes, {} who publish, {} server threads, {}; medians of {} rounds.",
         results.subscribers,
+        results.client_threads,
         results.size,
         results.publishers,
         results.server_threads,
