@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use petrel_resp::encode_command;
 use serde::Serialize;
@@ -114,6 +114,8 @@ struct Cell {
     pipeline: usize,
     /// Server CPU per write, nanoseconds.
     write_ns: Vec<f64>,
+    /// Writes per second, as those who write see them.
+    per_second: Vec<f64>,
     /// Keys told per write.
     told: Vec<f64>,
 }
@@ -142,6 +144,7 @@ pub fn run(args: &TrackingArgs) -> Result<(), String> {
                 situation,
                 pipeline,
                 write_ns: Vec::new(),
+                per_second: Vec::new(),
                 told: Vec::new(),
             }));
         }
@@ -229,13 +232,16 @@ impl Scene {
             (spent, told)
         });
         *begin += args.writes;
-        cell.write_ns.push(spent? as f64 / args.writes as f64);
+        let (cpu_ns, time) = spent?;
+        cell.write_ns.push(cpu_ns as f64 / args.writes as f64);
+        cell.per_second.push(args.writes as f64 / time.as_secs_f64());
         cell.told.push(told? as f64 / args.writes as f64);
         Ok(())
     }
 }
 
-/// Writes keys from the `begin`th on, and returns the server's CPU time.
+/// Writes keys from the `begin`th on, and returns the server's CPU time in nanoseconds, that of what follows the last reply included, and
+/// how long it took until the last reply.
 fn write(
     server: &Server,
     writers: &mut [Stream],
@@ -243,10 +249,10 @@ fn write(
     begin: usize,
     pipeline: usize,
     args: &TrackingArgs,
-) -> io::Result<u64> {
+) -> io::Result<(u64, Duration)> {
     let cpu = || sys::process_cpu_ns(server.pid());
     let (mut piece, mut sent) = (Vec::new(), Vec::with_capacity(writers.len()));
-    let before = cpu()?;
+    let (before, start) = (cpu()?, Instant::now());
     let mut next = begin;
     let end = begin + args.writes;
     while next < end {
@@ -262,8 +268,9 @@ fn write(
             read_same(writer, OK, count)?;
         }
     }
+    let time = start.elapsed();
     thread::sleep(SETTLE);
-    Ok(cpu()? - before)
+    Ok((cpu()? - before, time))
 }
 
 /// The nth key to be written: all keys in an order in which neighbours have nothing to do with each other.
@@ -316,9 +323,9 @@ fn read_same(stream: &mut Stream, reply: &[u8], times: usize) -> io::Result<()> 
 fn document(results: &Results, peers: &[Peer], args: &TrackingArgs) -> Document {
     let mut document = Document::new("Writes while clients track");
     document.paragraph(&format!(
-        "Server CPU per write, microseconds, and in parentheses as a multiple of the same while nobody tracks; medians \
-         of {} rounds. {} clients track {} keys, each its share; {} connections overwrite {} keys in each situation, each \
-         once, {} server threads, {}. The clients look every 20 ms for what they are told. \"Told\" is invalidations per write.",
+        "Medians of {} rounds, in parentheses as a multiple of the same while nobody tracks. {} clients track {} keys, each \
+         its share; {} connections overwrite {} keys in each situation, each once, {} server threads, {}. The clients look \
+         every 20 ms for what they are told. \"Told\" is invalidations per write.",
         args.rounds,
         results.clients,
         results.keys,
@@ -327,31 +334,42 @@ fn document(results: &Results, peers: &[Peer], args: &TrackingArgs) -> Document 
         results.server_threads,
         if args.tcp { Transport::Tcp } else { Transport::Unix },
     ));
-    let pipelines = args.pipelines.iter();
-    let columns = pipelines.flat_map(|pipeline| [format!("pipeline {pipeline}"), "told".into()]);
-    let mut table = Table::new(
-        ["".to_owned(), "".to_owned()].into_iter().chain(columns).collect::<Vec<String>>(),
-    );
-    for peer in peers {
-        let value = |situation, pipeline, part: fn(&Cell) -> &Vec<f64>| {
-            let mut cells = results.cells.iter().filter(|cell| cell.server == peer.name);
-            let cell =
-                cells.find(|cell| cell.situation == situation && cell.pipeline == pipeline)?;
-            median(part(cell).iter().copied())
-        };
-        for situation in Situation::ALL {
-            let mut row = vec![peer.name.clone(), situation.text().to_owned()];
-            for &pipeline in &args.pipelines {
-                let spent = |of| value(of, pipeline, |cell| &cell.write_ns);
-                let own = spent(situation);
-                let against = ratio(own, spent(Situation::Nobody));
-                row.push(format!("{} ({against})", rounded(own.map(|ns| ns / 1000.0), 2)));
-                row.push(rounded(value(situation, pipeline, |cell| &cell.told), 2));
-            }
-            table.row(row);
+    let value = |server: &str, situation, pipeline, part: fn(&Cell) -> &Vec<f64>| {
+        let mut cells = results.cells.iter().filter(|cell| cell.server == server);
+        let cell = cells.find(|cell| cell.situation == situation && cell.pipeline == pipeline)?;
+        median(part(cell).iter().copied())
+    };
+    type Part = fn(&Cell) -> &Vec<f64>;
+    let figures: [(&str, Part, usize, bool); 2] = [
+        ("Server CPU per write, microseconds", |cell| &cell.write_ns, 2, true),
+        ("Thousands of writes per second", |cell| &cell.per_second, 0, false),
+    ];
+    for (title, part, digits, with_told) in figures {
+        let mut header = vec![String::new(), String::new()];
+        for pipeline in &args.pipelines {
+            header.push(format!("pipeline {pipeline}"));
+            header.extend(with_told.then(|| "told".to_owned()));
         }
+        let mut table = Table::new(header);
+        for peer in peers {
+            for situation in Situation::ALL {
+                let mut row = vec![peer.name.clone(), situation.text().to_owned()];
+                for &pipeline in &args.pipelines {
+                    let own = value(&peer.name, situation, pipeline, part);
+                    let nobody = value(&peer.name, Situation::Nobody, pipeline, part);
+                    let shown = rounded(own.map(|own| own / 1000.0), digits);
+                    row.push(format!("{shown} ({})", ratio(own, nobody)));
+                    if with_told {
+                        let told = value(&peer.name, situation, pipeline, |cell| &cell.told);
+                        row.push(rounded(told, 2));
+                    }
+                }
+                table.row(row);
+            }
+        }
+        document.heading(2, title);
+        document.table(&table);
     }
-    document.table(&table);
     results.machine.describe(&mut document);
     document
 }
