@@ -46,11 +46,6 @@ impl BlockedClients {
         self.by_id.lock().get(&id).cloned()
     }
 
-    /// Whether there are some.
-    pub fn any(&self) -> bool {
-        !self.by_id.lock().is_empty()
-    }
-
     /// How many of them will not wait for ever.
     pub fn with_deadline(&self) -> usize {
         self.by_id.lock().values().filter(|blocked| blocked.deadline().is_some()).count()

@@ -9,9 +9,6 @@
 //!                                                           else as soon as the last sends are paid for
 //! ```
 //!
-//! Until something may be sent, the queue is left alone: else its cache lines would go from one processor to the other and back for each
-//! change.
-//!
 //! So sending them takes a bounded share of a worker's time, whatever the number of connections that track; only who
 //! hears of nothing else hears later, by a few milliseconds at most. What a connection is sent is never put before an
 //! invalidation that was there earlier: not the reply of a command, not a message.
@@ -191,12 +188,7 @@ impl Held {
 
     /// Whether some of it is to be sent now.
     pub fn is_ready(&self) -> bool {
-        !self.due.is_empty() || !self.listed.is_empty() && self.may_send()
-    }
-
-    /// Whether the last sends of invalidations are paid for.
-    pub fn may_send(&self) -> bool {
-        self.send_pause.left().is_zero()
+        !self.due.is_empty() || !self.listed.is_empty() && self.send_pause.left().is_zero()
     }
 
     /// Takes what is held for a connection.
@@ -248,13 +240,13 @@ impl Held {
         }
     }
 
-    /// After which time something has to be done here, if it is not before; `are_posted` says whether there are pushes in the queue.
+    /// After which time something has to be done here, if it is not before.
     #[inline]
-    pub fn timeout(&self, are_posted: bool) -> Option<Duration> {
+    pub fn timeout(&self) -> Option<Duration> {
         if !self.due.is_empty() {
             return Some(Duration::ZERO);
         }
-        let send = (are_posted || self.any()).then(|| self.send_pause.left());
+        let send = self.any().then(|| self.send_pause.left());
         let call = (!self.uncalled.is_empty()).then(|| self.call_pause.left());
         send.into_iter().chain(call).min()
     }
@@ -347,7 +339,7 @@ impl<D: Driver> Worker<D> {
     /// Sends what is held, unless some was sent just now.
     pub(crate) fn send_held_in_time(&mut self) {
         let held = &self.engine.host.held;
-        if !held.listed.is_empty() && held.may_send() {
+        if !held.listed.is_empty() && held.send_pause.left().is_zero() {
             self.send_listed();
         }
     }
@@ -455,6 +447,6 @@ mod tests {
         assert!(Pause::over().left().is_zero());
         let pause = Pause::begin(Duration::from_secs(1000));
         assert!(pause.left() > Duration::from_secs(900));
-        assert!(!Held::new(2).any() && Held::new(2).timeout(false).is_none());
+        assert!(!Held::new(2).any() && Held::new(2).timeout().is_none());
     }
 }

@@ -34,7 +34,6 @@ use petrel_resp::{Protocol, Reply, RespWriter};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-use std::time::Duration;
 
 /// Parts shorter than this are copied into the output; a piece more in a gathered write costs as much.
 const SHARED_LEN_MIN: usize = 16 * 1024;
@@ -226,20 +225,10 @@ impl Delivery {
 /// The pushes on their way to the connections of one worker.
 #[derive(Default)]
 pub struct PushQueue {
-    signs: Signs,
-    waiting: Mutex<Waiting>,
-}
-
-/// What the worker looks at in every turn, in a cache line of its own: others fill the queue far more often than they change these.
-#[derive(Default)]
-#[repr(align(64))]
-struct Signs {
-    /// Something is in the queue.
     filled: AtomicBool,
-    /// Something that may not wait: not only invalidations.
-    urgent: AtomicBool,
     /// The worker was woken for what is in it.
     called: AtomicBool,
+    waiting: Mutex<Waiting>,
 }
 
 #[derive(Default)]
@@ -257,9 +246,7 @@ impl PushQueue {
         if waiting.admit(delivery.footprint()) {
             waiting.deliveries.push(delivery);
         }
-        drop(waiting);
-        self.signs.urgent.store(true, Release);
-        self.signs.filled.store(true, Release);
+        self.filled.store(true, Release);
     }
 
     /// Adds invalidations, to those that came last if nothing came since. They are empty then.
@@ -271,11 +258,7 @@ impl PushQueue {
             Some(Delivery::Stale(last)) => last.append(stale),
             _ => waiting.deliveries.push(Delivery::Stale(std::mem::take(stale))),
         }
-        drop(waiting);
-        // Who takes what is in it takes the sign away first, so that what is added behind a sign that stands is taken with it.
-        if !self.signs.filled.load(Acquire) {
-            self.signs.filled.store(true, Release);
-        }
+        self.filled.store(true, Release);
     }
 
     /// Bytes of what waits in it.
@@ -286,27 +269,20 @@ impl PushQueue {
     /// Whether something is in it.
     #[inline]
     fn is_filled(&self) -> bool {
-        self.signs.filled.load(Acquire)
-    }
-
-    /// Whether something is in it that is to be delivered in this turn.
-    #[inline]
-    fn is_urgent(&self) -> bool {
-        self.signs.urgent.load(Acquire)
+        self.filled.load(Acquire)
     }
 
     /// Whether the worker has to be woken for what is in it; the caller does so.
     fn has_to_be_called(&self) -> bool {
-        self.is_filled() && !self.signs.called.swap(true, AcqRel)
+        self.filled.load(Acquire) && !self.called.swap(true, AcqRel)
     }
 
     /// Takes what waits, in order; the flag says that something was dropped.
     fn take(&self) -> (Vec<Delivery>, bool) {
-        if !self.is_filled() || !self.signs.filled.swap(false, AcqRel) {
+        if !self.filled.load(Acquire) || !self.filled.swap(false, AcqRel) {
             return (Vec::new(), false);
         }
-        self.signs.urgent.store(false, Release);
-        self.signs.called.store(false, Release);
+        self.called.store(false, Release);
         let waiting = std::mem::take(&mut *self.waiting.lock());
         (waiting.deliveries, waiting.overflowed)
     }
@@ -495,23 +471,6 @@ impl ServerHost {
         true
     }
 
-    /// Takes what is on its way if it may not wait. Invalidations may for as long as none are sent, if nobody is answered meanwhile: who
-    /// sends commands has them taken ([`Worker::take_up_to_date`]), who waits for an answer may get it at any time.
-    #[inline]
-    fn expect_due_pushes(&mut self) {
-        let here = &self.server.workers[self.worker()];
-        let queue = &here.pushes;
-        if queue.is_urgent() || queue.is_filled() && (self.held.may_send() || here.blocked.any()) {
-            self.expect_pushes();
-        }
-    }
-
-    /// After which time something is to be delivered, if nothing happens before.
-    #[inline]
-    pub(crate) fn delivery_timeout(&self) -> Option<Duration> {
-        self.held.timeout(self.has_posted_pushes())
-    }
-
     /// Takes what is on its way, to be delivered next: in most turns nothing.
     #[inline]
     fn expect_pushes(&mut self) {
@@ -550,7 +509,7 @@ impl<D: Driver> Worker<D> {
             host.send_broadcasts();
         }
         host.desk.pushed = false;
-        host.expect_due_pushes();
+        host.expect_pushes();
         host.call_workers();
         if host.has_pending_pushes() || host.desk.is_overdue() || host.held.is_ready() {
             // Who was served by another worker and told something by it has the answer first: it was sent first.
@@ -748,22 +707,5 @@ mod tests {
         queue.add(Delivery::Client(to, push));
         assert!(queue.has_to_be_called());
         assert_eq!(queue.take().0.len(), 1);
-    }
-
-    #[test]
-    fn invalidations_alone_may_wait() {
-        let queue = PushQueue::default();
-        assert!(!queue.is_filled() && !queue.is_urgent());
-        for _ in 0..3 {
-            queue.add_stale(&mut Stale::default());
-            assert!(queue.is_filled() && !queue.is_urgent());
-            queue.add_stale(&mut Stale::default());
-            let to = Recipient { slot: Slot::NOWHERE, id: 1 };
-            queue.add(Delivery::Client(to, Push::raw("+line\r\n")));
-            assert!(queue.is_filled() && queue.is_urgent());
-            queue.add_stale(&mut Stale::default());
-            assert_eq!(queue.take().0.len(), 3);
-            assert!(!queue.is_filled() && !queue.is_urgent());
-        }
     }
 }

@@ -176,10 +176,6 @@ impl<D: Driver> Worker<D> {
     ) -> Progress {
         // What others have been told of becomes durable, however long this takes.
         self.engine.exec.ks.hand_over();
-        if !conn.client.listens() && self.engine.host.has_posted_pushes() {
-            // It was there before, and would wait until this is over. Who listens itself has been sent it when it was taken up.
-            self.deliver_before();
-        }
         self.lend(Absent::new(conn.slot));
         let progress = execute(self, conn);
         let absent = self.take_back();

@@ -247,7 +247,7 @@ impl<D: Driver> Worker<D> {
         }
         let longest = if self.own.departed.is_empty() { 1000 } else { RETRY_MS };
         let timeout = Duration::from_millis((next - now).clamp(0, longest) as u64);
-        Some(self.engine.host.delivery_timeout().map_or(timeout, |due| due.min(timeout)))
+        Some(self.engine.host.held.timeout().map_or(timeout, |held| held.min(timeout)))
     }
 
     pub(crate) fn handle(&mut self, event: Event) {

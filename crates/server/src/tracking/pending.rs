@@ -150,7 +150,6 @@ fn put_header(out: &mut Vec<u8>, kind: u8, len: usize) {
     out.push(kind);
     match len {
         0..10 => out.push(b'0' + len as u8),
-        10..100 => out.extend_from_slice(&[b'0' + (len / 10) as u8, b'0' + (len % 10) as u8]),
         _ => out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes()),
     }
     out.extend_from_slice(b"\r\n");
