@@ -21,6 +21,7 @@ with_each_backend!(
     a_served_client_is_told_behind_its_answer,
     the_state_is_shown,
     messages_do_not_overtake_invalidations,
+    replies_do_not_overtake_invalidations_that_wait,
     near_caches_are_never_left_stale,
     near_caches_of_prefixes_are_never_left_stale,
 );
@@ -119,6 +120,41 @@ fn messages_do_not_overtake_invalidations(backend: &str) {
         for (number, reader) in readers.iter_mut().enumerate() {
             assert_eq!(next(reader), format!("[invalidate [{}]]", key(number)), "round {round}");
             assert_eq!(next(reader), "[message news changed]");
+        }
+    }
+}
+
+/// While so many have just been told, what others are told waits.
+fn replies_do_not_overtake_invalidations_that_wait(backend: &str) {
+    let server = Server::start(backend, &["--threads", "1"]);
+    let mut writer = server.connect();
+    let mut readers: Vec<Client> = (0..60).map(|_| tracking(&server, &[])).collect();
+    let mut waiting = tracking(&server, &[]);
+    for round in 0..20 {
+        for reader in &mut readers {
+            reader.call(&["GET", "all"]);
+        }
+        waiting.call(&["MGET", "asked", "awaited"]);
+        writer.call(&["SET", "all", "new"]);
+        writer.call(&["SET", "asked", "new"]);
+        // Its own command.
+        waiting.send(&["ECHO", "reply"]);
+        assert_eq!(next(&mut waiting), "[invalidate [asked]]", "round {round}");
+        assert_eq!(next(&mut waiting), "reply");
+        // The command of another, which serves it.
+        waiting.send(&["BLPOP", "list", "0"]);
+        eventually("it waits", || server.info("blocked_clients") == 1);
+        for reader in &mut readers {
+            assert_eq!(next(reader), "[invalidate [all]]");
+            reader.call(&["GET", "all"]);
+        }
+        writer.call(&["SET", "all", "newer"]);
+        writer.call(&["SET", "awaited", "new"]);
+        writer.call(&["RPUSH", "list", "item"]);
+        assert_eq!(next(&mut waiting), "[invalidate [awaited]]", "round {round}");
+        assert_eq!(next(&mut waiting), "[list item]");
+        for reader in &mut readers {
+            assert_eq!(next(reader), "[invalidate [all]]");
         }
     }
 }
