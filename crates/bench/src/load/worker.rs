@@ -491,31 +491,17 @@ impl CpuTimes {
 mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
+    use std::path::Path;
 
-    use super::super::{Endpoint, KeyOrder, KeySpace, Share, request::Protocol};
+    use super::super::tests::plan as load_plan;
     use super::*;
 
     const CONNECTIONS: usize = 4;
 
     fn plan(rate: f64, pipeline: usize) -> Plan {
-        Plan {
-            endpoint: Endpoint::Unix("unused".into()),
-            protocol: Protocol::Resp,
-            operation: Operation::Ping,
-            keys: KeySpace::new(1, 16).unwrap(),
-            order: KeyOrder::Random,
-            share: Share::All,
-            values: "1".parse().unwrap(),
-            lengths: Lengths::ByKey,
-            check_lengths: false,
-            connections: CONNECTIONS,
-            threads: 1,
-            pipeline,
-            extent: Extent::Window { warmup: Duration::ZERO, length: Duration::from_secs(3600) },
-            rate: Some(rate),
-            server_pid: None,
-            seed: 1,
-        }
+        let extent = Extent::Window { warmup: Duration::ZERO, length: Duration::from_secs(3600) };
+        let plan = load_plan(Path::new("unused"), Operation::Ping, extent);
+        Plan { connections: CONNECTIONS, threads: 1, pipeline, rate: Some(rate), ..plan }
     }
 
     /// A worker that began at `begin`, and the other ends of its connections.
