@@ -23,7 +23,9 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use petrel_commands::clock::{Clock, Tick};
 use petrel_net::{Driver, Output, Slot};
+use petrel_resp::Protocol;
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// Time without sends of invalidations that follows each: some forty times what it takes.
@@ -141,8 +143,9 @@ impl Pause {
 
 /// What a worker's host knows of invalidations that are on their way.
 pub(crate) struct Held {
-    /// For connections of each worker, not in its queue yet.
+    /// For connections of each worker, not in its queue yet, and how many there are.
     staged: Vec<Stale>,
+    staged_count: usize,
     /// Workers that were left some and may sleep.
     uncalled: Vec<usize>,
     call_pause: Pause,
@@ -160,9 +163,17 @@ pub(crate) struct Held {
 /// What is held for the connection of a slot.
 #[derive(Default)]
 struct Place {
-    held: Option<(Slot, Output)>,
+    held: Option<Holding>,
     is_listed: bool,
     is_due: bool,
+}
+
+struct Holding {
+    slot: Slot,
+    output: Output,
+    /// The number of the connection, if that is known to be there, to speak RESP3 and not to wait: none of this changes before what
+    /// is held is taken.
+    speaks_resp3: Option<NonZeroU64>,
 }
 
 impl Held {
@@ -170,6 +181,7 @@ impl Held {
     pub fn new(workers: usize) -> Self {
         Held {
             staged: (0..workers).map(|_| Stale::default()).collect(),
+            staged_count: 0,
             uncalled: Vec::new(),
             call_pause: Pause::over(),
             places: Vec::new(),
@@ -194,7 +206,15 @@ impl Held {
     /// Takes what is held for a connection.
     fn take(&mut self, slot: Slot) -> Option<Output> {
         let place = self.places.get_mut(slot.index())?;
-        place.held.take_if(|(of, _)| *of == slot).map(|(_, output)| output)
+        place.held.take_if(|held| held.slot == slot).map(|held| held.output)
+    }
+
+    /// The output that is held for somebody who is known to speak RESP3 and not to wait.
+    #[inline]
+    fn known(&mut self, to: Recipient) -> Option<&mut Output> {
+        let held = self.places.get_mut(to.slot().index())?.held.as_mut()?;
+        let is_known = held.speaks_resp3.is_some_and(|id| id.get() == to.id());
+        is_known.then_some(&mut held.output)
     }
 
     /// The place of a slot, which is there then.
@@ -213,13 +233,15 @@ impl Held {
         if !std::mem::replace(&mut place.is_due, true) {
             self.due.push_back(index);
         }
-        place.held.replace((slot, output)).map(|(_, output)| output)
+        let held = Holding { slot, output, speaks_resp3: None };
+        place.held.replace(held).map(|held| held.output)
     }
 
     /// The output in which invalidations for a connection are held, and one that was held for another in its place.
     fn output(
         &mut self,
         slot: Slot,
+        speaks_resp3: Option<NonZeroU64>,
         new: impl FnOnce() -> Output,
     ) -> (&mut Output, Option<Output>) {
         let index = self.place(slot);
@@ -228,9 +250,11 @@ impl Held {
             place.is_listed = true;
             self.listed.push(index);
         }
-        let other = place.held.take_if(|(of, _)| *of != slot).map(|(_, output)| output);
-        let (_, output) = place.held.get_or_insert_with(|| (slot, new()));
-        (output, other)
+        let other = place.held.take_if(|held| held.slot != slot).map(|held| held.output);
+        let new = || Holding { slot, output: new(), speaks_resp3 };
+        let held = place.held.get_or_insert_with(new);
+        held.speaks_resp3 = speaks_resp3;
+        (&mut held.output, other)
     }
 
     /// Takes back what all have been told of.
@@ -261,12 +285,20 @@ impl Held {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         self.staged[worker].add(to, form, write);
+        self.staged_count += 1;
+    }
+
+    /// Invalidations that were left and are in no queue yet; one to several connections of a worker is one.
+    #[inline]
+    pub fn staged(&self) -> usize {
+        self.staged_count
     }
 }
 
 impl ServerHost {
     /// Puts what was staged into the queues of the workers, each of which finds it before its next commands.
     pub(crate) fn post_stale(&mut self) {
+        self.held.staged_count = 0;
         let own = self.worker();
         for (worker, stale) in self.held.staged.iter_mut().enumerate() {
             if stale.is_empty() {
@@ -309,12 +341,23 @@ impl<D: Driver> Worker<D> {
     /// Takes over what arrived for connections of this worker.
     pub(crate) fn hold(&mut self, stale: &Stale, passed: Option<Slot>) {
         for mark in stale.marks.iter().filter(|mark| passed != Some(mark.to.slot())) {
+            if mark.form == Form::Resp3
+                && let Some(output) = self.engine.host.held.known(mark.to)
+            {
+                output.bytes.extend_from_slice(stale.encoded(mark));
+                if output.len() >= HELD_BYTES_MAX {
+                    self.send_held_to(mark.to.slot());
+                }
+                continue;
+            }
             let Some(conn) =
                 self.conn(mark.to.slot()).filter(|conn| conn.client.id == mark.to.id())
             else {
                 continue;
             };
             let (blocked, protocol) = (conn.blocked, conn.session.protocol);
+            let speaks_resp3 =
+                NonZeroU64::new(mark.to.id()).filter(|_| protocol == Protocol::Resp3);
             let encoded = stale.encoded(mark);
             if blocked {
                 // Its answer may be on its way.
@@ -324,7 +367,7 @@ impl<D: Driver> Worker<D> {
             }
             let slot = mark.to.slot();
             let Worker { driver, engine, .. } = self;
-            let (output, other) = engine.host.held.output(slot, || driver.output());
+            let (output, other) = engine.host.held.output(slot, speaks_resp3, || driver.output());
             mark.form.write(encoded, protocol, &mut output.bytes);
             let is_enough = output.len() >= HELD_BYTES_MAX;
             if let Some(other) = other {
@@ -358,7 +401,7 @@ impl<D: Driver> Worker<D> {
             let Some(index) = held.due.pop_front() else { return };
             let place = &mut held.places[index];
             place.is_due = false;
-            if let Some((slot, output)) = place.held.take() {
+            if let Some(Holding { slot, output, .. }) = place.held.take() {
                 self.send_taken(slot, output);
             }
         }
@@ -381,7 +424,7 @@ impl<D: Driver> Worker<D> {
         for index in listed.drain(..) {
             let place = &mut self.engine.host.held.places[index];
             place.is_listed = false;
-            if let Some((slot, output)) = place.held.take() {
+            if let Some(Holding { slot, output, .. }) = place.held.take() {
                 sends += 1;
                 self.send_taken(slot, output);
             }
@@ -423,7 +466,6 @@ impl<D: Driver> Worker<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petrel_resp::Protocol;
 
     #[test]
     fn stale_of_two_batches_keeps_its_order_and_places() {

@@ -295,7 +295,7 @@ impl Host for ServerHost {
     }
 
     fn act_for(&mut self, client: Ticket) -> Ticket {
-        if self.invalidations.is_waiting() {
+        if self.has_changed_keys() {
             // What is changed in another's name may be told to the connection in hand.
             self.note_push();
         }

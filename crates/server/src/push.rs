@@ -45,6 +45,9 @@ const QUEUE_BYTES_MAX: usize = 256 << 20;
 /// A worker leaves so many bytes of what its connections push for the end of the turn.
 const LEFT_BYTES_MAX: usize = 16 << 20;
 
+/// Memory for so many deliveries is kept from turn to turn.
+const RETAINED_MAX: usize = 64;
+
 /// A message to fewer subscribers of a worker is sent to all of them at once.
 const MANY: usize = 64;
 
@@ -277,14 +280,17 @@ impl PushQueue {
         self.filled.load(Acquire) && !self.called.swap(true, AcqRel)
     }
 
-    /// Takes what waits, in order; the flag says that something was dropped.
-    fn take(&self) -> (Vec<Delivery>, bool) {
+    /// Takes what waits, in order, into `taken`, which is empty and whose memory the queue uses from then on; says whether something
+    /// was dropped.
+    fn take(&self, taken: &mut Vec<Delivery>) -> bool {
         if !self.filled.load(Acquire) || !self.filled.swap(false, AcqRel) {
-            return (Vec::new(), false);
+            return false;
         }
         self.called.store(false, Release);
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        (waiting.deliveries, waiting.overflowed)
+        let mut waiting = self.waiting.lock();
+        std::mem::swap(&mut waiting.deliveries, taken);
+        waiting.bytes = 0;
+        std::mem::take(&mut waiting.overflowed)
     }
 }
 
@@ -335,6 +341,8 @@ pub struct PushDesk {
     doomed: Vec<Slot>,
     /// Something was dropped from the queue.
     overflowed: bool,
+    /// Memory for what is taken from the queue.
+    taken: Vec<Delivery>,
 }
 
 impl PushDesk {
@@ -370,7 +378,7 @@ impl ServerHost {
 
     /// Leaves a push for connections of a worker.
     pub fn deliver(&mut self, worker: usize, delivery: Delivery) {
-        if self.invalidations.is_waiting() {
+        if self.has_changed_keys() {
             // Who is told something by it must not find what was changed before in its cache.
             self.send_invalidations();
         }
@@ -407,7 +415,8 @@ impl ServerHost {
         self.desk.pushed = false;
         self.desk.own.drain(..).for_each(|push| own(&push));
         let me = Recipient::of(&self.client);
-        for delivery in self.take_pushes() {
+        let mut taken = self.take_pushes();
+        for delivery in taken.drain(..) {
             match &delivery {
                 Delivery::Client(to, push) if to.id == me.id => own(push),
                 Delivery::Clients(to, push) if to.iter().any(|to| to.id == me.id) => own(push),
@@ -417,6 +426,7 @@ impl ServerHost {
             }
             self.desk.pending.push_back(Pending { delivery, passed: Some(me.slot) });
         }
+        self.keep_taken(taken);
     }
 
     /// Leaves what a command of the connection in hand has pushed for the end of the turn, if nothing of it can be for that
@@ -475,16 +485,23 @@ impl ServerHost {
     #[inline]
     fn expect_pushes(&mut self) {
         if self.has_posted_pushes() {
-            let taken = self.take_pushes();
-            let pending = taken.into_iter().map(|delivery| Pending { delivery, passed: None });
+            let mut taken = self.take_pushes();
+            let pending = taken.drain(..).map(|delivery| Pending { delivery, passed: None });
             self.desk.pending.extend(pending);
+            self.keep_taken(taken);
         }
     }
 
     fn take_pushes(&mut self) -> Vec<Delivery> {
-        let (deliveries, overflowed) = self.server.workers[self.worker()].pushes.take();
-        self.desk.overflowed |= overflowed;
-        deliveries
+        let mut taken = std::mem::take(&mut self.desk.taken);
+        self.desk.overflowed |= self.server.workers[self.worker()].pushes.take(&mut taken);
+        taken
+    }
+
+    /// Takes back the memory of what was taken.
+    fn keep_taken(&mut self, mut taken: Vec<Delivery>) {
+        taken.shrink_to(RETAINED_MAX);
+        self.desk.taken = taken;
     }
 
     /// Whether pushes were collected that are not delivered yet.
@@ -502,7 +519,7 @@ impl<D: Driver> Worker<D> {
         if self.engine.exec.ks.has_events() {
             self.engine.exec.publish_events(host);
         }
-        if host.invalidations.is_waiting() {
+        if host.has_changed_keys() {
             host.send_invalidations();
         }
         if host.invalidations.is_broadcasting() {
@@ -701,11 +718,12 @@ mod tests {
             queue.add(Delivery::Client(to, push.clone()));
             assert!(!queue.has_to_be_called());
         }
-        let (taken, overflowed) = queue.take();
-        assert_eq!((taken.len(), overflowed), (7, true));
-        assert!(queue.take().0.is_empty());
+        let mut taken = Vec::new();
+        assert_eq!((queue.take(&mut taken), taken.len()), (true, 7));
+        taken.clear();
+        assert_eq!((queue.take(&mut taken), taken.len()), (false, 0));
         queue.add(Delivery::Client(to, push));
         assert!(queue.has_to_be_called());
-        assert_eq!(queue.take().0.len(), 1);
+        assert_eq!((queue.take(&mut taken), taken.len()), (false, 1));
     }
 }

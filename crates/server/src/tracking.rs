@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  keyspace   who has read a key, or listens to a prefix ── collected per command as it changes keys (`told.rs`)
-//!  here       Host::invalidate takes it, with whose command it was
-//!             send_invalidations, once the outermost command is over: a push to each reader, or to whom it redirects
+//!  here       Host::invalidate takes it, with whose command it was: what goes to one reader that is told itself is encoded at once
+//!             send_invalidations, once the outermost command is over: a push to each other reader, or to whom it redirects
 //!             send_broadcasts, at the end of the turn: one push for each prefix with all of its keys
 //!  push       to the connection itself behind its reply, to others many at a time (`held.rs`)
 //! ```
@@ -13,6 +13,7 @@
 //! push is. So a client hears of every change behind the value that the change made stale.
 
 mod pending;
+mod routes;
 mod tracker;
 
 pub use pending::Invalidations;

@@ -10,7 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 pub struct ReaderId(pub(super) u64);
 
 impl ReaderId {
-    fn place(self) -> usize {
+    /// Its place: that of nobody else who is there at the same time. Places are dense.
+    #[inline]
+    pub fn place(self) -> usize {
         self.0 as u32 as usize
     }
 }

@@ -1,5 +1,6 @@
 //! Invalidations on their way from the commands that changed keys to those who cache them.
 
+use super::routes::Routes;
 use super::tracker::Tracker;
 use crate::client::{Client, Flag};
 use crate::host::ServerHost;
@@ -22,9 +23,15 @@ const WAITING_MAX: usize = 64;
 /// A longer message is no longer copied for each that gets it.
 const STAGED_LEN_MAX: usize = 4096;
 
+/// So long a name leaves room for the rest of its message.
+const STAGED_NAME_MAX: usize = STAGED_LEN_MAX - 64;
+
 /// How the push of RESP3 begins, and the message of a channel that connections of RESP2 get.
 const INVALIDATE: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
 const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
+
+/// The push of RESP3 about one key, up to the length of its name.
+const INVALIDATE_ONE: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$";
 
 /// Nobody: connections are numbered from 1 on.
 const NOBODY: u64 = 0;
@@ -33,6 +40,7 @@ const NOBODY: u64 = 0;
 #[derive(Default)]
 pub struct Invalidations {
     waiting: Waiting,
+    routes: Routes,
     /// By prefix and key: who changed it last.
     broadcasts: BTreeMap<Arc<[u8]>, LastWriters>,
     broadcast_keys: usize,
@@ -72,12 +80,6 @@ impl Waiting {
 }
 
 impl Invalidations {
-    /// Whether there is something to be told before the turn ends.
-    #[inline]
-    pub fn is_waiting(&self) -> bool {
-        !self.waiting.changes.is_empty()
-    }
-
     /// Whether there is something to be told when the turn ends.
     pub fn is_broadcasting(&self) -> bool {
         !self.broadcasts.is_empty()
@@ -124,6 +126,9 @@ impl News<'_> {
     /// Appends it in the form that connections of RESP3 get, or, as the message of a channel, those of RESP2.
     #[inline]
     fn write(&self, form: Form, out: &mut Vec<u8>) {
+        if let (News::Keys([key]), Form::Resp3) = (self, form) {
+            return write_key(key, out);
+        }
         let (head, null): (&[u8], &[u8]) = match form {
             Form::Resp3 => (INVALIDATE, b"_\r\n"),
             _ => (MESSAGE, b"$-1\r\n"),
@@ -145,14 +150,34 @@ impl News<'_> {
     }
 }
 
+/// Appends what connections of RESP3 are told when one key has changed.
 #[inline]
+fn write_key(key: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(INVALIDATE_ONE);
+    put_line(out, key.len());
+    out.extend_from_slice(key);
+    out.extend_from_slice(b"\r\n");
+}
+
 fn put_header(out: &mut Vec<u8>, kind: u8, len: usize) {
     out.push(kind);
-    match len {
-        0..10 => out.push(b'0' + len as u8),
-        _ => out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes()),
+    put_line(out, len);
+}
+
+/// Appends a number, and what ends a line.
+#[inline]
+fn put_line(out: &mut Vec<u8>, number: usize) {
+    match number {
+        0..10 => out.extend_from_slice(&[b'0' + number as u8, b'\r', b'\n']),
+        10..100 => {
+            let (tens, ones) = (number as u8 / 10, number as u8 % 10);
+            out.extend_from_slice(&[b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        _ => {
+            out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
     }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Who is told, and how.
@@ -174,15 +199,26 @@ impl ServerHost {
     pub(crate) fn take_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let me = &self.client;
         let may_be_told = me.has(Flag::Tracking) || me.has(Flag::Redirected);
-        let waiting = &mut self.invalidations.waiting;
+        let Invalidations { waiting, routes, .. } = &mut self.invalidations;
+        routes.refresh(&self.server.trackers);
+        let held = &mut self.held;
         let is_taken = !may_be_told
             && ks.drain_changed_keys(|name, readers, by_client| {
+                // Nobody whose command is in hand is told by these.
+                if let Readers::One(reader) = readers
+                    && waiting.changes.is_empty()
+                    && name.len() <= STAGED_NAME_MAX
+                    && let Some(route) = routes.of(reader)
+                {
+                    let write = |bytes: &mut Vec<u8>| write_key(name, bytes);
+                    return held.stage(usize::from(route.worker), [route.to], Form::Resp3, write);
+                }
                 waiting.add(name, Some(readers), if by_client { me.id } else { NOBODY });
             });
         if !is_taken {
             self.take_all_invalidations(ks, reply);
         }
-        if self.invalidations.waiting.changes.len() >= WAITING_MAX {
+        if self.invalidations.waiting.changes.len() + self.held.staged() >= WAITING_MAX {
             self.send_invalidations();
         }
         if self.invalidations.broadcast_keys >= BROADCASTS_MAX {
@@ -232,7 +268,15 @@ impl ServerHost {
 
     /// Tells those who have read a key that it has changed: once the command that changed it is over.
     pub(crate) fn send_invalidations(&mut self) {
+        if !self.invalidations.waiting.changes.is_empty() {
+            self.send_waiting();
+        }
+        self.post_stale();
+    }
+
+    fn send_waiting(&mut self) {
         let mut waiting = mem::take(&mut self.invalidations.waiting);
+        self.invalidations.routes.refresh(&self.server.trackers);
         let server = self.server.clone();
         let readers = server.keyspace.readers();
         let mut begin = 0;
@@ -245,18 +289,26 @@ impl ServerHost {
                 continue;
             };
             let listening = ids.as_slice().iter().filter_map(|&id| readers.listening(id));
+            if let Readers::One(_) = ids {
+                listening.clone().for_each(|reader| self.invalidations.routes.learn(reader));
+            }
             self.tell(listening, writer, &News::Keys(&[key]));
         }
         drop(readers);
         waiting.clear();
         self.invalidations.waiting = waiting;
-        self.post_stale();
+    }
+
+    /// Whether there is something to be told before the turn ends.
+    #[inline]
+    pub(crate) fn has_changed_keys(&self) -> bool {
+        !self.invalidations.waiting.changes.is_empty() || self.held.staged() > 0
     }
 
     /// Tells those who have read a key what a batch has changed: at its end.
     #[inline]
     pub(crate) fn end_batch(&mut self) {
-        if self.invalidations.is_waiting() {
+        if self.has_changed_keys() {
             self.send_invalidations();
         }
     }

@@ -7,7 +7,7 @@ use petrel_commands::{Session, Tracking, TrackingMode};
 use petrel_keyspace::{Keyspace, Reader};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Bytes that a prefix takes at a connection that listens to it: its place in two ordered sets, which share its bytes.
 const PREFIX_BYTES: u64 = 24;
@@ -76,7 +76,13 @@ pub struct Trackers {
     by_id: RwLock<HashMap<u64, Arc<Reader>>>,
     /// Who listens to each prefix, by number.
     prefixes: RwLock<BTreeMap<Arc<[u8]>, Listeners>>,
+    version: Version,
 }
+
+/// Grows whenever somebody is to be told no longer, or otherwise: on a cache line that is hardly ever written.
+#[derive(Default)]
+#[repr(align(64))]
+struct Version(AtomicU64);
 
 type Listeners = BTreeMap<u64, Arc<Reader>>;
 
@@ -89,6 +95,17 @@ impl Trackers {
     /// Whether none does.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What is known of who is told, and how, holds for as long as this stays as it is.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.0.load(Acquire)
+    }
+
+    /// Somebody is to be told no longer, or otherwise.
+    fn outdate(&self) {
+        self.version.0.fetch_add(1, Release);
     }
 
     /// How many prefixes somebody listens to.
@@ -186,6 +203,7 @@ impl Server {
         client.set(Flag::Broadcast, broadcast);
         client.set(Flag::BrokenRedirect, false);
         reader.listen(!broadcast);
+        self.trackers.outdate();
         if broadcast {
             self.trackers.listen(&reader, &options.prefixes, &self.keyspace);
         }
@@ -197,6 +215,7 @@ impl Server {
         let Some(extras) = session.extras.as_mut() else { return };
         let Some(tracking) = extras.tracking.take() else { return };
         tracking.reader.listen(false);
+        self.trackers.outdate();
         self.keyspace.remove_reader(&tracking.reader);
         self.trackers.forget_prefixes(Tracker::of(&tracking.reader), &self.keyspace);
         self.trackers.by_id.write().remove(&client.id);
