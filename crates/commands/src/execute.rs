@@ -279,9 +279,6 @@ impl Executor {
         }
         for hash in hashes {
             self.ks.prefetch_entry(db, hash, lines);
-            if tracks {
-                self.ks.prefetch_readers(hash);
-            }
         }
     }
 

@@ -437,6 +437,7 @@ impl Handle {
     /// Takes an entry out of its table; it is the caller's to bury, and the removal to record.
     pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
         self.before_change(db, entry);
+        self.tell_of_leaving(db, key.hash, entry);
         let hasher = &self.ks.hasher;
         debug_assert!(self.holds(key.hash));
         // SAFETY: the stripe is held.
@@ -495,7 +496,8 @@ impl Handle {
         let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
         table.replace(at, entry);
         table.weigh(bytes);
-        if entry.is_volatile() || old.is_volatile() {
+        self.tell_of_move(db, key.hash, old, entry);
+        if entry.flag() || old.flag() {
             self.count_volatile(db, old, entry);
         }
         self.count_bytes(0, bytes);

@@ -1,4 +1,5 @@
-//! One cache line of the table: eight slots of eight bytes, 16 bits of hash and 48 bits of address each.
+//! One cache line of the table: eight slots of eight bytes, 16 bits of hash and 48 bits of address each. A table whose items have
+//! a word beside them has those of a bucket on the line behind it.
 //!
 //! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is atomic and written
 //! relaxed, because the prefetch pass of a batch peeks at buckets whose stripe it does not hold; whoever holds
@@ -13,16 +14,19 @@ pub(crate) const SLOTS: usize = 8;
 pub(crate) const DISPLACEMENT_MAX: u32 = 3;
 
 const DISPLACEMENT_BITS: u64 = 0b011;
-const VOLATILE_BIT: u64 = 0b100;
-const FLAG_BITS: u64 = 0b111;
+const FLAG_BIT: u64 = 0b100;
+const OTHER_BITS: u64 = 0b111;
 
 /// What the slots of a table point at: a block that holds its own key.
 pub(crate) trait Item: Copy {
-    /// From the address that a slot keeps.
+    /// What a table of such items consists of.
+    type Line: Line;
+
+    /// From what a slot keeps.
     ///
     /// # Safety
-    /// `address` was obtained from [`Item::address`] of an item of this type that is alive.
-    unsafe fn from_address(address: usize) -> Self;
+    /// `address` and `flag` were obtained from [`Item::address`] and [`Item::flag`] of an item of this type that is alive.
+    unsafe fn from_slot(address: usize, flag: bool) -> Self;
 
     /// The block's address: a multiple of 8 below 2^48.
     fn address(self) -> usize;
@@ -30,8 +34,62 @@ pub(crate) trait Item: Copy {
     /// The key; valid for as long as the item is neither changed nor freed.
     fn key<'a>(self) -> &'a [u8];
 
-    /// Whether the item, or a part of it, has an expiry: slots say so, for the sweep.
-    fn is_volatile(self) -> bool;
+    /// What a slot says of the item without its being read: of entries and elements whether they, or a part of them, have an expiry, for
+    /// the sweep.
+    fn flag(self) -> bool;
+}
+
+/// A bucket, and what a table keeps beside its items.
+pub(crate) trait Line {
+    /// What is kept beside each item.
+    type Word: Copy + Default;
+
+    fn bucket(&self) -> &Bucket;
+
+    fn word(&self, slot: usize) -> Self::Word;
+
+    fn set_word(&self, slot: usize, word: Self::Word);
+}
+
+impl Line for Bucket {
+    type Word = ();
+
+    #[inline]
+    fn bucket(&self) -> &Bucket {
+        self
+    }
+
+    #[inline]
+    fn word(&self, _: usize) {}
+
+    #[inline]
+    fn set_word(&self, _: usize, (): ()) {}
+}
+
+/// A bucket with a word beside each item: two cache lines.
+#[repr(C, align(64))]
+pub(crate) struct Annotated {
+    bucket: Bucket,
+    words: [AtomicU64; SLOTS],
+}
+
+impl Line for Annotated {
+    type Word = u64;
+
+    #[inline]
+    fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    #[inline]
+    fn word(&self, slot: usize) -> u64 {
+        self.words[slot].load(Relaxed)
+    }
+
+    #[inline]
+    fn set_word(&self, slot: usize, word: u64) {
+        self.words[slot].store(word, Relaxed);
+    }
 }
 
 /// Eight slots. An empty slot has the tag 0.
@@ -50,15 +108,15 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub fn new(item: impl Item, displacement: u32) -> Self {
-        let volatile = if item.is_volatile() { VOLATILE_BIT } else { 0 };
+        let flag = if item.flag() { FLAG_BIT } else { 0 };
         let displacement = u64::from(displacement.min(DISPLACEMENT_MAX));
-        Slot { word: item.address() as u64 | displacement | volatile }
+        Slot { word: item.address() as u64 | displacement | flag }
     }
 
     /// The item that the slot points at: of the type that the slot's table holds.
     pub fn item<I: Item>(self) -> I {
         // SAFETY: a table makes its slots from live items of its one type, and clears them before their item is freed.
-        unsafe { I::from_address(self.address()) }
+        unsafe { I::from_slot(self.address(), self.flag()) }
     }
 
     /// The same slot at another displacement.
@@ -68,7 +126,7 @@ impl Slot {
     }
 
     pub fn address(self) -> usize {
-        (self.word & !FLAG_BITS) as usize
+        (self.word & !OTHER_BITS) as usize
     }
 
     /// Buckets between the entry's home and this one; [`DISPLACEMENT_MAX`] means "or more".
@@ -76,9 +134,9 @@ impl Slot {
         (self.word & DISPLACEMENT_BITS) as u32
     }
 
-    /// True if the item, or a part of it, has an expiry.
-    pub fn is_volatile(self) -> bool {
-        self.word & VOLATILE_BIT != 0
+    /// See [`Item::flag`].
+    pub fn flag(self) -> bool {
+        self.word & FLAG_BIT != 0
     }
 }
 

@@ -261,6 +261,9 @@ impl Handle {
             let table = self.stripe_at(round.stripe);
             let table = table.table_mut(round.db, usize::from(self.ks.databases));
             table.replace(Position { bucket: round.bucket, slot }, new);
+            if self.tracks() {
+                self.tell_of_move(round.db, self.key_of(new).hash, old, new);
+            }
             self.bury_hollow(old);
             moved += 1;
         }

@@ -13,7 +13,7 @@
 //! A member of a set is a key alone; a field of a hash has a value, and an expiry as its word only if it has one; a
 //! member of a sorted set has its score as its word. Nothing is aligned but the block.
 
-use crate::bucket::Item;
+use crate::bucket::{Bucket, Item};
 use crate::heap::{Cache, usable};
 use std::ptr::{self, NonNull};
 
@@ -264,7 +264,9 @@ impl Element {
 }
 
 impl Item for Element {
-    unsafe fn from_address(address: usize) -> Self {
+    type Line = Bucket;
+
+    unsafe fn from_slot(address: usize, _: bool) -> Self {
         debug_assert!(address != 0 && address.is_multiple_of(8));
         // SAFETY: by the contract the address is that of a block, so not null.
         Element(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
@@ -283,7 +285,7 @@ impl Item for Element {
     }
 
     #[inline]
-    fn is_volatile(self) -> bool {
+    fn flag(self) -> bool {
         self.has_expiry()
     }
 }

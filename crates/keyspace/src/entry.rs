@@ -12,7 +12,7 @@
 //! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`] or the pointer of a [`Kind::Large`]; an inline
 //! string, or a small collection's packed items, follow the key. The flags of a collection name its [`Form`].
 
-use crate::bucket::Item;
+use crate::bucket::{Bucket, Item};
 use crate::heap::{Cache, are_alike, usable};
 use crate::image::STAMP;
 use crate::types::{Form, Large, Type};
@@ -707,7 +707,9 @@ impl Entry {
 }
 
 impl Item for Entry {
-    unsafe fn from_address(address: usize) -> Self {
+    type Line = Bucket;
+
+    unsafe fn from_slot(address: usize, _: bool) -> Self {
         debug_assert!(address != 0 && address.is_multiple_of(8));
         // SAFETY: by the contract the address is that of a block, so not null.
         Entry(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
@@ -725,7 +727,7 @@ impl Item for Entry {
     }
 
     #[inline]
-    fn is_volatile(self) -> bool {
+    fn flag(self) -> bool {
         self.has_expiry() || self.elements_expire()
     }
 }

@@ -389,7 +389,7 @@ impl Handle {
     ) -> Option<[Option<Entry>; SLOTS]> {
         let table = self.stripe_at(stripe).table(db)?;
         let buckets = table.buckets();
-        let candidates = if policy.is_volatile() { table.volatile() } else { table.len() };
+        let candidates = if policy.is_volatile() { table.flagged() } else { table.len() };
         // Few candidates in a large table are worth a longer search than many.
         let reach = if candidates < buckets { buckets } else { BUCKETS_PER_DRAW.min(buckets) };
         if candidates == 0 || offset >= reach {
@@ -400,7 +400,7 @@ impl Handle {
         let mut drawn = [None; SLOTS];
         for i in bucket.used() {
             let slot = bucket.slot(i);
-            if slot.is_volatile() || !policy.is_volatile() {
+            if slot.flag() || !policy.is_volatile() {
                 prefetch(slot.address());
                 drawn[i] = Some(slot.item::<Entry>());
             }

@@ -98,7 +98,7 @@ impl Handle {
         while place.db < self.ks.databases {
             let table = self.stripe_at(place.stripe).table(place.db);
             let Some(table) =
-                table.filter(|table| table.volatile() > 0 && place.bucket < table.buckets())
+                table.filter(|table| table.flagged() > 0 && place.bucket < table.buckets())
             else {
                 place = SweepPlace { db: place.db + 1, bucket: 0, ..place };
                 continue;
@@ -107,7 +107,7 @@ impl Handle {
                 return Some(place);
             }
             let bucket = table.bucket(place.bucket);
-            let volatile = bucket.used().map(|i| bucket.slot(i)).filter(|slot| slot.is_volatile());
+            let volatile = bucket.used().map(|i| bucket.slot(i)).filter(|slot| slot.flag());
             let mut seen = 0;
             let expired = volatile
                 .inspect(|_| seen += 1)

@@ -9,7 +9,7 @@
 //! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of thousands of the keys,
 //!   so this takes microseconds. What is replaced is retired, not freed, because another worker may be peeking at it.
 
-use crate::bucket::{Bucket, DISPLACEMENT_MAX, Item, SLOTS, Slot};
+use crate::bucket::{Bucket, DISPLACEMENT_MAX, Item, Line, SLOTS, Slot};
 use crate::entry::Entry;
 use crate::hash::KeyHash;
 use crate::heap::{BLOCK_BYTES_MAX, Cache, alignment, usable};
@@ -39,7 +39,10 @@ pub(crate) struct Position {
 }
 
 /// A bucket array that was replaced; freed when nobody can be peeking at it any more.
-pub(crate) struct Retired(Buckets);
+pub(crate) struct Retired {
+    address: usize,
+    layout: Layout,
+}
 
 impl Retired {
     /// Frees the array.
@@ -47,8 +50,19 @@ impl Retired {
     /// # Safety
     /// No thread reads the array any more.
     pub unsafe fn free(self, cache: &mut Cache) {
-        // SAFETY: by the contract; the array was allocated by `Buckets::new`.
-        unsafe { self.0.free(cache) };
+        let (base, layout) = (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
+        // SAFETY: by the contract nobody uses the array. It was allocated by `Buckets::new` with the same layout; the word before a
+        // padded array says where its block begins.
+        unsafe {
+            if is_aligned(layout) {
+                cache.free(NonNull::new_unchecked(base), layout.size());
+            } else if is_block(layout) {
+                let block = base.sub(base.cast::<usize>().sub(1).read());
+                cache.free(NonNull::new_unchecked(block), block_size(layout));
+            } else {
+                dealloc(base, layout);
+            }
+        }
     }
 }
 
@@ -57,7 +71,8 @@ pub(crate) struct Table<I: Item = Entry> {
     /// Address and length of the bucket array in one word, so that a peek sees a matching pair.
     buckets: AtomicU64,
     len: u32,
-    volatile: u32,
+    /// Items whose [flag](Item::flag) is set.
+    flagged: u32,
     /// What the entries occupy, so that a flush need not read them.
     bytes: u64,
     items: PhantomData<I>,
@@ -65,7 +80,7 @@ pub(crate) struct Table<I: Item = Entry> {
 
 impl<I: Item> Default for Table<I> {
     fn default() -> Self {
-        Table { buckets: AtomicU64::new(0), len: 0, volatile: 0, bytes: 0, items: PhantomData }
+        Table { buckets: AtomicU64::new(0), len: 0, flagged: 0, bytes: 0, items: PhantomData }
     }
 }
 
@@ -85,19 +100,22 @@ impl<I: Item> Table<I> {
 
     /// A table of the same shape, of the copies that `copy` makes of the items.
     pub fn duplicate(&self, cache: &mut Cache, copy: impl Fn(I, &mut Cache) -> I) -> Self {
-        let (from, to) = (self.array(), Buckets::new(self.buckets(), cache));
+        let (from, to) = (self.array(), Buckets::<I::Line>::new(self.buckets(), cache));
         for (i, (from, to)) in from.as_slice().iter().zip(to.as_slice()).enumerate() {
             if let Some(ahead) = self.array().as_slice().get(i + REBUILD_AHEAD / SLOTS) {
+                let ahead = ahead.bucket();
                 ahead.used().for_each(|slot| prefetch(ahead.slot(slot).address()));
             }
-            for slot in from.used() {
-                let old = from.slot(slot);
+            for slot in from.bucket().used() {
+                let old = from.bucket().slot(slot);
                 let new = copy(old.item(), cache);
-                to.set(slot, from.tag(slot), Slot::new(new, old.displacement()));
+                let tag = from.bucket().tag(slot);
+                to.bucket().set(slot, tag, Slot::new(new, old.displacement()));
+                to.set_word(slot, from.word(slot));
             }
         }
         let mut table = Table::default();
-        (table.len, table.volatile, table.bytes) = (self.len, self.volatile, self.bytes);
+        (table.len, table.flagged, table.bytes) = (self.len, self.flagged, self.bytes);
         table.publish(to);
         table
     }
@@ -107,9 +125,9 @@ impl<I: Item> Table<I> {
         self.len as usize
     }
 
-    /// Keys that have a TTL.
-    pub fn volatile(&self) -> usize {
-        self.volatile as usize
+    /// Items whose [flag](Item::flag) is set: of a keyspace's tables the keys that have a TTL.
+    pub fn flagged(&self) -> usize {
+        self.flagged as usize
     }
 
     /// Bytes that the entries occupy.
@@ -127,7 +145,7 @@ impl<I: Item> Table<I> {
     pub fn footprint(&self) -> usize {
         match self.buckets() {
             0 => 0,
-            buckets => block_bytes(Buckets::layout(buckets)),
+            buckets => block_bytes(Buckets::<I::Line>::layout(buckets)),
         }
     }
 
@@ -138,7 +156,19 @@ impl<I: Item> Table<I> {
 
     /// Bucket `i`.
     pub fn bucket(&self, i: usize) -> &Bucket {
-        &self.array().as_slice()[i]
+        self.array().as_slice()[i].bucket()
+    }
+
+    /// What is kept beside an item.
+    #[inline]
+    pub fn word(&self, at: Position) -> Word<I> {
+        self.array().as_slice()[at.bucket].word(at.slot)
+    }
+
+    /// Keeps something else beside an item.
+    #[inline]
+    pub fn set_word(&mut self, at: Position, word: Word<I>) {
+        self.array().as_slice()[at.bucket].set_word(at.slot, word);
     }
 
     /// Finds the entry of `key`.
@@ -151,7 +181,7 @@ impl<I: Item> Table<I> {
         }
         let mut at = array.home(hash);
         for _ in 0..buckets.len() {
-            let bucket = &buckets[at];
+            let bucket = buckets[at].bucket();
             for slot in bucket.matches(hash.tag()) {
                 let entry: I = bucket.slot(slot).item();
                 if entry.key() == key {
@@ -177,7 +207,7 @@ impl<I: Item> Table<I> {
         let buckets = array.as_slice();
         let mut at = if buckets.is_empty() { 0 } else { array.home(hash) };
         for _ in 0..buckets.len() {
-            let bucket = &buckets[at];
+            let bucket = buckets[at].bucket();
             let mut slots = bucket.matches(hash.tag());
             if let Some(slot) = slots.find(|slot| bucket.slot(*slot).address() == address) {
                 return Some(Position { bucket: at, slot });
@@ -198,15 +228,27 @@ impl<I: Item> Table<I> {
         cache: &mut Cache,
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
+        self.insert_with(hash, entry, Word::<I>::default(), cache, rehash)
+    }
+
+    /// The same with something beside it.
+    pub fn insert_with(
+        &mut self,
+        hash: KeyHash,
+        entry: I,
+        word: Word<I>,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
         let mut retired = None;
         if self.is_full() {
             let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
             retired = self.rebuild(grown, cache, rehash);
         }
-        let volatile = entry.is_volatile();
-        self.array().place(hash, Slot::new(entry, 0));
+        let flag = entry.flag();
+        self.array().place(hash, Slot::new(entry, 0), word);
         self.len += 1;
-        self.volatile += u32::from(volatile);
+        self.flagged += u32::from(flag);
         retired
     }
 
@@ -224,10 +266,11 @@ impl<I: Item> Table<I> {
     /// Puts another entry of the same key where `at` points.
     #[inline]
     pub fn replace(&mut self, at: Position, entry: I) {
-        let bucket = &self.array().as_slice()[at.bucket];
+        let array = self.array();
+        let bucket = array.as_slice()[at.bucket].bucket();
         let old = bucket.slot(at.slot);
-        let volatile = entry.is_volatile();
-        self.volatile = self.volatile + u32::from(volatile) - u32::from(old.is_volatile());
+        let flag = entry.flag();
+        self.flagged = self.flagged + u32::from(flag) - u32::from(old.flag());
         bucket.replace(at.slot, Slot::new(entry, old.displacement()));
     }
 
@@ -255,15 +298,15 @@ impl<I: Item> Table<I> {
 
     fn take_out(&mut self, at: Position, rehash: &impl Fn(&[u8]) -> KeyHash) {
         let array = self.array();
-        let bucket = &array.as_slice()[at.bucket];
-        let volatile = bucket.slot(at.slot).is_volatile();
+        let bucket = array.as_slice()[at.bucket].bucket();
+        let flag = bucket.slot(at.slot).flag();
         let was_full = bucket.is_full();
         bucket.clear(at.slot);
         if was_full {
             array.close_gap(at, &|slot| rehash(slot.item::<I>().key()));
         }
         self.len -= 1;
-        self.volatile -= u32::from(volatile);
+        self.flagged -= u32::from(flag);
     }
 
     /// Shrinks if less than this share is in use.
@@ -286,16 +329,16 @@ impl<I: Item> Table<I> {
     /// Forgets every entry, handing each to `each`. Returns the array.
     pub fn drain(&mut self, mut each: impl FnMut(I)) -> Option<Retired> {
         let array = self.array();
-        for bucket in array.as_slice() {
-            for slot in bucket.used() {
-                each(bucket.slot(slot).item());
+        for line in array.as_slice() {
+            for slot in line.bucket().used() {
+                each(line.bucket().slot(slot).item());
             }
         }
         self.len = 0;
-        self.volatile = 0;
+        self.flagged = 0;
         self.bytes = 0;
-        self.publish(Buckets { word: 0 });
-        (array.len() > 0).then_some(Retired(array))
+        self.publish(Buckets::NONE);
+        array.retired()
     }
 
     /// Number of buckets; the stripe need not be held.
@@ -307,7 +350,9 @@ impl<I: Item> Table<I> {
     #[inline]
     pub fn peek_home(&self, hash: KeyHash) -> Option<*const Bucket> {
         let array = self.array();
-        (array.len() > 0).then(|| array.base().wrapping_add(array.home(hash)).cast_const())
+        let home = || array.base().wrapping_add(array.home(hash));
+        // A line begins with its bucket.
+        (array.len() > 0).then(|| home().cast_const().cast())
     }
 
     /// Addresses of the entries in the home bucket that may be `hash`'s; the stripe need not be held.
@@ -325,8 +370,8 @@ impl<I: Item> Table<I> {
         }
     }
 
-    fn array(&self) -> Buckets {
-        Buckets { word: self.buckets.load(Acquire) }
+    fn array(&self) -> Buckets<I::Line> {
+        Buckets::of_word(self.buckets.load(Acquire))
     }
 
     /// Address of the bucket array, if there is one.
@@ -338,18 +383,19 @@ impl<I: Item> Table<I> {
     /// Moves the bucket array to a fresh block (to leave a sparse slab). Returns the old one.
     pub fn relocate_array(&mut self, cache: &mut Cache) -> Option<Retired> {
         let old = self.array();
-        let new = Buckets::new(old.len(), cache);
+        let new = Buckets::<I::Line>::new(old.len(), cache);
         for (from, to) in old.as_slice().iter().zip(new.as_slice()) {
-            for slot in from.used() {
-                to.set(slot, from.tag(slot), from.slot(slot));
+            for slot in from.bucket().used() {
+                to.bucket().set(slot, from.bucket().tag(slot), from.bucket().slot(slot));
+                to.set_word(slot, from.word(slot));
             }
         }
         self.publish(new);
-        (old.len() > 0).then_some(Retired(old))
+        old.retired()
     }
 
     /// Lets peekers see an array with all that was written to it.
-    fn publish(&self, array: Buckets) {
+    fn publish(&self, array: Buckets<I::Line>) {
         self.buckets.store(array.word, Release);
     }
 
@@ -362,17 +408,18 @@ impl<I: Item> Table<I> {
         let old = self.array();
         let new = Buckets::new(buckets.min(BUCKETS_MAX), cache);
         let mut pending = Vec::with_capacity(self.len());
-        for bucket in old.as_slice() {
-            pending.extend(bucket.used().map(|slot| bucket.slot(slot)));
+        for line in old.as_slice() {
+            let bucket = line.bucket();
+            pending.extend(bucket.used().map(|slot| (bucket.slot(slot), line.word(slot))));
         }
-        for (i, slot) in pending.iter().enumerate() {
-            if let Some(ahead) = pending.get(i + REBUILD_AHEAD) {
+        for (i, &(slot, word)) in pending.iter().enumerate() {
+            if let Some((ahead, _)) = pending.get(i + REBUILD_AHEAD) {
                 prefetch(ahead.address());
             }
-            new.place(rehash(slot.item::<I>().key()), *slot);
+            new.place(rehash(slot.item::<I>().key()), slot, word);
         }
         self.publish(new);
-        (old.len() > 0).then_some(Retired(old))
+        old.retired()
     }
 }
 
@@ -402,19 +449,36 @@ fn block_size(layout: Layout) -> usize {
     layout.size() + if is_aligned(layout) { 0 } else { layout.align() }
 }
 
+/// What a table keeps beside each item.
+pub(crate) type Word<I> = <<I as Item>::Line as Line>::Word;
+
 /// Address (64-byte aligned) and length of a bucket array in one word.
-#[derive(Clone, Copy)]
-struct Buckets {
+struct Buckets<L> {
     word: u64,
+    lines: PhantomData<fn() -> L>,
 }
 
-impl Buckets {
+impl<L> Clone for Buckets<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Buckets<L> {}
+
+impl<L: Line> Buckets<L> {
+    const NONE: Self = Self::of_word(0);
+
+    const fn of_word(word: u64) -> Self {
+        Buckets { word, lines: PhantomData }
+    }
+
     /// An array of empty buckets, from the heap where its classes reach, so that it can be moved when its slab is
     /// sparse. Where the heap does not align blocks of this size to lines, the array begins at the first line that
     /// leaves a word before it, and that word says where the block begins.
     fn new(len: usize, cache: &mut Cache) -> Self {
         if len == 0 {
-            return Buckets { word: 0 };
+            return Buckets::NONE;
         }
         let layout = Self::layout(len);
         // SAFETY: a block of the heap is aligned as the array is, or has room for a word, the padding to a line, and
@@ -439,31 +503,17 @@ impl Buckets {
         };
         let address = base.expose_provenance() as u64;
         assert!(address >> 48 == 0, "addresses are expected below 2^48");
-        Buckets { word: address >> 6 << COUNT_BITS | len as u64 }
+        Buckets::of_word(address >> 6 << COUNT_BITS | len as u64)
     }
 
-    /// # Safety
-    /// Nobody uses the array any more.
-    unsafe fn free(self, cache: &mut Cache) {
-        let (base, layout) = (self.base().cast::<u8>(), Self::layout(self.len()));
-        if self.len() == 0 {
-            return;
-        }
-        // SAFETY: allocated by `new` with the same layout; the word before a padded array says where its block begins.
-        unsafe {
-            if is_aligned(layout) {
-                cache.free(NonNull::new_unchecked(base), layout.size());
-            } else if is_block(layout) {
-                let block = base.sub(base.cast::<usize>().sub(1).read());
-                cache.free(NonNull::new_unchecked(block), block_size(layout));
-            } else {
-                dealloc(base, layout);
-            }
-        }
+    /// The array as it is to be freed, if there is one.
+    fn retired(self) -> Option<Retired> {
+        let address = self.base().addr();
+        (self.len() > 0).then(|| Retired { address, layout: Self::layout(self.len()) })
     }
 
     fn layout(len: usize) -> Layout {
-        Layout::array::<Bucket>(len).expect("at most 2^22 buckets of 64 bytes")
+        Layout::array::<L>(len).expect("at most 2^22 buckets of 64 or 128 bytes")
     }
 
     #[inline]
@@ -472,12 +522,12 @@ impl Buckets {
     }
 
     #[inline]
-    fn base(self) -> *mut Bucket {
+    fn base(self) -> *mut L {
         std::ptr::with_exposed_provenance_mut((self.word >> COUNT_BITS << 6) as usize)
     }
 
     #[inline]
-    fn as_slice<'a>(self) -> &'a [Bucket] {
+    fn as_slice<'a>(self) -> &'a [L] {
         if self.len() == 0 {
             return &[];
         }
@@ -496,13 +546,14 @@ impl Buckets {
     }
 
     /// Puts a slot into the first bucket from its home on that has room; there is one.
-    fn place(self, hash: KeyHash, slot: Slot) {
+    fn place(self, hash: KeyHash, slot: Slot, word: L::Word) {
         let buckets = self.as_slice();
         let mut at = self.home(hash);
         let mut displacement = 0;
         loop {
-            if let Some(free) = buckets[at].vacancy() {
-                buckets[at].set(free, hash.tag(), slot.displaced(displacement));
+            if let Some(free) = buckets[at].bucket().vacancy() {
+                buckets[at].bucket().set(free, hash.tag(), slot.displaced(displacement));
+                buckets[at].set_word(free, word);
                 return;
             }
             at = self.next(at);
@@ -516,7 +567,7 @@ impl Buckets {
         let mut distance = 1;
         let mut at = self.next(gap.bucket);
         while at != gap.bucket {
-            let bucket = &buckets[at];
+            let bucket = buckets[at].bucket();
             let was_full = bucket.is_full();
             let candidate = bucket.used().find_map(|slot| {
                 let displacement = self.displacement(at, bucket.slot(slot), rehash);
@@ -525,7 +576,8 @@ impl Buckets {
             if let Some((slot, displacement)) = candidate {
                 let moved = bucket.slot(slot);
                 let nearer = moved.displaced(displacement - distance as u32);
-                buckets[gap.bucket].set(gap.slot, bucket.tag(slot), nearer);
+                buckets[gap.bucket].bucket().set(gap.slot, bucket.tag(slot), nearer);
+                buckets[gap.bucket].set_word(gap.slot, buckets[at].word(slot));
                 bucket.clear(slot);
                 gap = Position { bucket: at, slot };
                 distance = 0;

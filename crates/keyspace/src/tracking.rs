@@ -20,6 +20,7 @@ mod names;
 mod readers;
 mod tracked;
 
+use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::hash::KeyHash;
 use crate::prefetch::prefetch;
@@ -34,9 +35,6 @@ pub(crate) use tracked::{SideTables, Tracked};
 
 /// Reads that a thread remembers before it looks again whether the table is full, at most.
 const UNCHECKED_MAX: u64 = 64;
-
-/// Bytes that the record of a name most often takes: it may lie on two cache lines.
-const NAME_BYTES: usize = 32;
 
 /// Keys that one call forgets before it leaves the others for later, give or take those of a stripe.
 const FORGET_MAX: u64 = 1024;
@@ -73,12 +71,13 @@ impl Handle {
         let (ks, stripe) = (&*self.ks, key.hash.stripe());
         ks.tracking.tables.make(ks.stripes.len());
         debug_assert!(self.holds_stripe(stripe));
+        let entry = self.find(0, key).map(|(_, entry)| entry);
         // SAFETY: the stripe is held.
         if let Some(tracked) = unsafe { ks.tracking.tables.of(stripe) } {
             let was_empty = tracked.is_empty();
             let is_listening = |id| ks.tracking.readers.view().listening(id).is_some();
             let tools = (&mut self.cache, &ks.hasher);
-            let (growth, retired) = tracked.add(key, reader.id(), is_listening, tools);
+            let (growth, retired) = tracked.add(key, entry, reader.id(), is_listening, tools);
             if was_empty {
                 self.note_tracked(stripe, true);
             }
@@ -123,26 +122,38 @@ impl Handle {
         }
     }
 
-    /// Asks for the cache line that says whether a key is tracked.
+    /// Asks for the cache lines that say whether a key is tracked, and who has read it.
     #[inline]
     pub fn prefetch_tracked(&self, hash: KeyHash) {
         let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
         // SAFETY: only the table's atomic word is read.
         if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
             prefetch(bucket.addr());
+            prefetch(bucket.wrapping_add(1).addr());
         }
     }
 
-    /// Asks for what the readers of a key will be found by, if it is tracked. The thread is in a batch.
+    /// The entry of a key is in another block now.
     #[inline]
-    pub fn prefetch_readers(&self, hash: KeyHash) {
-        let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
-        // SAFETY: only atomic parts are read, and no array that was current in this batch is freed before it ends.
-        unsafe {
-            (*table).peek_entries(hash, |name| {
-                prefetch(name);
-                prefetch(name + NAME_BYTES - 1);
-            });
+    pub(crate) fn tell_of_move(&self, db: u16, hash: KeyHash, old: Entry, new: Entry) {
+        if db == 0
+            && self.ks.stripes[hash.stripe() as usize].tracked.load(Relaxed)
+            // SAFETY: who moves an entry holds its stripe.
+            && let Some(tracked) = unsafe { self.ks.tracking.tables.of(hash.stripe()) }
+        {
+            tracked.entry_moved(hash, old, new);
+        }
+    }
+
+    /// The entry of a key leaves its table, and is still as it was.
+    #[inline]
+    pub(crate) fn tell_of_leaving(&self, db: u16, hash: KeyHash, entry: Entry) {
+        if db == 0
+            && self.ks.stripes[hash.stripe() as usize].tracked.load(Relaxed)
+            // SAFETY: who removes an entry holds its stripe.
+            && let Some(tracked) = unsafe { self.ks.tracking.tables.of(hash.stripe()) }
+        {
+            self.count_tracked(tracked.entry_leaves(hash, entry));
         }
     }
 
@@ -245,7 +256,9 @@ impl Handle {
 mod tests {
     use super::*;
     use crate::{Keyspace, Options, Value};
-    use std::collections::HashMap;
+    use crate::types::list::End;
+    use std::collections::{HashMap, HashSet};
+    use std::time::Duration;
 
     fn handle() -> Handle {
         let mut handle = Keyspace::new(&Options { stripes: 4, ..Options::default() }).attach();
@@ -321,6 +334,152 @@ mod tests {
         let stats = handle.keyspace().stats();
         assert_eq!((stats.tracked_keys, stats.tracked_items, stats.tracked_bytes), (0, 0, 0));
         assert!(!handle.tracks());
+        handle.exit();
+    }
+
+    /// Every entry that says the name of a tracked key is in database 0: as many do as are returned.
+    fn check_names(handle: &mut Handle) -> usize {
+        let mut count = 0;
+        for stripe in 0..handle.ks.stripes.len() as u32 {
+            let found = handle.with_stripe(stripe, |handle| {
+                // SAFETY: the stripe is held.
+                let tracked = unsafe { handle.ks.tracking.tables.of(stripe) };
+                let entries = tracked.map_or(Vec::new(), |tracked| tracked.entries());
+                let table = handle.stripe_at(stripe).table(0);
+                let table = table.filter(|table| table.buckets() > 0);
+                let there: HashSet<usize> = table.map_or(HashSet::new(), |table| {
+                    let all = (0..table.buckets()).map(|n| table.bucket(n));
+                    all.flat_map(|b| b.used().map(|slot| b.slot(slot).address())).collect()
+                });
+                assert!(entries.iter().all(|entry| there.contains(entry)), "stripe {stripe}");
+                entries.len()
+            });
+            count += found;
+        }
+        count
+    }
+
+    #[test]
+    fn names_follow_the_entries_that_say_them() {
+        let mut handle = handle();
+        let reader = handle.keyspace().add_reader(());
+        let mut state = 1u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut tracked = HashSet::new();
+        let mut shared = 0;
+        for step in 0..60_000 {
+            let db = (random(8) == 0) as u16;
+            let name = format!("key:{}", random(600)).into_bytes();
+            let other = format!("key:{}", random(600)).into_bytes();
+            let (key, to) = (handle.key(&name), handle.key(&other));
+            handle.enter();
+            if random(2) == 0 {
+                handle.remember_reader(key, &reader);
+                tracked.insert(name);
+                handle.exit();
+                continue;
+            }
+            handle.lock_many([key.hash, to.hash].into_iter());
+            let text = vec![b'x'; random(300)];
+            match random(10) {
+                0 | 1 => _ = handle.put(db, key, Value::Bytes(&text), None),
+                2 => _ = handle.append(db, key, &text),
+                3 => _ = handle.remove(db, key),
+                4 => _ = handle.rename(db, key, random(2) as u16, to),
+                5 => _ = handle.set_expiry(db, key, Some(1 << 50)),
+                6 => _ = handle.list_push(db, key, End::Back, &[&text]),
+                7 => _ = handle.add(db, key, 1),
+                8 => _ = handle.copy(db, to, db, key),
+                _ => {
+                    let fails = random(2) == 0;
+                    let built = handle.build(db, key, None, |handle| {
+                        handle.put(db, key, Value::Bytes(&text), None);
+                        handle.append(db, key, &text).map_err(|_| ())?;
+                        if fails { Err(()) } else { Ok(()) }
+                    });
+                    assert_eq!(built.is_err(), fails);
+                }
+            }
+            handle.unlock();
+            if step % 50 == 0 {
+                shared += check_names(&mut handle);
+            }
+            handle.exit();
+            handle.free_retired();
+            for (name, readers) in told(&mut handle) {
+                assert_eq!(readers, 1);
+                assert!(tracked.remove(&name), "step {step}");
+            }
+            assert_eq!(handle.keyspace().stats().tracked_keys, tracked.len() as u64);
+        }
+        assert!(shared > 1000, "{shared}");
+        handle.enter();
+        tracked.iter().for_each(|name| put(&mut handle, name));
+        assert_eq!(told(&mut handle).len(), tracked.len());
+        assert_eq!(handle.keyspace().stats().tracked_bytes, 0);
+        handle.exit();
+    }
+
+    #[test]
+    fn names_outlive_entries_whatever_is_recorded() {
+        let mut handle = handle();
+        let reader = handle.keyspace().add_reader(());
+        put(&mut handle, b"a");
+        let key = handle.key(b"a");
+        handle.remember_reader(key, &reader);
+        assert_eq!(check_names(&mut handle), 1);
+        let bytes = handle.keyspace().stats().tracked_bytes;
+        handle.lock(key.hash);
+        let (at, old) = handle.find(0, key).unwrap();
+        let new = old.with_expiry(&mut handle.cache, Some(1 << 50));
+        assert_ne!(old, new);
+        handle.replace_entry(0, key, at, old, new);
+        handle.bury_hollow(old);
+        handle.unlock();
+        assert_eq!(check_names(&mut handle), 1);
+        handle.lock(key.hash);
+        handle.take_at(0, key, at, new);
+        handle.bury(new);
+        handle.unlock();
+        assert_eq!(check_names(&mut handle), 0);
+        assert!(handle.keyspace().stats().tracked_bytes > bytes);
+        put(&mut handle, b"a");
+        assert_eq!(told(&mut handle), [(b"a".to_vec(), 1)]);
+        assert_eq!(handle.keyspace().stats().tracked_bytes, 0);
+        handle.exit();
+    }
+
+    #[test]
+    fn names_follow_entries_that_compaction_moves() {
+        let mut handle = handle();
+        let reader = handle.keyspace().add_reader(());
+        let name = |n: usize| format!("key:{n}").into_bytes();
+        for n in 0..40_000 {
+            put(&mut handle, &name(n));
+        }
+        for n in (0..40_000).step_by(40) {
+            handle.remember_reader(handle.key(&name(n)), &reader);
+        }
+        for n in (0..40_000).filter(|n| n % 20 != 0) {
+            let name = name(n);
+            let key = handle.key(&name);
+            handle.lock(key.hash);
+            assert!(handle.remove(0, key));
+            handle.unlock();
+        }
+        assert!(handle.compact_step(Duration::from_secs(100), 0).moved > 1_000);
+        assert_eq!(check_names(&mut handle), 1_000);
+        handle.exit();
+        handle.free_retired();
+        handle.enter();
+        for n in (0..40_000).step_by(20) {
+            put(&mut handle, &name(n));
+            let expected = if n % 40 == 0 { vec![(name(n), 1)] } else { Vec::new() };
+            assert_eq!(told(&mut handle), expected);
+        }
         handle.exit();
     }
 

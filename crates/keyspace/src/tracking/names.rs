@@ -1,21 +1,19 @@
-//! Names of tracked keys, of one stripe: records one behind the other, each at a multiple of eight.
+//! Names of tracked keys that are not in database 0, of one stripe: records one behind the other, each at a multiple of eight.
 //!
 //! ```text
-//!  0        8          12
-//! +--------+----------+--------------+
-//! | word   | len: u32 | name         |
-//! +--------+----------+--------------+
+//!  0          4
+//! +----------+--------------+
+//! | len: u32 | name         |
+//! +----------+--------------+
 //! ```
 //!
 //! A record that is let go of leaves a hole, which the next name of the same length takes if there is only one length. When
 //! most of the memory is holes, the owner moves what is left to memory of its own.
 
-use crate::bucket::Item;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
-const LEN_AT: usize = 8;
-const NAME_AT: usize = 12;
+const NAME_AT: usize = 4;
 
 /// Words of a chunk: as many as a half of what there is, within these limits, or what one record takes.
 const CHUNK_WORDS_MIN: usize = 64;
@@ -32,16 +30,29 @@ unsafe impl Send for Name {}
 unsafe impl Sync for Name {}
 
 impl Name {
-    /// The word beside the name, which is its owner's.
-    #[inline]
-    pub fn word(self) -> u64 {
-        // SAFETY: the record begins with the word, and is aligned to it.
-        unsafe { self.0.as_ptr().cast::<u64>().read() }
+    /// The record at an address that [`Name::address`] gave.
+    pub fn at(address: usize) -> Self {
+        // A record's address is not null.
+        Name(
+            NonNull::new(ptr::with_exposed_provenance_mut(address))
+                .unwrap_or(NonNull::dangling()),
+        )
     }
 
-    pub fn set_word(self, word: u64) {
-        // SAFETY: as above.
-        unsafe { self.0.as_ptr().cast::<u64>().write(word) };
+    /// A multiple of 8.
+    #[inline]
+    pub fn address(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    /// The name; valid until the record is let go of.
+    #[inline]
+    pub fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the record was written by `Names::add`; see the type for the lifetime.
+        unsafe {
+            let len = self.0.as_ptr().cast::<u32>().read() as usize;
+            std::slice::from_raw_parts(self.0.as_ptr().add(NAME_AT), len)
+        }
     }
 
     /// Bytes that the record takes.
@@ -50,36 +61,11 @@ impl Name {
     }
 }
 
-impl Item for Name {
-    unsafe fn from_address(address: usize) -> Self {
-        // SAFETY: by the contract the address is that of a record, so not null.
-        Name(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
-    }
-
-    #[inline]
-    fn address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
-    }
-
-    #[inline]
-    fn key<'a>(self) -> &'a [u8] {
-        // SAFETY: the record was written by `Names::add`; see the type for the lifetime.
-        unsafe {
-            let len = self.0.as_ptr().add(LEN_AT).cast::<u32>().read() as usize;
-            std::slice::from_raw_parts(self.0.as_ptr().add(NAME_AT), len)
-        }
-    }
-
-    fn is_volatile(self) -> bool {
-        false
-    }
-}
-
 /// The records. What letting go of one changes is here: it shares a cache line with the stripe's table.
 #[derive(Default)]
 pub(super) struct Names {
     memory: Option<Box<Memory>>,
-    /// The hole that was left last, in whose word is the address of the one before it; all are of one length.
+    /// The hole that was left last, in whose first word is the address of the one before it; all are of one length.
     hole: Option<NonNull<u8>>,
     /// Words of records that are not let go of.
     live: usize,
@@ -169,13 +155,14 @@ impl Names {
         memory.chunks.push(chunk);
     }
 
-    /// Adds a name with a word beside it.
-    pub fn add(&mut self, name: &[u8], word: u64) -> Name {
+    /// Adds a name.
+    pub fn add(&mut self, name: &[u8]) -> Name {
         let words = words_of(name.len());
         let record = match self.find_hole(words) {
             Some(hole) => {
-                self.hole =
-                    NonNull::new(ptr::with_exposed_provenance_mut(Name(hole).word() as usize));
+                // SAFETY: a hole has at least a word, at a multiple of eight, and `remove` wrote the address into it.
+                let before = unsafe { hole.cast::<usize>().read() };
+                self.hole = NonNull::new(ptr::with_exposed_provenance_mut(before));
                 hole
             }
             None => self.take_words(words),
@@ -184,8 +171,7 @@ impl Names {
         // SAFETY: the record has so many words, which a record of this name fills at most: its parts are written inside, the
         // length at a multiple of four.
         unsafe {
-            record.cast::<u64>().write(word);
-            record.add(LEN_AT).cast::<u32>().write(name.len() as u32);
+            record.cast::<u32>().write(name.len() as u32);
             ptr::copy_nonoverlapping(name.as_ptr(), record.add(NAME_AT).as_ptr(), name.len());
         }
         Name(record)
@@ -209,7 +195,8 @@ impl Names {
         self.live -= words;
         if self.hole.is_none() || self.hole_words as usize == words {
             let before = self.hole.map_or(0, |hole| Name(hole).address());
-            name.set_word(before as u64);
+            // SAFETY: a record takes at least a word, at a multiple of eight, and nobody reads this one as a name any more.
+            unsafe { name.0.cast::<usize>().write(before) };
             // A name's length fits 32 bits, so the words that it takes do.
             (self.hole, self.hole_words) = (Some(name.0), words as u32);
         }
@@ -237,17 +224,16 @@ mod tests {
     fn names_of_all_lengths_read_back_and_holes_are_noticed() {
         let mut names = Names::default();
         let text = |n: usize| vec![n as u8; n * 7 % 300];
-        let all: Vec<Name> = (0..1000).map(|n| names.add(&text(n), n as u64)).collect();
-        let large = names.add(&vec![b'x'; 4 << 20], 7);
+        let all: Vec<Name> = (0..1000).map(|n| names.add(&text(n))).collect();
+        let large = names.add(&vec![b'x'; 4 << 20]);
         for (n, name) in all.iter().enumerate() {
-            assert_eq!((name.key(), name.word()), (&text(n)[..], n as u64));
+            assert_eq!((name.key(), Name::at(name.address())), (&text(n)[..], *name));
             assert!(name.address() % 8 == 0);
-            name.set_word(u64::MAX - n as u64);
         }
         assert!(names.remove(large), "most of it was the large one");
-        assert!(all.iter().enumerate().all(|(n, name)| name.word() == u64::MAX - n as u64));
+        assert!(all.iter().enumerate().all(|(n, name)| name.key() == text(n)));
         let mut rest = names.room_for_rest();
-        let moved: Vec<Name> = all.iter().map(|old| rest.add(old.key(), old.word())).collect();
+        let moved: Vec<Name> = all.iter().map(|old| rest.add(old.key())).collect();
         assert_eq!((rest.memory.as_ref().unwrap().chunks.len(), rest.live), (1, names.live));
         assert!(moved.iter().zip(&all).all(|(new, old)| new.key() == old.key() && new != old));
         let is_most = moved[..500].iter().map(|&name| rest.remove(name));
@@ -258,17 +244,17 @@ mod tests {
     #[test]
     fn holes_are_taken_by_names_of_their_length() {
         let mut names = Names::default();
-        let all: Vec<Name> = (0..100).map(|n| names.add(b"key:000000000001", n)).collect();
+        let text = |n: usize, round: usize| format!("key:{round:04}{n:08}").into_bytes();
+        let all: Vec<Name> = (0..100).map(|n| names.add(&text(n, 0))).collect();
         let words = names.words;
-        for round in 0..10 {
+        for round in 1..10 {
             all[10..].iter().for_each(|&name| _ = names.remove(name));
-            let again: Vec<Name> =
-                (10..100).map(|n| names.add(b"key:000000000002", n + round)).collect();
-            assert_eq!((names.words, names.live), (words, 100 * 4));
-            assert!(again.iter().zip(10..).all(|(name, n)| name.word() == n + round));
+            let again: Vec<Name> = (10..100).map(|n| names.add(&text(n, round))).collect();
+            assert_eq!((names.words, names.live), (words, 100 * words_of(16)));
+            assert!(again.iter().zip(10..).all(|(name, n)| name.key() == text(n, round)));
             assert!(again.iter().rev().eq(&all[10..]) || again.iter().eq(&all[10..]));
         }
-        assert!(all[..10].iter().zip(0..).all(|(name, n)| name.word() == n));
+        assert!(all[..10].iter().zip(0..).all(|(name, n)| name.key() == text(n, 0)));
         // Of another length: none of them fits.
         all.iter().for_each(|&name| _ = names.remove(name));
         assert!(names.is_full(10_000) && !names.is_full(16));

@@ -1,13 +1,15 @@
 //! The side table of a stripe: its tracked keys, each with the numbers of those who have read it.
 //!
-//! The table is like the keyspace's: a change of a key that nobody has read asks one cache line, which says so, and one of a
-//! key that somebody has read asks one more, its name's. Both are prefetched for a pipeline.
+//! The table is like the keyspace's, and a change asks for two neighboring cache lines of it, which are prefetched for a pipeline. What
+//! a key is called is not kept here if the key is in database 0: its entry there says it, which whoever changes the key has read
+//! anyway. So the table hears of every entry that moves or goes.
 
 use super::names::{Name, Names};
 use super::readers::ReaderId;
-use crate::bucket::Item;
+use crate::bucket::{Annotated, Item};
+use crate::entry::Entry;
 use crate::handle::Key;
-use crate::hash::KeyHasher;
+use crate::hash::{KeyHash, KeyHasher};
 use crate::heap::Cache;
 use crate::table::{Position, Retired, Table};
 use std::cell::UnsafeCell;
@@ -17,12 +19,64 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The word of a key that several have read: this bit, and the place of their group.
 const GROUP: u64 = 1 << 63;
 
-/// Bytes that a key in the table takes beside its name: its slot in a bucket of which a quarter is free.
-const SLOT_BYTES: usize = 11;
+/// Bytes that a key in the table takes beside its name: its slot and its word, of which a quarter is free.
+const SLOT_BYTES: usize = 22;
 
 /// Bytes of a group of readers, and of each of them.
 const GROUP_BYTES: usize = 32;
 const ITEM_BYTES: usize = 8;
+
+/// What says the name of a tracked key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Named {
+    /// Its entry in database 0.
+    Entry(Entry),
+    /// A record of its own.
+    Own(Name),
+}
+
+impl Named {
+    /// Bytes of a record of its own.
+    fn footprint(self) -> usize {
+        match self {
+            Named::Entry(_) => 0,
+            Named::Own(name) => name.footprint(),
+        }
+    }
+}
+
+impl Item for Named {
+    type Line = Annotated;
+
+    #[inline]
+    unsafe fn from_slot(address: usize, is_own: bool) -> Self {
+        if is_own {
+            return Named::Own(Name::at(address));
+        }
+        // SAFETY: by the contract the address is that of an entry.
+        Named::Entry(unsafe { Entry::from_slot(address, false) })
+    }
+
+    #[inline]
+    fn address(self) -> usize {
+        match self {
+            Named::Entry(entry) => entry.address(),
+            Named::Own(name) => name.address(),
+        }
+    }
+
+    #[inline]
+    fn key<'a>(self) -> &'a [u8] {
+        match self {
+            Named::Entry(entry) => entry.key(),
+            Named::Own(name) => name.key(),
+        }
+    }
+
+    fn flag(self) -> bool {
+        matches!(self, Named::Own(_))
+    }
+}
 
 /// The readers of one key; at least one. Most keys have few.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,9 +118,9 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    fn of(name: Name, readers: usize) -> Self {
+    fn of(named: Named, readers: usize) -> Self {
         let group = if readers > 1 { GROUP_BYTES + ITEM_BYTES * readers } else { 0 };
-        let bytes = (name.footprint() + SLOT_BYTES + group) as i64;
+        let bytes = (named.footprint() + SLOT_BYTES + group) as i64;
         Growth { keys: 1, items: readers as i64, bytes }
     }
 
@@ -82,7 +136,7 @@ impl Growth {
 /// The tracked keys of one stripe.
 #[derive(Default)]
 pub(crate) struct Tracked {
-    keys: Table<Name>,
+    keys: Table<Named>,
     names: Names,
     /// There only once a key had several readers.
     groups: Option<Box<Groups>>,
@@ -99,61 +153,88 @@ impl Tracked {
         self.keys.len() == 0
     }
 
-    /// Adds a reader of a key. `is_listening` says who still is to be told.
+    /// Adds a reader of a key, whose entry in database 0 is `entry`. `is_listening` says who still is to be told.
     pub fn add(
         &mut self,
         key: Key<'_>,
+        entry: Option<Entry>,
         reader: ReaderId,
         is_listening: impl Fn(ReaderId) -> bool,
         (cache, hasher): (&mut Cache, &KeyHasher),
     ) -> (Growth, Option<Retired>) {
-        if let Some((_, name)) = self.keys.find(key.hash, key.bytes) {
-            return (self.add_to(name, reader, is_listening), None);
+        if let Some((at, named)) = self.keys.find(key.hash, key.bytes) {
+            return (self.add_to(at, named, reader, is_listening), None);
         }
-        if self.names.is_full(key.bytes.len()) {
+        let named = match entry {
+            Some(entry) => Named::Entry(entry),
+            None => self.name(key.bytes),
+        };
+        let rehash = |key: &[u8]| hasher.hash(key);
+        let retired = self.keys.insert_with(key.hash, named, reader.0, cache, rehash);
+        (Growth::of(named, 1), retired)
+    }
+
+    fn name(&mut self, key: &[u8]) -> Named {
+        if self.names.is_full(key.len()) {
             self.close_holes();
         }
-        let name = self.names.add(key.bytes, reader.0);
-        let retired = self.keys.insert(key.hash, name, cache, |key| hasher.hash(key));
-        (Growth::of(name, 1), retired)
+        Named::Own(self.names.add(key))
+    }
+
+    /// An entry of database 0 is in another block now.
+    pub fn entry_moved(&mut self, hash: KeyHash, old: Entry, new: Entry) {
+        if let Some(at) = self.keys.find_address(hash, old.address()) {
+            self.keys.replace(at, Named::Entry(new));
+        }
+    }
+
+    /// An entry leaves database 0, and is still as it was.
+    pub fn entry_leaves(&mut self, hash: KeyHash, entry: Entry) -> Growth {
+        let Some(at) = self.keys.find_address(hash, entry.address()) else {
+            return Growth::default();
+        };
+        let own = self.name(entry.key());
+        self.keys.replace(at, own);
+        Growth { bytes: own.footprint() as i64, ..Growth::default() }
     }
 
     fn add_to(
         &mut self,
-        name: Name,
+        at: Position,
+        named: Named,
         reader: ReaderId,
         is_listening: impl Fn(ReaderId) -> bool,
     ) -> Growth {
-        let word = name.word();
+        let word = self.keys.word(at);
         if word & GROUP == 0 {
             let known = ReaderId(word);
             if known == reader {
                 return Growth::default();
             }
             if !is_listening(known) {
-                name.set_word(reader.0);
+                self.keys.set_word(at, reader.0);
                 return Growth::default();
             }
             let mut group = vec![known, reader];
             group.sort_unstable();
             let groups = self.groups.get_or_insert_default();
-            let at = groups.free.pop().unwrap_or_else(|| {
+            let place = groups.free.pop().unwrap_or_else(|| {
                 groups.all.push(Vec::new());
                 groups.all.len() - 1
             });
-            groups.all[at] = group;
-            name.set_word(GROUP | at as u64);
-            return Growth::of(name, 2).minus(Growth::of(name, 1));
+            groups.all[place] = group;
+            self.keys.set_word(at, GROUP | place as u64);
+            return Growth::of(named, 2).minus(Growth::of(named, 1));
         }
         let group = self.group(word);
         let before = group.len();
-        let Err(mut at) = group.binary_search(&reader) else { return Growth::default() };
+        let Err(mut place) = group.binary_search(&reader) else { return Growth::default() };
         if group.len() == group.capacity() {
             group.retain(|&known| is_listening(known));
-            at = group.partition_point(|&known| known < reader);
+            place = group.partition_point(|&known| known < reader);
         }
-        group.insert(at, reader);
-        Growth::of(name, group.len()).minus(Growth::of(name, before))
+        group.insert(place, reader);
+        Growth::of(named, group.len()).minus(Growth::of(named, before))
     }
 
     fn group(&mut self, word: u64) -> &mut Vec<ReaderId> {
@@ -161,8 +242,7 @@ impl Tracked {
         &mut groups.all[(word & !GROUP) as usize]
     }
 
-    fn readers_of(&mut self, name: Name) -> Readers {
-        let word = name.word();
+    fn readers_of(&mut self, word: u64) -> Readers {
         if word & GROUP == 0 {
             return Readers::One(ReaderId(word));
         }
@@ -180,12 +260,14 @@ impl Tracked {
         key: Key<'_>,
         (cache, hasher): (&mut Cache, &KeyHasher),
     ) -> Option<(Readers, Growth, Option<Retired>)> {
-        let (at, name) = self.keys.find(key.hash, key.bytes)?;
-        let readers = self.readers_of(name);
-        let growth = Growth::default().minus(Growth::of(name, readers.as_slice().len()));
+        let (at, named) = self.keys.find(key.hash, key.bytes)?;
+        let readers = self.readers_of(self.keys.word(at));
+        let growth = Growth::default().minus(Growth::of(named, readers.as_slice().len()));
         // The array may be replaced for it, which reads names.
         let retired = self.keys.remove_leaving_room(at, cache, |key| hasher.hash(key));
-        if self.names.remove(name) {
+        if let Named::Own(name) = named
+            && self.names.remove(name)
+        {
             self.close_holes();
         }
         if self.is_empty() {
@@ -201,8 +283,9 @@ impl Tracked {
         for bucket in 0..self.keys.buckets() {
             for slot in self.keys.bucket(bucket).used() {
                 let at = Position { bucket, slot };
-                let old = self.keys.item_at(at);
-                self.keys.replace(at, names.add(old.key(), old.word()));
+                if let Named::Own(old) = self.keys.item_at(at) {
+                    self.keys.replace(at, Named::Own(names.add(old.key())));
+                }
             }
         }
         self.names = names;
@@ -213,7 +296,15 @@ impl Tracked {
         let buckets = self.keys.buckets();
         let all = (0..buckets).map(|n| self.keys.bucket((from % buckets + n) % buckets));
         let names = all.flat_map(|bucket| bucket.used().map(|slot| bucket.slot(slot).item()));
-        names.take(count).map(|name: Name| name.key().into()).collect()
+        names.take(count).map(|named: Named| named.key().into()).collect()
+    }
+
+    /// The addresses of the entries that say names.
+    #[cfg(test)]
+    pub fn entries(&self) -> Vec<usize> {
+        let all = (0..self.keys.buckets()).map(|n| self.keys.bucket(n));
+        let all = all.flat_map(|bucket| bucket.used().map(|slot| bucket.slot(slot).item()));
+        all.filter(|named| matches!(named, Named::Entry(_))).map(Named::address).collect()
     }
 
     /// Moves the bucket array, if `is_marked` points it out, and returns the old one.
@@ -295,7 +386,7 @@ impl SideTables {
 
     /// The keys of a stripe, for a peek without the lock: only the table's atomic parts may be used.
     #[inline]
-    pub(super) fn peek(&self, stripe: u32) -> Option<*const Table<Name>> {
+    pub(super) fn peek(&self, stripe: u32) -> Option<*const Table<Named>> {
         let cell = &self.cells.get()?[stripe as usize];
         // SAFETY: no reference is made; the field lies inside the cell.
         Some(unsafe { &raw const (*cell.0.get()).keys })
