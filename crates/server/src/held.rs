@@ -200,7 +200,12 @@ impl Held {
 
     /// Whether some of it is to be sent now.
     pub fn is_ready(&self) -> bool {
-        !self.due.is_empty() || !self.listed.is_empty() && self.send_pause.left().is_zero()
+        !self.due.is_empty() || self.may_send()
+    }
+
+    /// Whether there are invalidations that may be sent now.
+    fn may_send(&self) -> bool {
+        !self.listed.is_empty() && self.send_pause.left().is_zero()
     }
 
     /// Takes what is held for a connection.
@@ -296,22 +301,49 @@ impl Held {
 }
 
 impl ServerHost {
-    /// Puts what was staged into the queues of the workers, each of which finds it before its next commands.
-    pub(crate) fn post_stale(&mut self) {
-        self.held.staged_count = 0;
+    /// Takes what was staged for connections of this worker, if nothing is on its way to them that comes before it.
+    #[inline]
+    pub(crate) fn take_own_stale(&mut self) -> Option<Stale> {
         let own = self.worker();
-        for (worker, stale) in self.held.staged.iter_mut().enumerate() {
-            if stale.is_empty() {
-                continue;
-            }
-            self.server.workers[worker].pushes.add_stale(stale);
-            if stale.bytes.capacity() == 0 {
-                *stale = self.held.spares.pop().unwrap_or_default();
-            }
-            if worker != own && !self.held.uncalled.contains(&worker) {
+        if self.held.staged[own].is_empty() || self.has_pending_pushes() || self.has_posted_pushes() {
+            return None;
+        }
+        let spare = self.held.spares.pop().unwrap_or_default();
+        Some(std::mem::replace(&mut self.held.staged[own], spare))
+    }
+
+    /// Puts what was staged into the queues of the workers, each of which finds it before its next commands.
+    #[inline]
+    pub(crate) fn post_stale(&mut self) {
+        if self.held.staged_count > 0 {
+            self.held.staged_count = 0;
+            self.post_stale_to_others();
+            self.post_stale_to(self.worker());
+        }
+    }
+
+    /// The same for workers other than this one.
+    pub(crate) fn post_stale_to_others(&mut self) {
+        let own = self.worker();
+        for worker in (0..self.held.staged.len()).filter(|&worker| worker != own) {
+            if self.post_stale_to(worker) && !self.held.uncalled.contains(&worker) {
                 self.held.uncalled.push(worker);
             }
         }
+    }
+
+    /// Puts what was staged into the queue of a worker, if there is some.
+    #[inline]
+    fn post_stale_to(&mut self, worker: usize) -> bool {
+        let stale = &mut self.held.staged[worker];
+        if stale.is_empty() {
+            return false;
+        }
+        self.server.workers[worker].pushes.add_stale(stale);
+        if stale.bytes.capacity() == 0 {
+            *stale = self.held.spares.pop().unwrap_or_default();
+        }
+        true
     }
 
     /// Calls the workers that were left something, unless others were called just now.
@@ -381,8 +413,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends what is held, unless some was sent just now.
     pub(crate) fn send_held_in_time(&mut self) {
-        let held = &self.engine.host.held;
-        if !held.listed.is_empty() && held.send_pause.left().is_zero() {
+        if self.engine.host.held.may_send() {
             self.send_listed();
         }
     }

@@ -318,6 +318,8 @@ impl<D: Driver> Worker<D> {
         if self.engine.exec.ks.is_strict() {
             self.hold_until_durable(slot);
         }
+        // Who hears of a change from this client has been left word of it, on whichever worker.
+        self.engine.host.end_batch();
         if output.is_empty() {
             self.driver.recycle(output);
         } else {
@@ -341,8 +343,16 @@ impl<D: Driver> Worker<D> {
         self.end_batch();
     }
 
+    /// Tells this worker's connections of what a batch has changed, whose own connection is in its place again.
     fn end_batch(&mut self) {
         self.engine.host.end_batch();
+        if self.absent.is_none()
+            && let Some(stale) = self.engine.host.take_own_stale()
+        {
+            self.hold(&stale, None);
+            self.engine.host.held.recycle(stale);
+        }
+        self.engine.host.post_stale();
         if self.engine.host.has_pending_pushes() {
             self.deliver_pending();
         }

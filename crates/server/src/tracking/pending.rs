@@ -305,11 +305,15 @@ impl ServerHost {
         !self.invalidations.waiting.changes.is_empty() || self.held.staged() > 0
     }
 
-    /// Tells those who have read a key what a batch has changed: at its end.
+    /// Tells the connections of other workers who have read a key what a batch has changed: at its end. What is for this worker's is
+    /// left encoded.
     #[inline]
     pub(crate) fn end_batch(&mut self) {
         if self.has_changed_keys() {
-            self.send_invalidations();
+            if !self.invalidations.waiting.changes.is_empty() {
+                self.send_waiting();
+            }
+            self.post_stale_to_others();
         }
     }
 
