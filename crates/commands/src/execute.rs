@@ -270,12 +270,8 @@ impl Executor {
     /// the entries that their lookups will compare: each is asked for long before it is used.
     #[inline]
     pub fn prefetch(&self, db: u16, hashes: impl Iterator<Item = KeyHash> + Clone, lines: usize) {
-        let tracks = self.ks.tracks();
         for hash in hashes.clone() {
             self.ks.prefetch_bucket(db, hash);
-            if tracks {
-                self.ks.prefetch_tracked(hash);
-            }
         }
         for hash in hashes {
             self.ks.prefetch_entry(db, hash, lines);

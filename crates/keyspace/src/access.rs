@@ -197,7 +197,8 @@ impl Handle {
             }
         };
         self.count_change();
-        if self.is_observed(key) {
+        let is_tracked = self.may_be_tracked(db, key, found.map(|(at, _)| at));
+        if self.is_observed_if(key, is_tracked) {
             self.tell_put(db, key, entry, expiry);
         }
         existed
@@ -347,14 +348,27 @@ impl Handle {
     /// the stripe's and the other never changes.
     #[inline]
     fn is_anybody_interested(&self, key: Key<'_>) -> bool {
-        let tracked = self.ks.stripes[key.hash.stripe() as usize].tracked.load(Relaxed);
-        self.stripe(key.hash).interest.is_some() | tracked | self.ks.prefixes.any()
+        self.tracks_in(key.hash.stripe()) | self.is_anybody_else_interested(key)
+    }
+
+    /// The same without those who track.
+    #[inline]
+    fn is_anybody_else_interested(&self, key: Key<'_>) -> bool {
+        self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any()
     }
 
     /// Whether somebody may learn of effects of this key: else none need be made.
     #[inline]
     pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
-        self.is_anybody_interested(key) || self.notes_events() || self.sink.is_some()
+        self.is_observed_if(key, self.tracks_in(key.hash.stripe()))
+    }
+
+    /// The same where it is known whether the key may be tracked.
+    #[inline]
+    fn is_observed_if(&self, key: Key<'_>, may_be_tracked: bool) -> bool {
+        (may_be_tracked | self.is_anybody_else_interested(key))
+            || self.notes_events()
+            || self.sink.is_some()
     }
 
     #[inline]
@@ -437,7 +451,7 @@ impl Handle {
     /// Takes an entry out of its table; it is the caller's to bury, and the removal to record.
     pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
         self.before_change(db, entry);
-        self.tell_of_leaving(db, key.hash, entry);
+        self.tell_of_leaving(db, key.hash, at, entry);
         let hasher = &self.ks.hasher;
         debug_assert!(self.holds(key.hash));
         // SAFETY: the stripe is held.
@@ -496,7 +510,7 @@ impl Handle {
         let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
         table.replace(at, entry);
         table.weigh(bytes);
-        self.tell_of_move(db, key.hash, old, entry);
+        self.tell_of_move(db, key.hash, at, (old, entry));
         if entry.flag() || old.flag() {
             self.count_volatile(db, old, entry);
         }
@@ -561,7 +575,7 @@ impl Handle {
         if self.ks.prefixes.any() {
             self.broadcast(key, by_client);
         }
-        if self.ks.stripes[key.hash.stripe() as usize].tracked.load(Relaxed) {
+        if self.tracks_in(key.hash.stripe()) {
             self.take_readers(key, by_client);
         }
         let Some(interest) = &mut self.stripe(key.hash).interest else { return };

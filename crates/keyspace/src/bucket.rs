@@ -1,4 +1,5 @@
-//! One cache line of the table: eight slots of eight bytes, 16 bits of hash and 48 bits of address each. A table whose items have
+//! One cache line of the table: eight slots of eight bytes each: 15 bits of hash, a mark that belongs to the table's owner, and 48 bits of
+//! address. A table whose items have
 //! a word beside them has those of a bucket on the line behind it.
 //!
 //! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is atomic and written
@@ -14,6 +15,10 @@ pub(crate) const SLOTS: usize = 8;
 pub(crate) const DISPLACEMENT_MAX: u32 = 3;
 
 const DISPLACEMENT_BITS: u64 = 0b011;
+/// Where a tag is in its 16 bits; the highest is the slot's mark.
+pub(crate) const TAG_MASK: u16 = 0x7fff;
+const MARK: u16 = !TAG_MASK;
+
 const FLAG_BIT: u64 = 0b100;
 const OTHER_BITS: u64 = 0b111;
 
@@ -159,7 +164,7 @@ impl Iterator for SlotSet {
 }
 
 impl Bucket {
-    /// Slots whose tag is `tag`.
+    /// Slots whose tag is `tag`, whatever their marks.
     #[inline]
     pub fn matches(&self, tag: u16) -> SlotSet {
         SlotSet(self.equal(tag))
@@ -190,8 +195,20 @@ impl Bucket {
         Slot { word: high << 32 | u64::from(self.low[i].load(Relaxed)) }
     }
 
+    /// The tag of a slot, with its mark.
     pub fn tag(&self, i: usize) -> u16 {
         (self.tags[i / 4].load(Relaxed) >> (i % 4 * 16)) as u16
+    }
+
+    /// Whether a slot bears the mark.
+    #[inline]
+    pub fn is_marked(&self, i: usize) -> bool {
+        self.tag(i) & MARK != 0
+    }
+
+    /// Sets the mark of a slot, or takes it away.
+    pub fn mark(&self, i: usize, on: bool) {
+        self.set_tag(i, self.tag(i) & TAG_MASK | if on { MARK } else { 0 });
     }
 
     pub fn set(&self, i: usize, tag: u16, slot: Slot) {
@@ -220,12 +237,14 @@ impl Bucket {
     #[inline]
     fn equal(&self, tag: u16) -> u32 {
         use std::arch::x86_64::{
-            _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set_epi64x, _mm_set1_epi16,
+            _mm_and_si128, _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set_epi64x,
+            _mm_set1_epi16,
         };
         let (low, high) = (self.tags[0].load(Relaxed), self.tags[1].load(Relaxed));
         // SAFETY: SSE2 is part of every x86-64; the intrinsics touch registers only.
         unsafe {
             let tags = _mm_set_epi64x(high as i64, low as i64);
+            let tags = _mm_and_si128(tags, _mm_set1_epi16(TAG_MASK as i16));
             let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag as i16));
             _mm_movemask_epi8(_mm_packs_epi16(equal, equal)) as u32 & 0xff
         }
@@ -235,6 +254,6 @@ impl Bucket {
     #[cfg(not(target_arch = "x86_64"))]
     #[inline]
     fn equal(&self, tag: u16) -> u32 {
-        (0..SLOTS).fold(0, |set, i| set | u32::from(self.tag(i) == tag) << i)
+        (0..SLOTS).fold(0, |set, i| set | u32::from(self.tag(i) & TAG_MASK == tag) << i)
     }
 }

@@ -26,7 +26,7 @@ impl Handle {
         let wanted = self.mute_events();
         let interest = self.stripe(key.hash).interest.take();
         let stripe = key.hash.stripe() as usize;
-        let tracked = self.ks.stripes[stripe].tracked.swap(false, Relaxed);
+        let tracked = self.ks.stripes[stripe].tracked.swap(0, Relaxed);
         let built = build(self);
         self.ks.stripes[stripe].tracked.store(tracked, Relaxed);
         self.stripe(key.hash).interest = interest;

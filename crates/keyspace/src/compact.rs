@@ -260,9 +260,10 @@ impl Handle {
             let new = old.relocate(&mut self.cache);
             let table = self.stripe_at(round.stripe);
             let table = table.table_mut(round.db, usize::from(self.ks.databases));
-            table.replace(Position { bucket: round.bucket, slot }, new);
+            let at = Position { bucket: round.bucket, slot };
+            table.replace(at, new);
             if self.tracks() {
-                self.tell_of_move(round.db, self.key_of(new).hash, old, new);
+                self.tell_of_move(round.db, self.key_of(new).hash, at, (old, new));
             }
             self.bury_hollow(old);
             moved += 1;

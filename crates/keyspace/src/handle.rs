@@ -470,16 +470,19 @@ impl Handle {
         }
     }
 
-    /// Asks for the entries that a lookup of `hash` will compare: so many cache lines from where they begin. The thread is in a
-    /// batch.
+    /// Asks for the entries that a lookup of `hash` will compare: so many cache lines from where they begin; and for what is known of
+    /// its readers, if some are. The thread is in a batch.
     #[inline]
     pub fn prefetch_entry(&self, db: u16, hash: KeyHash, lines: usize) {
         if db == 0 {
             let table = self.ks.stripes[hash.stripe() as usize].first_table();
             // SAFETY: only atomic parts are read, and no array that was current in this batch is freed before it ends.
             unsafe {
-                (*table).peek_entries(hash, |address| {
+                (*table).peek_entries(hash, |address, is_tracked| {
                     (0..lines).for_each(|line| prefetch(address + line * 64));
+                    if is_tracked {
+                        self.prefetch_readers(hash);
+                    }
                 });
             }
         }

@@ -1,11 +1,12 @@
 //! The hash of a key, drawn once per command: its bits choose the stripe, the position in the table and the tag.
 
+use crate::bucket::TAG_MASK;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 16 are the tag.
+/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 15 are the tag.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KeyHash {
     bits: u64,
@@ -33,10 +34,10 @@ impl KeyHash {
         KeyHash { stripe_bits: depth, ..self }
     }
 
-    /// The tag kept in the slot; never 0, which marks an empty slot.
+    /// The tag kept in the slot, of 15 bits; never 0, which marks an empty slot.
     #[inline]
     pub fn tag(self) -> u16 {
-        let tag = self.bits as u16;
+        let tag = self.bits as u16 & TAG_MASK;
         if tag == 0 { 1 } else { tag }
     }
 }

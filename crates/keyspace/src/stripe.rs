@@ -6,14 +6,14 @@ use crate::lock::StripeLock;
 use crate::order::Order;
 use crate::table::Table;
 use std::cell::UnsafeCell;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 
 /// The share of the keyspace whose hashes begin alike, in all databases.
 #[repr(align(64))]
 pub(crate) struct Stripe {
     pub lock: StripeLock,
-    /// Keys of the stripe are tracked (`tracking.rs`); changed by the holder of the lock.
-    pub tracked: AtomicBool,
+    /// Which keys of the stripe are tracked ([`crate::tracking::TRACKED`]); changed by the holder of the lock.
+    pub tracked: AtomicU8,
     data: UnsafeCell<StripeData>,
 }
 
@@ -45,11 +45,7 @@ struct Later(Box<[Table]>);
 
 impl Stripe {
     pub fn new() -> Self {
-        Stripe {
-            lock: StripeLock::new(),
-            tracked: AtomicBool::new(false),
-            data: UnsafeCell::default(),
-        }
+        Stripe { lock: StripeLock::new(), tracked: AtomicU8::new(0), data: UnsafeCell::default() }
     }
 
     /// What the lock guards.
@@ -70,6 +66,12 @@ impl Stripe {
 }
 
 impl StripeData {
+    /// The table of database 0.
+    #[inline]
+    pub fn first_mut(&mut self) -> &mut Table {
+        &mut self.first
+    }
+
     /// The table of a database; none if it was never written.
     #[inline]
     pub fn table(&self, db: u16) -> Option<&Table> {

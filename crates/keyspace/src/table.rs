@@ -50,7 +50,8 @@ impl Retired {
     /// # Safety
     /// No thread reads the array any more.
     pub unsafe fn free(self, cache: &mut Cache) {
-        let (base, layout) = (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
+        let (base, layout) =
+            (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
         // SAFETY: by the contract nobody uses the array. It was allocated by `Buckets::new` with the same layout; the word before a
         // padded array says where its block begins.
         unsafe {
@@ -165,6 +166,17 @@ impl<I: Item> Table<I> {
         self.array().as_slice()[at.bucket].word(at.slot)
     }
 
+    /// Whether an item bears the mark, which stays with it while it, or another of its key, is in the table.
+    #[inline]
+    pub fn is_marked(&self, at: Position) -> bool {
+        self.array().as_slice()[at.bucket].bucket().is_marked(at.slot)
+    }
+
+    /// Sets the mark of an item, or takes it away.
+    pub fn mark(&mut self, at: Position, on: bool) {
+        self.array().as_slice()[at.bucket].bucket().mark(at.slot, on);
+    }
+
     /// Keeps something else beside an item.
     #[inline]
     pub fn set_word(&mut self, at: Position, word: Word<I>) {
@@ -246,7 +258,7 @@ impl<I: Item> Table<I> {
             retired = self.rebuild(grown, cache, rehash);
         }
         let flag = entry.flag();
-        self.array().place(hash, Slot::new(entry, 0), word);
+        self.array().place(hash, hash.tag(), Slot::new(entry, 0), word);
         self.len += 1;
         self.flagged += u32::from(flag);
         retired
@@ -355,17 +367,17 @@ impl<I: Item> Table<I> {
         (array.len() > 0).then(|| home().cast_const().cast())
     }
 
-    /// Addresses of the entries in the home bucket that may be `hash`'s; the stripe need not be held.
+    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the mark; the stripe need not be held.
     ///
     /// # Safety
     /// Retired arrays are not freed before the caller's batch ends.
     #[inline]
-    pub unsafe fn peek_entries(&self, hash: KeyHash, mut each: impl FnMut(usize)) {
+    pub unsafe fn peek_entries(&self, hash: KeyHash, mut each: impl FnMut(usize, bool)) {
         if let Some(bucket) = self.peek_home(hash) {
             // SAFETY: the array is alive by the contract, and all its fields are atomic.
             let bucket = unsafe { &*bucket };
             for slot in bucket.matches(hash.tag()) {
-                each(bucket.slot(slot).address());
+                each(bucket.slot(slot).address(), bucket.is_marked(slot));
             }
         }
     }
@@ -410,13 +422,14 @@ impl<I: Item> Table<I> {
         let mut pending = Vec::with_capacity(self.len());
         for line in old.as_slice() {
             let bucket = line.bucket();
-            pending.extend(bucket.used().map(|slot| (bucket.slot(slot), line.word(slot))));
+            let all = bucket.used();
+            pending.extend(all.map(|slot| (bucket.slot(slot), bucket.tag(slot), line.word(slot))));
         }
-        for (i, &(slot, word)) in pending.iter().enumerate() {
-            if let Some((ahead, _)) = pending.get(i + REBUILD_AHEAD) {
+        for (i, &(slot, tag, word)) in pending.iter().enumerate() {
+            if let Some((ahead, ..)) = pending.get(i + REBUILD_AHEAD) {
                 prefetch(ahead.address());
             }
-            new.place(rehash(slot.item::<I>().key()), slot, word);
+            new.place(rehash(slot.item::<I>().key()), tag, slot, word);
         }
         self.publish(new);
         old.retired()
@@ -545,14 +558,14 @@ impl<L: Line> Buckets<L> {
         if at + 1 == self.len() { 0 } else { at + 1 }
     }
 
-    /// Puts a slot into the first bucket from its home on that has room; there is one.
-    fn place(self, hash: KeyHash, slot: Slot, word: L::Word) {
+    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room; there is one.
+    fn place(self, hash: KeyHash, tag: u16, slot: Slot, word: L::Word) {
         let buckets = self.as_slice();
         let mut at = self.home(hash);
         let mut displacement = 0;
         loop {
             if let Some(free) = buckets[at].bucket().vacancy() {
-                buckets[at].bucket().set(free, hash.tag(), slot.displaced(displacement));
+                buckets[at].bucket().set(free, tag, slot.displaced(displacement));
                 buckets[at].set_word(free, word);
                 return;
             }

@@ -9,7 +9,8 @@
 //! * A read is remembered under the lock under which it was made. So whoever changes the key afterwards finds the reader,
 //!   and no change can be missed.
 //! * A key is told of once; a reader that reads it again is remembered again.
-//! * A stripe's own cache line says whether it has tracked keys; where none are, a change pays nothing.
+//! * A stripe's own cache line says whether it has tracked keys; where none are, a change pays nothing. In database 0 a slot's mark
+//!   says whether its key is tracked: a change of one that is not pays for a look at it.
 //! * Keys are remembered by name, whatever their database, as clients cache them by name.
 //! * Nobody looks for a reader that is gone. It stays in the table, silent, until its keys change or are forgotten, or
 //!   until a list of readers would have to grow for it.
@@ -24,6 +25,7 @@ use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::hash::KeyHash;
 use crate::prefetch::prefetch;
+use crate::table::Position;
 pub(crate) use readers::Registry;
 pub use readers::{Reader, ReaderId, ReadersView};
 use std::sync::atomic::{
@@ -35,6 +37,10 @@ pub(crate) use tracked::{SideTables, Tracked};
 
 /// Reads that a thread remembers before it looks again whether the table is full, at most.
 const UNCHECKED_MAX: u64 = 64;
+
+/// Bits of what a stripe says: some key is tracked, and some that have no entry in database 0 whose slot could bear the mark.
+pub(crate) const TRACKED: u8 = 1;
+pub(crate) const TRACKED_BY_NAME: u8 = 2;
 
 /// Keys that one call forgets before it leaves the others for later, give or take those of a stripe.
 const FORGET_MAX: u64 = 1024;
@@ -71,16 +77,18 @@ impl Handle {
         let (ks, stripe) = (&*self.ks, key.hash.stripe());
         ks.tracking.tables.make(ks.stripes.len());
         debug_assert!(self.holds_stripe(stripe));
-        let entry = self.find(0, key).map(|(_, entry)| entry);
+        let entry = self.find(0, key);
         // SAFETY: the stripe is held.
         if let Some(tracked) = unsafe { ks.tracking.tables.of(stripe) } {
-            let was_empty = tracked.is_empty();
             let is_listening = |id| ks.tracking.readers.view().listening(id).is_some();
             let tools = (&mut self.cache, &ks.hasher);
-            let (growth, retired) = tracked.add(key, entry, reader.id(), is_listening, tools);
-            if was_empty {
-                self.note_tracked(stripe, true);
+            let by = entry.map(|(_, entry)| entry);
+            let (growth, retired) = tracked.add(key, by, reader.id(), is_listening, tools);
+            let bits = tracked.bits();
+            if let Some((at, _)) = entry {
+                self.stripe_at(stripe).first_mut().mark(at, true);
             }
+            self.note_tracked(stripe, bits);
             self.count_tracked(growth);
             if let Some(array) = retired {
                 self.retire(array);
@@ -92,10 +100,36 @@ impl Handle {
         }
     }
 
-    /// The stripe's table, which is held, has got its first key or lost its last one.
-    fn note_tracked(&self, stripe: u32, is_used: bool) {
-        self.ks.stripes[stripe as usize].tracked.store(is_used, Relaxed);
-        self.ks.tracking.tables.count_used(is_used);
+    /// What there is in a stripe's table, which is held, may have changed.
+    #[inline]
+    fn note_tracked(&self, stripe: u32, bits: u8) {
+        let tracked = &self.ks.stripes[stripe as usize].tracked;
+        let before = tracked.load(Relaxed);
+        if before != bits {
+            tracked.store(bits, Relaxed);
+            if (before == 0) != (bits == 0) {
+                self.ks.tracking.tables.count_used(bits != 0);
+            }
+        }
+    }
+
+    /// Whether keys of a stripe are tracked.
+    #[inline]
+    pub(crate) fn tracks_in(&self, stripe: u32) -> bool {
+        self.ks.stripes[stripe as usize].tracked.load(Relaxed) != 0
+    }
+
+    /// Whether a key may be tracked whose slot in its database's table is `at`, if it had one before it was changed.
+    #[inline]
+    pub(crate) fn may_be_tracked(&self, db: u16, key: Key<'_>, at: Option<Position>) -> bool {
+        let stripe = key.hash.stripe();
+        match self.ks.stripes[stripe as usize].tracked.load(Relaxed) {
+            0 => false,
+            TRACKED if db == 0 => {
+                at.is_some_and(|at| self.stripe_at(stripe).first_mut().is_marked(at))
+            }
+            _ => true,
+        }
     }
 
     fn count_tracked(&self, growth: Growth) {
@@ -122,9 +156,9 @@ impl Handle {
         }
     }
 
-    /// Asks for the cache lines that say whether a key is tracked, and who has read it.
+    /// Asks for the cache lines that say who has read a key.
     #[inline]
-    pub fn prefetch_tracked(&self, hash: KeyHash) {
+    pub(crate) fn prefetch_readers(&self, hash: KeyHash) {
         let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
         // SAFETY: only the table's atomic word is read.
         if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
@@ -133,27 +167,36 @@ impl Handle {
         }
     }
 
-    /// The entry of a key is in another block now.
+    /// The side table of a stripe in which the key at `at` is tracked by its entry's name, if it is.
     #[inline]
-    pub(crate) fn tell_of_move(&self, db: u16, hash: KeyHash, old: Entry, new: Entry) {
-        if db == 0
-            && self.ks.stripes[hash.stripe() as usize].tracked.load(Relaxed)
-            // SAFETY: who moves an entry holds its stripe.
-            && let Some(tracked) = unsafe { self.ks.tracking.tables.of(hash.stripe()) }
-        {
+    #[allow(clippy::mut_from_ref)]
+    fn tracked_by_entry(&self, db: u16, stripe: u32, at: Position) -> Option<&mut Tracked> {
+        let is_tracked =
+            db == 0 && self.tracks_in(stripe) && self.stripe_at(stripe).first_mut().is_marked(at);
+        // SAFETY: who asks holds the stripe, and lets go of the table before another asks.
+        if is_tracked { unsafe { self.ks.tracking.tables.of(stripe) } } else { None }
+    }
+
+    /// The entry of the key at `at` is in another block now.
+    #[inline]
+    pub(crate) fn tell_of_move(
+        &self,
+        db: u16,
+        hash: KeyHash,
+        at: Position,
+        (old, new): (Entry, Entry),
+    ) {
+        if let Some(tracked) = self.tracked_by_entry(db, hash.stripe(), at) {
             tracked.entry_moved(hash, old, new);
         }
     }
 
-    /// The entry of a key leaves its table, and is still as it was.
+    /// The entry of the key at `at` leaves its table, and is still as it was.
     #[inline]
-    pub(crate) fn tell_of_leaving(&self, db: u16, hash: KeyHash, entry: Entry) {
-        if db == 0
-            && self.ks.stripes[hash.stripe() as usize].tracked.load(Relaxed)
-            // SAFETY: who removes an entry holds its stripe.
-            && let Some(tracked) = unsafe { self.ks.tracking.tables.of(hash.stripe()) }
-        {
+    pub(crate) fn tell_of_leaving(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
+        if let Some(tracked) = self.tracked_by_entry(db, hash.stripe(), at) {
             self.count_tracked(tracked.entry_leaves(hash, entry));
+            self.note_tracked(hash.stripe(), tracked.bits());
         }
     }
 
@@ -161,13 +204,19 @@ impl Handle {
     pub(crate) fn take_readers(&mut self, key: Key<'_>, by_client: bool) {
         let stripe = key.hash.stripe();
         debug_assert!(self.holds_stripe(stripe));
+        let entry = self.find(0, key);
+        if !self.may_be_tracked(0, key, entry.map(|(at, _)| at)) {
+            return;
+        }
+        if let Some((at, _)) = entry {
+            self.stripe_at(stripe).first_mut().mark(at, false);
+        }
         // SAFETY: the stripe is held.
         let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return };
         let tools = (&mut self.cache, &self.ks.hasher);
         let Some((readers, growth, retired)) = tracked.take(key, tools) else { return };
-        if tracked.is_empty() {
-            self.note_tracked(stripe, false);
-        }
+        let bits = tracked.bits();
+        self.note_tracked(stripe, bits);
         self.count_tracked(growth);
         self.told.add(key.bytes, readers, by_client);
         if let Some(array) = retired {
@@ -237,7 +286,7 @@ impl Handle {
         if tracked.is_empty() {
             return None;
         }
-        self.note_tracked(stripe, false);
+        self.note_tracked(stripe, 0);
         Some(std::mem::take(tracked))
     }
 
@@ -255,8 +304,9 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Keyspace, Options, Value};
+    use crate::bucket::Bucket;
     use crate::types::list::End;
+    use crate::{Keyspace, Options, Value};
     use std::collections::{HashMap, HashSet};
     use std::time::Duration;
 
@@ -337,19 +387,23 @@ mod tests {
         handle.exit();
     }
 
-    /// Every entry that says the name of a tracked key is in database 0: as many do as are returned.
+    /// Every entry that says the name of a tracked key is in database 0, and marked: as many do as are returned.
     fn check_names(handle: &mut Handle) -> usize {
         let mut count = 0;
         for stripe in 0..handle.ks.stripes.len() as u32 {
             let found = handle.with_stripe(stripe, |handle| {
                 // SAFETY: the stripe is held.
                 let tracked = unsafe { handle.ks.tracking.tables.of(stripe) };
+                let bits = tracked.as_ref().map_or(0, |tracked| tracked.bits());
+                assert_eq!(bits, handle.ks.stripes[stripe as usize].tracked.load(Relaxed));
                 let entries = tracked.map_or(Vec::new(), |tracked| tracked.entries());
                 let table = handle.stripe_at(stripe).table(0);
                 let table = table.filter(|table| table.buckets() > 0);
                 let there: HashSet<usize> = table.map_or(HashSet::new(), |table| {
                     let all = (0..table.buckets()).map(|n| table.bucket(n));
-                    all.flat_map(|b| b.used().map(|slot| b.slot(slot).address())).collect()
+                    let marked =
+                        |b: &Bucket, slot| b.is_marked(slot).then(|| b.slot(slot).address());
+                    all.flat_map(|b| b.used().filter_map(move |slot| marked(b, slot))).collect()
                 });
                 assert!(entries.iter().all(|entry| there.contains(entry)), "stripe {stripe}");
                 entries.len()

@@ -305,7 +305,8 @@ impl ServerHost {
     #[inline]
     pub(crate) fn take_own_stale(&mut self) -> Option<Stale> {
         let own = self.worker();
-        if self.held.staged[own].is_empty() || self.has_pending_pushes() || self.has_posted_pushes() {
+        if self.held.staged[own].is_empty() || self.has_pending_pushes() || self.has_posted_pushes()
+        {
             return None;
         }
         let spare = self.held.spares.pop().unwrap_or_default();

@@ -33,10 +33,7 @@ impl Name {
     /// The record at an address that [`Name::address`] gave.
     pub fn at(address: usize) -> Self {
         // A record's address is not null.
-        Name(
-            NonNull::new(ptr::with_exposed_provenance_mut(address))
-                .unwrap_or(NonNull::dangling()),
-        )
+        Name(NonNull::new(ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling()))
     }
 
     /// A multiple of 8.

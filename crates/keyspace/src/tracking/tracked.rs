@@ -6,6 +6,7 @@
 
 use super::names::{Name, Names};
 use super::readers::ReaderId;
+use super::{TRACKED, TRACKED_BY_NAME};
 use crate::bucket::{Annotated, Item};
 use crate::entry::Entry;
 use crate::handle::Key;
@@ -151,6 +152,16 @@ struct Groups {
 impl Tracked {
     pub fn is_empty(&self) -> bool {
         self.keys.len() == 0
+    }
+
+    /// What the stripe is to say of it.
+    #[inline]
+    pub fn bits(&self) -> u8 {
+        match (self.keys.len(), self.keys.flagged()) {
+            (0, _) => 0,
+            (_, 0) => TRACKED,
+            _ => TRACKED | TRACKED_BY_NAME,
+        }
     }
 
     /// Adds a reader of a key, whose entry in database 0 is `entry`. `is_listening` says who still is to be told.

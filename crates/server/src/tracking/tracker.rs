@@ -7,7 +7,9 @@ use petrel_commands::{Session, Tracking, TrackingMode};
 use petrel_keyspace::{Keyspace, Reader};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 /// Bytes that a prefix takes at a connection that listens to it: its place in two ordered sets, which share its bytes.
 const PREFIX_BYTES: u64 = 24;
