@@ -78,6 +78,9 @@ pub struct Executor {
 /// Commands that are remembered.
 const RECENTS: usize = 16;
 
+/// Keys for which their readers are asked for before it is known whether they have any.
+const EARLY_MAX: usize = 8;
+
 /// Longer keys are not hashed for a guess: they are hashed once more when they are used.
 const GUESSED_MAX: usize = 256;
 
@@ -267,11 +270,16 @@ impl Executor {
     }
 
     /// Prefetches, for the keys of commands that are about to be executed, first the buckets and then so many cache lines of
-    /// the entries that their lookups will compare: each is asked for long before it is used.
+    /// the entries that their lookups will compare: each is asked for long before it is used. Who has read a key is asked for once its
+    /// slot says that somebody has; for few keys at once, whose commands do not wait for that.
     #[inline]
     pub fn prefetch(&self, db: u16, hashes: impl Iterator<Item = KeyHash> + Clone, lines: usize) {
+        let is_early = self.ks.tracks() && hashes.clone().nth(EARLY_MAX).is_none();
         for hash in hashes.clone() {
             self.ks.prefetch_bucket(db, hash);
+            if is_early {
+                self.ks.prefetch_readers(hash);
+            }
         }
         for hash in hashes {
             self.ks.prefetch_entry(db, hash, lines);

@@ -158,7 +158,7 @@ impl Handle {
 
     /// Asks for the cache lines that say who has read a key.
     #[inline]
-    pub(crate) fn prefetch_readers(&self, hash: KeyHash) {
+    pub fn prefetch_readers(&self, hash: KeyHash) {
         let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
         // SAFETY: only the table's atomic word is read.
         if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
