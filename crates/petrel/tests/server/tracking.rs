@@ -16,6 +16,9 @@ with_each_backend!(
     what_is_flushed_is_told_as_a_whole,
     another_connection_can_be_told_instead,
     a_broken_redirection_is_told,
+    who_is_told_changes_at_once,
+    names_of_all_lengths_are_told,
+    keys_of_all_databases_are_told,
     the_table_is_bounded,
     memory_limits_tell_before_the_reply,
     a_served_client_is_told_behind_its_answer,
@@ -293,6 +296,106 @@ fn another_connection_can_be_told_instead(backend: &str) {
     client.call(&["GET", "a"]);
     writer.call(&["SET", "a", "3"]);
     assert_eq!(next(&mut modern), "[invalidate [a]]");
+}
+
+fn who_is_told_changes_at_once(backend: &str) {
+    let server = start(backend);
+    let mut target = server.connect();
+    target.call(&["HELLO", "3"]);
+    let id = target.text(&["CLIENT", "ID"]);
+    let mut writers: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    // Every writer's worker has told the reader before, so that it knows the way.
+    let teach = |reader: &mut Client, writers: &mut Vec<Client>| {
+        for writer in writers {
+            for _ in 0..2 {
+                reader.call(&["GET", "key"]);
+                writer.call(&["SET", "key", "value"]);
+                assert_eq!(next(reader), "[invalidate [key]]");
+            }
+        }
+    };
+    for round in 0..3 {
+        let mut reader = tracking(&server, &[]);
+        teach(&mut reader, &mut writers);
+        // Not any more.
+        reader.call(&["GET", "key"]);
+        assert_eq!(reader.text(&["CLIENT", "TRACKING", "OFF"]), "OK");
+        writers[round].call(&["SET", "key", "value"]);
+        nothing_else(&mut reader);
+        // Another in its place.
+        assert_eq!(reader.text(&["CLIENT", "TRACKING", "ON", "REDIRECT", &id]), "OK");
+        reader.call(&["GET", "key"]);
+        writers[round].call(&["SET", "key", "value"]);
+        assert_eq!(next(&mut target), "[invalidate [key]]");
+        nothing_else(&mut reader);
+        // Itself again.
+        assert_eq!(reader.text(&["CLIENT", "TRACKING", "ON"]), "OK");
+        teach(&mut reader, &mut writers);
+        // Nothing can be said to it in RESP2.
+        reader.call(&["HELLO", "2"]);
+        reader.call(&["GET", "key"]);
+        writers[round].call(&["SET", "key", "value"]);
+        nothing_else(&mut reader);
+        reader.call(&["HELLO", "3"]);
+        teach(&mut reader, &mut writers);
+        // The next reader has the place of this one.
+        reader.call(&["GET", "key"]);
+        drop(reader);
+        eventually("it is gone", || server.info("tracking_clients") == 0);
+        nothing_else(&mut target);
+    }
+}
+
+fn names_of_all_lengths_are_told(backend: &str) {
+    let server = start(backend);
+    let (mut reader, mut writer) = (tracking(&server, &[]), server.connect());
+    for round in 0..2 {
+        for len in [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 4000, 4032, 4033, 4096, 100_000] {
+            let key = "k".repeat(len);
+            reader.call(&["GET", &key]);
+            writer.call(&["SET", &key, "value"]);
+            assert_eq!(next(&mut reader), format!("[invalidate [{key}]]"), "{round} {len}");
+        }
+    }
+    nothing_else(&mut reader);
+}
+
+fn keys_of_all_databases_are_told(backend: &str) {
+    let server = start(backend);
+    let (mut reader, mut writer) = (tracking(&server, &[]), server.connect());
+    // Names are the same in all databases, whether there is such a key or not.
+    for (read_in, there) in [(0, false), (0, true), (3, false), (3, true)] {
+        for written_in in [0, 3, 5] {
+            for db in ["0", "3", "5"] {
+                writer.call(&["SELECT", db]);
+                writer.call(if there { &["SET", "key", "old"] } else { &["DEL", "key"] });
+            }
+            reader.call(&["SELECT", &read_in.to_string()]);
+            reader.call(&["GET", "key"]);
+            writer.call(&["SELECT", &written_in.to_string()]);
+            writer.call(&["SET", "key", "new"]);
+            assert_eq!(next(&mut reader), "[invalidate [key]]", "{read_in} {there} {written_in}");
+            nothing_else(&mut reader);
+        }
+    }
+    writer.call(&["SELECT", "0"]);
+    for (change, expected) in [
+        (&["RENAME", "a", "b"][..], &["[invalidate [a]]", "[invalidate [b]]"][..]),
+        (&["COPY", "a", "b"], &["[invalidate [b]]"]),
+        (&["MOVE", "a", "7"], &["[invalidate [a]]"]),
+        (&["EXPIRE", "a", "-1"], &["[invalidate [a]]"]),
+        (&["APPEND", "a", &"x".repeat(500)], &["[invalidate [a]]"]),
+    ] {
+        writer.call(&["DEL", "b"]);
+        writer.call(&["SET", "a", "1"]);
+        let mut reader = tracking(&server, &[]);
+        reader.call(&["MGET", "a", "b"]);
+        writer.call(change);
+        let mut told: Vec<String> = expected.iter().map(|_| next(&mut reader)).collect();
+        told.sort();
+        assert_eq!(told, expected, "{change:?}");
+        nothing_else(&mut reader);
+    }
 }
 
 fn a_broken_redirection_is_told(backend: &str) {
