@@ -197,8 +197,7 @@ impl Handle {
             }
         };
         self.count_change();
-        let is_tracked = self.may_be_tracked(db, key, found.map(|(at, _)| at));
-        if self.is_observed_if(key, is_tracked) {
+        if self.is_observed(key) {
             self.tell_put(db, key, entry, expiry);
         }
         existed
@@ -206,7 +205,9 @@ impl Handle {
 
     #[inline(never)]
     fn tell_put(&mut self, db: u16, key: Key<'_>, entry: Entry, expiry: Option<i64>) {
-        if let Some(value) = entry.string() {
+        if let Some(value) = entry.string()
+            && self.is_observed_if(key, self.may_be_tracked(key))
+        {
             self.tell(db, key, &Effect::Put { key: key.bytes, value, expiry });
         }
     }

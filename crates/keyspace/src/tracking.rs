@@ -119,17 +119,19 @@ impl Handle {
         self.ks.stripes[stripe as usize].tracked.load(Relaxed) != 0
     }
 
-    /// Whether a key may be tracked whose slot in its database's table is `at`, if it had one before it was changed.
-    #[inline]
-    pub(crate) fn may_be_tracked(&self, db: u16, key: Key<'_>, at: Option<Position>) -> bool {
+    /// Whether keys of a stripe are tracked that have no entry in database 0.
+    fn tracks_by_name(&self, stripe: u32) -> bool {
+        self.ks.stripes[stripe as usize].tracked.load(Relaxed) & TRACKED_BY_NAME != 0
+    }
+
+    /// Whether a key may be tracked: by a look at its slot, unless keys of its stripe are tracked that have none.
+    pub(crate) fn may_be_tracked(&self, key: Key<'_>) -> bool {
         let stripe = key.hash.stripe();
-        match self.ks.stripes[stripe as usize].tracked.load(Relaxed) {
-            0 => false,
-            TRACKED if db == 0 => {
-                at.is_some_and(|at| self.stripe_at(stripe).first_mut().is_marked(at))
-            }
-            _ => true,
+        if !self.tracks_in(stripe) || self.tracks_by_name(stripe) {
+            return self.tracks_in(stripe);
         }
+        let table = self.stripe_at(stripe).first_mut();
+        table.find(key.hash, key.bytes).is_some_and(|(at, _)| table.is_marked(at))
     }
 
     fn count_tracked(&self, growth: Growth) {
@@ -168,24 +170,23 @@ impl Handle {
     }
 
     /// The side table of a stripe in which the key at `at` is tracked by its entry's name, if it is.
-    #[inline]
     #[allow(clippy::mut_from_ref)]
     fn tracked_by_entry(&self, db: u16, stripe: u32, at: Position) -> Option<&mut Tracked> {
-        let is_tracked =
-            db == 0 && self.tracks_in(stripe) && self.stripe_at(stripe).first_mut().is_marked(at);
+        let is_tracked = db == 0 && self.stripe_at(stripe).first_mut().is_marked(at);
         // SAFETY: who asks holds the stripe, and lets go of the table before another asks.
         if is_tracked { unsafe { self.ks.tracking.tables.of(stripe) } } else { None }
     }
 
     /// The entry of the key at `at` is in another block now.
     #[inline]
-    pub(crate) fn tell_of_move(
-        &self,
-        db: u16,
-        hash: KeyHash,
-        at: Position,
-        (old, new): (Entry, Entry),
-    ) {
+    pub(crate) fn tell_of_move(&self, db: u16, hash: KeyHash, at: Position, moved: (Entry, Entry)) {
+        if self.tracks_in(hash.stripe()) {
+            self.follow(db, hash, at, moved);
+        }
+    }
+
+    #[inline(never)]
+    fn follow(&self, db: u16, hash: KeyHash, at: Position, (old, new): (Entry, Entry)) {
         if let Some(tracked) = self.tracked_by_entry(db, hash.stripe(), at) {
             tracked.entry_moved(hash, old, new);
         }
@@ -194,6 +195,13 @@ impl Handle {
     /// The entry of the key at `at` leaves its table, and is still as it was.
     #[inline]
     pub(crate) fn tell_of_leaving(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
+        if self.tracks_in(hash.stripe()) {
+            self.keep_name(db, hash, at, entry);
+        }
+    }
+
+    #[inline(never)]
+    fn keep_name(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
         if let Some(tracked) = self.tracked_by_entry(db, hash.stripe(), at) {
             self.count_tracked(tracked.entry_leaves(hash, entry));
             self.note_tracked(hash.stripe(), tracked.bits());
@@ -204,12 +212,12 @@ impl Handle {
     pub(crate) fn take_readers(&mut self, key: Key<'_>, by_client: bool) {
         let stripe = key.hash.stripe();
         debug_assert!(self.holds_stripe(stripe));
-        let entry = self.find(0, key);
-        if !self.may_be_tracked(0, key, entry.map(|(at, _)| at)) {
-            return;
-        }
-        if let Some((at, _)) = entry {
-            self.stripe_at(stripe).first_mut().mark(at, false);
+        let table = self.stripe_at(stripe).first_mut();
+        let marked = table.find(key.hash, key.bytes).filter(|&(at, _)| table.is_marked(at));
+        match marked {
+            Some((at, _)) => table.mark(at, false),
+            None if !self.tracks_by_name(stripe) => return,
+            None => {}
         }
         // SAFETY: the stripe is held.
         let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return };
