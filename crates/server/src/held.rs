@@ -318,16 +318,21 @@ impl ServerHost {
     pub(crate) fn post_stale(&mut self) {
         if self.held.staged_count > 0 {
             self.held.staged_count = 0;
-            self.post_stale_to_others();
-            self.post_stale_to(self.worker());
+            self.post_stale_but(None);
         }
     }
 
     /// The same for workers other than this one.
     pub(crate) fn post_stale_to_others(&mut self) {
+        self.post_stale_but(Some(self.worker()));
+    }
+
+    /// The same for all workers but one. This host may be no worker's.
+    fn post_stale_but(&mut self, left: Option<usize>) {
         let own = self.worker();
-        for worker in (0..self.held.staged.len()).filter(|&worker| worker != own) {
-            if self.post_stale_to(worker) && !self.held.uncalled.contains(&worker) {
+        for worker in (0..self.held.staged.len()).filter(|&worker| left != Some(worker)) {
+            let is_posted = self.post_stale_to(worker);
+            if is_posted && worker != own && !self.held.uncalled.contains(&worker) {
                 self.held.uncalled.push(worker);
             }
         }

@@ -8,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 with_each_backend!(
     values_of_every_type_move,
     events_tell_of_what_has_moved,
+    caches_hear_of_what_has_moved,
     nothing_is_lost_that_is_written_meanwhile,
     what_is_removed_meanwhile_is_removed_there,
     others_are_served_while_a_target_is_silent,
@@ -135,6 +136,22 @@ impl Slow {
 
     fn answer(&mut self, reply: &[u8]) {
         self.stream.as_mut().unwrap().write_all(reply).unwrap();
+    }
+}
+
+fn caches_hear_of_what_has_moved(backend: &str) {
+    let source = Server::start(backend, &["--threads", "3"]);
+    let (_target, port) = target(backend, &[]);
+    let (mut here, mut reader) = (source.connect(), source.connect());
+    reader.call(&["HELLO", "3"]);
+    assert_eq!(reader.text(&["CLIENT", "TRACKING", "ON"]), "OK");
+    for n in 0..6 {
+        let key = format!("key:{n}");
+        here.call(&["SET", &key, "x"]);
+        reader.call(&["GET", &key]);
+        assert_eq!(here.text(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]), "OK");
+        let told = reader.receive().expect("a push");
+        assert_eq!(show(&told), format!("[invalidate [{key}]]"));
     }
 }
 
