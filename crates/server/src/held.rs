@@ -2,8 +2,8 @@
 //! be told to another connection.
 //!
 //! ```text
-//!  who changes keys      encoded once, one behind the other ── at the end of a batch into the queue of each worker that
-//!                        has readers, which is woken at most every WAKE_PAUSE
+//!  who changes keys      encoded once, one behind the other ── at the end of a batch into the queue of each other worker
+//!                        that has readers, which is woken at most every WAKE_PAUSE
 //!  who has the readers   beside the output of each ── sent: with what the connection is sent anyhow, before it
 //!                                                           at once, if none was for a while
 //!                                                           else as soon as the last sends are paid for

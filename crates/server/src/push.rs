@@ -15,7 +15,7 @@
 //! everybody.
 //!
 //! Every push takes the queue, even to a connection of the same worker: so two pushes to one connection arrive in the
-//! order in which they were sent, whoever sent them. A push is encoded once and shared by reference until it is copied
+//! order in which they were sent, whoever sent them. Invalidations go past it where it is empty. A push is encoded once and shared by reference until it is copied
 //! into the connection's output; large ones are not copied at all.
 
 use crate::client::Client;
