@@ -22,6 +22,7 @@ with_each_backend!(
     the_table_is_bounded,
     memory_limits_tell_before_the_reply,
     a_served_client_is_told_behind_its_answer,
+    what_was_waited_for_comes_before_what_makes_it_stale,
     the_state_is_shown,
     messages_do_not_overtake_invalidations,
     replies_do_not_overtake_invalidations_that_wait,
@@ -452,6 +453,28 @@ fn a_served_client_is_told_behind_its_answer(backend: &str) {
         pusher.call(&["RPUSH", "from", "x"]);
         assert_eq!(next(client), "x");
         assert_eq!(next(client), "[invalidate [to]]");
+    }
+}
+
+fn what_was_waited_for_comes_before_what_makes_it_stale(backend: &str) {
+    let server = start(backend);
+    let mut reader = tracking(&server, &[]);
+    // On all workers, that of the reader included.
+    let mut writers: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    for round in 0..100 {
+        reader.send(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]);
+        eventually("it waits", || server.info("blocked_clients") == 1);
+        writers.iter_mut().for_each(|writer| writer.send(&["XADD", "s", "*", "f", "v"]));
+        writers.iter_mut().for_each(|writer| _ = writer.receive().unwrap());
+        reader.send(&["PING"]);
+        // The stream may have been read once before, when there was nothing to answer.
+        let mut heard = Vec::new();
+        while heard.last().is_none_or(|last| last != "PONG") {
+            heard.push(next(&mut reader));
+        }
+        let answer = heard.iter().position(|text| text.starts_with("{s:"));
+        let told = heard.iter().rposition(|text| text == "[invalidate [s]]");
+        assert!(answer.is_some() && answer < told, "{round}: {heard:?}");
     }
 }
 
