@@ -1,6 +1,5 @@
-//! One cache line of the table: eight slots of eight bytes each: 15 bits of hash, a mark that belongs to the table's owner, and 48 bits of
-//! address. A table whose items have
-//! a word beside them has those of a bucket on the line behind it.
+//! One cache line of the table: eight slots of eight bytes: 15 bits of hash, a mark that belongs to the table's owner, and
+//! 48 bits of address each. A table that keeps a word beside each item has those of a bucket on the line behind it.
 //!
 //! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is atomic and written
 //! relaxed, because the prefetch pass of a batch peeks at buckets whose stripe it does not hold; whoever holds
@@ -14,11 +13,11 @@ pub(crate) const SLOTS: usize = 8;
 /// Largest displacement that a slot can say exactly; the next value means "this far or farther".
 pub(crate) const DISPLACEMENT_MAX: u32 = 3;
 
-const DISPLACEMENT_BITS: u64 = 0b011;
 /// Where a tag is in its 16 bits; the highest is the slot's mark.
 pub(crate) const TAG_MASK: u16 = 0x7fff;
 const MARK: u16 = !TAG_MASK;
 
+const DISPLACEMENT_BITS: u64 = 0b011;
 const FLAG_BIT: u64 = 0b100;
 const OTHER_BITS: u64 = 0b111;
 

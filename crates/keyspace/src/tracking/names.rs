@@ -30,10 +30,14 @@ unsafe impl Send for Name {}
 unsafe impl Sync for Name {}
 
 impl Name {
-    /// The record at an address that [`Name::address`] gave.
-    pub fn at(address: usize) -> Self {
-        // A record's address is not null.
-        Name(NonNull::new(ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling()))
+    /// The record at an address.
+    ///
+    /// # Safety
+    /// `address` was obtained from [`Name::address`] of a record that is not let go of.
+    #[inline]
+    pub unsafe fn at(address: usize) -> Self {
+        // SAFETY: by the contract the address is that of a record, so not null.
+        Name(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
     }
 
     /// A multiple of 8.
@@ -224,7 +228,9 @@ mod tests {
         let all: Vec<Name> = (0..1000).map(|n| names.add(&text(n))).collect();
         let large = names.add(&vec![b'x'; 4 << 20]);
         for (n, name) in all.iter().enumerate() {
-            assert_eq!((name.key(), Name::at(name.address())), (&text(n)[..], *name));
+            // SAFETY: no record was let go of.
+            let same = unsafe { Name::at(name.address()) };
+            assert_eq!((name.key(), same), (&text(n)[..], *name));
             assert!(name.address() % 8 == 0);
         }
         assert!(names.remove(large), "most of it was the large one");

@@ -51,11 +51,13 @@ impl Item for Named {
 
     #[inline]
     unsafe fn from_slot(address: usize, is_own: bool) -> Self {
-        if is_own {
-            return Named::Own(Name::at(address));
+        // SAFETY: by the contract the address is that of a record, or of an entry, as the flag says.
+        unsafe {
+            match is_own {
+                true => Named::Own(Name::at(address)),
+                false => Named::Entry(Entry::from_slot(address, false)),
+            }
         }
-        // SAFETY: by the contract the address is that of an entry.
-        Named::Entry(unsafe { Entry::from_slot(address, false) })
     }
 
     #[inline]
