@@ -198,16 +198,23 @@ impl Handle {
         };
         self.count_change();
         if self.is_observed(key) {
-            self.tell_put(db, key, entry, expiry);
+            // Those who track need not see an effect: where nobody else is interested, none is made.
+            if self.tracks_in(key.hash.stripe()) {
+                match db {
+                    0 => self.take_readers_at(key, found.map(|(at, _)| (at, entry)), true),
+                    _ => self.take_readers(key, true),
+                }
+            }
+            if self.is_observed_by_others(key) {
+                self.tell_put(db, key, entry, expiry);
+            }
         }
         existed
     }
 
     #[inline(never)]
     fn tell_put(&mut self, db: u16, key: Key<'_>, entry: Entry, expiry: Option<i64>) {
-        if let Some(value) = entry.string()
-            && self.is_observed_if(key, self.may_be_tracked(key))
-        {
+        if let Some(value) = entry.string() {
             self.tell(db, key, &Effect::Put { key: key.bytes, value, expiry });
         }
     }
@@ -361,15 +368,13 @@ impl Handle {
     /// Whether somebody may learn of effects of this key: else none need be made.
     #[inline]
     pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
-        self.is_observed_if(key, self.tracks_in(key.hash.stripe()))
+        self.is_anybody_interested(key) || self.notes_events() || self.sink.is_some()
     }
 
-    /// The same where it is known whether the key may be tracked.
+    /// The same without those who track.
     #[inline]
-    fn is_observed_if(&self, key: Key<'_>, may_be_tracked: bool) -> bool {
-        (may_be_tracked | self.is_anybody_else_interested(key))
-            || self.notes_events()
-            || self.sink.is_some()
+    fn is_observed_by_others(&self, key: Key<'_>) -> bool {
+        self.is_anybody_else_interested(key) || self.notes_events() || self.sink.is_some()
     }
 
     #[inline]

@@ -17,6 +17,9 @@ pub(crate) const DISPLACEMENT_MAX: u32 = 3;
 pub(crate) const TAG_MASK: u16 = 0x7fff;
 const MARK: u16 = !TAG_MASK;
 
+/// What stands in the place of the tag of an empty slot past which searches go on: a mark of nothing.
+const TOMBSTONE: u16 = MARK;
+
 const DISPLACEMENT_BITS: u64 = 0b011;
 const FLAG_BIT: u64 = 0b100;
 const OTHER_BITS: u64 = 0b111;
@@ -96,7 +99,7 @@ impl Line for Annotated {
     }
 }
 
-/// Eight slots. An empty slot has the tag 0.
+/// Eight slots. An empty slot has the tag 0, and is marked if it is a tombstone.
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
     tags: [AtomicU64; 2],
@@ -182,10 +185,16 @@ impl Bucket {
         (empty != 0).then(|| empty.trailing_zeros() as usize)
     }
 
-    /// True if no slot is empty: a search goes on to the next bucket.
+    /// True if no slot is empty.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.equal(0) == 0
+    }
+
+    /// Whether a search goes no further than this bucket: some slot is empty, and no tombstone.
+    #[inline]
+    pub fn ends_search(&self) -> bool {
+        self.equal_of(!0, 0) != 0
     }
 
     #[inline]
@@ -205,9 +214,20 @@ impl Bucket {
         self.tag(i) & MARK != 0
     }
 
-    /// Sets the mark of a slot, or takes it away.
-    pub fn mark(&self, i: usize, on: bool) {
-        self.set_tag(i, self.tag(i) & TAG_MASK | if on { MARK } else { 0 });
+    /// Marks a slot.
+    pub fn mark(&self, i: usize) {
+        self.set_tag(i, self.tag(i) | MARK);
+    }
+
+    /// Takes the mark of a slot away, if it bears it.
+    #[inline]
+    pub fn take_mark(&self, i: usize) -> bool {
+        let (word, bit) = (&self.tags[i / 4], u64::from(MARK) << (i % 4 * 16));
+        let before = word.load(Relaxed);
+        if before & bit != 0 {
+            word.store(before & !bit, Relaxed);
+        }
+        before & bit != 0
     }
 
     pub fn set(&self, i: usize, tag: u16, slot: Slot) {
@@ -225,16 +245,35 @@ impl Bucket {
         self.set_tag(i, 0);
     }
 
+    /// Empties a slot so that searches end where they did before.
+    #[inline]
+    pub fn vacate(&self, i: usize) {
+        self.set_tag(i, if self.ends_search() { 0 } else { TOMBSTONE });
+    }
+
+    /// Makes this bucket the same as another.
+    pub fn copy(&self, from: &Bucket) {
+        for i in 0..SLOTS {
+            self.set(i, from.tag(i), from.slot(i));
+        }
+    }
+
     fn set_tag(&self, i: usize, tag: u16) {
         let shift = i % 4 * 16;
         let word = self.tags[i / 4].load(Relaxed) & !(0xffff << shift);
         self.tags[i / 4].store(word | u64::from(tag) << shift, Relaxed);
     }
 
-    /// Bit set of the slots whose tag equals `tag`.
-    #[cfg(target_arch = "x86_64")]
+    /// Bit set of the slots whose tag equals `tag`, whatever their marks.
     #[inline]
     fn equal(&self, tag: u16) -> u32 {
+        self.equal_of(TAG_MASK, tag)
+    }
+
+    /// Bit set of the slots of whose 16 bits those in `mask` equal `bits`.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn equal_of(&self, mask: u16, bits: u16) -> u32 {
         use std::arch::x86_64::{
             _mm_and_si128, _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set_epi64x,
             _mm_set1_epi16,
@@ -243,16 +282,16 @@ impl Bucket {
         // SAFETY: SSE2 is part of every x86-64; the intrinsics touch registers only.
         unsafe {
             let tags = _mm_set_epi64x(high as i64, low as i64);
-            let tags = _mm_and_si128(tags, _mm_set1_epi16(TAG_MASK as i16));
-            let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag as i16));
+            let tags = _mm_and_si128(tags, _mm_set1_epi16(mask as i16));
+            let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(bits as i16));
             _mm_movemask_epi8(_mm_packs_epi16(equal, equal)) as u32 & 0xff
         }
     }
 
-    /// Bit set of the slots whose tag equals `tag`.
+    /// Bit set of the slots of whose 16 bits those in `mask` equal `bits`.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline]
-    fn equal(&self, tag: u16) -> u32 {
-        (0..SLOTS).fold(0, |set, i| set | u32::from(self.tag(i) & TAG_MASK == tag) << i)
+    fn equal_of(&self, mask: u16, bits: u16) -> u32 {
+        (0..SLOTS).fold(0, |set, i| set | u32::from(self.tag(i) & mask == bits) << i)
     }
 }

@@ -6,6 +6,8 @@
 //!   half instead of doubling.
 //! * An entry whose home is full lies in one of the next buckets; a search ends at the first bucket that is not full.
 //!   A slot says how far it was displaced, so that removal can close the gap without reading other entries.
+//! * A table that is filled and emptied again and again leaves a tombstone instead of closing the gap ([`Table::vacate`]): that reads
+//!   nothing of the next bucket. Searches pass it; what is added takes its place.
 //! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of thousands of the keys,
 //!   so this takes microseconds. What is replaced is retired, not freed, because another worker may be peeking at it.
 
@@ -27,6 +29,9 @@ pub(crate) const fn capacity(buckets: usize) -> usize {
 /// Buckets are at most this many: the count shares a word with the address.
 const BUCKETS_MAX: usize = (1 << COUNT_BITS) - 1;
 const COUNT_BITS: u32 = 22;
+
+/// Buckets that a search in a table with tombstones passes before the table is rebuilt.
+const SEARCH_MAX: usize = 16;
 
 /// Entries prefetched ahead while a table is rebuilt.
 const REBUILD_AHEAD: usize = 16;
@@ -156,6 +161,7 @@ impl<I: Item> Table<I> {
     }
 
     /// Bucket `i`.
+    #[inline]
     pub fn bucket(&self, i: usize) -> &Bucket {
         self.array().as_slice()[i].bucket()
     }
@@ -172,9 +178,15 @@ impl<I: Item> Table<I> {
         self.array().as_slice()[at.bucket].bucket().is_marked(at.slot)
     }
 
-    /// Sets the mark of an item, or takes it away.
-    pub fn mark(&mut self, at: Position, on: bool) {
-        self.array().as_slice()[at.bucket].bucket().mark(at.slot, on);
+    /// Marks an item.
+    pub fn mark(&mut self, at: Position) {
+        self.bucket(at.bucket).mark(at.slot);
+    }
+
+    /// Takes the mark of an item away, if it bears it.
+    #[inline]
+    pub fn take_mark(&mut self, at: Position) -> bool {
+        self.bucket(at.bucket).take_mark(at.slot)
     }
 
     /// Keeps something else beside an item.
@@ -200,7 +212,7 @@ impl<I: Item> Table<I> {
                     return Some((Position { bucket: at, slot }, entry));
                 }
             }
-            if !bucket.is_full() {
+            if bucket.ends_search() {
                 return None;
             }
             at = array.next(at);
@@ -224,7 +236,7 @@ impl<I: Item> Table<I> {
             if let Some(slot) = slots.find(|slot| bucket.slot(*slot).address() == address) {
                 return Some(Position { bucket: at, slot });
             }
-            if !bucket.is_full() {
+            if bucket.ends_search() {
                 return None;
             }
             at = array.next(at);
@@ -240,28 +252,57 @@ impl<I: Item> Table<I> {
         cache: &mut Cache,
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
-        self.insert_with(hash, entry, Word::<I>::default(), cache, rehash)
+        let retired = if self.is_full() { self.grow(cache, rehash) } else { None };
+        self.put(hash, entry, Word::<I>::default());
+        retired
     }
 
-    /// The same with something beside it.
-    pub fn insert_with(
+    /// The same for a table with something beside each item, some of which may have been [vacated](Self::vacate).
+    pub fn add(
         &mut self,
         hash: KeyHash,
-        entry: I,
+        item: I,
         word: Word<I>,
         cache: &mut Cache,
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
-        let mut retired = None;
-        if self.is_full() {
-            let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
-            retired = self.rebuild(grown, cache, rehash);
-        }
-        let flag = entry.flag();
-        self.array().place(hash, hash.tag(), Slot::new(entry, 0), word);
-        self.len += 1;
-        self.flagged += u32::from(flag);
+        let retired = if self.is_full() {
+            self.grow(cache, rehash)
+        } else if self.searches_far(hash) {
+            // Of what there is many are tombstones, or there would not be so many buckets in a row that end no search.
+            match self.len() * 2 > capacity(self.buckets()) {
+                true => self.grow(cache, rehash),
+                false => self.rebuild(self.buckets(), cache, rehash),
+            }
+        } else {
+            None
+        };
+        self.put(hash, item, word);
         retired
+    }
+
+    fn grow(&mut self, cache: &mut Cache, rehash: impl Fn(&[u8]) -> KeyHash) -> Option<Retired> {
+        let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
+        self.rebuild(grown, cache, rehash)
+    }
+
+    fn put(&mut self, hash: KeyHash, item: I, word: Word<I>) {
+        self.array().place(hash, hash.tag(), Slot::new(item, 0), word);
+        self.len += 1;
+        self.flagged += u32::from(item.flag());
+    }
+
+    /// Whether a search for something that is not there passes too many buckets.
+    fn searches_far(&self, hash: KeyHash) -> bool {
+        let array = self.array();
+        let mut at = array.home(hash);
+        for _ in 0..SEARCH_MAX.min(array.len()) {
+            if array.as_slice()[at].bucket().ends_search() {
+                return false;
+            }
+            at = array.next(at);
+        }
+        true
     }
 
     /// Makes room for `len` entries altogether, so that the table need not grow before. Returns the array that was replaced.
@@ -297,14 +338,41 @@ impl<I: Item> Table<I> {
         self.shrink(2, 5, cache, rehash)
     }
 
-    /// The same for a table that is likely to grow again: it shrinks only when an eighth is in use.
-    pub fn remove_leaving_room(
+    /// Takes out the item at `address`, whose hash is `hash`, and leaves a gap: items are added to such a table with [`Table::add`]
+    /// only. Returns what was beside it.
+    #[inline]
+    pub fn vacate(&mut self, hash: KeyHash, address: usize) -> Option<Word<I>> {
+        let array = self.array();
+        let buckets = array.as_slice();
+        let mut at = if buckets.is_empty() { 0 } else { array.home(hash) };
+        for _ in 0..buckets.len() {
+            let line = &buckets[at];
+            let bucket = line.bucket();
+            for slot in bucket.matches(hash.tag()) {
+                let found = bucket.slot(slot);
+                if found.address() == address {
+                    let word = line.word(slot);
+                    bucket.vacate(slot);
+                    self.len -= 1;
+                    self.flagged -= u32::from(found.flag());
+                    return Some(word);
+                }
+            }
+            if bucket.ends_search() {
+                return None;
+            }
+            at = array.next(at);
+        }
+        None
+    }
+
+    /// Shrinks if less than an eighth is in use: of a table that is likely to grow again. Returns the array that was replaced.
+    #[inline]
+    pub fn shrink_late(
         &mut self,
-        at: Position,
         cache: &mut Cache,
         rehash: impl Fn(&[u8]) -> KeyHash,
     ) -> Option<Retired> {
-        self.take_out(at, &rehash);
         self.shrink(1, 8, cache, rehash)
     }
 
@@ -332,10 +400,18 @@ impl<I: Item> Table<I> {
     ) -> Option<Retired> {
         let buckets = self.buckets();
         if self.len == 0 || (buckets > 4 && self.len() < capacity(buckets) * part / of) {
-            let wanted = self.len().div_ceil(SLOTS - 2);
-            return self.rebuild(wanted, cache, rehash);
+            return self.shrink_to_fit(cache, rehash);
         }
         None
+    }
+
+    #[inline(never)]
+    fn shrink_to_fit(
+        &mut self,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        self.rebuild(self.len().div_ceil(SLOTS - 2), cache, rehash)
     }
 
     /// Forgets every entry, handing each to `each`. Returns the array.
@@ -397,10 +473,8 @@ impl<I: Item> Table<I> {
         let old = self.array();
         let new = Buckets::<I::Line>::new(old.len(), cache);
         for (from, to) in old.as_slice().iter().zip(new.as_slice()) {
-            for slot in from.bucket().used() {
-                to.bucket().set(slot, from.bucket().tag(slot), from.bucket().slot(slot));
-                to.set_word(slot, from.word(slot));
-            }
+            to.bucket().copy(from.bucket());
+            (0..SLOTS).for_each(|slot| to.set_word(slot, from.word(slot)));
         }
         self.publish(new);
         old.retired()

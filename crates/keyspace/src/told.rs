@@ -132,6 +132,12 @@ impl Told {
     /// Hands them out, with the readers.
     #[inline]
     pub fn drain_keys(&mut self, mut each: impl FnMut(&[u8], Readers, bool)) {
+        if let [_] = self.changes[..]
+            && let Some((end, readers, by_client)) = self.changes.pop()
+        {
+            each(&self.names[..end], readers, by_client);
+            return self.names.clear();
+        }
         let mut begin = 0;
         for (end, readers, by_client) in self.changes.drain(..) {
             each(&self.names[begin..end], readers, by_client);

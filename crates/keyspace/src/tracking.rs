@@ -86,7 +86,7 @@ impl Handle {
             let (growth, retired) = tracked.add(key, by, reader.id(), is_listening, tools);
             let bits = tracked.bits();
             if let Some((at, _)) = entry {
-                self.stripe_at(stripe).first_mut().mark(at, true);
+                self.stripe_at(stripe).first_mut().mark(at);
             }
             self.note_tracked(stripe, bits);
             self.count_tracked(growth);
@@ -122,16 +122,6 @@ impl Handle {
     /// Whether keys of a stripe are tracked that have no entry in database 0.
     fn tracks_by_name(&self, stripe: u32) -> bool {
         self.ks.stripes[stripe as usize].tracked.load(Relaxed) & TRACKED_BY_NAME != 0
-    }
-
-    /// Whether a key may be tracked: by a look at its slot, unless keys of its stripe are tracked that have none.
-    pub(crate) fn may_be_tracked(&self, key: Key<'_>) -> bool {
-        let stripe = key.hash.stripe();
-        if !self.tracks_in(stripe) || self.tracks_by_name(stripe) {
-            return self.tracks_in(stripe);
-        }
-        let table = self.stripe_at(stripe).first_mut();
-        table.find(key.hash, key.bytes).is_some_and(|(at, _)| table.is_marked(at))
     }
 
     fn count_tracked(&self, growth: Growth) {
@@ -210,23 +200,36 @@ impl Handle {
 
     /// A key has changed: takes its readers out of the table, to be told.
     pub(crate) fn take_readers(&mut self, key: Key<'_>, by_client: bool) {
+        let table = self.stripe_at(key.hash.stripe()).first_mut();
+        self.take_readers_at(key, table.find(key.hash, key.bytes), by_client);
+    }
+
+    /// The same where it is known where the key's entry in database 0 is, if there is one.
+    #[inline]
+    pub(crate) fn take_readers_at(
+        &mut self,
+        key: Key<'_>,
+        found: Option<(Position, Entry)>,
+        by_client: bool,
+    ) {
         let stripe = key.hash.stripe();
         debug_assert!(self.holds_stripe(stripe));
         let table = self.stripe_at(stripe).first_mut();
-        let marked = table.find(key.hash, key.bytes).filter(|&(at, _)| table.is_marked(at));
-        match marked {
-            Some((at, _)) => table.mark(at, false),
-            None if !self.tracks_by_name(stripe) => return,
-            None => {}
+        let marked = found.filter(|&(at, _)| table.take_mark(at));
+        if marked.is_none() && !self.tracks_by_name(stripe) {
+            return;
         }
         // SAFETY: the stripe is held.
         let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return };
-        let tools = (&mut self.cache, &self.ks.hasher);
-        let Some((readers, growth, retired)) = tracked.take(key, tools) else { return };
+        let by_entry = marked.and_then(|(_, entry)| tracked.take_of_entry(key.hash, entry));
+        let taken = by_entry.map(|readers| (readers, 0)).or_else(|| tracked.take_by_name(key));
+        let Some((readers, name)) = taken else { return };
+        let count = readers.as_slice().len();
+        self.told.add(key.bytes, readers, by_client);
+        let retired = tracked.shrink((&mut self.cache, &self.ks.hasher));
         let bits = tracked.bits();
         self.note_tracked(stripe, bits);
-        self.count_tracked(growth);
-        self.told.add(key.bytes, readers, by_client);
+        self.count_tracked(Growth::default().minus(Growth::of(name, count)));
         if let Some(array) = retired {
             self.retire(array);
         }
@@ -512,6 +515,34 @@ mod tests {
         assert_eq!(told(&mut handle), [(b"a".to_vec(), 1)]);
         assert_eq!(handle.keyspace().stats().tracked_bytes, 0);
         handle.exit();
+    }
+
+    #[test]
+    fn searches_stay_short_however_many_keys_come_and_go() {
+        let mut handle = Keyspace::new(&Options { stripes: 1, ..Options::default() }).attach();
+        let reader = handle.keyspace().add_reader(());
+        handle.enter();
+        let name = |n: usize| format!("key:{n}").into_bytes();
+        let mut longest = 0;
+        for n in 0..50_000 {
+            handle.remember_reader(handle.key(&name(n)), &reader);
+            if n >= 1_000 {
+                put(&mut handle, &name(n - 1_000));
+                assert_eq!(told(&mut handle), [(name(n - 1_000), 1)]);
+            }
+            if n % 100 == 0 {
+                // SAFETY: no other thread has the keyspace.
+                let tracked = unsafe { handle.ks.tracking.tables.of(0) }.unwrap();
+                longest = longest.max(tracked.longest_search());
+                // Another round trip of the table, with its tombstones.
+                let moved = tracked.relocate(&|_| true, &mut handle.cache);
+                handle.retire(moved.unwrap());
+            }
+        }
+        assert!((2..=20).contains(&longest), "{longest}");
+        assert_eq!(handle.keyspace().stats().tracked_keys, 1_000);
+        handle.exit();
+        handle.free_retired();
     }
 
     #[test]

@@ -62,8 +62,9 @@ pub struct Stale {
 struct Mark {
     to: Recipient,
     form: Form,
-    /// Where its bytes begin and end.
-    place: (usize, usize),
+    /// Where its bytes begin, and how many they are.
+    begin: u32,
+    len: u32,
 }
 
 impl Stale {
@@ -84,20 +85,19 @@ impl Stale {
         form: Form,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        let begin = self.bytes.len();
+        let before = self.bytes.len();
         write(&mut self.bytes);
-        let place = (begin, self.bytes.len());
-        self.marks.extend(to.into_iter().map(|to| Mark { to, form, place }));
+        let (begin, len) = (before as u32, (self.bytes.len() - before) as u32);
+        self.marks.extend(to.into_iter().map(|to| Mark { to, form, begin, len }));
     }
 
     /// Moves all of another's behind these.
     pub fn append(&mut self, other: &mut Stale) {
         let shift = self.bytes.len();
         self.bytes.append(&mut other.bytes);
-        self.marks.extend(other.marks.drain(..).map(|mark| {
-            let (begin, end) = mark.place;
-            Mark { place: (begin + shift, end + shift), ..mark }
-        }));
+        self.marks.extend(
+            other.marks.drain(..).map(|mark| Mark { begin: mark.begin + shift as u32, ..mark }),
+        );
     }
 
     /// Those for one connection.
@@ -114,7 +114,7 @@ impl Stale {
     }
 
     fn encoded(&self, mark: &Mark) -> &[u8] {
-        &self.bytes[mark.place.0..mark.place.1]
+        &self.bytes[mark.begin as usize..][..mark.len as usize]
     }
 }
 

@@ -121,13 +121,16 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    fn of(named: Named, readers: usize) -> Self {
+    /// By a key with so many readers, whose name takes so many bytes.
+    #[inline]
+    pub fn of(name: usize, readers: usize) -> Self {
         let group = if readers > 1 { GROUP_BYTES + ITEM_BYTES * readers } else { 0 };
-        let bytes = (named.footprint() + SLOT_BYTES + group) as i64;
+        let bytes = (name + SLOT_BYTES + group) as i64;
         Growth { keys: 1, items: readers as i64, bytes }
     }
 
-    fn minus(self, other: Growth) -> Self {
+    #[inline]
+    pub fn minus(self, other: Growth) -> Self {
         Growth {
             keys: self.keys - other.keys,
             items: self.items - other.items,
@@ -175,16 +178,16 @@ impl Tracked {
         is_listening: impl Fn(ReaderId) -> bool,
         (cache, hasher): (&mut Cache, &KeyHasher),
     ) -> (Growth, Option<Retired>) {
-        if let Some((at, named)) = self.keys.find(key.hash, key.bytes) {
-            return (self.add_to(at, named, reader, is_listening), None);
+        if let Some((at, _)) = self.keys.find(key.hash, key.bytes) {
+            return (self.add_to(at, reader, is_listening), None);
         }
         let named = match entry {
             Some(entry) => Named::Entry(entry),
             None => self.name(key.bytes),
         };
         let rehash = |key: &[u8]| hasher.hash(key);
-        let retired = self.keys.insert_with(key.hash, named, reader.0, cache, rehash);
-        (Growth::of(named, 1), retired)
+        let retired = self.keys.add(key.hash, named, reader.0, cache, rehash);
+        (Growth::of(named.footprint(), 1), retired)
     }
 
     fn name(&mut self, key: &[u8]) -> Named {
@@ -214,7 +217,6 @@ impl Tracked {
     fn add_to(
         &mut self,
         at: Position,
-        named: Named,
         reader: ReaderId,
         is_listening: impl Fn(ReaderId) -> bool,
     ) -> Growth {
@@ -237,7 +239,7 @@ impl Tracked {
             });
             groups.all[place] = group;
             self.keys.set_word(at, GROUP | place as u64);
-            return Growth::of(named, 2).minus(Growth::of(named, 1));
+            return Growth::of(0, 2).minus(Growth::of(0, 1));
         }
         let group = self.group(word);
         let before = group.len();
@@ -247,7 +249,7 @@ impl Tracked {
             place = group.partition_point(|&known| known < reader);
         }
         group.insert(place, reader);
-        Growth::of(named, group.len()).minus(Growth::of(named, before))
+        Growth::of(0, group.len()).minus(Growth::of(0, before))
     }
 
     fn group(&mut self, word: u64) -> &mut Vec<ReaderId> {
@@ -255,6 +257,7 @@ impl Tracked {
         &mut groups.all[(word & !GROUP) as usize]
     }
 
+    #[inline]
     fn readers_of(&mut self, word: u64) -> Readers {
         if word & GROUP == 0 {
             return Readers::One(ReaderId(word));
@@ -266,27 +269,34 @@ impl Tracked {
         Readers::Many(group)
     }
 
-    /// Takes a key out, with its readers.
+    /// Takes out a key whose name an entry says, with its readers.
     #[inline]
-    pub fn take(
-        &mut self,
-        key: Key<'_>,
-        (cache, hasher): (&mut Cache, &KeyHasher),
-    ) -> Option<(Readers, Growth, Option<Retired>)> {
-        let (at, named) = self.keys.find(key.hash, key.bytes)?;
-        let readers = self.readers_of(self.keys.word(at));
-        let growth = Growth::default().minus(Growth::of(named, readers.as_slice().len()));
-        // The array may be replaced for it, which reads names.
-        let retired = self.keys.remove_leaving_room(at, cache, |key| hasher.hash(key));
+    pub fn take_of_entry(&mut self, hash: KeyHash, entry: Entry) -> Option<Readers> {
+        let word = self.keys.vacate(hash, entry.address())?;
+        Some(self.readers_of(word))
+    }
+
+    /// Takes out a key that has a name of its own, with its readers, and how many bytes the name took.
+    pub fn take_by_name(&mut self, key: Key<'_>) -> Option<(Readers, usize)> {
+        let (_, named) = self.keys.find(key.hash, key.bytes)?;
+        let word = self.keys.vacate(key.hash, named.address())?;
+        let footprint = named.footprint();
         if let Named::Own(name) = named
             && self.names.remove(name)
         {
             self.close_holes();
         }
+        Some((self.readers_of(word), footprint))
+    }
+
+    /// Gives memory back when there is little left of what was taken out.
+    #[inline]
+    pub fn shrink(&mut self, (cache, hasher): (&mut Cache, &KeyHasher)) -> Option<Retired> {
         if self.is_empty() {
             self.groups = None;
         }
-        Some((readers, growth, retired))
+        // Where the array is replaced, names are read.
+        self.keys.shrink_late(cache, |key| hasher.hash(key))
     }
 
     /// Moves all names to memory without holes.
@@ -318,6 +328,15 @@ impl Tracked {
         let all = (0..self.keys.buckets()).map(|n| self.keys.bucket(n));
         let all = all.flat_map(|bucket| bucket.used().map(|slot| bucket.slot(slot).item()));
         all.filter(|named| matches!(named, Named::Entry(_))).map(Named::address).collect()
+    }
+
+    /// The most buckets that a search for something that is not there passes.
+    #[cfg(test)]
+    pub fn longest_search(&self) -> usize {
+        let buckets = self.keys.buckets();
+        let ends = |n: usize| self.keys.bucket(n % buckets).ends_search();
+        let length = |from: usize| (from..from + buckets).take_while(|&n| !ends(n)).count();
+        (0..buckets).map(length).max().unwrap_or(0)
     }
 
     /// Moves the bucket array, if `is_marked` points it out, and returns the old one.
