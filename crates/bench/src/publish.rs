@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,13 +22,17 @@ const CHANNEL: &[u8] = b"channel:of:the:benchmark";
 /// How long a reply or a message may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a subscriber's thread waits before it looks whether more is to come.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// Bytes read from a connection at once.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Measure server CPU time per delivery of a message to many subscribers.
 ///
 /// Each publisher sends so many messages at once as the pipeline is deep, and the next when every subscriber has got all of
-/// them: so no message waits in the server, and what is counted is deliveries that have arrived.
+/// them: so no message waits in the server. Or, with --wait-for replies, when they are answered, as programs publish. In both cases
+/// what is counted is deliveries that have arrived, and what they cost until the last has.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PublishArgs {
     #[command(flatten)]
@@ -55,6 +61,10 @@ pub struct PublishArgs {
     #[arg(long, default_value_t = 2, value_name = "N")]
     client_threads: usize,
 
+    /// What a publisher waits for before it publishes again
+    #[arg(long, value_enum, default_value_t = WaitFor::Deliveries, value_name = "WHAT")]
+    wait_for: WaitFor,
+
     /// Messages that each of them publishes at once
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,10,50")]
     pipelines: Vec<usize>,
@@ -76,6 +86,15 @@ pub struct PublishArgs {
     out: PathBuf,
 }
 
+/// What comes before a publisher's next messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
+enum WaitFor {
+    /// Every subscriber has got the last ones of all publishers
+    Deliveries,
+    /// Its own last ones have been answered
+    Replies,
+}
+
 /// What one server did at one pipeline, over the rounds.
 #[derive(Debug, Serialize)]
 struct Cell {
@@ -93,6 +112,7 @@ struct Results {
     subscribers: usize,
     size: usize,
     publishers: usize,
+    wait_for: WaitFor,
     client_threads: usize,
     server_threads: usize,
     cells: Vec<Cell>,
@@ -122,6 +142,7 @@ pub fn run(args: &PublishArgs) -> Result<(), String> {
         subscribers: args.subscribers,
         size: args.size,
         publishers: args.publishers,
+        wait_for: args.wait_for,
         client_threads: args.client_threads,
         server_threads: args.server_threads,
         cells,
@@ -176,44 +197,73 @@ impl Share {
         Ok(Share { poller, subscribers, message_bytes, chunk: vec![0; READ_BYTES] })
     }
 
-    /// Waits until each of them has got so many messages.
-    fn receive(&mut self, messages: usize) -> io::Result<()> {
-        let mut missing = messages * self.subscribers.len() * self.message_bytes;
-        let begin = Instant::now();
-        while missing > 0 {
-            let ready = self.poller.wait(Duration::from_secs(1))?;
-            if ready == 0 && begin.elapsed() > PATIENCE {
+    /// Waits until each of them has got all messages; returns when the last part came.
+    fn receive(&mut self, expected: &Expected) -> io::Result<Instant> {
+        let (mut received, mut last) = (0, Instant::now());
+        while !expected.is_all(received, self.subscribers.len() * self.message_bytes) {
+            let ready = self.poller.wait(LOOK)?;
+            if ready == 0 && last.elapsed() > PATIENCE {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             for index in 0..ready {
                 let subscriber = &mut self.subscribers[self.poller.ready(index).token];
                 match subscriber.read(&mut self.chunk) {
                     Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(count) => missing = missing.saturating_sub(count),
+                    Ok(count) => received += count,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(error),
                 }
+                last = Instant::now();
             }
         }
-        Ok(())
+        Ok(last)
     }
 }
 
-/// A thread with a share of the subscribers: is told how many messages are about to be published, and tells that all have come.
+/// How many messages there will have been, once that is known.
+struct Expected(AtomicUsize);
+
+impl Expected {
+    const UNKNOWN: usize = usize::MAX;
+
+    fn messages(count: usize) -> Self {
+        Expected(AtomicUsize::new(count))
+    }
+
+    fn tell(&self, messages: usize) {
+        self.0.store(messages, Release);
+    }
+
+    /// Whether so many bytes are all, if each message brings so many.
+    fn is_all(&self, bytes: usize, bytes_each: usize) -> bool {
+        let messages = self.0.load(Acquire);
+        messages != Self::UNKNOWN && bytes >= messages * bytes_each
+    }
+}
+
+/// A thread with a share of the subscribers: is told that messages are about to be published, and tells when all have come.
 struct Listener {
-    expect: SyncSender<usize>,
-    done: Receiver<io::Result<()>>,
+    expect: SyncSender<Arc<Expected>>,
+    done: Receiver<io::Result<Instant>>,
 }
 
 impl Listener {
     fn start(mut share: Share) -> Listener {
-        let (expect, expected) = sync_channel::<usize>(1);
+        let (expect, expected) = sync_channel::<Arc<Expected>>(1);
         let (tell, done) = sync_channel(1);
         thread::spawn(move || {
             // Until either end is gone.
-            let _ = expected.iter().try_for_each(|messages| tell.send(share.receive(messages)));
+            let _ = expected.iter().try_for_each(|messages| tell.send(share.receive(&messages)));
         });
         Listener { expect, done }
+    }
+
+    fn begin(&self, expected: &Arc<Expected>) -> io::Result<()> {
+        self.expect.send(expected.clone()).map_err(io::Error::other)
+    }
+
+    fn end(&self) -> io::Result<Instant> {
+        self.done.recv().map_err(io::Error::other)?
     }
 }
 
@@ -254,53 +304,107 @@ impl Audience {
         // Whatever grows with the first messages has grown.
         self.exchange(&burst, cell.pipeline).map_err(failed)?;
         let cpu = sys::process_cpu_ns(self.server.pid()).map_err(failed)?;
-        let (begin, mut bursts) = (Instant::now(), 0usize);
-        while begin.elapsed().as_secs_f64() < args.seconds {
-            self.exchange(&burst, cell.pipeline).map_err(failed)?;
-            bursts += 1;
+        let begin = Instant::now();
+        let is_over = || begin.elapsed().as_secs_f64() >= args.seconds;
+        let (mut bursts, mut end) = (0, begin);
+        match args.wait_for {
+            WaitFor::Replies => {
+                (bursts, end) = self.stream(&burst, cell.pipeline, is_over).map_err(failed)?;
+            }
+            WaitFor::Deliveries => {
+                while !is_over() {
+                    end = self.exchange(&burst, cell.pipeline).map_err(failed)?;
+                    bursts += self.publishers.len();
+                }
+            }
         }
-        let seconds = begin.elapsed().as_secs_f64();
         let cpu = sys::process_cpu_ns(self.server.pid()).map_err(failed)? - cpu;
-        let messages = bursts * cell.pipeline * self.publishers.len();
-        let deliveries = (messages * args.subscribers) as f64;
+        let deliveries = (bursts * cell.pipeline * args.subscribers) as f64;
         cell.cpu_ns.push(cpu as f64 / deliveries);
-        cell.per_second.push(deliveries / seconds);
+        cell.per_second.push(deliveries / (end - begin).as_secs_f64());
         Ok(())
     }
 
-    /// Has each publisher send a burst and waits until everybody has got all of them.
-    fn exchange(&mut self, burst: &[u8], messages: usize) -> io::Result<()> {
-        let all = messages * self.publishers.len();
-        for listener in &self.others {
-            listener.expect.send(all).map_err(io::Error::other)?;
-        }
+    /// Has each publisher send a burst and waits until everybody has got all of them; returns when that was.
+    fn exchange(&mut self, burst: &[u8], messages: usize) -> io::Result<Instant> {
+        let expected = Arc::new(Expected::messages(messages * self.publishers.len()));
+        self.others.iter().try_for_each(|listener| listener.begin(&expected))?;
         for publisher in &mut self.publishers {
             publisher.write_all(burst)?;
         }
-        self.own.receive(all)?;
+        let mut end = self.own.receive(&expected)?;
         for listener in &self.others {
-            listener.done.recv().map_err(io::Error::other)??;
+            end = end.max(listener.end()?);
         }
         let reply = self.reply.repeat(messages);
-        let mut got = vec![0; reply.len()];
         for publisher in &mut self.publishers {
-            publisher.read_exact(&mut got)?;
-            if got != reply.as_bytes() {
-                return Err(io::Error::other("PUBLISH does not count its subscribers"));
-            }
+            take_replies(publisher, &reply)?;
         }
-        Ok(())
+        Ok(end)
+    }
+
+    /// Has each publisher send bursts until it is over, each when the last is answered. Returns how many they were altogether, and
+    /// when everybody had got all of them.
+    fn stream(
+        &mut self,
+        burst: &[u8],
+        messages: usize,
+        is_over: impl Fn() -> bool,
+    ) -> io::Result<(usize, Instant)> {
+        let expected = Arc::new(Expected::messages(Expected::UNKNOWN));
+        self.others.iter().try_for_each(|listener| listener.begin(&expected))?;
+        let reply = self.reply.repeat(messages);
+        let (own, publishers) = (&mut self.own, &mut self.publishers);
+        thread::scope(|scope| {
+            let own = scope.spawn(|| own.receive(&expected));
+            let mut publish = || {
+                let mut bursts = publishers.len();
+                publishers.iter_mut().try_for_each(|publisher| publisher.write_all(burst))?;
+                while !is_over() {
+                    for publisher in &mut *publishers {
+                        take_replies(publisher, &reply)?;
+                        publisher.write_all(burst)?;
+                        bursts += 1;
+                    }
+                }
+                publishers.iter_mut().try_for_each(|publisher| take_replies(publisher, &reply))?;
+                io::Result::Ok(bursts)
+            };
+            let bursts = publish();
+            // Also where publishing has failed, or nobody would stop waiting.
+            expected.tell(messages * *bursts.as_ref().unwrap_or(&0));
+            let mut end = own.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            for listener in &self.others {
+                end = end.max(listener.end()?);
+            }
+            Ok((bursts?, end))
+        })
+    }
+}
+
+/// Takes the replies to a burst.
+fn take_replies(publisher: &mut Stream, reply: &str) -> io::Result<()> {
+    let mut got = vec![0; reply.len()];
+    publisher.read_exact(&mut got)?;
+    match got == reply.as_bytes() {
+        true => Ok(()),
+        false => Err(io::Error::other("PUBLISH does not count its subscribers")),
     }
 }
 
 fn document(results: &Results, peers: &[Peer], args: &PublishArgs) -> Document {
     let mut document = Document::new("Messages to many subscribers");
     document.paragraph(&format!(
-        "{} subscribers of one channel in {} threads, messages of {} bytes, {} who publish, {} server threads, {}; medians of {} rounds.",
+        "{} subscribers of one channel in {} threads, messages of {} bytes, {} who publish and \
+         wait for {}, {} server threads, {}; medians of {} rounds.",
         results.subscribers,
         results.client_threads,
         results.size,
         results.publishers,
+        match results.wait_for {
+            WaitFor::Deliveries => "all deliveries",
+            WaitFor::Replies => "their replies",
+        },
         results.server_threads,
         if args.tcp { Transport::Tcp } else { Transport::Unix },
         args.rounds,
