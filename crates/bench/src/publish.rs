@@ -442,3 +442,34 @@ fn document(results: &Results, peers: &[Peer], args: &PublishArgs) -> Document {
     results.machine.describe(&mut document);
     document
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_share_waits_for_all_messages_also_where_their_number_comes_last() {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let poller = Poller::new(1).unwrap();
+        let subscribers = vec![Stream::Unix(client)];
+        poller.add(subscribers[0].fd(), 0, Interest::Read).unwrap();
+        let mut share = Share { poller, subscribers, message_bytes: 4, chunk: vec![0; 64] };
+        server.write_all(b"onetwo").unwrap();
+        let expected = Expected::messages(Expected::UNKNOWN);
+        let end = thread::scope(|scope| {
+            let share = scope.spawn(|| share.receive(&expected));
+            thread::sleep(LOOK);
+            expected.tell(2);
+            thread::sleep(LOOK * 2);
+            assert!(!share.is_finished(), "a part of a message is missing");
+            let before = Instant::now();
+            server.write_all(b"!!").unwrap();
+            (before, share.join().unwrap().unwrap())
+        });
+        assert!(end.0 <= end.1);
+        assert!(expected.is_all(8, 4) && !expected.is_all(7, 4));
+        assert!(!Expected::messages(Expected::UNKNOWN).is_all(usize::MAX, 1));
+    }
+}
