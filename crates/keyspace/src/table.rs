@@ -226,6 +226,7 @@ impl<I: Item> Table<I> {
     }
 
     /// Finds the entry at `address`, whose hash is `hash`, without reading any entry.
+    #[inline]
     pub fn find_address(&self, hash: KeyHash, address: usize) -> Option<Position> {
         let array = self.array();
         let buckets = array.as_slice();
@@ -342,28 +343,13 @@ impl<I: Item> Table<I> {
     /// only. Returns what was beside it.
     #[inline]
     pub fn vacate(&mut self, hash: KeyHash, address: usize) -> Option<Word<I>> {
-        let array = self.array();
-        let buckets = array.as_slice();
-        let mut at = if buckets.is_empty() { 0 } else { array.home(hash) };
-        for _ in 0..buckets.len() {
-            let line = &buckets[at];
-            let bucket = line.bucket();
-            for slot in bucket.matches(hash.tag()) {
-                let found = bucket.slot(slot);
-                if found.address() == address {
-                    let word = line.word(slot);
-                    bucket.vacate(slot);
-                    self.len -= 1;
-                    self.flagged -= u32::from(found.flag());
-                    return Some(word);
-                }
-            }
-            if bucket.ends_search() {
-                return None;
-            }
-            at = array.next(at);
-        }
-        None
+        let at = self.find_address(hash, address)?;
+        let line = &self.array().as_slice()[at.bucket];
+        let word = line.word(at.slot);
+        self.flagged -= u32::from(line.bucket().slot(at.slot).flag());
+        self.len -= 1;
+        line.bucket().vacate(at.slot);
+        Some(word)
     }
 
     /// Shrinks if less than an eighth is in use: of a table that is likely to grow again. Returns the array that was replaced.

@@ -205,7 +205,6 @@ impl Handle {
     }
 
     /// The same where it is known where the key's entry in database 0 is, if there is one.
-    #[inline]
     pub(crate) fn take_readers_at(
         &mut self,
         key: Key<'_>,
