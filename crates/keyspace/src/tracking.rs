@@ -538,7 +538,8 @@ mod tests {
                 handle.retire(moved.unwrap());
             }
         }
-        assert!((2..=20).contains(&longest), "{longest}");
+        // A row of buckets grows beyond the limit until a key comes whose search would go that far; without one, to all of 150 and more.
+        assert!((2..=70).contains(&longest), "{longest}");
         assert_eq!(handle.keyspace().stats().tracked_keys, 1_000);
         handle.exit();
         handle.free_retired();
