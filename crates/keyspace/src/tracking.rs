@@ -538,7 +538,7 @@ mod tests {
                 handle.retire(moved.unwrap());
             }
         }
-        // A row of buckets grows beyond the limit until a key comes whose search would go that far; without one, to all of 150 and more.
+        // A row of buckets grows beyond the limit until a key comes whose search would go that far; without one, to all 210.
         assert!((2..=70).contains(&longest), "{longest}");
         assert_eq!(handle.keyspace().stats().tracked_keys, 1_000);
         handle.exit();
