@@ -10,9 +10,9 @@ use petrel_persistence::log::{BlockHead, FileHead, replay};
 fuzz_target!(|data: &[u8]| {
     read(data);
     let (&flags, records) = data.split_first().unwrap_or((&0, &[]));
-    let head = FileHead { version: 2, seq: 1, made_ms: 0, log_id: [0; 16] };
+    let head = FileHead { version: 3, seq: 1, made_ms: 0, log_id: [0; 16] };
     let block = BlockHead { serial: flags & 1 != 0, epoch: 5, ..BlockHead::default() };
-    read(&[&head.to_bytes()[..], &block.over(records).to_bytes(), records].concat());
+    read(&[&head.to_bytes()[..], &block.over(records).to_bytes(&head), records].concat());
 });
 
 fn read(bytes: &[u8]) {

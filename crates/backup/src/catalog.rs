@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 /// The object that is written last.
 pub const MANIFEST: &str = "manifest";
 
-/// Backups that were not completed are removed after this time: whoever was shipping them gave up long ago.
+/// Backups that were not completed are removed after this time: whoever was shipping them gave up
+/// long ago.
 const INCOMPLETE_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// A backup that is in a store.
@@ -52,7 +53,8 @@ pub async fn manifest(target: &Target, name: Name) -> Result<Option<Manifest>, E
     Ok(Some(manifest))
 }
 
-/// The complete backup with the newest content. A log goes on growing, so one that began before a snapshot may hold more.
+/// The complete backup with the newest content. A log goes on growing, so one that began before a
+/// snapshot may hold more.
 pub async fn latest(target: &Target) -> Result<Option<Manifest>, Error> {
     let names = names(target).await?;
     let newest = |kind| latest_of(target, &names, kind);
@@ -98,7 +100,8 @@ fn about(manifest: &Manifest) -> String {
     format!("Petrel {}{until}", manifest.server)
 }
 
-/// Removes complete backups but the newest `keep` of each kind (0 keeps all), and what was left by half long ago; returns how many went.
+/// Removes complete backups but the newest `keep` of each kind (0 keeps all), and what was left by
+/// half long ago; returns how many went.
 pub async fn prune(target: &Target, keep: usize) -> Result<u64, Error> {
     let stale = SystemTime::now() - INCOMPLETE_AGE;
     let (mut complete, mut removed) = ([0; 2], 0);

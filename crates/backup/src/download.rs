@@ -15,8 +15,8 @@ use std::time::SystemTime;
 /// Parts that are fetched at once, and so are in memory.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Fetches a file of a backup to `path`, checks it and leaves it safely on the disk, with a time of its last change; tells of each
-/// part how many bytes it had.
+/// Fetches a file of a backup to `path`, checks it and leaves it safely on the disk, with a time of
+/// its last change; tells of each part how many bytes it had.
 pub async fn download(
     target: &Target,
     name: Name,

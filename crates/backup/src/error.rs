@@ -102,7 +102,8 @@ fn said(error: &object_store::Error) -> String {
     text
 }
 
-/// What an operator may change. Not every request has an error of its own for what the store answers.
+/// What an operator may change. Not every request has an error of its own for what the store
+/// answers.
 fn advice(error: &object_store::Error, said: &str) -> &'static str {
     use object_store::Error::*;
     let answered = |status: &str| said.contains(status);

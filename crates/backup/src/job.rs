@@ -1,4 +1,5 @@
-//! What is shipped at once, and how: a snapshot, or a log as far as its files do not change any more.
+//! What is shipped at once, and how: a snapshot, or a log as far as its files do not change any
+//! more.
 
 use crate::SNAPSHOT;
 use crate::catalog::{self, MANIFEST};
@@ -35,7 +36,8 @@ pub struct Snapshot {
 /// A log at a moment: the files of it that do not change any more.
 #[derive(Clone, Debug, Default)]
 pub struct LogState {
-    /// Name and path of each, in their order; the time of the first one's last change names the backup.
+    /// Name and path of each, in their order; the time of the first one's last change names the
+    /// backup.
     pub files: Vec<(String, PathBuf)>,
     /// What tells what they are.
     pub index: String,
@@ -63,7 +65,8 @@ pub struct Sender<'a> {
 pub struct Known {
     name: Option<Name>,
     files: Vec<FileEntry>,
-    /// Its indexes, the newest last: whoever has read the manifest before may still want the one before.
+    /// Its indexes, the newest last: whoever has read the manifest before may still want the one
+    /// before.
     indexes: Vec<String>,
 }
 

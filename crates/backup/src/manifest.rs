@@ -9,9 +9,11 @@
 //! end sha256:6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72
 //! ```
 //!
-//! The backup of a log has several files, in their order, a line `index`, which is one more file, that tells what they are, and
-//! a later time in the line `made`: that of its last file. It is replaced as the log grows. The last line is the sum of all bytes before it. A line that is not known makes the manifest unreadable, so what a later
-//! version adds gets another number in the first line.
+//! The backup of a log has several files, in their order, a line `index`, which is one more file,
+//! that tells what they are, and a later time in the line `made`: that of its last file. It is
+//! replaced as the log grows. The last line is the sum of all bytes before it. A line that is not
+//! known makes the manifest unreadable, so what a later version adds gets another number in the
+//! first line.
 
 use crate::name::{Kind, Name};
 use ring::digest;

@@ -4,7 +4,8 @@ use chrono::{DateTime, NaiveDateTime};
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A backup's name. Its text, `20261121T200301.123Z` or `20261121T200301.123Z-log`, sorts as the time does.
+/// A backup's name. Its text, `20261121T200301.123Z` or `20261121T200301.123Z-log`, sorts as the
+/// time does.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Name {
     /// Milliseconds since 1970: of what is in a snapshot, or of what a log begins with.

@@ -49,11 +49,12 @@ pub fn list(url: &str) -> Result<Vec<Listed>, Error> {
     block_on(async { catalog::list(&Target::open(url)?).await })
 }
 
-/// Fetches a backup and puts it into place once all of it is there and as its manifest says. What is in the place already
-/// is replaced: whoever calls has seen to it that nothing is.
+/// Fetches a backup and puts it into place once all of it is there and as its manifest says. What
+/// is in the place already is replaced: whoever calls has seen to it that nothing is.
 ///
 /// # Errors
-/// If there is no such backup, it is damaged, or it cannot be fetched or written; nothing is in the place then.
+/// If there is no such backup, it is damaged, or it cannot be fetched or written; nothing is in the
+/// place then.
 pub fn restore(source: &Source, place: &Place) -> Result<Restored, Error> {
     block_on(async {
         let target = Target::open(&source.url)?;

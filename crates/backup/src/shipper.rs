@@ -1,4 +1,5 @@
-//! The thread that ships: one backup at a time, the newest that there is, again and again until it is there.
+//! The thread that ships: one backup at a time, the newest that there is, again and again until it
+//! is there.
 //!
 //! ```text
 //! ship_snapshot, ship_log ──▶ waiting (at most one of each: a newer takes the place of an older)
@@ -114,7 +115,8 @@ impl Shipper {
     /// Starts the thread for the store at an address.
     ///
     /// # Errors
-    /// If the address cannot be used, or no thread be started. Whether the store answers shows later.
+    /// If the address cannot be used, or no thread be started. Whether the store answers shows
+    /// later.
     pub fn start(url: &str, options: Options) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             target: Target::open(url)?,
@@ -139,13 +141,14 @@ impl Shipper {
         Ok(Shipper { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Ships a snapshot, which never changes; its name is the time of its last change. One that still waits is given up
-    /// for it.
+    /// Ships a snapshot, which never changes; its name is the time of its last change. One that
+    /// still waits is given up for it.
     pub fn ship_snapshot(&self, file: File) {
         self.enqueue(file, false);
     }
 
-    /// The same for a snapshot that was there when the server started: it is only shipped if the store has no newer one.
+    /// The same for a snapshot that was there when the server started: it is only shipped if the
+    /// store has no newer one.
     pub fn ship_if_newer(&self, file: File) {
         self.enqueue(file, true);
     }
@@ -163,7 +166,8 @@ impl Shipper {
         self.shared.changed.notify_one();
     }
 
-    /// Ships what of a log does not change any more and is not in the store yet. The last state counts: it names all files.
+    /// Ships what of a log does not change any more and is not in the store yet. The last state
+    /// counts: it names all files.
     pub fn ship_log(&self, log: LogState) {
         let mut queue = self.shared.queue.lock();
         if queue.stop.is_none() {
@@ -189,7 +193,8 @@ impl Shipper {
         queue.is_shipping || !queue.is_empty()
     }
 
-    /// Ends the thread, once what waits is shipped: after a failed try, or after `patience`, it is given up.
+    /// Ends the thread, once what waits is shipped: after a failed try, or after `patience`, it is
+    /// given up.
     pub fn stop(&self, patience: Duration) {
         self.shared.queue.lock().stop = Some(Instant::now() + patience);
         self.shared.changed.notify_one();

@@ -32,7 +32,8 @@ pub struct Source {
     pub name: Option<Name>,
 }
 
-/// Longest time for a request with its answer, unless the environment says otherwise (`AWS_TIMEOUT` and so on).
+/// Longest time for a request with its answer, unless the environment says otherwise (`AWS_TIMEOUT`
+/// and so on).
 const REQUEST_TIME: &str = "120 seconds";
 const CONNECT_TIME: &str = "10 seconds";
 /// How often a request is repeated before the whole file is tried again later.
@@ -44,7 +45,8 @@ const BACKOFF: BackoffConfig = BackoffConfig {
     base: 2.0,
 };
 
-/// Builds a store of the kind, from the environment and the address. What the environment says of times holds.
+/// Builds a store of the kind, from the environment and the address. What the environment says of
+/// times holds.
 macro_rules! build {
     ($builder:ty, $key:ident, $url:expr) => {{
         let retry = RetryConfig {
@@ -84,8 +86,8 @@ impl Variables for AzureConfigKey {
 }
 
 impl Target {
-    /// The store that an address names: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`,
-    /// `file:///DIRECTORY`. Nothing is sent.
+    /// The store that an address names: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`,
+    /// `az://CONTAINER/PREFIX`, `file:///DIRECTORY`. Nothing is sent.
     ///
     /// # Errors
     /// If the address is none of these, or the environment lacks what the store needs.
@@ -158,7 +160,8 @@ impl Target {
 }
 
 impl Source {
-    /// Reads `URL[@NAME]`; the `@` is looked for behind the authority, which may have one of its own.
+    /// Reads `URL[@NAME]`; the `@` is looked for behind the authority, which may have one of its
+    /// own.
     ///
     /// # Errors
     /// If the name is none.

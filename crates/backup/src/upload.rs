@@ -15,8 +15,8 @@ const PARTS_AT_ONCE: usize = 2;
 /// Most parts that every store takes (S3).
 const PARTS_MAX: u64 = 10_000;
 
-/// Ships the first `size` bytes of a file and returns their sum; adds to `sent` as it goes. The file is read by its
-/// descriptor, so it may be renamed or removed meanwhile.
+/// Ships the first `size` bytes of a file and returns their sum; adds to `sent` as it goes. The
+/// file is read by its descriptor, so it may be renamed or removed meanwhile.
 pub async fn upload(
     target: &Target,
     path: &Path,

@@ -1,6 +1,5 @@
 //! What may be executed: the first step of the gate.
 
-use crate::bitset::bits;
 use crate::ctx::Host;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
@@ -9,6 +8,7 @@ use crate::session::{Modes, Session};
 use crate::spec::Flags;
 use crate::transactions::not_inside;
 use petrel_resp::{Protocol, Reply};
+use petrel_table::bits;
 
 impl Executor {
     /// Refuses a command that the session may not call, or that cannot be executed now.
@@ -58,7 +58,8 @@ impl Executor {
         if has_room { Ok(()) } else { Err(Fail::OUT_OF_MEMORY) }
     }
 
-    /// The error of a wrong number of arguments. Valkey tells nobody of commands who has not logged in.
+    /// The error of a wrong number of arguments. Valkey tells nobody of commands who has not logged
+    /// in.
     #[cold]
     fn refuse_arity(&self, command: Command, session: &Session) -> Fail {
         let needs_login = !command.spec.flags.contains(Flags::NO_AUTH);
@@ -85,8 +86,8 @@ impl Executor {
         Ok(())
     }
 
-    /// A connection that speaks RESP2 cannot tell messages from replies: while it is subscribed it may send only what
-    /// is answered in a way that it can.
+    /// A connection that speaks RESP2 cannot tell messages from replies: while it is subscribed it
+    /// may send only what is answered in a way that it can.
     fn admit_subscriber(&self, command: Command, session: &Session) -> Outcome {
         let name = command.spec.meta.name;
         let is_about_it = command.spec.flags.contains(Flags::PUBSUB) && name.ends_with("subscribe");

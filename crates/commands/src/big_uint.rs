@@ -67,7 +67,8 @@ impl BigUint {
         self.limbs.splice(0..0, std::iter::repeat_n(0, shift / 32));
     }
 
-    /// Divides by `divisor`, which is not 0; keeps the remainder. The quotient has at most `bits` bits, at most 128.
+    /// Divides by `divisor`, which is not 0; keeps the remainder. The quotient has at most `bits`
+    /// bits, at most 128.
     pub fn divide_small_quotient(&mut self, mut divisor: Self, bits: usize) -> u128 {
         divisor.shift_left(bits);
         let mut quotient = 0;

@@ -1,5 +1,5 @@
-//! Bitmaps: the bits of strings, numbered from the highest bit of the first byte. SETBIT, GETBIT, BITCOUNT and BITPOS
-//! are here; BITFIELD is in `bitmaps/field.rs`, BITOP in `bitmaps/combine.rs`.
+//! Bitmaps: the bits of strings, numbered from the highest bit of the first byte. SETBIT, GETBIT,
+//! BITCOUNT and BITPOS are here; BITFIELD is in `bitmaps/field.rs`, BITOP in `bitmaps/combine.rs`.
 
 mod combine;
 mod field;
@@ -9,7 +9,7 @@ mod search;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::bitmaps as meta;
+use petrel_table::commands as meta;
 use std::ops::Range;
 
 /// The commands of this family.
@@ -23,7 +23,8 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::BITFIELD_RO, field::bitfield_ro),
 ];
 
-/// The encoding of a string once one of these commands was to write into it, whether or not that changed a bit.
+/// The encoding of a string once one of these commands was to write into it, whether or not that
+/// changed a bit.
 const RAW: &str = "raw";
 const BAD_OFFSET: Fail = Fail::fixed("ERR bit offset is not an integer or out of range");
 
@@ -44,8 +45,10 @@ fn setbit(ctx: &mut Ctx<'_>) -> Outcome {
     let mask = 0x80 >> (offset % 8);
     let byte = old.unwrap_or(0);
     let new = if bit == 1 { byte | mask } else { byte & !mask };
-    if old != Some(new) || !is_raw {
+    if old != Some(new) {
         ctx.exec.ks.write_range(db, key, at, &[new])?;
+    } else if !is_raw {
+        ctx.exec.ks.make_raw(db, key)?;
     }
     ctx.number(i64::from(byte & mask != 0))
 }
@@ -67,7 +70,7 @@ fn bitcount(ctx: &mut Ctx<'_>) -> Outcome {
         3 if ctx.dialect().is_valkey() => {
             Some(Stretch { start: ctx.integer(2)?, end: Some(-1), unit: Unit::Byte })
         }
-        4.. => Some(Stretch {
+        4..=5 => Some(Stretch {
             start: ctx.integer(2)?,
             end: Some(ctx.integer(3)?),
             unit: unit(ctx, 4)?,
@@ -80,7 +83,8 @@ fn bitcount(ctx: &mut Ctx<'_>) -> Outcome {
     let bytes = value.bytes(&mut digits);
     let ones = match given {
         None => popcount::ones(bytes),
-        // Both ends counted from the back and in the wrong order are nothing, even where both lie before the string.
+        // Both ends counted from the back and in the wrong order are nothing, even where both lie
+        // before the string.
         Some(Stretch { start, end: Some(end), .. }) if start < 0 && end < 0 && start > end => 0,
         Some(stretch) => popcount::ones_within(bytes, stretch.bits(bytes.len())),
     };
@@ -125,7 +129,8 @@ enum Unit {
     Bit,
 }
 
-/// A stretch of a string as it was asked for: both ends belong to it, and negative ones count from the back.
+/// A stretch of a string as it was asked for: both ends belong to it, and negative ones count from
+/// the back.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start: i64,

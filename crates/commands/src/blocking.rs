@@ -1,7 +1,7 @@
 //! Commands that wait for a key: BLPOP and its kin.
 //!
-//! A handler looks whether it can be done at once. If not, it says what it waits for and returns what [`Ctx::block`]
-//! returns, without having written or changed anything:
+//! A handler looks whether it can be done at once. If not, it says what it waits for and returns
+//! what [`Ctx::block`] returns, without having written or changed anything:
 //!
 //! ```text
 //! /// `BLPOP key [key ...] timeout`
@@ -17,16 +17,19 @@
 //! }
 //! ```
 //!
-//! The whole command is executed anew, in the name of its client, whenever one of the keys has changed and holds what is
-//! awaited; its handler then runs as it did the first time, and [`Ctx::block`] leaves the client where it was in the
-//! queue. So a handler must not depend on anything but its arguments, the client's database and protocol, and the
-//! keyspace. An argument that meant something else later (`XREAD … $`) is replaced: [`Block::replacing`].
+//! The whole command is executed anew, in the name of its client, whenever one of the keys has
+//! changed and holds what is awaited; its handler then runs as it did the first time, and
+//! [`Ctx::block`] leaves the client where it was in the queue. So a handler must not depend on
+//! anything but its arguments, the client's database and protocol, and the keyspace. An argument
+//! that meant something else later (`XREAD … $`) is replaced: [`Block::replacing`].
 //!
-//! * The keys waited for must be among the keys that the command's key specs name: those are locked, hence nothing
-//!   comes between the look and the wait.
-//! * Inside a transaction, and where nobody can wait, [`Ctx::block`] answers as if the time were up.
-//! * The answer to a time that is up is a null array. Only inside a transaction some commands answer a plain null
-//!   instead: [`Block::or_null`]. A command that waits for no key says itself what it answers: [`Block::for_time`].
+//! * The keys waited for must be among the keys that the command's key specs name: those are
+//!   locked, hence nothing comes between the look and the wait.
+//! * Inside a transaction, and where nobody can wait, [`Ctx::block`] answers as if the time were
+//!   up.
+//! * The answer to a time that is up is a null array. Only inside a transaction some commands
+//!   answer a plain null instead: [`Block::or_null`]. A command that waits for no key says itself
+//!   what it answers: [`Block::for_time`].
 //!
 //! Who is served when: `serving.rs`. The queues: `waiting.rs` of the keyspace.
 
@@ -87,7 +90,8 @@ impl Block {
         Block { at_once: write, late: write, ..Self::on(0..0, Awaited::LIST) }
     }
 
-    /// Waits until a time in Unix milliseconds, as [`Ctx::timeout_seconds`] and [`Ctx::timeout_millis`] read it.
+    /// Waits until a time in Unix milliseconds, as [`Ctx::timeout_seconds`] and
+    /// [`Ctx::timeout_millis`] read it.
     pub fn until(self, deadline: Option<i64>) -> Self {
         Block { deadline, ..self }
     }
@@ -102,7 +106,8 @@ impl Block {
         Block { polls: true, ..self }
     }
 
-    /// Is executed once more when its time is up ([`Executor::is_last_try`]), and says itself what it answers then.
+    /// Is executed once more when its time is up ([`Executor::is_last_try`]), and says itself what
+    /// it answers then.
     pub fn trying_late(self) -> Self {
         Block { tries_late: true, ..self }
     }
@@ -122,7 +127,8 @@ pub struct Blocked {
     pub(crate) command: Command,
     pub(crate) keys: Range<usize>,
     pub(crate) awaited: Awaited,
-    /// Hashes of all keys of the command. Its fate is decided with the stripes of all of them held.
+    /// Hashes of all keys of the command. Its fate is decided with the stripes of all of them
+    /// held.
     pub(crate) hashes: Box<[KeyHash]>,
     pub(crate) db: u16,
     pub(crate) protocol: Protocol,
@@ -191,7 +197,8 @@ impl Blocked {
         self.over.load(Relaxed)
     }
 
-    /// Ends the wait; false if it had ended before. Who waits for no key holds no stripe that would say so.
+    /// Ends the wait; false if it had ended before. Who waits for no key holds no stripe that would
+    /// say so.
     pub(crate) fn end(&self) -> bool {
         !self.over.swap(true, AcqRel)
     }

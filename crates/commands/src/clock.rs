@@ -62,7 +62,8 @@ impl Clock {
     }
 }
 
-/// Whether the kernel itself keeps time by the counter: then its rate is constant and the same on every core.
+/// Whether the kernel itself keeps time by the counter: then its rate is constant and the same on
+/// every core.
 fn counter_is_steady() -> bool {
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = flags.lines().find(|line| line.starts_with("flags")).unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::{CommandSpec, Locks};
-use crate::table::cluster as meta;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -12,12 +12,12 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::ASKING, disabled).locking(Locks::Itself),
 ];
 
-static SUBCOMMANDS: [CommandSpec; meta::SUBCOMMANDS.len()] = {
-    let mut specs =
-        [const { CommandSpec::new(&meta::SUBCOMMANDS[0], disabled) }; meta::SUBCOMMANDS.len()];
+static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
+    let mut specs = [const { CommandSpec::new(&meta::CLUSTER_SUBCOMMANDS[0], disabled) };
+        meta::CLUSTER_SUBCOMMANDS.len()];
     let mut i = 0;
     while i < specs.len() {
-        specs[i] = CommandSpec::new(&meta::SUBCOMMANDS[i], disabled).locking(Locks::Itself);
+        specs[i] = CommandSpec::new(&meta::CLUSTER_SUBCOMMANDS[i], disabled).locking(Locks::Itself);
         i += 1;
     }
     specs

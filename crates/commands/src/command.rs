@@ -1,15 +1,15 @@
 //! COMMAND and its subcommands: what the server says of its own commands. All of it is read off the
 //! table.
 
-use crate::bitset::bits;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{self, Case};
 use crate::help::help;
-use crate::keys::{InvalidKeys, KeyRef, key_positions};
 use crate::registry::Command;
 use crate::spec::{Categories, CommandSpec};
-use crate::table::command as meta;
+use petrel_table::bits;
+use petrel_table::commands as meta;
+use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
 
 mod docs;
 mod info;
@@ -23,13 +23,13 @@ pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::with_subcommands(&meta::COMMAND, all_info, SUBCOMMANDS)];
 
 static SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::COUNT, count),
-    CommandSpec::new(&meta::DOCS, docs),
-    CommandSpec::new(&meta::GETKEYS, getkeys),
-    CommandSpec::new(&meta::GETKEYSANDFLAGS, getkeysandflags),
-    CommandSpec::new(&meta::HELP, help),
-    CommandSpec::new(&meta::INFO, info),
-    CommandSpec::new(&meta::LIST, list),
+    CommandSpec::new(&meta::COMMAND_COUNT, count),
+    CommandSpec::new(&meta::COMMAND_DOCS, docs),
+    CommandSpec::new(&meta::COMMAND_GETKEYS, getkeys),
+    CommandSpec::new(&meta::COMMAND_GETKEYSANDFLAGS, getkeysandflags),
+    CommandSpec::new(&meta::COMMAND_HELP, help),
+    CommandSpec::new(&meta::COMMAND_INFO, info),
+    CommandSpec::new(&meta::COMMAND_LIST, list),
 ];
 
 const INVALID_COMMAND: Fail = Fail::fixed("ERR Invalid command specified");

@@ -4,8 +4,8 @@ use crate::ctx::Ctx;
 use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::strings as meta;
 use petrel_keyspace::{AddError, StrRef, Value};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[

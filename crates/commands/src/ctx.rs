@@ -27,7 +27,8 @@ pub struct Ctx<'a> {
     pub reply: &'a mut dyn Reply,
 }
 
-/// What `execute` asks of whoever runs it. Session commands reach their server through [`Host::as_any`].
+/// What `execute` asks of whoever runs it. Session commands reach their server through
+/// [`Host::as_any`].
 pub trait Host {
     /// The host itself.
     fn as_any(&mut self) -> &mut dyn Any;
@@ -43,8 +44,8 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Shows a command that has been executed, secrets replaced, to whoever observes all: only after
-    /// [`Shared::observe`](crate::Shared::observe).
+    /// Shows a command that has been executed, secrets replaced, to whoever observes all: only
+    /// after [`Shared::observe`](crate::Shared::observe).
     fn show(&mut self, _db: u16, _in_script: bool, _args: &[&[u8]]) {}
 
     /// `proto-max-bulk-len`: bytes that a string may grow to.
@@ -53,8 +54,8 @@ pub trait Host {
     /// `client-query-buffer-limit`: bytes that one client may have queued.
     fn query_buffer_limit(&self) -> usize;
 
-    /// Bytes of a reply at which the client of the command in hand is closed for having too much before it; none if
-    /// it may have any number.
+    /// Bytes of a reply at which the client of the command in hand is closed for having too much
+    /// before it; none if it may have any number.
     fn reply_max(&self) -> Option<usize> {
         None
     }
@@ -75,7 +76,8 @@ pub trait Host {
     /// The client of the command in hand is going to wait until this epoch is durable.
     fn want_durable(&mut self, _epoch: u64) {}
 
-    /// Every database was flushed. Called with everything held; `is_all` if nothing else changes before it is let go of.
+    /// Every database was flushed. Called with everything held; `is_all` if nothing else changes
+    /// before it is let go of.
     fn flushed_all(&mut self, _ks: &mut Handle, _is_all: bool) {}
 
     /// What `RESTORE` does not check: `rdb-version-check`, `DEBUG SET-SKIP-CHECKSUM-VALIDATION`.
@@ -88,9 +90,15 @@ pub trait Host {
         rdb::Dialect::default()
     }
 
-    /// Called now and then while a script runs for long: lets the host do meanwhile what cannot wait, without the keyspace. True
-    /// if the script is to end, since there is no more to do.
+    /// Called now and then while a script runs for long: lets the host do meanwhile what cannot
+    /// wait, without the keyspace. True if the script is to end, since there is no more to do.
     fn attend(&mut self) -> bool {
+        false
+    }
+
+    /// Whether the client of the command in hand has closed its connection, as far as
+    /// [`Host::attend`] has heard.
+    fn client_has_left(&self) -> bool {
         false
     }
 
@@ -100,25 +108,30 @@ pub trait Host {
     /// Frees what an asynchronous flush removed, on a thread that has time for it.
     fn discard(&mut self, cleared: Cleared);
 
-    /// Takes what those who cache are to be told ([`Handle::take_invalidations`]), which the client of the command in hand
-    /// has changed. With `reply`, what that client itself is told is written there, before the reply to come; else it
-    /// gets it after the reply, and after what else is done on behalf of the command. Stripes may be held.
+    /// Takes what those who cache are to be told ([`Handle::take_invalidations`]), which the client
+    /// of the command in hand has changed. With `reply`, what that client itself is told is
+    /// written there, before the reply to come; else it gets it after the reply, and after what
+    /// else is done on behalf of the command. Stripes may be held.
     fn invalidate(&mut self, ks: &mut Handle, _reply: Option<&mut dyn Reply>) {
         ks.take_invalidations();
     }
 
-    /// Something happened to a key that is published to whoever listens for it. Called with locks held.
+    /// Something happened to a key that is published to whoever listens for it. Called with locks
+    /// held.
     fn notify(&mut self, _event: &Event) {}
 
-    /// Names the client of the command in hand, so that it can be answered later; none if it cannot wait.
+    /// Names the client of the command in hand, so that it can be answered later; none if it cannot
+    /// wait.
     fn ticket(&mut self) -> Option<Ticket> {
         None
     }
 
-    /// The client of the command in hand is going to wait. Called with locks held, just before somebody may answer it.
+    /// The client of the command in hand is going to wait. Called with locks held, just before
+    /// somebody may answer it.
     fn wait(&mut self, _blocked: &Arc<Blocked>) {}
 
-    /// Whether a client that waits can be served; its command will be executed at once. Called with locks held.
+    /// Whether a client that waits can be served; its command will be executed at once. Called with
+    /// locks held.
     fn standing(&mut self, _blocked: &Blocked) -> Standing {
         Standing::Here
     }
@@ -173,7 +186,8 @@ impl<'a> Ctx<'a> {
         self.exec.located(i).unwrap_or_else(|| self.exec.ks.hash(bytes))
     }
 
-    /// Argument `i` as a string value: an integer where the text is one, a shared blob where it is long.
+    /// Argument `i` as a string value: an integer where the text is one, a shared blob where it is
+    /// long.
     #[inline]
     pub fn value(&self, i: usize) -> Value<'a> {
         let bytes = self.arg(i);

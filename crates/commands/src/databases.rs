@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::{CommandSpec, Locks};
-use crate::table::server as meta;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[

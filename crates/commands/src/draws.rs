@@ -1,4 +1,5 @@
-//! The counts of SRANDMEMBER, HRANDFIELD and ZRANDMEMBER: how many are drawn, and whether one may be drawn twice.
+//! The counts of SRANDMEMBER, HRANDFIELD and ZRANDMEMBER: how many are drawn, and whether one may
+//! be drawn twice.
 
 use crate::ctx::Ctx;
 use crate::fail::Fail;
@@ -34,8 +35,8 @@ impl Draws {
     }
 }
 
-/// Draws with repetition, a run at a time: `draw` says how long the reply is then. Once it is `reply_max` long it ends, in its
-/// middle: its client is closed before any of it is sent.
+/// Draws with repetition, a run at a time: `draw` says how long the reply is then. Once it is
+/// `reply_max` long it ends, in its middle: its client is closed before any of it is sent.
 pub(crate) fn draw_repeated(
     count: usize,
     reply_max: Option<usize>,

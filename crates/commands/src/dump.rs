@@ -3,11 +3,11 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::dump as meta;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, Type};
 use petrel_persistence::rdb::Error;
 use petrel_persistence::value;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] =

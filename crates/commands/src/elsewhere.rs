@@ -1,7 +1,9 @@
-//! Commands that are finished on another thread, by whoever hosts them: MIGRATE, which waits for another server.
+//! Commands that are finished on another thread, by whoever hosts them: MIGRATE, which waits for
+//! another server.
 //!
-//! The handler hands over what there is to do and returns what [`Ctx::leave`] returns. Whoever does it works on keys with
-//! [`Executor::on_keys`], and answers the client in the end with [`Executor::finish`].
+//! The handler hands over what there is to do and returns what [`Ctx::leave`] returns. Whoever does
+//! it works on keys with [`Executor::on_keys`], and answers the client in the end with
+//! [`Executor::finish`].
 
 use crate::blocking::Answer;
 use crate::ctx::{Ctx, Host};
@@ -13,7 +15,8 @@ use petrel_resp::Protocol;
 use std::time::Duration;
 
 impl Ctx<'_> {
-    /// Leaves the reply to the host, which executes nothing else for the client before it has answered.
+    /// Leaves the reply to the host, which executes nothing else for the client before it has
+    /// answered.
     ///
     /// # Errors
     /// In a transaction, which cannot wait; the host is then not to do anything.
@@ -28,8 +31,8 @@ impl Ctx<'_> {
 }
 
 impl Executor {
-    /// Works on keys whose stripes are locked meanwhile, and serves those who wait for what has changed. The thread is in a
-    /// batch and holds nothing.
+    /// Works on keys whose stripes are locked meanwhile, and serves those who wait for what has
+    /// changed. The thread is in a batch and holds nothing.
     pub fn on_keys<R>(
         &mut self,
         hashes: &[KeyHash],

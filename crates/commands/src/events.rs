@@ -1,4 +1,5 @@
-//! Events of keys: under which names commands publish what they do, and handing what was noted to the host.
+//! Events of keys: under which names commands publish what they do, and handing what was noted to
+//! the host.
 
 use crate::ctx::Host;
 use crate::execute::Executor;

@@ -12,12 +12,9 @@
 //! ```
 
 use crate::acl::Seen;
-use crate::bitset::bits;
 use crate::clock::{Clock, Tick};
 use crate::ctx::{Ctx, Host};
 use crate::fail::{Fail, Outcome};
-use crate::key_spec::KeyFlags;
-use crate::keys::{InvalidKeys, KeyRef, key_positions};
 use crate::random::Random;
 use crate::recent::Recent;
 use crate::registry::{Command, Registry};
@@ -30,7 +27,11 @@ use crate::transactions::{not_inside, spoil};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
+use petrel_table::KeyFlags;
+use petrel_table::bits;
+use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What one thread needs to execute commands.
 pub struct Executor {
@@ -67,6 +68,8 @@ pub struct Executor {
     pub(crate) functions: Option<Box<FunctionThread>>,
     /// A script is calling commands, which are part of it.
     pub(crate) within_script: bool,
+    /// Since 1970, what `TIME` answers in the script in hand; none before the first.
+    pub(crate) script_time: Option<Duration>,
     /// Commands that scripts have called.
     pub script_calls: u64,
     /// The error of the command in hand has been counted where it arose.
@@ -142,6 +145,7 @@ impl Executor {
             scripts: None,
             functions: None,
             within_script: false,
+            script_time: None,
             script_calls: 0,
             is_error_counted: false,
             is_unseen: false,
@@ -160,8 +164,8 @@ impl Executor {
         self.tick = self.clock.now();
     }
 
-    /// The same, unless a script that has run for long keeps others out: false then. The batch has begun all the same, but
-    /// nothing may be executed in it that touches keys.
+    /// The same, unless a script that has run for long keeps others out: false then. The batch has
+    /// begun all the same, but nothing may be executed in it that touches keys.
     #[inline]
     pub fn begin_unless_busy(&mut self) -> bool {
         let running = &self.shared.scripts.running;
@@ -182,7 +186,8 @@ impl Executor {
         self.clock.nanos(tick, self.tick)
     }
 
-    /// Waits until this thread is inside, if it is outside amid a batch: for what has to be done with keys, busy or not.
+    /// Waits until this thread is inside, if it is outside amid a batch: for what has to be done
+    /// with keys, busy or not.
     pub fn come_inside(&mut self) {
         if self.ks.is_outside() {
             self.end();
@@ -190,8 +195,9 @@ impl Executor {
         }
     }
 
-    /// Lets a thread that waits for the whole keyspace go first, between two commands of a batch; unless a script that has
-    /// run for long keeps this thread out: false then, and nothing may be executed that touches keys.
+    /// Lets a thread that waits for the whole keyspace go first, between two commands of a batch;
+    /// unless a script that has run for long keeps this thread out: false then, and nothing may
+    /// be executed that touches keys.
     #[inline]
     pub fn yield_unless_busy(&mut self) -> bool {
         if !self.ks.should_yield() {
@@ -203,7 +209,8 @@ impl Executor {
         is_inside
     }
 
-    /// Looks the command up and hashes its first key, whose stripe is on its way into the cache afterwards.
+    /// Looks the command up and hashes its first key, whose stripe is on its way into the cache
+    /// afterwards.
     #[inline(always)]
     pub fn prepare<'a>(&mut self, args: &'a [&'a [u8]], owner: Option<&'a Bytes>) -> Request<'a> {
         let recent = self.recent.and_then(|recent| recent.command(args.first()?));
@@ -219,8 +226,8 @@ impl Executor {
         Request { args, command, hash, owner }
     }
 
-    /// Hash of a key that the command is going to touch, whose stripe is on its way into the cache afterwards: its only one, or
-    /// the first of several where its place says which that is.
+    /// Hash of a key that the command is going to touch, whose stripe is on its way into the cache
+    /// afterwards: its only one, or the first of several where its place says which that is.
     #[inline]
     pub fn guess(&self, request: &Request<'_>) -> Option<KeyHash> {
         request.hash.or_else(|| self.first_of_several(request))
@@ -269,20 +276,23 @@ impl Executor {
         Request { args, command, hash, owner: None }
     }
 
-    /// Prefetches, for the keys of commands that are about to be executed, first the buckets and then so many cache lines of
-    /// the entries that their lookups will compare: each is asked for long before it is used. Who has read a key is asked for once its
-    /// slot says that somebody has; for few keys at once, whose commands do not wait for that.
+    /// Prefetches, for the keys of commands that are about to be executed, first the buckets and
+    /// then so many cache lines of the entries that their lookups will compare: each is asked
+    /// for long before it is used. Who has read a key is asked for once its slot says that
+    /// somebody has; for few keys at once, whose commands do not wait for that.
     #[inline]
     pub fn prefetch(&self, db: u16, hashes: impl Iterator<Item = KeyHash> + Clone, lines: usize) {
+        // A thread that a slow script keeps out, or the stand-in of one, has no use for them.
+        let Some(peek) = self.ks.peeker() else { return };
         let is_early = self.ks.tracks() && hashes.clone().nth(EARLY_MAX).is_none();
         for hash in hashes.clone() {
-            self.ks.prefetch_bucket(db, hash);
+            peek.prefetch_bucket(db, hash);
             if is_early {
-                self.ks.prefetch_readers(hash);
+                peek.prefetch_readers(hash);
             }
         }
         for hash in hashes {
-            self.ks.prefetch_entry(db, hash, lines);
+            peek.prefetch_entry(db, hash, lines);
         }
     }
 
@@ -400,7 +410,8 @@ impl Executor {
             return Some((command, recent));
         }
         let command = self.registry().resolve(args)?;
-        // A subcommand is found by two words, which is not worth remembering; nor does a container's name say enough.
+        // A subcommand is found by two words, which is not worth remembering; nor does a
+        // container's name say enough.
         let is_whole =
             command.spec.subcommands.is_empty() && !self.registry().is_subcommand(command);
         let recent = if is_whole { Recent::new(command, name) } else { None };
@@ -430,8 +441,8 @@ impl Executor {
         self.random.next()
     }
 
-    /// Lets a thread that waits for the whole keyspace go first, amid a command that holds nothing at this moment.
-    /// The wait is part of the command's time.
+    /// Lets a thread that waits for the whole keyspace go first, amid a command that holds nothing
+    /// at this moment. The wait is part of the command's time.
     pub fn yield_within(&mut self) {
         if !self.ks.holds_any() && self.ks.should_yield() {
             self.ks.exit();
@@ -439,7 +450,8 @@ impl Executor {
         }
     }
 
-    /// The same, unless a script that has run for long keeps this thread out: false then, and the command is to end.
+    /// The same, unless a script that has run for long keeps this thread out: false then, and the
+    /// command is to end.
     pub fn yield_within_unless_busy(&mut self) -> bool {
         if self.ks.holds_any() || !self.ks.should_yield() {
             return true;
@@ -449,13 +461,14 @@ impl Executor {
         self.ks.enter_unless(|| running.is_busy())
     }
 
-    /// Frees what a flush removed once the command has unlocked: on the spot, or by the host in the background.
+    /// Frees what a flush removed once the command has unlocked: on the spot, or by the host in the
+    /// background.
     pub(crate) fn discard_later(&mut self, cleared: Cleared, in_background: bool) {
         self.cleared.push((cleared, in_background));
     }
 
-    /// Makes room for about `needed` bytes if the memory limit is reached; false if there is none to be had. No stripe
-    /// is held.
+    /// Makes room for about `needed` bytes if the memory limit is reached; false if there is none
+    /// to be had. No stripe is held.
     #[inline]
     pub fn make_room(&mut self, needed: usize) -> bool {
         self.ks.make_room(needed)
@@ -499,7 +512,8 @@ impl Executor {
         self.ks.set_touch(!session.is(Modes::NO_TOUCH));
         let tracks = session.extras.is_some() && command.spec.flags.contains(Flags::READONLY);
         if tracks && command.spec.locks == Locks::Itself {
-            // What it reads it reads under locks of its own, and it may have changed by the time that the handler returns.
+            // What it reads it reads under locks of its own, and it may have changed by the time
+            // that the handler returns.
             self.remember_reads(command, request, session);
         }
         let notes_events = self.ks.notes_events();
@@ -514,7 +528,8 @@ impl Executor {
         if tracks {
             self.remember_reads(command, request, session);
         }
-        // Whoever waits for a key that has changed is served before the locks are let go of, but for those of everybody.
+        // Whoever waits for a key that has changed is served before the locks are let go of, but
+        // for those of everybody.
         if !nested && (!self.ks.has_ready() || !self.cleared.is_empty()) {
             self.ks.unlock();
             if command.spec.locks != Locks::Keys {
@@ -522,6 +537,22 @@ impl Executor {
             }
         }
         outcome
+    }
+
+    /// Lets others have what is locked, and see what has changed, before the reply of the command
+    /// in hand is complete. As at its end, whoever waits for a key that has changed is served
+    /// before.
+    pub(crate) fn commit_early(&mut self, host: &mut dyn Host) {
+        if !self.ks.has_ready() || !self.cleared.is_empty() {
+            self.ks.unlock();
+            self.discard_cleared(host);
+        }
+        if self.ks.has_invalidations() {
+            host.invalidate(&mut self.ks, None);
+        }
+        if self.ks.has_ready() {
+            self.settle(host);
+        }
     }
 
     fn discard_cleared(&mut self, host: &mut dyn Host) {
@@ -544,8 +575,8 @@ impl Executor {
         }
     }
 
-    /// Locks what the command needs; it has executed nothing yet. Whoever waits for a script that turns out to run for long
-    /// is answered so.
+    /// Locks what the command needs; it has executed nothing yet. Whoever waits for a script that
+    /// turns out to run for long is answered so.
     #[inline]
     fn lock_once(&mut self, command: Command, request: &Request<'_>) -> Outcome {
         match (command.spec.locks, request.hash) {
@@ -574,7 +605,8 @@ impl Executor {
             return Ok(());
         }
         self.key_refs.clear();
-        // A count of keys that makes no sense is the handler's to refuse, in the command's own words.
+        // A count of keys that makes no sense is the handler's to refuse, in the command's own
+        // words.
         if key_positions(command.spec.meta.keys, args, &mut self.key_refs).is_err() {
             self.key_refs.clear();
         }
@@ -656,7 +688,8 @@ impl Executor {
         }
     }
 
-    /// Notes what a command has cost its keys, for `HOTKEYS`. What a script calls is part of what the script costs.
+    /// Notes what a command has cost its keys, for `HOTKEYS`. What a script calls is part of what
+    /// the script costs.
     #[cold]
     fn note_keys(&mut self, command: Command, args: &[&[u8]], nanos: u64, replied: usize) {
         if self.is_unseen || self.within_script || !self.shared.hotkeys.is_collecting() {
@@ -672,8 +705,8 @@ impl Executor {
         self.shared.hotkeys.note(keys, (nanos, bytes as u64), self.ks.now_ms());
     }
 
-    /// Shows a command to those who observe all, unless it is one that nobody is to see, or has been shown when it
-    /// began to wait.
+    /// Shows a command to those who observe all, unless it is one that nobody is to see, or has
+    /// been shown when it began to wait.
     #[cold]
     fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
         let is_hidden = command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN));

@@ -4,8 +4,8 @@ use crate::ctx::Ctx;
 use crate::expiry::{self, Unit};
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::generic as meta;
 use petrel_keyspace::event::class;
+use petrel_table::commands as meta;
 use std::ops::Range;
 
 /// The commands of this family.
@@ -88,7 +88,8 @@ impl Condition {
     }
 }
 
-/// `EXPIRE key seconds [NX | XX | GT | LT]`, and in the other units `PEXPIRE`, `EXPIREAT` and `PEXPIREAT`
+/// `EXPIRE key seconds [NX | XX | GT | LT]`, and in the other units `PEXPIRE`, `EXPIREAT` and
+/// `PEXPIREAT`
 fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     let condition = Condition::parse(ctx, 3..ctx.args().len())?;
     let new = expiry::any(ctx, 2, unit)?;
@@ -103,7 +104,8 @@ fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     ctx.number(i64::from(acts))
 }
 
-/// `TTL key`, and in the other units `PTTL`, `EXPIRETIME` and `PEXPIRETIME`: -1 without an expiry, -2 without a key
+/// `TTL key`, and in the other units `PTTL`, `EXPIRETIME` and `PEXPIRETIME`: -1 without an expiry,
+/// -2 without a key
 fn report(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     let key = ctx.key(1);
     let expiry = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.expiry());

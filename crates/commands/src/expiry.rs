@@ -44,8 +44,8 @@ impl Unit {
     }
 }
 
-/// The expiry that an option states, its number unread: bad syntax is reported before a bad number, and of an option that
-/// is repeated the last one counts.
+/// The expiry that an option states, its number unread: bad syntax is reported before a bad number,
+/// and of an option that is repeated the last one counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stated {
     unit: Unit,
@@ -53,7 +53,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// Argument `i` as an option with its number after it, both before `to`; none where `before` states another unit.
+    /// Argument `i` as an option with its number after it, both before `to`; none where `before`
+    /// states another unit.
     pub fn option(ctx: &Ctx<'_>, i: usize, to: usize, before: Option<Stated>) -> Option<Self> {
         let unit = Unit::from_option(ctx.arg(i))?;
         let fits = i + 1 < to && before.is_none_or(|before| before.unit == unit);

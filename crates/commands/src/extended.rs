@@ -1,6 +1,6 @@
-//! Numbers of the extended format of x86 (64 bits of mantissa, 15 of exponent): the `long double` in which Redis does
-//! `INCRBYFLOAT`. Reading, adding and printing round to nearest, ties to even, so results equal Redis's on x86-64 to
-//! the last digit, on every processor.
+//! Numbers of the extended format of x86 (64 bits of mantissa, 15 of exponent): the `long double`
+//! in which Redis does `INCRBYFLOAT`. Reading, adding and printing round to nearest, ties to even,
+//! so results equal Redis's on x86-64 to the last digit, on every processor.
 
 use crate::big_uint::BigUint;
 use std::cmp::Ordering;
@@ -12,7 +12,8 @@ const MANTISSA_BITS: i32 = 64;
 const EXPONENT_MIN: i32 = -16445;
 /// Numbers are below two to this power.
 const MAGNITUDE_MAX: i32 = 16384;
-/// A number of more decimal digits before the point is infinite; one whose first digit is farther behind it is 0.
+/// A number of more decimal digits before the point is infinite; one whose first digit is farther
+/// behind it is 0.
 const DECIMAL_EXPONENT_MAX: i64 = 4934;
 const DECIMAL_EXPONENT_MIN: i64 = -4970;
 /// Digits after the point that are printed at most.
@@ -46,8 +47,8 @@ impl Extended {
         exponent: MAGNITUDE_MAX - MANTISSA_BITS,
     };
 
-    /// Reads what C's `strtold` reads: decimal and hexadecimal numbers and infinity, with nothing before or behind.
-    /// None also for NaN and for numbers too large or too close to 0.
+    /// Reads what C's `strtold` reads: decimal and hexadecimal numbers and infinity, with nothing
+    /// before or behind. None also for NaN and for numbers too large or too close to 0.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_LEN_MAX {
             return None;
@@ -87,8 +88,9 @@ impl Extended {
         let (Some(a), Some(b)) = (self.normalised(), other.normalised()) else { return None };
         let (large, small) =
             if (a.exponent, a.mantissa) >= (b.exponent, b.mantissa) { (a, b) } else { (b, a) };
-        // The larger one lies below the top bit, where the carry goes; of the smaller one, what is shifted out is
-        // remembered as one bit: it only ever decides a rounding, because then 60 zeros or more are in between.
+        // The larger one lies below the top bit, where the carry goes; of the smaller one, what is
+        // shifted out is remembered as one bit: it only ever decides a rounding, because
+        // then 60 zeros or more are in between.
         const SPARE: u32 = 62;
         let distance = large.exponent.abs_diff(small.exponent);
         let top = u128::from(large.mantissa) << SPARE;
@@ -150,7 +152,8 @@ impl Extended {
         }
     }
 
-    /// Prints all digits before the point and up to 17 behind it, without trailing zeros. None if infinite.
+    /// Prints all digits before the point and up to 17 behind it, without trailing zeros. None if
+    /// infinite.
     pub fn print(self) -> Option<Vec<u8>> {
         let Extended::Finite { negative, mantissa, exponent } = self else { return None };
         let mut text = if exponent >= 0 {
@@ -186,7 +189,8 @@ impl Extended {
         Some(if negative { -magnitude } else { magnitude })
     }
 
-    /// With the top bit of the mantissa set, and the exponent as low as it takes; 0 has the lowest exponent.
+    /// With the top bit of the mantissa set, and the exponent as low as it takes; 0 has the lowest
+    /// exponent.
     fn normalised(self) -> Option<Normalised> {
         let Extended::Finite { negative, mantissa, exponent } = self else { return None };
         if mantissa == 0 {
@@ -213,8 +217,9 @@ struct Normalised {
     exponent: i32,
 }
 
-/// The number nearest to `bits` (and a little more, if `sticky`) times two to the power of `exponent`. With `sticky`,
-/// `bits` has at least 66 significant bits, or the result is far below the smallest number.
+/// The number nearest to `bits` (and a little more, if `sticky`) times two to the power of
+/// `exponent`. With `sticky`, `bits` has at least 66 significant bits, or the result is far below
+/// the smallest number.
 fn round(negative: bool, bits: u128, exponent: i32, sticky: bool) -> Extended {
     let len = (u128::BITS - bits.leading_zeros()) as i32;
     let shift = (len - MANTISSA_BITS).max(EXPONENT_MIN - exponent).max(0);
@@ -235,7 +240,8 @@ fn round(negative: bool, bits: u128, exponent: i32, sticky: bool) -> Extended {
     }
 }
 
-/// `bits >> shift`, rounded to nearest, ties to even; with `sticky`, `bits` stands for a little more.
+/// `bits >> shift`, rounded to nearest, ties to even; with `sticky`, `bits` stands for a little
+/// more.
 fn shift_right_rounding(bits: u128, shift: u32, sticky: bool) -> u128 {
     if shift == 0 {
         return bits;

@@ -1,12 +1,12 @@
-//! Keys of any type, named one by one: DEL, EXISTS, TYPE, RENAME, COPY, MOVE. Their expiry: `expire.rs`; all of them
-//! together: `walk.rs` and `databases.rs`.
+//! Keys of any type, named one by one: DEL, EXISTS, TYPE, RENAME, COPY, MOVE. Their expiry:
+//! `expire.rs`; all of them together: `walk.rs` and `databases.rs`.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::generic as meta;
 use petrel_keyspace::Key;
 use petrel_keyspace::event::class;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -129,7 +129,7 @@ fn move_to(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(SAME_KEY);
     }
     let (key, db) = (ctx.key(1), ctx.db());
-    if is_there(ctx, to_db, 1) {
+    if ctx.exec.ks.look(db, key).is_none() || is_there(ctx, to_db, 1) {
         return ctx.number(0);
     }
     let moved = arrive(ctx, MOVE, (db, key), (to_db, key));
@@ -148,7 +148,8 @@ const RENAME: Way = Way { copies: false, from: Some("rename_from"), to: "rename_
 const COPY: Way = Way { copies: true, from: None, to: "copy_to" };
 const MOVE: Way = Way { copies: false, from: Some("move_from"), to: "move_to" };
 
-/// Brings a value to another key, over whatever is there, and tells of it; false if there is no value.
+/// Brings a value to another key, over whatever is there, and tells of it; false if there is no
+/// value.
 fn arrive(
     ctx: &mut Ctx<'_>,
     way: Way,

@@ -16,10 +16,10 @@ use crate::fail::{Fail, Outcome};
 use crate::sorted_sets::members::{AddOptions, add};
 use crate::sorted_sets::read;
 use crate::spec::CommandSpec;
-use crate::table::geo as meta;
 use geohash::Place;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_resp::{Dialect, Reply};
+use petrel_table::commands as meta;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[

@@ -1,4 +1,13 @@
 //! Glob patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and backslash.
+//!
+//! A pattern is compared with a text as both are, which takes at most the product of their lengths.
+//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then the work for one
+//! text is bounded by its length and a 64th of the pattern's.
+
+mod compiled;
+
+use compiled::Compiled;
+use std::cell::OnceCell;
 
 /// How letters compare.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -12,8 +21,40 @@ pub enum Case {
 /// Stars, with something behind each, that a match may take: Redis tries none deeper.
 const STARS_MAX: usize = 1000;
 
-/// Whether the whole of `text` matches. Takes time in the product of both lengths at most.
+/// With a product of both lengths up to this, a pattern is compared with a text as it is.
+const DIRECT_MAX: usize = 4096;
+
+/// A pattern that is compared with many texts.
+pub struct Pattern<'p> {
+    pattern: &'p [u8],
+    case: Case,
+    /// Made for the first text for which it is worth it.
+    compiled: OnceCell<Compiled>,
+}
+
+impl<'p> Pattern<'p> {
+    /// A pattern; nothing is done with it yet.
+    pub fn new(pattern: &'p [u8], case: Case) -> Self {
+        Pattern { pattern, case, compiled: OnceCell::new() }
+    }
+
+    /// Whether the whole of `text` matches. Takes time in the product of both lengths at most, and
+    /// not in that of two large ones.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        if self.pattern.len().saturating_mul(text.len()) <= DIRECT_MAX {
+            return matches_directly(self.pattern, text, self.case);
+        }
+        self.compiled.get_or_init(|| Compiled::new(self.pattern, self.case)).matches(text)
+    }
+}
+
+/// Whether the whole of `text` matches: for one text, as [`Pattern::matches`].
 pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
+    Pattern::new(pattern, case).matches(text)
+}
+
+/// Goes through pattern and text side by side, and back to the last star.
+fn matches_directly(pattern: &[u8], text: &[u8], case: Case) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on when what follows the last star does not match: one byte further in text.
     let mut retry = None;
@@ -65,34 +106,30 @@ fn match_one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
     }
 }
 
-/// Reads a class up to its bracket (or the end of the pattern, as Redis does).
+/// The length of a class, if it matches `byte`.
 fn match_class(class: &[u8], byte: u8, case: Case) -> Option<usize> {
+    let (byte, mut found) = (fold(byte, case), false);
+    let (negated, length) =
+        class_of(class, case, |low, high| found |= (low..=high).contains(&byte));
+    (found != negated).then_some(length)
+}
+
+/// Reads a class up to its bracket (or the end of the pattern, as Redis does): hands its ranges to
+/// `take`, and says whether it is negated, and its length.
+fn class_of(class: &[u8], case: Case, mut take: impl FnMut(u8, u8)) -> (bool, usize) {
     let negated = class.first() == Some(&b'^');
     let mut at = usize::from(negated);
-    let mut found = false;
     loop {
-        match class[at..] {
-            [] => break,
-            [b']', ..] => {
-                at += 1;
-                break;
-            }
-            [b'\\', literal, ..] => {
-                found |= equal(literal, byte, case);
-                at += 2;
-            }
-            [low, b'-', high, ..] => {
-                let (low, high) = (fold(low.min(high), case), fold(low.max(high), case));
-                found |= (low..=high).contains(&fold(byte, case));
-                at += 3;
-            }
-            [literal, ..] => {
-                found |= equal(literal, byte, case);
-                at += 1;
-            }
-        }
+        let (low, high, length) = match class[at..] {
+            [] => return (negated, at),
+            [b']', ..] => return (negated, at + 1),
+            [b'\\', literal, ..] => (literal, literal, 2),
+            [low, b'-', high, ..] => (low.min(high), low.max(high), 3),
+            [literal, ..] => (literal, literal, 1),
+        };
+        take(fold(low, case), fold(high, case));
+        at += length;
     }
-    (found != negated).then_some(at)
 }
 
 fn equal(a: u8, b: u8, case: Case) -> bool {
@@ -156,6 +193,67 @@ mod tests {
             (_, [byte, rest @ ..]) => match_one(pattern, *byte, Case::Sensitive)
                 .is_some_and(|length| model(&pattern[length..], rest)),
         }
+    }
+
+    fn draw(random: &mut Random, alphabet: &[u8], len_max: u64) -> Vec<u8> {
+        let len = random.below(len_max + 1);
+        (0..len).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect()
+    }
+
+    /// What is compiled for long texts means the same, with parts of any length, in either case.
+    #[test]
+    fn a_compiled_pattern_matches_what_it_says() {
+        let mut random = Random::new(11);
+        let mut matched = 0;
+        for round in 0..60_000 {
+            let case = if round % 2 == 0 { Case::Sensitive } else { Case::Insensitive };
+            let pattern = draw(&mut random, br"aAb*?[]^-\", 9);
+            let text = draw(&mut random, b"aAbB*-", 8);
+            let expected = matches_directly(&pattern, &text, case);
+            let context = (pattern.escape_ascii(), text.escape_ascii());
+            assert_eq!(Compiled::new(&pattern, case).matches(&text), expected, "{context:?}");
+            matched += usize::from(expected);
+        }
+        assert!(matched > 1000, "{matched} matches");
+        matched = 0;
+        for round in 0..3000 {
+            // Made of the text, with a star here and there, so that many match; long enough for
+            // several blocks.
+            let text = draw(&mut random, b"ab", 400);
+            let from = random.below(text.len() as u64 + 1) as usize;
+            let mut pattern = b"*".to_vec();
+            for &byte in &text[from..] {
+                match random.below(40) {
+                    0 => pattern.push(b'?'),
+                    1 => pattern.extend_from_slice(&[b'[', byte, b'x', b']']),
+                    2 if round % 3 == 0 => pattern.extend_from_slice(b"*"),
+                    3 if round % 7 == 0 => pattern.push(b'a'),
+                    _ => pattern.push(byte),
+                }
+            }
+            if round % 2 == 0 {
+                pattern.push(b'*');
+            }
+            let expected = matches_directly(&pattern, &text, Case::Sensitive);
+            let context = (pattern.escape_ascii(), text.escape_ascii());
+            let compiled = Compiled::new(&pattern, Case::Sensitive);
+            assert_eq!(compiled.matches(&text), expected, "{context:?}");
+            matched += usize::from(expected);
+        }
+        assert!(matched > 500 && matched < 2900, "{matched} matches");
+    }
+
+    /// A step is a byte that is compared: the product would be 6 and 0.9 thousand million.
+    #[test]
+    fn long_patterns_and_texts_take_no_product_of_their_lengths() {
+        let text = [&b"a".repeat(60_000)[..], b"b"].concat();
+        let class = [&b"["[..], &b"xyz".repeat(33_000), b"a]*c"].concat();
+        assert!(!matches(&class, &text, Case::Sensitive));
+        let class = Pattern::new(&class, Case::Sensitive);
+        (0..2000).for_each(|_| assert!(!class.matches(&text)));
+        let elements = [&b"*"[..], &b"?a".repeat(15_000), b"c*"].concat();
+        let elements = Pattern::new(&elements, Case::Sensitive);
+        (0..3).for_each(|_| assert!(!elements.matches(&text)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Fields of hashes that expire: HEXPIRE and its like, HTTL and its like, HPERSIST, HGETEX, HSETEX, HGETDEL.
+//! Fields of hashes that expire: HEXPIRE and its like, HTTL and its like, HPERSIST, HGETEX, HSETEX,
+//! HGETDEL.
 
 mod valkey;
 
@@ -8,8 +9,8 @@ use crate::expiry::Unit;
 use crate::fail::{Fail, Outcome};
 use crate::hashes::write_value;
 use crate::spec::CommandSpec;
-use crate::table::hashes as meta;
 use petrel_keyspace::{FieldExpiry, Naming};
+use petrel_table::commands as meta;
 use std::ops::Range;
 
 /// The commands of this family.
@@ -63,7 +64,8 @@ fn exists(ctx: &mut Ctx<'_>, reads: bool) -> Result<bool, Fail> {
     }
 }
 
-/// Whether the key holds a hash, and what `parse` makes of the arguments: Redis looks at the key first, Valkey last.
+/// Whether the key holds a hash, and what `parse` makes of the arguments: Redis looks at the key
+/// first, Valkey last.
 fn with_key<T>(
     ctx: &mut Ctx<'_>,
     reads: bool,
@@ -83,7 +85,8 @@ fn expiry_of(ctx: &mut Ctx<'_>, field: &[u8]) -> Option<Option<i64>> {
     hash.get(field).map(|field| field.expiry)
 }
 
-/// Where the fields are of a command that has nothing but `FIELDS numfields field ...` after its key.
+/// Where the fields are of a command that has nothing but `FIELDS numfields field ...` after its
+/// key.
 fn only_fields(ctx: &mut Ctx<'_>) -> Result<Range<usize>, Fail> {
     if ctx.dialect().is_valkey() {
         return valkey::only_fields(ctx);
@@ -117,8 +120,8 @@ fn fields_at(ctx: &Ctx<'_>, i: usize, width: usize, bad_count: Fail) -> Result<R
     Ok(first..first + args)
 }
 
-/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`, and in the other units `HPEXPIRE`,
-/// `HEXPIREAT` and `HPEXPIREAT`
+/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`, and in the other
+/// units `HPEXPIRE`, `HEXPIREAT` and `HPEXPIREAT`
 fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     let (exists, (at, (condition, fields))) = with_key(ctx, false, |ctx| {
         if ctx.dialect().is_valkey() {
@@ -166,8 +169,8 @@ fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
     Ok((condition, fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?))
 }
 
-/// What became of one field: missing, 0 if the condition does not hold, 1 if the expiry is set, 2 if it was in the past
-/// and the field is gone.
+/// What became of one field: missing, 0 if the condition does not hold, 1 if the expiry is set, 2
+/// if it was in the past and the field is gone.
 fn expire_field(
     ctx: &mut Ctx<'_>,
     field: &[u8],
@@ -187,8 +190,8 @@ fn expire_field(
     Ok(1)
 }
 
-/// Removes fields because the expiry they are given has passed, which counts. In Redis they are told of as deleted, in
-/// Valkey as expired.
+/// Removes fields because the expiry they are given has passed, which counts. In Redis they are
+/// told of as deleted, in Valkey as expired.
 fn expire_now(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     if ctx.dialect().is_valkey() {
@@ -201,7 +204,8 @@ fn expire_now(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// `HTTL key FIELDS numfields field [field ...]`, and in the other units `HPTTL`, `HEXPIRETIME` and `HPEXPIRETIME`
+/// `HTTL key FIELDS numfields field [field ...]`, and in the other units `HPTTL`, `HEXPIRETIME` and
+/// `HPEXPIRETIME`
 fn report(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     let (_, fields) = with_key(ctx, true, only_fields)?;
     let now = ctx.exec.ks.now_ms();
@@ -258,8 +262,8 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes those of the fields that have expired, if anybody is told of it: before what is done to the others. Valkey
-/// leaves that to the sweep.
+/// Removes those of the fields that have expired, if anybody is told of it: before what is done to
+/// the others. Valkey leaves that to the sweep.
 fn drop_expired_first(ctx: &mut Ctx<'_>, fields: Range<usize>) {
     if ctx.exec.ks.notes_events() && !ctx.dialect().is_valkey() {
         let (key, db) = (ctx.key(1), ctx.db());
@@ -419,7 +423,8 @@ fn hgetex(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `HSETEX key [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value [field value ...]`
+/// `HSETEX key [FNX | FXX] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL] FIELDS numfields field value
+/// [field value ...]`
 fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let options = ex_options(ctx, &HSETEX)?;
     let exists = exists(ctx, false)?;

@@ -3,8 +3,8 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::hashes as meta;
 use petrel_keyspace::FieldExpiry;
+use petrel_table::commands as meta;
 use std::collections::HashMap;
 
 /// The commands of this family.
@@ -64,7 +64,8 @@ fn prepare(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `HIMPORT SET key fieldset-name value [value ...]`: a hash of the key is replaced, with its expiry.
+/// `HIMPORT SET key fieldset-name value [value ...]`: a hash of the key is replaced, with its
+/// expiry.
 fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, values) = (ctx.key(2), ctx.db(), &ctx.args()[4..]);
     let fieldsets = ctx.session.extras.as_ref().and_then(|extras| extras.fieldsets.as_ref());

@@ -9,10 +9,10 @@ use crate::hash_expiry::tell_expired;
 use crate::scan::{self, Found, Options, Scanned};
 use crate::sets::write_item;
 use crate::spec::CommandSpec;
-use crate::table::hashes as meta;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::{Field, FieldExpiry, parse_int};
 use petrel_resp::{Protocol, Reply};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -133,7 +133,8 @@ fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes those of the fields that a command has read and that have expired; what Valkey leaves to the sweep.
+/// Removes those of the fields that a command has read and that have expired; what Valkey leaves to
+/// the sweep.
 fn drop_read(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     let (key, db) = (ctx.key(1), ctx.db());
     if !ctx.dialect().is_valkey() {

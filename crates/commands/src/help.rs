@@ -1,12 +1,12 @@
 //! The HELP subcommand of every container, made from the table.
 
-use crate::argument::Syntax;
 use crate::ctx::Ctx;
 use crate::fail::Outcome;
 use crate::spec::Meta;
+use petrel_table::Syntax;
 
-/// `<container> HELP`. Serves any command with subcommands, and those that tell their subcommands apart
-/// themselves, such as `DEBUG`, by [`Meta::help`].
+/// `<container> HELP`. Serves any command with subcommands, and those that tell their subcommands
+/// apart themselves, such as `DEBUG`, by [`Meta::help`].
 pub fn help(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(container) = ctx.exec.registry().find(ctx.arg(0)) else { return Ok(()) };
     let container = container.spec;

@@ -18,7 +18,8 @@ pub enum Hindrance {
     NotSaved = 2,
     /// The log cannot be written: writes are refused.
     NotLogged = 4,
-    /// There are fewer replicas than writes are meant to reach (`min-replicas-to-write`): writes are refused.
+    /// There are fewer replicas than writes are meant to reach (`min-replicas-to-write`): writes
+    /// are refused.
     NotReplicated = 8,
 }
 
@@ -49,8 +50,9 @@ impl Executor {
         Err(fail)
     }
 
-    /// Whether a command is refused where writes are. What `EXEC` runs was looked at when it was called; `PING` is refused
-    /// so that whoever asks after the server's health hears of it, unless it is others who are missing.
+    /// Whether a command is refused where writes are. What `EXEC` runs was looked at when it was
+    /// called; `PING` is refused so that whoever asks after the server's health hears of it,
+    /// unless it is others who are missing.
     fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
         let writes = |command: Command| command.spec.flags.contains(Flags::WRITE);
         if self.within_script {

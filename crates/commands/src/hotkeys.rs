@@ -1,7 +1,8 @@
-//! Which keys cost most processor time, and most bytes on the network, while somebody wants to know (`HOTKEYS`).
+//! Which keys cost most processor time, and most bytes on the network, while somebody wants to know
+//! (`HOTKEYS`).
 //!
-//! Commands are looked at after their execution ([`Hotkeys::note`]), every one or one of so many. The costs of a command
-//! are shared out among its keys. Few keys are remembered: see [`Top`].
+//! Commands are looked at after their execution ([`Hotkeys::note`]), every one or one of so many.
+//! The costs of a command are shared out among its keys. Few keys are remembered: see [`Top`].
 
 mod top;
 

@@ -1,5 +1,5 @@
-//! HyperLogLogs: how many different elements there were, within a percent, in at most 12 KiB (Flajolet et al., 2007).
-//! What the string holds: `hyperloglog/sketch.rs`.
+//! HyperLogLogs: how many different elements there were, within a percent, in at most 12 KiB
+//! (Flajolet et al., 2007). What the string holds: `hyperloglog/sketch.rs`.
 
 mod dense;
 mod estimate;
@@ -11,9 +11,9 @@ mod sparse;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::hyperloglog as meta;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, Value};
+use petrel_table::commands as meta;
 use sketch::{COUNT_AT, Draft, Form, HEADER, REGISTERS, Registers, STALE, STALE_AT, Sketch};
 
 /// The commands of this family.
@@ -99,15 +99,12 @@ fn add_sparse(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, Fail> {
 /// `PFCOUNT key [key ...]`
 fn pfcount(ctx: &mut Ctx<'_>) -> Outcome {
     let db = ctx.db();
-    for i in 1..ctx.args().len() {
-        let key = ctx.key(i);
-        ctx.exec.ks.read(db, key);
-    }
     if ctx.args().len() > 2 {
-        let (registers, _) = union(ctx, 1)?;
+        let (registers, _) = union(ctx)?;
         return ctx.number(estimate::estimate(&sketch::histogram(&registers)) as i64);
     }
     let key = ctx.key(1);
+    ctx.exec.ks.read(db, key);
     let counted = with_sketch(ctx, key, |sketch| match sketch.count() {
         Some(count) => Ok((count, false)),
         None => Ok((estimate::estimate(&sketch.histogram()?), true)),
@@ -122,11 +119,7 @@ fn pfcount(ctx: &mut Ctx<'_>) -> Outcome {
 /// `PFMERGE destkey [sourcekey ...]`
 fn pfmerge(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    for i in 1..ctx.args().len() {
-        let key = ctx.key(i);
-        ctx.exec.ks.read(db, key);
-    }
-    let (registers, form) = union(ctx, 1)?;
+    let (registers, form) = union(ctx)?;
     let draft = with_sketch(ctx, key, |sketch| Ok(Draft::of(sketch)))?;
     let mut draft = draft.unwrap_or_else(Draft::empty);
     if form == Form::Dense {
@@ -139,16 +132,20 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> Outcome {
     }
     draft.make_stale();
     store(ctx, key, draft)?;
-    // Told also where nothing has changed.
+    // Also where nothing has changed, as in Redis.
+    ctx.exec.ks.signal_modified(db, key);
     ctx.event(class::STRING, "pfadd", key.bytes);
     ctx.ok()
 }
 
-/// The highest of each register in the sketches at arguments `from` on, and dense if one of them is.
-fn union(ctx: &Ctx<'_>, from: usize) -> Result<(Registers, Form), Fail> {
+/// Reads the sketches that are named: the highest of each register, and dense if one of them is.
+fn union(ctx: &mut Ctx<'_>) -> Result<(Registers, Form), Fail> {
     let (mut registers, mut form) = ([0; REGISTERS], Form::Sparse);
-    for i in from..ctx.args().len() {
-        with_sketch(ctx, ctx.key(i), |sketch| {
+    let db = ctx.db();
+    for i in 1..ctx.args().len() {
+        let key = ctx.key(i);
+        ctx.exec.ks.read(db, key);
+        with_sketch(ctx, key, |sketch| {
             if sketch.form == Form::Dense {
                 form = Form::Dense;
             }

@@ -6,10 +6,10 @@ use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use crate::strings::store;
-use crate::table::strings as meta;
 use petrel_keyspace::Naming;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, StrRef, Value, parse_int};
+use petrel_table::commands as meta;
 use std::cmp::Ordering;
 
 /// The commands of this family.
@@ -56,7 +56,8 @@ struct Options {
     if_none: bool,
 }
 
-/// `INCREX key [BYINT n | BYFLOAT n] [SATURATE] [LBOUND n] [UBOUND n] [EX s | PX ms | EXAT t | PXAT t | PERSIST] [ENX]`
+/// `INCREX key [BYINT n | BYFLOAT n] [SATURATE] [LBOUND n] [UBOUND n] [EX s | PX ms | EXAT t | PXAT
+/// t | PERSIST] [ENX]`
 fn increx(ctx: &mut Ctx<'_>) -> Outcome {
     let options = options(ctx)?;
     match options.increment.unwrap_or(Increment::Int(1)) {

@@ -1,4 +1,5 @@
-//! The latency monitor: events that took longer than `latency-monitor-threshold`, per kind of event.
+//! The latency monitor: events that took longer than `latency-monitor-threshold`, per kind of
+//! event.
 
 use crate::registry::Command;
 use crate::spec::{CommandSpec, Flags};

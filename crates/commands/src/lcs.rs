@@ -1,13 +1,13 @@
 //! LCS: the longest common subsequence of two strings.
 //!
-//! The comparison takes time in the product of both lengths, so it is made on copies while no stripe is held (large
-//! values are shared, not copied).
+//! The comparison takes time in the product of both lengths, so it is made on copies while no
+//! stripe is held (large values are shared, not copied).
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::{CommandSpec, Locks};
-use crate::table::strings as meta;
 use bytes::Bytes;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::LCS, lcs).locking(Locks::Itself)];
@@ -30,8 +30,8 @@ struct Match {
 
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]`
 fn lcs(ctx: &mut Ctx<'_>) -> Outcome {
-    let options = options(ctx)?;
     let [a, b] = strings(ctx)?;
+    let options = options(ctx)?;
     let row = b.len() as u128 + 1;
     let bytes = (a.len() as u128 + 1) * row * size_of::<u32>() as u128;
     if a.len().max(b.len()) >= u32::MAX as usize - 1 {
@@ -123,8 +123,8 @@ fn fill_row(above: &[u32], row: &mut [u32], byte: u8, b: &[u8]) {
     }
 }
 
-/// The runs of which the subsequence is made, last first. Where several subsequences are equally long, the one is
-/// taken that steps back in `b` first, as Redis does.
+/// The runs of which the subsequence is made, last first. Where several subsequences are equally
+/// long, the one is taken that steps back in `b` first, as Redis does.
 fn matches(a: &[u8], b: &[u8]) -> Result<Vec<Match>, Fail> {
     let row = b.len() + 1;
     let mut table: Vec<u32> = Vec::new();

@@ -1,15 +1,13 @@
 //! Petrel's commands: the table, the handlers, and the one gate through which all of them run.
 //!
-//! A newcomer finds GET in `strings.rs`, what the table says of it in `table/strings.rs`, and the path of every call in
-//! `execute.rs`. A family of commands is a file with its own `COMMANDS`; session commands live with the server and
-//! join the same [`Registry`].
+//! A newcomer finds GET in `strings.rs`, what the table says of it in `table/strings.rs`, and the
+//! path of every call in `execute.rs`. A family of commands is a file with its own `COMMANDS`;
+//! session commands live with the server and join the same [`Registry`].
 
 pub mod acl;
 mod admit;
-pub mod argument;
 mod big_uint;
 mod bitmaps;
-mod bitset;
 pub mod blocking;
 pub mod clock;
 mod cluster;
@@ -38,8 +36,6 @@ mod hindrance;
 pub mod hotkeys;
 mod hyperloglog;
 mod increx;
-pub mod key_spec;
-pub mod keys;
 pub mod latency;
 mod lcs;
 mod list_moves;
@@ -68,7 +64,6 @@ pub mod stats;
 mod streams;
 mod string_parts;
 mod strings;
-pub mod table;
 mod time;
 mod tracking;
 pub mod transactions;

@@ -1,13 +1,14 @@
-//! What moves elements from list to list, takes them from the first list of several, or waits for them.
+//! What moves elements from list to list, takes them from the first list of several, or waits for
+//! them.
 
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::lists::write_element;
 use crate::spec::CommandSpec;
-use crate::table::lists as meta;
 use petrel_keyspace::event::class;
 use petrel_keyspace::types::list::End;
+use petrel_table::commands as meta;
 use std::ops::Range;
 
 /// The commands of this family.
@@ -63,7 +64,8 @@ struct HowMany {
     count: usize,
     /// All of them or none.
     exactly: bool,
-    /// As if one were moved after the other, which turns their order if they come from the end to which they go.
+    /// As if one were moved after the other, which turns their order if they come from the end to
+    /// which they go.
     one_by_one: bool,
 }
 
@@ -122,7 +124,8 @@ fn lmovem(ctx: &mut Ctx<'_>) -> Outcome {
     move_many(ctx, ends, how_many, None)
 }
 
-/// `BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT count | EXACTLY count OBO | BULK]`
+/// `BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT count | EXACTLY count OBO |
+/// BULK]`
 fn blmovem(ctx: &mut Ctx<'_>) -> Outcome {
     let ends = Ends::stated(ctx)?;
     let how_many = HowMany::stated(ctx, 6)?;
@@ -156,8 +159,8 @@ fn move_many(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany, block: Option<Blo
     Ok(())
 }
 
-/// Moves elements from the list at argument 1 to that at argument 2 and gives them in the order in which they lie there;
-/// none if there are too few.
+/// Moves elements from the list at argument 1 to that at argument 2 and gives them in the order in
+/// which they lie there; none if there are too few.
 fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<Vec<u8>>>, Fail> {
     let (db, source, destination) = (ctx.db(), ctx.key(1), ctx.key(2));
     let ks = &mut ctx.exec.ks;
@@ -219,7 +222,8 @@ fn arranged(
     elements
 }
 
-/// Lets `push` have the elements in the order in which they are to be pushed at `to`, to lie in the order that they have.
+/// Lets `push` have the elements in the order in which they are to be pushed at `to`, to lie in the
+/// order that they have.
 fn push<T>(elements: &[Vec<u8>], to: End, push: impl FnOnce(&[&[u8]]) -> T) -> T {
     let mut pushed: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
     if to == End::Front {
@@ -263,7 +267,8 @@ fn several(ctx: &Ctx<'_>, i: usize) -> Result<(Range<usize>, End, usize), Fail> 
     Ok((i + 1..side, end, count))
 }
 
-/// Pops from the first list among the keys at some arguments; false, when nothing is written, if there is none.
+/// Pops from the first list among the keys at some arguments; false, when nothing is written, if
+/// there is none.
 fn popped_many(
     ctx: &mut Ctx<'_>,
     keys: Range<usize>,

@@ -3,10 +3,10 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::lists as meta;
 use petrel_keyspace::event::class;
 use petrel_keyspace::types::list::{Element, End, ListRef};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 use std::ops::Range;
 
 /// The commands of this family.
@@ -246,7 +246,8 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
         let (before, span) = (list.len(), span(start, stop, list.len()));
         list.trim(span.clone());
         if span.len() == before {
-            // Nothing has changed, and is told of all the same.
+            // Nothing has changed; in Redis it counts as a change all the same.
+            ctx.exec.ks.signal_modified(db, key);
             ctx.event(class::LIST, "ltrim", key.bytes);
         }
     }

@@ -4,8 +4,8 @@ use crate::ctx::Ctx;
 use crate::fail::Outcome;
 use crate::random::Random;
 use crate::spec::{CommandSpec, Locks};
-use crate::table::server as meta;
 use crate::{VALKEY_VERSION, redis_version};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] =

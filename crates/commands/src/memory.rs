@@ -1,13 +1,15 @@
-//! MEMORY USAGE. The other subcommands of MEMORY need a server, whose table of commands joins them with this one.
+//! MEMORY USAGE. The other subcommands of MEMORY need a server, whose table of commands joins them
+//! with this one.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 
-/// Bytes of the table that a key takes on average: slots have eight bytes, and a table that grows by half when it is
-/// seven eighths full is 73 % full on average.
+/// Bytes of the table that a key takes on average: slots have eight bytes, and a table that grows
+/// by half when it is seven eighths full is 73 % full on average.
 const SLOT_SHARE: usize = 11;
 
-/// `MEMORY USAGE key [SAMPLES count]`: bytes of key, value and their share of the table. Strings need no samples.
+/// `MEMORY USAGE key [SAMPLES count]`: bytes of key, value and their share of the table. Strings
+/// need no samples.
 pub fn usage(ctx: &mut Ctx<'_>) -> Outcome {
     let options = &ctx.args()[3..];
     if options.len() % 2 == 1 {

@@ -4,21 +4,22 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::help::help;
 use crate::spec::{CommandSpec, Locks};
-use crate::table::module as meta;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
     &meta::MODULE,
     &[
-        CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
-        CommandSpec::new(&meta::LIST, list).locking(Locks::Itself),
-        CommandSpec::new(&meta::LOAD, refused).locking(Locks::Itself),
-        CommandSpec::new(&meta::LOADEX, refused).locking(Locks::Itself),
-        CommandSpec::new(&meta::UNLOAD, refused).locking(Locks::Itself),
+        CommandSpec::new(&meta::MODULE_HELP, help).locking(Locks::Itself),
+        CommandSpec::new(&meta::MODULE_LIST, list).locking(Locks::Itself),
+        CommandSpec::new(&meta::MODULE_LOAD, refused).locking(Locks::Itself),
+        CommandSpec::new(&meta::MODULE_LOADEX, refused).locking(Locks::Itself),
+        CommandSpec::new(&meta::MODULE_UNLOAD, refused).locking(Locks::Itself),
     ],
 )];
 
-/// What every command that loads or unloads a module is answered, whatever the configuration allows.
+/// What every command that loads or unloads a module is answered, whatever the configuration
+/// allows.
 pub const NO_MODULES: Fail =
     Fail::fixed("ERR MODULE command not allowed. This server cannot load modules.");
 

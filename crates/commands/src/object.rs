@@ -4,18 +4,18 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::help::help;
 use crate::spec::CommandSpec;
-use crate::table::object as meta;
 use petrel_keyspace::Key;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
     &meta::OBJECT,
     &[
-        CommandSpec::new(&meta::ENCODING, encoding),
-        CommandSpec::new(&meta::FREQ, freq),
-        CommandSpec::new(&meta::HELP, help),
-        CommandSpec::new(&meta::IDLETIME, idletime),
-        CommandSpec::new(&meta::REFCOUNT, refcount),
+        CommandSpec::new(&meta::OBJECT_ENCODING, encoding),
+        CommandSpec::new(&meta::OBJECT_FREQ, freq),
+        CommandSpec::new(&meta::OBJECT_HELP, help),
+        CommandSpec::new(&meta::OBJECT_IDLETIME, idletime),
+        CommandSpec::new(&meta::OBJECT_REFCOUNT, refcount),
     ],
 )];
 

@@ -8,8 +8,8 @@ use petrel_keyspace::KeyHash;
 /// Room for so many bytes of arguments is kept for the next transaction.
 const RETAINED_BYTES_MAX: usize = 64 * 1024;
 
-/// Commands that wait for `EXEC`, in order. Their arguments lie one behind the other, so that queueing a command allocates
-/// only when the room runs out.
+/// Commands that wait for `EXEC`, in order. Their arguments lie one behind the other, so that
+/// queueing a command allocates only when the room runs out.
 #[derive(Debug, Default)]
 pub struct Queue {
     commands: Vec<Queued>,

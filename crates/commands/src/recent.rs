@@ -1,4 +1,5 @@
-//! The command that a thread looked up last: pipelines repeat themselves, and mostly spell a name alike each time.
+//! The command that a thread looked up last: pipelines repeat themselves, and mostly spell a name
+//! alike each time.
 
 use crate::registry::Command;
 use crate::spec::Flags;

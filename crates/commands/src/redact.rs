@@ -1,4 +1,5 @@
-//! What a command's arguments look like to others than its client: in the logs of costly commands, and to `MONITOR`.
+//! What a command's arguments look like to others than its client: in the logs of costly commands,
+//! and to `MONITOR`.
 
 use std::borrow::Cow;
 
@@ -42,7 +43,8 @@ pub fn shown<'a>(full_name: &str, args: &'a [&'a [u8]]) -> Cow<'a, [&'a [u8]]> {
     Cow::Owned(shown.map(|(i, &arg)| if is_secret(args, i) { REDACTED } else { arg }).collect())
 }
 
-/// Whether argument `i` is one of the `count` that follow this word, which is at `from` at the earliest.
+/// Whether argument `i` is one of the `count` that follow this word, which is at `from` at the
+/// earliest.
 fn follows(args: &[&[u8]], i: usize, word: &str, count: usize, from: usize) -> bool {
     let first = i.saturating_sub(count).max(from);
     (first..i).any(|at| args[at].eq_ignore_ascii_case(word.as_bytes()))

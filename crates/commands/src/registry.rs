@@ -1,8 +1,8 @@
 //! From a command's name to its spec. Built once from the families' tables, read by every worker.
 //!
 //! The table is open-addressed and at most a quarter full. A slot holds the lower-cased name as two
-//! words, so that a lookup is two loads, a few shifts, a multiplication and a comparison: no loop over
-//! the name, no allocation, one cache line. Subcommands live
+//! words, so that a lookup is two loads, a few shifts, a multiplication and a comparison: no loop
+//! over the name, no allocation, one cache line. Subcommands live
 //! in the same table under the number of their container.
 
 use std::fmt::Write;
@@ -31,7 +31,8 @@ struct Entry {
     spec: &'static CommandSpec,
     /// `client|setname`.
     full_name: Box<str>,
-    /// The name that it is called by, in lower case, without its container; none if it cannot be called.
+    /// The name that it is called by, in lower case, without its container; none if it cannot be
+    /// called.
     called: Option<Box<str>>,
     /// The number of the container plus one; 0 for a command of its own.
     container: u16,
@@ -77,9 +78,9 @@ impl Registry {
     ///
     /// # Panics
     ///
-    /// At start, if two commands have one name (or names of one length over 16 that begin and end with the
-    /// same eight bytes), a name is not lower case or longer than 255 bytes, or there are more than
-    /// 65,534 commands: mistakes in the tables.
+    /// At start, if two commands have one name (or names of one length over 16 that begin and end
+    /// with the same eight bytes), a name is not lower case or longer than 255 bytes, or there
+    /// are more than 65,534 commands: mistakes in the tables.
     pub fn new(families: &[&'static [CommandSpec]]) -> Self {
         let mut entries = Vec::new();
         for spec in families.iter().copied().flatten() {
@@ -107,8 +108,8 @@ impl Registry {
         registry
     }
 
-    /// Lets the command that is called `from` be called `to`, or not at all if that is empty. Permissions, statistics
-    /// and `COMMAND` go by the names that commands have from the start.
+    /// Lets the command that is called `from` be called `to`, or not at all if that is empty.
+    /// Permissions, statistics and `COMMAND` go by the names that commands have from the start.
     ///
     /// # Errors
     /// Why it cannot be; nothing has changed then.
@@ -160,8 +161,8 @@ impl Registry {
     }
 
     /// The command that `args` calls: the subcommand if `args[0]` is a container and there is an
-    /// `args[1]`. Arity is not checked. `None` if `args` is empty or the name or subcommand unknown;
-    /// [`Registry::unknown_error`] says which.
+    /// `args[1]`. Arity is not checked. `None` if `args` is empty or the name or subcommand
+    /// unknown; [`Registry::unknown_error`] says which.
     #[inline]
     pub fn resolve(&self, args: &[&[u8]]) -> Option<Command> {
         let command = self.find(args.first()?)?;
@@ -317,8 +318,8 @@ fn quoted(name: &[u8]) -> &[u8] {
 }
 
 impl Name {
-    /// A name in any case. Its length is cut to 16 bits: longer ones equal no command's, since they are
-    /// compared in full.
+    /// A name in any case. Its length is cut to 16 bits: longer ones equal no command's, since they
+    /// are compared in full.
     #[inline(always)]
     fn new(container: u16, name: &[u8]) -> Self {
         let words = match name.len() {
@@ -354,8 +355,8 @@ fn word<const N: usize>(name: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Lower-cases the ASCII letters among eight bytes at once: adding to the low seven bits carries into
-/// the top bit of a byte if and only if it is at least `A`, respectively above `Z`.
+/// Lower-cases the ASCII letters among eight bytes at once: adding to the low seven bits carries
+/// into the top bit of a byte if and only if it is at least `A`, respectively above `Z`.
 #[inline(always)]
 fn lowercase(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);

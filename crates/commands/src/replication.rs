@@ -1,11 +1,12 @@
-//! WAIT, WAITAOF, ROLE, REPLICAOF, SLAVEOF, FAILOVER: the answers of a primary that has no replicas.
+//! WAIT, WAITAOF, ROLE, REPLICAOF, SLAVEOF, FAILOVER: the answers of a primary that has no
+//! replicas.
 
 use crate::blocking::Block;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::{CommandSpec, Locks};
-use crate::table::replication as meta;
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -19,7 +20,8 @@ pub static COMMANDS: &[CommandSpec] = &[
 
 const INVALID_PORT: Fail = Fail::fixed("ERR Invalid master port");
 
-/// `WAIT numreplicas timeout`: nobody acknowledges, so that only the end of the time, or `CLIENT UNBLOCK`, ends it.
+/// `WAIT numreplicas timeout`: nobody acknowledges, so that only the end of the time, or `CLIENT
+/// UNBLOCK`, ends it.
 fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     let replicas = ctx.integer(1)?;
     let deadline = ctx.timeout_millis(2)?;
@@ -44,8 +46,8 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    // Executed again it has, instead of its timeout, the epoch that it waits for: all of its client's writes are in that or an
-    // earlier one.
+    // Executed again it has, instead of its timeout, the epoch that it waits for: all of its
+    // client's writes are in that or an earlier one.
     let epoch = match ctx.exec.is_serving() {
         true => ctx.integer(3)?.unsigned_abs(),
         false => ctx.exec.ks.keyspace().epochs().now(),

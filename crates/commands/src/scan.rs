@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::glob::{self, Case};
+use crate::glob::{Case, Pattern};
 use petrel_keyspace::Type;
 
 /// What one call looks at unless told otherwise.
@@ -31,7 +31,7 @@ pub(crate) struct Options<'a> {
     pub no_values: bool,
     /// `NOSCORES`.
     pub no_scores: bool,
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern<'a>>,
 }
 
 impl<'a> Options<'a> {
@@ -71,7 +71,8 @@ impl<'a> Options<'a> {
                     _ => return Err(Fail::SYNTAX),
                 };
             } else if ctx.is(i, "MATCH") {
-                options.pattern = Some(ctx.arg(i + 1)).filter(|pattern| *pattern != b"*");
+                let pattern = Some(ctx.arg(i + 1)).filter(|pattern| *pattern != b"*");
+                options.pattern = pattern.map(|pattern| Pattern::new(pattern, Case::Sensitive));
             } else if ctx.is(i, "TYPE") && scanned == Scanned::Keys {
                 let name = ctx.arg(i + 1);
                 if ctx.dialect().is_valkey() && !is_type_name(name) {
@@ -89,7 +90,7 @@ impl<'a> Options<'a> {
 
     /// Whether `MATCH` admits a name.
     pub fn admits(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, Case::Sensitive))
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
 }
 

@@ -8,8 +8,8 @@
 //!         unlock ─ serve who waits for what has changed: as after any command
 //! ```
 //!
-//! A script's effects lie between the locking and the unlocking of one command, so they are one transaction:
-//! [`run::run`] is where it begins and ends.
+//! A script's effects lie between the locking and the unlocking of one command, so they are one
+//! transaction: [`run::run`] is where it begins and ends.
 
 pub(crate) mod cache;
 mod function_thread;
@@ -30,8 +30,8 @@ use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::help::help;
 use crate::spec::{CommandSpec, Locks};
-use crate::table::scripting as meta;
 use petrel_lua::{Sha, hex};
+use petrel_table::commands as meta;
 pub use reading::only_reads;
 use run::Access;
 use std::sync::Arc;
@@ -45,13 +45,13 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::container(
         &meta::SCRIPT,
         &[
-            CommandSpec::new(&meta::DEBUG, debug).locking(Locks::Itself),
-            CommandSpec::new(&meta::EXISTS, exists).locking(Locks::Itself),
-            CommandSpec::new(&meta::FLUSH, flush).locking(Locks::Itself),
-            CommandSpec::new(&meta::KILL, kill).locking(Locks::Itself),
-            CommandSpec::new(&meta::LOAD, load).locking(Locks::Itself),
-            CommandSpec::new(&meta::SHOW, show).locking(Locks::Itself),
-            CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_DEBUG, debug).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_EXISTS, exists).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_FLUSH, flush).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_KILL, kill).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_LOAD, load).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_SHOW, show).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_HELP, help).locking(Locks::Itself),
         ],
     ),
 ];
@@ -117,6 +117,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
     ctx.exec.shared.scripts.flush();
+    ctx.exec.count_scripts();
     ctx.exec.drop_flushed();
     ctx.ok()
 }
@@ -139,8 +140,8 @@ fn kill(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 impl Executor {
-    /// Gives up this thread's interpreters if all that they had compiled has been flushed. To be called now and then: a
-    /// thread that runs no more scripts does not notice otherwise.
+    /// Gives up this thread's interpreters if all that they had compiled has been flushed. To be
+    /// called now and then: a thread that runs no more scripts does not notice otherwise.
     pub fn drop_flushed(&mut self) {
         if let Some(thread) = self.scripts.take_if(|thread| thread.is_flushed(&self.shared)) {
             thread.count_out(&self.shared);

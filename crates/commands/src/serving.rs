@@ -10,14 +10,15 @@
 //!           unlock
 //! ```
 //!
-//! * Everything about a waiter is decided with the stripes of all of its keys held: whoever serves it, and whoever ends its
-//!   wait, finds it either waiting or gone. There is no state in between, and no change of a key can be missed.
-//! * The locks of the command that made a key ready are kept until its waiters are served. Where a waiter has
-//!   keys in other stripes they have to be let go before; the key then still says that it is ready, and whoever locks it
-//!   first serves its waiters before doing anything else ([`Executor::help`]). So nobody comes between a
-//!   push and those who waited for it.
-//! * What a served command changes may make further keys ready; they are served in turn, without recursion. Each success
-//!   takes a waiter away, so there is an end.
+//! * Everything about a waiter is decided with the stripes of all of its keys held: whoever serves
+//!   it, and whoever ends its wait, finds it either waiting or gone. There is no state in between,
+//!   and no change of a key can be missed.
+//! * The locks of the command that made a key ready are kept until its waiters are served. Where a
+//!   waiter has keys in other stripes they have to be let go before; the key then still says that
+//!   it is ready, and whoever locks it first serves its waiters before doing anything else
+//!   ([`Executor::help`]). So nobody comes between a push and those who waited for it.
+//! * What a served command changes may make further keys ready; they are served in turn, without
+//!   recursion. Each success takes a waiter away, so there is an end.
 
 use crate::blocking::{Answer, Blocked, Standing};
 use crate::ctx::Host;
@@ -29,8 +30,8 @@ use petrel_keyspace::{Key, KeyHash, ReadyKey};
 use petrel_resp::RespWriter;
 use std::sync::Arc;
 
-/// Waiters tried on behalf of one command at most; the others are served in the next turn of the thread, or by whoever
-/// wants one of their keys before.
+/// Waiters tried on behalf of one command at most; the others are served in the next turn of the
+/// thread, or by whoever wants one of their keys before.
 const TRIED_AT_ONCE: usize = 1024;
 
 /// Waiters tried before others may have the locks.
@@ -93,8 +94,8 @@ impl Executor {
         self.serving.waits = true;
     }
 
-    /// Ends a wait and answers the client. False if it has been answered already. The thread is in a batch, and holds
-    /// nothing or everything.
+    /// Ends a wait and answers the client. False if it has been answered already. The thread is in
+    /// a batch, and holds nothing or everything.
     pub fn end_wait(&mut self, blocked: &Blocked, end: WaitEnd, host: &mut dyn Host) -> bool {
         if !self.give_up(blocked) {
             return false;
@@ -126,8 +127,8 @@ impl Executor {
         true
     }
 
-    /// The same, unless a script that has run for long keeps the keys: false then, the client waits on, and the thread may be
-    /// outside. The thread holds nothing.
+    /// The same, unless a script that has run for long keeps the keys: false then, the client waits
+    /// on, and the thread may be outside. The thread holds nothing.
     pub fn end_wait_unless_busy(
         &mut self,
         blocked: &Blocked,
@@ -142,8 +143,8 @@ impl Executor {
         locked
     }
 
-    /// As [`Executor::give_up`]; none if a script that has run for long keeps the keys, and the thread may be outside then. The
-    /// thread holds nothing.
+    /// As [`Executor::give_up`]; none if a script that has run for long keeps the keys, and the
+    /// thread may be outside then. The thread holds nothing.
     pub fn give_up_unless_busy(&mut self, blocked: &Blocked) -> Option<bool> {
         if !self.lock_unless_busy(blocked) {
             return None;
@@ -158,8 +159,8 @@ impl Executor {
         self.ks.lock_many_unless(blocked.hashes.iter().copied(), || running.is_busy())
     }
 
-    /// Ends a wait without an answer, for a client that is gone. False if it has been answered already. The
-    /// thread is in a batch, and holds nothing or everything.
+    /// Ends a wait without an answer, for a client that is gone. False if it has been answered
+    /// already. The thread is in a batch, and holds nothing or everything.
     pub fn give_up(&mut self, blocked: &Blocked) -> bool {
         let nested = self.ks.holds_any();
         if !nested {
@@ -172,8 +173,8 @@ impl Executor {
         waits
     }
 
-    /// Executes the command of a waiter though none of its keys has changed, and answers unless it waits on. The thread is
-    /// in a batch and holds nothing.
+    /// Executes the command of a waiter though none of its keys has changed, and answers unless it
+    /// waits on. The thread is in a batch and holds nothing.
     pub fn try_again(&mut self, blocked: &Blocked, host: &mut dyn Host) {
         self.lock_instead(Some(&blocked.hashes), host);
         if !blocked.is_over()
@@ -197,8 +198,9 @@ impl Executor {
         !self.serving.postponed.is_empty()
     }
 
-    /// Serves those who wait for keys that this thread made ready, as far as it goes at once: after upkeep, and while
-    /// [`Executor::has_ready`]. After a command it happens by itself. The thread is in a batch.
+    /// Serves those who wait for keys that this thread made ready, as far as it goes at once: after
+    /// upkeep, and while [`Executor::has_ready`]. After a command it happens by itself. The
+    /// thread is in a batch.
     pub fn serve_ready(&mut self, host: &mut dyn Host) {
         self.settle(host);
     }
@@ -218,7 +220,8 @@ impl Executor {
     #[cold]
     pub(crate) fn settle(&mut self, host: &mut dyn Host) {
         if self.ks.has_ready() {
-            // In a transaction or a script time stood still; what has expired by now is not there for who waited.
+            // In a transaction or a script time stood still; what has expired by now is not there
+            // for who waited.
             self.ks.refresh_clock();
         }
         let mut left = TRIED_AT_ONCE;
@@ -229,7 +232,8 @@ impl Executor {
         self.ks.unlock();
     }
 
-    /// Serves those who wait for ready keys of the stripes that are held; nothing is held afterwards.
+    /// Serves those who wait for ready keys of the stripes that are held; nothing is held
+    /// afterwards.
     #[cold]
     pub(crate) fn help(&mut self, host: &mut dyn Host) {
         while let Some(ready) = self.ks.held_ready() {
@@ -238,8 +242,8 @@ impl Executor {
         self.settle(host);
     }
 
-    /// Lets go of what is held and locks these stripes instead, or all: for a command that finds its keys in what it has
-    /// locked, and has executed nothing yet.
+    /// Lets go of what is held and locks these stripes instead, or all: for a command that finds
+    /// its keys in what it has locked, and has executed nothing yet.
     pub(crate) fn lock_instead(&mut self, hashes: Option<&[KeyHash]>, host: &mut dyn Host) {
         loop {
             self.ks.unlock();
@@ -344,7 +348,8 @@ impl Executor {
         (execution == Execution::Answered).then_some(answer)
     }
 
-    /// Takes a waiter out of its queues for good; false if somebody has before. All of its stripes are held.
+    /// Takes a waiter out of its queues for good; false if somebody has before. All of its stripes
+    /// are held.
     fn dismiss(&mut self, blocked: &Blocked) -> bool {
         if !blocked.end() {
             return false;

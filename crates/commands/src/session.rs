@@ -1,12 +1,12 @@
 //! What a connection carries from command to command, as far as commands know.
 
 use crate::acl::User;
-use crate::bitset::bitset;
 use crate::hash_import::Fieldsets;
 use crate::queue::Queue;
 use crate::tracking::Tracking;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
+use petrel_table::bitset;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ bitset! {
     }
 }
 
-/// State of a connection that commands read and change. An idle connection keeps one, so it is small: what few
-/// connections need lies behind a box.
+/// State of a connection that commands read and change. An idle connection keeps one, so it is
+/// small: what few connections need lies behind a box.
 #[derive(Debug)]
 pub struct Session {
     /// Selected database.
@@ -96,7 +96,8 @@ pub struct Transaction {
     pub spoiled: bool,
     /// Commands in order.
     pub queued: Queue,
-    /// The database that is selected when all of them have been executed, if one of them selects one.
+    /// The database that is selected when all of them have been executed, if one of them selects
+    /// one.
     pub db: Option<u16>,
     /// Bytes of the queued arguments.
     pub bytes: usize,

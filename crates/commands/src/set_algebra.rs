@@ -4,8 +4,8 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::sets::write_item;
 use crate::spec::CommandSpec;
-use crate::table::sets as meta;
 use petrel_keyspace::{Key, SetOperation};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -42,7 +42,8 @@ fn store(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     ctx.number(len as i64)
 }
 
-/// `SINTERCARD numkeys key [key ...] [LIMIT limit]`, `SDIFFCARD` likewise, `SUNIONCARD` also with `[APPROX]`
+/// `SINTERCARD numkeys key [key ...] [LIMIT limit]`, `SDIFFCARD` likewise, `SUNIONCARD` also with
+/// `[APPROX]`
 fn count(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     let args = ctx.args().len();
     let end = match ctx.integer(1) {

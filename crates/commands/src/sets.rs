@@ -1,4 +1,5 @@
-//! Sets: members added, removed, drawn and read. Unions, intersections and differences: `set_algebra.rs`.
+//! Sets: members added, removed, drawn and read. Unions, intersections and differences:
+//! `set_algebra.rs`.
 
 use crate::ctx::Ctx;
 use crate::draws::{Draws, draw_repeated, draws};
@@ -6,9 +7,9 @@ use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::CommandSpec;
-use crate::table::sets as meta;
 use petrel_keyspace::packed::Item;
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[

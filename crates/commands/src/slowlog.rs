@@ -1,4 +1,5 @@
-//! Logs of commands that cost much: time (`slowlog-log-slower-than`), bytes of the request, bytes of the reply.
+//! Logs of commands that cost much: time (`slowlog-log-slower-than`), bytes of the request, bytes
+//! of the reply.
 
 use crate::ctx::Host;
 use crate::redact::shown;
@@ -31,7 +32,8 @@ pub struct LogEntry {
     pub name: String,
 }
 
-/// What was logged since the start or the last `CONFIG RESETSTAT`, whatever has left the log meanwhile.
+/// What was logged since the start or the last `CONFIG RESETSTAT`, whatever has left the log
+/// meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTotals {
     /// Entries.
@@ -100,8 +102,8 @@ impl CommandLog {
         self.entries().truncate(len_max as usize);
     }
 
-    /// Sets how many arguments are kept of an entry, at least 2, and how many bytes of an argument; what is left out is
-    /// said in the last.
+    /// Sets how many arguments are kept of an entry, at least 2, and how many bytes of an argument;
+    /// what is left out is said in the last.
     pub fn shorten(&self, args_max: usize, arg_len_max: usize) {
         self.args_max.store(args_max, Relaxed);
         self.arg_len_max.store(arg_len_max, Relaxed);

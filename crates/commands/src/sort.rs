@@ -1,17 +1,18 @@
 //! SORT and SORT_RO.
 //!
-//! What `BY` and `GET` read lies at keys that follow from the elements. Their stripes are not known before the elements
-//! are: [`lock_outside`] locks those of few keys, and the whole keyspace for many.
+//! What `BY` and `GET` read lies at keys that follow from the elements. Their stripes are not known
+//! before the elements are: [`lock_outside`] locks those of few keys, and the whole keyspace for
+//! many.
 
 use crate::ctx::Ctx;
 use crate::double;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::sort as meta;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::list::{Element, End};
 use petrel_keyspace::types::{Type, WrongType};
 use petrel_keyspace::{Handle, Key, KeyHash, View};
+use petrel_table::commands as meta;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -20,7 +21,8 @@ use std::ops::Range;
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::SORT, sort), CommandSpec::new(&meta::SORT_RO, sort_ro)];
 
-/// Keys named by patterns that are locked one by one at most; for more, the whole keyspace is locked.
+/// Keys named by patterns that are locked one by one at most; for more, the whole keyspace is
+/// locked.
 const OUTSIDE_MAX: usize = 512;
 
 /// How often the keys may have become others while they were being locked.
@@ -32,13 +34,15 @@ const GET_DENIED: Fail =
     Fail::fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
 const NO_NUMBER: Fail = Fail::fixed("ERR One or more scores can't be converted into double");
 
-/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]`
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]
+/// [STORE destination]`
 fn sort(ctx: &mut Ctx<'_>) -> Outcome {
     let options = Options::parse(ctx, true)?;
     run(ctx, &options)
 }
 
-/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]`
+/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC]
+/// [ALPHA]`
 fn sort_ro(ctx: &mut Ctx<'_>) -> Outcome {
     let options = Options::parse(ctx, false)?;
     run(ctx, &options)
@@ -74,7 +78,8 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     store(ctx, destination, &bytes, &ends)
 }
 
-/// Removes the fields that were asked for and had expired, as other reads do; Valkey leaves them to the sweep.
+/// Removes the fields that were asked for and had expired, as other reads do; Valkey leaves them to
+/// the sweep.
 fn drop_expired(ctx: &mut Ctx<'_>, fields: &[(Vec<u8>, Vec<u8>)]) {
     let (db, is_valkey) = (ctx.db(), ctx.dialect().is_valkey());
     let ks = &mut ctx.exec.ks;
@@ -84,7 +89,8 @@ fn drop_expired(ctx: &mut Ctx<'_>, fields: &[(Vec<u8>, Vec<u8>)]) {
     }
 }
 
-/// Whether the caller may read keys that follow from elements, so that nobody can say beforehand which they are.
+/// Whether the caller may read keys that follow from elements, so that nobody can say beforehand
+/// which they are.
 fn reads_every_key(ctx: &mut Ctx<'_>) -> bool {
     !ctx.exec.restricts(ctx.session) || ctx.reads_every_key()
 }
@@ -103,25 +109,6 @@ fn store(ctx: &mut Ctx<'_>, destination: usize, bytes: &[u8], ends: &[usize]) ->
         ks.list_push(db, key, End::Back, &elements).map(|_| ())
     })?;
     ctx.number(elements.len() as i64)
-}
-
-/// Where `STORE` says that the result goes: the last one counts.
-pub(crate) fn destination(args: &[&[u8]]) -> Range<usize> {
-    let mut found = 0..0;
-    let mut at = 2;
-    while at < args.len() {
-        let is = |word: &[u8]| args[at].eq_ignore_ascii_case(word);
-        let values = match () {
-            () if is(b"LIMIT") => 2,
-            () if is(b"BY") || is(b"GET") || is(b"STORE") => 1,
-            () => 0,
-        };
-        if is(b"STORE") && at + 1 < args.len() {
-            found = at + 1..at + 2;
-        }
-        at += 1 + values;
-    }
-    found
 }
 
 /// What the arguments ask for.
@@ -297,7 +284,8 @@ impl<'a> Options<'a> {
         number.map(Weight::Number).ok_or(NO_NUMBER)
     }
 
-    /// Hands over what is answered for each element: the element, or what the patterns of `GET` name.
+    /// Hands over what is answered for each element: the element, or what the patterns of `GET`
+    /// name.
     fn each_result<'k>(
         &self,
         elements: &[Text<'k>],
@@ -493,8 +481,8 @@ fn each_element<'k>(
     Ok(())
 }
 
-/// Locks the keys that patterns name as well. Nothing has been executed yet, so what is held may be let go of; within a
-/// transaction everything is held.
+/// Locks the keys that patterns name as well. Nothing has been executed yet, so what is held may be
+/// let go of; within a transaction everything is held.
 fn lock_outside(ctx: &mut Ctx<'_>, options: &Options<'_>) {
     if options.outside().next().is_none() {
         return;
@@ -517,7 +505,8 @@ fn lock_outside(ctx: &mut Ctx<'_>, options: &Options<'_>) {
     }
 }
 
-/// Hashes of the keys that the patterns name for the elements that there are; none if they are many.
+/// Hashes of the keys that the patterns name for the elements that there are; none if they are
+/// many.
 fn outside_hashes(ctx: &Ctx<'_>, options: &Options<'_>) -> Option<Vec<KeyHash>> {
     let ks = &ctx.exec.ks;
     let Some(view) = ks.view(ctx.db(), ctx.key(1)) else { return Some(Vec::new()) };

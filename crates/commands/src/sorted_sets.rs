@@ -118,7 +118,8 @@ impl Gathered {
         self.members.push((score, self.texts.len()));
     }
 
-    /// Sets a key to a sorted set of the members, or removes it if there are none; returns their number.
+    /// Sets a key to a sorted set of the members, or removes it if there are none; returns their
+    /// number.
     pub fn store(&self, ks: &mut Handle, db: u16, key: Key<'_>) -> usize {
         let mut members = self.members();
         ks.sorted_set_store(db, key, &mut members);

@@ -386,7 +386,8 @@ struct Errors {
 }
 
 impl Errors {
-    /// Redis gives up when there are too many, Valkey counts together what scripts make up from then on.
+    /// Redis gives up when there are too many, Valkey counts together what scripts make up from
+    /// then on.
     fn count(&mut self, code: &[u8], dialect: Dialect) {
         self.total += 1;
         let is_full = self.by_code.len() >= ERROR_CODES_MAX;

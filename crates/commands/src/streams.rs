@@ -1,4 +1,5 @@
-//! Streams: XADD and its kin. Consumer groups: `groups.rs`, `read_group.rs`, `pending.rs`, `claim.rs`.
+//! Streams: XADD and its kin. Consumer groups: `groups.rs`, `read_group.rs`, `pending.rs`,
+//! `claim.rs`.
 
 mod add;
 mod budget;
@@ -18,9 +19,9 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::help::help;
 use crate::spec::CommandSpec;
-use crate::table::streams as meta;
 use petrel_keyspace::types::stream::{EntryRef, IdText, StreamId};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -47,19 +48,19 @@ pub static COMMANDS: &[CommandSpec] = &[
 ];
 
 static GROUP_COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::GROUP_CREATE, groups::create),
-    CommandSpec::new(&meta::GROUP_CREATECONSUMER, groups::createconsumer),
-    CommandSpec::new(&meta::GROUP_DELCONSUMER, groups::delconsumer),
-    CommandSpec::new(&meta::GROUP_DESTROY, groups::destroy),
-    CommandSpec::new(&meta::GROUP_HELP, help),
-    CommandSpec::new(&meta::GROUP_SETID, groups::setid),
+    CommandSpec::new(&meta::XGROUP_CREATE, groups::create),
+    CommandSpec::new(&meta::XGROUP_CREATECONSUMER, groups::createconsumer),
+    CommandSpec::new(&meta::XGROUP_DELCONSUMER, groups::delconsumer),
+    CommandSpec::new(&meta::XGROUP_DESTROY, groups::destroy),
+    CommandSpec::new(&meta::XGROUP_HELP, help),
+    CommandSpec::new(&meta::XGROUP_SETID, groups::setid),
 ];
 
 static INFO_COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::INFO_CONSUMERS, info::consumers),
-    CommandSpec::new(&meta::INFO_GROUPS, info::groups),
-    CommandSpec::new(&meta::INFO_HELP, help),
-    CommandSpec::new(&meta::INFO_STREAM, info::stream),
+    CommandSpec::new(&meta::XINFO_CONSUMERS, info::consumers),
+    CommandSpec::new(&meta::XINFO_GROUPS, info::groups),
+    CommandSpec::new(&meta::XINFO_HELP, help),
+    CommandSpec::new(&meta::XINFO_STREAM, info::stream),
 ];
 
 const INVALID_ID: Fail = Fail::fixed("ERR Invalid stream ID specified as stream command argument");
@@ -143,7 +144,7 @@ fn no_such_group(ctx: &Ctx<'_>, key: usize, group: usize) -> Fail {
 /// Checks that the key is a stream with the group, as arguments 1 and 2 name them.
 fn check_group(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, group) = (ctx.key(1), ctx.db(), ctx.arg(2));
-    let found = match ctx.exec.ks.look(db, key) {
+    let found = match ctx.exec.ks.read(db, key) {
         Some(view) => view.stream()?.groups().get(group).is_some(),
         None => false,
     };

@@ -3,8 +3,8 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::strings as meta;
 use petrel_keyspace::{StrRef, View, WrongType};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -55,8 +55,9 @@ fn getrange(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both counted from the end if negative, as a half-open range; none if it is empty.
-/// What lies before the value counts as its first byte, unless both ends are negative and in the wrong order.
+/// The bytes from `start` to `end`, both counted from the end if negative, as a half-open range;
+/// none if it is empty. What lies before the value counts as its first byte, unless both ends are
+/// negative and in the wrong order.
 fn span(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
     if start < 0 && end < 0 && start > end {
         return None;

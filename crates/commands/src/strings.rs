@@ -1,14 +1,14 @@
-//! Strings: GET, SET and what reads and writes whole values. Parts of values: `string_parts.rs`; numbers:
-//! `counters.rs`.
+//! Strings: GET, SET and what reads and writes whole values. Parts of values: `string_parts.rs`;
+//! numbers: `counters.rs`.
 
 use crate::ctx::Ctx;
 use crate::expiry::{self, Stated, Unit};
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::strings as meta;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, StrRef, Type, Value};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -78,7 +78,8 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// The condition that `NX` or `XX` makes of this one; either may be repeated, but nothing else said beside it.
+    /// The condition that `NX` or `XX` makes of this one; either may be repeated, but nothing else
+    /// said beside it.
     fn presence(self, option: &[u8]) -> Option<Self> {
         match self {
             Condition::Always | Condition::Missing if option.eq_ignore_ascii_case(b"NX") => {
@@ -96,7 +97,8 @@ impl<'a> Condition<'a> {
         !matches!(self, Condition::Always | Condition::Missing | Condition::Present)
     }
 
-    /// Whether it holds of a key that exists or does not, where it [reads no value](Self::reads_value).
+    /// Whether it holds of a key that exists or does not, where it [reads no
+    /// value](Self::reads_value).
     fn holds_for(self, exists: bool) -> bool {
         match self {
             Condition::Missing => !exists,
@@ -105,7 +107,8 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// Whether it holds of a value. What a digest is compared with is read only if there is a value to compare.
+    /// Whether it holds of a value. What a digest is compared with is read only if there is a value
+    /// to compare.
     fn holds(self, old: Option<StrRef<'_>>) -> Result<bool, Fail> {
         let equals =
             |with: &[u8]| old.is_some_and(|old| old.bytes(&mut itoa::Buffer::new()) == with);
@@ -142,7 +145,8 @@ impl Default for SetOptions<'_> {
     }
 }
 
-/// `SET key value [NX | XX | IFEQ v | IFNE v | IFDEQ d | IFDNE d] [GET] [EX s | PX ms | EXAT t | PXAT t | KEEPTTL]`
+/// `SET key value [NX | XX | IFEQ v | IFNE v | IFDEQ d | IFDNE d] [GET] [EX s | PX ms | EXAT t |
+/// PXAT t | KEEPTTL]`
 fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
     if ctx.args().len() == 3 {
@@ -423,7 +427,8 @@ fn set_pairs(ctx: &mut Ctx<'_>, from: usize, to: usize) {
     }
 }
 
-/// Sets one key for `MSETEX`, which tells of the expiry before it tells of the value; in Valkey's dialect after.
+/// Sets one key for `MSETEX`, which tells of the expiry before it tells of the value; in Valkey's
+/// dialect after.
 fn set_and_tell(ctx: &mut Ctx<'_>, i: usize, expiry: Expiry) {
     let (key, value, db) = (ctx.key(i), ctx.value(i + 1), ctx.db());
     let old = ctx.exec.ks.peek(db, key).map(|view| (view.type_of(), view.expiry()));

@@ -1,23 +1,40 @@
 //! TIME: the clock of the server.
 
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::Outcome;
 use crate::spec::{CommandSpec, Locks};
-use crate::table::server as meta;
+use petrel_table::commands as meta;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::TIME, time).locking(Locks::Itself)];
 
-/// `TIME`: the clock itself, not the thread's coarse one, but in a script: there it is one moment from beginning to end.
+/// `TIME`: the clock itself, not the thread's coarse one, but in a script: there it is one moment
+/// until the script is slow, and goes on then, though nothing expires by it.
 fn time(ctx: &mut Ctx<'_>) -> Outcome {
     let since = match ctx.exec.is_within_script() {
-        true => Duration::from_millis(ctx.exec.ks.now_ms().max(0) as u64),
-        false => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        true => ctx.exec.script_time(),
+        false => time_of_day(),
     };
     let mut digits = itoa::Buffer::new();
     ctx.reply.array(2);
     ctx.reply.bulk(digits.format(since.as_secs()).as_bytes());
     ctx.reply.bulk(digits.format(since.subsec_micros()).as_bytes());
     Ok(())
+}
+
+/// Since 1970.
+pub(crate) fn time_of_day() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+impl Executor {
+    /// The time that a script is told: within the millisecond by which keys expire, until the
+    /// script is slow.
+    fn script_time(&mut self) -> Duration {
+        let begin = Duration::from_millis(self.ks.now_ms().max(0) as u64);
+        let end = begin + Duration::from_micros(999);
+        *self.script_time.get_or_insert_with(|| time_of_day().clamp(begin, end))
+    }
 }

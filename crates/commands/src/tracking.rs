@@ -1,14 +1,14 @@
-//! What a connection reads is remembered for it if it asked for that (`CLIENT TRACKING`): the keys of every command that
-//! only reads, under the locks that the command held.
+//! What a connection reads is remembered for it if it asked for that (`CLIENT TRACKING`): the keys
+//! of every command that only reads, under the locks that the command held.
 
 use crate::ctx::Host;
 use crate::execute::{Execution, Executor, Request};
-use crate::keys::key_positions;
 use crate::registry::Command;
 use crate::session::Session;
 use crate::spec::Group;
 use petrel_keyspace::Reader;
 use petrel_resp::Reply;
+use petrel_table::keys::key_positions;
 use std::sync::Arc;
 
 /// `CLIENT TRACKING ON`, as its connection remembers it.
@@ -102,7 +102,8 @@ impl Executor {
         execution
     }
 
-    /// Remembers the keys of a command that reads, if the connection wants it, while what it has read cannot change.
+    /// Remembers the keys of a command that reads, if the connection wants it, while what it has
+    /// read cannot change.
     #[cold]
     pub(crate) fn remember_reads(
         &mut self,

@@ -1,18 +1,18 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
-//! `EXEC` locks the stripes of all keys of all queued commands and of all watched keys before it runs the first, so that
-//! nobody sees a transaction half done. A queued command whose keys are not known beforehand makes it take the
-//! whole keyspace.
+//! `EXEC` locks the stripes of all keys of all queued commands and of all watched keys before it
+//! runs the first, so that nobody sees a transaction half done. A queued command whose keys are not
+//! known beforehand makes it take the whole keyspace.
 
-use crate::bitset::bits;
 use crate::ctx::{Ctx, Host};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::registry::Command;
 use crate::session::{Session, Transaction};
 use crate::spec::{CommandSpec, Flags, Locks};
-use crate::table::transactions as meta;
 use petrel_resp::{Dialect, recycle};
+use petrel_table::bits;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -36,7 +36,8 @@ fn multi(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Refuses a command inside a transaction: in Redis the transaction goes on, in Valkey it is spoiled.
+/// Refuses a command inside a transaction: in Redis the transaction goes on, in Valkey it is
+/// spoiled.
 #[cold]
 fn refuse_inside(ctx: &mut Ctx<'_>, in_redis: &'static str) -> Fail {
     if ctx.dialect() == Dialect::Redis {
@@ -122,8 +123,8 @@ const RETAINED_ARGS_MAX: usize = 4096;
 
 /// Executes the commands of a transaction, or none of them.
 ///
-/// While a script runs for long that it would have to wait for, it is refused. The watches are left then: whoever ends them
-/// has to take the locks of their keys.
+/// While a script runs for long that it would have to wait for, it is refused. The watches are left
+/// then: whoever ends them has to take the locks of their keys.
 fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     let needs_room = transaction.queued.flags().contains(Flags::DENYOOM);
     let no_room = needs_room && !ctx.exec.make_room(transaction.bytes);
@@ -163,8 +164,9 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     Ok(())
 }
 
-/// What a refused command does to the client's transaction: one that is open can no longer be executed, and a refused
-/// `EXEC` ends it with every watch, be it open or not. Gives back the error to reply.
+/// What a refused command does to the client's transaction: one that is open can no longer be
+/// executed, and a refused `EXEC` ends it with every watch, be it open or not. Gives back the error
+/// to reply.
 pub(crate) fn spoil(
     exec: &mut Executor,
     session: &mut Session,
@@ -188,15 +190,15 @@ fn aborted(fail: &Fail) -> Fail {
     Fail::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
 }
 
-/// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection. The thread is in a
-/// batch ([`Executor::begin`]).
+/// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection.
+/// The thread is in a batch ([`Executor::begin`]).
 pub fn abandon(exec: &mut Executor, session: &mut Session) {
     release_watches(exec, session);
     session.take_transaction();
 }
 
-/// The same, unless a script that has run for long keeps the keys: false then; it is to be called again, and the thread may be
-/// outside.
+/// The same, unless a script that has run for long keeps the keys: false then; it is to be called
+/// again, and the thread may be outside.
 pub fn abandon_unless_busy(exec: &mut Executor, session: &mut Session) -> bool {
     let shared = exec.shared.clone();
     let extras = session.extras.as_mut();
@@ -239,7 +241,8 @@ fn release_watches(exec: &mut Executor, session: &mut Session) {
     }
 }
 
-/// Locks what a transaction needs; false if a script keeps it from that for long, and then nothing is locked.
+/// Locks what a transaction needs; false if a script keeps it from that for long, and then nothing
+/// is locked.
 fn lock_transaction(
     exec: &mut Executor,
     transaction: &Transaction,

@@ -1,13 +1,13 @@
-//! Walking the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are held one at a time and for a few keys, so
-//! that a walk over many keys delays nobody else.
+//! Walking the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are held one at a time and for
+//! a few keys, so that a walk over many keys delays nobody else.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::glob::{self, Case};
+use crate::glob::{Case, Pattern};
 use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::{CommandSpec, Locks};
-use crate::table::generic as meta;
 use petrel_keyspace::{Cursor, View};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -16,13 +16,16 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::RANDOMKEY, randomkey).locking(Locks::Itself),
 ];
 
-/// Keys that a walk looks at before it lets go of the stripe.
-const KEYS_PER_HOLD: usize = 512;
+/// Keys that a walk looks at before it lets go of the stripe, at first and at most: twice as many
+/// while that takes no longer than [`HOLD_NANOS`], half as many when it does.
+const KEYS_PER_HOLD_FIRST: usize = 8;
+const KEYS_PER_HOLD_MAX: usize = 512;
+const HOLD_NANOS: u64 = 200_000;
 
 /// `KEYS pattern`
 fn keys(ctx: &mut Ctx<'_>) -> Outcome {
-    let pattern = ctx.arg(1);
-    let named = |key: &[u8]| glob::matches(pattern, key, Case::Sensitive);
+    let pattern = Pattern::new(ctx.arg(1), Case::Sensitive);
+    let named = |key: &[u8]| pattern.matches(key);
     let (_, found) = walk(ctx, Cursor::default(), usize::MAX, &named, &|_| true)?;
     found.write(ctx);
     Ok(())
@@ -41,9 +44,9 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
     found.write_with_cursor(ctx, cursor.number())
 }
 
-/// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those that have expired, the ones
-/// wanted by name are removed; in Valkey's dialect those wanted by name and type. If a script that turns out to run for long
-/// is in the way, the walk is given up.
+/// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those
+/// that have expired, the ones wanted by name are removed; in Valkey's dialect those wanted by name
+/// and type. If a script that turns out to run for long is in the way, the walk is given up.
 fn walk(
     ctx: &mut Ctx<'_>,
     mut cursor: Cursor,
@@ -58,7 +61,9 @@ fn walk(
     let shared = ctx.exec.shared.clone();
     let running = &shared.scripts.running;
     let busy = || running.busy(shared.dialect());
+    let mut per_hold = KEYS_PER_HOLD_FIRST;
     loop {
+        let began = ctx.exec.now();
         let mut seen = 0;
         let each = |view: View<'_>| {
             seen += 1;
@@ -66,11 +71,13 @@ fn walk(
                 found.push(view.key());
             }
         };
-        let at_once = count.min(KEYS_PER_HOLD);
+        let at_once = count.min(per_hold);
         // A script itself walks what it holds.
         let next =
             ctx.exec.ks.scan_unless(db, cursor, at_once, &removable, each, &|| running.is_busy());
         cursor = next.ok_or_else(busy)?;
+        let is_long = ctx.exec.nanos_between(began, ctx.exec.now()) > HOLD_NANOS;
+        per_hold = if is_long { per_hold / 2 } else { per_hold * 2 }.clamp(1, KEYS_PER_HOLD_MAX);
         count = count.saturating_sub(seen);
         if cursor == Cursor::default() || count == 0 {
             return Ok((cursor, found));

@@ -1,5 +1,6 @@
-//! Waiting and serving under a scheduler that tries thousands of interleavings of the locks: nobody is overtaken, nothing
-//! is lost, nothing is served twice, and nobody is left waiting for what is there.
+//! Waiting and serving under a scheduler that tries thousands of interleavings of the locks: nobody
+//! is overtaken, nothing is lost, nothing is served twice, and nobody is left waiting for what is
+//! there.
 //!
 //! `cargo test -p petrel-commands --features shuttle --test blocking_model`
 
@@ -32,10 +33,12 @@ fn explore(scenario: fn()) {
     Runner::new(PctScheduler::new(4, ITERATIONS), config()).run(scenario);
 }
 
-/// Dropping a client waits for others to leave their batches, unseen by the scheduler: clients live until the end.
+/// Dropping a client waits for others to leave their batches, unseen by the scheduler: clients live
+/// until the end.
 type Clients = Vec<Client>;
 
-/// Runs each line on a thread of its own; their replies, with the answers of those that waited and got one.
+/// Runs each line on a thread of its own; their replies, with the answers of those that waited and
+/// got one.
 fn run_beside(world: &Arc<World>, lines: &[&'static str]) -> (Vec<String>, Clients) {
     let threads: Vec<_> = lines
         .iter()

@@ -75,11 +75,13 @@ fn count_visits(keyspace: &Arc<Keyspace>) {
         });
         counted.expect("there is no memory limit");
     }
-    // Now and then, or when there is nothing else to do: expired keys are removed, memory is given back.
+    // Now and then, or when there is nothing else to do: expired keys are removed, memory is given
+    // back.
     handle.tick(std::time::Duration::from_millis(1));
 }
 
-/// A cache of one megabyte. A consumer of effects learns of every change that its thread makes, evictions included.
+/// A cache of one megabyte. A consumer of effects learns of every change that its thread makes,
+/// evictions included.
 fn fill_a_small_cache() -> Result<usize, OutOfMemory> {
     let cache = Keyspace::new(&Options { databases: 1, stripes: 64, ..Options::default() });
     cache.set_memory_limit(1 << 20, Policy::AllKeysS3Fifo);

@@ -4,10 +4,10 @@
 //! cargo run --release -p petrel-keyspace --example hit_ratio [TRACE]
 //! ```
 //!
-//! TRACE is a file of the libCacheSim format `oracleGeneral`, decompressed: records of 24 bytes, little-endian, with
-//! the time in seconds (u32), the object (u64), its size in bytes (u32) and the index of its next request (i64).
-//! Without one, requests are drawn: a Zipf distribution with one-hit wonders and a scan now and then. A miss stores the
-//! object, as a look-aside cache does.
+//! TRACE is a file of the libCacheSim format `oracleGeneral`, decompressed: records of 24 bytes,
+//! little-endian, with the time in seconds (u32), the object (u64), its size in bytes (u32) and the
+//! index of its next request (i64). Without one, requests are drawn: a Zipf distribution with
+//! one-hit wonders and a scan now and then. A miss stores the object, as a look-aside cache does.
 
 use bytes::Bytes;
 use petrel_keyspace::{Handle, Keyspace, Options, Policy, Value};
@@ -84,7 +84,8 @@ fn is_hit(handle: &mut Handle, request: &Request) -> bool {
     hit
 }
 
-/// The same for a cache that keeps the order of uses, and needs no memory but for the objects' bytes.
+/// The same for a cache that keeps the order of uses, and needs no memory but for the objects'
+/// bytes.
 fn exact_lru(requests: &[Request], limit: u64) -> usize {
     let mut last_use: HashMap<u64, usize> = HashMap::new();
     let mut order: BTreeMap<usize, Request> = BTreeMap::new();
@@ -120,7 +121,8 @@ fn read_trace(bytes: &[u8]) -> Vec<Request> {
     requests.collect()
 }
 
-/// Zipf (exponent 0.9) over `objects`, every seventh request a one-hit wonder, and a scan four times.
+/// Zipf (exponent 0.9) over `objects`, every seventh request a one-hit wonder, and a scan four
+/// times.
 fn draw_requests(objects: usize, count: usize) -> Vec<Request> {
     let mut sums: Vec<f64> = Vec::with_capacity(objects);
     for rank in 1..=objects {

@@ -8,7 +8,6 @@ use crate::entry::{Entry, Kind};
 use crate::event::class;
 use crate::handle::{Handle, Key};
 use crate::table::Position;
-use crate::types::hash::FieldExpiry;
 use crate::types::stream::Stream;
 use crate::types::{Large, Type, WrongType};
 use crate::value::{StrRef, Value};
@@ -118,8 +117,8 @@ impl Handle {
         Some(View::new(entry))
     }
 
-    /// A key as it is, without a trace of the look; views of several keys can be held at once. One that has expired is
-    /// not seen.
+    /// A key as it is, without a trace of the look; views of several keys can be held at once. One
+    /// that has expired is not seen.
     pub fn view(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let (_, entry) = self.find(db, key)?;
         (!self.is_expired(entry)).then(|| View::new(entry))
@@ -161,7 +160,8 @@ impl Handle {
         self.counters.expired.add(1);
     }
 
-    /// Counts fields of hashes that had expired before they were there, or were told that they have.
+    /// Counts fields of hashes that had expired before they were there, or were told that they
+    /// have.
     pub fn count_expired_fields(&mut self, fields: usize) {
         self.counters.expired_fields.add(fields as i64);
     }
@@ -198,7 +198,8 @@ impl Handle {
         };
         self.count_change();
         if self.is_observed(key) {
-            // Those who track need not see an effect: where nobody else is interested, none is made.
+            // Those who track need not see an effect: where nobody else is interested, none is
+            // made.
             if self.tracks_in(key.hash.stripe()) {
                 match db {
                     0 => self.take_readers_at(key, found.map(|(at, _)| (at, entry)), true),
@@ -230,8 +231,8 @@ impl Handle {
         }
     }
 
-    /// Sets or clears (`None`) the expiry of a key, in Unix milliseconds; one in the past removes the key.
-    /// True if the key existed.
+    /// Sets or clears (`None`) the expiry of a key, in Unix milliseconds; one in the past removes
+    /// the key. True if the key existed.
     pub fn set_expiry(&mut self, db: u16, key: Key<'_>, expiry: Option<i64>) -> bool {
         let Some((at, old)) = self.find_alive(db, key) else { return false };
         if expiry.is_some_and(|at| at <= self.now_ms) && !self.keeps_expired() {
@@ -249,77 +250,6 @@ impl Handle {
         true
     }
 
-    /// Makes the change that an effect describes, through the mutators above.
-    pub fn apply(&mut self, db: u16, effect: &Effect<'_>) {
-        let Some(bytes) = effect.key() else {
-            match *effect {
-                Effect::Clear => drop(self.clear(Some(db))),
-                Effect::Swap { with } => self.swap(db, with),
-                _ => unreachable!("every other effect has a key"),
-            }
-            return;
-        };
-        let key = self.key(bytes);
-        match *effect {
-            Effect::Put { value: StrRef::Bytes(value), expiry, .. } => {
-                self.put(db, key, Value::from_text(value), expiry);
-            }
-            Effect::Put { value: StrRef::Int(n), expiry, .. } => {
-                self.put(db, key, Value::Int(n), expiry);
-            }
-            Effect::Put { value: StrRef::Blob(value), expiry, .. } => {
-                self.put(db, key, Value::Blob(value.clone()), expiry);
-            }
-            Effect::Remove { why, .. } => {
-                if let Some((at, entry)) = self.find(db, key) {
-                    self.remove_at(db, key, at, entry, why);
-                }
-            }
-            Effect::Expire { expiry, .. } => {
-                self.set_expiry(db, key, expiry);
-            }
-            Effect::Add { delta, .. } => {
-                let _ = self.add(db, key, delta);
-            }
-            Effect::Write { offset, bytes, .. } => {
-                let _ = self.write_range(db, key, offset, bytes);
-            }
-            Effect::Store { value, expiry, .. } => self.store_copy(db, key, value, expiry),
-            Effect::ScorePut { member, score, .. } => {
-                let _ = self.sorted_set_change(db, key, member, score, |_| Some(score));
-            }
-            Effect::ScoreRemove { member, .. } => {
-                let _ = self.sorted_set_remove(db, key, member);
-            }
-            Effect::MemberAdd { member, .. } => {
-                let _ = self.set_add(db, key, &[member]);
-            }
-            Effect::MemberRemove { member, .. } => {
-                let _ = self.set_remove(db, key, &[member]);
-            }
-            Effect::ListPush { .. }
-            | Effect::ListPop { .. }
-            | Effect::ListSet { .. }
-            | Effect::ListInsert { .. }
-            | Effect::ListRemove { .. }
-            | Effect::ListTrim { .. } => {
-                let _ = self.apply_list(db, key, effect);
-            }
-            Effect::Stream { change, .. } => self.apply_stream(db, key, change),
-            Effect::FieldPut { field, value, expiry, .. } => {
-                let expiry = expiry.map_or(FieldExpiry::Clear, FieldExpiry::At);
-                let _ = self.hash_set(db, key, &[field, value], expiry);
-            }
-            Effect::FieldExpire { field, expiry, .. } => {
-                let _ = self.hash_set_expiry(db, key, field, expiry);
-            }
-            Effect::FieldRemove { field, .. } => {
-                let _ = self.hash_remove(db, key, &[field]);
-            }
-            Effect::Clear | Effect::Swap { .. } => {}
-        }
-    }
-
     /// Counts an effect and tells its consumers.
     #[inline]
     pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
@@ -327,8 +257,9 @@ impl Handle {
         self.tell(db, key, effect);
     }
 
-    /// Tells the consumers of an effect that is part of another and not counted by itself. With none this is three
-    /// predictable branches, of which the first asks for interest in the stripe and in all keys at once.
+    /// Tells the consumers of an effect that is part of another and not counted by itself. With
+    /// none this is three predictable branches, of which the first asks for interest in the
+    /// stripe and in all keys at once.
     #[inline]
     pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         if self.is_anybody_interested(key) {
@@ -352,8 +283,8 @@ impl Handle {
         self.counters.changes.add(-1);
     }
 
-    /// Whether somebody watches, waits for or tracks keys of the stripe, or listens to any key: two cache lines, of which one is
-    /// the stripe's and the other never changes.
+    /// Whether somebody watches, waits for or tracks keys of the stripe, or listens to any key: two
+    /// cache lines, of which one is the stripe's and the other never changes.
     #[inline]
     fn is_anybody_interested(&self, key: Key<'_>) -> bool {
         self.tracks_in(key.hash.stripe()) | self.is_anybody_else_interested(key)
@@ -418,7 +349,8 @@ impl Handle {
         self.now_ms < self.ks.hold_until_ms.load(Relaxed) || self.keeps_expired()
     }
 
-    /// Whether what has expired stays for as long as that is [wished](crate::Keyspace::keep_expired).
+    /// Whether what has expired stays for as long as that is
+    /// [wished](crate::Keyspace::keep_expired).
     pub fn keeps_expired(&self) -> bool {
         self.ks.keeps_expired.load(Relaxed)
     }
@@ -546,8 +478,8 @@ impl Handle {
         self.count_bytes(0, bytes);
     }
 
-    /// Counts memory that is not the keyspace's and that its limit is to bound all the same; with a negative number, that
-    /// is given back.
+    /// Counts memory that is not the keyspace's and that its limit is to bound all the same; with a
+    /// negative number, that is given back.
     pub fn count_foreign(&self, bytes: i64) {
         if bytes != 0 {
             self.counters.used.add(bytes);
@@ -571,6 +503,28 @@ impl Handle {
         }
     }
 
+    /// Counts a key as modified for `WATCH` and client-side caching though it is what it was, as
+    /// Redis does where a command has written what was there already (`signalModifiedKey`).
+    /// Nothing is logged. The key's stripe is held.
+    pub fn signal_modified(&mut self, db: u16, key: Key<'_>) {
+        if self.is_anybody_interested(key) {
+            self.invalidate(key, true);
+            if let Some(interest) = &mut self.stripe(key.hash).interest {
+                interest.watched.touch(db, key.bytes);
+            }
+        }
+    }
+
+    /// Notes that clients are to drop a key that they cache.
+    fn invalidate(&mut self, key: Key<'_>, by_client: bool) {
+        if self.ks.prefixes.any() {
+            self.broadcast(key, by_client);
+        }
+        if self.tracks_in(key.hash.stripe()) {
+            self.take_readers(key, by_client);
+        }
+    }
+
     #[cold]
     fn tell_interested(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         let by_client = !matches!(
@@ -578,14 +532,9 @@ impl Handle {
             Effect::Remove { why: Removal::Expired | Removal::Evicted, .. }
                 | Effect::FieldRemove { why: Removal::Expired, .. }
         );
-        if self.ks.prefixes.any() {
-            self.broadcast(key, by_client);
-        }
-        if self.tracks_in(key.hash.stripe()) {
-            self.take_readers(key, by_client);
-        }
+        self.invalidate(key, by_client);
         let Some(interest) = &mut self.stripe(key.hash).interest else { return };
-        if !interest.watched.is_empty() {
+        if !interest.watched.is_empty() && effect.modifies_value() {
             interest.watched.touch(db, key.bytes);
         }
         // Nobody waits for another time to live.

@@ -1,9 +1,10 @@
-//! One cache line of the table: eight slots of eight bytes: 15 bits of hash, a mark that belongs to the table's owner, and
-//! 48 bits of address each. A table that keeps a word beside each item has those of a bucket on the line behind it.
+//! One cache line of the table: eight slots of eight bytes: 15 bits of hash, a mark that belongs to
+//! the table's owner, and 48 bits of address each. A table that keeps a word beside each item has
+//! those of a bucket on the line behind it.
 //!
-//! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is atomic and written
-//! relaxed, because the prefetch pass of a batch peeks at buckets whose stripe it does not hold; whoever holds
-//! the stripe is the only writer.
+//! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is
+//! atomic and written relaxed, because the prefetch pass of a batch peeks at buckets whose stripe
+//! it does not hold; whoever holds the stripe is the only writer.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -17,7 +18,8 @@ pub(crate) const DISPLACEMENT_MAX: u32 = 3;
 pub(crate) const TAG_MASK: u16 = 0x7fff;
 const MARK: u16 = !TAG_MASK;
 
-/// What stands in the place of the tag of an empty slot past which searches go on: a mark of nothing.
+/// What stands in the place of the tag of an empty slot past which searches go on: a mark of
+/// nothing.
 const TOMBSTONE: u16 = MARK;
 
 const DISPLACEMENT_BITS: u64 = 0b011;
@@ -32,7 +34,8 @@ pub(crate) trait Item: Copy {
     /// From what a slot keeps.
     ///
     /// # Safety
-    /// `address` and `flag` were obtained from [`Item::address`] and [`Item::flag`] of an item of this type that is alive.
+    /// `address` and `flag` were obtained from [`Item::address`] and [`Item::flag`] of an item of
+    /// this type that is alive.
     unsafe fn from_slot(address: usize, flag: bool) -> Self;
 
     /// The block's address: a multiple of 8 below 2^48.
@@ -41,8 +44,8 @@ pub(crate) trait Item: Copy {
     /// The key; valid for as long as the item is neither changed nor freed.
     fn key<'a>(self) -> &'a [u8];
 
-    /// What a slot says of the item without its being read: of entries and elements whether they, or a part of them, have an expiry, for
-    /// the sweep.
+    /// What a slot says of the item without its being read: of entries and elements whether they,
+    /// or a part of them, have an expiry, for the sweep.
     fn flag(self) -> bool;
 }
 
@@ -122,7 +125,8 @@ impl Slot {
 
     /// The item that the slot points at: of the type that the slot's table holds.
     pub fn item<I: Item>(self) -> I {
-        // SAFETY: a table makes its slots from live items of its one type, and clears them before their item is freed.
+        // SAFETY: a table makes its slots from live items of its one type, and clears them before
+        // their item is freed.
         unsafe { I::from_slot(self.address(), self.flag()) }
     }
 

@@ -8,9 +8,10 @@ use crate::types::Type;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Handle {
-    /// Sets a key to the value that `build` makes with the mutators of this key, whatever it held before; `expiry` in
-    /// Unix milliseconds. `build` finds no such key and changes no other. What it does is one effect. If it fails,
-    /// nothing has changed; if it makes nothing, the key is removed. The key's stripe is held.
+    /// Sets a key to the value that `build` makes with the mutators of this key, whatever it held
+    /// before; `expiry` in Unix milliseconds. `build` finds no such key and changes no other.
+    /// What it does is one effect. If it fails, nothing has changed; if it makes nothing, the
+    /// key is removed. The key's stripe is held.
     pub fn build<E>(
         &mut self,
         db: u16,
@@ -27,7 +28,9 @@ impl Handle {
         let interest = self.stripe(key.hash).interest.take();
         let stripe = key.hash.stripe() as usize;
         let tracked = self.ks.stripes[stripe].tracked.swap(0, Relaxed);
+        let broadcasts = self.told.broadcasts.len();
         let built = build(self);
+        self.told.broadcasts.truncate(broadcasts);
         self.ks.stripes[stripe].tracked.store(tracked, Relaxed);
         self.stripe(key.hash).interest = interest;
         self.sink = sink;

@@ -1,8 +1,9 @@
 //! Compaction: moving entries out of sparse slabs, so that memory comes back after deletes.
 //!
-//! One thread at a time has the compaction under way, whichever takes the next step. It walks over all tables in the
-//! order of stripes, a few buckets under each hold of a lock, and moves the entries whose block lies in a slab that
-//! the heap wants empty ([`crate::heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
+//! One thread at a time has the compaction under way, whichever takes the next step. It walks over
+//! all tables in the order of stripes, a few buckets under each hold of a lock, and moves the
+//! entries whose block lies in a slab that the heap wants empty
+//! ([`crate::heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
 
 use crate::bucket::SLOTS;
 use crate::entry::Entry;
@@ -21,10 +22,11 @@ pub(crate) const FRAGMENTATION_PCT_MIN: u64 = 20;
 const WASTE_MIN: u64 = 4 << 20;
 /// Buckets under one hold of a stripe's lock: at most some 20 microseconds.
 const BUCKETS_PER_HOLD: usize = 16;
-/// How long marked slabs wait for other threads to give back blocks in their caches, at their ticks.
+/// How long marked slabs wait for other threads to give back blocks in their caches, at their
+/// ticks.
 const LINGER: Duration = Duration::from_millis(300);
-/// Rounds follow each other after this long at the earliest, or after that long if the last one found nothing to move,
-/// unless waste has grown by a tenth.
+/// Rounds follow each other after this long at the earliest, or after that long if the last one
+/// found nothing to move, unless waste has grown by a tenth.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_IN_VAIN: Duration = Duration::from_secs(60);
 
@@ -66,7 +68,8 @@ struct Round {
     stripe: u32,
     db: u16,
     bucket: usize,
-    /// Where to go on inside the bucket's large collections: the slot, and the collection's own cursor.
+    /// Where to go on inside the bucket's large collections: the slot, and the collection's own
+    /// cursor.
     inside: (usize, u64),
 }
 
@@ -78,8 +81,9 @@ impl Round {
 }
 
 impl Handle {
-    /// Moves entries out of sparse slabs for at most about `budget`, if another thread is not at it and at least
-    /// `fragmentation_pct_min` percent of the slabs' memory is unused. The thread is in a batch and holds nothing.
+    /// Moves entries out of sparse slabs for at most about `budget`, if another thread is not at it
+    /// and at least `fragmentation_pct_min` percent of the slabs' memory is unused. The thread
+    /// is in a batch and holds nothing.
     pub fn compact_step(&mut self, budget: Duration, fragmentation_pct_min: u64) -> Compacted {
         let keyspace = self.ks.clone();
         let mut state = match keyspace.compaction.state.try_lock() {
@@ -126,7 +130,8 @@ impl Handle {
         // A threshold of 0 asks for a round in any case.
         if pct_min > 0 {
             let waste = waste(&stats);
-            // A round that moved something may have begun amid deletes: what they left since is worth another.
+            // A round that moved something may have begun amid deletes: what they left since is
+            // worth another.
             let repeated = state.last.as_ref().is_some_and(|last| {
                 let pause = if last.moved > 0 { PAUSE } else { PAUSE_IN_VAIN };
                 now.duration_since(last.at) < pause
@@ -188,9 +193,9 @@ impl Handle {
         moved
     }
 
-    /// Moves blocks of the bucket's large collections, one step of one of them; the round's place inside the bucket is
-    /// its beginning again when all of them are done. What other threads do between two steps may let a few blocks be
-    /// overlooked.
+    /// Moves blocks of the bucket's large collections, one step of one of them; the round's place
+    /// inside the bucket is its beginning again when all of them are done. What other threads
+    /// do between two steps may let a few blocks be overlooked.
     fn move_inside(&mut self, round: &mut Round) -> usize {
         if !self.ks.any_large.load(Relaxed) {
             return 0;

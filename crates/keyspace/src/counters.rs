@@ -81,7 +81,8 @@ impl Counters {
 /// Sums over all threads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Bytes of entries, blobs and tables, and of what is remembered of readers: what `maxmemory` limits.
+    /// Bytes of entries, blobs and tables, and of what is remembered of readers: what `maxmemory`
+    /// limits.
     pub used: u64,
     /// Of these, bytes of hash tables.
     pub tables: u64,

@@ -10,8 +10,8 @@ use crate::table::Table;
 use crate::tracking::Tracked;
 use std::sync::Arc;
 
-/// Tables that were taken out of the keyspace, with everything in them. Freeing them takes time in proportion to
-/// their keys, and needs no lock: it is for the thread that can afford it.
+/// Tables that were taken out of the keyspace, with everything in them. Freeing them takes time in
+/// proportion to their keys, and needs no lock: it is for the thread that can afford it.
 #[must_use = "dropping frees every entry on the spot"]
 pub struct Cleared {
     tables: Vec<Table>,
@@ -41,8 +41,8 @@ impl Cleared {
             entry.release(&mut self.cache);
         });
         if let Some(array) = array {
-            // SAFETY: the table was taken out under the exclusive intent, so no thread was in a batch then, and
-            // none has seen the array since.
+            // SAFETY: the table was taken out under the exclusive intent, so no thread was in a
+            // batch then, and none has seen the array since.
             unsafe { array.free(&mut self.cache) };
         }
     }
@@ -66,8 +66,8 @@ impl Drop for Cleared {
 }
 
 impl Handle {
-    /// Removes every key of a database, or of all. The keyspace is held exclusively ([`Handle::lock_all`]). What an image that is
-    /// being taken wants is left to it.
+    /// Removes every key of a database, or of all. The keyspace is held exclusively
+    /// ([`Handle::lock_all`]). What an image that is being taken wants is left to it.
     pub fn clear(&mut self, db: Option<u16>) -> Cleared {
         let databases = match db {
             Some(db) => db..db + 1,
@@ -108,8 +108,8 @@ impl Handle {
         cleared
     }
 
-    /// Makes room for so many keys of a database, so that its tables need not grow on the way there. Stripes are locked
-    /// one after another; the thread is in a batch.
+    /// Makes room for so many keys of a database, so that its tables need not grow on the way
+    /// there. Stripes are locked one after another; the thread is in a batch.
     pub fn reserve(&mut self, db: u16, keys: u64) {
         let stripes = self.ks.stripes.len();
         let share = keys / stripes as u64;
@@ -163,8 +163,8 @@ impl Handle {
         self.pour_whole(a, &Effect::Swap { with: b });
     }
 
-    /// Moves a value with its expiry to another name or database, over whatever is there. Both stripes are held.
-    /// False if `from` does not exist.
+    /// Moves a value with its expiry to another name or database, over whatever is there. Both
+    /// stripes are held. False if `from` does not exist.
     pub fn rename(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
         if from_db == to_db && from.bytes == to.bytes {
             return self.find_alive(from_db, from).is_some();
@@ -187,11 +187,12 @@ impl Handle {
         true
     }
 
-    /// Copies a value with its expiry to another name or database, over whatever is there. Both stripes are held.
-    /// False if `from` does not exist.
+    /// Copies a value with its expiry to another name or database, over whatever is there. Both
+    /// stripes are held. False if `from` does not exist.
     pub fn copy(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
         let Some((_, source)) = self.find_alive(from_db, from) else { return false };
-        // The source's block stays where it is until the locks are released, so its value may be borrowed meanwhile.
+        // The source's block stays where it is until the locks are released, so its value may be
+        // borrowed meanwhile.
         let expiry = source.expiry();
         match source.string() {
             None => self.store_copy(to_db, to, View::new(source), expiry),
@@ -206,8 +207,9 @@ impl Handle {
         true
     }
 
-    /// Marks watched keys of `db` as changed that exist in it, or in `other`, which takes its place. What has expired in
-    /// `other` brings nothing that was not there. Keys of `db` that are waited for become ready.
+    /// Marks watched keys of `db` as changed that exist in it, or in `other`, which takes its
+    /// place. What has expired in `other` brings nothing that was not there. Keys of `db` that
+    /// are waited for become ready.
     fn touch_database(&mut self, stripe: u32, db: u16, other: Option<u16>) {
         let Some(mut interest) = self.stripe_at(stripe).interest.take() else { return };
         self.ready.extend(interest.waiting.make_database_ready(db, &self.ks.waits));

@@ -1,11 +1,13 @@
-//! The hash table inside a large collection: segments of at most 3,584 elements, found by the first bits of the hash.
+//! The hash table inside a large collection: segments of at most 3,584 elements, found by the first
+//! bits of the hash.
 //!
-//! A segment that is full is split in two by the next bit, so that growing never takes longer than moving 3,584
-//! elements (extendible hashing: Fagin, Nievergelt, Pippenger, Strong 1979). Segments are the tables of the keyspace;
-//! as there, the order of buckets is the order of hashes, which makes a `SCAN` cursor a place in that order.
+//! A segment that is full is split in two by the next bit, so that growing never takes longer than
+//! moving 3,584 elements (extendible hashing: Fagin, Nievergelt, Pippenger, Strong 1979). Segments
+//! are the tables of the keyspace; as there, the order of buckets is the order of hashes, which
+//! makes a `SCAN` cursor a place in that order.
 //!
-//! The bucket array of a full segment is the largest block of the heap, so arrays of all sizes come from slabs, which
-//! empty as the segments of a dict outgrow a size, all at about the same time.
+//! The bucket array of a full segment is the largest block of the heap, so arrays of all sizes come
+//! from slabs, which empty as the segments of a dict outgrow a size, all at about the same time.
 //!
 //! ```text
 //! directory   [ 0 | 0 | 1 | 2 ]      first `depth` bits of the hash
@@ -25,9 +27,9 @@ use crate::table::{Position, Retired, Table, capacity};
 use image::Taking;
 use std::ops::Range;
 
-/// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at first, and by a quarter
-/// where that is most of what the dict has; there, arrays fill the heap's blocks. Two halves of a full segment have 326
-/// each, and grow twice before they are split.
+/// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at
+/// first, and by a quarter where that is most of what the dict has; there, arrays fill the heap's
+/// blocks. Two halves of a full segment have 326 each, and grow twice before they are split.
 const STEPS: [usize; 17] =
     [1, 2, 3, 5, 8, 12, 18, 28, 43, 71, 107, 169, 210, 263, 326, 419, BLOCK_BYTES_MAX / 64];
 /// Elements of a segment at most: as many as its table holds without growing further.
@@ -76,8 +78,8 @@ pub(crate) struct Place {
 }
 
 impl Dict {
-    /// An empty dict with a hasher of its own, whose seed follows from `hasher`: dicts are filled from each other in the order
-    /// in which they lie.
+    /// An empty dict with a hasher of its own, whose seed follows from `hasher`: dicts are filled
+    /// from each other in the order in which they lie.
     pub fn new(hasher: &KeyHasher) -> Self {
         Dict {
             hasher: hasher.reseeded(),
@@ -172,7 +174,8 @@ impl Dict {
         element
     }
 
-    /// Puts another element of the same key in the place of one, which is the caller's to release. [`Dict::before_change`] was told.
+    /// Puts another element of the same key in the place of one, which is the caller's to release.
+    /// [`Dict::before_change`] was told.
     pub fn replace(&mut self, place: Place, element: Element) -> Element {
         let table = &mut self.segments[place.segment as usize].table;
         let old: Element = table.item_at(place.position);
@@ -197,17 +200,20 @@ impl Dict {
         })
     }
 
-    /// Hands the elements from the cursor on to `each`, at least `count` of them if there are as many; returns where
-    /// to go on, 0 at the end. Elements that are there from the first to the last call are seen at least once.
+    /// Hands the elements from the cursor on to `each`, at least `count` of them if there are as
+    /// many; returns where to go on, 0 at the end. Elements that are there from the first to
+    /// the last call are seen at least once.
     ///
-    /// A cursor holds the first 16 bits of the place in the order of hashes, and the next 32 behind them.
+    /// A cursor holds the first 16 bits of the place in the order of hashes, and the next 32 behind
+    /// them.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Element)) -> u64 {
         let (mut prefix, mut position) = ((cursor >> 32) as u32 & 0xffff, cursor as u32);
         let mut seen = 0;
         loop {
             let Segment { depth, table } = self.segment_at_prefix(prefix);
             let span = 1 << (DEPTH_MAX - depth);
-            // A place inside the segment that is not its beginning in prefix: the segments were split since.
+            // A place inside the segment that is not its beginning in prefix: the segments were
+            // split since.
             if prefix % span != 0 {
                 position = 0;
                 prefix -= prefix % span;
@@ -252,9 +258,9 @@ impl Dict {
         self.iter().nth((random() % self.len as u64) as usize)
     }
 
-    /// Moves what lies at addresses that are marked to fresh blocks (to leave sparse slabs), a few buckets at a time:
-    /// elements, of which `moved` learns before the old block is freed, and bucket arrays. Returns where to go on, none
-    /// at the end; 0 is the beginning.
+    /// Moves what lies at addresses that are marked to fresh blocks (to leave sparse slabs), a few
+    /// buckets at a time: elements, of which `moved` learns before the old block is freed, and
+    /// bucket arrays. Returns where to go on, none at the end; 0 is the beginning.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -307,7 +313,8 @@ impl Dict {
         }
     }
 
-    /// Takes out the elements of which `is_taken` says so, each of which it is asked once; they are the caller's to release.
+    /// Takes out the elements of which `is_taken` says so, each of which it is asked once; they are
+    /// the caller's to release.
     pub fn extract(
         &mut self,
         is_taken: &mut dyn FnMut(Element) -> bool,
@@ -348,12 +355,13 @@ impl Dict {
         }
     }
 
-    /// The element of a random slot: every slot of every segment is as likely as any other, empty ones and, where
-    /// segments are smaller than the largest, such as do not exist included.
+    /// The element of a random slot: every slot of every segment is as likely as any other, empty
+    /// ones and, where segments are smaller than the largest, such as do not exist included.
     fn draw(&self, draw: u64) -> Option<Element> {
         let prefix = (draw >> 48) as u32;
         let Segment { depth, table } = self.segment_at_prefix(prefix);
-        // A segment that many places of the directory lead to counts for one only; the smallest span is one place.
+        // A segment that many places of the directory lead to counts for one only; the smallest
+        // span is one place.
         let span = 1 << (DEPTH_MAX - depth);
         let unit = 1 << (DEPTH_MAX - self.depth);
         if prefix % span >= unit {
@@ -388,7 +396,8 @@ impl Dict {
         discard(retired, cache);
     }
 
-    /// Lets a segment have a larger table: the next step, or half more where no segment is split any more.
+    /// Lets a segment have a larger table: the next step, or half more where no segment is split
+    /// any more.
     #[cold]
     fn grow(&mut self, at: usize, cache: &mut Cache) {
         let Segment { depth, table } = &mut self.segments[at];
@@ -445,8 +454,8 @@ impl Dict {
         }
     }
 
-    /// Gives the upper half of a segment's places, which `hash` leads to, to a segment `other`; returns the depth of
-    /// both.
+    /// Gives the upper half of a segment's places, which `hash` leads to, to a segment `other`;
+    /// returns the depth of both.
     fn divide(&mut self, at: usize, hash: KeyHash, other: usize) -> u32 {
         let depth = self.segments[at].depth + 1;
         if depth > self.depth {
@@ -474,14 +483,16 @@ impl Dict {
     }
 }
 
-/// An empty table that takes `len` elements without growing, and an eighth more if the segment may have as many.
+/// An empty table that takes `len` elements without growing, and an eighth more if the segment may
+/// have as many.
 fn with_room(len: usize, cache: &mut Cache) -> Table<Element> {
     let room = (len + len / 8).min(SEGMENT_MAX).max(len);
     let step = STEPS.iter().copied().find(|&step| capacity(step) >= room);
     Table::with_buckets(step.unwrap_or(room.div_ceil(capacity(1))), cache)
 }
 
-/// Frees a bucket array that was replaced: nobody peeks into a collection without its stripe's lock.
+/// Frees a bucket array that was replaced: nobody peeks into a collection without its stripe's
+/// lock.
 fn discard(retired: Option<Retired>, cache: &mut Cache) {
     if let Some(array) = retired {
         // SAFETY: only the holder of the stripe reaches the array.
@@ -489,8 +500,8 @@ fn discard(retired: Option<Retired>, cache: &mut Cache) {
     }
 }
 
-/// Walks the buckets of one table from a position on; returns where to go on if `count` elements were seen before the
-/// end.
+/// Walks the buckets of one table from a position on; returns where to go on if `count` elements
+/// were seen before the end.
 fn scan_table(
     table: &Table<Element>,
     position: u32,

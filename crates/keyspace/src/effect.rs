@@ -1,20 +1,24 @@
-//! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes learn from.
+//! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes
+//! learn from.
 
 use crate::access::View;
-use crate::order::{Epochs, Order};
+use crate::order::{Epochs, Order, Origin};
 use crate::types::list::End;
 use crate::types::stream::StreamChange;
 use crate::value::StrRef;
 
-/// One change of one key (or of a whole database), deterministic: times are absolute, generated values resolved.
+/// One change of one key (or of a whole database), deterministic: times are absolute, generated
+/// values resolved.
 ///
-/// Applying an effect with [`crate::Handle::apply`] makes the same change through the same mutators.
+/// Applying an effect with [`crate::Handle::apply`] makes the same change through the same
+/// mutators.
 ///
-/// Changes of a collection's elements are effects of their own. A collection that became empty is removed, which a
-/// [`Effect::Remove`] says.
+/// Changes of a collection's elements are effects of their own. A collection that became empty is
+/// removed, which a [`Effect::Remove`] says.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
-    /// The key holds this string and this expiry from now on, whatever it held before: a register is set.
+    /// The key holds this string and this expiry from now on, whatever it held before: a register
+    /// is set.
     Put {
         /// The key.
         key: &'a [u8],
@@ -23,8 +27,8 @@ pub enum Effect<'a> {
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
     },
-    /// The key holds a copy of this value of any type from now on: after `COPY`, `RENAME`, `RESTORE` and what stores a
-    /// whole collection.
+    /// The key holds a copy of this value of any type from now on: after `COPY`, `RENAME`,
+    /// `RESTORE` and what stores a whole collection.
     Store {
         /// The key.
         key: &'a [u8],
@@ -54,7 +58,8 @@ pub enum Effect<'a> {
         /// What was added.
         delta: i64,
     },
-    /// Bytes were written into a string from `offset` on, which zeros reach if it was shorter; expiry is kept.
+    /// Bytes were written into a string from `offset` on, which zeros reach if it was shorter;
+    /// expiry is kept.
     Write {
         /// The key.
         key: &'a [u8],
@@ -63,7 +68,8 @@ pub enum Effect<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// A member of a sorted set has this score from now on; a missing key becomes a sorted set. Expiry is kept.
+    /// A member of a sorted set has this score from now on; a missing key becomes a sorted set.
+    /// Expiry is kept.
     ScorePut {
         /// The key.
         key: &'a [u8],
@@ -72,7 +78,8 @@ pub enum Effect<'a> {
         /// Its score; never NaN.
         score: f64,
     },
-    /// A member of a sorted set is gone. With the last one goes the key, which is an effect of its own.
+    /// A member of a sorted set is gone. With the last one goes the key, which is an effect of its
+    /// own.
     ScoreRemove {
         /// The key.
         key: &'a [u8],
@@ -150,7 +157,8 @@ pub enum Effect<'a> {
         /// What.
         change: StreamChange<'a>,
     },
-    /// A field of a hash has this value and this expiry from now on. A missing key counts as an empty hash.
+    /// A field of a hash has this value and this expiry from now on. A missing key counts as an
+    /// empty hash.
     FieldPut {
         /// The key.
         key: &'a [u8],
@@ -215,6 +223,13 @@ impl<'a> Effect<'a> {
             Effect::Clear | Effect::Swap { .. } => None,
         }
     }
+
+    /// Whether the key counts as modified to a client that watches it. As in Redis it does not
+    /// where only a stream's consumer groups or its figures have changed: consumers at work
+    /// would abort every transaction.
+    pub(crate) fn modifies_value(&self) -> bool {
+        !matches!(self, Effect::Stream { change, .. } if !change.modifies_entries())
+    }
 }
 
 /// Why a key was removed.
@@ -230,17 +245,37 @@ pub enum Removal {
     Evicted,
 }
 
-/// A consumer of effects. It is called under the key's stripe lock, on the thread that made the change: it copies
-/// what it needs and returns.
-pub trait EffectSink: Send {
-    /// Learns of one effect in database `db`.
-    fn record(&mut self, db: u16, order: Order, effect: &Effect<'_>);
+/// Where an effect belongs, and where it came from.
+#[derive(Clone, Copy, Debug)]
+pub struct EffectHead {
+    /// The database.
+    pub db: u16,
+    /// Its place among the effects of the key's stripe.
+    pub order: Order,
+    /// Where it was made first.
+    pub origin: Origin,
+}
 
-    /// All effects since the last call were made under locks that are about to be let go of: nobody has seen a part of them. They belong
-    /// to the epoch that this returns; with `alone`, to one that nothing else belongs to: everything is held then.
+/// A consumer of effects. It is called under the key's stripe lock, on the thread that made the
+/// change: it copies what it needs and returns.
+pub trait EffectSink: Send {
+    /// Takes one effect.
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>);
+
+    /// All effects since the last call were made under locks that are about to be released: no
+    /// other thread has seen a part of them. They belong to the epoch that this returns; with
+    /// `alone`, to one that nothing else belongs to: everything is held then. Called of the
+    /// sink that owns epochs ([`crate::SinkSource::owns_epochs`]), or of the first if none
+    /// does.
     fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
-        let _ = alone;
-        epochs.now()
+        let epoch = epochs.now();
+        self.committed(epoch, alone);
+        epoch
+    }
+
+    /// The same, of every other sink: the epoch was decided.
+    fn committed(&mut self, epoch: u64, alone: bool) {
+        let _ = (epoch, alone);
     }
 
     /// The thread has ended a batch: what was committed is to go where it should without its help.
@@ -248,7 +283,7 @@ pub trait EffectSink: Send {
 }
 
 impl<F: FnMut(u16, &Effect<'_>) + Send> EffectSink for F {
-    fn record(&mut self, db: u16, _: Order, effect: &Effect<'_>) {
-        self(db, effect);
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        self(head.db, effect);
     }
 }

@@ -10,8 +10,9 @@
 //!
 //! The first byte says which of them there are, and has the element's stamp (`dict/image.rs`).
 //!
-//! A member of a set is a key alone; a field of a hash has a value, and an expiry as its word only if it has one; a
-//! member of a sorted set has its score as its word. Nothing is aligned but the block.
+//! A member of a set is a key alone; a field of a hash has a value, and an expiry as its word only
+//! if it has one; a member of a sorted set has its score as its word. Nothing is aligned but the
+//! block.
 
 use crate::bucket::{Bucket, Item};
 use crate::heap::{Cache, usable};
@@ -22,15 +23,17 @@ const EXPIRY: u8 = 0b00010;
 const WIDE_KEY: u8 = 0b00100;
 const VALUE: u8 = 0b01000;
 const WIDE_VALUE: u8 = 0b10000;
-/// The element's stamp, by which an image knows whether it has handed the element out (`dict/image.rs`).
+/// The element's stamp, by which an image knows whether it has handed the element out
+/// (`dict/image.rs`).
 pub(crate) const STAMP: u8 = 0b10_0000;
 
 const NARROW_MAX: usize = u8::MAX as usize;
 
 /// A pointer to a live element.
 ///
-/// Invariant of every method: the stripe of the collection's key is held by the calling thread (or nobody else knows
-/// the element), and what is returned is not used after the element is replaced or freed.
+/// Invariant of every method: the stripe of the collection's key is held by the calling thread (or
+/// nobody else knows the element), and what is returned is not used after the element is replaced
+/// or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Element(NonNull<u8>);
 
@@ -102,7 +105,8 @@ impl Element {
     fn build(cache: &mut Cache, shape: Shape, key: &[u8], value: &[u8], word: u64) -> Self {
         let element = Element(cache.alloc(shape.size()));
         let base = element.base();
-        // SAFETY: the block is fresh and `shape.size()` bytes long; all writes lie inside by the definition of `Shape`.
+        // SAFETY: the block is fresh and `shape.size()` bytes long; all writes lie inside by the
+        // definition of `Shape`.
         unsafe {
             base.write(shape.meta);
             element.write_len(1, shape.key_len, shape.meta & WIDE_KEY != 0);
@@ -131,7 +135,8 @@ impl Element {
 
     /// Frees the block.
     pub fn release(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and the caller gives up its only pointer.
+        // SAFETY: the block came from this heap with this size, and the caller gives up its only
+        // pointer.
         unsafe { cache.free(self.0, self.shape().size()) };
     }
 
@@ -145,7 +150,8 @@ impl Element {
         }
     }
 
-    /// Overwrites the value of a field in place where the new one fits the same block; false if it does not.
+    /// Overwrites the value of a field in place where the new one fits the same block; false if it
+    /// does not.
     pub fn overwrite(self, value: &[u8]) -> bool {
         let shape = self.shape();
         let fitting = Shape::new(self.key(), Some(value), shape.meta & (WORD | EXPIRY));
@@ -280,7 +286,8 @@ impl Item for Element {
     #[inline]
     fn key<'a>(self) -> &'a [u8] {
         let shape = self.shape();
-        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant for the lifetime.
+        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant
+        // for the lifetime.
         unsafe { std::slice::from_raw_parts(self.base().add(shape.key_at()), shape.key_len) }
     }
 

@@ -1,4 +1,5 @@
-//! The typed API for programs that embed the keyspace: each call locks, works and unlocks by itself.
+//! The typed API for programs that embed the keyspace: each call locks, works and unlocks by
+//! itself.
 
 use crate::access::View;
 use crate::handle::{Handle, Key};
@@ -30,7 +31,8 @@ impl std::fmt::Display for OutOfMemory {
 impl std::error::Error for OutOfMemory {}
 
 impl Handle {
-    /// Sets a key; `expiry` in Unix milliseconds. True if it existed. Keys are evicted to make room.
+    /// Sets a key; `expiry` in Unix milliseconds. True if it existed. Keys are evicted to make
+    /// room.
     ///
     /// # Errors
     /// If it does not fit under the memory limit and nothing can be evicted.
@@ -65,8 +67,8 @@ impl Handle {
         self.with_key(key, |handle, key| handle.remove(db, key))
     }
 
-    /// Reads a key and decides what becomes of it, as one step that no other thread sees half done. Keys are evicted to
-    /// make room before it.
+    /// Reads a key and decides what becomes of it, as one step that no other thread sees half done.
+    /// Keys are evicted to make room before it.
     ///
     /// # Errors
     /// If the memory limit is reached and nothing can be evicted; `decide` is not called then.

@@ -8,9 +8,11 @@
 //! +--------+------------+----------+----------+---------+----------+---------+-----+--------+
 //! ```
 //!
-//! The highest bit of `val_len` is the entry's stamp (`image.rs`). `wide` holds the key's length where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
-//! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`] or the pointer of a [`Kind::Large`]; an inline
-//! string, or a small collection's packed items, follow the key. The flags of a collection name its [`Form`].
+//! The highest bit of `val_len` is the entry's stamp (`image.rs`). `wide` holds the key's length
+//! where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
+//! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`] or the pointer of a
+//! [`Kind::Large`]; an inline string, or a small collection's packed items, follow the key. The
+//! flags of a collection name its [`Form`].
 
 use crate::bucket::{Bucket, Item};
 use crate::heap::{Cache, are_alike, usable};
@@ -20,13 +22,33 @@ use crate::value::{StrRef, Value};
 use bytes::Bytes;
 use std::ptr::{self, NonNull};
 
-/// Values from this length on are reference-counted blobs: received into their own allocation, sent without a copy.
+/// Values from this length on are reference-counted blobs: received into their own allocation, sent
+/// without a copy.
 pub const BLOB_MIN: usize = 16 * 1024;
+
+/// Longest allocation that the general allocator rounds up to a size class, bytes; it rounds longer
+/// ones up to pages.
+const CLASSED_MAX: usize = 512 * 1024;
+/// Bytes of a page.
+const PAGE_BYTES: usize = 4096;
+
+/// Bytes that the block of a blob of `len` bytes, at least [`BLOB_MIN`], takes: mimalloc and
+/// jemalloc have four size classes per doubling up to 512 KiB, so up to a fifth of a block is
+/// unused. Part of [`Entry::footprint`].
+pub fn blob_bytes(len: usize) -> usize {
+    let step = match len {
+        ..BLOB_MIN => return len,
+        BLOB_MIN..=CLASSED_MAX => 1 << ((len - 1).ilog2() - 2),
+        _ => PAGE_BYTES,
+    };
+    len.next_multiple_of(step)
+}
 
 /// Longest string whose `OBJECT ENCODING` is `embstr`.
 const EMBSTR_MAX: usize = 44;
 
-/// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its own.
+/// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its
+/// own.
 pub(crate) const PACKED_MAX: usize = 4096;
 
 const KIND_MASK: u8 = 0b0000_0111;
@@ -54,7 +76,8 @@ pub enum Kind {
     Blob = 2,
     /// A small collection: packed items inline after the key.
     Packed = 3,
-    /// The same, of a collection that passed the thresholds of `OBJECT ENCODING` though it is small.
+    /// The same, of a collection that passed the thresholds of `OBJECT ENCODING` though it is
+    /// small.
     PackedBeyond = 4,
     /// A large collection, in an allocation of its own.
     Large = 5,
@@ -103,8 +126,8 @@ const KEY_AT: [u8; 32] = {
 
 /// A pointer to a live entry.
 ///
-/// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else knows the entry),
-/// and the returned references are not used after the entry is replaced or freed.
+/// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else
+/// knows the entry), and the returned references are not used after the entry is replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Entry(NonNull<u8>);
 
@@ -152,7 +175,8 @@ impl Entry {
         };
         let sub = if raw { RAW } else { 0 };
         let (entry, fixed) = Self::build(cache, key, kind, sub, inline, expiry, access);
-        // SAFETY: the block has a fixed part of the kind's type, 8-byte aligned and not initialised yet.
+        // SAFETY: the block has a fixed part of the kind's type, 8-byte aligned and not initialised
+        // yet.
         unsafe {
             match value {
                 Value::Int(n) => fixed.cast::<i64>().write(n),
@@ -168,8 +192,8 @@ impl Entry {
         entry
     }
 
-    /// Builds the entry of a small collection: its packed items, at most [`PACKED_MAX`] bytes of them. `beyond`: it has
-    /// passed the thresholds of `OBJECT ENCODING`.
+    /// Builds the entry of a small collection: its packed items, at most [`PACKED_MAX`] bytes of
+    /// them. `beyond`: it has passed the thresholds of `OBJECT ENCODING`.
     pub fn packed_collection(
         cache: &mut Cache,
         key: &[u8],
@@ -217,8 +241,9 @@ impl Entry {
             expiry: expiry.is_some(),
         };
         let entry = Entry(cache.alloc(shape.size()));
-        // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write below lies inside it
-        // by the definition of `Shape::size`, and the fixed part begins at a multiple of 8.
+        // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write
+        // below lies inside it by the definition of `Shape::size`, and the fixed part
+        // begins at a multiple of 8.
         unsafe {
             let base = entry.base();
             entry.write_head(shape, access, cache.stamp());
@@ -241,7 +266,8 @@ impl Entry {
             _ => return false,
         };
         let meta = self.meta();
-        // The key must not move: readers of the slot rely on nothing else, but moving it would need a buffer.
+        // The key must not move: readers of the slot rely on nothing else, but moving it would need
+        // a buffer.
         if Kind::of(meta) != Kind::Str || (meta & EXPIRY != 0) != expiry.is_some() {
             return false;
         }
@@ -250,7 +276,8 @@ impl Entry {
             return false;
         }
         let meta = meta & !SUB_MASK | if raw { RAW } else { 0 };
-        // SAFETY: same block size, same layout before the inline value, so all writes stay inside the block.
+        // SAFETY: same block size, same layout before the inline value, so all writes stay inside
+        // the block.
         unsafe {
             self.base().cast::<u32>().write(u32::from(meta) | access << 8);
             self.write_inline_len(inline.len());
@@ -263,8 +290,8 @@ impl Entry {
         true
     }
 
-    /// The same entry with another expiry, in a block of its own if the layout changes. The old one is then hollow:
-    /// to be released with [`Entry::release_hollow`].
+    /// The same entry with another expiry, in a block of its own if the layout changes. The old one
+    /// is then hollow: to be released with [`Entry::release_hollow`].
     pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
         if let (true, Some(at)) = (self.has_expiry(), expiry) {
             // SAFETY: the entry has an expiry field; it is 8-byte aligned.
@@ -282,7 +309,8 @@ impl Entry {
             expiry: expiry.is_some(),
         };
         let new = Entry(cache.alloc(shape.size()));
-        // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same length.
+        // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same
+        // length.
         unsafe {
             new.write_head(shape, self.access(), cache.stamp());
             if let Some(at) = expiry {
@@ -363,7 +391,8 @@ impl Entry {
 
     /// Frees the block of an entry whose value was moved to another block.
     pub fn release_hollow(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and the caller gives up its only pointer.
+        // SAFETY: the block came from this heap with this size, and the caller gives up its only
+        // pointer.
         unsafe { cache.free(self.0, self.size()) };
     }
 
@@ -393,7 +422,8 @@ impl Entry {
 
     /// The same, to be changed without changing their length.
     pub fn packed_mut<'a>(self) -> Option<&'a mut [u8]> {
-        // SAFETY: the inline bytes are the block's own, and the caller holds the stripe, so nobody else reads them.
+        // SAFETY: the inline bytes are the block's own, and the caller holds the stripe, so nobody
+        // else reads them.
         self.packed().map(|packed| unsafe {
             let at = self.base().add(self.key_at() + self.key_len());
             std::slice::from_raw_parts_mut(at, packed.len())
@@ -437,8 +467,9 @@ impl Entry {
         self.kind() == Kind::PackedBeyond
     }
 
-    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where the block does not fit,
-    /// the entry moves to another: the old one is then hollow, to be released with [`Entry::release_hollow`].
+    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where
+    /// the block does not fit, the entry moves to another: the old one is then hollow, to be
+    /// released with [`Entry::release_hollow`].
     pub fn splice<const N: usize>(
         self,
         cache: &mut Cache,
@@ -455,8 +486,9 @@ impl Entry {
         let tail = old_len - at - remove;
         let in_place = are_alike(new_size, size);
         let new = if in_place { self } else { Entry(cache.alloc(new_size)) };
-        // SAFETY: both blocks hold what their sizes say, `inserted` bytes more and `remove` fewer in the new one; the tail may overlap
-        // itself only where the block is the same, and `copy` allows for that.
+        // SAFETY: both blocks hold what their sizes say, `inserted` bytes more and `remove` fewer
+        // in the new one; the tail may overlap itself only where the block is the same, and
+        // `copy` allows for that.
         unsafe {
             let (from, to) = (self.base(), new.base());
             ptr::copy(from.add(head + remove), to.add(head + inserted), tail);
@@ -473,7 +505,8 @@ impl Entry {
         new
     }
 
-    /// Says that a small collection has passed the thresholds of `OBJECT ENCODING`, or is laid out in another form.
+    /// Says that a small collection has passed the thresholds of `OBJECT ENCODING`, or is laid out
+    /// in another form.
     pub fn set_packed_form(self, form: Form, beyond: bool) {
         debug_assert!(self.packed().is_some());
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
@@ -526,7 +559,8 @@ impl Entry {
         }
     }
 
-    /// Grows or shrinks the inline value within the block; false if it does not fit. New bytes are zero.
+    /// Grows or shrinks the inline value within the block; false if it does not fit. New bytes are
+    /// zero.
     pub fn resize_inline(self, len: usize) -> bool {
         let shape = Shape {
             kind: Kind::Str,
@@ -594,7 +628,8 @@ impl Entry {
         }
     }
 
-    /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind it.
+    /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind
+    /// it.
     #[inline]
     pub fn footprint(self) -> usize {
         let block = usable(self.size());
@@ -605,7 +640,7 @@ impl Entry {
     fn footprint_behind(self) -> usize {
         match self.kind() {
             // SAFETY: a blob entry holds an initialised, aligned `Bytes`.
-            Kind::Blob => unsafe { (*self.blob_ptr()).len() },
+            Kind::Blob => blob_bytes(unsafe { (*self.blob_ptr()).len() }),
             _ => self.large().map_or(0, Large::footprint),
         }
     }
@@ -722,7 +757,8 @@ impl Item for Entry {
 
     #[inline]
     fn key<'a>(self) -> &'a [u8] {
-        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant for the lifetime.
+        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant
+        // for the lifetime.
         unsafe { std::slice::from_raw_parts(self.base().add(self.key_at()), self.key_len()) }
     }
 

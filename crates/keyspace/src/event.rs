@@ -1,11 +1,13 @@
-//! Events: what happened to a key, by the name under which it is published to those who listen for changes of keys
-//! (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
+//! Events: what happened to a key, by the name under which it is published to those who listen for
+//! changes of keys (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
 //!
-//! An effect says what changed; an event says what for. Most names follow from the effect (`ListPush` at the head is
-//! `lpush`, whichever command did it), some from the command, which states its own with [`Handle::name_events`] before
-//! it changes anything, and a few are stated one by one with [`Handle::event`].
+//! An effect says what changed; an event says what for. Most names follow from the effect
+//! (`ListPush` at the head is `lpush`, whichever command did it), some from the command, which
+//! states its own with [`Handle::name_events`] before it changes anything, and a few are stated one
+//! by one with [`Handle::event`].
 //!
-//! Events wait in the handle, in order, until the command that made them is through: [`Handle::take_events`].
+//! Events wait in the handle, in order, until the command that made them is through:
+//! [`Handle::take_events`].
 
 use crate::effect::{Effect, Removal};
 use crate::entry::Entry;
@@ -143,8 +145,8 @@ impl Handle {
         }
     }
 
-    /// Finds a key whose value is about to be replaced as a whole by one of type `new`, and notes that, unless the
-    /// command calls what it does by another name than `set`.
+    /// Finds a key whose value is about to be replaced as a whole by one of type `new`, and notes
+    /// that, unless the command calls what it does by another name than `set`.
     #[cold]
     pub(crate) fn find_overwritten(
         &mut self,
@@ -161,7 +163,8 @@ impl Handle {
         found
     }
 
-    /// Notes that a value was replaced by another that was made as a whole, unless the command says so itself.
+    /// Notes that a value was replaced by another that was made as a whole, unless the command says
+    /// so itself.
     pub(crate) fn note_replaced(&self, db: u16, key: Key<'_>, old: Type, new: Type) {
         if self.notes_events() && self.events.naming.get() != Naming::Stated {
             self.overwritten(db, key, old, new);

@@ -1,12 +1,14 @@
 //! Eviction: making room before a command that may need memory.
 //!
-//! The sum of all threads' figures is compared with the limit. A thread repeats that only when it has grown by a small
-//! share of the limit since, so most commands cost one comparison of two local numbers.
+//! The sum of all threads' figures is compared with the limit. A thread repeats that only when it
+//! has grown by a small share of the limit since, so most commands cost one comparison of two local
+//! numbers.
 //!
-//! Victims are found by sampling, for there is no list of all keys to keep in order: buckets drawn at random offer
-//! their entries to a small pool of the best candidates seen so far, and the best of the pool goes. This is how
-//! Redis documents its approximated LRU. A candidate is looked at again under its stripe's lock; one that was used
-//! meanwhile stays. Under S3-FIFO the pool is two, one for each queue.
+//! Victims are found by sampling, for there is no list of all keys to keep in order: buckets drawn
+//! at random offer their entries to a small pool of the best candidates seen so far, and the best
+//! of the pool goes. This is how Redis documents its approximated LRU. A candidate is looked at
+//! again under its stripe's lock; one that was used meanwhile stays. Under S3-FIFO the pool is two,
+//! one for each queue.
 
 use crate::bucket::Item;
 use crate::bucket::SLOTS;
@@ -28,7 +30,8 @@ const POOL_MAX: usize = 16;
 const EVICTIONS_PER_LOOK: u32 = 8;
 /// Stripes gone through between two looks at the time.
 const STRIPES_PER_LOOK: u32 = 64;
-/// All threads together grow by one in so many bytes of the limit before each looks again: the error of the limit.
+/// All threads together grow by one in so many bytes of the limit before each looks again: the
+/// error of the limit.
 const SLACK_SHARE: u64 = 1024;
 /// Room made at most ahead of need, in bytes; it bounds the pause.
 const SLACK_MAX: u64 = 32 << 10;
@@ -49,7 +52,8 @@ const AVERAGED_LOG2: u32 = 9;
 /// What a thread knows of memory and candidates.
 #[derive(Default)]
 pub(crate) struct Evictor {
-    /// The limit at the last comparison, the thread's own figure then, and by how much it may grow until the next.
+    /// The limit at the last comparison, the thread's own figure then, and by how much it may grow
+    /// until the next.
     limit: u64,
     own_then: i64,
     slack: i64,
@@ -93,10 +97,12 @@ struct Pool {
 }
 
 impl Handle {
-    /// Sees to it that about `needed` more bytes fit under the memory limit, by evicting keys where the policy
-    /// allows. False if they do not fit and nothing can be evicted: the command is to be refused.
+    /// Sees to it that about `needed` more bytes fit under the memory limit, by evicting keys where
+    /// the policy allows. False if they do not fit and nothing can be evicted: the command is
+    /// to be refused.
     ///
-    /// To be called before a command that may use more memory; the thread is in a batch and holds nothing.
+    /// To be called before a command that may use more memory; the thread is in a batch and holds
+    /// nothing.
     #[inline]
     pub fn make_room(&mut self, needed: usize) -> bool {
         let limit = self.ks.memory_limit.load(Relaxed);
@@ -122,32 +128,32 @@ impl Handle {
         std::mem::take(&mut self.evictor.nanos)
     }
 
-    /// Seconds since a key was last used; the key's stripe is held. `None` if it does not exist, or if the policy
-    /// keeps no such time ([`Policy::knows_idle_time`]).
+    /// Seconds since a key was last used; the key's stripe is held. `None` if it does not exist, or
+    /// if the policy keeps no such time ([`Policy::knows_idle_time`]).
     pub fn idle_seconds(&mut self, db: u16, key: Key<'_>) -> Option<u32> {
         let known = self.ks.policy().knows_idle_time();
         let access = self.peek(db, key)?.access();
         known.then(|| self.clock.idle_seconds(access))
     }
 
-    /// The logarithmic counter of a key's uses, 0 to 255; the key's stripe is held. `None` if it does not exist, or
-    /// if the policy counts no uses ([`Policy::is_lfu`]).
+    /// The logarithmic counter of a key's uses, 0 to 255; the key's stripe is held. `None` if it
+    /// does not exist, or if the policy counts no uses ([`Policy::is_lfu`]).
     pub fn frequency(&mut self, db: u16, key: Key<'_>) -> Option<u8> {
         let known = self.ks.policy().is_lfu();
         let access = self.peek(db, key)?.access();
         known.then(|| self.clock.frequency(access))
     }
 
-    /// Makes a key one that was last used so many seconds ago, if the policy keeps the time; its stripe is held. True if
-    /// the key exists.
+    /// Makes a key one that was last used so many seconds ago, if the policy keeps the time; its
+    /// stripe is held. True if the key exists.
     pub fn set_idle_seconds(&mut self, db: u16, key: Key<'_>, seconds: u64) -> bool {
         let known = self.ks.policy().knows_idle_time();
         let access = self.clock.idle_for(seconds);
         self.set_access(db, key, known.then_some(access))
     }
 
-    /// Sets the logarithmic counter of a key's uses, if the policy counts them; its stripe is held. True if the key
-    /// exists.
+    /// Sets the logarithmic counter of a key's uses, if the policy counts them; its stripe is held.
+    /// True if the key exists.
     pub fn set_frequency(&mut self, db: u16, key: Key<'_>, frequency: u8) -> bool {
         let known = self.ks.policy().is_lfu();
         let access = self.clock.used_so_often(frequency);
@@ -295,8 +301,8 @@ impl Handle {
         false
     }
 
-    /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any, draws alone find too few
-    /// to choose from.
+    /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any,
+    /// draws alone find too few to choose from.
     fn gather(&mut self, policy: Policy, mut wanted: usize) {
         if wanted == 0 {
             return;
@@ -317,8 +323,9 @@ impl Handle {
         }
     }
 
-    /// Looks for a candidate in all stripes in turn; for when there are few, or few stripes have any. Costs no more
-    /// than the time allowed, and goes on with the next call. False only if nothing was found in any.
+    /// Looks for a candidate in all stripes in turn; for when there are few, or few stripes have
+    /// any. Costs no more than the time allowed, and goes on with the next call. False only if
+    /// nothing was found in any.
     fn search_all(&mut self, policy: Policy) -> bool {
         let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let stripes = self.ks.stripes.len() as u32;
@@ -340,8 +347,8 @@ impl Handle {
         false
     }
 
-    /// Offers some `wanted` entries of a stripe to the pool, from a random bucket on. Returns how many there were,
-    /// those included that had expired and are gone now.
+    /// Offers some `wanted` entries of a stripe to the pool, from a random bucket on. Returns how
+    /// many there were, those included that had expired and are gone now.
     fn sample(&mut self, policy: Policy, db: u16, stripe: u32, wanted: usize) -> usize {
         if db == 0 && self.is_vacant(stripe) {
             return 0;
@@ -475,7 +482,8 @@ impl Handle {
         (self.hash(candidate.entry.key()) == candidate.hash).then_some((at, candidate.entry))
     }
 
-    /// Remembers a victim from the small queue; without queues there is nothing to remember, and no ghost is kept.
+    /// Remembers a victim from the small queue; without queues there is nothing to remember, and no
+    /// ghost is kept.
     fn keep_ghost(&mut self, candidate: Candidate, access: u32) {
         let data = self.stripe(candidate.hash);
         let before = data.ghost.as_ref().map_or(0, |ghost| ghost.footprint());
@@ -517,7 +525,8 @@ impl Evictor {
         }
     }
 
-    /// Takes the best candidate out of the pool whose turn it is, or if there is none and `any` will do, of the other.
+    /// Takes the best candidate out of the pool whose turn it is, or if there is none and `any`
+    /// will do, of the other.
     fn take_best(&mut self, any: bool, clock: &AccessClock) -> Option<Candidate> {
         let small_is_due = self.small_bytes * SMALL_SHARE > self.all_bytes;
         let turn = usize::from(clock.has_queues() && !small_is_due);

@@ -1,12 +1,15 @@
-//! Large collections that are nobody's any more, waiting to be freed by a thread that has time for it.
+//! Large collections that are nobody's any more, waiting to be freed by a thread that has time for
+//! it.
 //!
-//! Freeing ten million elements takes a second or so. Who removes, overwrites or expires such a value only takes it out
-//! of its table; if the program has said who collects ([`Keyspace::set_collector`]), the elements are left to that
-//! thread, otherwise they are freed on the spot.
+//! Freeing ten million elements takes a second or so. Who removes, overwrites or expires such a
+//! value only takes it out of its table; if the program has said who collects
+//! ([`Keyspace::set_collector`]), the elements are left to that thread, otherwise they are freed on
+//! the spot.
 //!
-//! That thread would still take a processor from those that serve, and they would wait for whole slices of its time. So it
-//! works for a moment and rests for longer, as long as others are at work and no more has piled up than may. A
-//! lower priority would not do: it would be stopped while it holds a lock of the heap that others need.
+//! That thread would still take a processor from those that serve, and they would wait for whole
+//! slices of its time. So it works for a moment and rests for longer, as long as others are at work
+//! and no more has piled up than may. A lower priority would not do: it would be stopped while it
+//! holds a lock of the heap that others need.
 
 use crate::heap::Breather;
 use crate::keyspace::Keyspace;
@@ -25,7 +28,8 @@ const WORK: Duration = Duration::from_micros(100);
 const REST: Duration = Duration::from_micros(300);
 /// How long a thread that was seen at work is taken to be.
 const SEEN: Duration = Duration::from_millis(20);
-/// With more than this many bytes waiting to be freed, or more than this part of the memory limit, it does not rest.
+/// With more than this many bytes waiting to be freed, or more than this part of the memory limit,
+/// it does not rest.
 const WAITING_BYTES_MAX: usize = 1 << 30;
 const WAITING_SHARE: u64 = 8;
 
@@ -77,14 +81,15 @@ impl Garbage {
 }
 
 impl Keyspace {
-    /// From now on, large collections are left to whoever calls [`Keyspace::collect_garbage`], and `notify` is called
-    /// each time there is one: it returns at once, for it may be called by any thread. The first call counts.
+    /// From now on, large collections are left to whoever calls [`Keyspace::collect_garbage`], and
+    /// `notify` is called each time there is one: it returns at once, for it may be called by
+    /// any thread. The first call counts.
     pub fn set_collector(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.garbage.collector.set(Box::new(notify));
     }
 
-    /// Frees the large collections that were removed since the last call, and gives way to threads that are at work;
-    /// returns how many elements they had.
+    /// Frees the large collections that were removed since the last call, and gives way to threads
+    /// that are at work; returns how many elements they had.
     pub fn collect_garbage(self: &Arc<Self>) -> usize {
         let mut cache = self.heap.cache();
         cache.breathe_with(self.breather());

@@ -1,4 +1,5 @@
-//! A thread's way into the keyspace: batches, stripe locks, and what it owes when it lets go of them.
+//! A thread's way into the keyspace: batches, stripe locks, and what it owes when it lets go of
+//! them.
 
 use crate::counters::Counters;
 use crate::effect::EffectSink;
@@ -10,6 +11,7 @@ use crate::hash::KeyHash;
 use crate::heap::Cache;
 use crate::keyspace::Keyspace;
 use crate::lock::Pass;
+use crate::order::Origin;
 use crate::policy::AccessClock;
 use crate::pour::Uncommitted;
 use crate::prefetch::prefetch;
@@ -40,8 +42,9 @@ pub struct Key<'a> {
 
 /// One thread's access to a [`Keyspace`].
 ///
-/// Work happens in batches: [`Handle::enter`], then for each command lock, read and change, unlock, and at last
-/// [`Handle::exit`]. Everything that reads or changes a key demands that its stripe is held.
+/// Work happens in batches: [`Handle::enter`], then for each command lock, read and change, unlock,
+/// and at last [`Handle::exit`]. Everything that reads or changes a key demands that its stripe is
+/// held.
 pub struct Handle {
     pub(crate) ks: Arc<Keyspace>,
     pub(crate) counters: Arc<Counters>,
@@ -50,6 +53,8 @@ pub struct Handle {
     pub(crate) now_ms: i64,
     /// [`Handle::see_expired`].
     pub(crate) sees_expired: bool,
+    /// Where the effect came from that is being applied.
+    pub(crate) origin: Origin,
     pub(crate) trimmed_at: i64,
     /// Since when the upkeep of the heap has been put off; 0 if it is not.
     pub(crate) put_off_since: i64,
@@ -118,6 +123,7 @@ impl Handle {
             clock: AccessClock::default(),
             now_ms: 0,
             sees_expired: false,
+            origin: Origin::LOCAL,
             trimmed_at: 0,
             put_off_since: 0,
             sink: None,
@@ -163,7 +169,8 @@ impl Handle {
         Key { bytes, hash: self.hash(bytes) }
     }
 
-    /// Whether reads count as use of a key for the eviction policy (`CLIENT NO-TOUCH` turns it off).
+    /// Whether reads count as use of a key for the eviction policy (`CLIENT NO-TOUCH` turns it
+    /// off).
     pub fn set_touch(&mut self, touch: bool) {
         self.touch = touch;
     }
@@ -203,7 +210,8 @@ impl Handle {
     pub fn enter(&mut self) {
         let batch = &self.counters.batch;
         batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
-        // Orders the store above before every peek of the batch; on x86-64 the exchange in `Pass::enter` does.
+        // Orders the store above before every peek of the batch; on x86-64 the exchange in
+        // `Pass::enter` does.
         #[cfg(not(target_arch = "x86_64"))]
         fence(SeqCst);
         self.pass.enter();
@@ -221,8 +229,9 @@ impl Handle {
         }
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then. A batch has begun all the same, but the thread
-    /// is outside: it may lock nothing before it has ended the batch and begun another.
+    /// The same, unless `give_up` comes to say so while it waits: false then. A batch has begun all
+    /// the same, but the thread is outside: it may lock nothing before it has ended the batch
+    /// and begun another.
     #[inline]
     pub fn enter_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let batch = &self.counters.batch;
@@ -232,7 +241,8 @@ impl Handle {
         self.pass.enter_unless(give_up)
     }
 
-    /// True if another thread waits for the keyspace, or this one is outside: end the batch and begin another.
+    /// True if another thread waits for the keyspace, or this one is outside: end the batch and
+    /// begin another.
     #[inline]
     pub fn should_yield(&self) -> bool {
         self.pass.is_disturbed()
@@ -292,8 +302,8 @@ impl Handle {
         self.hold(Held::One(stripe));
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then. Nothing is held, and the thread may be
-    /// [outside](Handle::is_outside).
+    /// The same, unless `give_up` comes to say so while it waits: false then. Nothing is held, and
+    /// the thread may be [outside](Handle::is_outside).
     #[inline]
     pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
         self.lock_stripe_unless(hash.stripe(), give_up)
@@ -370,8 +380,9 @@ impl Handle {
         locked
     }
 
-    /// Takes the right to lock the rest of the keyspace while stripes are held, which one thread has at a time. The thread
-    /// holds nothing; it has the right until [`Handle::release_token`].
+    /// Takes the right to lock the rest of the keyspace while stripes are held, which one thread
+    /// has at a time. The thread holds nothing; it has the right until
+    /// [`Handle::release_token`].
     pub fn take_token(&mut self) {
         debug_assert_eq!(self.held, Held::Nothing);
         self.pass.script_token();
@@ -393,8 +404,9 @@ impl Handle {
         self.pass.release_script_token();
     }
 
-    /// Locks everything beside what is held, which stays held all the while: others who wait for it give way. The thread has
-    /// the right of [`Handle::take_token`]. False if `give_up` came to say so while it waited: then all is as before.
+    /// Locks everything beside what is held, which stays held all the while: others who wait for it
+    /// give way. The thread has the right of [`Handle::take_token`]. False if `give_up` came to
+    /// say so while it waited: then all is as before.
     pub fn lock_rest_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let stripes = &self.ks.stripes;
         let lock = |i: usize| &stripes[i].lock;
@@ -456,36 +468,6 @@ impl Handle {
     pub fn prefetch_stripe(&self, hash: KeyHash) {
         prefetch((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
         self.prefetch_side_table(hash);
-    }
-
-    /// Asks for the cache line in which a lookup of `hash` will begin.
-    #[inline]
-    pub fn prefetch_bucket(&self, db: u16, hash: KeyHash) {
-        if db == 0 {
-            let table = self.ks.stripes[hash.stripe() as usize].first_table();
-            // SAFETY: only the table's atomic word is read.
-            if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
-                prefetch(bucket.addr());
-            }
-        }
-    }
-
-    /// Asks for the entries that a lookup of `hash` will compare: so many cache lines from where they begin; and for what is known of
-    /// its readers, if some are. The thread is in a batch.
-    #[inline]
-    pub fn prefetch_entry(&self, db: u16, hash: KeyHash, lines: usize) {
-        if db == 0 {
-            let table = self.ks.stripes[hash.stripe() as usize].first_table();
-            // SAFETY: only atomic parts are read, and no array that was current in this batch is freed before it ends.
-            unsafe {
-                (*table).peek_entries(hash, |address, is_tracked| {
-                    (0..lines).for_each(|line| prefetch(address + line * 64));
-                    if is_tracked {
-                        self.prefetch_readers(hash);
-                    }
-                });
-            }
-        }
     }
 
     /// What the lock of a stripe guards.
@@ -555,7 +537,8 @@ impl Handle {
     /// Frees a replaced bucket array once every thread has left the batch it is in.
     #[cold]
     pub(crate) fn retire(&mut self, array: Retired) {
-        // Pairs with the fence in `Pass::enter`: a thread whose batch is not seen here as begun sees the new array.
+        // Pairs with the fence in `Pass::enter`: a thread whose batch is not seen here as begun
+        // sees the new array.
         fence(SeqCst);
         let batches = self
             .ks
@@ -574,14 +557,14 @@ impl Handle {
         }
     }
 
-    /// Frees the bucket arrays that nobody can be peeking at any more. Called now and then; the thread's own
-    /// lookups never outlive a call of the keyspace.
+    /// Frees the bucket arrays that nobody can be peeking at any more. Called now and then; the
+    /// thread's own lookups never outlive a call of the keyspace.
     pub fn free_retired(&mut self) {
         for mut retirement in mem::take(&mut self.retired) {
             retirement.batches.retain(|(thread, batch)| thread.batch.load(Acquire) == *batch);
             if retirement.batches.is_empty() {
-                // SAFETY: whoever was in a batch when the array was replaced has ended it, and who began one since
-                // finds the new array.
+                // SAFETY: whoever was in a batch when the array was replaced has ended it, and who
+                // began one since finds the new array.
                 unsafe { retirement.array.free(&mut self.cache) };
             } else {
                 self.retired.push(retirement);
@@ -600,7 +583,8 @@ impl Handle {
         }
     }
 
-    /// Frees a large collection, or leaves it to the collector; to the image, if that has not got all of it.
+    /// Frees a large collection, or leaves it to the collector; to the image, if that has not got
+    /// all of it.
     #[cold]
     pub(crate) fn free_large(&mut self, large: Box<Large>) {
         if let Some(portions) = large.portions().cloned() {

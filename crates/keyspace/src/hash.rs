@@ -1,4 +1,5 @@
-//! The hash of a key, drawn once per command: its bits choose the stripe, the position in the table and the tag.
+//! The hash of a key, drawn once per command: its bits choose the stripe, the position in the table
+//! and the tag.
 
 use crate::bucket::TAG_MASK;
 use foldhash::SharedSeed;
@@ -6,7 +7,8 @@ use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 15 are the tag.
+/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 15
+/// are the tag.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KeyHash {
     bits: u64,
@@ -27,8 +29,8 @@ impl KeyHash {
         (self.bits << self.stripe_bits >> 32) as u32
     }
 
-    /// The same hash where `depth` bits (at most 16) choose the part of the whole: [`KeyHash::stripe`] is that part, and
-    /// [`KeyHash::position`] the place inside it.
+    /// The same hash where `depth` bits (at most 16) choose the part of the whole:
+    /// [`KeyHash::stripe`] is that part, and [`KeyHash::position`] the place inside it.
     #[inline]
     pub(crate) fn at_depth(self, depth: u32) -> Self {
         KeyHash { stripe_bits: depth, ..self }
@@ -59,8 +61,9 @@ impl KeyHasher {
         }
     }
 
-    /// A hasher whose seed follows from this one's, another each time: what lies in the order of one hasher's hashes is in
-    /// no order of the other's. Who fills a table in the order of its own hashes finds its first buckets crowded.
+    /// A hasher whose seed follows from this one's, another each time: what lies in the order of
+    /// one hasher's hashes is in no order of the other's. Who fills a table in the order of its
+    /// own hashes finds its first buckets crowded.
     pub fn reseeded(&self) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let seed = self.hash(&COUNT.fetch_add(1, Relaxed).to_le_bytes()).bits;

@@ -1,15 +1,17 @@
 //! An image: every key as it was at one moment, handed out while the keyspace goes on.
 //!
-//! Each entry has a stamp of one bit. Beginning an image turns the keyspace's own stamp over, with everything held for a moment, and so all
-//! entries there are bear the old one: they have yet to be handed out. A walk does that, stripe by stripe; whoever is about to change
-//! or remove an entry that still bears the old stamp hands it out first. Entries that are made meanwhile bear the
-//! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and nothing is copied but
-//! what is being handed out.
+//! Each entry has a stamp of one bit. Beginning an image turns the keyspace's own stamp over, with
+//! everything held for a moment, and so all entries there are bear the old one: they have yet to be
+//! handed out. A walk does that, stripe by stripe; whoever is about to change or remove an entry
+//! that still bears the old stamp hands it out first. Entries that are made meanwhile bear the
+//! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and
+//! nothing is copied but what is being handed out.
 //!
-//! Of a large collection only a beginning is made, and its elements are handed out in portions (`portions.rs`).
+//! Of a large collection only a beginning is made, and its elements are handed out in portions
+//! (`portions.rs`).
 //!
-//! A database that is flushed meanwhile loses its tables to the image, which goes through them when it has gone through the stripes, and
-//! frees them.
+//! A database that is flushed meanwhile loses its tables to the image, which goes through them when
+//! it has gone through the stripes, and frees them.
 
 use crate::access::View;
 use crate::database::Cleared;
@@ -57,17 +59,20 @@ pub struct ImageKey<'k> {
     pub usage: Usage,
     /// Whether the thread holds one stripe only, so that it holds up few if it waits for a moment.
     pub may_wait: bool,
-    /// Through which the elements are handed out ([`Handle::continue_portions`]); none if they are all in the view.
+    /// Through which the elements are handed out ([`Handle::continue_portions`]); none if they are
+    /// all in the view.
     pub portions: Option<Arc<Portions>>,
 }
 
-/// Takes what threads hand out that are about to change something. What the walk comes across it gives to its caller.
+/// Takes what threads hand out that are about to change something. What the walk comes across it
+/// gives to its caller.
 pub trait ImageSink: Send + Sync {
     /// A key, handed out by a thread whose clock says `now_ms`.
     fn key(&self, key: ImageKey<'_>, now_ms: i64);
 }
 
-/// Takes a key that the walk comes across; says when it has taken enough for one hold of the stripe.
+/// Takes a key that the walk comes across; says when it has taken enough for one hold of the
+/// stripe.
 pub type TakeKey<'t> = dyn FnMut(ImageKey<'_>) -> ControlFlow<()> + 't;
 
 /// The image that is being taken, if one is.
@@ -130,9 +135,11 @@ impl ImagePlace {
 }
 
 impl Handle {
-    /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while nobody changes anything. The
-    /// thread is in a batch and holds nothing, or everything. Somebody must walk every stripe with [`Handle::continue_image`], and then what
-    /// was flushed with [`Handle::continue_cleared`], and every collection with [`Handle::continue_portions`], until [`Handle::end_image`] says that it is done.
+    /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while
+    /// nobody changes anything. The thread is in a batch and holds nothing, or everything.
+    /// Somebody must walk every stripe with [`Handle::continue_image`], and then what
+    /// was flushed with [`Handle::continue_cleared`], and every collection with
+    /// [`Handle::continue_portions`], until [`Handle::end_image`] says that it is done.
     pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {
         let holds = self.holds_everything();
         if !holds {
@@ -154,8 +161,9 @@ impl Handle {
         begins
     }
 
-    /// Gives `take` some of the keys of a stripe that have not been handed out: those of a few buckets, under one hold. Returns where to
-    /// go on; none when the stripe is through. The thread is in a batch and holds nothing, or everything.
+    /// Gives `take` some of the keys of a stripe that have not been handed out: those of a few
+    /// buckets, under one hold. Returns where to go on; none when the stripe is through. The
+    /// thread is in a batch and holds nothing, or everything.
     pub fn continue_image(
         &mut self,
         mut place: ImagePlace,
@@ -214,7 +222,8 @@ impl Handle {
         }
     }
 
-    /// Leaves the tables of a database that is flushed to the image, if one is being taken; gives them back otherwise. Everything is held.
+    /// Leaves the tables of a database that is flushed to the image, if one is being taken; gives
+    /// them back otherwise. Everything is held.
     pub(crate) fn keep_for_image(&self, db: u16, cleared: Cleared) -> Option<Cleared> {
         let image = &self.ks.image;
         let mut kept = image.cleared();
@@ -226,8 +235,9 @@ impl Handle {
         None
     }
 
-    /// Gives `take` those keys of a table of a flushed database that have not been handed out, and frees the table; false if there is none.
-    /// The thread holds nothing, and need not be in a batch.
+    /// Gives `take` those keys of a table of a flushed database that have not been handed out, and
+    /// frees the table; false if there is none. The thread holds nothing, and need not be in a
+    /// batch.
     pub fn continue_cleared(&mut self, take: &mut TakeKey<'_>) -> bool {
         let next = self.ks.image.cleared().pop();
         let Some((db, mut cleared)) = next else { return false };
@@ -256,8 +266,8 @@ impl Handle {
         }
     }
 
-    /// Ends the image, every stripe of which has been walked; false if there is something to go through that was flushed since, or
-    /// a collection of which not everything was handed out.
+    /// Ends the image, every stripe of which has been walked; false if there is something to go
+    /// through that was flushed since, or a collection of which not everything was handed out.
     pub fn end_image(&mut self) -> bool {
         let image = &self.ks.image;
         let cleared = image.cleared();

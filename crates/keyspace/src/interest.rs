@@ -3,7 +3,8 @@
 use crate::waiting::Waiting;
 use crate::watch::Watched;
 
-/// Watched keys, and keys that are waited for, of one stripe. One box for both, since a stripe is one cache line.
+/// Watched keys, and keys that are waited for, of one stripe. One box for both, since a stripe is
+/// one cache line.
 #[derive(Default)]
 pub(crate) struct Interest {
     /// For `WATCH`.

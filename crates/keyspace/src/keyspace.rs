@@ -8,7 +8,7 @@ use crate::hash::KeyHasher;
 use crate::heap::Heap;
 use crate::image::ImageCell;
 use crate::limits::TypeLimits;
-use crate::lock::Gate;
+use crate::lock::{Gate, Survey};
 use crate::order::{Epochs, Sinks};
 use crate::policy::{Policy, PolicyCell};
 use crate::stripe::Stripe;
@@ -127,6 +127,11 @@ impl Keyspace {
         })
     }
 
+    /// Which threads are inside, and which wait: for operators.
+    pub fn survey_gate(&self) -> Survey {
+        self.gate.survey()
+    }
+
     /// A handle for the calling thread, through which it reads and writes.
     pub fn attach(self: &Arc<Self>) -> Handle {
         let pass = self.gate.register();
@@ -199,7 +204,8 @@ impl Keyspace {
         self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
     }
 
-    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let through.
+    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let
+    /// through.
     pub fn set_eviction_tenacity(&self, tenacity: u32) {
         self.policy.set_tenacity(tenacity);
     }
@@ -209,20 +215,21 @@ impl Keyspace {
         self.policy.get()
     }
 
-    /// Until this moment, in Unix milliseconds, nothing is evicted, and keys and fields whose time passes are only not seen:
-    /// they go when somebody writes to them, or later.
+    /// Until this moment, in Unix milliseconds, nothing is evicted, and keys and fields whose time
+    /// passes are only not seen: they go when somebody writes to them, or later.
     pub fn hold_until(&self, until_ms: i64) {
         self.hold_until_ms.store(until_ms, Relaxed);
     }
 
-    /// From now on nothing expires and nothing is evicted, until that is taken back: what has expired is only not seen, and
-    /// stays where it is given a time that has passed. For data that comes from a server which decides what has expired.
+    /// From now on nothing expires and nothing is evicted, until that is taken back: what has
+    /// expired is only not seen, and stays where it is given a time that has passed. For data
+    /// that comes from a server which decides what has expired.
     pub fn keep_expired(&self, on: bool) {
         self.keeps_expired.store(on, Relaxed);
     }
 
-    /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has not expired then does
-    /// not. 0 lets them go on.
+    /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has
+    /// not expired then does not. 0 lets them go on.
     pub fn stop_clock(&self, at_ms: i64) {
         self.clock_stands_at.store(at_ms, Relaxed);
     }

@@ -1,8 +1,9 @@
 //! Petrel's keyspace: databases of keys shared by all threads, without sockets or wire formats.
 //!
-//! Memory is shared and divided into stripes, each with a lock of its own; whoever wants a key locks its stripe, works
-//! and lets go. Every change goes through a mutator that records one [`Effect`]. The layout of an entry is
-//! drawn in `entry.rs`, of a table in `table.rs`, the locks in [`lock`].
+//! Memory is shared and divided into stripes, each with a lock of its own; whoever wants a key
+//! locks its stripe, works and lets go. Every change goes through a mutator that records one
+//! [`Effect`]. The layout of an entry is drawn in `entry.rs`, of a table in `table.rs`, the locks
+//! in [`lock`].
 //!
 //! ```
 //! use petrel_keyspace::{Keyspace, Options, Value};
@@ -16,6 +17,7 @@
 //! ```
 
 mod access;
+mod apply;
 mod bucket;
 mod build;
 mod compact;
@@ -40,6 +42,7 @@ mod limits;
 pub mod lock;
 mod order;
 pub mod packed;
+mod peek;
 mod policy;
 mod portions;
 mod pour;
@@ -62,19 +65,21 @@ mod waiting;
 mod watch;
 
 pub use access::View;
+pub use apply::Misfit;
 pub use compact::Compacted;
 pub use counters::{DbStats, Stats};
 pub use database::Cleared;
-pub use effect::{Effect, EffectSink, Removal};
+pub use effect::{Effect, EffectHead, EffectSink, Removal};
 pub use embed::{OutOfMemory, Update};
-pub use entry::{BLOB_MIN, Kind};
+pub use entry::{BLOB_MIN, Kind, blob_bytes};
 pub use event::{Event, Naming};
 pub use handle::{Handle, Key};
 pub use hash::{KeyHash, KeyHasher};
 pub use image::{ImageKey, ImagePlace, ImageSink, TakeKey};
 pub use keyspace::{Keyspace, Options};
 pub use limits::TypeLimits;
-pub use order::{Epochs, Order, SinkSource};
+pub use order::{Epochs, Order, Origin, SinkSource};
+pub use peek::Peeker;
 pub use policy::Policy;
 pub use portions::{ImageElement, Portions, TakeElement};
 pub use prefetch::prefetch_to_write;

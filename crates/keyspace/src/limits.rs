@@ -1,4 +1,5 @@
-//! Sizes at which collections change how they are held, as `CONFIG` sets them while the server runs.
+//! Sizes at which collections change how they are held, as `CONFIG` sets them while the server
+//! runs.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 

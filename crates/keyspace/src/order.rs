@@ -1,10 +1,12 @@
 //! The order of changes, and the epochs in which they become durable.
 //!
-//! No lock and no shared counter orders all changes. Each stripe numbers its own, under its lock, and that is order enough: a change is of one
-//! key, and a key has one stripe. What orders stripes among each other, roughly, is the *epoch*, a number that somebody who makes changes
-//! durable advances now and then, and that is read under the locks of each commit. So a change that was made in the knowledge of
-//! another has no lower epoch, and all changes up to the end of an epoch together are a state that there could have been
-//! (as in Silo: Tu et al., "Speedy Transactions in Multicore In-Memory Databases", SOSP 2013).
+//! No lock and no shared counter orders all changes. Each stripe numbers its own, under its lock,
+//! and that is order enough: a change is of one key, and a key has one stripe. What orders stripes
+//! among each other, roughly, is the *epoch*, a number that somebody who makes changes
+//! durable advances now and then, and that is read under the locks of each commit. So a change that
+//! was made in the knowledge of another has no lower epoch, and all changes up to the end of an
+//! epoch together are a state that there could have been (as in Silo: Tu et al., "Speedy
+//! Transactions in Multicore In-Memory Databases", SOSP 2013).
 //!
 //! ```text
 //! order   +----------------------+----------------------+
@@ -12,7 +14,8 @@
 //!         +----------------------+----------------------+
 //! ```
 //!
-//! What changes whole databases is made with everything held, and has an epoch of its own, to which nothing else belongs.
+//! What changes whole databases is made with everything held, and has an epoch of its own, to which
+//! nothing else belongs.
 
 use crate::effect::EffectSink;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -45,7 +48,8 @@ impl Order {
     }
 }
 
-/// The epoch that changes belong to that are committed now. Read often and written seldom, on a cache line of its own.
+/// The epoch that changes belong to that are committed now. Read often and written seldom, on a
+/// cache line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Epochs(AtomicU64);
@@ -74,19 +78,42 @@ impl Epochs {
     }
 }
 
-/// Makes the sinks of all threads: a log.
+/// Where an effect was made first: 0 is this process. A sink that brings effects in from elsewhere
+/// leaves out those that carry its own origin.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Origin(pub u32);
+
+impl Origin {
+    /// This process.
+    pub const LOCAL: Origin = Origin(0);
+}
+
+/// Makes the sinks of all threads: those of a log, of replicas, of an index.
 pub trait SinkSource: Send + Sync {
     /// A sink for a thread that holds something.
     fn sink(&self) -> Box<dyn EffectSink>;
 
-    /// Whether readers are to learn which epoch they have seen something of ([`crate::Handle::take_need`]).
-    fn is_strict(&self) -> bool;
+    /// Whether its sinks decide which epoch a commit belongs to ([`EffectSink::commit`]). Of
+    /// several such sources the first decides, and all others learn of it
+    /// ([`EffectSink::committed`]).
+    fn owns_epochs(&self) -> bool {
+        false
+    }
+
+    /// Whether readers are to learn which epoch they have seen something of
+    /// ([`crate::Handle::take_need`]).
+    fn is_strict(&self) -> bool {
+        false
+    }
 }
 
-/// Who makes the sinks, if anybody.
+/// A source of sinks, by the name under which it is replaced or taken away.
+type Named = (&'static str, Arc<dyn SinkSource>);
+
+/// The sources of sinks; a source that owns epochs comes first.
 #[derive(Default)]
 pub(crate) struct Sinks {
-    source: RwLock<Option<Arc<dyn SinkSource>>>,
+    sources: RwLock<Vec<Named>>,
     version: AtomicU64,
 }
 
@@ -97,12 +124,23 @@ impl Sinks {
         self.version.load(Relaxed)
     }
 
-    pub fn get(&self) -> Option<Arc<dyn SinkSource>> {
-        self.source.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn is_strict(&self) -> bool {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().any(|(_, source)| source.is_strict())
     }
 
-    pub fn set(&self, source: Option<Arc<dyn SinkSource>>) {
-        *self.source.write().unwrap_or_else(PoisonError::into_inner) = source;
+    /// A sink of each source.
+    pub fn make(&self) -> Vec<Box<dyn EffectSink>> {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().map(|(_, source)| source.sink()).collect()
+    }
+
+    pub fn set(&self, name: &'static str, source: Option<Arc<dyn SinkSource>>) {
+        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        sources.retain(|(there, _)| *there != name);
+        sources.extend(source.map(|source| (name, source)));
+        sources.sort_by_key(|(_, source)| !source.owns_epochs());
+        drop(sources);
         self.version.fetch_add(1, Relaxed);
     }
 }

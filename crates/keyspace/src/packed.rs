@@ -10,8 +10,9 @@
 //! | `11110001` .. `11110100` | 2, 3, 4, 8 bytes | integer |
 //! | `11110101` | 8 bytes | double |
 //!
-//! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is always held as
-//! one, so equal strings have equal bytes. There is no length behind an item: items are walked forwards.
+//! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is
+//! always held as one, so equal strings have equal bytes. There is no length behind an item: items
+//! are walked forwards.
 
 use crate::prefetch::prefetch;
 use crate::value::parse_int;
@@ -30,7 +31,8 @@ const INT_13: u8 = 0b1100_0000;
 const WORD: usize = 8;
 /// Bytes of a string whose length is in its first byte.
 const TEXT_MAX: usize = 127;
-/// Bytes of a cache line; how many of an entry's are on their way when it is read, and how many are asked for.
+/// Bytes of a cache line; how many of an entry's are on their way when it is read, and how many are
+/// asked for.
 const LINE: usize = 64;
 const LINES_THERE: usize = 2 * LINE;
 const LINES_MAX: usize = 12 * LINE;
@@ -60,7 +62,8 @@ impl<'a> Item<'a> {
     #[inline]
     pub fn from_score(score: f64) -> Self {
         let whole = score as i64;
-        // The sign of -0 must survive, and integers beyond 2^53 are not told apart from their neighbours.
+        // The sign of -0 must survive, and integers beyond 2^53 are not told apart from their
+        // neighbours.
         if whole as f64 == score && whole.unsigned_abs() <= 1 << 53 && score.to_bits() != 1 << 63 {
             Item::Int(whole)
         } else {
@@ -78,7 +81,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The string; an integer is printed into `scratch`. A score has no text here, and gives an empty one.
+    /// The string; an integer is printed into `scratch`. A score has no text here, and gives an
+    /// empty one.
     #[inline]
     pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
         match self {
@@ -141,8 +145,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The packed form that begins with a given byte; none if there is no such form of this item. An integer has wider
-    /// forms than its own.
+    /// The packed form that begins with a given byte; none if there is no such form of this item.
+    /// An integer has wider forms than its own.
     #[inline]
     pub fn parts_beginning(&self, first: u8) -> Option<Parts<'a>> {
         let parts = self.parts();
@@ -160,7 +164,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The first byte of the narrowest form that holds this integer in at least two bytes; none of a string or a score.
+    /// The first byte of the narrowest form that holds this integer in at least two bytes; none of
+    /// a string or a score.
     pub fn wide_int(&self) -> Option<u8> {
         match *self {
             Item::Int(n) => Some(match n {
@@ -337,11 +342,13 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Offset of the first item, every `stride`-th (1 to 3) from the first on being looked at, whose packed form is `parts`: of
-/// the fields of a hash with a stride of 2. Where there is none, how many were looked at.
+/// Offset of the first item, every `stride`-th (1 to 3) from the first on being looked at, whose
+/// packed form is `parts`: of the fields of a hash with a stride of 2. Where there is none, how
+/// many were looked at.
 ///
-/// Equal strings have equal packed forms, so nothing is decoded: eight bytes are compared at once, the end of a long item,
-/// in which it differs from its neighbours more often than not, or all of a short one.
+/// Equal strings have equal packed forms, so nothing is decoded: eight bytes are compared at once,
+/// the end of a long item, in which it differs from its neighbours more often than not, or all of a
+/// short one.
 #[inline]
 pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usize> {
     // With a loop for each of the strides that there are: members, pairs, and triples.
@@ -352,8 +359,8 @@ pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usi
     }
 }
 
-/// Asks for what follows the first two lines of items that are about to be walked over: those whoever looked the entry up has
-/// asked for.
+/// Asks for what follows the first two lines of items that are about to be walked over: those
+/// whoever looked the entry up has asked for.
 #[inline]
 pub(crate) fn prefetch_behind(bytes: &[u8]) {
     for line in (LINES_THERE..bytes.len().min(LINES_MAX)).step_by(LINE) {
@@ -403,8 +410,8 @@ fn find_text<const STRIDE: usize>(
     Err(count)
 }
 
-/// Offset of the first item, every `STRIDE`-th being looked at, of which `is_it` says so; it is given the item and what
-/// follows it.
+/// Offset of the first item, every `STRIDE`-th being looked at, of which `is_it` says so; it is
+/// given the item and what follows it.
 #[inline(always)]
 fn find_where<const STRIDE: usize>(
     bytes: &[u8],
@@ -430,8 +437,9 @@ fn behind_item(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Offset of the last item in `bytes`, of which the item at `from` is known to begin there, and the offset of one that
-/// is a little before it: the next search after the last one is gone begins there.
+/// Offset of the last item in `bytes`, of which the item at `from` is known to begin there, and the
+/// offset of one that is a little before it: the next search after the last one is gone begins
+/// there.
 ///
 /// `bytes` is not empty, and an item begins at `from`.
 #[inline]

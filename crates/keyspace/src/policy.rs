@@ -1,14 +1,17 @@
 //! Eviction policies, and what the 24-bit access field of an entry means under each.
 //!
-//! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24, of the last use.
+//! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24, of
+//!   the last use.
 //! * LRM: the same, of the last change.
-//! * LFU: 16 bits of minutes when the counter was last decayed, 8 bits of logarithmic counter (Morris), as Redis
-//!   documents under `lfu-log-factor` and `lfu-decay-time`.
-//! * S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): 21 bits of time when the
-//!   entry joined its queue, 1 bit for the main queue, 2 bits of uses since. Time is counted in bytes inserted, in
-//!   units of 1/4096 of the memory limit or so: an entry's age says how much has come after it.
+//! * LFU: 16 bits of minutes when the counter was last decayed, 8 bits of logarithmic counter
+//!   (Morris), as Redis documents under `lfu-log-factor` and `lfu-decay-time`.
+//! * S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): 21 bits
+//!   of time when the entry joined its queue, 1 bit for the main queue, 2 bits of uses since. Time
+//!   is counted in bytes inserted, in units of 1/4096 of the memory limit or so: an entry's age
+//!   says how much has come after it.
 //!
-//! A field written under one policy is misread for a while after a change to another, as it is in Redis.
+//! A field written under one policy is misread for a while after a change to another, as it is in
+//! Redis.
 
 use crate::entry::Entry;
 use std::cell::Cell;
@@ -17,7 +20,8 @@ use std::time::Duration;
 
 const ACCESS_MASK: u32 = 0x00ff_ffff;
 
-/// LFU counter of an entry that was just made: high enough not to be evicted before it had a chance.
+/// LFU counter of an entry that was just made: high enough not to be evicted before it had a
+/// chance.
 const LFU_INITIAL: u32 = 5;
 
 /// S3-FIFO: uses counted at most, the bit of the main queue, and where the time begins.
@@ -53,8 +57,8 @@ pub enum Policy {
     VolatileRandom,
     /// Of the keys with an expiry, approximately the one that expires first.
     VolatileTtl,
-    /// Any key, approximately in the order of S3-FIFO: new keys must be used soon or go first, and keys that went so
-    /// but are set again are given a longer stay.
+    /// Any key, approximately in the order of S3-FIFO: new keys must be used soon or go first, and
+    /// keys that went so but are set again are given a longer stay.
     AllKeysS3Fifo,
 }
 
@@ -156,7 +160,8 @@ impl PolicyCell {
         self.samples.load(Relaxed)
     }
 
-    /// Time that a command spends on evictions at most before it is let through, as long as there is something to evict.
+    /// Time that a command spends on evictions at most before it is let through, as long as there
+    /// is something to evict.
     pub fn budget(&self) -> Duration {
         Duration::from_nanos(self.budget_nanos.load(Relaxed))
     }
@@ -173,8 +178,8 @@ impl PolicyCell {
     }
 }
 
-/// What `maxmemory-eviction-tenacity` allows: 50 microseconds each up to 10, 15 % more for each step from there on, and
-/// with 100 as long as it takes.
+/// What `maxmemory-eviction-tenacity` allows: 50 microseconds each up to 10, 15 % more for each
+/// step from there on, and with 100 as long as it takes.
 fn budget(tenacity: u32) -> Duration {
     let step = Duration::from_micros(50);
     match tenacity {
@@ -296,8 +301,8 @@ impl AccessClock {
         self.seconds.wrapping_sub(access) & ACCESS_MASK
     }
 
-    /// Field of an entry that was last used so many seconds ago, when the field holds a time. It wraps as the field
-    /// does.
+    /// Field of an entry that was last used so many seconds ago, when the field holds a time. It
+    /// wraps as the field does.
     pub fn idle_for(&self, seconds: u64) -> u32 {
         self.seconds.wrapping_sub(seconds as u32) & ACCESS_MASK
     }
@@ -320,8 +325,8 @@ impl AccessClock {
         self.inserted.wrapping_sub(access >> JOINED_SHIFT) & JOINED_MASK
     }
 
-    /// Field of an entry whose turn has come at the end of its queue, if it stays: in the main queue, for as often as
-    /// it was used since it joined. `None` if it goes.
+    /// Field of an entry whose turn has come at the end of its queue, if it stays: in the main
+    /// queue, for as often as it was used since it joined. `None` if it goes.
     pub fn second_chance(&self, access: u32) -> Option<u32> {
         let uses = access & USES_MASK;
         match (is_main(access), uses) {

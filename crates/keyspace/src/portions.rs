@@ -1,8 +1,10 @@
 //! Large collections that an image hands out in portions, so that nobody waits for more than one.
 //!
-//! A collection that has yet to be handed out, by the walk or because it is about to be changed, is only *begun*: the image learns its key and
-//! how many elements it has, and from then on the collection itself keeps apart what is the image's (`dict/image.rs`, `types/list/image.rs`). Whoever
-//! writes the image asks for a portion at a time, under a hold of the stripe in which the collection is at that moment:
+//! A collection that has yet to be handed out, by the walk or because it is about to be changed, is
+//! only *begun*: the image learns its key and how many elements it has, and from then on the
+//! collection itself keeps apart what is the image's (`dict/image.rs`, `types/list/image.rs`).
+//! Whoever writes the image asks for a portion at a time, under a hold of the stripe in which the
+//! collection is at that moment:
 //!
 //! | what happens | what that does |
 //! |---|---|
@@ -11,7 +13,8 @@
 //! | it is copied | the copy is no part of the image |
 //! | it is a stream whose entries and groups were handed out | the rest, which was copied, is the image's own |
 //!
-//! Between the removal and the moment at which it is the image's, both of which the same thread sees to, it is in neither place; the image asks again.
+//! Between the removal and the moment at which it is the image's, both of which the same thread
+//! sees to, it is in neither place; the image asks again.
 
 use crate::bucket::Item as _;
 use crate::entry::{Entry, Kind};
@@ -64,7 +67,8 @@ pub enum ImageElement<'e> {
     Field(&'e [u8], &'e [u8], Option<i64>),
     /// Of a stream: some of its entries, from the first to the last.
     Node(StreamNode<'e>),
-    /// What the stream is, the ID of its first entry, and the number of its groups: behind its nodes.
+    /// What the stream is, the ID of its first entry, and the number of its groups: behind its
+    /// nodes.
     StreamState(&'e Stream, StreamId, usize),
     /// A group of a stream, by name.
     Group(&'e GroupHead),
@@ -163,7 +167,8 @@ impl Large {
 }
 
 impl Handle {
-    /// Begins to hand out a collection that is large enough for that; none if it is to be handed out whole. Its stripe is held.
+    /// Begins to hand out a collection that is large enough for that; none if it is to be handed
+    /// out whole. Its stripe is held.
     pub(crate) fn begin_portions(&self, db: u16, entry: Entry) -> Option<Arc<Portions>> {
         if entry.kind() != Kind::Large {
             return None;
@@ -176,8 +181,8 @@ impl Handle {
         Some(portions)
     }
 
-    /// Gives `take` some elements of a collection, under one hold of its stripe; false when all were. The thread is in a batch and
-    /// holds nothing.
+    /// Gives `take` some elements of a collection, under one hold of its stripe; false when all
+    /// were. The thread is in a batch and holds nothing.
     pub fn continue_portions(
         &mut self,
         portions: &Arc<Portions>,
@@ -251,7 +256,8 @@ impl Handle {
         }
     }
 
-    /// Takes what is being handed out in portions of a database out of a stripe, before its table is. Everything is held.
+    /// Takes what is being handed out in portions of a database out of a stripe, before its table
+    /// is. Everything is held.
     pub(crate) fn own_portions(&mut self, stripe: u32, db: u16) {
         let all = self.ks.image.portions().clone();
         for portions in all {

@@ -1,8 +1,8 @@
 //! What a thread's sink learns of its changes, and when they are committed.
 
-use crate::effect::{Effect, EffectSink};
+use crate::effect::{Effect, EffectHead, EffectSink};
 use crate::handle::{Handle, Held, Key};
-use crate::order::{Order, SinkSource};
+use crate::order::{Epochs, Order, SinkSource};
 use std::sync::Arc;
 
 /// Effects that the sink has learned of, under locks that are still held.
@@ -15,30 +15,55 @@ pub(crate) struct Uncommitted {
     epoch: u64,
 }
 
+/// Several sinks as one; the first decides epochs.
+struct FanOut(Vec<Box<dyn EffectSink>>);
+
+impl EffectSink for FanOut {
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        self.0.iter_mut().for_each(|sink| sink.record(head, effect));
+    }
+
+    fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
+        let Some((first, others)) = self.0.split_first_mut() else { return epochs.now() };
+        let epoch = first.commit(epochs, alone);
+        others.iter_mut().for_each(|sink| sink.committed(epoch, alone));
+        epoch
+    }
+
+    fn hand_over(&mut self) {
+        self.0.iter_mut().for_each(|sink| sink.hand_over());
+    }
+}
+
 impl Handle {
     /// Consumer of every effect that this thread makes from now on.
     pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
         self.sink = sink;
     }
 
-    /// Gives every thread a sink from `source`, or none; from this moment on, for the whole keyspace is held
-    /// ([`Handle::lock_all`]). What was committed before has been handed over.
-    pub fn set_sinks(&mut self, source: Option<Arc<dyn SinkSource>>) {
+    /// Gives every thread a sink from `source` beside those of other sources, in place of the
+    /// source that had the same name, or takes that away; from this moment on, for the whole
+    /// keyspace is held ([`Handle::lock_all`]). What was committed before has been handed over.
+    pub fn set_sinks(&mut self, name: &'static str, source: Option<Arc<dyn SinkSource>>) {
         debug_assert!(self.holds_everything());
-        self.ks.sinks.set(source);
+        self.ks.sinks.set(name, source);
         self.renew_sink();
     }
 
     #[cold]
     pub(crate) fn renew_sink(&mut self) {
         self.sinks_seen = self.ks.sinks.version();
-        let source = self.ks.sinks.get();
-        self.is_strict = source.as_ref().is_some_and(|source| source.is_strict());
-        self.sink = source.map(|source| source.sink());
+        self.is_strict = self.ks.sinks.is_strict();
+        let mut sinks = self.ks.sinks.make();
+        self.sink = match sinks.len() {
+            0 | 1 => sinks.pop(),
+            _ => Some(Box::new(FanOut(sinks))),
+        };
     }
 
-    /// The latest epoch that this thread has committed something to since the last call or, with a strict sink, has held a stripe of that
-    /// was written in it: what it answers may be known once that epoch is durable. 0 if there was none.
+    /// The latest epoch that this thread has committed something to since the last call or, with a
+    /// strict sink, has held a stripe of that was written in it: what it answers may be known
+    /// once that epoch is durable. 0 if there was none.
     #[inline]
     pub fn take_need(&mut self) -> u64 {
         std::mem::take(&mut self.need)
@@ -71,7 +96,7 @@ impl Handle {
         let order = stripe.order.next(epoch);
         stripe.order = order;
         if let Some(sink) = &mut self.sink {
-            sink.record(db, order, effect);
+            sink.record(EffectHead { db, order, origin: self.origin }, effect);
         }
     }
 
@@ -82,7 +107,7 @@ impl Handle {
             self.uncommitted.alone = true;
         }
         if let Some(sink) = &mut self.sink {
-            sink.record(db, Order::default(), effect);
+            sink.record(EffectHead { db, order: Order::default(), origin: self.origin }, effect);
         }
     }
 
@@ -143,7 +168,6 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::Epochs;
     use crate::value::Value;
     use crate::{Keyspace, Options};
     use std::sync::Mutex;
@@ -166,8 +190,8 @@ mod tests {
     }
 
     impl EffectSink for Listener {
-        fn record(&mut self, _: u16, order: Order, _: &Effect<'_>) {
-            self.note(Heard::Effect(order.0));
+        fn record(&mut self, head: EffectHead, _: &Effect<'_>) {
+            self.note(Heard::Effect(head.order.0));
         }
 
         fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
@@ -197,7 +221,7 @@ mod tests {
         let mut handle = ks.attach();
         handle.enter();
         handle.lock_all();
-        handle.set_sinks(Some(Arc::new(listener.clone())));
+        handle.set_sinks("listener", Some(Arc::new(listener.clone())));
         handle.unlock();
         let put = |handle: &mut Handle, text: &str| {
             let key = Key { bytes: b"key", hash: handle.hash(b"key") };
@@ -243,7 +267,7 @@ mod tests {
         other.exit();
         handle.enter();
         handle.lock_all();
-        handle.set_sinks(None);
+        handle.set_sinks("listener", None);
         handle.unlock();
         handle.exit();
         other.enter();

@@ -1,4 +1,5 @@
-//! The figures of all threads, as one thread reads them: without a lock as long as no thread comes or goes.
+//! The figures of all threads, as one thread reads them: without a lock as long as no thread comes
+//! or goes.
 
 use crate::counters::Counters;
 use crate::keyspace::Keyspace;
@@ -12,7 +13,8 @@ pub(crate) struct RosterView {
 }
 
 impl RosterView {
-    /// The threads' figures. A thread that left a moment ago may be counted twice or not at all, once.
+    /// The threads' figures. A thread that left a moment ago may be counted twice or not at all,
+    /// once.
     pub fn threads(&mut self, keyspace: &Keyspace) -> &[Arc<Counters>] {
         let version = keyspace.roster_version();
         if self.version != Some(version) {

@@ -1,7 +1,8 @@
 //! Walking the keys: `SCAN`, `KEYS`, `RANDOMKEY`.
 //!
-//! A cursor is a place in the order of hashes, so it means the same after any table has grown or shrunk, and needs no
-//! state: every key that is there from the first to the last call is seen exactly once.
+//! A cursor is a place in the order of hashes, so it means the same after any table has grown or
+//! shrunk, and needs no state: every key that is there from the first to the last call is seen
+//! exactly once.
 
 use crate::access::View;
 use crate::bucket::{DISPLACEMENT_MAX, Item, SLOTS};
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long upkeep waits for a stripe.
 const SOON: Duration = Duration::from_millis(2);
 
-/// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is both the beginning
-/// and the end.
+/// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is
+/// both the beginning and the end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cursor(u64);
 
@@ -47,8 +48,9 @@ impl Cursor {
 }
 
 impl Handle {
-    /// Hands the keys from the cursor on to `each`, at least `count` of them if there are as many, whole buckets at a
-    /// time, and returns where to go on. Keys whose time has passed are left out.
+    /// Hands the keys from the cursor on to `each`, at least `count` of them if there are as many,
+    /// whole buckets at a time, and returns where to go on. Keys whose time has passed are left
+    /// out.
     ///
     /// Stripes are locked one after another unless the thread holds the keyspace already.
     pub fn scan(
@@ -61,7 +63,8 @@ impl Handle {
         self.scan_removing(db, cursor, count, &|_| true, each)
     }
 
-    /// The same; of keys whose time has passed, only those that are `removable` are removed on the way.
+    /// The same; of keys whose time has passed, only those that are `removable` are removed on the
+    /// way.
     pub fn scan_removing(
         &mut self,
         db: u16,
@@ -124,8 +127,8 @@ impl Handle {
         slots.sum()
     }
 
-    /// A key drawn at random, or none if the database is empty. While what expires is [held](crate::Keyspace::hold_until),
-    /// a database of nothing else has keys all the same.
+    /// A key drawn at random, or none if the database is empty. While what expires is
+    /// [held](crate::Keyspace::hold_until), a database of nothing else has keys all the same.
     pub fn random_key(&mut self, db: u16, random: &mut impl FnMut() -> u64) -> Option<Vec<u8>> {
         let stripes = self.ks.stripes.len() as u64;
         for _ in 0..RANDOM_TRIES {
@@ -150,12 +153,10 @@ impl Handle {
         in_turn.find_map(|stripe| self.random_in_stripe(db, stripe, true, random))
     }
 
-    /// True if the stripe has no key in database 0: told without its lock, so that an almost empty keyspace is walked
-    /// in one call.
+    /// True if the stripe has no key in database 0: told without its lock, so that an almost empty
+    /// keyspace is walked in one call. False also if the thread is outside.
     pub(crate) fn is_vacant(&self, stripe: u32) -> bool {
-        let table = self.ks.stripes[stripe as usize].first_table();
-        // SAFETY: only the table's atomic word is read.
-        unsafe { (*table).peek_buckets() == 0 }
+        self.peeker().is_some_and(|peeker| peeker.is_vacant(stripe))
     }
 
     /// Runs `work` with the stripe held, which it may be already.
@@ -187,8 +188,8 @@ impl Handle {
         Some(result)
     }
 
-    /// The same for upkeep, which passes over a stripe that cannot be had soon: none then, and the thread may be
-    /// [outside](Handle::is_outside). A script may hold its stripes for long.
+    /// The same for upkeep, which passes over a stripe that cannot be had soon: none then, and the
+    /// thread may be [outside](Handle::is_outside). A script may hold its stripes for long.
     pub(crate) fn with_stripe_soon<T>(
         &mut self,
         stripe: u32,
@@ -208,8 +209,9 @@ impl Handle {
         Some(result)
     }
 
-    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were seen before the end. Some
-    /// of the keys that are left out because their time has passed are removed.
+    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were
+    /// seen before the end. Some of the keys that are left out because their time has passed
+    /// are removed.
     fn scan_stripe(
         &mut self,
         from: (u16, u32, u32),
@@ -338,11 +340,13 @@ pub(crate) fn homed<I: Item>(table: &Table<I>, home: usize, position: &dyn Fn(I)
 /// Buckets whose items are asked for ahead by [`walk_some`].
 const AHEAD: usize = 2;
 
-/// Gives `take` every item whose home is one of the next buckets from a position on, and perhaps others; fewer buckets if it has enough before.
-/// Returns the position to go on from, none at the end.
+/// Gives `take` every item whose home is one of the next buckets from a position on, and perhaps
+/// others; fewer buckets if it has enough before. Returns the position to go on from, none at the
+/// end.
 ///
-/// An item whose home is full lies in one of the next buckets, and all buckets between are full. So the walk goes on
-/// until it has seen one that is not, and what lies there with a later home is taken with the rest.
+/// An item whose home is full lies in one of the next buckets, and all buckets between are full. So
+/// the walk goes on until it has seen one that is not, and what lies there with a later home is
+/// taken with the rest.
 pub(crate) fn walk_some<I: Item>(
     table: &Table<I>,
     position: u32,

@@ -68,6 +68,28 @@ impl Handle {
         }
     }
 
+    /// Lets a string be held as one that was written into (`OBJECT ENCODING` answers `raw`), as in
+    /// Redis after a command that was to change it and did not. Its bytes are what they were:
+    /// no effect is recorded.
+    ///
+    /// # Errors
+    /// If the key holds another type.
+    pub fn make_raw(&mut self, db: u16, key: Key<'_>) -> Result<(), WrongType> {
+        let Some((at, entry)) = self.find_alive(db, key) else { return Ok(()) };
+        let text = entry.string().ok_or(WrongType)?;
+        if entry.kind() == Kind::Int {
+            let value = Value::Raw(text.bytes(&mut itoa::Buffer::new()).to_vec().into());
+            let (expiry, access) = (entry.expiry(), entry.access());
+            let new = Entry::new(&mut self.cache, key.bytes, value, expiry, access);
+            self.replace_entry(db, key, at, entry, new);
+            self.bury(entry);
+        } else {
+            // A borrow to change the bytes marks them.
+            let _ = entry.inline_mut();
+        }
+        Ok(())
+    }
+
     /// Writes `bytes` from `offset` on, padding with zeros; expiry is kept. Returns the new length.
     /// The caller has checked `offset + bytes.len()` against the limit of a string.
     pub fn write_range(
@@ -124,7 +146,8 @@ fn patched(value: StrRef<'_>, len: usize, offset: usize, bytes: &[u8]) -> Vec<u8
     text
 }
 
-/// Writes into a blob: in place if nobody else refers to it, into a copy with room to grow if somebody does.
+/// Writes into a blob: in place if nobody else refers to it, into a copy with room to grow if
+/// somebody does.
 fn write_blob(entry: Entry, offset: usize, bytes: &[u8]) {
     let Some(blob) = entry.blob_mut() else { return };
     let end = offset + bytes.len();
@@ -146,7 +169,8 @@ fn write_blob(entry: Entry, offset: usize, bytes: &[u8]) {
     *blob = text.freeze();
 }
 
-/// Capacity for a string that is being appended to: double while small, a megabyte more when large, as Redis's.
+/// Capacity for a string that is being appended to: double while small, a megabyte more when large,
+/// as Redis's.
 fn grown(len: usize) -> usize {
     const STEP_MAX: usize = 1 << 20;
     if len < BLOB_MIN { len } else { len + len.min(STEP_MAX) }

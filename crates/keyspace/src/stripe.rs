@@ -12,13 +12,14 @@ use std::sync::atomic::AtomicU8;
 #[repr(align(64))]
 pub(crate) struct Stripe {
     pub lock: StripeLock,
-    /// Which keys of the stripe are tracked ([`crate::tracking::TRACKED`]); changed by the holder of the lock.
+    /// Which keys of the stripe are tracked ([`crate::tracking::TRACKED`]); changed by the holder
+    /// of the lock.
     pub tracked: AtomicU8,
     data: UnsafeCell<StripeData>,
 }
 
-// SAFETY: `data` is reached only by the holder of `lock`, by the holder of the exclusive intent, or (tables, to peek)
-// through atomics.
+// SAFETY: `data` is reached only by the holder of `lock`, by the holder of the exclusive intent, or
+// (tables, to peek) through atomics.
 unsafe impl Sync for Stripe {}
 // SAFETY: nothing in a stripe belongs to one thread.
 unsafe impl Send for Stripe {}
@@ -51,7 +52,8 @@ impl Stripe {
     /// What the lock guards.
     ///
     /// # Safety
-    /// The calling thread holds the lock or the exclusive intent, and no other reference from here is alive.
+    /// The calling thread holds the lock or the exclusive intent, and no other reference from here
+    /// is alive.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn data(&self) -> &mut StripeData {
         // SAFETY: by the contract.
@@ -97,7 +99,9 @@ impl StripeData {
         &mut self.more.get_or_insert_with(tables).0[usize::from(db) - 1]
     }
 
-    /// Takes the table of a database out, leaving an empty one.
+    /// Takes the table of a database out, leaving an empty one. The keyspace is held exclusively: a
+    /// thread that might [peek](crate::Peeker) at the table, whose atomic word is moved, would
+    /// be inside.
     pub fn take_table(&mut self, db: u16) -> Table {
         match db {
             0 => std::mem::take(&mut self.first),
@@ -108,7 +112,8 @@ impl StripeData {
         }
     }
 
-    /// Lets two databases change places.
+    /// Lets two databases change places. The keyspace is held exclusively, as for
+    /// [`StripeData::take_table`].
     pub fn swap_tables(&mut self, a: u16, b: u16, databases: usize) {
         let table = self.take_table(a);
         let other = std::mem::replace(self.table_mut(b, databases), table);

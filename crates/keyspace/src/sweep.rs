@@ -1,9 +1,10 @@
-//! Active expiry: removing keys whose time has passed though nobody asks for them, in small steps that every worker
-//! takes now and then.
+//! Active expiry: removing keys whose time has passed though nobody asks for them, in small steps
+//! that every worker takes now and then.
 //!
-//! The stripes are one ring for all threads; each claims the next one when it has finished its own. Slots say which
-//! entries have an expiry, so keys without one are never read. A step looks at a fixed number of keys, and goes on for
-//! as long as its budget allows while many of them turn out to be expired.
+//! The stripes are one ring for all threads; each claims the next one when it has finished its own.
+//! Slots say which entries have an expiry, so keys without one are never read. A step looks at a
+//! fixed number of keys, and goes on for as long as its budget allows while many of them turn out
+//! to be expired.
 
 use crate::effect::Removal;
 use crate::entry::Entry;
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 const QUOTA: usize = 1000;
 /// A step goes on past its quota while one in this many keys of the latest quota was expired.
 const WORTHWHILE_SHARE: usize = 10;
-/// Buckets looked at, and keys and fields removed, at most under one hold of a stripe's lock: some ten microseconds.
+/// Buckets looked at, and keys and fields removed, at most under one hold of a stripe's lock: some
+/// ten microseconds.
 const BUCKETS_PER_HOLD: usize = 64;
 const EXPIRED_PER_HOLD: usize = 64;
 
@@ -37,8 +39,8 @@ pub(crate) struct SweepPlace {
 }
 
 impl Handle {
-    /// Removes expired keys for at most about `budget`; returns soon when few are expired. The thread is in a batch
-    /// and holds nothing.
+    /// Removes expired keys for at most about `budget`; returns soon when few are expired. The
+    /// thread is in a batch and holds nothing.
     pub fn expire_step(&mut self, budget: Duration) -> Swept {
         let mut swept = Swept::default();
         if self.holds_expired() || !self.any_volatile() {
@@ -92,7 +94,8 @@ impl Handle {
         SweepPlace { stripe: (turn % self.ks.stripes.len()) as u32, db: 0, bucket: 0 }
     }
 
-    /// Works on a claimed stripe, which is held; returns where to go on if the lock should be released before.
+    /// Works on a claimed stripe, which is held; returns where to go on if the lock should be
+    /// released before.
     fn expire_buckets(&mut self, mut place: SweepPlace, swept: &mut Swept) -> Option<SweepPlace> {
         let (mut looked, mut removed) = (0, 0);
         while place.db < self.ks.databases {

@@ -1,15 +1,18 @@
-//! A hash table: open addressing over cache-line buckets. The entries of one stripe and one database are one, and
-//! so is each segment of a [`crate::dict::Dict`].
+//! A hash table: open addressing over cache-line buckets. The entries of one stripe and one
+//! database are one, and so is each segment of a [`crate::dict::Dict`].
 //!
-//! * A key's home bucket is `position * buckets >> 32`: the order of buckets is the order of hashes for any number
-//!   of buckets, which is what lets `SCAN` resume after the table has grown or shrunk, and lets the table grow by
-//!   half instead of doubling.
-//! * An entry whose home is full lies in one of the next buckets; a search ends at the first bucket that is not full.
-//!   A slot says how far it was displaced, so that removal can close the gap without reading other entries.
-//! * A table that is filled and emptied again and again leaves a tombstone instead of closing the gap ([`Table::vacate`]): that reads
-//!   nothing of the next bucket. Searches pass it; what is added takes its place.
-//! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of thousands of the keys,
-//!   so this takes microseconds. What is replaced is retired, not freed, because another worker may be peeking at it.
+//! * A key's home bucket is `position * buckets >> 32`: the order of buckets is the order of hashes
+//!   for any number of buckets, which is what lets `SCAN` resume after the table has grown or
+//!   shrunk, and lets the table grow by half instead of doubling.
+//! * An entry whose home is full lies in one of the next buckets; a search ends at the first bucket
+//!   that is not full. A slot says how far it was displaced, so that removal can close the gap
+//!   without reading other entries.
+//! * A table that is filled and emptied again and again leaves a tombstone instead of closing the
+//!   gap ([`Table::vacate`]): that reads nothing of the next bucket. Searches pass it; what is
+//!   added takes its place.
+//! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of
+//!   thousands of the keys, so this takes microseconds. What is replaced is retired, not freed,
+//!   because another worker may be peeking at it.
 
 use crate::bucket::{Bucket, DISPLACEMENT_MAX, Item, Line, SLOTS, Slot};
 use crate::entry::Entry;
@@ -57,8 +60,8 @@ impl Retired {
     pub unsafe fn free(self, cache: &mut Cache) {
         let (base, layout) =
             (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
-        // SAFETY: by the contract nobody uses the array. It was allocated by `Buckets::new` with the same layout; the word before a
-        // padded array says where its block begins.
+        // SAFETY: by the contract nobody uses the array. It was allocated by `Buckets::new` with
+        // the same layout; the word before a padded array says where its block begins.
         unsafe {
             if is_aligned(layout) {
                 cache.free(NonNull::new_unchecked(base), layout.size());
@@ -172,7 +175,8 @@ impl<I: Item> Table<I> {
         self.array().as_slice()[at.bucket].word(at.slot)
     }
 
-    /// Whether an item bears the mark, which stays with it while it, or another of its key, is in the table.
+    /// Whether an item bears the mark, which stays with it while it, or another of its key, is in
+    /// the table.
     #[inline]
     pub fn is_marked(&self, at: Position) -> bool {
         self.array().as_slice()[at.bucket].bucket().is_marked(at.slot)
@@ -245,7 +249,8 @@ impl<I: Item> Table<I> {
         None
     }
 
-    /// Adds an entry whose key is not in the table. Returns the array that had to be replaced for it.
+    /// Adds an entry whose key is not in the table. Returns the array that had to be replaced for
+    /// it.
     pub fn insert(
         &mut self,
         hash: KeyHash,
@@ -258,7 +263,8 @@ impl<I: Item> Table<I> {
         retired
     }
 
-    /// The same for a table with something beside each item, some of which may have been [vacated](Self::vacate).
+    /// The same for a table with something beside each item, some of which may have been
+    /// [vacated](Self::vacate).
     pub fn add(
         &mut self,
         hash: KeyHash,
@@ -270,7 +276,8 @@ impl<I: Item> Table<I> {
         let retired = if self.is_full() {
             self.grow(cache, rehash)
         } else if self.searches_far(hash) {
-            // Of what there is many are tombstones, or there would not be so many buckets in a row that end no search.
+            // Of what there is many are tombstones, or there would not be so many buckets in a row
+            // that end no search.
             match self.len() * 2 > capacity(self.buckets()) {
                 true => self.grow(cache, rehash),
                 false => self.rebuild(self.buckets(), cache, rehash),
@@ -306,7 +313,8 @@ impl<I: Item> Table<I> {
         true
     }
 
-    /// Makes room for `len` entries altogether, so that the table need not grow before. Returns the array that was replaced.
+    /// Makes room for `len` entries altogether, so that the table need not grow before. Returns the
+    /// array that was replaced.
     pub fn reserve(
         &mut self,
         len: usize,
@@ -339,8 +347,8 @@ impl<I: Item> Table<I> {
         self.shrink(2, 5, cache, rehash)
     }
 
-    /// Takes out the item at `address`, whose hash is `hash`, and leaves a gap: items are added to such a table with [`Table::add`]
-    /// only. Returns what was beside it.
+    /// Takes out the item at `address`, whose hash is `hash`, and leaves a gap: items are added to
+    /// such a table with [`Table::add`] only. Returns what was beside it.
     #[inline]
     pub fn vacate(&mut self, hash: KeyHash, address: usize) -> Option<Word<I>> {
         let at = self.find_address(hash, address)?;
@@ -352,7 +360,8 @@ impl<I: Item> Table<I> {
         Some(word)
     }
 
-    /// Shrinks if less than an eighth is in use: of a table that is likely to grow again. Returns the array that was replaced.
+    /// Shrinks if less than an eighth is in use: of a table that is likely to grow again. Returns
+    /// the array that was replaced.
     #[inline]
     pub fn shrink_late(
         &mut self,
@@ -429,7 +438,8 @@ impl<I: Item> Table<I> {
         (array.len() > 0).then(|| home().cast_const().cast())
     }
 
-    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the mark; the stripe need not be held.
+    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the
+    /// mark; the stripe need not be held.
     ///
     /// # Safety
     /// Retired arrays are not freed before the caller's batch ends.
@@ -507,17 +517,20 @@ fn is_block(layout: Layout) -> bool {
     block_size(layout) <= BLOCK_BYTES_MAX
 }
 
-/// Bytes that an array of this layout takes: its block, rounded as the heap rounds, or an allocation of its own.
+/// Bytes that an array of this layout takes: its block, rounded as the heap rounds, or an
+/// allocation of its own.
 fn block_bytes(layout: Layout) -> usize {
     if is_block(layout) { usable(block_size(layout)) } else { layout.size() }
 }
 
-/// Whether an array of this layout takes a block's beginning: blocks of its size are aligned as it is.
+/// Whether an array of this layout takes a block's beginning: blocks of its size are aligned as it
+/// is.
 fn is_aligned(layout: Layout) -> bool {
     layout.size() <= BLOCK_BYTES_MAX && alignment(layout.size()) >= layout.align()
 }
 
-/// Bytes of the block that holds an array of this layout, with room to align it where blocks of its size are not.
+/// Bytes of the block that holds an array of this layout, with room to align it where blocks of its
+/// size are not.
 fn block_size(layout: Layout) -> usize {
     layout.size() + if is_aligned(layout) { 0 } else { layout.align() }
 }
@@ -546,16 +559,18 @@ impl<L: Line> Buckets<L> {
         Buckets { word, lines: PhantomData }
     }
 
-    /// An array of empty buckets, from the heap where its classes reach, so that it can be moved when its slab is
-    /// sparse. Where the heap does not align blocks of this size to lines, the array begins at the first line that
-    /// leaves a word before it, and that word says where the block begins.
+    /// An array of empty buckets, from the heap where its classes reach, so that it can be moved
+    /// when its slab is sparse. Where the heap does not align blocks of this size to lines, the
+    /// array begins at the first line that leaves a word before it, and that word says where
+    /// the block begins.
     fn new(len: usize, cache: &mut Cache) -> Self {
         if len == 0 {
             return Buckets::NONE;
         }
         let layout = Self::layout(len);
-        // SAFETY: a block of the heap is aligned as the array is, or has room for a word, the padding to a line, and
-        // the array behind it; an allocation of its own is aligned. Zeroed memory is a valid array of empty buckets.
+        // SAFETY: a block of the heap is aligned as the array is, or has room for a word, the
+        // padding to a line, and the array behind it; an allocation of its own is aligned.
+        // Zeroed memory is a valid array of empty buckets.
         let base = unsafe {
             let base = if is_aligned(layout) {
                 cache.alloc(layout.size()).as_ptr()
@@ -604,7 +619,8 @@ impl<L: Line> Buckets<L> {
         if self.len() == 0 {
             return &[];
         }
-        // SAFETY: the word describes an array of `len` initialised buckets; it is freed only when retired.
+        // SAFETY: the word describes an array of `len` initialised buckets; it is freed only when
+        // retired.
         unsafe { std::slice::from_raw_parts(self.base(), self.len()) }
     }
 
@@ -618,7 +634,8 @@ impl<L: Line> Buckets<L> {
         if at + 1 == self.len() { 0 } else { at + 1 }
     }
 
-    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room; there is one.
+    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room;
+    /// there is one.
     fn place(self, hash: KeyHash, tag: u16, slot: Slot, word: L::Word) {
         let buckets = self.as_slice();
         let mut at = self.home(hash);
@@ -634,7 +651,8 @@ impl<L: Line> Buckets<L> {
         }
     }
 
-    /// Moves displaced entries back after a slot of a full bucket was cleared, so that searches still find them.
+    /// Moves displaced entries back after a slot of a full bucket was cleared, so that searches
+    /// still find them.
     fn close_gap(self, mut gap: Position, rehash: &impl Fn(Slot) -> KeyHash) {
         let buckets = self.as_slice();
         let mut distance = 1;

@@ -5,7 +5,8 @@ use crate::handle::Handle;
 use crate::sweep::Swept;
 use std::time::Duration;
 
-/// Milliseconds after which a thread returns the free blocks in its cache, and has memory given back that no slab wanted.
+/// Milliseconds after which a thread returns the free blocks in its cache, and has memory given
+/// back that no slab wanted.
 const TRIM_EVERY_MS: i64 = 1000;
 
 /// For how long the upkeep of the heap is put off at most.
@@ -38,9 +39,10 @@ pub struct Pace {
 }
 
 impl Handle {
-    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and gives back memory that this thread
-    /// no longer needs; each of the first two takes at most half of `budget` or so. Every worker calls it about ten
-    /// times a second, and may do so more often while it is idle and [`Ticked::is_busy`]. The thread is not in a batch.
+    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and gives back
+    /// memory that this thread no longer needs; each of the first two takes at most half of
+    /// `budget` or so. Every worker calls it about ten times a second, and may do so more often
+    /// while it is idle and [`Ticked::is_busy`]. The thread is not in a batch.
     pub fn tick(&mut self, budget: Duration) -> Ticked {
         self.tick_at(Pace { expire: budget / 2, compact: budget / 2 })
     }
@@ -50,8 +52,8 @@ impl Handle {
         self.tick_unless(pace, || false)
     }
 
-    /// The same, but for what would have to wait for another thread that owns the keyspace when `give_up` says that it is no
-    /// use.
+    /// The same, but for what would have to wait for another thread that owns the keyspace when
+    /// `give_up` says that it is no use.
     pub fn tick_unless(&mut self, pace: Pace, give_up: impl Fn() -> bool) -> Ticked {
         let mut ticked = Ticked::default();
         self.refresh_clock();
@@ -75,7 +77,8 @@ impl Handle {
         ticked
     }
 
-    /// Blocks in a thread's cache keep their slabs from being given back: a few each, but in every class.
+    /// Blocks in a thread's cache keep their slabs from being given back: a few each, but in every
+    /// class.
     fn trim_now_and_then(&mut self) {
         if self.now_ms.wrapping_sub(self.trimmed_at) >= TRIM_EVERY_MS {
             self.trimmed_at = self.now_ms;
@@ -86,8 +89,9 @@ impl Handle {
         }
     }
 
-    /// Whether upkeep leaves the heap alone, for a while at most: a thread that frees much holds one of the heap's locks
-    /// half of the time, and the system may stop it then for the sake of other programs. Who serves is not to wait for that.
+    /// Whether upkeep leaves the heap alone, for a while at most: a thread that frees much holds
+    /// one of the heap's locks half of the time, and the system may stop it then for the sake
+    /// of other programs. Who serves is not to wait for that.
     fn puts_off_heap(&mut self) -> bool {
         if !self.ks.garbage.is_freed() {
             self.put_off_since = 0;

@@ -1,4 +1,5 @@
-//! What a thread's changes mean to those who cache: collected while stripes are held, told by the host afterwards.
+//! What a thread's changes mean to those who cache: collected while stripes are held, told by the
+//! host afterwards.
 
 use crate::handle::{Handle, Key};
 use crate::tracking::Readers;
@@ -29,7 +30,8 @@ pub struct Invalidation<'a> {
     pub key: &'a [u8],
     /// Its readers, those included that listen no longer.
     pub readers: &'a Readers,
-    /// Whether a client changed it: neither time, nor the memory limit, nor the limit of the table.
+    /// Whether a client changed it: neither time, nor the memory limit, nor the limit of the
+    /// table.
     pub by_client: bool,
 }
 
@@ -40,7 +42,8 @@ pub struct Told {
     names: Vec<u8>,
     /// Of each where its name ends, and its readers, in the order of the changes.
     changes: Vec<(usize, Readers, bool)>,
-    /// Keys by prefix, in the order of the changes. A key that changes several times in a row is there once.
+    /// Keys by prefix, in the order of the changes. A key that changes several times in a row is
+    /// there once.
     pub broadcasts: Vec<Broadcast>,
     /// Whole databases have changed: whatever was read may be stale.
     pub everything: bool,
@@ -65,7 +68,8 @@ type PrefixSet = HashSet<Arc<[u8]>, foldhash::fast::RandomState>;
 pub(crate) struct PrefixView {
     version: u64,
     set: PrefixSet,
-    /// The lengths that occur, ascending: each costs one look per change, however many prefixes there are.
+    /// The lengths that occur, ascending: each costs one look per change, however many prefixes
+    /// there are.
     lengths: Vec<usize>,
 }
 
@@ -161,7 +165,8 @@ impl Handle {
         self.told.any
     }
 
-    /// Hands out what is to be told if it is keys with their readers and nothing else: whether it was.
+    /// Hands out what is to be told if it is keys with their readers and nothing else: whether it
+    /// was.
     #[inline]
     pub fn drain_changed_keys(&mut self, each: impl FnMut(&[u8], Readers, bool)) -> bool {
         let told = &mut self.told;

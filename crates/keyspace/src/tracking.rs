@@ -1,4 +1,5 @@
-//! Who has read which keys, for clients that cache what they read: a side table of each stripe, guarded by its lock.
+//! Who has read which keys, for clients that cache what they read: a side table of each stripe,
+//! guarded by its lock.
 //!
 //! ```text
 //!  a command reads ── Handle::remember_reader ── key: who has read it      under the lock that the read held
@@ -6,14 +7,15 @@
 //!  a change is recorded ── the key leaves the table with its readers ── Handle::take_invalidations ── the host tells them
 //! ```
 //!
-//! * A read is remembered under the lock under which it was made. So whoever changes the key afterwards finds the reader,
-//!   and no change can be missed.
+//! * A read is remembered under the lock under which it was made. So whoever changes the key
+//!   afterwards finds the reader, and no change can be missed.
 //! * A key is told of once; a reader that reads it again is remembered again.
-//! * A stripe's own cache line says whether it has tracked keys; where none are, a change pays nothing. In database 0 a slot's mark
-//!   says whether its key is tracked: a change of one that is not pays for a look at it.
+//! * A stripe's own cache line says whether it has tracked keys; where none are, a change pays
+//!   nothing. In database 0 a slot's mark says whether its key is tracked: a change of one that is
+//!   not pays for a look at it.
 //! * Keys are remembered by name, whatever their database, as clients cache them by name.
-//! * Nobody looks for a reader that is gone. It stays in the table, silent, until its keys change or are forgotten, or
-//!   until a list of readers would have to grow for it.
+//! * Nobody looks for a reader that is gone. It stays in the table, silent, until its keys change
+//!   or are forgotten, or until a list of readers would have to grow for it.
 //!
 //! What a reader is, only its owner knows.
 
@@ -38,11 +40,13 @@ pub(crate) use tracked::{SideTables, Tracked};
 /// Reads that a thread remembers before it looks again whether the table is full, at most.
 const UNCHECKED_MAX: u64 = 64;
 
-/// Bits of what a stripe says: some key is tracked, and some that have no entry in database 0 whose slot could bear the mark.
+/// Bits of what a stripe says: some key is tracked, and some that have no entry in database 0 whose
+/// slot could bear the mark.
 pub(crate) const TRACKED: u8 = 1;
 pub(crate) const TRACKED_BY_NAME: u8 = 2;
 
-/// Keys that one call forgets before it leaves the others for later, give or take those of a stripe.
+/// Keys that one call forgets before it leaves the others for later, give or take those of a
+/// stripe.
 const FORGET_MAX: u64 = 1024;
 
 /// What all threads share of the table.
@@ -56,7 +60,8 @@ pub(crate) struct Tracking {
     suspect: AtomicBool,
     /// The stripe in which keys are forgotten next.
     forget_at: AtomicUsize,
-    /// A thread is forgetting keys: two that counted before either has forgotten any would forget twice as many.
+    /// A thread is forgetting keys: two that counted before either has forgotten any would forget
+    /// twice as many.
     forgetting: AtomicBool,
 }
 
@@ -138,7 +143,8 @@ impl Handle {
         self.ks.tracking.tables.any()
     }
 
-    /// Asks for the cache line of the side table of the stripe of `hash`, if there may be something in it.
+    /// Asks for the cache line of the side table of the stripe of `hash`, if there may be something
+    /// in it.
     #[inline]
     pub(crate) fn prefetch_side_table(&self, hash: KeyHash) {
         if self.tracks()
@@ -148,9 +154,11 @@ impl Handle {
         }
     }
 
-    /// Asks for the cache lines that say who has read a key.
+    /// Asks for the cache lines that say who has read a key. The thread is inside: as
+    /// [`crate::Peeker::prefetch_readers`].
     #[inline]
-    pub fn prefetch_readers(&self, hash: KeyHash) {
+    pub(crate) fn prefetch_readers(&self, hash: KeyHash) {
+        debug_assert!(self.is_inside());
         let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
         // SAFETY: only the table's atomic word is read.
         if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
@@ -159,7 +167,8 @@ impl Handle {
         }
     }
 
-    /// The side table of a stripe in which the key at `at` is tracked by its entry's name, if it is.
+    /// The side table of a stripe in which the key at `at` is tracked by its entry's name, if it
+    /// is.
     #[allow(clippy::mut_from_ref)]
     fn tracked_by_entry(&self, db: u16, stripe: u32, at: Position) -> Option<&mut Tracked> {
         let is_tracked = db == 0 && self.stripe_at(stripe).first_mut().is_marked(at);
@@ -234,9 +243,10 @@ impl Handle {
         }
     }
 
-    /// Forgets keys while there are more of them than the limit allows, as far as it goes in a moment; their readers are
-    /// to be told, since they will not hear of a change. The thread is in a batch and holds nothing. Counts the keys only
-    /// now and then: each thread may exceed its share of the limit by a thousandth.
+    /// Forgets keys while there are more of them than the limit allows, as far as it goes in a
+    /// moment; their readers are to be told, since they will not hear of a change. The thread
+    /// is in a batch and holds nothing. Counts the keys only now and then: each thread may
+    /// exceed its share of the limit by a thousandth.
     pub fn forget_readers(&mut self) {
         let limit = &self.ks.tracking;
         let max = limit.keys_max.load(Relaxed) as u64;
@@ -244,7 +254,8 @@ impl Handle {
         if max == 0 || !is_due && !limit.suspect.load(Relaxed) {
             return;
         }
-        // Whoever is not the one that forgets looks again later. What the last one forgot is counted by now.
+        // Whoever is not the one that forgets looks again later. What the last one forgot is
+        // counted by now.
         if limit.forgetting.swap(true, Acquire) {
             return;
         }
@@ -397,7 +408,8 @@ mod tests {
         handle.exit();
     }
 
-    /// Every entry that says the name of a tracked key is in database 0, and marked: as many do as are returned.
+    /// Every entry that says the name of a tracked key is in database 0, and marked: as many do as
+    /// are returned.
     fn check_names(handle: &mut Handle) -> usize {
         let mut count = 0;
         for stripe in 0..handle.ks.stripes.len() as u32 {
@@ -538,7 +550,8 @@ mod tests {
                 handle.retire(moved.unwrap());
             }
         }
-        // A row of buckets grows beyond the limit until a key comes whose search would go that far; without one, to all 210.
+        // A row of buckets grows beyond the limit until a key comes whose search would go that far;
+        // without one, to all 210.
         assert!((2..=70).contains(&longest), "{longest}");
         assert_eq!(handle.keyspace().stats().tracked_keys, 1_000);
         handle.exit();

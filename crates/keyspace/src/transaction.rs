@@ -3,7 +3,8 @@
 use crate::handle::{Handle, Key};
 use std::hash::{Hash, Hasher};
 
-/// A watched key as it was when the watch began; two of the same key of the same database are equal.
+/// A watched key as it was when the watch began; two of the same key of the same database are
+/// equal.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
     db: u16,
@@ -40,7 +41,8 @@ impl Hash for WatchedKey {
 }
 
 impl Handle {
-    /// Begins to watch a key, whose stripe is held. Every watch is to be ended by [`Handle::unwatch`].
+    /// Begins to watch a key, whose stripe is held. Every watch is to be ended by
+    /// [`Handle::unwatch`].
     pub fn watch(&mut self, db: u16, key: Key<'_>) -> WatchedKey {
         // Should its time have passed, it goes now: later, its removal would look like a change.
         let existed = self.find_alive(db, key).is_some();

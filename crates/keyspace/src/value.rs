@@ -25,7 +25,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a string command's argument: an integer where the text is one in canonical form.
+    /// The value of a string command's argument: an integer where the text is one in canonical
+    /// form.
     pub fn from_text(text: &'a [u8]) -> Self {
         match parse_int(text) {
             Some(n) => Value::Int(n),

@@ -1,10 +1,13 @@
-//! Keys that somebody waits for: each has a queue, in order of arrival, in a side table of its stripe.
+//! Keys that somebody waits for: each has a queue, in order of arrival, in a side table of its
+//! stripe.
 //!
-//! A change of such a key makes it *ready*: whoever made the change finds it in [`Handle::next_ready`] and is to try the
-//! waiters in order, under the locks of their keys. Until that is done the key says of itself that it is ready
-//! ([`Handle::holds_ready`]), so that a thread that comes in between can do it first: nobody overtakes a waiter.
+//! A change of such a key makes it *ready*: whoever made the change finds it in
+//! [`Handle::next_ready`] and is to try the waiters in order, under the locks of their keys. Until
+//! that is done the key says of itself that it is ready ([`Handle::holds_ready`]), so that a thread
+//! that comes in between can do it first: nobody overtakes a waiter.
 //!
-//! Everything here is guarded by the locks of the stripes. What waits is opaque: the keyspace keeps it and hands it back.
+//! Everything here is guarded by the locks of the stripes. What waits is opaque: the keyspace keeps
+//! it and hands it back.
 
 use crate::access::View;
 use crate::handle::{Handle, Key};
@@ -34,7 +37,8 @@ impl Awaited {
     /// A stream.
     pub const STREAM: Self = Awaited { type_of: Type::Stream, or_loss: false };
 
-    /// The same, or anything else in its place, be it nothing: for those who must learn that it is gone.
+    /// The same, or anything else in its place, be it nothing: for those who must learn that it is
+    /// gone.
     pub const fn or_loss(self) -> Self {
         Awaited { or_loss: true, ..self }
     }
@@ -232,8 +236,8 @@ impl Waiting {
 }
 
 impl Handle {
-    /// A place in the order of all who wait. Taken under the locks of the keys that are waited for, it is the order of
-    /// each key.
+    /// A place in the order of all who wait. Taken under the locks of the keys that are waited for,
+    /// it is the order of each key.
     pub fn arrive(&self) -> u64 {
         self.ks.waits.arrivals.fetch_add(1, Relaxed) + 1
     }
@@ -312,8 +316,8 @@ impl Handle {
         self.ks.waits.ready.load(Relaxed) == 0
     }
 
-    /// The next who is to be tried for a ready key, whose stripe is held, with its arrival. None ends the round: the
-    /// key is ready no longer.
+    /// The next who is to be tried for a ready key, whose stripe is held, with its arrival. None
+    /// ends the round: the key is ready no longer.
     pub fn next_waiter(&mut self, db: u16, key: Key<'_>) -> Option<(u64, Waiter)> {
         self.stripe(key.hash).interest.as_ref()?;
         let found = self.find_alive(db, key).map(|(_, entry)| View::new(entry));
@@ -327,7 +331,8 @@ impl Handle {
         next
     }
 
-    /// Says that a waiter is about to be tried: until [`Handle::end_try`], changes of the key make nothing ready.
+    /// Says that a waiter is about to be tried: until [`Handle::end_try`], changes of the key make
+    /// nothing ready.
     pub fn begin_try(&mut self, db: u16, key: Key<'_>) {
         self.with_queue(db, key, |queue| queue.busy = true);
     }

@@ -51,7 +51,8 @@ fn memory_comes_back_after_most_keys_were_deleted() {
 
 #[test]
 fn large_collections_are_moved_too() {
-    // So many that a slab of each size of block, which may be half empty, is little beside what is left.
+    // So many that a slab of each size of block, which may be half empty, is little beside what is
+    // left.
     const MEMBERS: usize = KEYS / 2;
     let keyspace = Keyspace::new(&Options { databases: 1, stripes: 64, seed: 9 });
     let mut handle = keyspace.attach();

@@ -1,5 +1,6 @@
-//! The memory orderings of the gate and of the stripe lock: every interleaving and every reordering that the memory
-//! model allows, up to a bound of preemptions. Data that the locks guard sits in cells that report races.
+//! The memory orderings of the gate and of the stripe lock: every interleaving and every reordering
+//! that the memory model allows, up to a bound of preemptions. Data that the locks guard sits in
+//! cells that report races.
 //!
 //! `cargo test --release -p petrel-keyspace --features loom --test gate_loom`
 
@@ -20,7 +21,8 @@ struct World {
 
 struct Cell(UnsafeCell<u32>);
 
-// SAFETY: that accesses are ordered is what the models verify, and loom stops at the first that is not.
+// SAFETY: that accesses are ordered is what the models verify, and loom stops at the first that is
+// not.
 unsafe impl Sync for Cell {}
 
 impl Cell {
@@ -85,7 +87,8 @@ impl World {
 
 type Body = fn(&World, &Pass);
 
-/// Runs the bodies, the first on the main thread; then checks how often each stripe's data was touched.
+/// Runs the bodies, the first on the main thread; then checks how often each stripe's data was
+/// touched.
 fn explore(preemptions: usize, bodies: &'static [Body], expected: [u32; 2]) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);

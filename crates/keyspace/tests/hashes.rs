@@ -1,4 +1,5 @@
-//! Hashes against a map of the standard library, across the sizes at which they change their form, while time passes.
+//! Hashes against a map of the standard library, across the sizes at which they change their form,
+//! while time passes.
 
 mod drawn;
 mod holding;
@@ -6,7 +7,7 @@ mod holding;
 use drawn::{Drawn, drawn, numbers};
 use holding::locked;
 use petrel_keyspace::{
-    DbStats, Effect, FieldExpiry, Handle, HashRef, Keyspace, Options, Value, WrongType,
+    DbStats, Effect, FieldExpiry, Handle, HashRef, Keyspace, Options, Origin, Value, WrongType,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,7 +117,9 @@ impl World {
         handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
             let mut follower = sink.lock().unwrap();
             let bytes = effect.key().expect("no effect on whole databases");
-            locked(&mut follower, bytes, |follower, _| follower.apply(db, effect));
+            locked(&mut follower, bytes, |follower, _| {
+                follower.apply(db, effect, Origin::LOCAL).unwrap()
+            });
         })));
         World { handle, follower, model: Model::new(), key_expiry: None }
     }

@@ -1,4 +1,5 @@
-//! Random changes of lists against rings of strings, across the borders of their forms and encodings.
+//! Random changes of lists against rings of strings, across the borders of their forms and
+//! encodings.
 
 mod holding;
 #[path = "drawn/text.rs"]
@@ -6,7 +7,7 @@ mod text;
 
 use holding::locked_together;
 use petrel_keyspace::types::list::{Element, End, ListMut};
-use petrel_keyspace::{Cursor, Effect, Handle, Keyspace, Options, Removal};
+use petrel_keyspace::{Cursor, Effect, Handle, Keyspace, Options, Origin, Removal};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -307,7 +308,9 @@ impl Kept {
             }
         };
         let key = effect.key().unwrap();
-        locked_together(handle, &[key], |handle, _| handle.apply(0, &effect));
+        locked_together(handle, &[key], |handle, _| {
+            handle.apply(0, &effect, Origin::LOCAL).unwrap()
+        });
     }
 }
 

@@ -1,5 +1,6 @@
-//! The lock protocol under a scheduler that tries thousands of interleavings (sequentially consistent; the memory
-//! orderings are `gate_loom.rs`'s part). Waits have no time limit here, so a lost wake-up shows as a deadlock.
+//! The lock protocol under a scheduler that tries thousands of interleavings (sequentially
+//! consistent; the memory orderings are `gate_loom.rs`'s part). Waits have no time limit here, so a
+//! lost wake-up shows as a deadlock.
 //!
 //! `cargo test -p petrel-keyspace --features shuttle --test lock_model`
 
@@ -209,8 +210,9 @@ impl Worker {
         self.pass.exit();
     }
 
-    /// A script that touches what it did not declare, as scripts are run: it wants the token when it finds that it strays,
-    /// and begins anew with it if it does not get it at once. With `is_weary` it is refused when it has waited too long.
+    /// A script that touches what it did not declare, as scripts are run: it wants the token when
+    /// it finds that it strays, and begins anew with it if it does not get it at once. With
+    /// `is_weary` it is refused when it has waited too long.
     fn straying_script(&self, stripes: &[u32], is_weary: bool) {
         let world = &self.world;
         let lock = |index: usize| &world.locks[index];

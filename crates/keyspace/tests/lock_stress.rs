@@ -93,7 +93,8 @@ impl World {
     }
 }
 
-/// A worker's life: batches of commands until the deadline, a new pass now and then. Returns the commands executed.
+/// A worker's life: batches of commands until the deadline, a new pass now and then. Returns the
+/// commands executed.
 fn work(world: &World, gate: &Arc<Gate>, seed: u64, deadline: Instant) -> u64 {
     let mut dice = seed;
     let mut commands = 0;

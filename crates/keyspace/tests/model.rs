@@ -5,8 +5,8 @@ mod holding;
 use bytes::Bytes;
 use holding::locked;
 use petrel_keyspace::{
-    AddError, Cursor, DbStats, Effect, Handle, Keyspace, Options, Removal, StrRef, Value, View,
-    parse_int,
+    AddError, Cursor, DbStats, Effect, Handle, Keyspace, Options, Origin, Removal, StrRef, Value,
+    View, blob_bytes, parse_int,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -349,7 +349,7 @@ fn check_accounts(handle: &mut Handle) {
         walk(handle, db, 100, |view| {
             footprints += view.footprint() as u64;
             if let Ok(StrRef::Blob(blob)) = view.string() {
-                blobs += blob.len() as u64;
+                blobs += blob_bytes(blob.len()) as u64;
             }
             found.keys += 1;
             found.volatile += u64::from(view.expiry().is_some());
@@ -409,8 +409,10 @@ impl Kept {
             Kept::Swap(with) => Effect::Swap { with: *with },
         };
         match effect.key() {
-            Some(key) => locked(handle, key, |handle, _| handle.apply(db, &effect)),
-            None => exclusive(handle, |handle| handle.apply(db, &effect)),
+            Some(key) => {
+                locked(handle, key, |handle, _| handle.apply(db, &effect, Origin::LOCAL).unwrap())
+            }
+            None => exclusive(handle, |handle| handle.apply(db, &effect, Origin::LOCAL).unwrap()),
         }
     }
 }

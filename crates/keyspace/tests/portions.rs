@@ -1,4 +1,5 @@
-//! Large collections come into an image as they were at its moment, whatever happens to them between two portions.
+//! Large collections come into an image as they were at its moment, whatever happens to them
+//! between two portions.
 
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{

@@ -1,4 +1,5 @@
-//! Sorted sets against a map that is sorted on demand, across the sizes at which they change their form.
+//! Sorted sets against a map that is sorted on demand, across the sizes at which they change their
+//! form.
 
 mod drawn;
 mod holding;

@@ -1,9 +1,10 @@
-//! The effects of random changes of a stream, applied elsewhere, make the same stream; and it is weighed to the byte.
+//! The effects of random changes of a stream, applied elsewhere, make the same stream; and it is
+//! weighed to the byte.
 
 use petrel_keyspace::types::stream::{
     Pending, References, Stream, StreamChange, StreamId, StreamMut, Trim, TrimTo,
 };
-use petrel_keyspace::{Effect, Handle, Keyspace, Options};
+use petrel_keyspace::{Effect, Handle, Keyspace, Options, Origin};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
@@ -221,7 +222,7 @@ proptest! {
                 let mut stream = other.open_stream(db, key, true).unwrap().unwrap();
                 stream.forget_producers();
             }
-            other.apply(db, effect);
+            other.apply(db, effect, Origin::LOCAL).unwrap();
         })));
         for step in &steps {
             apply(&mut handle, step);

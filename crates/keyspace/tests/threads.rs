@@ -1,5 +1,5 @@
-//! Several threads at once: lookups while tables grow and shrink under them, walks that miss nothing, and figures
-//! that add up afterwards.
+//! Several threads at once: lookups while tables grow and shrink under them, walks that miss
+//! nothing, and figures that add up afterwards.
 
 use petrel_keyspace::{Cursor, Handle, Keyspace, Options, Value};
 use std::collections::HashMap;
@@ -29,12 +29,9 @@ fn batch(handle: &mut Handle, draws: &mut Draws, keys: u64, growing: bool) {
     let names: Vec<Vec<u8>> =
         (0..16).map(|_| format!("key:{}", draws.below(keys)).into_bytes()).collect();
     handle.enter();
-    for name in &names {
-        handle.prefetch_bucket(0, handle.hash(name));
-    }
-    for name in &names {
-        handle.prefetch_entry(0, handle.hash(name), 2);
-    }
+    let peek = handle.peeker().expect("a thread that has entered is inside");
+    names.iter().for_each(|name| peek.prefetch_bucket(0, handle.hash(name)));
+    names.iter().for_each(|name| peek.prefetch_entry(0, handle.hash(name), 2));
     for name in &names {
         let key = handle.key(name);
         handle.lock(key.hash);
@@ -85,7 +82,8 @@ fn tables_change_size_under_prefetches() {
     }
 }
 
-/// All threads grow the tables, then shrink them, and so on; now and then one owns the whole keyspace.
+/// All threads grow the tables, then shrink them, and so on; now and then one owns the whole
+/// keyspace.
 fn run_worker(handle: &mut Handle, thread: u64) {
     let mut draws = Draws(thread);
     let start = Instant::now();
@@ -178,4 +176,36 @@ fn assert_lasting_once(handle: &mut Handle, lasting: usize) {
     }
     assert_eq!(seen.len(), lasting);
     assert!(seen.values().all(|times| *times == 1));
+}
+
+/// While others flush, a thread that gives up waiting for them is in a batch and outside. It must
+/// not look at the tables that they take out and free at once.
+#[test]
+fn nobody_peeks_from_outside() {
+    let keyspace = keyspace(8);
+    let mut owner = keyspace.attach();
+    owner.enter();
+    for n in 0..1000 {
+        let name = format!("key:{n}").into_bytes();
+        let key = owner.key(&name);
+        owner.lock(key.hash);
+        store(&mut owner, &mut Draws(n), key);
+        owner.unlock();
+    }
+    owner.exit();
+    let mut other = keyspace.attach();
+    assert!(other.peeker().is_none(), "before its first batch");
+    owner.enter();
+    owner.lock_all();
+    assert!(!other.enter_unless(|| true));
+    assert!(other.is_outside() && other.peeker().is_none());
+    drop(owner.clear(None));
+    owner.unlock();
+    owner.exit();
+    assert!(other.peeker().is_none(), "it has not come inside yet");
+    other.exit();
+    other.enter();
+    assert!(other.peeker().is_some());
+    other.exit();
+    assert!(other.peeker().is_none(), "after its batch");
 }

@@ -1,13 +1,14 @@
 //! The tables `redis` and `server`: what scripts can ask of the server.
 
 use crate::reply::ScriptReply;
-use crate::sha1::{hex, sha1};
+use crate::room::Scratch;
+use crate::sha1::{hex, sha1_in_pieces};
 use crate::state::{Declared, Purpose, Release, with_server};
 use crate::vm::{
     LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, push_reply_error,
 };
+use crate::work::{BYTES_PER_STEP, count_work};
 use petrel_resp::Protocol;
-use std::borrow::Cow;
 use std::ffi::c_int;
 
 /// Arguments of a command that need no allocation.
@@ -146,14 +147,17 @@ fn invoke(stack: Stack) -> bool {
     execute(stack, args)
 }
 
-/// The same for more arguments than leave room for a reply: they are copied.
+/// The same for more arguments than leave room for a reply: a table keeps them.
 #[cold]
 fn invoke_many(stack: Stack, count: c_int) -> bool {
-    let args: Option<Vec<Vec<u8>>> =
-        (1..=count).map(|i| argument(stack, i).map(<[u8]>::to_vec)).collect();
-    stack.set_top(0);
+    let args: Option<Vec<&[u8]>> = (1..=count).map(|i| argument(stack, i)).collect();
+    stack.new_table(count as usize, 0);
+    stack.insert(1);
+    for i in (1..=count).rev() {
+        stack.raw_set_index(1, i);
+    }
     match args {
-        Some(args) => execute(stack, &args.iter().map(|arg| &arg[..]).collect::<Vec<_>>()),
+        Some(args) => execute(stack, &args),
         None => {
             push_reply_error(
                 stack,
@@ -172,7 +176,7 @@ fn execute(stack: Stack, args: &[&[u8]]) -> bool {
     let protocol = stack.with(|extra| extra.protocol);
     let mut reply = ScriptReply::new(stack, protocol);
     let executed = with_server(stack, |server| server.call(args, &mut reply));
-    let complete = stack.top() == count + 1;
+    let complete = reply.is_whole() && stack.top() == count + 1;
     if executed == Some(true) && crate::state::interrupted(stack).is_some() {
         // Before the next instruction, so that the script cannot catch it.
         stack.set_period();
@@ -187,7 +191,10 @@ fn execute(stack: Stack, args: &[&[u8]]) -> bool {
     }
     stack.set_top(count);
     let text: &[u8] = match executed {
-        Some(_) => b"ERR the reply is too large or too deeply nested for a script",
+        Some(_) if reply.is_too_large() => {
+            b"ERR not enough memory: the reply is too large for the script"
+        }
+        Some(_) => b"ERR the reply is too deeply nested for a script",
         None => b"ERR redis.call can only be called inside a script invocation",
     };
     push_reply_error(stack, false, text);
@@ -223,13 +230,13 @@ fn error_reply(stack: Stack) -> Result<c_int, Raise> {
     }
     let text = stack.to_bytes(1).unwrap_or_default();
     let text = text.strip_prefix(b"-").unwrap_or(text);
-    let text: Cow<'_, [u8]> = if text.contains(&b' ') {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned([b"ERR ", text].concat())
-    };
+    let mut error = Scratch::new(stack);
+    if !text.contains(&b' ') {
+        error.extend(b"ERR ")?;
+    }
+    error.extend(text)?;
     stack.new_table(0, 1);
-    stack.push_bytes(&text);
+    error.push_value()?;
     stack.raw_set_field(-2, b"err");
     Ok(1)
 }
@@ -252,8 +259,7 @@ fn sha1hex(stack: Stack) -> Result<c_int, Raise> {
         return Err(Raise::Reply(b"ERR wrong number of arguments".into()));
     }
     let text = stack.to_bytes(1).unwrap_or_default();
-    crate::work::count_work(stack, text.len() / 4)?;
-    let sum = sha1(text);
+    let sum = sha1_in_pieces(text, |len| count_work(stack, len / BYTES_PER_STEP * 4))?;
     stack.push_bytes(&hex(&sum));
     Ok(1)
 }
@@ -271,8 +277,14 @@ fn log(stack: Stack) -> Result<c_int, Raise> {
     if !(0..=3).contains(&level) {
         return Err(Raise::Reply(b"ERR Invalid log level.".into()));
     }
-    let texts: Vec<&[u8]> = (2..=count).filter_map(|i| stack.to_bytes(i)).collect();
-    let line = texts.join(&b' ');
+    let mut line = Scratch::new(stack);
+    for (n, text) in (2..=count).filter_map(|i| stack.to_bytes(i)).enumerate() {
+        count_work(stack, text.len() / BYTES_PER_STEP)?;
+        if n > 0 {
+            line.push(b' ')?;
+        }
+        line.extend(text)?;
+    }
     with_server(stack, |server| server.log(level as u8, &line));
     Ok(0)
 }

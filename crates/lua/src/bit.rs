@@ -3,7 +3,8 @@
 use crate::vm::{Raise, Stack};
 use std::ffi::c_int;
 
-/// Added to a number it leaves the number's lowest bits, rounded, in the lowest of the sum: 2^52 + 2^51.
+/// Added to a number it leaves the number's lowest bits, rounded, in the lowest of the sum: 2^52 +
+/// 2^51.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// Sets the table of the library.

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 const ARRAY_MARK: &[u8] = b"__is_cjson_array";
 
 /// Tables within tables, whatever the options say: each takes a part of the thread's stack.
-const DEPTH_MAX: i32 = 1500;
+const DEPTH_MAX: i32 = 1000;
 
 /// Digits of numbers at most.
 const PRECISION_MAX: i32 = 14;
@@ -175,7 +175,7 @@ fn choice(
     let text = stack.check_bytes(argument)?;
     let known = names.iter().find(|(name, _)| name.as_bytes() == text);
     known.map(|(_, value)| Some(*value)).ok_or_else(|| {
-        let text = String::from_utf8_lossy(text);
+        let text = crate::vm::shown(text);
         Raise::Argument(argument, format!("invalid option '{text}'").into())
     })
 }

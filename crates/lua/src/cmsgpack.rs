@@ -1,16 +1,16 @@
 //! The library `cmsgpack`: values as MessagePack.
 
-use crate::vm::{
-    LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack,
-};
-use crate::work::Tally;
+use crate::lists::TABLE_BYTES;
+use crate::room::Scratch;
+use crate::vm::{LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
+use crate::work::{BYTES_PER_STEP, Tally};
 use std::ffi::c_int;
 
 /// Tables within tables that are packed; deeper ones are nil.
 const NESTING_MAX: usize = 16;
 
 /// Tables within tables that are unpacked: each takes a part of the thread's stack.
-const DEPTH_MAX: usize = 800;
+const DEPTH_MAX: usize = 500;
 
 const MISSING: Raise = Raise::fixed("Missing bytes in input.");
 const BAD: Raise = Raise::fixed("Bad data format in input.");
@@ -44,12 +44,7 @@ fn pack(stack: Stack) -> Result<c_int, Raise> {
     if count == 0 {
         return Err(Raise::Argument(0, "MessagePack pack needs input.".into()));
     }
-    let mut packed = Packer {
-        stack,
-        bytes: Vec::new(),
-        bytes_max: stack.with(|extra| extra.memory.left()),
-        tally: Tally::new(stack),
-    };
+    let mut packed = Packer { stack, bytes: Scratch::new(stack), tally: Tally::new(stack) };
     for i in 1..=count {
         if !stack.reserve(8) {
             return Err(Raise::fixed("stack overflow (in function mp_pack)"));
@@ -58,14 +53,13 @@ fn pack(stack: Stack) -> Result<c_int, Raise> {
         packed.value(0)?;
         stack.pop(1);
     }
-    stack.push_bytes(&packed.bytes);
+    packed.bytes.push_value()?;
     Ok(1)
 }
 
 struct Packer {
     stack: Stack,
-    bytes: Vec<u8>,
-    bytes_max: usize,
+    bytes: Scratch,
     tally: Tally,
 }
 
@@ -78,37 +72,35 @@ impl Packer {
             LUA_TSTRING => self.string(stack.to_bytes(-1).unwrap_or_default()),
             LUA_TNUMBER => self.number(stack.to_number(-1)),
             LUA_TBOOLEAN => self.bytes.push(if stack.to_boolean(-1) { 0xC3 } else { 0xC2 }),
-            LUA_TTABLE if depth < NESTING_MAX => self.table(depth)?,
+            LUA_TTABLE if depth < NESTING_MAX => self.table(depth),
             _ => self.bytes.push(0xC0),
-        }
-        if self.bytes.len() > self.bytes_max {
-            Err(Raise::fixed(NOT_ENOUGH_MEMORY))
-        } else {
-            Ok(())
         }
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn string(&mut self, text: &[u8]) -> Result<(), Raise> {
+        self.tally.add(text.len() / BYTES_PER_STEP)?;
         match text.len() {
-            len @ 0..32 => self.bytes.push(0xA0 | len as u8),
-            len @ 32..=0xFF => self.bytes.extend([0xD9, len as u8]),
-            len => self.header(0xDA, len),
+            len @ 0..32 => self.bytes.push(0xA0 | len as u8)?,
+            len @ 32..=0xFF => self.bytes.extend(&[0xD9, len as u8])?,
+            len => self.header(0xDA, len)?,
         }
-        self.bytes.extend_from_slice(text);
+        self.bytes.extend(text)
     }
 
     /// A kind with a length of two bytes, or the next kind with one of four.
-    fn header(&mut self, kind: u8, len: usize) {
-        if let Ok(len) = u16::try_from(len) {
-            self.bytes.push(kind);
-            self.bytes.extend(len.to_be_bytes());
-        } else {
-            self.bytes.push(kind + 1);
-            self.bytes.extend((len as u32).to_be_bytes());
+    fn header(&mut self, kind: u8, len: usize) -> Result<(), Raise> {
+        match u16::try_from(len) {
+            Ok(len) => self.tagged(kind, &len.to_be_bytes()),
+            Err(_) => self.tagged(kind + 1, &(len as u32).to_be_bytes()),
         }
     }
 
-    fn number(&mut self, number: f64) {
+    fn tagged(&mut self, kind: u8, bytes: &[u8]) -> Result<(), Raise> {
+        self.bytes.push(kind)?;
+        self.bytes.extend(bytes)
+    }
+
+    fn number(&mut self, number: f64) -> Result<(), Raise> {
         let whole = number as i64;
         if whole as f64 == number
             && number.abs() <= 9_223_372_036_854_775_808.0
@@ -118,15 +110,13 @@ impl Packer {
         }
         let single = number as f32;
         if f64::from(single) == number {
-            self.bytes.push(0xCA);
-            self.bytes.extend(single.to_be_bytes());
+            self.tagged(0xCA, &single.to_be_bytes())
         } else {
-            self.bytes.push(0xCB);
-            self.bytes.extend(number.to_be_bytes());
+            self.tagged(0xCB, &number.to_be_bytes())
         }
     }
 
-    fn integer(&mut self, n: i64) {
+    fn integer(&mut self, n: i64) -> Result<(), Raise> {
         let bytes = n.to_be_bytes();
         let (kind, len) = match n {
             -32..=127 => return self.bytes.push(n as u8),
@@ -139,8 +129,7 @@ impl Packer {
             -0x8000_0000..=-0x8001 => (0xD2, 4),
             _ => (0xD3, 8),
         };
-        self.bytes.push(kind);
-        self.bytes.extend_from_slice(&bytes[8 - len..]);
+        self.tagged(kind, &bytes[8 - len..])
     }
 
     /// Packs the table on top: an array if its keys are the numbers from 1 on, else a map.
@@ -161,8 +150,8 @@ impl Packer {
         }
         if is_array && max == count as f64 {
             match count {
-                0..16 => self.bytes.push(0x90 | count as u8),
-                _ => self.header(0xDC, count),
+                0..16 => self.bytes.push(0x90 | count as u8)?,
+                _ => self.header(0xDC, count)?,
             }
             for n in 1..=count {
                 stack.raw_get_index(-1, n as c_int);
@@ -172,8 +161,8 @@ impl Packer {
             return Ok(());
         }
         match count {
-            0..16 => self.bytes.push(0x80 | count as u8),
-            _ => self.header(0xDE, count),
+            0..16 => self.bytes.push(0x80 | count as u8)?,
+            _ => self.header(0xDE, count)?,
         }
         stack.push_nil();
         while stack.next(-2) {
@@ -193,7 +182,8 @@ fn unpack(stack: Stack) -> Result<c_int, Raise> {
     unpack_from(stack, text, 0, 0, false)
 }
 
-/// `cmsgpack.unpack_one(text [, offset])`: where the next value begins (-1: nowhere), and one value.
+/// `cmsgpack.unpack_one(text [, offset])`: where the next value begins (-1: nowhere), and one
+/// value.
 fn unpack_one(stack: Stack) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
     let offset = if stack.top() < 2 { 0 } else { stack.check_integer(2)? };
@@ -261,16 +251,33 @@ fn take_number(rest: &mut &[u8], len: usize) -> Result<u64, Raise> {
     Ok(take(rest, len)?.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
 
-/// Pushes the next value.
+/// Pushes the next value. Only what nests is handled here: its frames are many.
 fn decode(stack: Stack, rest: &mut &[u8], depth: usize, tally: &mut Tally) -> Result<(), Raise> {
+    let kind = begin_value(rest, tally)?;
+    let len = match kind {
+        0x80..=0x9F => usize::from(kind & 15),
+        0xDC | 0xDE => take_number(rest, 2)? as usize,
+        0xDD | 0xDF => take_number(rest, 4)? as usize,
+        _ => return decode_scalar(stack, rest, kind, tally),
+    };
+    match kind {
+        0x80..=0x8F | 0xDE | 0xDF => decode_map(stack, rest, len, depth + 1, tally),
+        _ => decode_array(stack, rest, len, depth + 1, tally),
+    }
+}
+
+fn begin_value(rest: &mut &[u8], tally: &mut Tally) -> Result<u8, Raise> {
     tally.step()?;
-    let kind = take(rest, 1)?[0];
+    Ok(take(rest, 1)?[0])
+}
+
+/// Pushes a value of this kind that holds no others.
+#[inline(never)]
+fn decode_scalar(stack: Stack, rest: &mut &[u8], kind: u8, tally: &mut Tally) -> Result<(), Raise> {
     match kind {
         0x00..=0x7F => stack.push_number(f64::from(kind)),
         0xE0..=0xFF => stack.push_number(f64::from(kind.cast_signed())),
-        0x80..=0x8F => return decode_map(stack, rest, usize::from(kind & 15), depth + 1, tally),
-        0x90..=0x9F => return decode_array(stack, rest, usize::from(kind & 15), depth + 1, tally),
-        0xA0..=0xBF => stack.push_bytes(take(rest, usize::from(kind & 31))?),
+        0xA0..=0xBF => stack.push_text(take(rest, usize::from(kind & 31))?)?,
         0xC0 => stack.push_nil(),
         0xC2 | 0xC3 => stack.push_boolean(kind == 0xC3),
         0xCA => stack.push_number(f64::from(f32::from_bits(take_number(rest, 4)? as u32))),
@@ -287,15 +294,8 @@ fn decode(stack: Stack, rest: &mut &[u8], depth: usize, tally: &mut Tally) -> Re
         }
         0xD9..=0xDB => {
             let len = take_number(rest, 1 << (kind - 0xD9))? as usize;
-            stack.push_bytes(take(rest, len)?);
-        }
-        0xDC | 0xDD => {
-            let len = take_number(rest, 2 << (kind - 0xDC))? as usize;
-            return decode_array(stack, rest, len, depth + 1, tally);
-        }
-        0xDE | 0xDF => {
-            let len = take_number(rest, 2 << (kind - 0xDE))? as usize;
-            return decode_map(stack, rest, len, depth + 1, tally);
+            tally.add(len / BYTES_PER_STEP)?;
+            stack.push_text(take(rest, len)?)?;
         }
         _ => return Err(BAD),
     }
@@ -312,11 +312,11 @@ fn decode_array(
     if depth > DEPTH_MAX || !stack.reserve(4) {
         return Err(Raise::fixed("stack overflow (in function mp_decode_to_lua_array)"));
     }
-    stack.check_memory()?;
+    stack.make_room(TABLE_BYTES)?;
     stack.new_table(0, 0);
     for n in 1..=len {
         decode(stack, rest, depth, tally)?;
-        stack.raw_set_index(-2, n as c_int);
+        stack.set_index(-2, n as c_int)?;
     }
     Ok(())
 }
@@ -331,7 +331,7 @@ fn decode_map(
     if depth > DEPTH_MAX || !stack.reserve(6) {
         return Err(Raise::fixed("stack overflow (in function mp_decode_to_lua_hash)"));
     }
-    stack.check_memory()?;
+    stack.make_room(TABLE_BYTES)?;
     stack.new_table(0, 0);
     for _ in 0..len {
         decode(stack, rest, depth, tally)?;
@@ -343,7 +343,7 @@ fn decode_map(
             _ => {}
         }
         decode(stack, rest, depth, tally)?;
-        stack.raw_set(-3);
+        stack.set(-3)?;
     }
     Ok(())
 }

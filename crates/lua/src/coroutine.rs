@@ -1,12 +1,14 @@
-//! `coroutine.resume` and `coroutine.wrap`: those of Lua 5.1, but that it is known which coroutine runs, and that who creates and
-//! resumes many of them is asked whether to go on: each counts its instructions for itself.
+//! `coroutine.resume` and `coroutine.wrap`: those of Lua 5.1, but that it is known which coroutine
+//! runs, and that who creates and resumes many of them is asked whether to go on: each counts its
+//! instructions for itself.
 
 use crate::vm::{self, LUA_TNUMBER, LUA_TSTRING, Raise, Stack, lua_State};
 use crate::work::count_work;
 use mlua_sys as ffi;
 use std::ffi::c_int;
 
-/// Steps that resuming counts as: 100 coroutines may each execute what is between two looks at the time.
+/// Steps that resuming counts as: 100 coroutines may each execute what is between two looks at the
+/// time.
 const STEPS: usize = 1000;
 
 // Beside what the bindings have.
@@ -60,11 +62,12 @@ unsafe extern "C-unwind" fn wrapped(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Resumes a coroutine with so many values from the top, and leaves what it yields or returns: so many values. Or, if it cannot
-/// be resumed or fails, the error alone: none.
+/// Resumes a coroutine with so many values from the top, and leaves what it yields or returns: so
+/// many values. Or, if it cannot be resumed or fails, the error alone: none.
 unsafe fn run(state: *mut lua_State, co: *mut lua_State, args: c_int) -> Option<c_int> {
-    // SAFETY: both states are alive, the second because it is on the stack of the first, or an upvalue of its function; this
-    // frame owns nothing. Nothing between the two settings of who runs raises an error: resuming catches them.
+    // SAFETY: both states are alive, the second because it is on the stack of the first, or an
+    // upvalue of its function; this frame owns nothing. Nothing between the two settings of who
+    // runs raises an error: resuming catches them.
     unsafe {
         vm::attempt(state, |stack| {
             count_work(stack, STEPS)?;
@@ -85,7 +88,8 @@ unsafe fn run(state: *mut lua_State, co: *mut lua_State, args: c_int) -> Option<
         stack.with(|extra| extra.running = co);
         let status = ffi::lua_resume_(co, args);
         stack.with(|extra| extra.running = state);
-        // The script is to end: here too it does before the next instruction. Or its values have grown.
+        // The script is to end: here too it does before the next instruction. Or its values have
+        // grown.
         stack.set_period();
         if status != 0 && status != ffi::LUA_YIELD {
             ffi::lua_xmove(co, state, 1);

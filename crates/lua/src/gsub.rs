@@ -1,11 +1,14 @@
-//! `string.gsub`, whose replacement may be a function or a table: then it runs a script's code between two matches, which may
-//! raise an error. So its frame owns nothing: what has been replaced so far is kept in a table of the interpreter's.
+//! `string.gsub`, whose replacement may be a function or a table: then it runs a script's code
+//! between two matches, which may raise an error. So its frame owns nothing: what has been replaced
+//! so far is kept in a table of the interpreter's.
 
 use crate::pattern::{CAPTURES_MAX, Match};
+use crate::room::Scratch;
 use crate::strings::{self, Substitution};
 use crate::vm::{
     self, LUA_TFUNCTION, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, lua_State,
 };
+use crate::work::{BYTES_PER_STEP, Tally};
 use mlua_sys as ffi;
 use std::ffi::c_int;
 
@@ -25,8 +28,9 @@ pub(crate) unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
 
 /// Replaces matches by what a function answers, or a table holds.
 unsafe fn substitute(state: *mut lua_State) -> c_int {
-    // SAFETY: the state is alive; all that this frame holds is plain data, and each part that may raise is either run by
-    // `vm::attempt`, or a call of the interpreter at which nothing is owned.
+    // SAFETY: the state is alive; all that this frame holds is plain data, and each part that may
+    // raise is either run by `vm::attempt`, or a call of the interpreter at which nothing is
+    // owned.
     unsafe {
         let plan: Substitution = vm::attempt(state, |stack| {
             let plan = strings::substitution(stack)?;
@@ -66,14 +70,15 @@ unsafe fn substitute(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Keeps the text before a match, and pushes what is to be asked for its replacement; says how many pieces there are.
+/// Keeps the text before a match, and pushes what is to be asked for its replacement; says how many
+/// pieces there are.
 fn begin(stack: Stack, found: &Match, copied: usize, pieces: c_int) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
     let mut pieces = pieces;
     if copied < found.begin {
-        stack.push_bytes(&text[copied..found.begin]);
+        stack.push_text(&text[copied..found.begin])?;
         pieces += 1;
-        stack.raw_set_index(PIECES, pieces);
+        stack.set_index(PIECES, pieces)?;
     }
     if stack.kind(3) == LUA_TFUNCTION {
         stack.copy(3);
@@ -84,35 +89,33 @@ fn begin(stack: Stack, found: &Match, copied: usize, pieces: c_int) -> Result<c_
     Ok(pieces)
 }
 
-/// Keeps the replacement on top, or what it replaces if there is none; says how many pieces there are.
+/// Keeps the replacement on top, or what it replaces if there is none; says how many pieces there
+/// are.
 fn end(stack: Stack, found: &Match, pieces: c_int) -> Result<c_int, Raise> {
     if !stack.to_boolean(-1) {
         stack.pop(1);
-        stack.push_bytes(&stack.check_bytes(1)?[found.begin..found.end]);
+        stack.push_text(&stack.check_bytes(1)?[found.begin..found.end])?;
     } else if !matches!(stack.kind(-1), LUA_TSTRING | LUA_TNUMBER) {
         let kind = stack.kind_name(-1);
         return Err(Raise::new(format!("invalid replacement value (a {kind})")));
     }
-    stack.raw_set_index(PIECES, pieces + 1);
+    stack.set_index(PIECES, pieces + 1)?;
     Ok(pieces + 1)
 }
 
 /// Pushes the pieces as one text with what is behind them, and how many matches were replaced.
 fn finish(stack: Stack, copied: usize, pieces: c_int, replaced: i64) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
-    let left = stack.with(|extra| extra.memory.left());
-    let mut whole = Vec::new();
+    let (mut whole, mut tally) = (Scratch::new(stack), Tally::new(stack));
     for piece in 1..=pieces {
         stack.raw_get_index(PIECES, piece);
-        whole.extend_from_slice(stack.to_bytes(-1).unwrap_or_default());
+        let text = stack.to_bytes(-1).unwrap_or_default();
+        tally.add(1 + text.len() / BYTES_PER_STEP)?;
+        whole.extend(text)?;
         stack.pop(1);
-        if whole.len() > left {
-            return Err(Raise::Plain(vm::NOT_ENOUGH_MEMORY.into()));
-        }
     }
-    whole.extend_from_slice(&text[copied..]);
-    crate::work::count_work(stack, whole.len() / 16)?;
-    stack.push_bytes(&whole);
+    whole.extend(&text[copied..])?;
+    whole.push_value()?;
     stack.push_number(replaced as f64);
     Ok(2)
 }
@@ -121,7 +124,8 @@ fn finish(stack: Stack, copied: usize, pieces: c_int, replaced: i64) -> Result<c
 mod tests {
     use crate::against_lua::compare;
 
-    /// Calls every function of patterns with drawn texts and patterns; a line per call says what came of it.
+    /// Calls every function of patterns with drawn texts and patterns; a line per call says what
+    /// came of it.
     const DRAWN: &[u8] = br##"
         local seed, lines = 20240607, {}
         local function draw(n)

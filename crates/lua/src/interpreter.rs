@@ -12,8 +12,8 @@ pub(crate) struct Interpreter {
     extra: NonNull<Extra>,
 }
 
-// SAFETY: a state belongs to no thread in particular, nor does what belongs to it while no script runs; both are used through
-// this owner alone, and so by one thread at a time.
+// SAFETY: a state belongs to no thread in particular, nor does what belongs to it while no script
+// runs; both are used through this owner alone, and so by one thread at a time.
 unsafe impl Send for Interpreter {}
 
 impl Interpreter {
@@ -29,7 +29,8 @@ impl Interpreter {
     /// The state's stack.
     #[inline]
     pub fn stack(&self) -> Stack {
-        // SAFETY: the state is alive for as long as this is, and whoever has a stack has borrowed the interpreter.
+        // SAFETY: the state is alive for as long as this is, and whoever has a stack has borrowed
+        // the interpreter.
         unsafe { Stack::of(self.state.as_ptr()) }
     }
 }

@@ -8,8 +8,8 @@
 //!                 Server::call ── executes a command, whose reply is built as Lua values where they are wanted
 //! ```
 //!
-//! The crate knows no commands: whoever runs a script is its [`Server`]. `vm.rs` is the interpreter's C interface made safe
-//! and says how; `sandbox.rs` is what scripts may touch.
+//! The crate knows no commands: whoever runs a script is its [`Server`]. `vm.rs` is the
+//! interpreter's C interface made safe and says how; `sandbox.rs` is what scripts may touch.
 
 #[cfg(test)]
 mod against_lua;
@@ -27,6 +27,7 @@ mod memory;
 mod pattern;
 mod random;
 mod reply;
+mod room;
 mod sandbox;
 mod sha1;
 mod sort;

@@ -1,5 +1,5 @@
-//! `KEYS` and `ARGV`. To make two tables for every script and to collect them again takes a quarter of the instructions of a
-//! short one, so tables are kept and filled anew.
+//! `KEYS` and `ARGV`. To make two tables for every script and to collect them again takes a quarter
+//! of the instructions of a short one, so tables are kept and filled anew.
 //!
 //! ```text
 //!  GLOBALS ── "KEYS" ──▶ kept table ─ as it was made but for its elements ─▶ emptied ─▶ the next script's
@@ -7,12 +7,21 @@
 //!                            └─ changed in any other way by the script, or too short ─▶ another in its place
 //! ```
 //!
-//! A script may do with the lists what it likes: give them metatables, or fields, or take elements away. None of that may be seen
-//! by the next one, not even in the order in which `pairs` finds elements or in what `#` says of a list with holes, which follow
-//! from how the table's parts have grown. Lua's interface shows nothing of these; [`Shape`] does.
+//! A script may do with the lists what it likes: give them metatables, or fields, or take elements
+//! away. None of that may be seen by the next one, not even in the order in which `pairs` finds
+//! elements or in what `#` says of a list with holes, which follow from how the table's parts have
+//! grown. Lua's interface shows nothing of these; [`Shape`] does.
 
 use crate::vm::Stack;
 use std::ffi::{c_int, c_void};
+
+/// Bytes of an element of a table, of a field of one, and of the table itself.
+pub(crate) const ELEMENT_BYTES: usize = 16;
+pub(crate) const NODE_BYTES: usize = 40;
+pub(crate) const TABLE_BYTES: usize = size_of::<Table>();
+
+/// Bytes of an element of a list beside its text.
+const LISTED_BYTES: usize = 64;
 
 /// Elements for which a kept table has room.
 const ROOM: usize = 4;
@@ -33,8 +42,8 @@ struct Table {
     elements: c_int,
 }
 
-/// What a table consists of, beside what is in it: its metatable, the memory for its elements and that for its fields, as
-/// addresses, which are only compared.
+/// What a table consists of, beside what is in it: its metatable, the memory for its elements and
+/// that for its fields, as addresses, which are only compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Shape {
     metatable: usize,
@@ -49,8 +58,8 @@ impl Shape {
     #[inline]
     fn of(stack: Stack, index: c_int) -> Self {
         let table = stack.address(index) as *const Table;
-        // SAFETY: the address of a table is that of its structure, which is alive while it is on the stack. Lua 5.1 is built
-        // with this crate and not developed any more.
+        // SAFETY: the address of a table is that of its structure, which is alive while it is on
+        // the stack. Lua 5.1 is built with this crate and not developed any more.
         let table = unsafe { &*table };
         Shape {
             metatable: table.metatable as usize,
@@ -60,6 +69,19 @@ impl Shape {
             log2_nodes: table.log2_nodes,
         }
     }
+}
+
+/// Bytes that the table at `index` may need at most when one more key is set: both of its parts may
+/// grow to twice as many slots as they have together, and there is the old part beside the new one.
+#[inline]
+pub(crate) fn growth_max(stack: Stack, index: c_int) -> usize {
+    (places(stack, index) + 4) * 2 * (ELEMENT_BYTES + NODE_BYTES)
+}
+
+/// Places for keys that the table at `index` has, used or not.
+pub(crate) fn places(stack: Stack, index: c_int) -> usize {
+    let Shape { elements, log2_nodes, .. } = Shape::of(stack, index);
+    elements as usize + (1 << log2_nodes)
 }
 
 /// One of the lists that scripts find among their globals.
@@ -78,7 +100,8 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// An empty list of this name, for the globals at `globals`. It takes two slots of the stack, for as long as that is.
+    /// An empty list of this name, for the globals at `globals`. It takes two slots of the stack,
+    /// for as long as that is.
     pub fn new(stack: Stack, name: &str, globals: c_int) -> Self {
         stack.push_bytes(name.as_bytes());
         let name = stack.top();
@@ -144,6 +167,12 @@ impl List {
         self.made = Shape::of(stack, self.table);
         self.publish(stack);
     }
+}
+
+/// Bytes that a list of these elements takes.
+#[inline]
+pub(crate) fn list_bytes(values: &[&[u8]]) -> usize {
+    values.iter().map(|value| value.len() + LISTED_BYTES).sum()
 }
 
 /// Pushes a list of these elements.

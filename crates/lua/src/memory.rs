@@ -1,8 +1,8 @@
 //! The interpreter's memory: counted, and limited.
 //!
-//! An instruction of a script takes time by the size of what it works on: comparing two texts, joining them, looking for the next
-//! element of a table that was emptied. So the more memory is in large blocks, the fewer instructions are executed between two
-//! looks at the time.
+//! An instruction of a script takes time by the size of what it works on: comparing two texts,
+//! joining them, looking for the next element of a table that was emptied. So the more memory is in
+//! large blocks, the fewer instructions are executed between two looks at the time.
 
 use crate::state::Extra;
 use std::alloc::{Layout, alloc, dealloc, realloc};
@@ -14,8 +14,8 @@ const ALIGN: usize = 8;
 /// Instructions between two looks at the time, at most.
 const PERIOD_MAX: usize = 100_000;
 
-/// Bytes that instructions may walk over between two looks at the time: some tens of milliseconds as a rule, and seconds in the
-/// worst case, texts of nothing but zeros that are compared.
+/// Bytes that instructions may walk over between two looks at the time: some tens of milliseconds
+/// as a rule, and seconds in the worst case, texts of nothing but zeros that are compared.
 const WALKED_MAX: usize = 1 << 29;
 
 /// Blocks of so many bytes or more are large.
@@ -28,7 +28,8 @@ pub(crate) struct Memory {
     pub used: usize,
     /// Bytes above which allocations fail.
     pub limit: usize,
-    /// No allocation fails: for code that must not be interrupted, after which [`Memory::is_over`] is asked.
+    /// No allocation fails: for code that must not be interrupted, after which [`Memory::is_over`]
+    /// is asked.
     pub lenient: bool,
     /// Bytes of large blocks.
     pub large: usize,
@@ -60,6 +61,12 @@ impl Memory {
         self.wanted_period() < self.period / 2
     }
 
+    /// Whether so many more bytes may be in use.
+    #[inline]
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.used.saturating_add(bytes) <= self.limit
+    }
+
     /// Bytes that may be allocated still.
     pub fn left(&self) -> usize {
         self.limit.saturating_sub(self.used)
@@ -69,14 +76,16 @@ impl Memory {
 /// The interpreter's allocator.
 ///
 /// # Safety
-/// Called by the interpreter alone, with the [`Extra`] that it was made with, and blocks of this allocator.
+/// Called by the interpreter alone, with the [`Extra`] that it was made with, and blocks of this
+/// allocator.
 pub(crate) unsafe extern "C" fn allocate(
     extra: *mut c_void,
     block: *mut c_void,
     old: usize,
     new: usize,
 ) -> *mut c_void {
-    // SAFETY: the interpreter runs on one thread, and nobody else refers to the counters while it allocates.
+    // SAFETY: the interpreter runs on one thread, and nobody else refers to the counters while it
+    // allocates.
     let memory = unsafe { &mut (*extra.cast::<Extra>()).memory };
     let old = if block.is_null() { 0 } else { old };
     if new > old && !memory.lenient && memory.used + (new - old) > memory.limit {

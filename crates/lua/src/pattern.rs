@@ -1,5 +1,6 @@
-//! Lua's patterns ("Patterns" in the manual of Lua 5.1), matched by backtracking that counts its steps: a pattern may take
-//! time that grows with a power of the text's length, and whoever runs the script must be able to end it.
+//! Lua's patterns ("Patterns" in the manual of Lua 5.1), matched by backtracking that counts its
+//! steps: a pattern may take time that grows with a power of the text's length, and whoever runs
+//! the script must be able to end it.
 //!
 //! A pattern ends at its first byte of zero, as it does in Lua 5.1.
 
@@ -369,8 +370,8 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
     }
 }
 
-/// Whether a byte is of the class that a letter behind `%` stands for; its capital stands for all others, and what is no
-/// letter of a class for itself.
+/// Whether a byte is of the class that a letter behind `%` stands for; its capital stands for all
+/// others, and what is no letter of a class for itself.
 fn is_of_class(byte: u8, class: u8) -> bool {
     let belongs = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

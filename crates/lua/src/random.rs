@@ -1,4 +1,5 @@
-//! `math.random`: the generator of POSIX's `lrand48`, so that a seed gives the numbers that scripts know from Redis.
+//! `math.random`: the generator of POSIX's `lrand48`, so that a seed gives the numbers that scripts
+//! know from Redis.
 
 use crate::vm::{Raise, Stack};
 use std::ffi::c_int;

@@ -12,13 +12,17 @@
 //! | double, big number, verbatim string | string | table with `double`, `big_number`, `verbatim_string` |
 //! | boolean | 1 or 0 | boolean |
 
-use crate::vm::{LUA_TNIL, Stack};
+use crate::lists::{ELEMENT_BYTES, NODE_BYTES};
+use crate::vm::{LUA_TNIL, Raise, Stack};
 use crate::words::in_words_of;
 use bytes::Bytes;
 use petrel_resp::{DoubleBuffer, Protocol, Reply};
 
-/// Elements that one reply may have.
-const ELEMENTS_MAX: usize = 1 << 26;
+/// Elements for which a table has room before they come.
+const CAPACITY_MAX: usize = 1 << 20;
+
+/// Bytes of a value beside its text: tables around it, names of fields.
+const VALUE_BYTES: usize = 512;
 
 /// Where the next value goes.
 enum Frame {
@@ -39,6 +43,8 @@ pub struct ScriptReply {
     frames: Vec<Frame>,
     failed: bool,
     overflown: bool,
+    /// It has been dropped since the script may have no more memory.
+    is_too_large: bool,
     ends: bool,
 }
 
@@ -50,6 +56,7 @@ impl ScriptReply {
             frames: Vec::new(),
             failed: false,
             overflown: false,
+            is_too_large: false,
             ends: false,
         }
     }
@@ -62,7 +69,7 @@ impl ScriptReply {
     /// Writes the error of a command that is not executed, which has been counted.
     pub fn refuse(&mut self, text: &[u8]) {
         self.failed = true;
-        self.value(|stack| {
+        self.value(text.len(), |stack| {
             let dialect = stack.with(|extra| extra.dialect);
             crate::vm::push_reply_error(stack, true, &in_words_of(dialect, text));
         });
@@ -72,7 +79,7 @@ impl ScriptReply {
     pub fn break_off(&mut self, text: &[u8]) {
         self.failed = true;
         self.ends = true;
-        self.value(|stack| crate::vm::push_reply_error(stack, false, text));
+        self.value(text.len(), |stack| crate::vm::push_reply_error(stack, false, text));
     }
 
     /// Whether the script is not to go on.
@@ -84,37 +91,72 @@ impl ScriptReply {
         self.protocol == Protocol::Resp3
     }
 
-    fn reserve(&mut self) -> bool {
+    /// Whether it is whole, and none of it was dropped.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.frames.is_empty() && !self.overflown
+    }
+
+    /// Whether the script's memory was too little for it.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.is_too_large
+    }
+
+    /// Makes room for a value of so many bytes; what comes once there is none is dropped.
+    #[inline]
+    fn reserve(&mut self, bytes: usize) -> bool {
         if !self.overflown && !self.stack.reserve(8) {
             self.overflown = true;
+        }
+        if !self.overflown && !self.stack.with(|extra| extra.memory.fits(bytes + VALUE_BYTES)) {
+            self.clear_room(bytes);
         }
         !self.overflown
     }
 
+    /// The script is not asked whether to go on, since its command is being executed.
+    #[cold]
+    fn clear_room(&mut self, bytes: usize) {
+        self.stack.collect();
+        if !self.stack.with(|extra| extra.memory.fits(bytes + VALUE_BYTES)) {
+            self.drop_all();
+        }
+    }
+
+    fn drop_all(&mut self) {
+        self.overflown = true;
+        self.is_too_large = true;
+    }
+
     /// The value on top is complete: it goes where it belongs.
     fn place(&mut self) {
+        if self.place_within().is_err() {
+            self.drop_all();
+        }
+    }
+
+    fn place_within(&mut self) -> Result<(), Raise> {
         let stack = self.stack;
         while let Some(frame) = self.frames.last_mut() {
             let finished = match frame {
                 Frame::Array { next, len } => {
-                    stack.raw_set_index(-2, *next);
+                    stack.set_index_at_once(-2, *next)?;
                     *next += 1;
                     *next as usize > *len
                 }
                 Frame::Map { has_key: has_key @ false, .. } => {
                     *has_key = true;
-                    return;
+                    return Ok(());
                 }
                 Frame::Map { left, has_key } => {
                     *has_key = false;
                     *left -= 1;
-                    set_pair(stack);
+                    set_pair(stack)?;
                     *left == 0
                 }
                 Frame::Set { left } => {
                     *left -= 1;
                     stack.push_boolean(true);
-                    set_pair(stack);
+                    set_pair(stack)?;
                     *left == 0
                 }
                 Frame::Aside { left } => {
@@ -123,11 +165,11 @@ impl ScriptReply {
                     if *left == 0 {
                         self.frames.pop();
                     }
-                    return;
+                    return Ok(());
                 }
             };
             if !finished {
-                return;
+                return Ok(());
             }
             let name: &[u8] = match self.frames.pop() {
                 Some(Frame::Map { .. }) => b"map",
@@ -136,14 +178,20 @@ impl ScriptReply {
             };
             wrap(stack, name);
         }
+        Ok(())
     }
 
     fn begin(&mut self, len: usize, frame: Frame) {
-        if !self.reserve() {
+        let is_map = !matches!(frame, Frame::Array { .. });
+        let capacity = len.min(CAPACITY_MAX);
+        let bytes = if is_map {
+            capacity.next_power_of_two() * NODE_BYTES
+        } else {
+            capacity * ELEMENT_BYTES
+        };
+        if !self.reserve(bytes) {
             return;
         }
-        let is_map = !matches!(frame, Frame::Array { .. });
-        let capacity = len.min(ELEMENTS_MAX);
         self.stack.new_table(if is_map { 0 } else { capacity }, if is_map { capacity } else { 0 });
         if len > 0 {
             return self.frames.push(frame);
@@ -156,8 +204,8 @@ impl ScriptReply {
         self.place();
     }
 
-    fn single(&mut self, field: &[u8], value: impl FnOnce(Stack)) {
-        if self.reserve() {
+    fn single(&mut self, bytes: usize, field: &[u8], value: impl FnOnce(Stack)) {
+        if self.reserve(bytes) {
             self.stack.new_table(0, 1);
             value(self.stack);
             self.stack.raw_set_field(-2, field);
@@ -165,8 +213,10 @@ impl ScriptReply {
         }
     }
 
-    fn value(&mut self, push: impl FnOnce(Stack)) {
-        if self.reserve() {
+    /// A value of so many bytes.
+    #[inline]
+    fn value(&mut self, bytes: usize, push: impl FnOnce(Stack)) {
+        if self.reserve(bytes) {
             push(self.stack);
             self.place();
         }
@@ -174,10 +224,14 @@ impl ScriptReply {
 }
 
 /// Sets a key and its value, which are on top; a key that no table can have is left out.
-fn set_pair(stack: Stack) {
+fn set_pair(stack: Stack) -> Result<(), Raise> {
     let is_key = stack.kind(-2) != LUA_TNIL
         && !(stack.kind(-2) == crate::vm::LUA_TNUMBER && stack.to_number(-2).is_nan());
-    if is_key { stack.raw_set(-3) } else { stack.pop(2) }
+    if is_key {
+        return stack.set_at_once(-3);
+    }
+    stack.pop(2);
+    Ok(())
 }
 
 /// Puts the table on top into a table with one field.
@@ -195,21 +249,21 @@ impl Reply for ScriptReply {
     fn set_protocol(&mut self, _: Protocol) {}
 
     fn simple(&mut self, text: &str) {
-        self.single(b"ok", |stack| stack.push_bytes(text.as_bytes()));
+        self.single(text.len(), b"ok", |stack| stack.push_bytes(text.as_bytes()));
     }
 
     fn error(&mut self, text: &[u8]) {
         self.failed |= self.frames.is_empty();
-        self.value(|stack| crate::vm::push_reply_error(stack, true, text));
+        self.value(text.len(), |stack| crate::vm::push_reply_error(stack, true, text));
     }
 
     fn integer(&mut self, n: i64) {
-        self.value(|stack| stack.push_number(n as f64));
+        self.value(0, |stack| stack.push_number(n as f64));
     }
 
     #[inline]
     fn bulk(&mut self, bytes: &[u8]) {
-        self.value(|stack| stack.push_bytes(bytes));
+        self.value(bytes.len(), |stack| stack.push_bytes(bytes));
     }
 
     fn shared(&mut self, bytes: Bytes) {
@@ -218,7 +272,7 @@ impl Reply for ScriptReply {
 
     fn null(&mut self) {
         let is_resp3 = self.is_resp3();
-        self.value(|stack| if is_resp3 { stack.push_nil() } else { stack.push_boolean(false) });
+        self.value(0, |stack| if is_resp3 { stack.push_nil() } else { stack.push_boolean(false) });
     }
 
     fn null_array(&mut self) {
@@ -254,7 +308,7 @@ impl Reply for ScriptReply {
 
     fn double(&mut self, value: f64) {
         if self.is_resp3() {
-            self.single(b"double", |stack| stack.push_number(value));
+            self.single(0, b"double", |stack| stack.push_number(value));
         } else {
             self.bulk(DoubleBuffer::new().format(value));
         }
@@ -264,7 +318,7 @@ impl Reply for ScriptReply {
         let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<f64>().ok());
         match number {
             Some(number) if self.is_resp3() => {
-                self.single(b"double", |stack| stack.push_number(number))
+                self.single(0, b"double", |stack| stack.push_number(number))
             }
             _ => self.bulk(digits),
         }
@@ -272,7 +326,7 @@ impl Reply for ScriptReply {
 
     fn boolean(&mut self, value: bool) {
         if self.is_resp3() {
-            self.value(|stack| stack.push_boolean(value));
+            self.value(0, |stack| stack.push_boolean(value));
         } else {
             self.integer(i64::from(value));
         }
@@ -282,7 +336,7 @@ impl Reply for ScriptReply {
         if !self.is_resp3() {
             return self.bulk(text);
         }
-        self.single(b"verbatim_string", |stack| {
+        self.single(text.len(), b"verbatim_string", |stack| {
             stack.new_table(0, 2);
             stack.push_bytes(text);
             stack.raw_set_field(-2, b"string");
@@ -293,7 +347,7 @@ impl Reply for ScriptReply {
 
     fn big_number(&mut self, digits: &str) {
         if self.is_resp3() {
-            self.single(b"big_number", |stack| stack.push_bytes(digits.as_bytes()));
+            self.single(digits.len(), b"big_number", |stack| stack.push_bytes(digits.as_bytes()));
         } else {
             self.bulk(digits.as_bytes());
         }

@@ -1,10 +1,11 @@
 //! What scripts may touch.
 //!
-//! Of Lua's own libraries they get what can neither leave the interpreter nor break it. The tables of globals and of libraries
-//! cannot be changed: scripts get, for each, an empty table that *stands for* it, whose metatable leads reads to the table
-//! itself and refuses writes. What would get around a metatable (`rawset`, `table.insert`, `setmetatable` ...) refuses these
-//! tables too, and what reads around it (`rawget`, `next`) sees through them. So nothing that one script does is seen by
-//! another.
+//! Of Lua's own libraries they get what can neither leave the interpreter nor break it. The tables
+//! of globals and of libraries cannot be changed: scripts get, for each, an empty table that
+//! *stands for* it, whose metatable leads reads to the table itself and refuses writes. What would
+//! get around a metatable (`rawset`, `table.insert`, `setmetatable` ...) refuses these tables too,
+//! and what reads around it (`rawget`, `next`) sees through them. So nothing that one script does
+//! is seen by another.
 
 use crate::state::{Purpose, Release, set_globals};
 use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Raise, Stack};
@@ -27,8 +28,8 @@ const WITHHELD: &[&str] = &[
     "setfenv",
 ];
 
-/// Functions that change their first argument, the library of each, and from how many arguments on it may move all elements
-/// of a list.
+/// Functions that change their first argument, the library of each, and from how many arguments on
+/// it may move all elements of a list.
 const CHANGING: &[(&str, &str, u8)] = &[
     ("", "rawset", u8::MAX),
     ("", "setmetatable", u8::MAX),
@@ -46,7 +47,8 @@ const WALKING: &[&str] = &["lower", "reverse", "upper"];
 const LIBRARIES: &[&str] =
     &["bit", "cjson", "cmsgpack", "coroutine", "math", "os", "redis", "string", "struct", "table"];
 
-/// Opens the libraries, in place of all globals, and pushes the table of globals, which only the server changes.
+/// Opens the libraries, in place of all globals, and pushes the table of globals, which only the
+/// server changes.
 pub(crate) fn open(stack: Stack, purpose: Purpose, release: Release) {
     for (name, library) in [
         ("", ffi::luaopen_base as ffi::lua_CFunction),
@@ -237,7 +239,8 @@ pub(crate) fn exchange_globals(stack: Stack) {
 /// Replaces the table on top by one that stands for it.
 pub(crate) fn stand_for(stack: Stack) {
     stack.new_table(0, 0);
-    // The metatable: reads go on, writes do not, and whoever asks for it gets another that cannot be changed.
+    // The metatable: reads go on, writes do not, and whoever asks for it gets another that cannot
+    // be changed.
     stack.new_table(0, 3);
     stack.copy(-3);
     stack.raw_set_field(-2, b"__index");
@@ -251,7 +254,8 @@ pub(crate) fn stand_for(stack: Stack) {
     stack.remove(-2);
 }
 
-/// Pushes what `getmetatable` shows of a protected table, the same of all: something that refuses to be changed.
+/// Pushes what `getmetatable` shows of a protected table, the same of all: something that refuses
+/// to be changed.
 fn push_shown_metatable(stack: Stack) {
     let shown = stack.with(|extra| extra.shown);
     if shown != 0 {
@@ -313,6 +317,6 @@ fn refuse(_: Stack) -> Result<c_int, Raise> {
 }
 
 fn no_such_global(stack: Stack) -> Result<c_int, Raise> {
-    let name = String::from_utf8_lossy(stack.to_bytes(2).unwrap_or_default());
+    let name = vm::shown(stack.to_bytes(2).unwrap_or_default());
     Err(Raise::new(format!("Script attempted to access nonexistent global variable '{name}'")))
 }

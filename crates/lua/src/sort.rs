@@ -1,5 +1,6 @@
-//! `table.sort`: Lua's own compares without an instruction of the script's in between, however long that takes. This one counts
-//! its steps. It compares and exchanges as that of Lua 5.1 does, so that equal elements end up in the same order.
+//! `table.sort`: Lua's own compares without an instruction of the script's in between, however long
+//! that takes. This one counts its steps. It compares and exchanges as that of Lua 5.1 does, so
+//! that equal elements end up in the same order.
 //!
 //! A comparison may run a script's code, which may raise an error: no frame here owns anything.
 
@@ -16,7 +17,8 @@ const COMPARISON: c_int = 2;
 /// Steps that are counted together.
 const STEPS: usize = 1024;
 
-/// Slots that are needed for one comparison and exchange; parts are sorted within each other, each by as many.
+/// Slots that are needed for one comparison and exchange; parts are sorted within each other, each
+/// by as many.
 const SLOTS: c_int = 40;
 
 /// `table.sort(list [, comparison])`
@@ -52,10 +54,12 @@ struct Sorter {
     steps: usize,
 }
 
-// Every method is called with the list and the comparison in their slots, and leaves the stack as it says.
+// Every method is called with the list and the comparison in their slots, and leaves the stack as
+// it says.
 impl Sorter {
-    /// Sorts the elements from `low` to `high`: quicksort around the median of three. The smaller part is sorted by a call,
-    /// the larger one goes on here, so calls nest no deeper than the logarithm of the length.
+    /// Sorts the elements from `low` to `high`: quicksort around the median of three. The smaller
+    /// part is sorted by a call, the larger one goes on here, so calls nest no deeper than the
+    /// logarithm of the length.
     unsafe fn sort(&mut self, mut low: c_int, mut high: c_int) {
         // SAFETY: see above; all that these frames hold is plain data.
         unsafe {
@@ -94,8 +98,9 @@ impl Sorter {
         }
     }
 
-    /// Moves what is less than the pivot, on top of the stack, before what is not; says where the latter begins. The bounds
-    /// are in order with it already, so they end the search unless the comparison contradicts itself.
+    /// Moves what is less than the pivot, on top of the stack, before what is not; says where the
+    /// latter begins. The bounds are in order with it already, so they end the search unless
+    /// the comparison contradicts itself.
     unsafe fn partition(&mut self, low: c_int, high: c_int) -> c_int {
         let (mut left, mut right) = (low, high - 1);
         // SAFETY: see above.
@@ -210,7 +215,8 @@ impl Sorter {
 mod tests {
     use crate::against_lua::compare;
 
-    /// Sorts drawn lists, of which many elements are equal, by comparisons of all kinds; a line per list says what came of it.
+    /// Sorts drawn lists, of which many elements are equal, by comparisons of all kinds; a line per
+    /// list says what came of it.
     const DRAWN: &[u8] = br##"
         local seed, lines = 20240607, {}
         local function draw(n)

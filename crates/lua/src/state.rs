@@ -2,7 +2,7 @@
 
 use crate::convert;
 use crate::interpreter::Interpreter;
-use crate::lists::{List, push_list};
+use crate::lists::{List, list_bytes, push_list};
 use crate::memory::Memory;
 use crate::random::Random;
 use crate::reply::ScriptReply;
@@ -24,8 +24,8 @@ const BASE: c_int = 6;
 
 /// What scripts ask of whoever runs them.
 pub trait Server {
-    /// Executes a command and writes one reply. `args` has the name first. True if it has been long since
-    /// [`Server::interrupt`] was called, so that it is to be called now.
+    /// Executes a command and writes one reply. `args` has the name first. True if it has been long
+    /// since [`Server::interrupt`] was called, so that it is to be called now.
     fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) -> bool;
 
     /// Called now and then while a script runs: what ends it, if something does.
@@ -36,6 +36,13 @@ pub trait Server {
 
     /// Whether the user may run this command, or why it is none.
     fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, &'static str>;
+
+    /// The script is over, and has no more effects. What it returned is about to be written, which
+    /// may take long: [`Server::interrupt`] is called now and then meanwhile.
+    fn begin_result(&mut self) {}
+
+    /// So many bytes of the result have been written.
+    fn note_result(&mut self, _bytes: usize) {}
 }
 
 /// What an interpreter is for.
@@ -71,6 +78,24 @@ pub struct Failure {
     pub place: Option<(Vec<u8>, i32)>,
     /// It is a command's error, which has been counted.
     pub is_counted: bool,
+}
+
+impl Failure {
+    /// There is not enough memory.
+    fn memory() -> Self {
+        Failure { text: format!("ERR {NOT_ENOUGH_MEMORY}").into(), ..Failure::default() }
+    }
+
+    /// The error that a raise is, of what is done once the script is over.
+    pub(crate) fn of(raise: Raise) -> Self {
+        match raise {
+            Raise::Plain(text) | Raise::Located(text) => {
+                Failure { text: format!("ERR {text}").into(), ..Failure::default() }
+            }
+            Raise::Reply(text) => Failure { text: text.into_owned(), ..Failure::default() },
+            Raise::Argument(..) | Raise::Top => Failure::memory(),
+        }
+    }
 }
 
 /// A function as a library declares it.
@@ -110,9 +135,14 @@ pub(crate) struct Extra {
     pub array_address: usize,
     /// Where `next` is kept.
     pub next: c_int,
-    /// Where it is kept what is shown as the metatable of protected tables, and the function that refuses changes; 0 before.
+    /// Where it is kept what is shown as the metatable of protected tables, and the function that
+    /// refuses changes; 0 before.
     pub shown: c_int,
     pub refusal: c_int,
+    /// Where the function is kept that sets a field.
+    pub setter: c_int,
+    /// The script in hand has changed how often garbage is collected, perhaps.
+    pub sets_collector: bool,
     /// What functions a library declares, while one is loaded.
     pub library: Option<Library>,
     failure: Option<Failure>,
@@ -154,6 +184,8 @@ impl Lua {
             next: 0,
             shown: 0,
             refusal: 0,
+            setter: 0,
+            sets_collector: false,
             library: None,
             failure: None,
             server: None,
@@ -173,6 +205,9 @@ impl Lua {
         debug_assert_eq!(stack.top(), BASE);
         crate::api::push_loading(stack, release);
         let loading = stack.keep();
+        stack.push_native(crate::room::setter, 0);
+        let setter = stack.keep();
+        stack.with(|extra| extra.setter = setter);
         stack.with(|extra| extra.running = stack.raw());
         stack.set_period();
         Lua { interpreter, lists, kept: 0, loading }
@@ -230,6 +265,7 @@ impl Lua {
         reply: &mut dyn Reply,
     ) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
+        fit_lists(stack, keys, args)?;
         for (list, values) in self.lists.iter_mut().zip([keys, args]) {
             list.fill(stack, values);
         }
@@ -254,6 +290,7 @@ impl Lua {
         reply: &mut dyn Reply,
     ) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
+        fit_lists(stack, keys, args)?;
         stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, function.0);
         push_list(stack, keys);
         push_list(stack, args);
@@ -274,7 +311,9 @@ impl Lua {
         stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, self.loading);
         sandbox::exchange_globals(stack);
         stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, text.0);
-        let result = self.call(0, server);
+        self.lend(server);
+        let result = self.call(0);
+        self.end();
         stack.set_top(BASE);
         stack.copy(GLOBALS);
         sandbox::exchange_globals(stack);
@@ -296,14 +335,16 @@ impl Lua {
         reply: &mut dyn Reply,
     ) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
-        let mut result = self.call(args, server);
+        self.lend(server);
+        let mut result = self.call(args);
         if result.is_ok() {
             result = returned_error(stack).map_or(Ok(()), Err);
         }
         if result.is_ok() {
             let protocol = stack.with(|extra| extra.protocol);
-            convert::write(stack, protocol, reply);
+            result = convert::write(stack, protocol, reply);
         }
+        self.end();
         stack.set_top(BASE);
         if stack.with(|extra| extra.memory.used > extra.memory.limit / 2) {
             stack.collect();
@@ -311,22 +352,39 @@ impl Lua {
         result
     }
 
-    /// Calls the function below so many arguments and leaves one result.
-    fn call(&mut self, args: c_int, server: &mut dyn Server) -> Result<(), Failure> {
-        let stack = self.interpreter.stack();
-        // SAFETY: only the lifetime changes, and the pointer is taken back before this returns.
+    /// Lets a script ask this server.
+    fn lend(&mut self, server: &mut dyn Server) {
+        // SAFETY: only the lifetime changes, and the pointer is taken back by `end`, before whoever
+        // calls this returns.
         let server: NonNull<dyn Server + 'static> =
             unsafe { std::mem::transmute(NonNull::from(server)) };
-        stack.with(|extra| {
+        self.interpreter.stack().with(|extra| {
             extra.protocol = Protocol::Resp2;
             extra.server = Some(server);
-            extra.memory.lenient = false;
         });
+    }
+
+    /// Forgets the server, and whatever else is only about the script in hand.
+    fn end(&mut self) {
+        let stack = self.interpreter.stack();
+        let sets_collector = stack.with(|extra| {
+            extra.server = None;
+            extra.killed = None;
+            extra.ends = false;
+            std::mem::take(&mut extra.sets_collector)
+        });
+        if sets_collector {
+            stack.reset_collector();
+        }
+    }
+
+    /// Calls the function below so many arguments and leaves one result.
+    fn call(&mut self, args: c_int) -> Result<(), Failure> {
+        let stack = self.interpreter.stack();
+        stack.with(|extra| extra.memory.lenient = false);
         let result = stack.protected_call(args, 1, HANDLER);
         let failure = stack.with(|extra| {
             extra.memory.lenient = true;
-            extra.server = None;
-            extra.killed = None;
             extra.ends = false;
             extra.failure.take()
         });
@@ -335,10 +393,7 @@ impl Lua {
             Ok(()) => Ok(()),
             Err(LUA_ERRMEM) => {
                 stack.collect();
-                Err(Failure {
-                    text: format!("ERR {NOT_ENOUGH_MEMORY}").into(),
-                    ..Failure::default()
-                })
+                Err(Failure::memory())
             }
             Err(_) => Err(failure.unwrap_or_else(|| Failure {
                 text: b"ERR error in error handling".to_vec(),
@@ -367,8 +422,8 @@ impl std::fmt::Debug for Lua {
 /// Lets the server do something for the script in hand; none if none is running.
 pub(crate) fn with_server<T>(stack: Stack, work: impl FnOnce(&mut dyn Server) -> T) -> Option<T> {
     let server = stack.with(|extra| extra.server)?;
-    // SAFETY: it is there while the script runs, and nobody else uses it meanwhile: a server does not run scripts with the
-    // interpreter that called it.
+    // SAFETY: it is there while the script runs, and nobody else uses it meanwhile: a server does
+    // not run scripts with the interpreter that called it.
     Some(work(unsafe { &mut *server.as_ptr() }))
 }
 
@@ -386,6 +441,20 @@ pub(crate) fn interrupted(stack: Stack) -> Option<Cow<'static, str>> {
     text
 }
 
+/// Makes sure that a script may have its `KEYS` and `ARGV`.
+#[inline]
+fn fit_lists(stack: Stack, keys: &[&[u8]], args: &[&[u8]]) -> Result<(), Failure> {
+    stack.make_room(list_bytes(keys) + list_bytes(args)).map_err(|_| Failure::memory())
+}
+
+/// Copies the text of an error, unless that would take more memory than scripts may have.
+fn copied(stack: Stack, text: &[u8]) -> Vec<u8> {
+    if stack.with(|extra| extra.memory.fits(text.len())) {
+        return text.to_vec();
+    }
+    NOT_ENOUGH_MEMORY.into()
+}
+
 /// Sees an error where it was raised: notes what it says and where.
 fn on_error(stack: Stack) -> Result<c_int, Raise> {
     let mut failure = Failure::default();
@@ -394,7 +463,7 @@ fn on_error(stack: Stack) -> Result<c_int, Raise> {
             stack.raw_get_field(1, b"ignore_error_stats_update") == crate::vm::LUA_TBOOLEAN;
         let text =
             (stack.raw_get_field(1, b"err") == LUA_TSTRING).then(|| stack.to_bytes(-1)).flatten();
-        failure.text = text.unwrap_or(b"ERR unknown error").to_vec();
+        failure.text = copied(stack, text.unwrap_or(b"ERR unknown error"));
     } else {
         let text = match stack.to_bytes(1) {
             Some(text) => text,
@@ -407,7 +476,8 @@ fn on_error(stack: Stack) -> Result<c_int, Raise> {
             }
             None => stack.kind_name(1).as_bytes(),
         };
-        failure.text = [b"ERR ", text].concat();
+        failure.text = b"ERR ".to_vec();
+        failure.text.append(&mut copied(stack, text));
     }
     let frame = stack.frame(1).filter(|frame| !frame.is_native).or_else(|| stack.frame(2));
     failure.place = frame.map(|frame| (frame.source, frame.line));
@@ -429,7 +499,7 @@ fn returned_error(stack: Stack) -> Option<Failure> {
     let mut failure = None;
     if stack.raw_get_field(-1, b"err") == LUA_TSTRING {
         let text = stack.to_bytes(-1).unwrap_or_default();
-        let text = text.strip_prefix(b"-").unwrap_or(text).to_vec();
+        let text = copied(stack, text.strip_prefix(b"-").unwrap_or(text));
         let is_counted =
             stack.raw_get_field(-2, b"ignore_error_stats_update") == crate::vm::LUA_TBOOLEAN;
         stack.pop(1);

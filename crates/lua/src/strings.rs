@@ -1,11 +1,12 @@
-//! Functions of the library `string` that would keep a script from being ended: those that match patterns
-//! ([`crate::pattern`]), and `rep`.
+//! Functions of the library `string` that would keep a script from being ended: those that match
+//! patterns ([`crate::pattern`]), and `rep`.
 
 use crate::pattern::{
     Captured, Match, Matcher, PATTERN_LEN_MAX, Steps, Stop, anchored, is_plain, until_zero,
 };
-use crate::vm::{LUA_TNIL, LUA_TNONE, NOT_ENOUGH_MEMORY, Raise, Stack, truncated};
-use crate::work::{ask, count_work, ended};
+use crate::room::Scratch;
+use crate::vm::{LUA_TNIL, LUA_TNONE, Raise, Stack, truncated};
+use crate::work::{BYTES_PER_STEP, PIECE, Tally, ask, count_work, ended};
 use memchr::memmem;
 use std::ffi::c_int;
 
@@ -69,7 +70,7 @@ fn find(stack: Stack) -> Result<c_int, Raise> {
         stack.push_number(found.end as f64);
         return Ok(2 + push_values(stack, text, &found, found.captures())?);
     }
-    count_work(stack, (text.len() - from) / 16)?;
+    count_work(stack, (text.len() - from) / BYTES_PER_STEP)?;
     match memmem::find(&text[from..], pattern) {
         Some(at) => {
             stack.push_number((from + at + 1) as f64);
@@ -92,7 +93,8 @@ fn match_(stack: Stack) -> Result<c_int, Raise> {
     }
 }
 
-/// The text and the pattern that the first arguments are, and the offset that the third says, from 1 or from the end.
+/// The text and the pattern that the first arguments are, and the offset that the third says, from
+/// 1 or from the end.
 fn searched<'a>(stack: Stack) -> Result<(&'a [u8], &'a [u8], usize), Raise> {
     let (text, pattern) = (stack.check_bytes(1)?, stack.check_bytes(2)?);
     let place = optional_integer(stack, 3, 1)?;
@@ -130,10 +132,12 @@ pub(crate) fn push_values(
 /// Pushes one of them.
 pub(crate) fn push_value(stack: Stack, text: &[u8], found: &Match, at: usize) -> Result<(), Raise> {
     match found.value(text, at).map_err(|stop| raise(stack, stop))? {
-        Captured::Text(part) => stack.push_bytes(part),
-        Captured::Place(place) => stack.push_number(place as f64),
+        Captured::Text(part) => stack.push_text(part),
+        Captured::Place(place) => {
+            stack.push_number(place as f64);
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 /// `string.gmatch(s, pattern)`. Here the sign of the beginning stands for itself.
@@ -185,39 +189,35 @@ pub(crate) fn match_at(stack: Stack, at: usize) -> Result<Option<Match>, Raise> 
     matching(stack, |steps| Matcher::new(text, pattern, steps).at(at))
 }
 
-/// `string.gsub(s, pattern, replacement [, n])` with a text as the replacement, in which `%1` stands for a capture.
+/// `string.gsub(s, pattern, replacement [, n])` with a text as the replacement, in which `%1`
+/// stands for a capture.
 pub(crate) fn substitute_text(stack: Stack) -> Result<c_int, Raise> {
     let plan = substitution(stack)?;
     let text = stack.check_bytes(1)?;
     let Some(replacement) = stack.to_bytes(3) else {
         return Err(Raise::Argument(3, "string/function/table expected".into()));
     };
-    let left = stack.with(|extra| extra.memory.left());
-    let (mut out, mut at, mut replaced) = (Vec::new(), 0, 0);
+    let (mut out, mut at, mut replaced) = (Scratch::new(stack), 0, 0);
     while replaced < plan.replaced_max {
         let found = match_at(stack, at)?;
         if let Some(found) = &found {
             replaced += 1;
             put_replacement(stack, text, found, replacement, &mut out)?;
-            count_work(stack, replacement.len() / 16)?;
         }
         match (found, text.get(at)) {
             (Some(found), _) if found.end > at => at = found.end,
             (_, Some(&byte)) => {
-                out.push(byte);
+                out.push(byte)?;
                 at += 1;
             }
             _ => break,
-        }
-        if out.len() > left {
-            return Err(Raise::Plain(NOT_ENOUGH_MEMORY.into()));
         }
         if plan.anchored {
             break;
         }
     }
-    out.extend_from_slice(&text[at..]);
-    stack.push_bytes(&out);
+    out.extend(&text[at..])?;
+    out.push_value()?;
     stack.push_number(replaced as f64);
     Ok(2)
 }
@@ -227,25 +227,30 @@ fn put_replacement(
     text: &[u8],
     found: &Match,
     replacement: &[u8],
-    out: &mut Vec<u8>,
+    out: &mut Scratch,
 ) -> Result<(), Raise> {
-    let mut bytes = replacement.iter();
+    let (mut bytes, mut tally) = (replacement.iter(), Tally::new(stack));
     while let Some(&byte) = bytes.next() {
         // A sign at the end is followed by the zero that ends every string.
         let meant = if byte == b'%' { bytes.next().copied().unwrap_or(0) } else { byte };
         if byte != b'%' || !meant.is_ascii_digit() {
-            out.push(meant);
-        } else if meant == b'0' {
-            out.extend_from_slice(&text[found.begin..found.end]);
+            out.push(meant)?;
+            continue;
+        }
+        let before = out.len();
+        if meant == b'0' {
+            out.extend(&text[found.begin..found.end])?;
         } else {
             let value = found.value(text, usize::from(meant - b'1'));
             match value.map_err(|stop| raise(stack, stop))? {
-                Captured::Text(part) => out.extend_from_slice(part),
-                Captured::Place(place) => out.extend_from_slice(place.to_string().as_bytes()),
+                Captured::Text(part) => out.extend(part)?,
+                Captured::Place(place) => out.extend(place.to_string().as_bytes())?,
             }
         }
+        tally.add(1 + (out.len() - before) / BYTES_PER_STEP)?;
     }
-    Ok(())
+    // What is left of the tally, of short replacements too.
+    count_work(stack, replacement.len() / BYTES_PER_STEP)
 }
 
 /// `string.rep(s, n)`
@@ -255,10 +260,18 @@ fn rep(stack: Stack) -> Result<c_int, Raise> {
     let times = truncated(stack.check_number(2)?) as i32;
     let times = usize::try_from(times).unwrap_or(0);
     let len = text.len().saturating_mul(times);
-    if len > stack.with(|extra| extra.memory.left()) {
-        return Err(Raise::Plain(NOT_ENOUGH_MEMORY.into()));
+    let mut whole = Scratch::new(stack);
+    whole.reserve(len)?;
+    if len > 0 {
+        whole.extend(text)?;
     }
-    count_work(stack, len / 16)?;
-    stack.push_bytes(&if len == 0 { Vec::new() } else { text.repeat(times) });
+    // Twice as much each time, a piece at most.
+    while whole.len() < len {
+        let more =
+            whole.len().min(len - whole.len()).min(PIECE.max(text.len()) / text.len() * text.len());
+        count_work(stack, more / BYTES_PER_STEP)?;
+        whole.repeat_first(more)?;
+    }
+    whole.push_value()?;
     Ok(1)
 }

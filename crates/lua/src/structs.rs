@@ -10,7 +10,9 @@
 //! | `cn` | `n` bytes of a string; `c0`: all of it, or as many as the number before says |
 //! | `x` | a zero byte |
 
+use crate::room::Scratch;
 use crate::vm::{Raise, Stack, truncated};
+use crate::work::{BYTES_PER_STEP, Tally, count_work};
 use std::ffi::c_int;
 
 /// Bytes of the largest integer.
@@ -125,29 +127,37 @@ impl<'a> Format<'a> {
     }
 }
 
+/// The first argument.
+fn format_argument<'a>(stack: Stack) -> Result<Format<'a>, Raise> {
+    let text = stack.check_bytes(1)?;
+    count_work(stack, text.len() / BYTES_PER_STEP)?;
+    Ok(Format::new(text))
+}
+
 /// `struct.pack(format, ...)`
 fn pack(stack: Stack) -> Result<c_int, Raise> {
-    let mut format = Format::new(stack.check_bytes(1)?);
-    let mut packed = Vec::new();
+    let mut format = format_argument(stack)?;
+    let (mut packed, mut tally) = (Scratch::new(stack), Tally::new(stack));
     let mut argument = 2;
     if stack.top() == 1 {
         // What is missing reads as nil.
         stack.push_nil();
     }
     while let Some(item) = format.next(packed.len())? {
-        packed.resize(packed.len() + item.padding, 0);
+        tally.step()?;
+        packed.extend_zeros(item.padding)?;
         match item.option {
             b'x' => {
-                packed.push(0);
+                packed.push(0)?;
                 continue;
             }
             b'f' => {
                 let bytes = (stack.check_number(argument)? as f32).to_le_bytes();
-                extend_ordered(&mut packed, &bytes, format.big);
+                extend_ordered(&mut packed, &bytes, format.big)?;
             }
             b'd' => {
                 let bytes = stack.check_number(argument)?.to_le_bytes();
-                extend_ordered(&mut packed, &bytes, format.big);
+                extend_ordered(&mut packed, &bytes, format.big)?;
             }
             b'c' | b's' => {
                 let text = stack.check_bytes(argument)?;
@@ -155,32 +165,36 @@ fn pack(stack: Stack) -> Result<c_int, Raise> {
                 let text = text
                     .get(..len)
                     .ok_or(Raise::Argument(argument + 1, "string too short".into()))?;
-                packed.extend_from_slice(text);
+                tally.add(text.len() / BYTES_PER_STEP)?;
+                packed.extend(text)?;
                 if item.option == b's' {
-                    packed.push(0);
+                    packed.push(0)?;
                 }
             }
-            _ => put_integer(&mut packed, stack.check_number(argument)?, item.size, format.big),
+            _ => put_integer(&mut packed, stack.check_number(argument)?, item.size, format.big)?,
         }
         argument += 1;
         if packed.len() > PACKED_MAX {
             return Err(Raise::fixed("format result too large"));
         }
     }
-    stack.push_bytes(&packed);
+    packed.push_value()?;
     Ok(1)
 }
 
-fn extend_ordered(packed: &mut Vec<u8>, little: &[u8], big: bool) {
-    if big { packed.extend(little.iter().rev()) } else { packed.extend_from_slice(little) }
+fn extend_ordered(packed: &mut Scratch, little: &[u8], big: bool) -> Result<(), Raise> {
+    if !big {
+        return packed.extend(little);
+    }
+    little.iter().rev().try_for_each(|&byte| packed.push(byte))
 }
 
 /// An integer of any size; beyond eight bytes there are zeros.
-fn put_integer(packed: &mut Vec<u8>, number: f64, size: usize, big: bool) {
+fn put_integer(packed: &mut Scratch, number: f64, size: usize, big: bool) -> Result<(), Raise> {
     let value = if number < 0.0 { truncated(number).cast_unsigned() } else { to_unsigned(number) };
     let mut bytes = [0; INTEGER_MAX];
     bytes[..8].copy_from_slice(&value.to_le_bytes());
-    extend_ordered(packed, &bytes[..size], big);
+    extend_ordered(packed, &bytes[..size], big)
 }
 
 /// As a C cast makes it on x86-64; 0 where the number is too large.
@@ -191,15 +205,16 @@ fn to_unsigned(number: f64) -> u64 {
 /// `struct.unpack(format, text [, position])`
 fn unpack(stack: Stack) -> Result<c_int, Raise> {
     const SHORT: &str = "data string too short";
-    let mut format = Format::new(stack.check_bytes(1)?);
+    let mut format = format_argument(stack)?;
     let data = stack.check_bytes(2)?;
     let position = if stack.top() < 3 { 1 } else { stack.check_integer(3)? };
     if position == 0 {
         return Err(Raise::Argument(3, "offset must be 1 or greater".into()));
     }
     let mut at = usize::try_from(position - 1).unwrap_or(usize::MAX);
-    let mut results = 0;
+    let (mut results, mut tally) = (0, Tally::new(stack));
     while let Some(Item { option, mut size, padding }) = format.next(at)? {
+        tally.step()?;
         at = at.saturating_add(padding);
         let has = |size: usize| size <= data.len() && at <= data.len() - size;
         if !has(size) {
@@ -226,7 +241,8 @@ fn unpack(stack: Stack) -> Result<c_int, Raise> {
                         return Err(Raise::Argument(2, SHORT.into()));
                     }
                 }
-                stack.push_bytes(&data[at..at + size]);
+                tally.add(size / BYTES_PER_STEP)?;
+                stack.push_text(&data[at..at + size])?;
             }
             b's' => {
                 let rest = &data[at..];
@@ -235,7 +251,8 @@ fn unpack(stack: Stack) -> Result<c_int, Raise> {
                     .position(|&byte| byte == 0)
                     .ok_or(Raise::fixed("unfinished string in data"))?;
                 size = len + 1;
-                stack.push_bytes(&rest[..len]);
+                tally.add(size / BYTES_PER_STEP)?;
+                stack.push_text(&rest[..len])?;
             }
             _ => {
                 let is_signed = option.is_ascii_lowercase();
@@ -275,13 +292,14 @@ fn get_integer(bytes: &[u8], big: bool, is_signed: bool) -> f64 {
 
 /// `struct.size(format)`
 fn size(stack: Stack) -> Result<c_int, Raise> {
-    let mut format = Format::new(stack.check_bytes(1)?);
-    let mut at = 0usize;
+    let mut format = format_argument(stack)?;
+    let (mut at, mut tally) = (0usize, Tally::new(stack));
     while let Some(item) = format.next(at)? {
         if item.option == b's' || item.option == b'c' && item.size == 0 {
             let name = if item.option == b's' { "s" } else { "c0" };
             return Err(Raise::Argument(1, format!("option '{name}' has no fixed size").into()));
         }
+        tally.step()?;
         at = at.saturating_add(item.padding).saturating_add(item.size);
     }
     stack.push_number(at as f64);

@@ -1,15 +1,20 @@
-//! The interpreter's C interface, made safe to use. Beside it unsafe code is where the interpreter is made and ended
-//! ([`crate::interpreter`], [`crate::memory`], [`crate::state`]), where a table's parts are looked at ([`crate::lists`]) and in
-//! functions that take the place of Lua's own: [`crate::sort`], [`crate::gsub`], [`crate::coroutine`], [`crate::digits`].
+//! The interpreter's C interface, made safe to use. Beside it unsafe code is where the interpreter
+//! is made and ended ([`crate::interpreter`], [`crate::memory`], [`crate::state`]), where a table's
+//! parts are looked at ([`crate::lists`]) and in functions that take the place of Lua's own:
+//! [`crate::sort`], [`crate::gsub`], [`crate::coroutine`], [`crate::digits`].
 //!
-//! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped over:
+//! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped
+//! over:
 //!
-//! * A function of ours returns its error, and the frame that raises it, [`enter`], owns nothing by then.
-//! * While a function of ours runs, no allocation fails ([`Memory::lenient`](crate::memory::Memory)); the limit is looked at
-//!   when it has returned.
-//! * [`Stack`] has no method that runs a script's code or a metamethod, but for [`Stack::protected_call`], which catches.
+//! * A function of ours returns its error, and the frame that raises it, [`enter`], owns nothing by
+//!   then.
+//! * While a function of ours runs, no allocation fails
+//!   ([`Memory::lenient`](crate::memory::Memory)); the limit is looked at when it has returned.
+//! * [`Stack`] has no method that runs a script's code or a metamethod, but for
+//!   [`Stack::protected_call`], which catches.
 //!
-//! Whoever pushes sees to it that there is room: [`Stack::reserve`] beyond the 20 slots that every function has.
+//! Whoever pushes sees to it that there is room: [`Stack::reserve`] beyond the 20 slots that every
+//! function has.
 
 use crate::state::Extra;
 use crate::words::in_words_of;
@@ -54,6 +59,14 @@ impl Raise {
     }
 }
 
+/// Bytes of a script's own words that a message quotes, and of a chunk's name.
+const SHOWN_MAX: usize = 1024;
+
+/// A script's own words as a message quotes them.
+pub(crate) fn shown(words: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&words[..words.len().min(SHOWN_MAX)])
+}
+
 /// What a failed call leaves as its error.
 pub(crate) const NOT_ENOUGH_MEMORY: &str = "not enough memory";
 
@@ -67,8 +80,9 @@ pub(crate) struct Frame {
     pub line: c_int,
 }
 
-// Every `unsafe` below holds by what `Stack` stands for: the state is alive, the indices are valid by construction of the
-// callers, and the calls that may raise are reached with lenient memory or in a frame that owns nothing.
+// Every `unsafe` below holds by what `Stack` stands for: the state is alive, the indices are valid
+// by construction of the callers, and the calls that may raise are reached with lenient memory or
+// in a frame that owns nothing.
 impl Stack {
     #[inline]
     pub fn raw(self) -> *mut lua_State {
@@ -79,7 +93,8 @@ impl Stack {
     #[inline]
     pub fn extra(self) -> *mut Extra {
         let mut extra: *mut c_void = std::ptr::null_mut();
-        // SAFETY: the state is alive; the user data of its allocator is the `Extra` that it was made with.
+        // SAFETY: the state is alive; the user data of its allocator is the `Extra` that it was
+        // made with.
         unsafe { ffi::lua_getallocf(self.raw(), &mut extra) };
         extra.cast()
     }
@@ -87,7 +102,8 @@ impl Stack {
     /// Works with what belongs to the interpreter. `work` calls nothing of the interpreter.
     #[inline]
     pub fn with<T>(self, work: impl FnOnce(&mut Extra) -> T) -> T {
-        // SAFETY: the extra outlives the state; only this thread uses it, and `work` is the only reference meanwhile.
+        // SAFETY: the extra outlives the state; only this thread uses it, and `work` is the only
+        // reference meanwhile.
         work(unsafe { &mut *self.extra() })
     }
 
@@ -237,8 +253,8 @@ impl Stack {
         unsafe { ffi::lua_toboolean(self.raw(), index) != 0 }
     }
 
-    /// The bytes of a string, or of a number, which becomes its text where it lies. They are there for as long as the value
-    /// is on the stack or in a table; the caller keeps to it.
+    /// The bytes of a string, or of a number, which becomes its text where it lies. They are there
+    /// for as long as the value is on the stack or in a table; the caller keeps to it.
     #[inline]
     pub fn to_bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
         let mut len = 0;
@@ -291,8 +307,8 @@ impl Stack {
         self.kind(-1)
     }
 
-    /// Sets, in the table at `index`, the key below the top to the value on top, and takes both. The key is neither nil nor
-    /// no number: the caller sees to it.
+    /// Sets, in the table at `index`, the key below the top to the value on top, and takes both.
+    /// The key is neither nil nor no number: the caller sees to it.
     #[inline]
     pub fn raw_set(self, index: c_int) {
         // SAFETY: see above.
@@ -314,7 +330,8 @@ impl Stack {
         unsafe { ffi::lua_rawseti_(self.raw(), index, n) }
     }
 
-    /// Replaces the key on top by the next key and its value; false at the end, when nothing is left.
+    /// Replaces the key on top by the next key and its value; false at the end, when nothing is
+    /// left.
     pub fn next(self, index: c_int) -> bool {
         // SAFETY: see above; callers pass a key that the table has, or nil.
         unsafe { ffi::lua_next(self.raw(), index) != 0 }
@@ -349,21 +366,26 @@ impl Stack {
         unsafe { ffi::luaL_unref(self.raw(), LUA_REGISTRYINDEX, kept) }
     }
 
-    /// Compiles a text and pushes the function, or the message why not. No garbage is collected meanwhile: Lua 5.1's parser
-    /// does not hold on to the name of the chunk.
+    /// Compiles a text and pushes the function, or the message why not. No garbage is collected
+    /// meanwhile: Lua 5.1's parser does not hold on to the name of the chunk. Allocations may
+    /// fail: the interpreter catches that itself.
     pub fn load(self, text: &[u8], name: &CStr) -> bool {
+        let was = self.with(|extra| std::mem::replace(&mut extra.memory.lenient, false));
         // SAFETY: see above; loading is protected and returns.
-        unsafe {
+        let status = unsafe {
             ffi::lua_gc(self.raw(), ffi::LUA_GCSTOP, 0);
             let status =
                 ffi::luaL_loadbuffer(self.raw(), text.as_ptr().cast(), text.len(), name.as_ptr());
             ffi::lua_gc(self.raw(), ffi::LUA_GCRESTART, 0);
-            status == 0
-        }
+            status
+        };
+        self.with(|extra| extra.memory.lenient = was);
+        status == 0
     }
 
-    /// Calls a function with the arguments above it, and catches what it raises: `Err` has the status then, and the error is
-    /// on top. `handler` is the index of the function that sees the error first, or 0.
+    /// Calls a function with the arguments above it, and catches what it raises: `Err` has the
+    /// status then, and the error is on top. `handler` is the index of the function that sees
+    /// the error first, or 0.
     pub fn protected_call(self, args: c_int, results: c_int, handler: c_int) -> Result<(), c_int> {
         // SAFETY: see above.
         match unsafe { ffi::lua_pcall(self.raw(), args, results, handler) } {
@@ -378,9 +400,20 @@ impl Stack {
         unsafe { ffi::lua_gc(self.raw(), ffi::LUA_GCCOLLECT, 0) };
     }
 
+    /// Lets garbage be collected as often as Lua has it, whatever `collectgarbage` was told.
+    pub fn reset_collector(self) {
+        for (setting, value) in
+            [(ffi::LUA_GCSETPAUSE, 200), (ffi::LUA_GCSETSTEPMUL, 200), (ffi::LUA_GCRESTART, 0)]
+        {
+            // SAFETY: see above; these settings allocate nothing.
+            unsafe { ffi::lua_gc(self.raw(), setting, value) };
+        }
+    }
+
     /// The function that runs `level` calls below the one in hand.
     pub fn frame(self, level: c_int) -> Option<Frame> {
-        // SAFETY: the interpreter fills the record, whose pointers are read while the frame is there.
+        // SAFETY: the interpreter fills the record, whose pointers are read while the frame is
+        // there.
         unsafe {
             let mut record: ffi::lua_Debug = std::mem::zeroed();
             if ffi::lua_getstack(self.raw(), level, &mut record) == 0 {
@@ -395,8 +428,9 @@ impl Stack {
         }
     }
 
-    /// Lets `hook` be called as often as it should by now, by this coroutine, or by the interpreter outside of any. Before
-    /// every instruction if the script is to end, so that none catches the error and goes on.
+    /// Lets `hook` be called as often as it should by now, by this coroutine, or by the interpreter
+    /// outside of any. Before every instruction if the script is to end, so that none catches
+    /// the error and goes on.
     pub fn set_period(self) {
         let period = self.with(|extra| {
             extra.memory.period = if extra.ends { 1 } else { extra.memory.wanted_period() };
@@ -436,12 +470,14 @@ impl Stack {
         self.check_number(argument).map(truncated)
     }
 
-    /// Fails if more memory is in use than may be: for functions that make much of little.
-    pub fn check_memory(self) -> Result<(), Raise> {
-        if self.with(|extra| extra.memory.is_over()) {
-            return Err(Raise::Plain(NOT_ENOUGH_MEMORY.into()));
+    /// Whether a function of ours, which has ended, leaves more in use than may be, and `was` not
+    /// called by another: that does not count what is garbage by now.
+    #[inline]
+    fn exceeds(self, was: bool) -> bool {
+        self.with(|extra| !was && extra.memory.is_over()) && {
+            self.collect();
+            self.with(|extra| extra.memory.is_over())
         }
-        Ok(())
     }
 
     pub fn check_bytes<'a>(self, argument: c_int) -> Result<&'a [u8], Raise> {
@@ -464,7 +500,8 @@ unsafe extern "C-unwind" fn enter<F>(state: *mut lua_State) -> c_int
 where
     F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
 {
-    // SAFETY: the interpreter passes its state; `F` has no bytes, so any value of it is the one there is.
+    // SAFETY: the interpreter passes its state; `F` has no bytes, so any value of it is the one
+    // there is.
     unsafe { run(state, std::ptr::read(NonNull::<F>::dangling().as_ptr())) }
 }
 
@@ -487,14 +524,13 @@ pub(crate) unsafe fn run(
             -1
         }
     };
-    let over = stack.with(|extra| {
-        extra.memory.lenient = was;
-        !was && extra.memory.is_over()
-    });
+    let over = stack.exceeds(was);
     if over {
         stack.set_top(0);
         stack.push_bytes(NOT_ENOUGH_MEMORY.as_bytes());
-    } else if pushed >= 0 {
+    }
+    stack.with(|extra| extra.memory.lenient = was);
+    if !over && pushed >= 0 {
         return pushed;
     }
     // SAFETY: nothing in this frame is owned.
@@ -513,18 +549,15 @@ pub(crate) unsafe fn attempt<T: Copy>(
     let stack = unsafe { Stack::of(state) };
     let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
     let result = part(stack).map_err(|raise| push_error(stack, raise));
-    let over = stack.with(|extra| {
-        extra.memory.lenient = was;
-        !was && extra.memory.is_over()
-    });
-    match result {
-        Ok(value) if !over => return value,
-        Ok(_) => {
-            stack.with(|extra| extra.memory.lenient = true);
-            stack.push_bytes(NOT_ENOUGH_MEMORY.as_bytes());
-            stack.with(|extra| extra.memory.lenient = was);
-        }
-        Err(()) => {}
+    let over = stack.exceeds(was);
+    if over && result.is_ok() {
+        stack.push_bytes(NOT_ENOUGH_MEMORY.as_bytes());
+    }
+    stack.with(|extra| extra.memory.lenient = was);
+    if let Ok(value) = result
+        && !over
+    {
+        return value;
     }
     // SAFETY: nothing in this frame is owned: `T` and the unit are plain data.
     unsafe { ffi::lua_error(state) }
@@ -545,7 +578,8 @@ fn push_error(stack: Stack, raise: Raise) {
     }
 }
 
-/// Pushes an error as a table with the text as `err`; that of a command is marked, since it has been counted.
+/// Pushes an error as a table with the text as `err`; that of a command is marked, since it has
+/// been counted.
 pub(crate) fn push_reply_error(stack: Stack, is_counted: bool, text: &[u8]) {
     stack.new_table(0, 2);
     if is_counted {
@@ -591,7 +625,8 @@ fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Called every so many instructions: lets whoever runs the script do what has to be done meanwhile, or end the script.
+/// Called every so many instructions: lets whoever runs the script do what has to be done
+/// meanwhile, or end the script.
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the interpreter passes its state.
     let stack = unsafe { Stack::of(state) };
@@ -608,7 +643,8 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) 
 /// # Safety
 /// The extra is that of an interpreter that allocates, and nobody else refers to it.
 pub(crate) unsafe fn shorten_period(extra: *mut Extra) {
-    // SAFETY: whoever runs is alive; setting a hook allocates nothing and may be done at any moment.
+    // SAFETY: whoever runs is alive; setting a hook allocates nothing and may be done at any
+    // moment.
     unsafe {
         if !(*extra).running.is_null() {
             Stack::of((*extra).running).set_period();
@@ -616,8 +652,8 @@ pub(crate) unsafe fn shorten_period(extra: *mut Extra) {
     }
 }
 
-/// Calls a function of the interpreter's libraries (the first upvalue), unless its first argument is a table that scripts may
-/// not change.
+/// Calls a function of the interpreter's libraries (the first upvalue), unless its first argument
+/// is a table that scripts may not change.
 pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
     let stack = unsafe { Stack::of(state) };
@@ -637,7 +673,8 @@ pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
     call_upvalue(stack)
 }
 
-/// Calls a function of the interpreter's libraries (the first upvalue) that walks over its first argument, a text.
+/// Calls a function of the interpreter's libraries (the first upvalue) that walks over its first
+/// argument, a text.
 pub(crate) unsafe extern "C-unwind" fn walking(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
     let stack = unsafe { Stack::of(state) };
@@ -649,18 +686,22 @@ pub(crate) unsafe extern "C-unwind" fn walking(state: *mut lua_State) -> c_int {
     call_upvalue(stack)
 }
 
-/// Calls a function of the interpreter's libraries (the first upvalue) that may look at all values there are.
+/// Calls a function of the interpreter's libraries (the first upvalue) that may look at all values
+/// there are.
 pub(crate) unsafe extern "C-unwind" fn collecting(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
     let stack = unsafe { Stack::of(state) };
-    let used = stack.with(|extra| extra.memory.used);
+    let used = stack.with(|extra| {
+        extra.sets_collector = true;
+        extra.memory.used
+    });
     // SAFETY: nothing in this frame is owned.
     unsafe { attempt(state, |stack| crate::work::count_work(stack, used / 64)) };
     call_upvalue(stack)
 }
 
-/// Calls a function of the interpreter's libraries (the first upvalue) that reads its first argument: what stands for a
-/// protected table is replaced by the table itself.
+/// Calls a function of the interpreter's libraries (the first upvalue) that reads its first
+/// argument: what stands for a protected table is replaced by the table itself.
 pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
     let stack = unsafe { Stack::of(state) };
@@ -671,8 +712,8 @@ pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> 
     call_upvalue(stack)
 }
 
-/// Lua's own `pcall` (the first upvalue), but that an error which is a table, as those of commands are, is handed on as its
-/// text.
+/// Lua's own `pcall` (the first upvalue), but that an error which is a table, as those of commands
+/// are, is handed on as its text.
 pub(crate) unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: the interpreter passes its state.
     let stack = unsafe { Stack::of(state) };
@@ -689,7 +730,8 @@ pub(crate) unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     results
 }
 
-/// `loadstring(text [, name])`. Compiled functions are refused: those are not checked, and could do anything.
+/// `loadstring(text [, name])`. Compiled functions are refused: those are not checked, and could do
+/// anything.
 pub(crate) fn loadstring(stack: Stack) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
     let name = if stack.top() > 1 { stack.to_bytes(2) } else { None };
@@ -697,6 +739,8 @@ pub(crate) fn loadstring(stack: Stack) -> Result<c_int, Raise> {
 }
 
 fn load_text(stack: Stack, text: &[u8], name: &[u8]) -> Result<c_int, Raise> {
+    crate::work::count_work(stack, text.len())?;
+    let name = &name[..name.len().min(SHOWN_MAX)];
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     let name = CString::new(&name[..end]).unwrap_or_default();
     if text.first() == Some(&27) {
@@ -716,8 +760,8 @@ fn load_text(stack: Stack, text: &[u8], name: &[u8]) -> Result<c_int, Raise> {
 
 /// A reader of pieces may hand out a compiled function: `load` collects the pieces first.
 pub(crate) unsafe extern "C-unwind" fn load_pieces(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state; no value of this frame is owned when a piece is asked for, and all pieces are
-    // on the interpreter's stack.
+    // SAFETY: the interpreter passes its state; no value of this frame is owned when a piece is
+    // asked for, and all pieces are on the interpreter's stack.
     unsafe {
         ffi::luaL_checktype(state, 1, LUA_TFUNCTION);
         ffi::luaL_optlstring(state, 2, c"=(load)".as_ptr(), std::ptr::null_mut());
@@ -757,8 +801,8 @@ unsafe fn enter_loaded(state: *mut lua_State) -> c_int {
 }
 
 pub(crate) fn call_upvalue(stack: Stack) -> c_int {
-    // SAFETY: the closures that call this were made with a C function as their first upvalue, which uses none itself; what it
-    // raises jumps over frames that own nothing.
+    // SAFETY: the closures that call this were made with a C function as their first upvalue, which
+    // uses none itself; what it raises jumps over frames that own nothing.
     unsafe {
         match ffi::lua_tocfunction(stack.raw(), ffi::lua_upvalueindex(1)) {
             Some(function) => function(stack.raw()),

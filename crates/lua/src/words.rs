@@ -3,7 +3,8 @@
 use petrel_resp::Dialect;
 use std::borrow::Cow;
 
-/// Errors that Redis and Valkey word differently, beyond the name of the object: each in Redis's words and in Valkey's.
+/// Errors that Redis and Valkey word differently, beyond the name of the object: each in Redis's
+/// words and in Valkey's.
 const ERRORS: &[(&str, &str)] = &[
     (
         "ERR Please specify at least one argument for this redis lib call",
@@ -28,8 +29,8 @@ const ERRORS: &[(&str, &str)] = &[
     ),
 ];
 
-/// One of the server's own errors, given in Redis's words, in those of `dialect`. Errors of commands and of scripts are
-/// nothing for it.
+/// One of the server's own errors, given in Redis's words, in those of `dialect`. Errors of
+/// commands and of scripts are nothing for it.
 pub(crate) fn in_words_of(dialect: Dialect, error: &[u8]) -> Cow<'_, [u8]> {
     if dialect == Dialect::Redis {
         return Cow::Borrowed(error);

@@ -1,11 +1,17 @@
-//! Work that is done outside of a script's own instructions, which are counted by the interpreter: so that a script can be ended
-//! whatever it does.
+//! Work that is done outside of a script's own instructions, which are counted by the interpreter:
+//! so that a script can be ended whatever it does.
 
 use crate::state::interrupted;
 use crate::vm::{Raise, Stack};
 
-/// Steps of work between two looks whether the script is to end; one takes about as long as an instruction of a script.
+/// Steps of work between two looks whether the script is to end; one takes about as long as an
+/// instruction of a script.
 pub(crate) const STEPS: u32 = 100_000;
+
+/// Bytes of a text that are walked over between two counts: a step each for as many as one takes
+/// time for.
+pub(crate) const PIECE: usize = 32 << 10;
+pub(crate) const BYTES_PER_STEP: usize = 16;
 
 /// Counts work that was done, or is about to be, outside of the script's own instructions.
 ///
@@ -58,16 +64,25 @@ impl Tally {
         Tally { stack, steps: 0 }
     }
 
+    /// Counts so many more.
+    ///
+    /// # Errors
+    /// If the script is to end.
+    #[inline]
+    pub fn add(&mut self, steps: usize) -> Result<(), Raise> {
+        self.steps += steps;
+        if self.steps < Self::AT_ONCE {
+            return Ok(());
+        }
+        count_work(self.stack, std::mem::take(&mut self.steps))
+    }
+
     /// Counts one more.
     ///
     /// # Errors
     /// If the script is to end.
     #[inline]
     pub fn step(&mut self) -> Result<(), Raise> {
-        self.steps += 1;
-        if self.steps < Self::AT_ONCE {
-            return Ok(());
-        }
-        count_work(self.stack, std::mem::take(&mut self.steps))
+        self.add(1)
     }
 }

@@ -70,8 +70,8 @@ impl Chunk {
         self.len as usize
     }
 
-    /// A place in the memory of a driver that is built around another one. The inner driver's chunks start below
-    /// [`Chunk::OUTER`].
+    /// A place in the memory of a driver that is built around another one. The inner driver's
+    /// chunks start below [`Chunk::OUTER`].
     pub fn at(start: u32, len: u32) -> Chunk {
         Chunk { start: start | Self::OUTER, len }
     }
@@ -111,7 +111,8 @@ pub enum Event {
         /// Where they are until the next poll.
         chunk: Chunk,
     },
-    /// A [`crate::Driver::read_into`] is complete, or bytes came after a [`crate::Driver::expect_input`].
+    /// A [`crate::Driver::read_into`] is complete, or bytes came after a
+    /// [`crate::Driver::expect_input`].
     Filled {
         /// The connection.
         slot: Slot,

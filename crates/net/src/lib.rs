@@ -60,8 +60,9 @@ pub use epoll::Epoll;
 pub use event::{Chunk, Close, Event, ListenerId, Slot, Why};
 pub use output::Output;
 pub use socket::{
-    Endpoint, bind_tcp, bind_unix, bind_unix_for, bytes_received, is_hung_up, listen_again,
-    local_endpoint, peer_endpoint, set_keepalive, set_nodelay, stop_listening,
+    Endpoint, bind_tcp, bind_unix, bind_unix_for, bytes_received, bytes_unread, have_ended,
+    is_hung_up, listen_again, local_endpoint, peer_endpoint, set_keepalive, set_nodelay,
+    stop_listening,
 };
 pub use uring::Uring;
 pub use waker::Waker;
@@ -115,9 +116,9 @@ pub trait Driver: Sized + 'static {
     /// If the driver can hold no more connections; the socket is then closed.
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot>;
 
-    /// One turn: writes what is queued, waits for `timeout` (`None`: without limit), or a millisecond
-    /// longer, unless something is ready, and replaces the contents of `events` with what happened. A
-    /// wait may return earlier with no events.
+    /// One turn: writes what is queued, waits for `timeout` (`None`: without limit), or a
+    /// millisecond longer, unless something is ready, and replaces the contents of `events`
+    /// with what happened. A wait may return earlier with no events.
     ///
     /// A slot occurs at most once per turn among `Received`, `Filled` and `Closed`, so the answer
     /// to one (pausing, [`Driver::read_into`], closing) takes effect before the next.
@@ -148,9 +149,10 @@ pub trait Driver: Sized + 'static {
     /// call on the slot is unfinished.
     fn read_into(&mut self, slot: Slot, buffer: Vec<u8>, count: usize);
 
-    /// Says that the next bytes of `slot` are likely to be `bytes` that the caller wants to keep. What comes next, as much
-    /// of it as there is at once, may then be received into an allocation of that size, made when it is there, and be
-    /// reported as [`Event::Filled`]; or it is `Received` as ever, and the word is forgotten. Ignored while a
+    /// Says that the next bytes of `slot` are likely to be `bytes` that the caller wants to keep.
+    /// What comes next, as much of it as there is at once, may then be received into an
+    /// allocation of that size, made when it is there, and be reported as [`Event::Filled`]; or
+    /// it is `Received` as ever, and the word is forgotten. Ignored while a
     /// [`Driver::read_into`] is unfinished.
     fn expect_input(&mut self, slot: Slot, bytes: usize);
 
@@ -166,8 +168,9 @@ pub trait Driver: Sized + 'static {
     /// Closes the connection, at once or after its output; see [`Close`].
     fn close(&mut self, slot: Slot, how: Close);
 
-    /// Says whether more output will come for `slot` although all that was queued may be written: until it does not, a
-    /// peer that has ended its side is not closed. For a driver around this one that produces output in steps.
+    /// Says whether more output will come for `slot` although all that was queued may be written:
+    /// until it does not, a peer that has ended its side is not closed. For a driver around
+    /// this one that produces output in steps.
     fn expect_output(&mut self, slot: Slot, expected: bool);
 
     /// The number of open connections, those that only wait for their output included.

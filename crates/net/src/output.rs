@@ -27,7 +27,8 @@ impl Output {
         }
     }
 
-    /// Sends `value` before the byte of `bytes` at `offset`, without copying it. Offsets ascend from call to call.
+    /// Sends `value` before the byte of `bytes` at `offset`, without copying it. Offsets ascend
+    /// from call to call.
     pub fn splice_at(&mut self, offset: usize, value: Bytes) {
         debug_assert!(offset <= self.bytes.len());
         debug_assert!(self.shared.last().is_none_or(|(last, _)| *last <= offset));

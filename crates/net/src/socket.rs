@@ -3,13 +3,16 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, SocketAddrV6};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::path::Path;
+use std::time::Duration;
 
-use crate::sys::{self, RawAddress};
+use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+
+use crate::sys;
 
 /// Listens on a TCP address, with `TCP_NODELAY` for what it accepts (Linux passes it on).
 /// An IPv6 address takes IPv6 connections only, so that `0.0.0.0` and `::` go together.
@@ -21,16 +24,16 @@ pub fn bind_tcp(address: &str, port: u16, backlog: u32) -> io::Result<OwnedFd> {
         let ip: IpAddr = address.trim_matches(['[', ']']).parse().map_err(|_| {
             io::Error::new(io::ErrorKind::InvalidInput, "not an IPv4 or IPv6 address")
         })?;
-        let domain = if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-        let socket = sys::socket(domain, libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
-        sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+        let address = SocketAddr::new(ip, port);
+        let socket = stream_socket(Domain::for_address(address))?;
+        socket.set_reuse_address(true)?;
         if ip.is_ipv6() {
-            sys::set_option(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+            socket.set_only_v6(true)?;
         }
-        set_nodelay(socket.as_fd(), true)?;
-        sys::bind(&socket, &raw_tcp(SocketAddr::new(ip, port)))?;
-        sys::listen(&socket, backlog)?;
-        Ok(socket)
+        socket.set_tcp_nodelay(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(backlog_of(backlog))?;
+        Ok(socket.into())
     };
     bind().map_err(|e| {
         // What the kernel lacks altogether has no kind of its own.
@@ -43,12 +46,14 @@ pub fn bind_tcp(address: &str, port: u16, backlog: u32) -> io::Result<OwnedFd> {
 /// Where the kernel's `tcp_info` has the bytes received.
 const BYTES_RECEIVED_AT: usize = 128;
 
-/// Bytes that a TCP connection has received since it began, whoever has read them; none for what is no such connection.
+/// Bytes that a TCP connection has received since it began, whoever has read them; none for what is
+/// no such connection.
 pub fn bytes_received(fd: i32) -> Option<u64> {
     let mut info = [0u8; BYTES_RECEIVED_AT + 8];
     let mut len = info.len() as libc::socklen_t;
     let place = info.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `len` bytes behind `place`; a descriptor that is none is an error.
+    // SAFETY: the kernel writes at most `len` bytes behind `place`; a descriptor that is none is an
+    // error.
     let result =
         unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut len) };
     if result != 0 || (len as usize) < info.len() {
@@ -56,6 +61,15 @@ pub fn bytes_received(fd: i32) -> Option<u64> {
     }
     let bytes = info[BYTES_RECEIVED_AT..].try_into().ok()?;
     Some(u64::from_ne_bytes(bytes))
+}
+
+/// Bytes that were written to a connection and that its peer has not taken; 0 where that is not
+/// known.
+pub fn bytes_unread(fd: RawFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int behind the pointer; a descriptor that is none is an error.
+    let result = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }
 
 /// Listens on a Unix socket, with the file mode `mode` if given. A socket file on which nobody
@@ -78,11 +92,11 @@ pub fn bind_unix_for(
     backlog: u32,
 ) -> io::Result<OwnedFd> {
     let bind = || -> io::Result<OwnedFd> {
-        let address = raw_unix(path)?;
+        let address = unix_address(path)?;
         let group = group.map(group_number).transpose()?;
         remove_stale(path, &address)?;
-        let socket = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
-        sys::bind(&socket, &address)?;
+        let socket = stream_socket(Domain::UNIX)?;
+        socket.bind(&address)?;
         let admit = || {
             // The group first: what the mode lets its group do, it lets nobody else do.
             if let Some(group) = group {
@@ -91,10 +105,10 @@ pub fn bind_unix_for(
             if let Some(mode) = mode {
                 fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
             }
-            sys::listen(&socket, backlog)
+            socket.listen(backlog_of(backlog))
         };
         admit().inspect_err(|_| drop(fs::remove_file(path)))?;
-        Ok(socket)
+        Ok(socket.into())
     };
     bind().map_err(|e| {
         io::Error::new(e.kind(), format!("cannot listen on Unix socket {}: {e}", path.display()))
@@ -107,9 +121,11 @@ fn group_number(name: &str) -> io::Result<u32> {
     number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no group '{name}'")))
 }
 
-/// Makes a listening TCP socket refuse connections and leave its place to others, until [`listen_again`].
+/// Makes a listening TCP socket refuse connections and leave its place to others, until
+/// [`listen_again`].
 pub fn stop_listening(listener: BorrowedFd<'_>) {
-    sys::shutdown(listener);
+    // One that does not listen stays as it is.
+    let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
 }
 
 /// Listens again after [`stop_listening`].
@@ -117,7 +133,16 @@ pub fn stop_listening(listener: BorrowedFd<'_>) {
 /// # Errors
 /// If its place is taken.
 pub fn listen_again(listener: &OwnedFd, backlog: u32) -> io::Result<()> {
-    sys::listen(listener, backlog)
+    SockRef::from(listener).listen(backlog_of(backlog))
+}
+
+/// A new stream socket, non-blocking and close-on-exec.
+fn stream_socket(domain: Domain) -> io::Result<Socket> {
+    Socket::new(domain, Type::STREAM.nonblocking().cloexec(), None)
+}
+
+fn backlog_of(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 
 /// Turns Nagle's algorithm off (`true`) or on. Fails on sockets that are not TCP.
@@ -125,7 +150,7 @@ pub fn listen_again(listener: &OwnedFd, backlog: u32) -> io::Result<()> {
 /// # Errors
 /// What the kernel says.
 pub fn set_nodelay(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
-    sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, on.into())
+    SockRef::from(&socket).set_tcp_nodelay(on)
 }
 
 /// Lets the kernel probe an idle TCP peer after `idle_s` seconds, three times at a third of that,
@@ -135,21 +160,29 @@ pub fn set_nodelay(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
 /// # Errors
 /// What the kernel says.
 pub fn set_keepalive(socket: BorrowedFd<'_>, idle_s: u32) -> io::Result<()> {
-    sys::set_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, (idle_s > 0).into())?;
+    let socket = SockRef::from(&socket);
     if idle_s == 0 {
-        return Ok(());
+        return socket.set_keepalive(false);
     }
     // The kernel takes at most 32767 seconds for either.
-    let idle = idle_s.min(32767) as libc::c_int;
-    sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle)?;
-    sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (idle / 3).max(1))?;
-    sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)
+    let idle = idle_s.min(32767);
+    let seconds = |count: u32| Duration::from_secs(count.into());
+    let probes = TcpKeepalive::new().with_time(seconds(idle));
+    socket.set_tcp_keepalive(&probes.with_interval(seconds((idle / 3).max(1))).with_retries(3))
 }
 
-/// Whether the other end of a connection has closed it, which the driver may not have noticed yet. True also if there is
-/// no such descriptor; false for -1, which stands for one that is not known.
+/// Whether the other end of a connection has closed it, which the driver may not have noticed yet.
+/// True also if there is no such descriptor; false for -1, which stands for one that is not known.
 pub fn is_hung_up(fd: RawFd) -> bool {
     sys::is_hung_up(fd)
+}
+
+/// Of each of these connections, whether the other end has closed it and all that it sent has been
+/// received, which the driver may not have noticed yet: one system call for all, and one more for
+/// each that has. An answer about a descriptor that another thread closes meanwhile may be about
+/// the next one of its number; of -1 it is false.
+pub fn have_ended(connections: impl Iterator<Item = RawFd>) -> Vec<bool> {
+    sys::have_ended(connections)
 }
 
 /// One end of a connection in at most 16 bytes, shown as `ip:port` or `[ip]:port`.
@@ -189,7 +222,7 @@ impl fmt::Display for Endpoint {
 /// # Errors
 /// What the kernel says, `ENOTCONN` if the peer has already reset the connection.
 pub fn peer_endpoint(socket: BorrowedFd<'_>) -> io::Result<Endpoint> {
-    sys::address(socket, false).map(|raw| endpoint(&raw))
+    SockRef::from(&socket).peer_addr().map(|address| endpoint(&address))
 }
 
 /// This end of a socket.
@@ -197,68 +230,33 @@ pub fn peer_endpoint(socket: BorrowedFd<'_>) -> io::Result<Endpoint> {
 /// # Errors
 /// What the kernel says.
 pub fn local_endpoint(socket: BorrowedFd<'_>) -> io::Result<Endpoint> {
-    sys::address(socket, true).map(|raw| endpoint(&raw))
+    SockRef::from(&socket).local_addr().map(|address| endpoint(&address))
 }
 
-fn endpoint(raw: &RawAddress) -> Endpoint {
-    let at = std::ptr::from_ref(&raw.storage);
-    match libc::c_int::from(raw.storage.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: the family says that the storage holds a sockaddr_in.
-            let v4 = unsafe { at.cast::<libc::sockaddr_in>().read() };
-            Endpoint::V4(v4.sin_addr.s_addr.to_ne_bytes(), u16::from_be(v4.sin_port))
+fn endpoint(address: &SockAddr) -> Endpoint {
+    match address.as_socket() {
+        Some(SocketAddr::V4(v4)) => Endpoint::V4(v4.ip().octets(), v4.port()),
+        Some(SocketAddr::V6(v6)) => {
+            Endpoint::V6(Box::new(SocketAddrV6::new(*v6.ip(), v6.port(), 0, v6.scope_id())))
         }
-        libc::AF_INET6 => {
-            // SAFETY: the family says that the storage holds a sockaddr_in6.
-            let v6 = unsafe { at.cast::<libc::sockaddr_in6>().read() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-            let port = u16::from_be(v6.sin6_port);
-            Endpoint::V6(Box::new(SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id)))
-        }
-        _ => Endpoint::Unix,
+        None => Endpoint::Unix,
     }
 }
 
-fn raw_tcp(address: SocketAddr) -> RawAddress {
-    match address {
-        SocketAddr::V4(v4) => {
-            let raw = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: v4.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
-                sin_zero: [0; 8],
-            };
-            RawAddress::of(raw, size_of::<libc::sockaddr_in>())
-        }
-        SocketAddr::V6(v6) => {
-            let raw = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: v6.port().to_be(),
-                sin6_flowinfo: 0,
-                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                sin6_scope_id: v6.scope_id(),
-            };
-            RawAddress::of(raw, size_of::<libc::sockaddr_in6>())
-        }
-    }
-}
+/// Bytes of the path of a Unix socket; one more is the terminating zero.
+const UNIX_PATH_MAX: usize = 107;
 
-fn raw_unix(path: &Path) -> io::Result<RawAddress> {
+fn unix_address(path: &Path) -> io::Result<SockAddr> {
     let bytes = path.as_os_str().as_bytes();
-    let mut raw = libc::sockaddr_un { sun_family: libc::AF_UNIX as _, sun_path: [0; 108] };
-    // One byte stays for the terminating zero.
-    if bytes.is_empty() || bytes.len() >= raw.sun_path.len() || bytes.contains(&0) {
-        let text = format!("a socket path has 1 to {} bytes", raw.sun_path.len() - 1);
+    if bytes.is_empty() || bytes.len() > UNIX_PATH_MAX || bytes.contains(&0) {
+        let text = format!("a socket path has 1 to {UNIX_PATH_MAX} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    for (to, from) in raw.sun_path.iter_mut().zip(bytes) {
-        *to = *from as libc::c_char;
-    }
-    Ok(RawAddress::of(raw, size_of::<libc::sa_family_t>() + bytes.len() + 1))
+    SockAddr::unix(path)
 }
 
 /// Removes the file at `path` if it is a socket that refuses connections.
-fn remove_stale(path: &Path, address: &RawAddress) -> io::Result<()> {
+fn remove_stale(path: &Path, address: &SockAddr) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(e),
@@ -268,8 +266,7 @@ fn remove_stale(path: &Path, address: &RawAddress) -> io::Result<()> {
         Ok(_) => {}
     }
     // Not blocking: a live server with a full backlog answers EAGAIN instead of hanging us.
-    let probe = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
-    match sys::connect(&probe, address) {
+    match stream_socket(Domain::UNIX)?.connect(address) {
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens on it")),
     }
@@ -278,7 +275,8 @@ fn remove_stale(path: &Path, address: &RawAddress) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{Ipv6Addr, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixListener;
 
     fn scratch(name: &str) -> std::path::PathBuf {
@@ -307,7 +305,7 @@ mod tests {
         assert_eq!(peer_endpoint(server.as_fd()).unwrap().to_string(), text);
         assert_eq!(local_endpoint(server.as_fd()).unwrap().to_string(), address.to_string());
         let v6 = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 6379, 0, 0);
-        assert_eq!(endpoint(&raw_tcp(v6.into())).to_string(), "[::1]:6379");
+        assert_eq!(endpoint(&SocketAddr::from(v6).into()).to_string(), "[::1]:6379");
         assert!(size_of::<Endpoint>() <= 16);
         set_keepalive(server.as_fd(), 300).unwrap();
         set_keepalive(server.as_fd(), 0).unwrap();

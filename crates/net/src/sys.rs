@@ -1,9 +1,9 @@
-//! The system calls of the epoll back-end and of the socket set-up, with Rust's errors.
+//! The system calls of the epoll back-end, with Rust's errors.
 
 use std::ffi::CString;
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::outbox::Outbox;
 
@@ -60,9 +60,28 @@ pub(crate) fn send(fd: RawFd, outbox: &mut Outbox) -> io::Result<Sent> {
 /// Whether the other end of a socket has closed it, or closed what it sends on.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
     let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one valid entry, which the call fills in; whatever the number stands for, it is only asked about.
+    // SAFETY: one valid entry, which the call fills in; whatever the number stands for, it is only
+    // asked about.
     let ready = unsafe { libc::poll(&mut entry, 1, 0) };
     ready > 0 && entry.revents != 0
+}
+
+/// Of each socket, whether the other end has closed it, or what it sends on, and all that it sent
+/// has been received.
+pub(crate) fn have_ended(sockets: impl Iterator<Item = RawFd>) -> Vec<bool> {
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
+    let mut entries: Vec<libc::pollfd> = sockets.map(entry).collect();
+    // SAFETY: as many valid entries, which the call fills in; whatever the numbers stand for, they
+    // are only asked about.
+    let ready = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, 0) };
+    let is_empty = |fd| {
+        let mut byte = 0u8;
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: one byte may be written, and nothing is taken from the socket.
+        unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, flags) <= 0 }
+    };
+    let has_ended = |entry: &libc::pollfd| ready > 0 && entry.revents != 0 && is_empty(entry.fd);
+    entries.iter().map(has_ended).collect()
 }
 
 /// Accepts one connection without blocking on it.
@@ -104,75 +123,6 @@ pub(crate) fn epoll_wait(
     check(n).map(|n| n as usize)
 }
 
-/// A new socket, close-on-exec.
-pub(crate) fn socket(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
-    owned(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, 0) })
-}
-
-/// Sets an integer socket option.
-pub(crate) fn set_option(
-    fd: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    let at = std::ptr::from_ref(&value).cast();
-    let len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: `at` is readable for `len` bytes.
-    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, at, len) }).map(drop)
-}
-
-/// A socket address as the kernel stores it.
-pub(crate) struct RawAddress {
-    pub(crate) storage: libc::sockaddr_storage,
-    pub(crate) len: libc::socklen_t,
-}
-
-impl RawAddress {
-    pub(crate) fn empty() -> RawAddress {
-        // SAFETY: all-zero is a valid sockaddr_storage: family AF_UNSPEC.
-        let storage: libc::sockaddr_storage = unsafe { zeroed() };
-        RawAddress { storage, len: size_of::<libc::sockaddr_storage>() as libc::socklen_t }
-    }
-
-    /// Copies a concrete address (`sockaddr_in` and the like) in.
-    pub(crate) fn of<T: Copy>(address: T, len: usize) -> RawAddress {
-        const { assert!(size_of::<T>() <= size_of::<libc::sockaddr_storage>()) };
-        let mut raw = RawAddress::empty();
-        // SAFETY: the storage is large enough (checked above) and aligned for every address.
-        unsafe { std::ptr::from_mut(&mut raw.storage).cast::<T>().write(address) };
-        raw.len = len as libc::socklen_t;
-        raw
-    }
-
-    fn as_ptr(&self) -> *const libc::sockaddr {
-        std::ptr::from_ref(&self.storage).cast()
-    }
-}
-
-pub(crate) fn bind(fd: &OwnedFd, address: &RawAddress) -> io::Result<()> {
-    // SAFETY: the address is readable for its length.
-    check(unsafe { libc::bind(fd.as_raw_fd(), address.as_ptr(), address.len) }).map(drop)
-}
-
-pub(crate) fn connect(fd: &OwnedFd, address: &RawAddress) -> io::Result<()> {
-    // SAFETY: the address is readable for its length.
-    check(unsafe { libc::connect(fd.as_raw_fd(), address.as_ptr(), address.len) }).map(drop)
-}
-
-pub(crate) fn listen(fd: &OwnedFd, backlog: u32) -> io::Result<()> {
-    let backlog = libc::c_int::try_from(backlog).unwrap_or(libc::c_int::MAX);
-    // SAFETY: no pointers.
-    check(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
-}
-
-/// Ends what a socket is doing, listening included; one that does nothing stays as it is.
-pub(crate) fn shutdown(fd: BorrowedFd<'_>) {
-    // SAFETY: no pointers.
-    unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
-}
-
 /// Bytes of a group's names and members that are looked at most.
 const GROUP_BYTES_MAX: usize = 1024 * 1024;
 
@@ -184,7 +134,8 @@ pub(crate) fn group_number(name: &str) -> io::Result<Option<libc::gid_t>> {
         // SAFETY: the structure is plain data, for which zeros are valid.
         let mut group: libc::group = unsafe { zeroed() };
         let mut found = std::ptr::null_mut();
-        // SAFETY: a name that ends in a zero, and places that are writable for as many bytes as is said.
+        // SAFETY: a name that ends in a zero, and places that are writable for as many bytes as is
+        // said.
         let error = unsafe {
             let at = texts.as_mut_ptr();
             libc::getgrnam_r(name.as_ptr(), &mut group, at, texts.len(), &mut found)
@@ -198,14 +149,4 @@ pub(crate) fn group_number(name: &str) -> io::Result<Option<libc::gid_t>> {
             _ => return Err(io::Error::from_raw_os_error(error)),
         }
     }
-}
-
-/// The peer's (or with `local` this side's) address of a socket.
-pub(crate) fn address(fd: BorrowedFd<'_>, local: bool) -> io::Result<RawAddress> {
-    let mut raw = RawAddress::empty();
-    let at = std::ptr::from_mut(&mut raw.storage).cast();
-    let ask = if local { libc::getsockname } else { libc::getpeername };
-    // SAFETY: `at` is writable for `raw.len` bytes, which the kernel then shortens.
-    check(unsafe { ask(fd.as_raw_fd(), at, &mut raw.len) })?;
-    Ok(raw)
 }

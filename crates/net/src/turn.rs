@@ -1,13 +1,16 @@
 //! Giving the processor away once before blocking.
 //!
-//! A driver that has sent its answers and finds nothing else to do is about to sleep, to be woken by the first request that comes: one
-//! wake-up and two switches of the processor for as few requests as were there at that moment. Where those who ask run on the same
-//! processors, they do better if they are let run first: they leave all their requests at once and wake nobody, and the driver goes on
-//! with them without ever having slept. Once requests come together they keep doing so, for their answers leave together.
+//! A driver that has sent its answers and finds nothing else to do is about to sleep, to be woken
+//! by the first request that comes: one wake-up and two switches of the processor for as few
+//! requests as were there at that moment. Where those who ask run on the same processors, they do
+//! better if they are let run first: they leave all their requests at once and wake nobody, and the
+//! driver goes on with them without ever having slept. Once requests come together they keep doing
+//! so, for their answers leave together.
 //!
-//! Where that does not help it is left alone for a while: twice as many turns each time that nothing came of it, and in proportion to
-//! the time for which somebody kept the processor who had nothing to ask, since requests that come meanwhile wait for him. Once is
-//! no sign of such a one: a virtual machine is stopped for as long by its host now and then.
+//! Where that does not help it is left alone for a while: twice as many turns each time that
+//! nothing came of it, and in proportion to the time for which somebody kept the processor who had
+//! nothing to ask, since requests that come meanwhile wait for him. Once is no sign of such a one:
+//! a virtual machine is stopped for as long by its host now and then.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Fills a keyspace, writes an image of it, and says how long that took:
-//! `cargo run --release -p petrel-persistence --example image -- 10000000 100 noise /tmp/image.rdb [threads]`.
-//! Values are `noise`, which does not compress, or `text`, which does.
+//! `cargo run --release -p petrel-persistence --example image -- 10000000 100 noise /tmp/image.rdb
+//! [threads]`. Values are `noise`, which does not compress, or `text`, which does.
 
 use petrel_keyspace::{Keyspace, Options, Value};
 use petrel_persistence::Image;

@@ -1,18 +1,20 @@
 //! Appending to a file past the system's memory (`O_DIRECT`, open(2)).
 //!
-//! What is written through the system's memory is copied there, page by page, and written out of it later in small pieces: at hundreds
-//! of megabytes a second that costs more processor time than making the bytes, and the disk gives a third of what it could. So pages that are
-//! appended in one go are handed to the disk themselves. The pages in which an append begins and ends, and small appends, take the usual way;
-//! since no page is written both ways in one go, neither waits for the other.
+//! What is written through the system's memory is copied there, page by page, and written out of it
+//! later in small pieces: at hundreds of megabytes a second that costs more processor time than
+//! making the bytes, and the disk gives a third of what it could. So pages that are appended in one
+//! go are handed to the disk themselves. The pages in which an append begins and ends, and small
+//! appends, take the usual way; since no page is written both ways in one go, neither waits for the
+//! other.
 //!
 //! ```text
 //! file   ── usual ──|── direct ──|── direct ──|─ usual ─┊─ usual ─|── direct ── ...
 //!                   page         page         page      append    page
 //! ```
 
+use crate::mapping::Mapping;
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom, Write as _};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,10 +23,11 @@ pub(crate) const PAGE: usize = 4096;
 /// Bytes that are written directly at once.
 const CHUNK: usize = 4 << 20;
 /// Bytes of a huge page.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 /// Fewer bytes are not worth a write that waits for the disk.
 pub(crate) const DIRECT_MIN: usize = 64 * 1024;
-/// Whoever has more than this to append has fallen behind; if the disk is slow, the system's memory takes it faster.
+/// Whoever has more than this to append has fallen behind; if the disk is slow, the system's memory
+/// takes it faster.
 const HURRY: u64 = 24 << 20;
 /// A disk that takes longer for a direct write of [`CHUNK`] bytes is slow.
 const SLOW: Duration = Duration::from_millis(20);
@@ -52,58 +55,29 @@ enum Way {
     Closed,
 }
 
-/// Memory for one direct write: aligned as these have to be, and in huge pages where the system has some, since every page of a write
-/// has to be looked up and held for it.
+/// Memory for one direct write: aligned as these have to be, and in huge pages where the system has
+/// some, since every page of a write has to be looked up and held for it.
 #[derive(Debug)]
-pub(crate) struct Staging(NonNull<u8>);
+pub(crate) struct Staging(Mapping);
 
 impl Staging {
-    /// What is mapped, so that it holds [`CHUNK`] bytes from a huge page's beginning on.
-    const MAPPED: usize = CHUNK + HUGE_PAGE;
-
     /// # Errors
     /// If there is no memory.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: a new mapping, of which nobody else knows.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                Self::MAPPED,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let mapped = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut staging = Staging(mapped);
+        // So that it holds [`CHUNK`] bytes from a huge page's beginning on.
+        let mut staging = Staging(Mapping::anonymous(CHUNK + HUGE_PAGE)?);
         advise_huge(staging.bytes());
         Ok(staging)
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
-        let begin = self.0.as_ptr().align_offset(HUGE_PAGE);
-        // SAFETY: `begin` is less than a huge page, so that the range lies within the mapping, which is ours alone, holds zeros at
-        // first, and is borrowed as this is.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(begin), CHUNK) }
+        let begin = self.0.bytes().as_ptr().align_offset(HUGE_PAGE);
+        &mut self.0.bytes_mut()[begin..begin + CHUNK]
     }
 }
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, whole, and nobody borrows it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), Self::MAPPED) };
-    }
-}
-
-// SAFETY: it owns its memory, which any thread may use.
-unsafe impl Send for Staging {}
 
 /// Asks the system for huge pages where a whole one lies in this memory. Without there are others.
-pub(crate) fn advise_huge(memory: &mut [u8]) {
+fn advise_huge(memory: &mut [u8]) {
     let begin = memory.as_ptr().align_offset(HUGE_PAGE).min(memory.len());
     let whole = (memory.len() - begin) / HUGE_PAGE * HUGE_PAGE;
     let whole = &mut memory[begin..begin + whole];
@@ -133,7 +107,8 @@ impl DirectFile {
         &self.file
     }
 
-    /// Bytes that went through the system's memory so far, which are the ones that a sync has to write.
+    /// Bytes that went through the system's memory so far, which are the ones that a sync has to
+    /// write.
     pub fn cached(&self) -> u64 {
         self.cached
     }
@@ -148,7 +123,8 @@ impl DirectFile {
         Ok(())
     }
 
-    /// Writes some of the bytes; how many. `left` are those that are to be written from here on, these included.
+    /// Writes some of the bytes; how many. `left` are those that are to be written from here on,
+    /// these included.
     ///
     /// # Errors
     /// What the system says.

@@ -5,8 +5,9 @@
 //! other threads     about to change a key ─ encode it ─▶ their share ─┘
 //! ```
 //!
-//! Each thread encodes into memory of its own; what it shares with others it touches once in some hundred keys. A large collection
-//! is only begun by whoever comes across it; a walking thread writes it, a portion under each hold, straight into the file.
+//! Each thread encodes into memory of its own; what it shares with others it touches once in some
+//! hundred keys. A large collection is only begun by whoever comes across it; a walking thread
+//! writes it, a portion under each hold, straight into the file.
 
 use crate::rdb::{Error, FileError, FileOptions, FileWriter, Form, KeyRun, Shape, Writer};
 use crate::value;
@@ -35,7 +36,8 @@ const SHARE_LEN: usize = 64 * 1024;
 /// Shares that the other threads have among them.
 const SHARES: usize = 16;
 
-/// Bytes that wait to be written, beyond which whoever adds to them waits too, but not for longer than `PATIENCE`.
+/// Bytes that wait to be written, beyond which whoever adds to them waits too, but not for longer
+/// than `PATIENCE`.
 const WAITING_MAX: usize = 32 << 20;
 const PATIENCE: Duration = Duration::from_micros(500);
 
@@ -52,7 +54,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// Begins the image of this moment; none if one is being taken already. The thread is in a batch, and holds nothing or everything.
+    /// Begins the image of this moment; none if one is being taken already. The thread is in a
+    /// batch, and holds nothing or everything.
     pub fn begin(handle: &mut Handle, options: FileOptions) -> Option<Self> {
         let databases = handle.keyspace().databases();
         let shares = Arc::new(Shares::new(options));
@@ -69,8 +72,8 @@ impl Image {
         self.sizes.iter().map(|stats| stats.keys).sum()
     }
 
-    /// Writes every key. `saved` hears now and then how many were written so far, and may end it. How many keys the file has; none if
-    /// `saved` ended it. The thread is in no batch.
+    /// Writes every key. `saved` hears now and then how many were written so far, and may end it.
+    /// How many keys the file has; none if `saved` ended it. The thread is in no batch.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -128,7 +131,8 @@ struct Walker<'w, 'f, W> {
 type Saved<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
 
 impl<W: Write + Seek> Walker<'_, '_, W> {
-    /// Walks stripes until all are taken, and what was flushed until then. Every entry gets its stamp, even if nobody wants the file any more.
+    /// Walks stripes until all are taken, and what was flushed until then. Every entry gets its
+    /// stamp, even if nobody wants the file any more.
     fn walk(mut self, handle: &mut Handle, saved: &mut Saved<'_>) {
         let stripes = handle.keyspace().stripes();
         loop {
@@ -171,7 +175,8 @@ impl<W: Write + Seek> Walker<'_, '_, W> {
             }
         }
         handle.exit();
-        // Where there are fewer cores than threads, whoever serves goes first; it would have to wait for a whole time slice.
+        // Where there are fewer cores than threads, whoever serves goes first; it would have to
+        // wait for a whole time slice.
         std::thread::yield_now();
         next
     }
@@ -318,13 +323,15 @@ struct Begun {
     is_wanted: bool,
 }
 
-/// Keys that threads have handed out which were about to change them, and what the walking threads have in common.
+/// Keys that threads have handed out which were about to change them, and what the walking threads
+/// have in common.
 struct Shares {
     options: FileOptions,
     /// Each thread has one of them, which few others have.
     shares: [Mutex<KeyRun>; SHARES],
     full: Mutex<Vec<KeyRun>>,
-    /// Runs that were written, for the next to be filled: they have their memory, and know whether strings compress.
+    /// Runs that were written, for the next to be filled: they have their memory, and know whether
+    /// strings compress.
     spare: Mutex<Vec<KeyRun>>,
     /// Large collections that nobody writes yet, and whether there are any.
     begun: Mutex<Vec<Begun>>,
@@ -415,8 +422,9 @@ impl Shares {
         full
     }
 
-    /// Leaves a run to be written. If much is, waits a moment if it may: that holds up a thread which changes keys faster than they can be
-    /// written, and nobody for long. A thread that holds more than a stripe does not wait: who writes may be waiting for it.
+    /// Leaves a run to be written. If much is, waits a moment if it may: that holds up a thread
+    /// which changes keys faster than they can be written, and nobody for long. A thread that
+    /// holds more than a stripe does not wait: who writes may be waiting for it.
     fn leave(&self, run: KeyRun, may_wait: bool) {
         let waiting = self.waiting.fetch_add(run.len(), Relaxed);
         let mut full = lock(&self.full);

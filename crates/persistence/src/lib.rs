@@ -1,15 +1,17 @@
 //! Values as bytes that outlive the process. Nothing here knows sockets.
 //!
-//! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and `RESTORE`, and RDB files.
-//! [`value`] is what joins it to a keyspace, [`save`] and [`load`] are that of a whole one. [`aof`] reads the append-only files of Redis and
-//! Valkey.
+//! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and
+//! `RESTORE`, and RDB files. [`value`] is what joins it to a keyspace, [`save`] and [`load`] are
+//! that of a whole one. [`aof`] reads the append-only files of Redis and Valkey.
 
 pub mod aof;
 mod check;
 mod direct;
 mod image;
+pub mod leftover;
 mod load;
 pub mod log;
+mod mapping;
 mod paced;
 pub mod rdb;
 mod save;

@@ -7,12 +7,13 @@
 //!
 //! A key that is too long for a run is built where it is read, so that no value is held twice.
 
+use crate::check::Census;
 use crate::rdb::{
     self, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section, Slice, Source,
     next_key, read_text, read_value, skip_value,
 };
 use crate::value::Builder;
-use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Value};
+use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Value};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -34,8 +35,8 @@ pub struct LoadOptions {
     pub leniency: Leniency,
     /// Keys whose time has passed are loaded nevertheless: what follows was done when it had not.
     pub keeps_expired: bool,
-    /// Keys that are there give way to those of the file, of which those whose time has passed are passed over. Else a key that
-    /// is there ends the load.
+    /// Keys that are there give way to those of the file, of which those whose time has passed are
+    /// passed over. Else a key that is there ends the load.
     pub merges: bool,
 }
 
@@ -54,7 +55,8 @@ pub struct Progress {
     pub saver_bytes: AtomicU64,
     /// To be set by who wants the load to end early; what was loaded so far stays.
     pub stop: AtomicBool,
-    /// Microseconds that a thread waits for each key that it has loaded, for tests; may change meanwhile.
+    /// Microseconds that a thread waits for each key that it has loaded, for tests; may change
+    /// meanwhile.
     pub key_delay_us: AtomicU64,
 }
 
@@ -73,12 +75,12 @@ pub struct Loaded {
     pub end: u64,
 }
 
-/// Loads a file of `len` bytes into a keyspace that nobody else changes meanwhile. Keys whose time has passed are left
-/// out.
+/// Loads a file of `len` bytes into a keyspace that nobody else changes meanwhile. Keys whose time
+/// has passed are left out.
 ///
 /// # Errors
-/// If the file cannot be read or is broken, if a key comes twice or is there already (unless they are merged), or if there are too few
-/// databases. What was loaded until then stays.
+/// If the file cannot be read or is broken, if a key comes twice or is there already (unless they
+/// are merged), or if there are too few databases. What was loaded until then stays.
 pub fn load<R: Read>(
     file: R,
     len: u64,
@@ -106,12 +108,35 @@ pub fn load<R: Read>(
             });
         }
         let target = Target::new(keyspace, options, progress);
-        Loading { reader, len, target, send, db: 0 }.load()
+        Loading { reader, len, target, send, db: 0 }.load().map(|(loaded, _)| loaded)
     });
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => loaded,
     }
+}
+
+/// Reads a file as [`load`] does, and so refuses what that refuses, but keeps no values: what it
+/// held, and how much of what.
+///
+/// # Errors
+/// Those of [`load`].
+pub(crate) fn examine<R: Read>(
+    file: R,
+    len: u64,
+    leniency: Leniency,
+    keeps_expired: bool,
+) -> Result<(Loaded, Census), FileError> {
+    // The keys alone: whether one comes twice shows with all of them only.
+    // One thread needs no more stripes, each of which has a place for every database.
+    let keyspace =
+        Keyspace::new(&Options { databases: u16::MAX, stripes: 1, ..Options::default() });
+    let options = LoadOptions { threads: 1, leniency, keeps_expired, merges: false };
+    let (progress, (send, _)) = (Progress::default(), sync_channel(0));
+    let reader = FileReader::new(file, len, leniency)?;
+    let mut target = Target::new(&keyspace, options, &progress);
+    target.census = Some(Census::default());
+    Loading { reader, len, target, send, db: 0 }.load()
 }
 
 fn next_run(queue: &Mutex<Receiver<Run>>) -> Option<Run> {
@@ -140,14 +165,14 @@ struct Loading<'l, R> {
 }
 
 impl<R: Read> Loading<'_, R> {
-    fn load(mut self) -> Result<Loaded, FileError> {
+    fn load(mut self) -> Result<(Loaded, Census), FileError> {
         let mut loaded = Loaded { version: self.reader.version(), ..Loaded::default() };
         loop {
             let progress = self.target.progress;
             let at = self.reader.position();
             progress.loaded.store(at, Relaxed);
             if progress.stop.load(Relaxed) {
-                return Ok(loaded);
+                return Ok((loaded, Census::default()));
             }
             match self.reader.next_section()? {
                 Section::Aux { name, text } => {
@@ -186,7 +211,7 @@ impl<R: Read> Loading<'_, R> {
                 Section::Module(_) => loaded.modules += 1,
                 Section::End => {
                     loaded.end = self.reader.position();
-                    return Ok(loaded);
+                    return Ok((loaded, self.target.census.unwrap_or_default()));
                 }
             }
         }
@@ -212,8 +237,11 @@ struct Target<'l> {
     /// Keys that were added and left out since [`Target::publish`].
     keys: u64,
     expired: u64,
-    /// The keys in hand, each with its hash and where in the run its value begins; kept for their capacity.
+    /// The keys in hand, each with its hash and where in the run its value begins; kept for their
+    /// capacity.
     ahead: Vec<(Head, KeyHash, usize)>,
+    /// Values are not kept, but counted.
+    census: Option<Census>,
 }
 
 impl<'l> Target<'l> {
@@ -231,6 +259,7 @@ impl<'l> Target<'l> {
             progress,
             keys: 0,
             expired: 0,
+            census: None,
         }
     }
 
@@ -305,7 +334,8 @@ impl<'l> Target<'l> {
         }
     }
 
-    /// Reads the heads of the next keys, and lets the cache lines come that they will be put into. How many there are.
+    /// Reads the heads of the next keys, and lets the cache lines come that they will be put into.
+    /// How many there are.
     fn look_ahead(
         &mut self,
         run: &Run,
@@ -325,19 +355,21 @@ impl<'l> Target<'l> {
             skip_value(source, head.type_byte).map_err(located)?;
             count += 1;
         }
-        for (_, hash, _) in &ahead[..count] {
-            self.handle.prefetch_bucket(run.db, *hash);
+        if let Some(peek) = self.handle.peeker() {
+            ahead[..count].iter().for_each(|&(_, hash, _)| peek.prefetch_bucket(run.db, hash));
         }
         Ok(count)
     }
 
     /// Sets a string. The handle is in a batch.
     fn put(&mut self, db: u16, key: Key<'_>, head: &Head, text: Item<'_>) -> Result<(), FileError> {
+        self.note(db, head);
         if self.has_expired(head) {
             self.expired += 1;
             return Ok(());
         }
         let value = match text {
+            _ if self.census.is_some() => Value::Int(0),
             Item::Text(text) => Value::from_text(text),
             Item::Int(n) => Value::Int(n),
         };
@@ -356,6 +388,7 @@ impl<'l> Target<'l> {
         head: &Head,
         read: impl FnOnce(u8, &mut Builder<'_, '_>) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
+        self.note(db, head);
         let mut has_expired = self.has_expired(head);
         let handle = &mut self.handle;
         handle.lock(key.hash);
@@ -376,6 +409,10 @@ impl<'l> Target<'l> {
             has_expired |= !is_there;
             Ok(())
         });
+        if self.census.is_some() && handle.view(db, key).is_some() {
+            handle.remove(db, key);
+            handle.put(db, key, Value::Int(0), head.expiry);
+        }
         handle.set_usage(db, key, head.usage);
         handle.unlock();
         built?;
@@ -385,6 +422,12 @@ impl<'l> Target<'l> {
         }
         self.keys += 1;
         Ok(())
+    }
+
+    fn note(&mut self, db: u16, head: &Head) {
+        if let Some(census) = &mut self.census {
+            census.count(db.into(), head);
+        }
     }
 
     /// Whether a key is left out without its value having been looked at, which is counted.

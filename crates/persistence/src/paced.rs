@@ -1,7 +1,7 @@
 //! A file that is synced as it is written, so that little is left to be synced at its end.
 //!
-//! What goes through the system's memory waits there until it is synced. All of a large file at once would keep the disk from whoever else wants
-//! it, such as the log, for as long as that takes.
+//! What goes through the system's memory waits there until it is synced. All of a large file at
+//! once would keep the disk from whoever else wants it, such as the log, for as long as that takes.
 
 use crate::direct::{DirectFile, Staging};
 use std::fs::File;
@@ -35,7 +35,8 @@ impl PacedFile {
         Ok(PacedFile { file, staging: Staging::new()?, staged: 0, synced: 0, pacer: None })
     }
 
-    /// A file that a thread of its own syncs after each few MiB, which is not waited for: while it is busy, more gathers.
+    /// A file that a thread of its own syncs after each few MiB, which is not waited for: while it
+    /// is busy, more gathers.
     ///
     /// # Errors
     /// If the file has no second handle, or there is no thread.

@@ -8,9 +8,10 @@ use std::ops::ControlFlow;
 /// Keys that are walked between two looks at what failed.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// Writes every key of every database; `saved` hears after each run of keys how many there were and may end it. The thread holds the
-/// whole keyspace ([`Handle::lock_all`]), so the file shows one moment. Keys whose time has passed are written as well, as those of an
-/// image are, and stay where they are. How many keys were written.
+/// Writes every key of every database; `saved` hears after each run of keys how many there were and
+/// may end it. The thread holds the whole keyspace ([`Handle::lock_all`]), so the file shows one
+/// moment. Keys whose time has passed are written as well, as those of an image are, and stay where
+/// they are. How many keys were written.
 ///
 /// # Errors
 /// If the file cannot be written.

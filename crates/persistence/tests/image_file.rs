@@ -1,4 +1,5 @@
-//! A file that an image was written into while threads changed large collections is loaded, and shows one moment.
+//! A file that an image was written into while threads changed large collections is loaded, and
+//! shows one moment.
 
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{Pending, References, StreamId, Trim, TrimTo};

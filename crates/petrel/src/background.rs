@@ -1,5 +1,5 @@
-//! `daemonize`: the server runs in a child process without terminal; its parent waits until it is ready, so that whoever
-//! started it learns whether it is.
+//! `daemonize`: the server runs in a child process without terminal; its parent waits until it is
+//! ready, so that whoever started it learns whether it is.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,8 +13,8 @@ pub enum Parent {
     Waiting(File),
 }
 
-/// Goes on in a child process. The calling process ends when the child is ready (exit code 0) or has failed (1).
-/// There are no other threads yet.
+/// Goes on in a child process. The calling process ends when the child is ready (exit code 0) or
+/// has failed (1). There are no other threads yet.
 ///
 /// # Errors
 /// If the system allows no further process or pipe.

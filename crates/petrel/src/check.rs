@@ -1,12 +1,14 @@
-//! `petrel check [--fix] PATH ...`: whether files are whole, and what they hold.
+//! `petrel check [--fix | --cut] PATH ...`: whether files are whole, and what they hold.
 //!
-//! A path is an RDB file, an append-only file of Redis or Valkey, a file of Petrel's log, a manifest, or a directory with one.
+//! A path is an RDB file, an append-only file of Redis or Valkey, a file of Petrel's log, a
+//! manifest, or a directory with one.
 
 use petrel_persistence::aof::{self, Flaw, ReadError, begins_as_rdb};
-use petrel_persistence::log::{BlockReader, LogError, Manifest, is_log};
+use petrel_persistence::log::{BlockReader, Known, LogError, Lost, Manifest, Remains, is_log};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{Census, check};
-use petrel_server::config::CheckLine;
+use petrel_server::commands::check_libraries;
+use petrel_server::config::{CheckLine, Config, Cut};
 use petrel_server::counted::Counted;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -14,26 +16,32 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Checks each path and prints what was found; fails if something is not whole, and was not made so.
+/// Checks each path and prints what was found; fails if something is not whole, and was not made
+/// so.
 pub fn check_all(line: &CheckLine) -> ExitCode {
     let mut all_whole = !line.paths.is_empty();
     if !all_whole {
-        eprintln!("petrel: check: which file? Usage: petrel check [--fix] FILE-OR-DIRECTORY ...");
+        eprintln!(
+            "petrel: check: which file? Usage: petrel check [--fix | --cut] FILE-OR-DIRECTORY ..."
+        );
     }
     for path in &line.paths {
-        all_whole &= check_path(path, line.fix);
+        all_whole &= check_path(path, line.cut);
     }
     if all_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn check_path(path: &Path, fix: bool) -> bool {
+fn check_path(path: &Path, cut: Cut) -> bool {
     if path.is_dir() {
-        return check_directory(path, fix);
+        return check_directory(path, cut);
     }
     if path.extension().is_some_and(|extension| extension == "manifest") {
-        return check_manifest(path, fix);
+        return check_manifest(path, cut);
     }
-    report(path, check_file(path, fix))
+    if path.extension().is_some_and(|extension| extension == "pending") {
+        return report(path, check_pending(path));
+    }
+    report(path, check_file(path, false, cut))
 }
 
 fn report(path: &Path, found: Result<String, String>) -> bool {
@@ -46,7 +54,7 @@ fn report(path: &Path, found: Result<String, String>) -> bool {
 }
 
 /// The manifests of a directory; without any, its files that are named like ours.
-fn check_directory(path: &Path, fix: bool) -> bool {
+fn check_directory(path: &Path, cut: Cut) -> bool {
     let files = match fs::read_dir(path) {
         Ok(files) => files.flatten().map(|file| file.path()).collect::<Vec<_>>(),
         Err(error) => return report(path, Err(error.to_string())),
@@ -68,12 +76,12 @@ fn check_directory(path: &Path, fix: bool) -> bool {
         return report(path, Err("there is no manifest, and no RDB or append-only file".into()));
     }
     // Each is looked at, also behind one that is not whole.
-    let whole = found.iter().filter(|file| check_path(file, fix)).count();
+    let whole = found.iter().filter(|file| check_path(file, cut)).count();
     whole == found.len()
 }
 
 /// The files that a manifest names. Only the last may be cut.
-fn check_manifest(path: &Path, fix: bool) -> bool {
+fn check_manifest(path: &Path, cut: Cut) -> bool {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => return report(path, Err(error.to_string())),
@@ -88,12 +96,16 @@ fn check_manifest(path: &Path, fix: bool) -> bool {
     let mut all_whole = true;
     for (number, file) in (1..).zip(&files) {
         let is_last = number == files.len();
-        let found = check_file(file, fix && is_last);
+        let found = check_file(file, true, if is_last { cut } else { Cut::Nothing });
         let found = found.map_err(|text| match is_last {
             true => text,
             false => format!("{text}; it is not the last file, and is not cut"),
         });
         all_whole &= report(file, found);
+    }
+    let pending = path.with_extension("pending");
+    if pending.exists() {
+        all_whole &= report(&pending, check_pending(&pending));
     }
     if all_whole {
         println!("{}: whole; {}", path.display(), Counted(files.len() as u64, "file"));
@@ -101,8 +113,28 @@ fn check_manifest(path: &Path, fix: bool) -> bool {
     all_whole
 }
 
-/// One line that says what a file holds, or what is wrong with it.
-fn check_file(path: &Path, fix: bool) -> Result<String, String> {
+/// What a process has recorded that may not be in its log yet.
+fn check_pending(path: &Path) -> Result<String, String> {
+    let remains = Remains::read(path).map_err(|error| error.to_string())?;
+    let Some(remains) = remains.filter(|remains| !remains.is_empty()) else {
+        return Ok("whole; no pending records".into());
+    };
+    let (_, epochs) = remains.behind(&Known::default()).map_err(|error| error.to_string())?;
+    let records = epochs.iter().map(|epoch| epoch.records).sum();
+    let mut found = format!("whole; {}", Counted(records, "pending record"));
+    if let (Some(first), Some(last)) = (epochs.first(), epochs.last()) {
+        let _ = write!(found, ", of epochs {} to {}", first.epoch, last.epoch);
+    }
+    found.push_str(match remains.is_of_this_boot() {
+        true => "; a start puts those that the log does not have behind it",
+        false => "; of no use, since the machine was started anew since",
+    });
+    Ok(found)
+}
+
+/// One line that says what a file holds, or what is wrong with it. Whether it is the base of a log,
+/// or another file of one.
+fn check_file(path: &Path, is_of_log: bool, cut: Cut) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(text)?;
     let len = file.metadata().map_err(text)?.len();
@@ -110,21 +142,29 @@ fn check_file(path: &Path, fix: bool) -> Result<String, String> {
     (&file).take(8).read_to_end(&mut head).map_err(text)?;
     file.rewind().map_err(text)?;
     if is_log(&head) {
-        return check_log(path, &file, len, fix);
+        return check_log(path, &file, len, cut);
     }
     let is_named_rdb = path.extension().is_some_and(|extension| extension == "rdb");
     let (mut found, mut from) = (String::new(), 0);
     if begins_as_rdb(&head) || is_named_rdb {
-        let census = check(&file, len, Leniency::default()).map_err(|error| error.to_string())?;
+        // What follows on it may keep a key whose time has passed.
+        let keeps_expired = is_of_log || !is_named_rdb;
+        let census = check(&file, len, Leniency::default(), keeps_expired);
+        let census = census.map_err(|error| error.to_string())?;
+        check_libraries(&census.functions)
+            .map_err(|why| format!("its functions cannot be loaded: {why}"))?;
         found = describe(&census);
         from = census.end;
-        if from == len {
+        if from < len && is_named_rdb {
+            let _ = write!(found, "; what is behind it is not loaded: {} bytes", len - from);
+        }
+        if from == len || is_named_rdb {
             return Ok(found);
         }
         found.push_str("; behind it: ");
     }
     file.seek(SeekFrom::Start(from)).map_err(text)?;
-    found.push_str(&check_commands(path, file, from, len, fix)?);
+    found.push_str(&check_commands(path, file, from, len, cut)?);
     Ok(found)
 }
 
@@ -133,7 +173,7 @@ fn check_commands(
     mut file: File,
     from: u64,
     len: u64,
-    fix: bool,
+    cut: Cut,
 ) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     let census = aof::check_commands(&file, from, len).map_err(text)?;
@@ -164,11 +204,11 @@ fn check_commands(
             return Err(format!("{wrong}; more commands follow, so it is not cut"));
         }
     }
-    cut(path, whole, len, wrong, fix)
+    cut_end(path, whole, len, wrong, cut)
 }
 
 /// The blocks of a file of Petrel's log.
-fn check_log(path: &Path, file: &File, len: u64, fix: bool) -> Result<String, String> {
+fn check_log(path: &Path, file: &File, len: u64, cut: Cut) -> Result<String, String> {
     let mut reader = BlockReader::new(file, len, None).map_err(|error| error.to_string())?;
     let (mut blocks, mut body) = (0u64, Vec::new());
     loop {
@@ -177,7 +217,10 @@ fn check_log(path: &Path, file: &File, len: u64, fix: bool) -> Result<String, St
             Ok(Some(_)) => blocks += 1,
             Ok(None) => break,
             Err(error @ LogError::Torn { at, .. }) => {
-                return cut(path, at, len, error.to_string(), fix);
+                return cut_end(path, at, len, error.to_string(), cut);
+            }
+            Err(error @ LogError::Damaged { at, lost, .. }) => {
+                return cut_damage(path, at, &lost, &error, cut);
             }
             Err(error) => return Err(error.to_string()),
         }
@@ -193,18 +236,73 @@ fn check_log(path: &Path, file: &File, len: u64, fix: bool) -> Result<String, St
 }
 
 /// Cuts off everything from byte `whole` on, if that is wanted.
-fn cut(path: &Path, whole: u64, len: u64, wrong: String, fix: bool) -> Result<String, String> {
+fn cut_end(path: &Path, whole: u64, len: u64, wrong: String, cut: Cut) -> Result<String, String> {
     let lost = len - whole;
-    if !fix {
+    if cut == Cut::Nothing {
         return Err(format!("{wrong}; --fix cuts the last {lost} bytes off"));
     }
-    let cut = || {
-        let file = File::options().write(true).open(path)?;
-        file.set_len(whole)?;
-        file.sync_all()
-    };
-    cut().map_err(|error: io::Error| format!("{wrong}; and it cannot be cut: {error}"))?;
+    cut_at(path, whole).map_err(|error| format!("{wrong}; and it cannot be cut: {error}"))?;
     Ok(format!("{wrong}; its last {lost} bytes were cut off, {whole} are left"))
+}
+
+/// Cuts off everything behind a damaged place of a log, if that is what is wanted. It is kept
+/// beside the file.
+fn cut_damage(
+    path: &Path,
+    at: u64,
+    lost: &Lost,
+    error: &LogError,
+    cut: Cut,
+) -> Result<String, String> {
+    let mut what = format!("{} bytes, with {}", lost.bytes, Counted(lost.blocks, "block"));
+    if let Some((first, last)) = lost.written_ms {
+        let _ = write!(what, " written from {} to {}", utc(first), utc(last));
+    }
+    if cut < Cut::Damage {
+        return Err(format!("{error}; --cut drops everything from byte {at} on: {what}"));
+    }
+    let mut kept = path.as_os_str().to_owned();
+    kept.push(".cut");
+    let kept = PathBuf::from(kept);
+    let keep = || {
+        let mut from = File::open(path)?;
+        from.seek(SeekFrom::Start(at))?;
+        let mut to = File::create_new(&kept)?;
+        io::copy(&mut from, &mut to)?;
+        to.sync_all()
+    };
+    keep().and_then(|()| cut_at(path, at)).map_err(|failure| {
+        format!(
+            "{error}; and what would be cut off cannot be kept in {}: {failure}",
+            kept.display()
+        )
+    })?;
+    Ok(format!(
+        "{error}; {what} were cut off, and are kept in {}; {at} bytes are left",
+        kept.display()
+    ))
+}
+
+fn cut_at(path: &Path, len: u64) -> io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    file.set_len(len)?;
+    file.sync_all()
+}
+
+/// A time in Unix milliseconds as a date (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+fn utc(ms: i64) -> String {
+    let (days, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    let from_0000 = days + 719_468;
+    let (era, day_of_era) = (from_0000.div_euclid(146_097), from_0000.rem_euclid(146_097));
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (seconds, ms) = (rest / 1000, rest % 1000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
 }
 
 /// What an RDB file holds.
@@ -220,9 +318,13 @@ fn describe(census: &Census) -> String {
     if census.by_database.len() > 1 {
         let _ = write!(text, "; in {} databases", census.by_database.len());
     }
-    if census.functions > 0 {
-        let libraries = if census.functions == 1 { "library" } else { "libraries" };
-        let _ = write!(text, "; {} {libraries} of functions", census.functions);
+    if census.databases() > Config::default().databases.into() {
+        let _ = write!(text, ", for `databases {}` or more", census.databases());
+    }
+    let functions = census.functions.len();
+    if functions > 0 {
+        let libraries = if functions == 1 { "library" } else { "libraries" };
+        let _ = write!(text, "; {functions} {libraries} of functions");
     }
     if census.modules > 0 {
         let _ = write!(text, "; data of {}, which is skipped", Counted(census.modules, "module"));

@@ -10,8 +10,8 @@ pub struct LocalTime {
 pub fn at(unix_ms: u64) -> LocalTime {
     let seconds = (unix_ms / 1000) as libc::time_t;
     let mut parts = std::mem::MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both pointers are valid for the call, and all zeroes is a valid tm should it fail. The environment, where
-    // it looks for a zone, is changed before other threads start only.
+    // SAFETY: both pointers are valid for the call, and all zeroes is a valid tm should it fail.
+    // The environment, where it looks for a zone, is changed before other threads start only.
     let parts = unsafe {
         libc::localtime_r(&seconds, parts.as_mut_ptr());
         parts.assume_init()

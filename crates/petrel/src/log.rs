@@ -1,5 +1,5 @@
-//! The log: one line per event, in the forms of Redis, logfmt or JSON, to standard output or to a file that is opened for
-//! every message, so that it may be moved away at any time; and to syslog.
+//! The log: one line per event, in the forms of Redis, logfmt or JSON, to standard output or to a
+//! file that is opened for every message, so that it may be moved away at any time; and to syslog.
 
 use crate::{local_time, syslog};
 use petrel_server::config::{Config, LogFormat, LogLevel, LogTimestamp};

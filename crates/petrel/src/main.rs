@@ -1,4 +1,5 @@
-//! `petrel [petrel.conf] [--parameter value ...]`: a Redis-compatible in-memory data server that uses every core.
+//! `petrel [petrel.conf] [--parameter value ...]`: a Redis-compatible in-memory data server that
+//! uses every core.
 
 mod allocator;
 mod background;
@@ -12,10 +13,10 @@ mod supervisor;
 mod syslog;
 mod title;
 
-use petrel_server::config::{Config, Invocation, SharedConfig, help, note_program};
+use petrel_server::config::{Config, Invocation, SharedConfig, help, note_program, version};
 use petrel_server::server::Server;
 use petrel_server::snapshot::remove_parts;
-use signals::SIGINT;
+use signals::{SIGINT, SIGUSR2};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Counted = allocator::Counted;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
@@ -73,7 +74,7 @@ fn serve(
     let signals = signals::block();
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
     tracing::info!("Petrel {} starting, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
-    let process = process::Binary::new(log, &config, supervisor);
+    let process = process::Binary::new(log, &config, supervisor, signals);
     let running = petrel_server::start(config.clone(), Box::new(process))?;
     let pid_file = snapshot.pidfile.as_deref().and_then(pid_file::PidFile::write);
     tracing::info!("Server initialized");
@@ -88,7 +89,8 @@ fn serve(
     parent.release()?;
     await_stop(&running.server, &signals)?;
     supervisor.stopping();
-    // The data is left to the system, which takes it back at once: to free some ten million keys one by one takes a second and more.
+    // The data is left to the system, which takes it back at once: to free some ten million keys
+    // one by one takes a second and more.
     std::mem::forget(running.server.clone());
     let result = running.wait();
     drop(pid_file);
@@ -105,6 +107,10 @@ fn await_stop(server: &Arc<Server>, signals: &libc::sigset_t) -> std::io::Result
         let signal = signals::wait(signals);
         if server.is_stopping() {
             return Ok(());
+        }
+        if signal == SIGUSR2 {
+            server.log_state();
+            continue;
         }
         if saver.as_ref().is_some_and(|saver| !saver.is_finished()) {
             if signal == SIGINT {
@@ -130,7 +136,8 @@ fn await_stop(server: &Arc<Server>, signals: &libc::sigset_t) -> std::io::Result
     }
 }
 
-/// Says where commands that need the data are accepted, in the words for which tools that start Redis wait.
+/// Says where commands that need the data are accepted, in the words for which tools that start
+/// Redis wait.
 fn announce(config: &Config) {
     let ready = "Ready to accept connections";
     if config.port != 0 {
@@ -170,10 +177,6 @@ fn backups(url: &str) -> ExitCode {
         Ok(text) => print(&text),
         Err(error) => fail(&error),
     }
-}
-
-fn version() -> String {
-    format!("Petrel server v={} bits=64\n", env!("CARGO_PKG_VERSION"))
 }
 
 fn print(text: &str) -> ExitCode {

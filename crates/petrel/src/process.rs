@@ -3,7 +3,8 @@
 use crate::supervisor::Supervisor;
 use crate::{allocator, log, signals, title};
 use petrel_server::config::{Config, SharedConfig};
-use petrel_server::process::Process;
+use petrel_server::process::{AllocatorUse, Process};
+use std::time::Duration;
 
 /// The process of this binary.
 pub struct Binary {
@@ -13,12 +14,19 @@ pub struct Binary {
     title: Option<title::Title>,
     config_file: String,
     supervisor: Supervisor,
+    /// Those that ask it to end, which are blocked.
+    signals: libc::sigset_t,
 }
 
 impl Binary {
     /// The process with its log started; shows its title. The calling thread is the only one.
-    pub fn new(log: log::Control, config: &SharedConfig, supervisor: Supervisor) -> Self {
-        allocator::purge_only_when_told();
+    pub fn new(
+        log: log::Control,
+        config: &SharedConfig,
+        supervisor: Supervisor,
+        signals: libc::sigset_t,
+    ) -> Self {
+        allocator::configure();
         // Where the arguments are now the title will be.
         let name = std::env::args().next().unwrap_or_else(|| "petrel".into());
         let config_file = config.file().map(|path| path.display().to_string());
@@ -29,6 +37,7 @@ impl Binary {
             title: if config.set_proc_title { title::Title::claim() } else { None },
             config_file: config_file.unwrap_or_default(),
             supervisor,
+            signals,
         };
         binary.set_title(&config);
         binary
@@ -68,6 +77,10 @@ impl Process for Binary {
         }
     }
 
+    fn pause(&self, time: Duration) -> bool {
+        !signals::arrives_within(&self.signals, time)
+    }
+
     fn leave(&self) {
         signals::send();
     }
@@ -80,8 +93,16 @@ impl Process for Binary {
         allocator::report()
     }
 
+    fn allocator_use(&self) -> Option<AllocatorUse> {
+        Some(AllocatorUse { allocated: allocator::allocated(), active: allocator::active() })
+    }
+
     fn purge_allocator(&self) {
         allocator::purge();
+    }
+
+    fn collect_thread(&self) {
+        allocator::collect_thread();
     }
 
     fn supervisor(&self) -> &'static str {

@@ -1,8 +1,10 @@
-//! SIGTERM and SIGINT, taken by the main thread only.
+//! SIGTERM, SIGINT and SIGUSR2, taken by the main thread only.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
-/// Blocks the signals in this thread and all that it will start, and ignores those of closed pipes and terminals.
+/// Blocks the signals in this thread and all that it will start, and ignores those of closed pipes
+/// and terminals.
 pub fn block() -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: `sigemptyset` initialises the set that the other calls use.
@@ -10,6 +12,7 @@ pub fn block() -> libc::sigset_t {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
         libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGUSR2);
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
@@ -22,12 +25,29 @@ pub fn block() -> libc::sigset_t {
 /// The name of the signal that a terminal sends.
 pub const SIGINT: &str = "SIGINT";
 
+/// The name of the signal that asks what the server does.
+pub const SIGUSR2: &str = "SIGUSR2";
+
 /// Waits for one of them; returns its name.
 pub fn wait(set: &libc::sigset_t) -> &'static str {
     let mut signal = 0;
     // SAFETY: both arguments are valid; an interrupted wait is repeated.
     while unsafe { libc::sigwait(set, &mut signal) } != 0 {}
-    if signal == libc::SIGINT { SIGINT } else { "SIGTERM" }
+    match signal {
+        libc::SIGINT => SIGINT,
+        libc::SIGUSR2 => SIGUSR2,
+        _ => "SIGTERM",
+    }
+}
+
+/// Whether one of them comes within a time, which ends then.
+pub fn arrives_within(set: &libc::sigset_t, time: Duration) -> bool {
+    let time = libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    // SAFETY: a valid set and time; what is known of the signal is not asked for.
+    unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), &time) > 0 }
 }
 
 /// Wakes the thread that waits.

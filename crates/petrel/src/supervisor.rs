@@ -1,7 +1,7 @@
 //! `supervised`: telling systemd or upstart when the server is ready.
 //!
-//! systemd takes datagrams on the socket that `NOTIFY_SOCKET` names (sd_notify(3)); upstart watches for a process that
-//! stops itself with SIGSTOP.
+//! systemd takes datagrams on the socket that `NOTIFY_SOCKET` names (sd_notify(3)); upstart watches
+//! for a process that stops itself with SIGSTOP.
 
 use petrel_server::config::Supervised;
 use std::ffi::OsString;

@@ -1,5 +1,6 @@
-//! `set-proc-title`: what process listings show. Linux shows the memory where the arguments of the program were put at
-//! its start; a title longer than they were runs on into the memory of the environment, which is moved away before.
+//! `set-proc-title`: what process listings show. Linux shows the memory where the arguments of the
+//! program were put at its start; a title longer than they were runs on into the memory of the
+//! environment, which is moved away before.
 
 use std::ffi::{CStr, c_char};
 use std::sync::Mutex;
@@ -16,12 +17,13 @@ struct Room {
     len: usize,
 }
 
-// SAFETY: the memory belongs to the process for as long as it runs, and only the holder of the lock writes it.
+// SAFETY: the memory belongs to the process for as long as it runs, and only the holder of the lock
+// writes it.
 unsafe impl Send for Room {}
 
 impl Title {
-    /// Takes the memory over. The calling thread is the only one, and nobody keeps references to arguments or
-    /// environment: the standard library copies both.
+    /// Takes the memory over. The calling thread is the only one, and nobody keeps references to
+    /// arguments or environment: the standard library copies both.
     pub fn claim() -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         let [arg_start, arg_end, env_start, env_end] = bounds(&stat)?;
@@ -37,8 +39,8 @@ impl Title {
     pub fn show(&self, title: &str) {
         let Ok(room) = self.0.lock() else { return };
         let shown = title.len().min(room.len - 1);
-        // SAFETY: the kernel put the arguments (and behind them the environment) there, writable, `len` bytes of them;
-        // nothing refers to them any more.
+        // SAFETY: the kernel put the arguments (and behind them the environment) there, writable,
+        // `len` bytes of them; nothing refers to them any more.
         unsafe {
             std::ptr::copy_nonoverlapping(title.as_ptr(), room.start, shown);
             std::ptr::write_bytes(room.start.add(shown), 0, room.len - shown);
@@ -46,8 +48,8 @@ impl Title {
     }
 }
 
-/// Start and end of the arguments and of the environment: fields 48 to 51 of proc_pid_stat(5). The second field, a
-/// name in parentheses, may hold anything.
+/// Start and end of the arguments and of the environment: fields 48 to 51 of proc_pid_stat(5). The
+/// second field, a name in parentheses, may hold anything.
 fn bounds(stat: &str) -> Option<[usize; 4]> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
@@ -59,7 +61,8 @@ fn bounds(stat: &str) -> Option<[usize; 4]> {
 /// # Safety
 /// No other thread may use the environment meanwhile.
 unsafe fn move_environment() {
-    // SAFETY: `environ` is null, or a list of strings that ends with null; the copies are never freed.
+    // SAFETY: `environ` is null, or a list of strings that ends with null; the copies are never
+    // freed.
     unsafe {
         let mut variable = environ;
         while !variable.is_null() && !(*variable).is_null() {

@@ -17,8 +17,8 @@ const PERMITTED: [&str; 10] = [
     "Zlib",
 ];
 
-/// Whether one of the alternatives of an SPDX expression is permitted as a whole. `A OR B`, the older `A/B`, `A AND B`
-/// and parentheses around alternatives are what occurs.
+/// Whether one of the alternatives of an SPDX expression is permitted as a whole. `A OR B`, the
+/// older `A/B`, `A AND B` and parentheses around alternatives are what occurs.
 fn is_permitted(expression: &str) -> bool {
     let alternatives = expression.replace('/', " OR ").replace(['(', ')'], "");
     alternatives.split(" OR ").any(|alternative| {

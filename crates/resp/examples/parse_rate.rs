@@ -1,7 +1,7 @@
 //! How long a request takes to parse and a reply to write, in nanoseconds each.
 //!
-//! `cargo run --release --example parse_rate [rounds]`; for instruction counts, compare the totals of
-//! `valgrind --tool=callgrind` for two numbers of rounds.
+//! `cargo run --release --example parse_rate [rounds]`; for instruction counts, compare the totals
+//! of `valgrind --tool=callgrind` for two numbers of rounds.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -34,7 +34,8 @@ impl Default for DecodeLimits {
 pub enum DecodeError {
     /// A reply starts with this byte, which is no type.
     UnknownType(u8),
-    /// A number, boolean or verbatim string of the wrong form, or a line or string with another end than CR LF.
+    /// A number, boolean or verbatim string of the wrong form, or a line or string with another end
+    /// than CR LF.
     Malformed,
     /// A length above [`DecodeLimits`].
     TooLong,
@@ -57,7 +58,8 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Reads one whole reply at the start of `buf`, and its length in bytes; `None` if more input is needed.
+/// Reads one whole reply at the start of `buf`, and its length in bytes; `None` if more input is
+/// needed.
 ///
 /// It starts anew at every call: for replies that arrive in many pieces use a [`Decoder`].
 pub fn decode(buf: &[u8], limits: &DecodeLimits) -> Result<Option<(Value, usize)>, DecodeError> {
@@ -84,8 +86,9 @@ impl Decoder {
         Self { limits, open: Vec::new(), values: 0 }
     }
 
-    /// Reads up to the end of one reply. Returns how many bytes to drop from the front of the stream,
-    /// and the reply if it ended there; if it did not, call again with the rest and more behind it.
+    /// Reads up to the end of one reply. Returns how many bytes to drop from the front of the
+    /// stream, and the reply if it ended there; if it did not, call again with the rest and
+    /// more behind it.
     ///
     /// After an error the stream cannot be read on.
     pub fn decode(&mut self, buf: &[u8]) -> Result<(usize, Option<Value>), DecodeError> {
@@ -134,7 +137,8 @@ impl Decoder {
         }
     }
 
-    /// Puts a whole value where it belongs; returns it, or the aggregate it completes, if that is the reply.
+    /// Puts a whole value where it belongs; returns it, or the aggregate it completes, if that is
+    /// the reply.
     fn close(&mut self, mut value: Value) -> Option<Value> {
         loop {
             let Some(mut aggregate) = self.open.pop() else {
@@ -178,7 +182,8 @@ enum Kind {
 }
 
 impl Aggregate {
-    /// The value, now that all items are here; attributes wait for one more, the reply they are about.
+    /// The value, now that all items are here; attributes wait for one more, the reply they are
+    /// about.
     fn finish(mut self) -> Result<Value, Aggregate> {
         Ok(match self.kind {
             Kind::Array => Value::Array(self.items),

@@ -1,7 +1,7 @@
 //! Whose words a server speaks.
 
-/// Whose words a server speaks where Redis and Valkey part: texts of errors, and what it calls itself. What it does is
-/// the same.
+/// Whose words a server speaks where Redis and Valkey part: texts of errors, and what it calls
+/// itself. What it does is the same.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Dialect {
     /// Redis's.

@@ -8,8 +8,8 @@
 //! * all else: `d.ddde+x` with a sign and no zeros before the exponent's digits;
 //! * `inf`, `-inf`, `nan` and `-0`.
 //!
-//! Redis misses the shortest digits of about one double in a thousand: its text is then another, often
-//! longer, that reads back the same.
+//! Redis misses the shortest digits of about one double in a thousand: its text is then another,
+//! often longer, that reads back the same.
 
 /// The magnitude up to which whole numbers are printed as integers: 2^62.
 const INTEGER_MAX: f64 = 4_611_686_018_427_387_904.0;
@@ -65,11 +65,12 @@ impl DoubleBuffer {
         }
     }
 
-    /// Prints a number of at most 15 digits of which at most 6 are decimals, as most are that people
-    /// store: several times faster than the general way. Returns false if the number is not such.
+    /// Prints a number of at most 15 digits of which at most 6 are decimals, as most are that
+    /// people store: several times faster than the general way. Returns false if the number is
+    /// not such.
     ///
-    /// No two decimals of at most 15 digits are the same double, so one that reads back as `value` is
-    /// the shortest.
+    /// No two decimals of at most 15 digits are the same double, so one that reads back as `value`
+    /// is the shortest.
     fn short_fraction(&mut self, value: f64) -> bool {
         const SCALE: u64 = 1_000_000;
         let scaled = (value * SCALE as f64 + 0.5) as u64;
@@ -132,15 +133,16 @@ impl Default for DoubleBuffer {
     }
 }
 
-/// Whether `text`, as ryu prints the positive fraction `value`, has Redis's layout already: most have.
+/// Whether `text`, as ryu prints the positive fraction `value`, has Redis's layout already: most
+/// have.
 fn is_laid_out(value: f64, text: &str) -> bool {
     // Ryu prints the whole of this range as decimal fractions.
     (1e-3..1e15).contains(&value)
         && (value < 1e4 || text.bytes().rev().take(7).any(|byte| byte == b'.'))
 }
 
-/// Digits that start and end with none of zero, their number, and the power of ten to scale them by:
-/// taken from a positive number as ryu prints it.
+/// Digits that start and end with none of zero, their number, and the power of ten to scale them
+/// by: taken from a positive number as ryu prints it.
 fn digits_of(text: &str) -> ([u8; 17], usize, i32) {
     let mut digits = [0; 17];
     let (mut len, mut exponent, mut fraction) = (0, 0, false);

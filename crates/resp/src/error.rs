@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// A violation of the protocol. The connection cannot go on: where the next request starts is unknown.
+/// A violation of the protocol. The connection cannot go on: where the next request starts is
+/// unknown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProtocolError {
     /// The count after `*` is no number, or above [`Limits`](crate::Limits).
@@ -29,7 +30,8 @@ pub enum ProtocolError {
 impl ProtocolError {
     /// The text for [`Reply::error`](crate::Reply::error), code included.
     ///
-    /// Bytes, not `str`: the text of [`ProtocolError::ExpectedBulk`] repeats the byte that was received.
+    /// Bytes, not `str`: the text of [`ProtocolError::ExpectedBulk`] repeats the byte that was
+    /// received.
     pub fn text(self) -> Cow<'static, [u8]> {
         Cow::Borrowed(match self {
             Self::InvalidMultibulkLength => b"ERR Protocol error: invalid multibulk length",

@@ -4,9 +4,10 @@ use crate::ProtocolError;
 
 /// Splits a line into words.
 ///
-/// Blanks are space, tab, LF, VT, FF and CR, and NUL is none. Inside double quotes `\n \r \t \b \a` and `\xHH` stand for
-/// bytes, and a backslash before any other byte stands for that byte; inside single quotes only `\'` is
-/// special. Quotes may start in the middle of a word, but a closing quote must end it.
+/// Blanks are space, tab, LF, VT, FF and CR, and NUL is none. Inside double quotes `\n \r \t \b \a`
+/// and `\xHH` stand for bytes, and a backslash before any other byte stands for that byte; inside
+/// single quotes only `\'` is special. Quotes may start in the middle of a word, but a closing
+/// quote must end it.
 pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
     let mut words = Vec::new();
     let mut rest = line;

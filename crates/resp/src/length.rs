@@ -10,11 +10,12 @@ pub(crate) struct Header {
     pub(crate) end: usize,
 }
 
-/// Reads the header at `position` if it has the form that nearly all have: `marker`, one to five digits
-/// without a leading zero, CR LF. Anything else is `None`: let the caller look closer.
+/// Reads the header at `position` if it has the form that nearly all have: `marker`, one to five
+/// digits without a leading zero, CR LF. Anything else is `None`: let the caller look closer.
 ///
-/// The next header's place depends on this one's value, so latency counts: each number of digits has its
-/// own predicted branch and a chain of a few cycles, which beats finding the line's end first.
+/// The next header's place depends on this one's value, so latency counts: each number of digits
+/// has its own predicted branch and a chain of a few cycles, which beats finding the line's end
+/// first.
 #[inline(always)]
 pub(crate) fn short_header(buf: &[u8], position: usize, marker: u8) -> Option<Header> {
     const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
@@ -55,8 +56,8 @@ fn padded(rest: &[u8]) -> [u8; 8] {
     word
 }
 
-/// Reads a decimal number as strictly as Redis does: an optional minus, then digits without a leading
-/// zero; no plus, no blanks, no `-0`, and nothing beyond 64 bits.
+/// Reads a decimal number as strictly as Redis does: an optional minus, then digits without a
+/// leading zero; no plus, no blanks, no `-0`, and nothing beyond 64 bits.
 pub(crate) fn strict_integer(digits: &[u8]) -> Option<i64> {
     let (negative, magnitude) = match digits {
         [b'-', magnitude @ ..] => (true, magnitude),

@@ -5,11 +5,13 @@
 //! * a count of zero or below is a request without a command, and has no reply;
 //! * a header line ends at CR, and the byte after it is taken for LF whatever it is;
 //! * so are the two bytes after a bulk;
-//! * the length limits of a connection that has not authenticated are checked after the general ones.
+//! * the length limits of a connection that has not authenticated are checked after the general
+//!   ones.
 //!
-//! Two things differ, so that the outcome depends on the bytes and never on how they were split into
-//! packets. A line that does not end within [`Limits::inline_len_max`] is an error even if its end was
-//! received with it. A NUL byte is a byte like any other, where Redis waits for more input after one.
+//! Two things differ, so that the outcome depends on the bytes and never on how they were split
+//! into packets. A line that does not end within [`Limits::inline_len_max`] is an error even if its
+//! end was received with it. A NUL byte is a byte like any other, where Redis waits for more input
+//! after one.
 
 use memchr::memchr;
 
@@ -30,8 +32,8 @@ pub struct Limits {
     bulk_allowed: usize,
 }
 
-/// Arguments of one request at most. Redis's limit: memory is bounded by the limit of the read buffer,
-/// since nothing is allocated by the count alone.
+/// Arguments of one request at most. Redis's limit: memory is bounded by the limit of the read
+/// buffer, since nothing is allocated by the count alone.
 const ARGS_MAX: usize = i32::MAX as usize;
 
 /// Arguments of one request at most, before authentication.
@@ -81,7 +83,8 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Where the argument begins whose header was the last to be passed over in `request`: all before it is complete.
+    /// Where the argument begins whose header was the last to be passed over in `request`: all
+    /// before it is complete.
     pub fn argument_begin(&self, request: &[u8]) -> usize {
         let from = self.position.min(request.len());
         match request[from..].iter().position(|&byte| byte == b'\n') {
@@ -127,10 +130,11 @@ pub enum Parsed {
 
 /// Parses the request at the start of `buf`.
 ///
-/// The arguments are appended to `args`, so that several requests may share it; `args` is left as it
-/// was unless a [`Parsed::Command`] is returned. After [`Parsed::Incomplete`], call again with the same
-/// bytes and more behind them, and with the same `resume`; after anything else `resume` is at the start
-/// again. However a request is split, each of its bytes is looked at a bounded number of times.
+/// The arguments are appended to `args`, so that several requests may share it; `args` is left as
+/// it was unless a [`Parsed::Command`] is returned. After [`Parsed::Incomplete`], call again with
+/// the same bytes and more behind them, and with the same `resume`; after anything else `resume` is
+/// at the start again. However a request is split, each of its bytes is looked at a bounded number
+/// of times.
 #[inline]
 pub fn parse<'a>(
     buf: &'a [u8],
@@ -153,7 +157,8 @@ pub fn recycle<'a>(mut args: Vec<&[u8]>) -> Vec<&'a [u8]> {
     args.into_iter().map(|_| &[][..]).collect()
 }
 
-/// Walks the request from its start, appending its arguments. Not inlined: its loop needs the registers.
+/// Walks the request from its start, appending its arguments. Not inlined: its loop needs the
+/// registers.
 #[inline(never)]
 fn collect<'a>(
     buf: &'a [u8],
@@ -169,8 +174,8 @@ fn collect<'a>(
     parsed
 }
 
-/// Goes on where the last call stopped. The arguments before that point are not kept, so the walk only
-/// finds out whether the request is whole now, and if so a second one collects all of them.
+/// Goes on where the last call stopped. The arguments before that point are not kept, so the walk
+/// only finds out whether the request is whole now, and if so a second one collects all of them.
 #[cold]
 fn resumed<'a>(
     buf: &'a [u8],
@@ -185,8 +190,8 @@ fn resumed<'a>(
     }
 }
 
-/// Walks over the headers from `from` on, and hands each argument to `take`. If more input is needed it
-/// leaves in `resume`, which is at the start, where to go on.
+/// Walks over the headers from `from` on, and hands each argument to `take`. If more input is
+/// needed it leaves in `resume`, which is at the start, where to go on.
 #[inline(always)]
 fn walk<'a>(
     buf: &'a [u8],

@@ -14,19 +14,28 @@ pub enum Protocol {
 
 /// A sink for exactly one reply (nested replies follow their header in order).
 ///
-/// Aggregates announce their length first: after `array(n)` come `n` replies, after `map(n)` come `2 n`.
-/// A writer turns each call into its own form: RESP2 bytes, RESP3 bytes, Lua values, embedded results.
-/// Types that RESP2 lacks fall back as Redis does (map to flat array, double to bulk, boolean to 0/1,
-/// verbatim to bulk, null to `$-1`).
+/// Aggregates announce their length first: after `array(n)` come `n` replies, after `map(n)` come
+/// `2 n`. A writer turns each call into its own form: RESP2 bytes, RESP3 bytes, Lua values,
+/// embedded results. Types that RESP2 lacks fall back as Redis does (map to flat array, double to
+/// bulk, boolean to 0/1, verbatim to bulk, null to `$-1`).
 pub trait Reply {
     /// The protocol whose shapes the reader expects: a few commands answer differently in each.
     fn protocol(&self) -> Protocol;
-    /// Bytes that have been written so far, by this writer and before it; 0 if they are not counted.
+    /// Bytes that have been written so far, by this writer and before it; 0 if they are not
+    /// counted.
     fn written(&self) -> usize {
         0
     }
-    /// Writes in another protocol from here on (`HELLO` answers in the one it chose). Writers that have no protocol
-    /// of their own ignore it.
+    /// Where this writer is in its bytes, of which large values by reference are none; `usize::MAX`
+    /// once the reply has been dropped for its size.
+    fn place(&self) -> usize {
+        0
+    }
+    /// Takes back what has been written since [`Reply::place`] said this. Writers that cannot do
+    /// that keep it.
+    fn take_back(&mut self, _place: usize) {}
+    /// Writes in another protocol from here on (`HELLO` answers in the one it chose). Writers that
+    /// have no protocol of their own ignore it.
     fn set_protocol(&mut self, protocol: Protocol);
     /// `+text`; `text` holds no CR or LF.
     fn simple(&mut self, text: &str);
@@ -56,7 +65,8 @@ pub trait Reply {
     fn push(&mut self, len: usize);
     /// Header of an attribute of `len` pairs, which precedes the reply it is about.
     ///
-    /// RESP2 has no attributes: returns false there, writes nothing, and the pairs must be left out.
+    /// RESP2 has no attributes: returns false there, writes nothing, and the pairs must be left
+    /// out.
     #[must_use]
     fn attribute(&mut self, len: usize) -> bool;
     /// A double, printed with the shortest digits that read back the same.
@@ -67,7 +77,8 @@ pub trait Reply {
     fn boolean(&mut self, value: bool);
     /// A verbatim string; `format` is three characters (`txt`, `mkd`).
     fn verbatim(&mut self, format: &[u8; 3], text: &[u8]);
-    /// Pushes that come before the reply, as RESP. Writers of other forms have nobody to pass them to.
+    /// Pushes that come before the reply, as RESP. Writers of other forms have nobody to pass them
+    /// to.
     fn encoded(&mut self, _resp: &[u8]) {}
     /// A number beyond 64 bits, as decimal digits.
     fn big_number(&mut self, digits: &str);

@@ -9,14 +9,30 @@ pub const SHARED_LEN_MIN: usize = 16 * 1024;
 
 /// Writes replies as RESP bytes, in the shapes of the connection's protocol.
 ///
-/// Large shared values are not copied: each is noted with the offset in `bytes` where it belongs. The
-/// stream is `bytes` with every shared value spliced in at its offset; offsets never descend.
+/// Large shared values are not copied: each is noted with the offset in `bytes` where it belongs.
+/// The stream is `bytes` with every shared value spliced in at its offset; offsets never descend.
+///
+/// A reply may be [limited](RespWriter::limited) while it grows: one that would pass its limit is
+/// dropped as a whole, and so is whatever is written behind it.
 #[derive(Debug)]
 pub struct RespWriter<'o> {
     bytes: &'o mut Vec<u8>,
     shared: &'o mut Vec<(usize, Bytes)>,
     protocol: Protocol,
+    /// Where the reply begins, in `bytes` and in `shared`.
+    begin: (usize, usize),
+    /// `bytes` may get so long; less with each shared value.
+    end: usize,
+    /// And so long without growing: its capacity, or `end` if that is less.
+    fits: usize,
+    is_cut: bool,
 }
+
+/// Bytes that the buffer of a reply that was cut keeps for what is still written and dropped.
+const CUT_ROOM: usize = 4096;
+
+/// The first allocation of a reply's buffer has at least so many bytes.
+const FIRST_ROOM: usize = 64;
 
 impl<'o> RespWriter<'o> {
     /// A writer that appends to `bytes` and `shared`.
@@ -26,7 +42,71 @@ impl<'o> RespWriter<'o> {
         shared: &'o mut Vec<(usize, Bytes)>,
         protocol: Protocol,
     ) -> Self {
-        Self { bytes, shared, protocol }
+        let (begin, fits) = ((bytes.len(), shared.len()), bytes.capacity());
+        Self { bytes, shared, protocol, begin, end: usize::MAX, fits, is_cut: false }
+    }
+
+    /// The same writer with a limit: `bytes` may grow to `end`, less what is shared by this reply.
+    #[inline]
+    #[must_use]
+    pub fn limited(self, end: usize) -> Self {
+        Self { end, fits: self.fits.min(end), ..self }
+    }
+
+    /// Whether the reply passed its limit and was dropped.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Makes room for so many bytes; false if they are to be dropped.
+    #[inline]
+    fn room(&mut self, needed: usize) -> bool {
+        self.bytes.len() + needed <= self.fits || self.grow(needed)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, needed: usize) -> bool {
+        let len = self.bytes.len();
+        let left = self.end.saturating_sub(len);
+        if self.is_cut || needed > left {
+            self.cut();
+            return self.bytes.len() + needed <= self.fits;
+        }
+        self.bytes.reserve_exact(len.max(FIRST_ROOM).min(left).max(needed));
+        self.fits = self.bytes.capacity().min(self.end);
+        true
+    }
+
+    /// Drops the reply, and the memory that it has taken.
+    #[cold]
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.bytes.truncate(self.begin.0);
+        self.bytes.shrink_to(self.begin.0 + CUT_ROOM);
+        self.shared.truncate(self.begin.1);
+        self.fits = self.bytes.capacity();
+    }
+
+    #[inline]
+    fn header(&mut self, marker: u8, len: usize) {
+        if self.room(HEADER_LEN_MAX) {
+            header(self.bytes, marker, len);
+        }
+    }
+
+    fn line(&mut self, marker: u8, text: &[u8]) {
+        if self.room(text.len() + 3) {
+            line(self.bytes, marker, text);
+        }
+    }
+
+    #[inline]
+    fn raw(&mut self, resp: &[u8]) {
+        if self.room(resp.len()) {
+            self.bytes.extend_from_slice(resp);
+        }
     }
 
     #[inline]
@@ -37,7 +117,24 @@ impl<'o> RespWriter<'o> {
 
 impl Reply for RespWriter<'_> {
     fn written(&self) -> usize {
+        if self.is_cut {
+            return usize::MAX;
+        }
         self.bytes.len() + self.shared.iter().map(|(_, value)| value.len()).sum::<usize>()
+    }
+
+    #[inline]
+    fn place(&self) -> usize {
+        if self.is_cut { usize::MAX } else { self.bytes.len() }
+    }
+
+    fn take_back(&mut self, place: usize) {
+        if self.is_cut {
+            return;
+        }
+        self.bytes.truncate(place);
+        // A value lies behind its header.
+        self.shared.retain(|&(offset, _)| offset <= place);
     }
 
     fn set_protocol(&mut self, protocol: Protocol) {
@@ -52,6 +149,9 @@ impl Reply for RespWriter<'_> {
     #[inline]
     fn simple(&mut self, text: &str) {
         debug_assert!(!text.bytes().any(|byte| matches!(byte, b'\r' | b'\n')));
+        if !self.room(text.len() + 3) {
+            return;
+        }
         match text {
             "OK" => self.bytes.extend_from_slice(b"+OK\r\n"),
             "QUEUED" => self.bytes.extend_from_slice(b"+QUEUED\r\n"),
@@ -61,6 +161,9 @@ impl Reply for RespWriter<'_> {
 
     #[cold]
     fn error(&mut self, text: &[u8]) {
+        if !self.room(text.len() + 3) {
+            return;
+        }
         let start = self.bytes.len();
         line(self.bytes, b'-', text);
         let end = self.bytes.len() - 2;
@@ -73,6 +176,9 @@ impl Reply for RespWriter<'_> {
 
     #[inline]
     fn integer(&mut self, n: i64) {
+        if !self.room(HEADER_LEN_MAX) {
+            return;
+        }
         match usize::try_from(n) {
             Ok(n) if n < TABLE_LEN => header(self.bytes, b':', n),
             _ => line(self.bytes, b':', itoa::Buffer::new().format(n).as_bytes()),
@@ -81,12 +187,16 @@ impl Reply for RespWriter<'_> {
 
     #[inline]
     fn bulk(&mut self, bytes: &[u8]) {
-        bulk(self.bytes, bytes);
+        if self.room(HEADER_LEN_MAX + bytes.len() + 2) {
+            put_bulk(self.bytes, bytes);
+        }
     }
 
     fn bulk_joined(&mut self, first: &[u8], second: &[u8]) {
         let len = first.len() + second.len();
-        self.bytes.reserve(HEADER_LEN_MAX + len + 2);
+        if !self.room(HEADER_LEN_MAX + len + 2) {
+            return;
+        }
         header(self.bytes, b'$', len);
         self.bytes.extend_from_slice(first);
         self.bytes.extend_from_slice(second);
@@ -96,51 +206,56 @@ impl Reply for RespWriter<'_> {
     #[inline]
     fn shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARED_LEN_MIN {
-            bulk(self.bytes, &bytes);
-        } else {
-            header(self.bytes, b'$', bytes.len());
-            self.shared.push((self.bytes.len(), bytes));
-            self.bytes.extend_from_slice(b"\r\n");
+            return self.bulk(&bytes);
         }
+        if self.end.saturating_sub(self.bytes.len()) < HEADER_LEN_MAX + bytes.len() + 2 {
+            self.cut();
+        }
+        if self.is_cut || !self.room(HEADER_LEN_MAX + 2) {
+            return;
+        }
+        self.end -= bytes.len();
+        self.fits = self.fits.min(self.end);
+        header(self.bytes, b'$', bytes.len());
+        self.shared.push((self.bytes.len(), bytes));
+        self.bytes.extend_from_slice(b"\r\n");
     }
 
     #[inline]
     fn null(&mut self) {
-        let null: &[u8] = if self.resp3() { b"_\r\n" } else { b"$-1\r\n" };
-        self.bytes.extend_from_slice(null);
+        self.raw(if self.resp3() { b"_\r\n" } else { b"$-1\r\n" });
     }
 
     #[inline]
     fn null_array(&mut self) {
-        let null: &[u8] = if self.resp3() { b"_\r\n" } else { b"*-1\r\n" };
-        self.bytes.extend_from_slice(null);
+        self.raw(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
     #[inline]
     fn array(&mut self, len: usize) {
-        header(self.bytes, b'*', len);
+        self.header(b'*', len);
     }
 
     fn map(&mut self, len: usize) {
         if self.resp3() {
-            header(self.bytes, b'%', len);
+            self.header(b'%', len);
         } else {
-            header(self.bytes, b'*', len * 2);
+            self.header(b'*', len * 2);
         }
     }
 
     fn set(&mut self, len: usize) {
-        header(self.bytes, if self.resp3() { b'~' } else { b'*' }, len);
+        self.header(if self.resp3() { b'~' } else { b'*' }, len);
     }
 
     fn push(&mut self, len: usize) {
-        header(self.bytes, if self.resp3() { b'>' } else { b'*' }, len);
+        self.header(if self.resp3() { b'>' } else { b'*' }, len);
     }
 
     fn attribute(&mut self, len: usize) -> bool {
         let resp3 = self.resp3();
         if resp3 {
-            header(self.bytes, b'|', len);
+            self.header(b'|', len);
         }
         resp3
     }
@@ -149,22 +264,22 @@ impl Reply for RespWriter<'_> {
         let mut buffer = DoubleBuffer::new();
         let text = buffer.format(value);
         if self.resp3() {
-            line(self.bytes, b',', text);
+            self.line(b',', text);
         } else {
-            bulk(self.bytes, text);
+            self.bulk(text);
         }
     }
 
     fn decimal(&mut self, digits: &[u8]) {
         if self.resp3() {
-            line(self.bytes, b',', digits);
+            self.line(b',', digits);
         } else {
-            bulk(self.bytes, digits);
+            self.bulk(digits);
         }
     }
 
     fn boolean(&mut self, value: bool) {
-        self.bytes.extend_from_slice(match (self.protocol, value) {
+        self.raw(match (self.protocol, value) {
             (Protocol::Resp3, true) => b"#t\r\n",
             (Protocol::Resp3, false) => b"#f\r\n",
             (Protocol::Resp2, true) => b":1\r\n",
@@ -174,7 +289,10 @@ impl Reply for RespWriter<'_> {
 
     fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         if !self.resp3() {
-            return bulk(self.bytes, text);
+            return self.bulk(text);
+        }
+        if !self.room(HEADER_LEN_MAX + format.len() + 1 + text.len() + 2) {
+            return;
         }
         header(self.bytes, b'=', format.len() + 1 + text.len());
         self.bytes.extend_from_slice(format);
@@ -184,14 +302,14 @@ impl Reply for RespWriter<'_> {
     }
 
     fn encoded(&mut self, resp: &[u8]) {
-        self.bytes.extend_from_slice(resp);
+        self.raw(resp);
     }
 
     fn big_number(&mut self, digits: &str) {
         if self.resp3() {
-            line(self.bytes, b'(', digits.as_bytes());
+            self.line(b'(', digits.as_bytes());
         } else {
-            bulk(self.bytes, digits.as_bytes());
+            self.bulk(digits.as_bytes());
         }
     }
 }
@@ -256,6 +374,12 @@ pub(crate) fn header(out: &mut Vec<u8>, marker: u8, len: usize) {
 #[inline]
 pub(crate) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(HEADER_LEN_MAX + bytes.len() + 2);
+    put_bulk(out, bytes);
+}
+
+/// The same where there is room for it.
+#[inline]
+fn put_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     header(out, b'$', bytes.len());
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");

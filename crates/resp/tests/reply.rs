@@ -87,6 +87,62 @@ fn only_large_values_are_shared() {
     assert_eq!(&bytes[shared[0].0 - 8..], b"$16384\r\n\r\n+OK\r\n");
 }
 
+/// What a reply that passes its limit leaves: what was there before, and hardly any memory.
+#[test]
+fn a_reply_that_passes_its_limit_is_dropped_as_a_whole() {
+    let large = Bytes::from(vec![b'x'; 100_000]);
+    type Write = fn(&mut RespWriter, &Bytes);
+    let writes: [(&str, Write); 6] = [
+        ("bulk", |r, large| r.bulk(&large[..10_000])),
+        ("shared", |r, large| r.shared(large.clone())),
+        ("integer", |r, _| r.integer(1_234_567)),
+        ("null", |r, _| r.null()),
+        ("double", |r, _| r.double(1.5)),
+        ("array", |r, _| r.array(3)),
+    ];
+    for (name, write) in writes {
+        let (mut bytes, mut shared) = (b"+before\r\n".to_vec(), vec![(0, large.clone())]);
+        let mut writer = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3).limited(1 << 20);
+        for _ in 0..1_000_000 {
+            write(&mut writer, &large);
+        }
+        assert!(writer.is_cut(), "{name}");
+        assert_eq!(writer.written(), usize::MAX, "who asks how much it is ends");
+        assert!(bytes.starts_with(b"+before\r\n") && bytes.capacity() < 10_000, "{name}");
+        assert_eq!(shared.len(), 1, "{name}");
+    }
+}
+
+proptest! {
+    /// A limit changes nothing of a reply that is within it, and a buffer never passes it.
+    #[test]
+    fn a_limit_is_kept(lens in prop::collection::vec(0usize..40_000, 1..60), end in 0usize..500_000) {
+        let all = Bytes::from(vec![b'x'; 40_000]);
+        let write = |writer: &mut RespWriter| {
+            let mut most = 0;
+            for &len in &lens {
+                if len % 3 == 0 { writer.shared(all.slice(..len)) } else { writer.bulk(&all[..len]) }
+                most = most.max(if writer.is_cut() { 0 } else { writer.written() });
+            }
+            most
+        };
+        let (mut bytes, mut shared) = (Vec::new(), Vec::new());
+        let mut writer = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp2).limited(end);
+        let most = write(&mut writer);
+        let is_cut = writer.is_cut();
+        // A header may be taken for longer than it is.
+        prop_assert!(most <= end + 25, "{most} of {end}");
+        let (mut free, mut free_shared) = (Vec::new(), Vec::new());
+        let needed = write(&mut RespWriter::new(&mut free, &mut free_shared, Protocol::Resp2));
+        if is_cut {
+            prop_assert!(needed + 25 > end, "{needed} of {end}");
+        } else {
+            prop_assert_eq!(&bytes, &free);
+            prop_assert_eq!(&shared, &free_shared);
+        }
+    }
+}
+
 fn read(stream: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     decode(stream, &DecodeLimits::default())
 }

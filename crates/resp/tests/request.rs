@@ -12,7 +12,8 @@ enum Outcome {
     Error(ProtocolError),
 }
 
-/// Parses every request of a stream of which `cuts` more bytes arrive at a time, and what remains at the end.
+/// Parses every request of a stream of which `cuts` more bytes arrive at a time, and what remains
+/// at the end.
 fn outcomes(stream: &[u8], limits: &Limits, cuts: impl IntoIterator<Item = usize>) -> Vec<Outcome> {
     let mut cuts = cuts.into_iter();
     let (mut start, mut end) = (0, 0);
@@ -242,7 +243,8 @@ fn recycled_arguments_keep_their_allocation() {
     assert_eq!(recycled.as_ptr() as usize, before);
 }
 
-/// A command of very many arguments that arrives byte by byte must not be read from its start each time.
+/// A command of very many arguments that arrives byte by byte must not be read from its start each
+/// time.
 #[test]
 fn many_arguments_in_small_pieces() {
     let args = vec![&b"abc"[..]; 100_000];

@@ -1,9 +1,10 @@
-//! What a command costs between the socket's bytes and the reply's bytes, without sockets: parse, look up, lock, execute,
-//! write the reply.
+//! What a command costs between the socket's bytes and the reply's bytes, without sockets: parse,
+//! look up, lock, execute, write the reply.
 //!
-//! `cargo run --release -p petrel-server --example engine_rate -- [keys] [pipeline] [rounds of GET] [rounds of SET]` prints the
-//! processor time per command; under `valgrind --tool=callgrind --toggle-collect=petrel_server::batch::Engine::run` the same
-//! run counts instructions, which a busy machine does not disturb.
+//! `cargo run --release -p petrel-server --example engine_rate -- [keys] [pipeline] [rounds of GET]
+//! [rounds of SET]` prints the processor time per command; under `valgrind --tool=callgrind
+//! --toggle-collect=petrel_server::batch::Engine::run` the same run counts instructions, which a
+//! busy machine does not disturb.
 
 use petrel_commands::{Executor, Session};
 use petrel_net::{Endpoint, Output, Slot};

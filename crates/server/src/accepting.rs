@@ -1,4 +1,5 @@
-//! What a worker does with new connections: gives each to whoever serves fewest, refuses it, or takes it over.
+//! What a worker does with new connections: gives each to whoever serves fewest, refuses it, or
+//! takes it over.
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::conn::Conn;
@@ -20,6 +21,17 @@ is set for the default user. In this mode connections are only accepted from the
 other computers, set a password (requirepass) or turn protected-mode off.\r\n";
 
 impl<D: Driver> Worker<D> {
+    /// Connections that ended in this turn, and those that were accepted in it.
+    #[cold]
+    pub(crate) fn dismiss_and_adopt(&mut self) {
+        for conn in std::mem::take(&mut self.own.departed) {
+            self.dismiss(conn);
+        }
+        for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
+            self.adopt(listener, socket, id);
+        }
+    }
+
     pub(crate) fn accepted(&mut self, listener: ListenerId, socket: OwnedFd) {
         let server = &self.engine.host.server;
         server.figures.accepted.fetch_add(1, Relaxed);
@@ -91,8 +103,8 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Says why and closes. The few bytes fit the empty send buffer of a new connection. A peer that waits for a handshake
-/// is told nothing.
+/// Says why and closes. The few bytes fit the empty send buffer of a new connection. A peer that
+/// waits for a handshake is told nothing.
 fn refuse(socket: &OwnedFd, listener: ListenerId, text: &[u8]) {
     use std::io::Write;
     if !is_tls(listener)

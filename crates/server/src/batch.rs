@@ -1,5 +1,5 @@
-//! Executing what a connection has sent: commands are parsed ahead, their keys hashed and the cache lines they will need
-//! prefetched, then executed strictly in order.
+//! Executing what a connection has sent: commands are parsed ahead, their keys hashed and the cache
+//! lines they will need prefetched, then executed strictly in order.
 
 use crate::client::Flag;
 use crate::conn::Conn;
@@ -18,8 +18,10 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Commands parsed ahead.
 const AHEAD: usize = 64;
 
-/// Commands that one connection may execute in a turn.
-const QUOTA: usize = 4096;
+/// What one connection may execute in a turn: bytes of replies, of which each command counts as at
+/// least [`COMMAND_COST`]. So it is at most 4,096 commands.
+const QUOTA: isize = 4 * 1024 * 1024;
+const COMMAND_COST: isize = 1024;
 
 /// Buffers that every batch of a worker uses again.
 #[derive(Default)]
@@ -73,11 +75,14 @@ pub struct Engine {
     /// The worker's host.
     pub host: ServerHost,
     limits: Limits,
+    /// Bytes of output that an ordinary client may have.
+    output_max: usize,
     scratch: Scratch,
     pub(crate) habit: Habit,
 }
 
-/// Bytes of an argument at most, whatever `proto-max-bulk-len` says: keys, fields and elements have lengths of 32 bits.
+/// Bytes of an argument at most, whatever `proto-max-bulk-len` says: keys, fields and elements have
+/// lengths of 32 bits.
 const ARGUMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
 
 fn limits_of(host: &ServerHost) -> Limits {
@@ -88,8 +93,8 @@ impl Engine {
     /// An engine around an executor and its host.
     pub fn new(exec: Executor, host: ServerHost) -> Self {
         let limits = limits_of(&host);
-        let mut engine =
-            Engine { exec, host, limits, scratch: Scratch::default(), habit: Habit::default() };
+        let (scratch, habit) = (Scratch::default(), Habit::default());
+        let mut engine = Engine { exec, host, limits, output_max: usize::MAX, scratch, habit };
         engine.reconfigure();
         engine
     }
@@ -97,11 +102,13 @@ impl Engine {
     /// Takes over what the configuration says of the protocol.
     pub fn reconfigure(&mut self) {
         self.limits = limits_of(&self.host);
+        self.output_max = self.host.output_max(false, true);
         self.exec.ks.set_events(self.host.config.notify_keyspace_events.wanted());
     }
 
-    /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes their replies to
-    /// `output`. `owner` is the allocation that `bytes` fill, if a large value may keep it. The executor is in a batch.
+    /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes
+    /// their replies to `output`. `owner` is the allocation that `bytes` fill, if a large value
+    /// may keep it. The executor is in a batch.
     pub fn run(
         &mut self,
         conn: &mut Conn,
@@ -112,6 +119,8 @@ impl Engine {
     ) -> Progress {
         std::mem::swap(&mut self.host.client, &mut conn.client);
         let replied = output.bytes.len();
+        let shared_bytes = output.len() - replied;
+        let unsent = conn.client.output_bytes.load(Relaxed) as usize;
         let mut batch = Batch {
             lines: self.habit.lines(),
             large: self.exec.shared.large_bytes(),
@@ -121,9 +130,14 @@ impl Engine {
             output,
             limits: self.limits,
             quota: QUOTA,
+            unsent,
+            shared_bytes,
+            output_max: self.output_max.saturating_sub(unsent),
+            end: 0,
             executed: 0,
             last: 0,
         };
+        batch.set_shared_bytes(shared_bytes);
         let progress = batch.run(conn, bytes, resume, owner);
         let executed = batch.executed;
         self.habit.note(executed, progress.consumed + output.bytes.len().saturating_sub(replied));
@@ -141,8 +155,16 @@ struct Batch<'w> {
     scratch: &'w mut Scratch,
     output: &'w mut Output,
     limits: Limits,
-    /// Commands left in this turn's quota.
-    quota: usize,
+    /// What is left of this turn's quota; the last command may take more.
+    quota: isize,
+    /// Bytes of earlier output that the peer has not taken.
+    unsent: usize,
+    /// Bytes of this batch's output that lie elsewhere.
+    shared_bytes: usize,
+    /// Bytes that the output of an ordinary client may have.
+    output_max: usize,
+    /// The same without `shared_bytes`: up to where `output.bytes` of such a client may grow.
+    end: usize,
     /// Commands executed so far.
     executed: u64,
     /// Bytes of the last of them.
@@ -261,16 +283,18 @@ impl Batch<'_> {
         self.execute_one(conn, &request, len)
     }
 
-    /// Executes one command, which came as so many bytes; `Paused` and `Quota` mean that it was not executed.
+    /// Executes one command, which came as so many bytes; `Paused` and `Quota` mean that it was not
+    /// executed.
     #[inline]
     fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>, len: usize) -> Option<Stop> {
-        if self.quota == 0 {
+        if self.quota <= 0 {
             return Some(Stop::Quota);
         }
         if self.is_held_back(conn, request) {
             return Some(Stop::Paused);
         }
-        // A script that runs for long may keep this worker out of the keyspace: what needs none is executed all the same.
+        // A script that runs for long may keep this worker out of the keyspace: what needs none is
+        // executed all the same.
         if self.exec.shared.scripts.running.is_busy() || !self.exec.yield_unless_busy() {
             if let Some(command) =
                 request.command.filter(|&command| is_refused(command, request, conn))
@@ -278,7 +302,7 @@ impl Batch<'_> {
                 if self.exec.shared.scripts.running.was_busy() {
                     return Some(Stop::Quota);
                 }
-                self.quota -= 1;
+                self.quota -= COMMAND_COST;
                 self.executed += 1;
                 let mut writer = RespWriter::new(
                     &mut self.output.bytes,
@@ -291,7 +315,6 @@ impl Batch<'_> {
         } else if runs_script(conn, request) && self.host.stand_in.is_none() {
             return Some(Stop::Script);
         }
-        self.quota -= 1;
         if conn.session.replies == Replies::SkipNext {
             conn.session.replies = Replies::Skip;
         }
@@ -301,12 +324,15 @@ impl Batch<'_> {
             return Some(self.refuse_http());
         }
         let before = (self.output.bytes.len(), self.scratch.shared.len());
+        let end = self.output_end();
         let mut writer = RespWriter::new(
             &mut self.output.bytes,
             &mut self.scratch.shared,
             conn.session.protocol,
-        );
+        )
+        .limited(end);
         let execution = self.exec.execute(request, &mut conn.session, self.host, &mut writer);
+        let is_cut = writer.is_cut();
         if execution == Execution::Waits {
             // Counted with its answer.
             return Some(Stop::Waits);
@@ -314,8 +340,13 @@ impl Batch<'_> {
         self.executed += 1;
         self.last = len;
         let replied = self.output.bytes.len() - before.0;
-        if (len.max(replied) as u64 >= self.large) | (self.scratch.shared.len() > before.1) {
+        self.quota -= COMMAND_COST + replied as isize;
+        if (len.max(replied) as u64 >= self.large) | (self.scratch.shared.len() > before.1) | is_cut
+        {
             self.note_large(request, len, replied, before.1);
+            if is_cut && conn.session.replies == Replies::On {
+                return Some(self.refuse_output(conn));
+            }
         }
         if conn.session.replies != Replies::On {
             if conn.session.replies == Replies::Skip {
@@ -323,17 +354,52 @@ impl Batch<'_> {
             }
             if !request.command.is_some_and(answers_by_push) {
                 self.output.bytes.truncate(before.0);
-                self.scratch.shared.truncate(before.1);
+                let dropped = self.scratch.shared.drain(before.1..);
+                let dropped = dropped.map(|(_, value)| value.len()).sum::<usize>();
+                self.set_shared_bytes(self.shared_bytes - dropped);
             }
         }
-        if self.host.has_pushed() {
-            self.pass_pushes(conn);
+        if self.host.has_pushed() && self.pass_pushes(conn) {
+            return Some(self.refuse_output(conn));
         }
         (conn.session.close || conn.closing).then_some(Stop::Close)
     }
 
-    /// Closes a connection that speaks HTTP without executing anything more: a page in a browser may make it send requests
-    /// whose bodies are commands.
+    /// Up to where `output` may grow: so that with what lies elsewhere, and what the peer has not
+    /// taken, it is within the limit of the client's class.
+    #[inline]
+    fn output_end(&self) -> usize {
+        const UNUSUAL: u32 = Flag::PubSub as u32 | Flag::NoEvict as u32;
+        let flags = self.host.client.flags.load(Relaxed);
+        if flags & UNUSUAL == 0 { self.end } else { self.unusual_output_end() }
+    }
+
+    #[cold]
+    fn unusual_output_end(&self) -> usize {
+        let client = &self.host.client;
+        let most = self.host.output_max(client.has(Flag::PubSub), !client.has(Flag::NoEvict));
+        most.saturating_sub(self.unsent).saturating_sub(self.shared_bytes)
+    }
+
+    /// So many bytes of this batch's output lie elsewhere.
+    #[inline]
+    fn set_shared_bytes(&mut self, bytes: usize) {
+        self.shared_bytes = bytes;
+        self.end = self.output_max.saturating_sub(bytes);
+    }
+
+    /// Closes a connection whose reply passed a limit while it was made: nothing more is executed
+    /// or sent.
+    #[cold]
+    fn refuse_output(&mut self, conn: &mut Conn) -> Stop {
+        let bytes = self.unsent + self.output.bytes.len() + self.shared_bytes;
+        self.host.server.note_output_limit(&self.host.client, bytes as u64);
+        conn.doomed = true;
+        Stop::Close
+    }
+
+    /// Closes a connection that speaks HTTP without executing anything more: a page in a browser
+    /// may make it send requests whose bodies are commands.
     #[cold]
     fn refuse_http(&mut self) -> Stop {
         let (host, now) = (&self.host, self.exec.ks.now_ms());
@@ -347,27 +413,43 @@ impl Batch<'_> {
         Stop::Close
     }
 
-    /// Logs a command that was large, or whose reply was; of that, the values from `shared` on lie elsewhere.
+    /// Logs a command that was large, or whose reply was; of that, the values from `shared` on lie
+    /// elsewhere.
     #[cold]
     fn note_large(&mut self, request: &Request<'_>, len: usize, replied: usize, shared: usize) {
-        let Some(command) = request.command else { return };
         let values: usize =
             self.scratch.shared[shared..].iter().map(|(_, value)| value.len()).sum();
+        let Some(command) = request.command else { return };
+        self.set_shared_bytes(self.shared_bytes + values);
+        self.quota = self.quota.saturating_sub_unsigned(values);
         let bytes = (len as u64, (replied + values) as u64);
         self.exec.shared.note_large(command, request.args, bytes, self.host);
     }
 
-    /// Hands the connection what its own command has pushed to it, behind the reply. What can only be for others is left for the
-    /// end of the turn.
+    /// Hands the connection what its own command has pushed to it, behind the reply. What can only
+    /// be for others is left for the end of the turn. True if that is more than the connection
+    /// may leave unread.
     #[cold]
-    fn pass_pushes(&mut self, conn: &Conn) {
+    fn pass_pushes(&mut self, conn: &Conn) -> bool {
+        let end = self.output_end();
         let Batch { host, output, scratch, .. } = self;
         if host.leave_pushes() {
-            return;
+            return false;
         }
-        host.collect_pushes(|push| {
-            push.write(conn.session.protocol, &mut output.bytes, &mut scratch.shared)
+        let mut room = end.saturating_sub(output.bytes.len());
+        let (before, shared, mut is_cut) = (room, scratch.shared.len(), false);
+        host.collect_pushes(|push| match room.checked_sub(push.len()) {
+            None => is_cut = true,
+            Some(left) => {
+                room = left;
+                push.write(conn.session.protocol, &mut output.bytes, &mut scratch.shared);
+            }
         });
+        let values = scratch.shared[shared..].iter().map(|(_, value)| value.len());
+        let shared_bytes = self.shared_bytes + values.sum::<usize>();
+        self.set_shared_bytes(shared_bytes);
+        self.quota = self.quota.saturating_sub_unsigned(before - room);
+        is_cut
     }
 
     #[inline]
@@ -408,8 +490,8 @@ impl Batch<'_> {
     }
 }
 
-/// Whether an unknown command is a line of an HTTP request that can bring commands: the first of a `POST`, or the header
-/// that none is without.
+/// Whether an unknown command is a line of an HTTP request that can bring commands: the first of a
+/// `POST`, or the header that none is without.
 #[cold]
 fn speaks_http(request: &Request<'_>) -> bool {
     let name = request.args.first().copied().unwrap_or_default();

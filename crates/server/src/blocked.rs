@@ -1,5 +1,6 @@
-//! Connections that wait for a key: what their worker does for them. Who is served when is decided by the commands
-//! (`serving.rs` there), on the thread that changed the key; here the answer arrives, or the time is up.
+//! Connections that wait for a key: what their worker does for them. Who is served when is decided
+//! by the commands (`serving.rs` there), on the thread that changed the key; here the answer
+//! arrives, or the time is up.
 
 use crate::batch::{Engine, Progress, Stop};
 use crate::conn::Conn;
@@ -12,7 +13,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that a connection may send ahead while it waits; then it is not read from until it has its answer.
+/// Bytes that a connection may send ahead while it waits; then it is not read from until it has its
+/// answer.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Room for so many connections is kept when none waits any more.
@@ -79,8 +81,8 @@ impl<D: Driver> Worker<D> {
         self.blocked().find(conn.client.id).map_or(0, |blocked| blocked.footprint() as u64)
     }
 
-    /// What there is to do for connections that wait, at the end of a turn: those whose time is up, keys that upkeep or
-    /// the commands of this turn made ready, and the answers.
+    /// What there is to do for connections that wait, at the end of a turn: those whose time is up,
+    /// keys that upkeep or the commands of this turn made ready, and the answers.
     pub(crate) fn attend(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         let exec = &self.engine.exec;
@@ -133,7 +135,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Lets an answer wait until what it tells of is durable. Another thread may have served it, and has committed that by now.
+    /// Lets an answer wait until what it tells of is durable. Another thread may have served it,
+    /// and has committed that by now.
     #[cold]
     fn wait_for_what_served(&mut self) {
         let epoch = self.engine.exec.ks.keyspace().epochs().now();
@@ -174,8 +177,9 @@ impl<D: Driver> Worker<D> {
         self.finish(conn, progress, output);
     }
 
-    /// Ends what the connection holds in the keyspace, and what it is sent; false if a slow script keeps the keys, and then it
-    /// is to be called again. The executor is in a batch, and may be outside then.
+    /// Ends what the connection holds in the keyspace, and what it is sent; false if a slow script
+    /// keeps the keys, and then it is to be called again. The executor is in a batch, and may
+    /// be outside then.
     pub(crate) fn release(&mut self, conn: &mut Conn) -> bool {
         self.engine.exec.come_inside();
         if conn.blocked

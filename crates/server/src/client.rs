@@ -62,10 +62,10 @@ pub enum Flag {
     Filling = 1 << 17,
 }
 
-impl Flag {
-    /// Connections that are sent what they did not ask for: a connection with none of these flags gets no push.
-    const LISTENERS: [Flag; 4] = [Flag::PubSub, Flag::Monitor, Flag::Tracking, Flag::Redirected];
-}
+/// Connections that are sent what they did not ask for: a connection with none of these flags gets
+/// no push.
+const LISTENERS: u32 =
+    Flag::PubSub as u32 | Flag::Monitor as u32 | Flag::Tracking as u32 | Flag::Redirected as u32;
 
 /// Bytes of an idle connection: what its worker and what the others know of it.
 pub const CONNECTION_BYTES: usize = size_of::<Conn>() + size_of::<Client>();
@@ -87,7 +87,8 @@ pub struct Client {
     pub last_command: AtomicU16,
     /// Bits of [`Flag`].
     pub flags: AtomicU32,
-    /// Seconds since the server's start at which it connected, and at which it last sent something.
+    /// Seconds since the server's start at which it connected, and at which it last sent
+    /// something.
     pub connected_at: u32,
     /// See `connected_at`.
     pub active_at: AtomicU32,
@@ -97,7 +98,8 @@ pub struct Client {
     pub watching: AtomicU32,
     /// Bytes of input that wait for the rest of their command.
     pub input_bytes: AtomicU32,
-    /// Bytes of output that the peer has not taken; what does not fit is shown as the most that does.
+    /// Bytes of output that the peer has not taken; what does not fit is shown as the most that
+    /// does.
     pub output_bytes: AtomicU32,
     /// Bytes of the arguments queued for `EXEC`.
     pub queued_bytes: AtomicU32,
@@ -199,11 +201,13 @@ impl Client {
     /// Whether it is sent what it did not ask for.
     #[inline]
     pub fn listens(&self) -> bool {
-        const LISTENERS: u32 = {
-            let [a, b, c, d] = Flag::LISTENERS;
-            a as u32 | b as u32 | c as u32 | d as u32
-        };
         self.flags.load(Relaxed) & LISTENERS != 0
+    }
+
+    /// Whether it listens or is to be closed: then something is to be done before it is served.
+    #[inline]
+    pub(crate) fn needs_care(&self) -> bool {
+        self.flags.load(Relaxed) & (LISTENERS | Flag::Killed as u32) != 0
     }
 
     /// Sets or clears a flag.
@@ -267,7 +271,8 @@ impl Client {
         (CONNECTION_BYTES + labels) as u64 + u64::from(self.buffered.load(Relaxed))
     }
 
-    /// Counts commands that it has executed, and that its scripts have; they came in one read, if any did.
+    /// Counts commands that it has executed, and that its scripts have; they came in one read, if
+    /// any did.
     pub fn count(&self, commands: u64, nested: u64) {
         self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
         if nested > 0 {
@@ -303,8 +308,9 @@ impl Client {
     }
 }
 
-/// Every connection of one worker by its slot, for the commands that name connections of any worker. A list and no map,
-/// since tens of thousands of idle connections pay for it and few commands look into it.
+/// Every connection of one worker by its slot, for the commands that name connections of any
+/// worker. A list and no map, since tens of thousands of idle connections pay for it and few
+/// commands look into it.
 #[derive(Default)]
 pub struct Clients {
     by_slot: Mutex<Vec<Option<Arc<Client>>>>,

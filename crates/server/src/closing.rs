@@ -1,4 +1,5 @@
-//! Stopping: what a signal or `SHUTDOWN` asks for, what stands against it, and how it is taken back.
+//! Stopping: what a signal or `SHUTDOWN` asks for, what stands against it, and how it is taken
+//! back.
 
 use crate::config::{Config, ShutdownFlags};
 use crate::server::Server;
@@ -36,8 +37,9 @@ impl Closing {
 }
 
 impl Server {
-    /// Stops the server as a signal asks for it ([`Closing::request`]): by [`crate::process::Process::leave`], unless something
-    /// stands against it. To be called on a thread that has time for it.
+    /// Stops the server as a signal asks for it ([`Closing::request`]): by
+    /// [`crate::process::Process::leave`], unless something stands against it. To be called on
+    /// a thread that has time for it.
     pub fn shut_down(&self, flags: &ShutdownFlags) {
         while self.upkeep_paused.load(Relaxed) && self.closing.requested.load(Relaxed) {
             std::thread::sleep(LOOK);

@@ -1,6 +1,6 @@
 //! One connection: from received bytes to executed commands and written replies.
 
-use crate::client::Client;
+use crate::client::{Client, Flag};
 use crate::worker::READ_INTO_MIN;
 use petrel_commands::Executor;
 use petrel_commands::{Session, transactions};
@@ -8,8 +8,10 @@ use petrel_net::Slot;
 use petrel_resp::Resume;
 use std::sync::Arc;
 
-/// An unfinished command that lacks less than this gets a buffer of its size before anything is known of its limits.
-const RESERVED_MAX: usize = 8 * 1024 * 1024;
+/// A buffer for an unfinished command has room for so many bytes, or for as many times what has
+/// come of it: what was announced and not sent takes nothing.
+const ROOM_MIN: usize = 1024 * 1024;
+const ROOM_FACTOR: usize = 8;
 
 /// A connection of a worker. An idle one owns no buffer.
 pub struct Conn {
@@ -21,7 +23,8 @@ pub struct Conn {
     pub session: Session,
     /// Input that waits: for the rest of its command, or for its turn.
     pub input: Option<Box<Input>>,
-    /// Since when the output has been above the soft limit, in seconds since the server's start plus one; 0 if it is not.
+    /// Since when the output has been above the soft limit, in seconds since the server's start
+    /// plus one; 0 if it is not.
     pub soft_since: u32,
     /// It will be closed once its output is written: nothing more is executed.
     pub closing: bool,
@@ -42,9 +45,13 @@ pub struct Input {
     pub resume: Resume,
     /// Bytes that the command at the beginning has at least, as far as is known.
     pub needed: usize,
-    /// While the driver receives the rest of a command into the buffer: the bytes that were there before.
+    /// While the driver receives more of a command into the buffer: the bytes that were there
+    /// before.
     pub lent: usize,
-    /// Then also the bytes that the buffer will hold, and where in it the argument begins that is being received.
+    /// Then also the bytes that are known to be there by now.
+    pub come: usize,
+    /// And those that the buffer will hold, and where in it the argument begins that is being
+    /// received.
     pub awaited: usize,
     /// See `awaited`.
     pub begun: usize,
@@ -74,29 +81,40 @@ impl Conn {
         transactions::abandon_unless_busy(exec, &mut self.session)
     }
 
-    /// Adds input that waits: for its turn, or for the rest of a command of which so much is `known` (the bytes that it
-    /// has at least, and where the parser stopped).
+    /// Whether it is in the middle of its input and goes on without anything else having to happen.
+    pub fn goes_on(&self) -> bool {
+        self.listed && !self.client.has(Flag::Paused)
+    }
+
+    /// Adds input that waits: for its turn, or for the rest of a command of which so much is
+    /// `known` (the bytes that it has at least, and where the parser stopped).
     pub fn keep(&mut self, bytes: &[u8], known: Option<(usize, Resume)>) {
         let input = self.input.get_or_insert_default();
         if let Some((needed, resume)) = known {
             input.needed = needed;
             input.resume = resume;
             let missing = needed.saturating_sub(bytes.len());
-            if input.bytes.is_empty() && (READ_INTO_MIN..RESERVED_MAX).contains(&missing) {
+            if input.bytes.is_empty() && missing >= READ_INTO_MIN {
                 // The rest will be received behind it.
-                input.bytes.reserve_exact(needed);
+                input.bytes.reserve_exact(room_for(bytes.len(), needed).max(bytes.len()));
             }
         }
         input.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes of input that the connection has room for: what waits, or what is being received into its own buffer.
+    /// Bytes of input that the connection holds: what waits, and what has come of what is being
+    /// received into its own buffer.
     pub fn input_held(&self) -> usize {
-        self.input.as_ref().map_or(0, |input| input.bytes.len().max(input.awaited))
+        self.input.as_ref().map_or(0, |input| input.bytes.len().max(input.come))
     }
 
     /// Bytes of input that wait.
     pub fn input_len(&self) -> usize {
         self.input.as_ref().map_or(0, |input| input.bytes.len())
     }
+}
+
+/// Bytes that a buffer has room for which holds `have` bytes of a command that has `needed`.
+pub(crate) fn room_for(have: usize, needed: usize) -> usize {
+    needed.min(have.saturating_mul(ROOM_FACTOR).max(ROOM_MIN))
 }

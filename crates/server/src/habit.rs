@@ -1,9 +1,10 @@
-//! What the last batches of a worker were like: by that it is guessed what is worth having in the cache for the next.
+//! What the last batches of a worker were like: by that it is guessed what is worth having in the
+//! cache for the next.
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Of an entry at least so many lines are asked for, and at most so many: a processor keeps about twenty requests in flight, and
-/// what lies behind is found by its own guess.
+/// Of an entry at least so many lines are asked for, and at most so many: a processor keeps about
+/// twenty requests in flight, and what lies behind is found by its own guess.
 const LINES_MIN: usize = 2;
 const LINES_MAX: usize = 16;
 
@@ -17,7 +18,8 @@ pub(crate) struct Habit {
 }
 
 impl Habit {
-    /// Takes note of a batch of so many commands, which had so many bytes together with their replies.
+    /// Takes note of a batch of so many commands, which had so many bytes together with their
+    /// replies.
     #[inline]
     pub fn note(&mut self, commands: u64, bytes: usize) {
         if commands > 0 {
@@ -32,7 +34,8 @@ impl Habit {
         self.bytes.div_ceil(LINE).clamp(LINES_MIN, LINES_MAX)
     }
 
-    /// Whether connections send their commands nearly one by one, so that a batch has none to look ahead to.
+    /// Whether connections send their commands nearly one by one, so that a batch has none to look
+    /// ahead to.
     #[inline]
     pub fn is_shallow(&self) -> bool {
         self.depth < 2 * 16

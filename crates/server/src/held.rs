@@ -1,5 +1,5 @@
-//! Invalidations are sent many at a time: a send costs as much as several commands, and each key that changes may have to
-//! be told to another connection.
+//! Invalidations are sent many at a time: a send costs as much as several commands, and each key
+//! that changes may have to be told to another connection.
 //!
 //! ```text
 //!  who changes keys      encoded once, one behind the other ── at the end of a batch into the queue of each other worker
@@ -9,12 +9,13 @@
 //!                                                           else as soon as the last sends are paid for
 //! ```
 //!
-//! So sending them takes a bounded share of a worker's time, whatever the number of connections that track; only who
-//! hears of nothing else hears later, by a few milliseconds at most. What a connection is sent is never put before an
-//! invalidation that was there earlier: not the reply of a command, not a message.
+//! So sending them takes a bounded share of a worker's time, whatever the number of connections
+//! that track; only who hears of nothing else hears later, by a few milliseconds at most. What a
+//! connection is sent is never put before an invalidation that was there earlier: not the reply of
+//! a command, not a message.
 //!
-//! Messages to many subscribers are put in the same place, so that the order is kept, and are sent as fast as the turns go by
-//! (`push.rs`).
+//! Messages to many subscribers are put in the same place, so that the order is kept, and are sent
+//! as fast as the turns go by (`push.rs`).
 
 use crate::conn::Conn;
 use crate::host::ServerHost;
@@ -40,8 +41,9 @@ const WAKE_PAUSE: Duration = Duration::from_millis(1);
 /// A connection for which so many bytes are held is sent them.
 pub(crate) const HELD_BYTES_MAX: usize = 16 * 1024;
 
-/// Connections that are sent what is due to them before the commands of a turn, and as many behind them, or this part of all: with tens of
-/// thousands, more time would else go into putting messages beside outputs than into sending these.
+/// Connections that are sent what is due to them before the commands of a turn, and as many behind
+/// them, or this part of all: with tens of thousands, more time would else go into putting messages
+/// beside outputs than into sending these.
 const DUE_SENDS: usize = 64;
 const DUE_PART: usize = 8;
 
@@ -171,8 +173,8 @@ struct Place {
 struct Holding {
     slot: Slot,
     output: Output,
-    /// The number of the connection, if that is known to be there, to speak RESP3 and not to wait: none of this changes before what
-    /// is held is taken.
+    /// The number of the connection, if that is known to be there, to speak RESP3 and not to wait:
+    /// none of this changes before what is held is taken.
     speaks_resp3: Option<NonZeroU64>,
 }
 
@@ -199,11 +201,13 @@ impl Held {
     }
 
     /// Whether some of it is to be sent now.
+    #[inline]
     pub fn is_ready(&self) -> bool {
         !self.due.is_empty() || self.may_send()
     }
 
     /// Whether there are invalidations that may be sent now.
+    #[inline]
     fn may_send(&self) -> bool {
         !self.listed.is_empty() && self.send_pause.left().is_zero()
     }
@@ -242,7 +246,8 @@ impl Held {
         place.held.replace(held).map(|held| held.output)
     }
 
-    /// The output in which invalidations for a connection are held, and one that was held for another in its place.
+    /// The output in which invalidations for a connection are held, and one that was held for
+    /// another in its place.
     fn output(
         &mut self,
         slot: Slot,
@@ -293,7 +298,8 @@ impl Held {
         self.staged_count += 1;
     }
 
-    /// Invalidations that were left and are in no queue yet; one to several connections of a worker is one.
+    /// Invalidations that were left and are in no queue yet; one to several connections of a worker
+    /// is one.
     #[inline]
     pub fn staged(&self) -> usize {
         self.staged_count
@@ -301,7 +307,8 @@ impl Held {
 }
 
 impl ServerHost {
-    /// Takes what was staged for connections of this worker, if nothing is on its way to them that comes before it.
+    /// Takes what was staged for connections of this worker, if nothing is on its way to them that
+    /// comes before it.
     #[inline]
     pub(crate) fn take_own_stale(&mut self) -> Option<Stale> {
         let own = self.worker();
@@ -313,7 +320,8 @@ impl ServerHost {
         Some(std::mem::replace(&mut self.held.staged[own], spare))
     }
 
-    /// Puts what was staged into the queues of the workers, each of which finds it before its next commands.
+    /// Puts what was staged into the queues of the workers, each of which finds it before its next
+    /// commands.
     #[inline]
     pub(crate) fn post_stale(&mut self) {
         if self.held.staged_count > 0 {
@@ -353,10 +361,15 @@ impl ServerHost {
     }
 
     /// Calls the workers that were left something, unless others were called just now.
+    #[inline]
     pub(crate) fn call_workers(&mut self) {
-        if self.held.uncalled.is_empty() || !self.held.call_pause.left().is_zero() {
-            return;
+        if !self.held.uncalled.is_empty() && self.held.call_pause.left().is_zero() {
+            self.call_uncalled();
         }
+    }
+
+    #[cold]
+    fn call_uncalled(&mut self) {
         self.held.call_pause = Pause::begin(WAKE_PAUSE);
         for worker in self.held.uncalled.drain(..) {
             self.server.call(worker);
@@ -398,7 +411,8 @@ impl<D: Driver> Worker<D> {
                 NonZeroU64::new(mark.to.id()).filter(|_| protocol == Protocol::Resp3);
             let encoded = stale.encoded(mark);
             if blocked {
-                // Its answer may be on its way: whoever served it sent that before, and it goes first.
+                // Its answer may be on its way: whoever served it sent that before, and it goes
+                // first.
                 self.hear_answers();
                 let push = Push::of_form(Bytes::copy_from_slice(encoded), mark.form);
                 self.send_push(mark.to, &push, None);

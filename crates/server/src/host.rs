@@ -11,7 +11,6 @@ use crate::push::PushDesk;
 use crate::server::{Server, unix_ms};
 use crate::stand_in::StandIn;
 use crate::tracking::Invalidations;
-use petrel_commands::table::server as meta;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
@@ -19,6 +18,7 @@ use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_net::{Endpoint, Slot, is_hung_up};
 use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -96,6 +96,18 @@ impl ServerHost {
         self.config.refresh() | std::mem::take(&mut self.reconfigured)
     }
 
+    /// Bytes of output that a client of this class may have while it is made: more than the hard
+    /// limit closes it, and so does more than all clients together may have, if it is one that is
+    /// evicted for that.
+    pub(crate) fn output_max(&self, is_subscriber: bool, is_evicted: bool) -> usize {
+        let limits = &self.config.client_output_buffer_limit;
+        let hard = if is_subscriber { limits.pubsub } else { limits.normal }.hard_bytes;
+        let hard = if hard == 0 { u64::MAX } else { hard };
+        let shared = self.config.maxmemory_clients.limit_bytes(self.config.maxmemory);
+        let most = shared.filter(|_| is_evicted).map_or(hard, |bytes| bytes.min(hard));
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
     /// Whether the connection comes from this machine.
     pub fn is_local(&self) -> bool {
         match self.client.peer() {
@@ -104,8 +116,9 @@ impl ServerHost {
         }
     }
 
-    /// Lets others see the state of the connection in hand, which has executed so many commands more, and its scripts
-    /// so many. Done after each batch, and by commands that show the connection itself.
+    /// Lets others see the state of the connection in hand, which has executed so many commands
+    /// more, and its scripts so many. Done after each batch, and by commands that show the
+    /// connection itself.
     pub fn publish(&self, session: &Session, executed: u64, nested: u64) {
         let client = &self.client;
         client.count(executed, nested);
@@ -228,6 +241,11 @@ impl Host for ServerHost {
 
     fn attend(&mut self) -> bool {
         self.stand_in.as_mut().is_some_and(|stand_in| stand_in.attend(Duration::ZERO))
+    }
+
+    fn client_has_left(&self) -> bool {
+        self.client.has(Flag::Killed)
+            || self.stand_in.as_ref().is_some_and(|stand_in| stand_in.has_lost_absent())
     }
 
     fn log(&mut self, level: u8, text: &str) {

@@ -1,8 +1,10 @@
-//! What a worker does with received bytes: execute them where they lie, and keep only the unfinished end.
+//! What a worker does with received bytes: execute them where they lie, and keep only the
+//! unfinished end.
 
 use crate::batch::{Progress, Stop};
 use crate::client::Flag;
-use crate::conn::{Conn, Input};
+use crate::conn::{Conn, Input, room_for};
+use crate::traffic;
 use crate::worker::{READ_INTO_MIN, Worker};
 use arrayvec::ArrayVec;
 use bytes::Bytes;
@@ -14,6 +16,11 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Connections whose first commands are looked at together.
 pub(crate) const AHEAD: usize = 16;
 
+/// A large command is received in steps: where its bytes do not count before the end of one, in
+/// steps as long as what has come.
+const STEP_MIN: usize = 64 * 1024;
+const STEP_MAX: usize = 16 * 1024 * 1024;
+
 /// Longer keys are not hashed for a guess.
 const KEY_MAX: usize = 256;
 
@@ -22,7 +29,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn received(&mut self, slot: Slot, chunk: Chunk) {
         let Some(mut conn) = self.take_up_to_date(slot) else { return };
         self.count_received(&conn, chunk.len());
-        if conn.closing || conn.listed || conn.blocked {
+        if conn.closing || conn.listed || conn.blocked || self.waits_for_reader(&mut conn) {
             // Commands that were sent before these wait for their turn.
             if !conn.closing {
                 conn.keep(self.driver.data(chunk), None);
@@ -42,11 +49,33 @@ impl<D: Driver> Worker<D> {
         self.finish(conn, progress, output);
     }
 
-    /// Takes a connection whose commands are to be executed. What is on its way to it goes before their replies.
+    #[inline]
+    fn count_received(&self, conn: &Conn, bytes: usize) {
+        traffic::add(&conn.client.received, bytes as u64);
+        traffic::add(&self.traffic().received, bytes as u64);
+        traffic::add(&self.traffic().reads, 1);
+    }
+
+    /// Takes a connection whose commands are to be executed. What is on its way to it goes before
+    /// their replies. None if it is about to be closed: one that was evicted executes nothing
+    /// more.
     #[inline]
     pub(crate) fn take_up_to_date(&mut self, slot: Slot) -> Option<Box<Conn>> {
         let conn = self.take(slot)?;
-        if !conn.client.listens() || !self.engine.host.has_posted_pushes() {
+        if !conn.client.needs_care() {
+            return Some(conn);
+        }
+        self.take_with_care(conn)
+    }
+
+    #[cold]
+    fn take_with_care(&mut self, conn: Box<Conn>) -> Option<Box<Conn>> {
+        let slot = conn.slot;
+        if conn.client.has(Flag::Killed) {
+            self.put(conn);
+            return None;
+        }
+        if !self.engine.host.has_posted_pushes() {
             return Some(conn);
         }
         self.put(conn);
@@ -54,9 +83,9 @@ impl<D: Driver> Worker<D> {
         self.take(slot)
     }
 
-    /// Asks for what the first commands of several connections will need, as a batch does for those of one. It is a guess: the
-    /// input may go on a command that is begun, the connection be in another database, and the command have its key elsewhere
-    /// than the last one.
+    /// Asks for what the first commands of several connections will need, as a batch does for those
+    /// of one. It is a guess: the input may go on a command that is begun, the connection be in
+    /// another database, and the command have its key elsewhere than the last one.
     pub(crate) fn look_ahead(&self) {
         if self.own.events.len() < 2 || !self.engine.habit.is_shallow() {
             return;
@@ -82,10 +111,21 @@ impl<D: Driver> Worker<D> {
         let Some(mut conn) = self.take_up_to_date(slot) else { return };
         let input = conn.input.take().unwrap_or_default();
         self.count_received(&conn, buffer.len().saturating_sub(input.lent));
-        self.execute_input(conn, Input { bytes: buffer, ..*input });
+        let input = Input { bytes: buffer, lent: 0, come: 0, awaited: 0, ..*input };
+        conn.input = Some(Box::new(input));
+        // What has come counts before it is executed.
+        self.count_buffers(&conn);
+        self.relieve();
+        if conn.client.has(Flag::Killed) || self.waits_for_reader(&mut conn) {
+            return self.put(conn);
+        }
+        match conn.input.take() {
+            Some(input) => self.execute_input(conn, *input),
+            None => self.put(conn),
+        }
     }
 
-    /// Receives the rest of a large command straight into the connection's own buffer.
+    /// Receives more of a large command straight into the connection's own buffer.
     pub(crate) fn read_on(&mut self, conn: &mut Conn, needed: usize) {
         let have = conn.input_len();
         if have.max(needed) > self.engine.host.config.client_query_buffer_limit as usize {
@@ -99,37 +139,57 @@ impl<D: Driver> Worker<D> {
             && let Some(input) = &mut conn.input
         {
             let mut buffer = std::mem::take(&mut input.bytes);
-            buffer.reserve_exact(needed - have);
-            (input.lent, input.awaited) = (have, needed);
+            // Of a Unix socket, of TLS, and of a descriptor that is in a ring's own table, it is
+            // not known what has come before the end of a step.
+            let client = &conn.client;
+            let is_shown = !client.has(Flag::Unix)
+                && client.fd >= 0
+                && self.driver.session(conn.slot).is_none();
+            let room = room_for(have, needed);
+            let step = if is_shown { STEP_MAX } else { have.clamp(STEP_MIN, STEP_MAX) };
+            let awaited = room.min(have + step);
+            if buffer.capacity() < awaited {
+                buffer.reserve_exact(room - have);
+            }
+            (input.lent, input.come, input.awaited) = (have, have, awaited);
             input.begun = input.resume.argument_begin(&buffer);
-            // Of a Unix socket the kernel does not say what has come.
-            if !conn.client.has(Flag::Unix) && !conn.client.has(Flag::Filling) {
+            if is_shown && !conn.client.has(Flag::Filling) {
                 conn.client.set(Flag::Filling, true);
                 self.filling.push(conn.slot);
             }
-            self.driver.read_into(conn.slot, buffer, needed - have);
+            self.driver.read_into(conn.slot, buffer, awaited - have);
         }
     }
 
-    /// Shows how much has come of the large arguments that are being received: the kernel knows, which fills their buffers.
+    /// Shows how much has come of the large arguments that are being received: the kernel knows,
+    /// which fills their buffers.
     #[cold]
     pub(crate) fn show_filling(&mut self) {
         let mut filling = std::mem::take(&mut self.filling);
         filling.retain(|&slot| {
-            let Some(conn) = self.conn(slot) else { return false };
-            let Some(input) = conn.input.as_ref().filter(|input| input.awaited > 0) else {
-                conn.client.set(Flag::Filling, false);
-                return false;
-            };
+            let Some(mut conn) = self.take(slot) else { return false };
             let client = &conn.client;
-            if let Some(total) = bytes_received(client.fd)
-                && self.driver.session(slot).is_none()
-            {
-                let since = total.saturating_sub(client.received.load(Relaxed)) as usize;
-                let come = (input.lent + since).min(input.awaited).saturating_sub(input.begun);
-                client.input_bytes.store(u32::try_from(come).unwrap_or(u32::MAX), Relaxed);
+            let fills = match conn.input.as_mut().filter(|input| input.awaited > 0) {
+                None => false,
+                Some(input) => {
+                    if let Some(total) = bytes_received(client.fd)
+                        && self.driver.session(slot).is_none()
+                    {
+                        let since = total.saturating_sub(client.received.load(Relaxed)) as usize;
+                        input.come = (input.lent + since).min(input.awaited);
+                    }
+                    true
+                }
+            };
+            client.set(Flag::Filling, fills);
+            let shown =
+                conn.input.as_ref().map_or(0, |input| input.come.saturating_sub(input.begun));
+            self.put(conn);
+            if fills && let Some(conn) = self.conn(slot) {
+                // All of it counts, and what is shown is the argument.
+                conn.client.input_bytes.store(u32::try_from(shown).unwrap_or(u32::MAX), Relaxed);
             }
-            true
+            fills
         });
         self.filling = filling;
     }
@@ -155,8 +215,8 @@ impl<D: Driver> Worker<D> {
         progress
     }
 
-    /// Completes the command that was left unfinished, with no more of the chunk than it needs, and executes the rest of
-    /// the chunk where it lies.
+    /// Completes the command that was left unfinished, with no more of the chunk than it needs, and
+    /// executes the rest of the chunk where it lies.
     fn execute_joined(
         &mut self,
         conn: &mut Conn,
@@ -201,7 +261,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Executes input that the connection owns, if there is any; a large value keeps the buffer it was received into.
+    /// Executes input that the connection owns, if there is any; a large value keeps the buffer it
+    /// was received into.
     pub(crate) fn execute_owned(
         &mut self,
         conn: &mut Conn,
@@ -227,8 +288,8 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Keeps what was not executed; input of which nothing was, as it is: a command of many arguments may come in
-/// thousands of pieces.
+/// Keeps what was not executed; input of which nothing was, as it is: a command of many arguments
+/// may come in thousands of pieces.
 fn hold_owned(conn: &mut Conn, bytes: Vec<u8>, progress: Progress) {
     match progress.stop {
         Stop::Incomplete { needed, resume } if progress.consumed == 0 && conn.input.is_none() => {

@@ -65,7 +65,9 @@ impl Listening {
             let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
             let group = config.unixsocketgroup.lossy();
             let group = Some(&*group).filter(|name| !name.is_empty());
-            let socket = Arc::new(bind_unix_for(path, mode, group, config.tcp_backlog)?);
+            let bound = bind_unix_for(path, mode, group, config.tcp_backlog);
+            // All or nothing: it may be tried again.
+            let socket = Arc::new(bound.inspect_err(|_| self.tcp.clear())?);
             listeners.push((self.number(false), socket));
             // Absolute, since the working directory may change.
             file = Some(SocketFile(std::path::absolute(path)?));
@@ -85,7 +87,8 @@ impl Listening {
     pub fn change(&mut self, config: &Config) -> io::Result<Exchange> {
         let wanted = wanted(config)?;
         let stays = |tcp: &Tcp| wanted.iter().any(|place| place.is(tcp));
-        // A listener on all addresses is in the way of one on a single address of the same port, and the other way round.
+        // A listener on all addresses is in the way of one on a single address of the same port,
+        // and the other way round.
         let in_the_way: Vec<Arc<OwnedFd>> = self
             .tcp
             .iter()
@@ -97,7 +100,8 @@ impl Listening {
             Ok(opened) => opened,
             Err(error) => {
                 for socket in &in_the_way {
-                    // It listened a moment ago; if its place is taken since, there is nothing to be done.
+                    // It listened a moment ago; if its place is taken since, there is nothing to be
+                    // done.
                     let _ = listen_again(socket, config.tcp_backlog);
                 }
                 return Err(error);
@@ -166,7 +170,8 @@ fn wanted(config: &Config) -> io::Result<Vec<Place>> {
     Ok(wanted)
 }
 
-/// The IP addresses of an address as it was configured: one itself, `*`, `::*`, or the name of a host.
+/// The IP addresses of an address as it was configured: one itself, `*`, `::*`, or the name of a
+/// host.
 fn resolve(address: &str, port: u16) -> io::Result<Vec<String>> {
     match address {
         "*" => return Ok(vec!["0.0.0.0".into()]),

@@ -65,6 +65,16 @@ impl Mailbox {
         self.waker.wake();
     }
 
+    /// Messages that wait.
+    pub fn len(&self) -> usize {
+        self.messages.lock().len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Wakes the worker.
     pub fn wake(&self) {
         self.waker.wake();

@@ -4,8 +4,10 @@
 //! +1700000000.123456 [0 127.0.0.1:54321] "SET" "key" "value"
 //! ```
 //!
-//! While nobody monitors, a command costs one branch for it ([`petrel_commands::Shared::is_observed`]). Lines are written once for all who monitor. Those of one worker
-//! are in the order of their commands; lines of several workers may come in another order than their times say.
+//! While nobody monitors, a command costs one branch for it
+//! ([`petrel_commands::Shared::is_observed`]). Lines are written once for all who monitor. Those of
+//! one worker are in the order of their commands; lines of several workers may come in another
+//! order than their times say.
 
 use crate::client::{Client, Flag};
 use crate::host::ServerHost;
@@ -13,9 +15,9 @@ use crate::push::Push;
 use crate::server::{Server, unix_now};
 use parking_lot::Mutex;
 use petrel_commands::stats::Observer;
-use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_net::Endpoint;
+use petrel_table::commands as meta;
 use std::io::Write;
 use std::sync::Arc;
 

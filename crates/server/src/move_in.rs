@@ -1,6 +1,8 @@
-//! Taking over the append-only files of Redis and Valkey: the commands in them are executed once more.
+//! Taking over the append-only files of Redis and Valkey: the commands in them are executed once
+//! more.
 //!
-//! They were executed at other times: nothing expires while they are, and what has expired goes when all is there.
+//! They were executed at other times: nothing expires while they are, and what has expired goes
+//! when all is there.
 
 use crate::client::Client;
 use crate::config::Config;
@@ -57,13 +59,15 @@ pub struct Taken {
     pub errors: u64,
     /// Commands that change nothing, and were not executed.
     pub skipped: u64,
-    /// Bytes at the end that were no whole command, or a transaction without its end, and were cut off.
+    /// Bytes at the end that were no whole command, or a transaction without its end, and were cut
+    /// off.
     pub cut: u64,
 }
 
 impl Server {
-    /// Loads append-only files in their order: the first may be an RDB file, or begin as one. The end of the last may be missing, as the
-    /// configuration allows; it is cut off then. The keyspace is empty, and commands are refused meanwhile
+    /// Loads append-only files in their order: the first may be an RDB file, or begin as one. The
+    /// end of the last may be missing, as the configuration allows; it is cut off then. The
+    /// keyspace is empty, and commands are refused meanwhile
     /// ([`petrel_commands::Hindrance::Loading`]); the calling thread is in no batch.
     ///
     /// # Errors
@@ -335,8 +339,8 @@ fn changes_data(command: Command) -> bool {
     }
 }
 
-/// Whether a command says a time that counts from when it is executed. Servers write the times of clocks into their files; such
-/// commands are written by hand.
+/// Whether a command says a time that counts from when it is executed. Servers write the times of
+/// clocks into their files; such commands are written by hand.
 fn is_relative(command: Command, args: &[&[u8]]) -> bool {
     let says = |words: &[&str]| {
         let is_one =

@@ -1,6 +1,17 @@
-//! What the server asks of the process it runs in: the binary answers, a test or an embedding program need not.
+//! What the server asks of the process it runs in: the binary answers, a test or an embedding
+//! program need not.
 
 use crate::config::Config;
+use std::time::Duration;
+
+/// What the general allocator holds, in bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct AllocatorUse {
+    /// Blocks in use, rounded up to its size classes.
+    pub allocated: u64,
+    /// The pages that these are in, as of a second ago.
+    pub active: u64,
+}
 
 /// The process around a server.
 pub trait Process: Send + Sync {
@@ -9,6 +20,13 @@ pub trait Process: Send + Sync {
 
     /// Shows the title that `config` asks for in process listings.
     fn set_title(&self, _config: &Config) {}
+
+    /// Lets a time pass before there are workers; false, and at once, if the process has been asked
+    /// to end.
+    fn pause(&self, time: Duration) -> bool {
+        std::thread::sleep(time);
+        true
+    }
 
     /// Ends the process: called once the server is to stop, from one of its workers.
     fn leave(&self) {}
@@ -23,9 +41,20 @@ pub trait Process: Send + Sync {
         "No statistics: the allocator keeps none.".into()
     }
 
-    /// Gives memory that the allocator holds back to the system. Called every second by a thread that serves nobody, which
-    /// it may take a while.
+    /// What the allocator holds; `None` if it does not say.
+    fn allocator_use(&self) -> Option<AllocatorUse> {
+        None
+    }
+
+    /// Gives memory that the allocator holds back to the system, and before that what the calling
+    /// thread's part of it holds. Called every second by a thread that serves nobody, which it may
+    /// take a while.
     fn purge_allocator(&self) {}
+
+    /// Gives free pages of the calling thread's part of the allocator to all threads, for
+    /// [`Process::purge_allocator`] to return. Called every second by every worker: takes
+    /// microseconds.
+    fn collect_thread(&self) {}
 
     /// The supervisor that was told of the start, as `INFO` names it.
     fn supervisor(&self) -> &'static str {
@@ -38,11 +67,15 @@ pub struct Indifferent;
 
 impl Process for Indifferent {}
 
-/// Bytes of physical memory in use by this process; 0 where the system does not say.
-pub fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.and_then(|line| line.split(' ').nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * page_bytes()
+/// Bytes of physical memory in use by this process, and of these what is no part of a file; 0 where
+/// the system does not say.
+pub fn resident_bytes() -> (u64, u64) {
+    let line = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let bytes = |at| {
+        let pages = line.split(' ').nth(at).and_then(|pages| pages.parse::<u64>().ok());
+        pages.unwrap_or(0) * page_bytes()
+    };
+    (bytes(1), bytes(1).saturating_sub(bytes(2)))
 }
 
 /// Bytes of physical memory of this machine; 0 where the system does not say.

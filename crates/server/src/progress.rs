@@ -1,4 +1,5 @@
-//! Telling the operator how far a long load or save is: in the log now and then, and on a terminal as it goes.
+//! Telling the operator how far a long load or save is: in the log now and then, and on a terminal
+//! as it goes.
 
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
@@ -45,7 +46,8 @@ impl Server {
         }
     }
 
-    /// What is going on, how much of it is done, and the seconds that it will take still, as far as that is known.
+    /// What is going on, how much of it is done, and the seconds that it will take still, as far as
+    /// that is known.
     fn progress(&self) -> Option<(&'static str, f64, Option<i64>)> {
         let snapshot = &self.snapshot;
         if self.commands.is_loading() {

@@ -1,5 +1,5 @@
-//! Pushes: what a connection is sent without having asked for it just now. Messages of channels, invalidations of
-//! cached keys, lines of `MONITOR`.
+//! Pushes: what a connection is sent without having asked for it just now. Messages of channels,
+//! invalidations of cached keys, lines of `MONITOR`.
 //!
 //! ```text
 //!  command on any worker ── host.push(client, push) ──▶ queue of the client's worker, one per worker
@@ -9,14 +9,16 @@
 //!                 and at the end of the turn, or of a listener's batch (invalidations may wait for each other: `held.rs`)
 //! ```
 //!
-//! A message to a channel of many subscribers costs as many sends, more than a turn should take: unless it is large it is put beside
-//! the output of each, and sent to some of them in each turn. So others wait less for it, and whoever is not sent it yet gets what
-//! is published meanwhile in the same piece: messages that many publishers send one by one cost far less than so many sends to
-//! everybody.
+//! A message to a channel of many subscribers costs as many sends, more than a turn should take:
+//! unless it is large it is put beside the output of each, and sent to some of them in each turn.
+//! So others wait less for it, and whoever is not sent it yet gets what is published meanwhile in
+//! the same piece: messages that many publishers send one by one cost far less than so many sends
+//! to everybody.
 //!
-//! Every push takes the queue, even to a connection of the same worker: so two pushes to one connection arrive in the
-//! order in which they were sent, whoever sent them. Invalidations go past it where it is empty. A push is encoded once and shared by reference until it is copied
-//! into the connection's output; large ones are not copied at all.
+//! Every push takes the queue, even to a connection of the same worker: so two pushes to one
+//! connection arrive in the order in which they were sent, whoever sent them. Invalidations go past
+//! it where it is empty. A push is encoded once and shared by reference until it is copied into the
+//! connection's output; large ones are not copied at all.
 
 use crate::client::Client;
 use crate::conn::Conn;
@@ -33,13 +35,16 @@ use petrel_net::{Driver, Output, Slot};
 use petrel_resp::{Protocol, Reply, RespWriter};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{
+    AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
-/// Parts shorter than this are copied into the output; a piece more in a gathered write costs as much.
+/// Parts shorter than this are copied into the output; a piece more in a gathered write costs as
+/// much.
 const SHARED_LEN_MIN: usize = 16 * 1024;
 
-/// Bytes of pushes that may wait for a worker that is busy with something else. Beyond them the connections that
-/// listen there are closed: they would miss something without knowing.
+/// Bytes of pushes that may wait for a worker that is busy with something else. Beyond them the
+/// connections that listen there are closed: they would miss something without knowing.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 
 /// A worker leaves so many bytes of what its connections push for the end of the turn.
@@ -86,8 +91,9 @@ impl Form {
 }
 
 impl Push {
-    /// A push written by `build`, which begins with [`Reply::push`]. RESP2 gets the same as an array, so what follows
-    /// the header must look the same in both protocols: bulk strings, integers and arrays do.
+    /// A push written by `build`, which begins with [`Reply::push`]. RESP2 gets the same as an
+    /// array, so what follows the header must look the same in both protocols: bulk strings,
+    /// integers and arrays do.
     pub fn new(build: impl FnOnce(&mut dyn Reply)) -> Self {
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
         build(&mut RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3));
@@ -107,7 +113,8 @@ impl Push {
         Push { head: encoded, tail: Bytes::new(), form }
     }
 
-    /// A push that a connection of RESP2 does not get: one that has changed its protocol since it asked.
+    /// A push that a connection of RESP2 does not get: one that has changed its protocol since it
+    /// asked.
     pub fn of_resp3(encoded: Bytes) -> Self {
         debug_assert_eq!(encoded.first(), Some(&b'>'));
         Push { head: encoded, tail: Bytes::new(), form: Form::Resp3 }
@@ -143,7 +150,8 @@ impl Push {
         self.len() == 0
     }
 
-    /// Appends the message to `bytes`; a large part is noted in `shared` with the offset where it belongs.
+    /// Appends the message to `bytes`; a large part is noted in `shared` with the offset where it
+    /// belongs.
     pub fn write(&self, protocol: Protocol, bytes: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
         let mut head = self.head.clone();
         if self.form == Form::Resp3 && protocol == Protocol::Resp2 {
@@ -225,15 +233,22 @@ impl Delivery {
     }
 }
 
-/// The pushes on their way to the connections of one worker: on one cache line, which nothing else is on that the worker changes.
+/// The pushes on their way to the connections of one worker: on one cache line, which nothing else
+/// is on that the worker changes.
 #[derive(Default)]
 #[repr(align(64))]
 pub struct PushQueue {
-    filled: AtomicBool,
-    /// The worker was woken for what is in it.
-    called: AtomicBool,
+    /// [`EMPTY`], [`FILLED`] or [`CALLED`].
+    state: AtomicU8,
     waiting: Mutex<Waiting>,
 }
+
+/// Nothing is in the queue.
+const EMPTY: u8 = 0;
+/// Something is in it.
+const FILLED: u8 = 1;
+/// Something is in it, and the worker was woken for it or is about to be: it takes it then.
+const CALLED: u8 = 2;
 
 #[derive(Default)]
 struct Waiting {
@@ -252,7 +267,7 @@ impl PushQueue {
         if waiting.admit(delivery.footprint()) {
             waiting.deliveries.push(delivery);
         }
-        self.filled.store(true, Release);
+        self.note_filled();
     }
 
     /// Adds invalidations, to those that came last if nothing came since. They are empty then.
@@ -264,32 +279,40 @@ impl PushQueue {
             Some(Delivery::Stale(last)) => last.append(stale),
             _ => waiting.deliveries.push(Delivery::Stale(std::mem::take(stale))),
         }
-        self.filled.store(true, Release);
+        self.note_filled();
+    }
+
+    /// Something was added. The lock is held: who empties the queue at this moment takes what was
+    /// added too.
+    fn note_filled(&self) {
+        if self.state.load(Relaxed) == EMPTY {
+            self.state.store(FILLED, Release);
+        }
     }
 
     /// Bytes of what waits in it.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.waiting.lock().bytes
     }
 
     /// Whether something is in it.
     #[inline]
     fn is_filled(&self) -> bool {
-        self.filled.load(Acquire)
+        self.state.load(Acquire) != EMPTY
     }
 
     /// Whether the worker has to be woken for what is in it; the caller does so.
     fn has_to_be_called(&self) -> bool {
-        self.filled.load(Acquire) && !self.called.swap(true, AcqRel)
+        self.state.load(Relaxed) == FILLED
+            && self.state.compare_exchange(FILLED, CALLED, AcqRel, Relaxed).is_ok()
     }
 
-    /// Takes what waits, in order, into `taken`, which is empty and whose memory the queue uses from then on; says whether something
-    /// was dropped.
+    /// Takes what waits, in order, into `taken`, which is empty and whose memory the queue uses
+    /// from then on; says whether something was dropped.
     fn take(&self, taken: &mut Vec<Delivery>) -> bool {
-        if !self.filled.load(Acquire) || !self.filled.swap(false, AcqRel) {
+        if self.state.load(Acquire) == EMPTY || self.state.swap(EMPTY, AcqRel) == EMPTY {
             return false;
         }
-        self.called.store(false, Release);
         let mut waiting = self.waiting.lock();
         std::mem::swap(&mut waiting.deliveries, taken);
         waiting.bytes = 0;
@@ -362,8 +385,8 @@ struct Pending {
 }
 
 impl ServerHost {
-    /// Sends a connection of any worker something that it did not ask for. To the connection whose command is being
-    /// executed it goes after the reply.
+    /// Sends a connection of any worker something that it did not ask for. To the connection whose
+    /// command is being executed it goes after the reply.
     pub fn push(&mut self, client: &Client, push: Push) {
         self.deliver(usize::from(client.worker), Delivery::Client(Recipient::of(client), push));
     }
@@ -390,7 +413,8 @@ impl ServerHost {
         self.server.deliver(worker, delivery, !is_own);
     }
 
-    /// Whether a command of this worker has pushed something that its own connection may have to get now.
+    /// Whether a command of this worker has pushed something that its own connection may have to
+    /// get now.
     #[inline]
     pub fn has_pushed(&self) -> bool {
         self.desk.pushed
@@ -412,7 +436,8 @@ impl ServerHost {
         self.desk.doomed.push(slot);
     }
 
-    /// Takes what is on its way to this worker's connections, and gives what is for the connection in hand to `own`.
+    /// Takes what is on its way to this worker's connections, and gives what is for the connection
+    /// in hand to `own`.
     pub fn collect_pushes(&mut self, mut own: impl FnMut(&Push)) {
         self.send_invalidations();
         self.desk.pushed = false;
@@ -432,8 +457,8 @@ impl ServerHost {
         self.keep_taken(taken);
     }
 
-    /// Leaves what a command of the connection in hand has pushed for the end of the turn, if nothing of it can be for that
-    /// connection itself, and it is not much.
+    /// Leaves what a command of the connection in hand has pushed for the end of the turn, if
+    /// nothing of it can be for that connection itself, and it is not much.
     pub fn leave_pushes(&mut self) -> bool {
         let queue = &self.server.workers[self.worker()].pushes;
         if self.client.listens() || !self.desk.own.is_empty() || queue.bytes() > LEFT_BYTES_MAX {
@@ -449,8 +474,9 @@ impl ServerHost {
         self.server.workers[self.worker()].pushes.is_filled()
     }
 
-    /// Takes what is on its way before the subscriptions of the connection in hand change: it is for those who are
-    /// subscribed now. What is for the connection in hand waits until it is asked for, or for the end of its command.
+    /// Takes what is on its way before the subscriptions of the connection in hand change: it is
+    /// for those who are subscribed now. What is for the connection in hand waits until it is
+    /// asked for, or for the end of its command.
     pub fn collect_before_change(&mut self) {
         let mut own = Vec::new();
         self.collect_pushes(|push| own.push(push.clone()));
@@ -463,7 +489,8 @@ impl ServerHost {
         std::mem::take(&mut self.desk.own)
     }
 
-    /// Gives the connection in hand its copies of a message: one for each way in which it is subscribed.
+    /// Gives the connection in hand its copies of a message: one for each way in which it is
+    /// subscribed.
     fn copies_of_mine(&self, message: &Message, own: &mut impl FnMut(&Push)) {
         let Some(mine) = self.subscribers.of(self.client.id) else { return };
         if mine.contains(message.kind(), message.channel()) {
@@ -515,7 +542,8 @@ impl ServerHost {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Delivers what has been pushed to this worker's connections: before the commands of a turn and at its end.
+    /// Delivers what has been pushed to this worker's connections: before the commands of a turn
+    /// and at its end.
     pub(crate) fn deliver_pushes(&mut self) {
         let host = &mut self.engine.host;
         // What upkeep, and commands that were refused, did to keys.
@@ -532,7 +560,8 @@ impl<D: Driver> Worker<D> {
         host.expect_pushes();
         host.call_workers();
         if host.has_pending_pushes() || host.desk.is_overdue() || host.held.is_ready() {
-            // Who was served by another worker and told something by it has the answer first: it was sent first.
+            // Who was served by another worker and told something by it has the answer first: it
+            // was sent first.
             self.hear_answers();
             self.begin();
             self.deliver_pending();
@@ -543,8 +572,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Delivers what is on its way before a connection is answered that may be told some of it. The executor is in a batch. Nothing
-    /// is closed, since that may have to wait for a slow script, and what was received is still to be executed.
+    /// Delivers what is on its way before a connection is answered that may be told some of it. The
+    /// executor is in a batch. Nothing is closed, since that may have to wait for a slow
+    /// script, and what was received is still to be executed.
     #[cold]
     pub(crate) fn deliver_before(&mut self) {
         if self.absent.is_some() {
@@ -556,7 +586,8 @@ impl<D: Driver> Worker<D> {
         self.deliver_expected();
     }
 
-    /// Delivers what was collected amid a batch, before another connection's commands. The executor is in a batch.
+    /// Delivers what was collected amid a batch, before another connection's commands. The executor
+    /// is in a batch.
     pub(crate) fn deliver_pending(&mut self) {
         if std::mem::take(&mut self.engine.host.desk.overflowed) {
             self.close_listeners();
@@ -590,7 +621,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends a message, and those behind it that go to the same subscribers, to each subscriber at once.
+    /// Sends a message, and those behind it that go to the same subscribers, to each subscriber at
+    /// once.
     fn send_message(&mut self, message: Arc<Message>, passed: Option<Slot>) {
         let mut run = vec![message];
         let pending = &mut self.engine.host.desk.pending;
@@ -632,7 +664,8 @@ impl<D: Driver> Worker<D> {
         self.send_either(to, &Push::both(push.clone()), passed, false);
     }
 
-    /// Sends a connection the push of its protocol, unless it has been passed it; in one of the next turns, if it is one of many.
+    /// Sends a connection the push of its protocol, unless it has been passed it; in one of the
+    /// next turns, if it is one of many.
     fn send_either(
         &mut self,
         to: Recipient,
@@ -676,6 +709,7 @@ impl<D: Driver> Worker<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     fn written(push: &Push, protocol: Protocol) -> Vec<u8> {
         [b"before", &push.to_bytes(protocol)[..]].concat()
@@ -728,5 +762,47 @@ mod tests {
         queue.add(Delivery::Client(to, push));
         assert!(queue.has_to_be_called());
         assert_eq!((queue.take(&mut taken), taken.len()), (false, 1));
+    }
+
+    /// A worker takes what is there whenever it comes by, and sleeps until it is called where there
+    /// was nothing.
+    #[test]
+    fn a_sleeping_worker_is_called_for_whatever_is_added() {
+        const ROUNDS: usize = 30_000;
+        let queue = PushQueue::default();
+        let (call, called) = std::sync::mpsc::channel();
+        let taken = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let (queue, taken) = (&queue, &taken);
+            scope.spawn(move || {
+                let mut deliveries = Vec::new();
+                while taken.load(Acquire) < ROUNDS {
+                    // Turns that have other reasons.
+                    for _ in 0..taken.load(Relaxed) % 64 {
+                        queue.take(&mut deliveries);
+                        taken.fetch_add(deliveries.drain(..).count(), Release);
+                        std::hint::spin_loop();
+                    }
+                    queue.take(&mut deliveries);
+                    if deliveries.is_empty() && taken.load(Acquire) < ROUNDS {
+                        let called = called.recv_timeout(Duration::from_secs(20));
+                        called.expect("called for what was added");
+                    }
+                    taken.fetch_add(deliveries.drain(..).count(), Release);
+                }
+            });
+            let to = Recipient { slot: Slot::NOWHERE, id: 1 };
+            for round in 0..ROUNDS {
+                queue.add(Delivery::Client(to, Push::raw("+\r\n")));
+                if queue.has_to_be_called() && call.send(()).is_err() {
+                    return;
+                }
+                let since = Instant::now();
+                while taken.load(Acquire) <= round && since.elapsed() < Duration::from_secs(30) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        assert_eq!(taken.into_inner(), ROUNDS);
     }
 }

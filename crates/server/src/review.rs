@@ -1,4 +1,5 @@
-//! After users have changed: connections that are subscribed to what their users may not hear any more are closed.
+//! After users have changed: connections that are subscribed to what their users may not hear any
+//! more are closed.
 //!
 //! ```text
 //!  ACL SETUSER ── its own worker looks at its subscribers at once
@@ -55,7 +56,8 @@ pub fn reply_when_reviewed(ctx: &mut Ctx<'_>, users: Vec<Arc<User>>) -> Outcome 
     let lost: Vec<_> = own.iter().filter(|client| host.hears_too_much(client)).collect();
     lost.iter().filter(|client| client.id != caller.id).for_each(|client| server.kill(client));
     ctx.session.close |= lost.iter().any(|client| client.id == caller.id);
-    // Where nobody is known to listen somebody may be about to, so that every worker looks; but nobody waits for it.
+    // Where nobody is known to listen somebody may be about to, so that every worker looks; but
+    // nobody waits for it.
     let waits = !others.is_empty() && !ctx.session.close && !ctx.session.in_exec;
     let asker = waits.then(|| Asker {
         client: caller,
@@ -103,7 +105,8 @@ impl ServerHost {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Closes connections of this worker that hear too much; the last worker that has done so answers.
+    /// Closes connections of this worker that hear too much; the last worker that has done so
+    /// answers.
     pub(crate) fn review(&mut self, review: &Review) {
         let host = &self.engine.host;
         let is_forbidden =

@@ -1,5 +1,5 @@
-//! When the data is saved without a command that says so: at save points, after a flush, and before the server stops. And what
-//! follows if it cannot be.
+//! When the data is saved without a command that says so: at save points, after a flush, and before
+//! the server stops. And what follows if it cannot be.
 
 use crate::config::Config;
 use crate::counted::Counted;
@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 const RETRY_SECONDS: i64 = 5;
 
 impl Server {
-    /// Begins to save in the background if that is due; called about ten times a second, by one thread, which is in no batch.
+    /// Begins to save in the background if that is due; called about ten times a second, by one
+    /// thread, which is in no batch.
     pub(crate) fn save_if_due(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
         self.judge_writes(config);
         self.tell_progress(config);
@@ -56,7 +57,8 @@ impl Server {
         self.judge_writes(&self.config.snapshot());
     }
 
-    /// Refuses writes from now on, or no longer, as the configuration wants it of a server that fails to save.
+    /// Refuses writes from now on, or no longer, as the configuration wants it of a server that
+    /// fails to save.
     pub(crate) fn judge_writes(&self, config: &Config) {
         let relies = config.stop_writes_on_bgsave_error && !config.save.is_empty();
         let refuses = relies && self.snapshot.has_failed();
@@ -80,7 +82,8 @@ impl Server {
         Ok(())
     }
 
-    /// Saves again what was written between [`Server::save_finally`] and the end of the workers, which is now.
+    /// Saves again what was written between [`Server::save_finally`] and the end of the workers,
+    /// which is now.
     ///
     /// # Errors
     /// If it cannot be saved.

@@ -22,6 +22,8 @@ use crate::traffic::{Rates, Totals, Traffic};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, Hindrance, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
+use petrel_net::have_ended;
+use std::collections::HashMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
@@ -31,6 +33,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the allocator is to give back memory that it holds back.
 const PURGE_EVERY: Duration = Duration::from_secs(1);
+
+/// Only of so many connections is the kernel asked which have ended where they are merely counted.
+const ASKED_ABOUT_MAX: usize = 4096;
 
 /// What all workers share.
 pub struct Server {
@@ -114,7 +119,8 @@ pub struct Server {
 pub struct WorkerLink {
     /// Its connections by number.
     pub clients: Clients,
-    /// How many connections it has, those on their way to it included: new ones go to the worker that has fewest.
+    /// How many connections it has, those on their way to it included: new ones go to the worker
+    /// that has fewest.
     pub load: AtomicUsize,
     /// Those that wait for a key.
     pub blocked: BlockedClients,
@@ -151,6 +157,10 @@ pub struct Figures {
     pub memory_peak: AtomicU64,
     /// When that was, in Unix milliseconds.
     pub memory_peak_at: AtomicI64,
+    /// Bytes that the general allocator had handed out before the data was loaded.
+    pub startup_bytes: AtomicU64,
+    /// How often `MEMORY PURGE` was called: every worker follows in its upkeep.
+    pub purges: AtomicU64,
     /// Since when the memory limit is exceeded, in Unix milliseconds; 0 if it is not.
     pub over_limit_since: AtomicI64,
     /// Milliseconds for which it was, before.
@@ -208,8 +218,8 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Holds back commands until `until_ms` (Unix time), only writes if `writes_only`. A longer or stricter pause
-    /// that is in force stays so.
+    /// Holds back commands until `until_ms` (Unix time), only writes if `writes_only`. A longer or
+    /// stricter pause that is in force stays so.
     pub fn start(&self, now_ms: i64, until_ms: i64, writes_only: bool) {
         let active = self.active(now_ms);
         let strict = active.is_some_and(|writes| !writes) || !writes_only;
@@ -248,8 +258,8 @@ impl Server {
         let owner = Arc::downgrade(&keyspace);
         let process: Arc<dyn Process> = Arc::from(process);
         let allocator = process.clone();
-        // Frees what flushes and the removal of large values left, and gives back what the allocator has no use for, until
-        // the server is dropped.
+        // Frees what flushes and the removal of large values left, and gives back what the
+        // allocator has no use for, until the server is dropped.
         let reap = move || {
             let mut purged = Instant::now();
             loop {
@@ -385,6 +395,36 @@ impl Server {
         all
     }
 
+    /// Leaves out connections that are to be closed, and those that their peers have closed, which
+    /// their workers may not have come to yet. The one that `asker` is the number of stays: it
+    /// may have closed what it sends on. Of connections in a ring's own table the kernel cannot
+    /// be asked.
+    pub fn leave_present(&self, clients: &mut Vec<Arc<Client>>, asker: u64) {
+        clients.retain(|client| client.id == asker || !client.has(Flag::Killed));
+        // A descriptor that occurs twice was opened anew: the connection that had it before is
+        // gone.
+        let mut newest = HashMap::new();
+        for client in clients.iter().filter(|client| client.fd >= 0) {
+            let id = newest.entry(client.fd).or_insert(client.id);
+            *id = client.id.max(*id);
+        }
+        clients.retain(|client| newest.get(&client.fd).is_none_or(|&id| id == client.id));
+        let mut ended = have_ended(clients.iter().map(|client| client.fd)).into_iter();
+        clients.retain(|client| !ended.next().unwrap_or_default() || client.id == asker);
+    }
+
+    /// How many connections [`Server::leave_present`] leaves; if there are many, all, since the
+    /// kernel is not asked then.
+    pub fn connections_present(&self, asker: u64) -> usize {
+        let all = self.connections();
+        if all > ASKED_ABOUT_MAX {
+            return all;
+        }
+        let mut clients = self.clients();
+        self.leave_present(&mut clients, asker);
+        clients.len()
+    }
+
     /// Connections that have sent something in this second.
     pub fn active_clients(&self) -> usize {
         let now = self.uptime_seconds();
@@ -471,8 +511,9 @@ impl Server {
         *self.replication_id.lock() = run_id();
     }
 
-    /// What the first worker does about ten times a second for all: samples the rates, notes the peak of memory and the
-    /// time above its limit, and closes the clients that hold most if all together hold too much.
+    /// What the first worker does about ten times a second for all: samples the rates, notes the
+    /// peak of memory and the time above its limit, and closes the clients that hold most if
+    /// all together hold too much.
     pub fn supervise(&self, config: &Config, now_ms: i64) {
         self.rates.sample(now_ms, self.totals());
         let (figures, used) = (&self.figures, self.keyspace.stats().used);
@@ -525,6 +566,13 @@ impl Server {
         }
     }
 
+    /// Counts and logs a connection that is closed since its peer has left too much output unread.
+    #[cold]
+    pub(crate) fn note_output_limit(&self, client: &Client, bytes: u64) {
+        self.figures.output_limit_closed.fetch_add(1, Relaxed);
+        tracing::warn!("client {} closed: {bytes} bytes of output are waiting", client.id);
+    }
+
     /// The worker that has fewest connections.
     pub fn least_loaded(&self) -> usize {
         let loads = self.workers.iter().map(|worker| worker.load.load(Relaxed));
@@ -538,7 +586,8 @@ impl Server {
         }
     }
 
-    /// Reads the certificates and keys that the configuration names; new connections go by them from now on.
+    /// Reads the certificates and keys that the configuration names; new connections go by them
+    /// from now on.
     ///
     /// # Errors
     /// What is wrong; nothing has changed then.
@@ -631,6 +680,11 @@ impl WorkerLink {
         }
     }
 
+    /// How many messages have arrived and are not taken.
+    pub fn messages_waiting(&self) -> usize {
+        self.mailbox.get().map_or(0, Mailbox::len)
+    }
+
     /// The messages that have arrived.
     pub fn messages(&self) -> Vec<Message> {
         self.mailbox.get().map(Mailbox::take).unwrap_or_default()
@@ -686,7 +740,8 @@ fn keyspace_options(config: &Config) -> Options {
         0 => defaults.stripes.max(64 * config.worker_threads()),
         stripes => stripes as usize,
     };
-    // The configuration admits 65,536 databases, whose numbers then still fit 16 bits; the count does not.
+    // The configuration admits 65,536 databases, whose numbers then still fit 16 bits; the count
+    // does not.
     let databases = u16::try_from(config.databases).unwrap_or(u16::MAX);
     Options { databases, stripes, ..defaults }
 }

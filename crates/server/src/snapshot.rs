@@ -6,10 +6,11 @@ use crate::server::{Server, unix_ms};
 use parking_lot::Mutex;
 use petrel_commands::{Hindrance, REDIS_VERSION};
 use petrel_keyspace::Handle;
+use petrel_persistence::leftover::{self, create_locked};
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileReader, FileWriter, Leniency};
 use petrel_persistence::{Image, LoadOptions, Loaded, PacedFile, Progress, load, save};
 use std::fs::{self, File};
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -60,7 +61,8 @@ pub struct Snapshot {
     pub last_seconds: AtomicI64,
     /// The data was saved because the server is about to stop.
     pub(crate) is_final: AtomicBool,
-    /// Held while a file takes the place of the old one, and to give that up. Who locks the keyspace too does so before.
+    /// Held while a file takes the place of the old one, and to give that up. Who locks the
+    /// keyspace too does so before.
     placing: Mutex<()>,
 }
 
@@ -93,7 +95,8 @@ impl Snapshot {
         self.saving_since.load(Relaxed) != 0
     }
 
-    /// Whether saving in the background failed the last time, and no other way of saving was used since.
+    /// Whether saving in the background failed the last time, and no other way of saving was used
+    /// since.
     pub fn has_failed(&self) -> bool {
         self.failures.load(Relaxed) > 0
     }
@@ -120,15 +123,17 @@ impl Snapshot {
 }
 
 impl Server {
-    /// Writes every key into the configured file, all as they are at this moment: the keyspace is held until they are written. The
-    /// file takes the place of the old one once it is safely on the disk. The thread is in a batch and holds nothing.
+    /// Writes every key into the configured file, all as they are at this moment: the keyspace is
+    /// held until they are written. The file takes the place of the old one once it is safely
+    /// on the disk. The thread is in a batch and holds nothing.
     ///
     /// # Errors
     /// If the file cannot be written; the old one is untouched then.
     pub fn save(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
         let start = Instant::now();
         ks.lock_all();
-        // Under the locks, so that files take their places in the order of the moments that they show.
+        // Under the locks, so that files take their places in the order of the moments that they
+        // show.
         let _placing = self.snapshot.placing.lock();
         let changes = self.keyspace.stats().changes;
         let written = self.write_all(ks, config);
@@ -189,8 +194,8 @@ impl Server {
         saved
     }
 
-    /// Saves the data as it is at this moment on a thread of its own, while the server goes on. The calling thread is in a batch and holds
-    /// nothing.
+    /// Saves the data as it is at this moment on a thread of its own, while the server goes on. The
+    /// calling thread is in a batch and holds nothing.
     ///
     /// # Errors
     /// If the file cannot be created, or no thread be started.
@@ -235,8 +240,8 @@ impl Server {
         })
     }
 
-    /// Waits until nothing is saved in the background, for a moment at most: a server that stops gives it up. A disk may keep the saver
-    /// for longer; then the file is removed here.
+    /// Waits until nothing is saved in the background, for a moment at most: a server that stops
+    /// gives it up. A disk may keep the saver for longer; then the file is removed here.
     pub(crate) fn await_saver(&self) {
         const PATIENCE: Duration = Duration::from_secs(5);
         let start = Instant::now();
@@ -337,14 +342,14 @@ impl Server {
         is_paced: bool,
         options: FileOptions,
     ) -> Result<FileWriter<PacedFile>, FileError> {
-        let file = File::create(path)?;
+        let file = create_locked(path)?;
         let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file)? };
         let mut file = FileWriter::new(file, options)?;
         file.aux("redis-ver", REDIS_VERSION.as_bytes());
         file.aux("redis-bits", b"64");
         file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
         file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
-        file.aux("petrel-ver", env!("CARGO_PKG_VERSION").as_bytes());
+        file.aux(AUX_OWN, env!("CARGO_PKG_VERSION").as_bytes());
         let texts = self.commands.library_texts();
         if options.version_max >= FileWriter::<File>::FUNCTIONS_VERSION {
             texts.iter().for_each(|text| file.function(text));
@@ -357,8 +362,9 @@ impl Server {
         Ok(file)
     }
 
-    /// Loads the configured file, if it is there, on a thread of its own; until that is done, commands that need the data are
-    /// refused. If it fails, the server stops. Whether there is anything to load.
+    /// Loads the configured file, if it is there, on a thread of its own; until that is done,
+    /// commands that need the data are refused. If it fails, the server stops. Whether there is
+    /// anything to load.
     ///
     /// # Errors
     /// If the file cannot be opened, or no thread be started.
@@ -385,13 +391,13 @@ impl Server {
         Ok(true)
     }
 
-    /// Loads what the configured file holds: in the place of the data, unless that is kept; then with `merges` in the place of what
-    /// has the same name, which else is an error. The log learns of it as of any other change. The calling thread is in a batch and
-    /// holds nothing.
+    /// Loads what the configured file holds: in the place of the data, unless that is kept; then
+    /// with `merges` in the place of what has the same name, which else is an error. The log
+    /// learns of it as of any other change. The calling thread is in a batch and holds nothing.
     ///
     /// # Errors
-    /// If the file cannot be opened or is of an unknown version: all is as before then. If it cannot be read to its end, what it held
-    /// until there is left.
+    /// If the file cannot be opened or is of an unknown version: all is as before then. If it
+    /// cannot be read to its end, what it held until there is left.
     pub(crate) fn reload_snapshot(
         &self,
         ks: &mut Handle,
@@ -494,7 +500,8 @@ impl Server {
         }
     }
 
-    /// Does something once the data is there: now, or on the thread that loads it. At most one caller waits for that.
+    /// Does something once the data is there: now, or on the thread that loads it. At most one
+    /// caller waits for that.
     pub fn when_loaded(&self, work: impl FnOnce() + Send + 'static) {
         let mut waiting = self.when_loaded.lock();
         if self.commands.is_loading() {
@@ -513,6 +520,27 @@ pub fn remove_parts() {
         let _ = fs::remove_file(part_path(by));
     }
 }
+
+/// Removes the files that a process was writing here which was killed.
+pub(crate) fn sweep_parts() {
+    for prefix in ["temp-bg-", "temp-"] {
+        for name in leftover::sweep(Path::new("."), prefix, ".rdb", is_part) {
+            tracing::info!("removed {name}, which a server that was killed had not completed");
+        }
+    }
+}
+
+/// Whether a file is a part of a snapshot of this server: Redis names its own like that.
+fn is_part(path: &Path) -> bool {
+    const HEAD: u64 = 512;
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.is_ok()
+        && (head.is_empty() || head.windows(AUX_OWN.len()).any(|at| at == AUX_OWN.as_bytes()))
+}
+
+/// The name of the text in a file that only this server writes.
+const AUX_OWN: &str = "petrel-ver";
 
 /// A name for a file that is being written: by a command, or in the background.
 fn part_path(by: &str) -> PathBuf {

@@ -1,4 +1,5 @@
-//! Whoever takes a worker's place while it runs a script, so that others get an answer when that takes long.
+//! Whoever takes a worker's place while it runs a script, so that others get an answer when that
+//! takes long.
 //!
 //! ```text
 //!  worker      a command runs a script ─ lends what its connections need ─ executes ───────────────── takes it back
@@ -7,11 +8,12 @@
 //!  stand-in                                              poll ─ read ─ answer: BUSY, or what may be done meanwhile
 //! ```
 //!
-//! The same happens while another worker's script has the keyspace to itself for long: then the worker stands by until it
-//! is let in.
+//! The same happens while another worker's script has the keyspace to itself for long: then the
+//! worker stands by until it is let in.
 //!
-//! The stand-in is a worker with an executor of its own, which never touches the keyspace: the worker may hold all of it. What
-//! would, such as the end of a connection that watches keys, is left for the worker.
+//! The stand-in is a worker with an executor of its own, which never touches the keyspace: the
+//! worker may hold all of it. What would, such as the end of a connection that watches keys, is
+//! left for the worker.
 
 use crate::batch::{Progress, Stop};
 use crate::client::Client;
@@ -19,6 +21,7 @@ use crate::conn::Conn;
 use crate::host::ServerHost;
 use crate::intake::hold;
 use crate::mailbox::Message;
+use crate::traffic::Doing;
 use crate::worker::Worker;
 use petrel_commands::Executor;
 use petrel_net::{Chunk, Driver, Endpoint, Event, Output, Slot};
@@ -81,8 +84,12 @@ impl Absent {
 
 /// A stand-in, whatever its driver.
 pub(crate) trait StandIn {
-    /// Does what cannot wait, and before it waits so long for something to do; true if the server is stopping.
+    /// Does what cannot wait, and before it waits so long for something to do; true if the server
+    /// is stopping.
     fn attend(&mut self, timeout: Duration) -> bool;
+
+    /// Whether the connection has ended whose script runs.
+    fn has_lost_absent(&self) -> bool;
 
     /// The stand-in itself.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -115,12 +122,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// No script runs here, but everybody who asks is to be answered as if one did until this worker is let in.
+    /// No script runs here, but everybody who asks is to be answered as if one did until this
+    /// worker is let in.
     #[cold]
     fn stand_by(&mut self) {
         let shared = self.engine.exec.shared.clone();
         let busy = shared.scripts.running.appear_busy();
         self.lend(Absent::new(Slot::NOWHERE));
+        self.traffic().now_does(Doing::Outside);
         let mut is_stopping = false;
         while !is_stopping {
             self.engine.exec.end();
@@ -132,13 +141,15 @@ impl<D: Driver> Worker<D> {
             }
         }
         let absent = self.take_back();
+        self.traffic().now_does(Doing::Serving);
         self.own.events.extend(absent.left);
         drop(busy);
         // What is left to do before the end of the server is done inside, too.
         self.engine.exec.come_inside();
     }
 
-    /// Executes what has arrived, if it begins with a script like the last one: what is known beforehand is parsed once.
+    /// Executes what has arrived, if it begins with a script like the last one: what is known
+    /// beforehand is parsed once.
     #[inline]
     pub(crate) fn run_script_at_once(
         &mut self,
@@ -150,6 +161,16 @@ impl<D: Driver> Worker<D> {
         if !self.engine.exec.was_script() || self.absent.is_some() {
             return None;
         }
+        self.run_usual_script(conn, chunk, output)
+    }
+
+    #[inline(never)]
+    fn run_usual_script(
+        &mut self,
+        conn: &mut Conn,
+        chunk: Chunk,
+        output: &mut Output,
+    ) -> Option<Progress> {
         let data = self.driver.data(chunk);
         if !self.engine.exec.is_usual(argument(data, 0)?) {
             return None;
@@ -177,7 +198,9 @@ impl<D: Driver> Worker<D> {
         // What others have been told of becomes durable, however long this takes.
         self.engine.exec.ks.hand_over();
         self.lend(Absent::new(conn.slot));
+        self.traffic().now_does(Doing::Script);
         let progress = execute(self, conn);
+        self.traffic().now_does(Doing::Serving);
         let absent = self.take_back();
         if !absent.input.is_empty() {
             conn.keep(&absent.input, None);
@@ -245,10 +268,16 @@ impl<D: Driver> Worker<D> {
             Event::Received { slot, chunk } if slot == absent.slot => {
                 absent.input.extend_from_slice(self.driver.data(chunk));
             }
-            Event::Received { .. } | Event::Accepted { .. } | Event::AcceptFailed { .. } => {
-                self.handle(event);
+            Event::Filled { slot, buffer } if slot == absent.slot => {
+                absent.input.extend_from_slice(&buffer);
             }
-            // Its slot is used again at once, by who comes before the worker can release what it held.
+            // All that a connection has sent is handled in its order, in whichever way it came.
+            Event::Received { .. }
+            | Event::Filled { .. }
+            | Event::Accepted { .. }
+            | Event::AcceptFailed { .. } => self.handle(event),
+            // Its slot is used again at once, by who comes before the worker can release what it
+            // held.
             Event::Closed { slot, .. } if slot == absent.slot => absent.has_ended = true,
             Event::Closed { slot, .. } => {
                 if let Some(conn) = self.take(slot) {
@@ -267,6 +296,9 @@ impl<D: Driver> StandIn for Worker<D> {
         while let Some(event) = self.own.events.pop_front() {
             self.handle_instead(event);
         }
+        // Connections left in the middle of their input, perhaps by this: a worker whose own script
+        // is slow would not come to them before that ends.
+        self.go_on();
         if self.driver.below().is_holding() {
             self.send_durable();
         }
@@ -285,6 +317,10 @@ impl<D: Driver> StandIn for Worker<D> {
             self.adopt(listener, socket, id);
         }
         self.engine.host.server.is_stopping()
+    }
+
+    fn has_lost_absent(&self) -> bool {
+        self.absent.as_ref().is_some_and(|absent| absent.has_ended)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

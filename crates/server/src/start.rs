@@ -1,9 +1,10 @@
 //! Starting and stopping: sockets, limits, workers, signals.
 
-use crate::config::{Auto, Config, IoBackend, SharedConfig};
+use crate::config::{Auto, Config, IoBackend, SharedConfig, sweep_beside};
 use crate::listening::{Listener, SocketFile};
 use crate::process::Process;
 use crate::server::Server;
+use crate::snapshot::sweep_parts;
 use crate::users;
 use crate::worker::Worker;
 use petrel_net::{Driver, Epoll, Options, Uring};
@@ -11,9 +12,17 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-/// Descriptors that are not connections: listeners, rings, event descriptors, log, standard streams.
+/// Descriptors that are not connections: listeners, rings, event descriptors, log, standard
+/// streams.
 const DESCRIPTORS_RESERVED: u64 = 32;
+
+/// How long a start waits for an address that another process has, ...
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
+/// ... and how long it rests between two tries, at first and later.
+const ADDRESS_PAUSE_MIN: Duration = Duration::from_millis(2);
+const ADDRESS_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// A server whose workers are running.
 pub struct Running {
@@ -26,7 +35,8 @@ pub struct Running {
 /// Binds the listeners and starts the workers.
 ///
 /// # Errors
-/// An address in use, an unusable socket path, a back-end that the kernel refuses: one line that says which.
+/// An address in use, an unusable socket path, a back-end that the kernel refuses: one line that
+/// says which.
 pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
     let snapshot = config.snapshot();
     let server = Server::new(config, process);
@@ -36,9 +46,17 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
         tracing::warn!("oom-score-adj has no effect: {error}");
     }
     users::load_at_start(&server, &snapshot, server.config.users())?;
-    let (listeners, socket) = server.listening.lock().open(&snapshot)?;
-    crate::http::start(&server, &snapshot)?;
+    let open = || server.listening.lock().open(&snapshot);
+    let (listeners, socket) = once_free(&*server.process, open)?;
+    once_free(&*server.process, || crate::http::start(&server, &snapshot))?;
     let options = driver_options(&server, &snapshot);
+    // After the addresses are this server's own: another one here would have them.
+    sweep_parts();
+    let files = server.config.file().into_iter().chain(snapshot.aclfile.as_deref());
+    files.for_each(sweep_beside);
+    if let Some(bytes) = server.process.allocator_use() {
+        server.figures.startup_bytes.store(bytes.allocated, Relaxed);
+    }
     // Before anybody is served, for what is asked meanwhile must be refused.
     server.begin_with_data(&snapshot)?;
     let threads = match snapshot.io_backend {
@@ -58,6 +76,32 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     let threads_text = if threads.len() == 1 { "thread" } else { "threads" };
     tracing::info!("{} worker {threads_text}, {} back-end", threads.len(), server.backend());
     Ok(Running { server, threads, _socket: socket })
+}
+
+/// Listens on an address, and waits some seconds for one that is taken: the sockets of a process
+/// that was killed may outlive it by some milliseconds, and who restarts a server does so before it
+/// has quite ended.
+fn once_free<T>(process: &dyn Process, listen: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let start = Instant::now();
+    let mut pause = ADDRESS_PAUSE_MIN;
+    loop {
+        let error = match listen() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
+            listens => return listens,
+        };
+        if start.elapsed() >= ADDRESS_PATIENCE {
+            return Err(error);
+        }
+        if pause == ADDRESS_PAUSE_MIN {
+            let seconds = ADDRESS_PATIENCE.as_secs();
+            tracing::warn!("{error}; waiting {seconds} seconds at most for it to become free");
+        }
+        if !process.pause(pause) {
+            let text = format!("{error}; a signal ended the wait for it");
+            return Err(io::Error::new(io::ErrorKind::Interrupted, text));
+        }
+        pause = ADDRESS_PAUSE_MAX.min(2 * pause);
+    }
 }
 
 impl Running {
@@ -87,7 +131,8 @@ impl Running {
     }
 }
 
-/// Raises the descriptor limit, decides on direct descriptors and says how many connections will be held.
+/// Raises the descriptor limit, decides on direct descriptors and says how many connections will be
+/// held.
 fn driver_options(server: &Server, config: &Config) -> Options {
     let wanted = u64::from(config.maxclients) + DESCRIPTORS_RESERVED;
     let limit = raise_descriptor_limit(wanted);
@@ -183,7 +228,8 @@ fn spawn<D: Driver>(
             };
             let _ = report.send(Ok(()));
             drop(report);
-            // Nobody accepts before everybody can be handed a connection; nobody starts if one cannot.
+            // Nobody accepts before everybody can be handed a connection; nobody starts if one
+            // cannot.
             if started.recv().is_err() {
                 return Ok(());
             }
@@ -205,8 +251,8 @@ fn spawn<D: Driver>(
     Ok(threads)
 }
 
-/// Ends the process with the first worker that ends for another reason than that the server is stopping: an
-/// error of its event loop, or a panic. What is left could not serve every connection.
+/// Ends the process with the first worker that ends for another reason than that the server is
+/// stopping: an error of its event loop, or a panic. What is left could not serve every connection.
 struct Guard(Arc<Server>);
 
 impl Drop for Guard {

@@ -4,7 +4,8 @@ use petrel_net::Slot;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Deadlines, soonest first. A connection may have several; whoever is called looks whether it was for something.
+/// Deadlines, soonest first. A connection may have several; whoever is called looks whether it was
+/// for something.
 #[derive(Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<Deadline>>,
@@ -32,8 +33,8 @@ impl Timers {
     }
 }
 
-/// When connections have waited long enough, soonest first; each is forgotten when its wait ends. The clock is cut to
-/// milliseconds, so one more than was asked for has to pass.
+/// When connections have waited long enough, soonest first; each is forgotten when its wait ends.
+/// The clock is cut to milliseconds, so one more than was asked for has to pass.
 #[derive(Default)]
 pub struct Deadlines {
     /// By time and the number of the connection.
@@ -52,7 +53,11 @@ impl Deadlines {
     }
 
     /// When the next one comes.
+    #[inline]
     pub fn next_ms(&self) -> Option<i64> {
+        if self.slots.is_empty() {
+            return None;
+        }
         self.slots.keys().next().map(|&(at_ms, _)| at_ms.saturating_add(1))
     }
 

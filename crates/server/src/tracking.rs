@@ -1,5 +1,5 @@
-//! Client-side caching: connections that are told when keys change which they have read, or whose names begin with a
-//! prefix (`CLIENT TRACKING`).
+//! Client-side caching: connections that are told when keys change which they have read, or whose
+//! names begin with a prefix (`CLIENT TRACKING`).
 //!
 //! ```text
 //!  keyspace   who has read a key, or listens to a prefix ── collected per command as it changes keys (`told.rs`)
@@ -9,8 +9,9 @@
 //!  push       to the connection itself behind its reply, to others many at a time (`held.rs`)
 //! ```
 //!
-//! A read is remembered under the lock under which it was made, and its reply is in the connection's output before any
-//! push is. So a client hears of every change behind the value that the change made stale.
+//! A read is remembered under the lock under which it was made, and its reply is in the
+//! connection's output before any push is. So a client hears of every change behind the value that
+//! the change made stale.
 
 mod pending;
 mod routes;

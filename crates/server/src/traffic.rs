@@ -1,7 +1,7 @@
 //! What workers count of their traffic, and the rates that follow from it.
 
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// One worker's figures, on cache lines of their own: it alone writes them, once per turn.
 #[derive(Default)]
@@ -13,6 +13,8 @@ pub struct Traffic {
     pub sent: AtomicU64,
     /// Turns of its loop.
     pub turns: AtomicU64,
+    /// What it does at this moment, a [`Doing`].
+    doing: AtomicU8,
     /// Connections' chunks of input.
     pub reads: AtomicU64,
     /// Reads that brought whole commands.
@@ -35,7 +37,8 @@ pub struct Traffic {
     pub turn_commands_max: AtomicU64,
     /// Connections' pieces of output.
     pub writes: AtomicU64,
-    /// Bytes that its connections hold in buffers: unfinished input, queued commands, unsent output.
+    /// Bytes that its connections hold in buffers: unfinished input, queued commands, unsent
+    /// output.
     pub buffered: AtomicI64,
     /// Connections that `CLIENT PAUSE` holds back.
     pub paused: AtomicUsize,
@@ -49,7 +52,41 @@ pub struct Traffic {
     pub output_peak: AtomicU64,
 }
 
+/// What a worker does at a moment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Doing {
+    /// Writes what was queued, and waits for something to do.
+    Polling,
+    /// Handles what has happened: commands, ends of connections, messages.
+    Serving,
+    /// Expiry, compaction, timers.
+    Upkeep,
+    /// Executes what may be a script; its stand-in has its connections.
+    Script,
+    /// Is kept out of the keyspace by another worker's slow script; its stand-in has its
+    /// connections.
+    Outside,
+}
+
+impl Doing {
+    const ALL: [Doing; 5] =
+        [Doing::Polling, Doing::Serving, Doing::Upkeep, Doing::Script, Doing::Outside];
+}
+
 impl Traffic {
+    /// Says what the worker does from now on.
+    #[inline]
+    pub fn now_does(&self, doing: Doing) {
+        self.doing.store(doing as u8, Relaxed);
+    }
+
+    /// What the worker does.
+    pub fn doing(&self) -> Doing {
+        let index = usize::from(self.doing.load(Relaxed));
+        Doing::ALL.get(index).copied().unwrap_or(Doing::Serving)
+    }
+
     /// A connection watches so many keys instead of so many.
     pub fn watch(&self, before: u32, now: u32) {
         self.watched.fetch_add(i64::from(now) - i64::from(before), Relaxed);

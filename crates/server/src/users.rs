@@ -1,7 +1,7 @@
 //! Users in files: `aclfile`, and `user` lines of the configuration.
 //!
-//! Both hold lines such as `user alice on #hash ~key:* +@read`. A file is taken over as a whole or not at all, and is
-//! written so that readers see the old or the new one, also after a crash.
+//! Both hold lines such as `user alice on #hash ~key:* +@read`. A file is taken over as a whole or
+//! not at all, and is written so that readers see the old or the new one, also after a crash.
 
 use crate::config::{Config, UserLine, replace_file};
 use crate::server::Server;
@@ -17,8 +17,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Errors of a file that are told, so that an operator can mend several at once.
 const ERRORS_MAX: usize = 10;
 
-/// Makes the users that the configuration names, or those of its file; without either the default user alone,
-/// with the password that `requirepass` says.
+/// Makes the users that the configuration names, or those of its file; without either the default
+/// user alone, with the password that `requirepass` says.
 ///
 /// # Errors
 /// What is wrong with them, with file and line.
@@ -81,8 +81,8 @@ pub fn save(server: &Server) -> Result<(), Fail> {
     })
 }
 
-/// Every user as arguments of a `user` line, for `CONFIG REWRITE`; the default user only if it is not what
-/// `requirepass` alone makes of it. None if users are kept in a file of their own.
+/// Every user as arguments of a `user` line, for `CONFIG REWRITE`; the default user only if it is
+/// not what `requirepass` alone makes of it. None if users are kept in a file of their own.
 pub fn lines(server: &Server, config: &Config) -> Option<Vec<Vec<Vec<u8>>>> {
     if config.aclfile.is_some() {
         return None;
@@ -116,7 +116,8 @@ fn default_user(server: &Server, config: &Config) -> Permissions {
     permissions
 }
 
-/// Lets these be the users. A default user that is not among them still asks for the password of `requirepass`.
+/// Lets these be the users. A default user that is not among them still asks for the password of
+/// `requirepass`.
 fn replace_all(server: &Server, mut read: Read) -> io::Result<Change> {
     let config = server.config.snapshot();
     read.entry(DEFAULT_USER.to_vec()).or_insert_with(|| default_user(server, &config));

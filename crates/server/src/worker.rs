@@ -1,7 +1,8 @@
 //! A worker: one thread with its own event loop and its share of the connections.
 //!
-//! A turn: poll (which writes what the last turn queued, and waits) ── read the clock ── for each connection that sent
-//! something: parse, execute, queue its replies ── messages from other workers ── now and then, upkeep.
+//! A turn: poll (which writes what the last turn queued, and waits) ── read the clock ── for each
+//! connection that sent something: parse, execute, queue its replies ── messages from other workers
+//! ── now and then, upkeep.
 
 use crate::batch::{Engine, Progress, Stop};
 use crate::client::{CONNECTION_BYTES, Client, Flag};
@@ -13,10 +14,11 @@ use crate::listening::Exchange;
 use crate::log::Held;
 use crate::mailbox::{Mailbox, Message};
 use crate::server::{Server, WorkerLink};
+use crate::slow::Slow;
 use crate::stand_in::{Absent, Lent};
 use crate::timers::{Deadlines, Timers};
 use crate::tls::Secured;
-use crate::traffic::{self, Traffic};
+use crate::traffic::{self, Doing, Traffic};
 use petrel_commands::Executor;
 use petrel_commands::clock::Clock;
 use petrel_keyspace::Pace;
@@ -32,15 +34,21 @@ use std::time::Duration;
 /// Milliseconds between two samples of the rates, and two looks at what all clients hold.
 const SUPERVISION_MS: i64 = 100;
 
-/// Milliseconds between two rounds of upkeep while there is much to do: short steps, so that nobody waits for one.
+/// Milliseconds between two rounds of upkeep while there is much to do: short steps, so that nobody
+/// waits for one.
 const BUSY_UPKEEP_MS: i64 = 2;
 
-/// Time that one round of upkeep gives to each part of the keyspace's upkeep, and while there is much to do.
+/// Time that one round of upkeep gives to each part of the keyspace's upkeep, and while there is
+/// much to do.
 const UPKEEP_BUDGET: Duration = Duration::from_millis(1);
 const BUSY_UPKEEP_BUDGET: Duration = Duration::from_micros(400);
 
 /// Milliseconds after which the peaks of the connections' buffers are halved.
 const PEAKS_MS: i64 = 4000;
+
+/// Milliseconds after which this thread's free pages of the general allocator are given to all
+/// threads.
+const COLLECT_MS: i64 = 1000;
 
 /// Until it is tried again to lock keys that a slow script keeps.
 pub(crate) const RETRY_MS: i64 = 10;
@@ -55,31 +63,36 @@ const TAKEN_AT_ONCE: u64 = 16 * 1024;
 const STRANGERS_OUTPUT: OutputBufferLimit =
     OutputBufferLimit { hard_bytes: TAKEN_AT_ONCE + 1024, soft_bytes: 0, soft_seconds: 0 };
 
-/// A connection whose unfinished command needs at least so much more is read into its own allocation.
+/// A connection whose unfinished command needs at least so much more is read into its own
+/// allocation.
 pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
 /// Behind a command of so many bytes, another one of its length is expected.
 const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
 
-/// What belongs to a worker's connections beside the driver. A stand-in has it while the worker runs a script.
+/// What belongs to a worker's connections beside the driver. A stand-in has it while the worker
+/// runs a script.
 #[derive(Default)]
 pub(crate) struct Belongings {
     pub(crate) conns: Vec<Option<Box<Conn>>>,
     /// What has happened, and is yet to be handled.
     pub(crate) events: VecDeque<Event>,
     /// Connections with input that was not executed because their turn was over.
-    pub(crate) ready: Vec<Slot>,
+    pub(crate) ready: VecDeque<Slot>,
     /// Messages that were taken before it was their turn.
     pub(crate) heard: Vec<Message>,
     /// Connections that `CLIENT PAUSE` holds back.
     pub(crate) paused: Vec<Slot>,
+    /// Connections whose commands wait until their peers have taken more output.
+    pub(crate) slow: Slow,
     /// Connections whose output may have been too much for one write.
     pub(crate) unsettled: Vec<Slot>,
-    /// Connections that were accepted in this turn. They are adopted after its events: a slot is used again at once,
-    /// and one whose end is among the events still has its connection here.
+    /// Connections that were accepted in this turn. They are adopted after its events: a slot is
+    /// used again at once, and one whose end is among the events still has its connection
+    /// here.
     pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
-    /// Connections that are closed while a slow script runs: what they hold in the keyspace is yet to be released. Their slots
-    /// may be others' by now. Boxed, as they were in their places.
+    /// Connections that are closed while a slow script runs: what they hold in the keyspace is yet
+    /// to be released. Their slots may be others' by now. Boxed, as they were in their places.
     #[allow(clippy::vec_box)]
     pub(crate) departed: Vec<Box<Conn>>,
     pub(crate) timers: Timers,
@@ -94,13 +107,15 @@ pub struct Worker<D: Driver> {
     pub(crate) own: Lent<Belongings>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
-    /// Whoever takes the worker's place while it runs a script; none before the first, nor while it does so.
+    /// Whoever takes the worker's place while it runs a script; none before the first, nor while
+    /// it does so.
     pub(crate) stand_in: Option<Box<Worker<D>>>,
     /// Memory for what a script was sent with; empty between two.
     pub(crate) script_input: Vec<u8>,
     /// While this worker is a stand-in: the connection whose script runs.
     pub(crate) absent: Option<Absent>,
-    /// Connections that are sending a large argument, some that were among them; none of a Unix socket.
+    /// Connections that are sending a large argument, some that were among them; none of a Unix
+    /// socket.
     pub(crate) filling: Vec<Slot>,
     /// A connection's buffers have grown since it was last looked whether all hold too much.
     crowded: bool,
@@ -109,6 +124,8 @@ pub struct Worker<D: Driver> {
     /// The last round of upkeep left much to do.
     upkeep_busy: bool,
     supervision_at: i64,
+    /// When this thread's free pages were last collected, and the count of `MEMORY PURGE` then.
+    collected: (i64, u64),
 }
 
 impl<D: Driver> Worker<D> {
@@ -146,6 +163,7 @@ impl<D: Driver> Worker<D> {
             upkeep_at: 0,
             upkeep_busy: false,
             supervision_at: 0,
+            collected: (0, 0),
         }
     }
 
@@ -169,7 +187,9 @@ impl<D: Driver> Worker<D> {
             }
             // Only now: whoever was just served has an answer to get.
             let timeout = self.timeout();
+            self.traffic().now_does(Doing::Polling);
             self.driver.poll(timeout, &mut events)?;
+            self.traffic().now_does(Doing::Serving);
             self.own.events.extend(events.drain(..));
             if !self.own.unsettled.is_empty() {
                 self.settle_outputs();
@@ -180,7 +200,8 @@ impl<D: Driver> Worker<D> {
             if self.engine.host.begin_turn() {
                 self.reconfigure();
             }
-            // Whoever has seen the reply of a command finds what it pushed before the replies of commands it sends then.
+            // Whoever has seen the reply of a command finds what it pushed before the replies of
+            // commands it sends then.
             self.deliver_pushes();
             self.relieve();
             self.begin();
@@ -200,22 +221,22 @@ impl<D: Driver> Worker<D> {
                     self.begin();
                 }
             }
-            for conn in std::mem::take(&mut self.own.departed) {
-                self.dismiss(conn);
-            }
-            for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
-                self.adopt(listener, socket, id);
+            if !self.own.departed.is_empty() || !self.own.arrivals.is_empty() {
+                self.dismiss_and_adopt();
             }
             self.go_on();
             self.engine.exec.end();
-            // Before the messages, of which a client's end is one: its replies are not sent any more then.
+            // Before the messages, of which a client's end is one: its replies are not sent any
+            // more then.
             self.relieve();
             let heard = std::mem::take(&mut self.own.heard);
-            for message in heard.into_iter().chain(self.messages()) {
-                self.obey(message);
+            let come = self.messages();
+            if !heard.is_empty() || !come.is_empty() {
+                heard.into_iter().chain(come).for_each(|message| self.obey(message));
             }
             self.traffic().count_turn(self.engine.exec.nanos_of_commands(began), commands);
             if self.engine.exec.ks.now_ms() >= self.upkeep_at {
+                self.traffic().now_does(Doing::Upkeep);
                 self.upkeep();
             }
             self.attend();
@@ -227,7 +248,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Closes clients if all together have come to hold too much.
-    fn relieve(&mut self) {
+    pub(crate) fn relieve(&mut self) {
         if std::mem::take(&mut self.crowded) {
             self.engine.host.server.evict_crowd(&self.engine.host.config);
         }
@@ -242,6 +263,7 @@ impl<D: Driver> Worker<D> {
         }
         let now = self.engine.exec.ks.now_ms();
         let mut next = self.upkeep_at.min(self.own.deadlines.next_ms().unwrap_or(i64::MAX));
+        next = next.min(self.own.slow.next_ms().unwrap_or(i64::MAX));
         if !self.own.paused.is_empty() || self.engine.exec.has_postponed() {
             next = next.min(self.engine.host.server.pause.until_ms());
         }
@@ -255,6 +277,8 @@ impl<D: Driver> Worker<D> {
             Event::Received { slot, chunk } => self.received(slot, chunk),
             Event::Filled { slot, buffer } => self.filled(slot, buffer),
             Event::Accepted { listener, socket } => self.accepted(listener, socket),
+            // Its commands have come before its end, and it may read what they answer.
+            Event::HungUp { slot } if self.conn(slot).is_some_and(Conn::goes_on) => {}
             Event::Closed { slot, .. } | Event::HungUp { slot } => self.forget(slot),
             Event::Drained { slot } => self.drained(slot),
             Event::AcceptFailed { error, .. } => {
@@ -264,19 +288,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(crate) fn count_received(&self, conn: &Conn, bytes: usize) {
-        traffic::add(&conn.client.received, bytes as u64);
-        traffic::add(&self.traffic().received, bytes as u64);
-        traffic::add(&self.traffic().reads, 1);
-    }
-
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.engine.host.server.workers[self.index].traffic
     }
 
     /// Counts anew what the connection holds in buffers; most hold nothing, before and after.
-    #[inline]
-    fn count_buffers(&mut self, conn: &Conn) {
+    #[inline(always)]
+    pub(crate) fn count_buffers(&mut self, conn: &Conn) {
         let client = &conn.client;
         let input = conn.input_held() as u64;
         let output = u64::from(client.output_bytes.load(Relaxed));
@@ -286,9 +304,19 @@ impl<D: Driver> Worker<D> {
         let now = input + output + queued + waiting + tracking;
         let before = u64::from(client.buffered.load(Relaxed));
         let now = now.min(u64::from(u32::MAX));
-        if before == now {
-            return;
+        if before != now {
+            self.note_buffers(client, (before, now), input, output);
         }
+    }
+
+    #[inline(never)]
+    fn note_buffers(
+        &mut self,
+        client: &Client,
+        (before, now): (u64, u64),
+        input: u64,
+        output: u64,
+    ) {
         client.buffered.store(now as u32, Relaxed);
         client.input_bytes.store(input as u32, Relaxed);
         self.crowded |= now > before;
@@ -343,7 +371,8 @@ impl<D: Driver> Worker<D> {
         self.end_batch();
     }
 
-    /// Tells this worker's connections of what a batch has changed, whose own connection is in its place again.
+    /// Tells this worker's connections of what a batch has changed, whose own connection is in its
+    /// place again.
     fn end_batch(&mut self) {
         self.engine.host.end_batch();
         if self.absent.is_none()
@@ -419,23 +448,32 @@ impl<D: Driver> Worker<D> {
             if paused {
                 self.own.paused.push(conn.slot)
             } else {
-                self.own.ready.push(conn.slot)
+                self.own.ready.push_back(conn.slot)
             }
             self.traffic().paused.store(self.own.paused.len(), Relaxed);
         }
     }
 
     /// Goes on with the connections that were left in the middle of their input.
-    fn go_on(&mut self) {
+    pub(crate) fn go_on(&mut self) {
         if !self.own.paused.is_empty()
             && self.engine.host.server.pause.active(self.engine.exec.ks.now_ms()).is_none()
         {
             let Belongings { ready, paused, .. } = &mut *self.own;
-            ready.append(paused);
+            ready.extend(paused.drain(..));
             self.traffic().paused.store(0, Relaxed);
         }
-        for slot in std::mem::take(&mut self.own.ready) {
+        if self.own.slow.next_ms().is_some() {
+            self.look_at_slow();
+        }
+        // One by one: a slow script of one of them lends the others to the stand-in.
+        for _ in 0..self.own.ready.len() {
+            let Some(slot) = self.own.ready.pop_front() else { break };
             let Some(mut conn) = self.take_up_to_date(slot) else { continue };
+            if self.waits_for_reader(&mut conn) {
+                self.put(conn);
+                continue;
+            }
             conn.listed = false;
             conn.client.set(Flag::Paused, false);
             self.driver.resume_reading(slot);
@@ -455,7 +493,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Releases what a connection holds that is closed: later, if a slow script keeps the keys.
-    fn dismiss(&mut self, mut conn: Box<Conn>) {
+    pub(crate) fn dismiss(&mut self, mut conn: Box<Conn>) {
         if self.release(&mut conn) {
             return self.discard(&conn);
         }
@@ -498,10 +536,12 @@ impl<D: Driver> Worker<D> {
             conn.soft_since = 0;
             conn.client.output_bytes.store(0, Relaxed);
             self.put(conn);
+            self.forget_slow(slot);
         }
     }
 
-    /// Closes a connection whose peer does not read: at once above the hard limit, after a while above the soft one.
+    /// Closes a connection whose peer does not read: at once above the hard limit, after a while
+    /// above the soft one.
     pub(crate) fn check_output(&mut self, conn: &mut Conn) {
         let unsent = self.driver.unsent(conn.slot) as u64;
         let limits = &self.engine.host.config.client_output_buffer_limit;
@@ -535,11 +575,7 @@ impl<D: Driver> Worker<D> {
         }
         let too_long = above_soft && u64::from(now - conn.soft_since) > soft_seconds;
         if above_hard || too_long {
-            self.engine.host.server.figures.output_limit_closed.fetch_add(1, Relaxed);
-            tracing::warn!(
-                "client {} closed: {unsent} bytes of output are waiting",
-                conn.client.id
-            );
+            server.note_output_limit(&conn.client, unsent);
             conn.doomed = true;
         }
     }
@@ -608,7 +644,8 @@ impl<D: Driver> Worker<D> {
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();
         }
-        // Work that is in hand goes on sooner, so that memory comes back within seconds of a mass delete.
+        // Work that is in hand goes on sooner, so that memory comes back within seconds of a mass
+        // delete.
         self.upkeep_busy = busy;
         self.upkeep_at = now + if busy { BUSY_UPKEEP_MS.min(interval) } else { interval };
         if self.index == 0 && now >= self.supervision_at {
@@ -618,6 +655,7 @@ impl<D: Driver> Worker<D> {
             host.server.save_if_due(&mut exec.ks, &host.config);
             host.server.rewrite_if_due(&mut exec.ks, &host.config);
         }
+        self.collect_memory(now);
         if !self.filling.is_empty() {
             self.show_filling();
         }
@@ -633,6 +671,22 @@ impl<D: Driver> Worker<D> {
         }
         self.engine.exec.end();
         traffic::add(&self.traffic().upkeep_nanos, clock.nanos(began, clock.now()));
+    }
+
+    /// Gives up the free pages in this thread's part of the general allocator. After `MEMORY PURGE`
+    /// it returns them, and those of all threads, to the system, which may take a while.
+    fn collect_memory(&mut self, now: i64) {
+        let server = &self.engine.host.server;
+        let (collected_at, purges) = self.collected;
+        let asked = server.figures.purges.load(Relaxed);
+        if purges != asked {
+            server.process.purge_allocator();
+        } else if now - collected_at >= COLLECT_MS {
+            server.process.collect_thread();
+        } else {
+            return;
+        }
+        self.collected = (now, asked);
     }
 
     /// The upkeep of the keyspace; true if there is more of it.

@@ -2,13 +2,14 @@
 
 use super::permissions::Permissions;
 use super::selector::Selector;
-use crate::keys::{KeyRef, key_positions};
 use crate::registry::Command;
 use crate::spec::{Categories, Channels, Flags};
 use petrel_keyspace::parse_int;
+use petrel_table::keys::{KeyRef, key_positions};
 use std::ops::Range;
 
-/// What a call lacks. A later one is more relevant: of several selectors the one that came furthest says why.
+/// What a call lacks. A later one is more relevant: of several selectors the one that came furthest
+/// says why.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
     /// The database.
@@ -64,7 +65,8 @@ impl Permissions {
         most_relevant.map_or(Ok(()), Err)
     }
 
-    /// Whether a command may be called and read every key that there is: those that it names by patterns, too.
+    /// Whether a command may be called and read every key that there is: those that it names by
+    /// patterns, too.
     pub fn read_every_key(&self, command: Command, args: &[&[u8]]) -> bool {
         self.all_selectors()
             .any(|selector| selector.allows_command(command, args) && selector.reads_every_key())

@@ -46,8 +46,8 @@ impl Executor {
         self.seen.as_ref().map(|seen| &*seen.permissions)
     }
 
-    /// Whether a session may call a command with these arguments, whose number fits the arity. Nothing is logged or
-    /// counted.
+    /// Whether a session may call a command with these arguments, whose number fits the arity.
+    /// Nothing is logged or counted.
     ///
     /// # Errors
     /// What stands against it.
@@ -152,7 +152,8 @@ fn user_of<'s>(users: &'s Users, session: &'s Session) -> Option<&'s Arc<User>> 
 }
 
 impl Ctx<'_> {
-    /// Whether the caller may read every key that there is with the command in hand: those that it names by patterns, too.
+    /// Whether the caller may read every key that there is with the command in hand: those that it
+    /// names by patterns, too.
     pub(crate) fn reads_every_key(&mut self) -> bool {
         let (command, args) = (self.command, self.request.args);
         let permissions = self.exec.permissions(self.session);

@@ -10,9 +10,9 @@
 //!  gate.rs          what `Executor::admit` asks, and what becomes of a refusal: error, count, log.rs
 //! ```
 //!
-//! A connection refers to its user, and every command looks at what the user may do at that moment; so a change holds
-//! for living connections, for what they have queued, and for what they wait for. Whoever may do everything pays one
-//! branch.
+//! A connection refers to its user, and every command looks at what the user may do at that moment;
+//! so a change holds for living connections, for what they have queued, and for what they wait for.
+//! Whoever may do everything pays one branch.
 
 mod check;
 mod gate;

@@ -63,8 +63,8 @@ impl Permissions {
         self.no_password
     }
 
-    /// Whether one can log in with a password of this hash. The time that it takes depends on the number of
-    /// passwords only.
+    /// Whether one can log in with a password of this hash. The time that it takes depends on the
+    /// number of passwords only.
     pub fn accept(&self, password: &Hash) -> bool {
         let known = self.passwords.iter().fold(false, |found, own| found | own.matches(password));
         self.enabled & (self.no_password | known)

@@ -252,7 +252,8 @@ impl Selector {
     }
 }
 
-/// What stands behind `%`: `R`, `W` or both, then `~` and the pattern; the `~` of an empty pattern may be missing.
+/// What stands behind `%`: `R`, `W` or both, then `~` and the pattern; the `~` of an empty pattern
+/// may be missing.
 fn access_and_pattern(rest: &[u8]) -> Result<(&[u8], Access), RuleError> {
     let mut access = Access::NONE;
     for (at, byte) in rest.iter().enumerate() {
@@ -274,7 +275,8 @@ fn category(name: &[u8]) -> Result<Categories, RuleError> {
     Categories::from_name(name).ok_or(RuleError::UNKNOWN)
 }
 
-/// Numbers parted by commas, in ascending order. Databases that this server does not have may be named.
+/// Numbers parted by commas, in ascending order. Databases that this server does not have may be
+/// named.
 fn databases(list: &[u8]) -> Result<Vec<u32>, RuleError> {
     let mut databases = Vec::new();
     for number in list.split(|&byte| byte == b',') {

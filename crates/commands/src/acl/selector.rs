@@ -1,9 +1,10 @@
-//! A selector: commands, keys, channels and databases that go together. A user may do what one of its selectors allows.
+//! A selector: commands, keys, channels and databases that go together. A user may do what one of
+//! its selectors allows.
 
-use crate::bitset::bitset;
 use crate::glob::{self, Case};
 use crate::registry::{Command, Registry};
 use crate::spec::{Categories, KeyFlags};
+use petrel_table::bitset;
 use std::collections::BTreeMap;
 
 bitset! {
@@ -24,11 +25,13 @@ pub(super) const READ_WRITE: Access = Access::READ.with(Access::WRITE);
 pub struct Selector {
     /// One bit per command and subcommand, by its number in the registry.
     commands: Box<[u64]>,
-    /// By the number of a command that is not allowed as such: first arguments, lower case, with which it is.
+    /// By the number of a command that is not allowed as such: first arguments, lower case, with
+    /// which it is.
     first_args: BTreeMap<u16, Vec<Box<[u8]>>>,
     /// Whether the rules on commands begin with `+@all`.
     begins_with_all: bool,
-    /// What follows, in order: `+` or not, and a lower-case name such as `@read`, `get`, `config|get`, `select|0`.
+    /// What follows, in order: `+` or not, and a lower-case name such as `@read`, `get`,
+    /// `config|get`, `select|0`.
     rules: Vec<(bool, Box<str>)>,
     pub(super) keys: Vec<(Box<[u8]>, Access)>,
     pub(super) all_keys: bool,
@@ -39,7 +42,8 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Allows nothing, but all channels if they are the default (`acl-pubsub-default`); in all databases.
+    /// Allows nothing, but all channels if they are the default (`acl-pubsub-default`); in all
+    /// databases.
     pub fn new(registry: &Registry, all_channels: bool) -> Self {
         Selector {
             commands: vec![0; registry.len().div_ceil(64)].into(),
@@ -126,8 +130,8 @@ impl Selector {
         }
     }
 
-    /// Notes a rule as the last; it takes the place of those that it makes pointless: the same about the same, and those
-    /// about parts of it.
+    /// Notes a rule as the last; it takes the place of those that it makes pointless: the same
+    /// about the same, and those about parts of it.
     fn note_rule(&mut self, allow: bool, name: String) {
         self.rules.retain(|(_, other)| {
             let rest = other.strip_prefix(&*name);
@@ -152,7 +156,8 @@ impl Selector {
             })
     }
 
-    /// Whether a key may be used as a command does. What neither reads nor writes data needs any pattern that matches.
+    /// Whether a key may be used as a command does. What neither reads nor writes data needs any
+    /// pattern that matches.
     pub(super) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         const WRITES: KeyFlags = KeyFlags::INSERT.with(KeyFlags::UPDATE).with(KeyFlags::DELETE);
         let mut needed = Access::NONE;

@@ -170,7 +170,8 @@ impl Users {
         Ok(())
     }
 
-    /// Removes a user, but not the default user. Whoever still refers to it may do nothing any more.
+    /// Removes a user, but not the default user. Whoever still refers to it may do nothing any
+    /// more.
     pub fn remove(&self, registry: &Registry, name: &[u8]) -> Option<Arc<User>> {
         if name == DEFAULT_USER {
             return None;
@@ -219,7 +220,8 @@ impl Users {
         Ok(change)
     }
 
-    /// Gives the default user this password and no other, or none at all where it is empty (`requirepass`).
+    /// Gives the default user this password and no other, or none at all where it is empty
+    /// (`requirepass`).
     pub fn set_default_password(&self, registry: &Registry, password: &[u8]) {
         let _changing = self.by_name();
         let mut permissions = Permissions::clone(&self.default.permissions());

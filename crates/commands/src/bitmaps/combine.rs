@@ -1,11 +1,12 @@
-//! BITOP: strings combined bit by bit, a block at a time so that each source is read once and only the result is
-//! allocated.
+//! BITOP: strings combined bit by bit, a block at a time so that each source is read once and only
+//! the result is allocated.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use petrel_keyspace::{StrRef, Value};
 
-/// Bytes of the result that are made at a time: they stay in the first-level cache while the sources pass.
+/// Bytes of the result that are made at a time: they stay in the first-level cache while the
+/// sources pass.
 const BLOCK: usize = 4096;
 
 /// What becomes of the bits of the sources at one place.

@@ -46,7 +46,8 @@ struct Operation {
     overflow: Overflow,
 }
 
-/// `BITFIELD key [GET type offset | [OVERFLOW WRAP | SAT | FAIL] SET type offset value | INCRBY type offset increment] ...`
+/// `BITFIELD key [GET type offset | [OVERFLOW WRAP | SAT | FAIL] SET type offset value | INCRBY
+/// type offset increment] ...`
 pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     let checked = check(ctx)?;
     let (key, db) = (ctx.key(1), ctx.db());
@@ -59,11 +60,10 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     let view = ctx.exec.ks.peek(db, key);
     let is_raw = view.is_some_and(|view| view.encoding() == RAW);
     let value = view.map(|view| view.string()).transpose()?;
-    let last = value
-        .as_ref()
-        .and_then(|value| value.bytes(&mut itoa::Buffer::new()).get(len - 1).copied());
-    if last.is_none() || !is_raw {
-        ctx.exec.ks.write_range(db, key, len - 1, &[last.unwrap_or(0)])?;
+    if value.is_none_or(|value| value.len() < len) {
+        ctx.exec.ks.write_range(db, key, len - 1, &[0])?;
+    } else if !is_raw {
+        ctx.exec.ks.make_raw(db, key)?;
     }
     Ok(())
 }
@@ -106,7 +106,8 @@ fn check(ctx: &Ctx<'_>) -> Result<Checked, Fail> {
     Ok(checked)
 }
 
-/// The operations of the call, up to the first that is wrong. They are read twice, so that none has to be remembered.
+/// The operations of the call, up to the first that is wrong. They are read twice, so that none has
+/// to be remembered.
 fn operations<'c>(ctx: &'c Ctx<'_>) -> impl Iterator<Item = Result<Operation, Fail>> + 'c {
     let (mut at, mut overflow) = (2, Overflow::Wrap);
     std::iter::from_fn(move || {

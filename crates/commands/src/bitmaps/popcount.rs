@@ -1,4 +1,5 @@
-//! Counting ones. The only unsafe code is the call of the same loop compiled for processors that count by themselves.
+//! Counting ones. The only unsafe code is the call of the same loop compiled for processors that
+//! count by themselves.
 
 use std::ops::Range;
 

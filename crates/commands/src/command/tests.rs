@@ -7,10 +7,9 @@ use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value, decode};
 
 use super::{docs, info};
 use crate::FAMILIES;
-use crate::argument::Syntax;
 use crate::registry::{Command, Registry};
 use crate::spec::{Arg, ArgFlags, ArgKind, KeyFlags, KeyShape};
-use crate::table;
+use petrel_table::{Syntax, commands};
 
 /// Runs `write` and reads back the one reply that it must have written.
 fn written(protocol: Protocol, write: impl FnOnce(&mut RespWriter<'_>)) -> Value {
@@ -90,20 +89,20 @@ fn key_specs_exist(name: &str, arguments: &[Arg], specs: usize) {
 #[test]
 fn syntax_reads_as_on_a_command_page() {
     let syntax = |meta: &crate::spec::Meta| Syntax(meta.arguments).to_string();
-    assert_eq!(syntax(&table::strings::GET), "key");
-    assert_eq!(syntax(&table::strings::MSET), "key value [key value ...]");
+    assert_eq!(syntax(&commands::GET), "key");
+    assert_eq!(syntax(&commands::MSET), "key value [key value ...]");
     assert_eq!(
-        syntax(&table::strings::GETEX),
+        syntax(&commands::GETEX),
         "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
          PXAT unix-time-milliseconds | PERSIST]"
     );
-    assert_eq!(syntax(&table::client::REPLY), "<ON | OFF | SKIP>");
+    assert_eq!(syntax(&commands::CLIENT_REPLY), "<ON | OFF | SKIP>");
     assert_eq!(
-        syntax(&table::command::LIST),
+        syntax(&commands::COMMAND_LIST),
         "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]"
     );
     assert_eq!(
-        syntax(&table::client::TRACKING),
+        syntax(&commands::CLIENT_TRACKING),
         "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] \
          [OPTOUT] [NOLOOP]"
     );
@@ -115,10 +114,10 @@ fn legacy_key_ranges_and_shapes_follow_from_the_key_specs() {
         let range = meta.key_range();
         (range.first, range.last, range.step, KeyShape::of(meta.keys))
     };
-    assert_eq!(facts(&table::strings::GET), (1, 1, 1, KeyShape::First));
-    assert_eq!(facts(&table::strings::MSET), (1, -1, 2, KeyShape::Specs));
-    assert_eq!(facts(&table::strings::MSETEX), (0, 0, 0, KeyShape::Specs));
-    assert_eq!(facts(&table::generic::RENAME), (1, 2, 1, KeyShape::Specs));
-    assert_eq!(facts(&table::object::FREQ), (2, 2, 1, KeyShape::Specs));
-    assert_eq!(facts(&table::connection::PING), (0, 0, 0, KeyShape::None));
+    assert_eq!(facts(&commands::GET), (1, 1, 1, KeyShape::First));
+    assert_eq!(facts(&commands::MSET), (1, -1, 2, KeyShape::Specs));
+    assert_eq!(facts(&commands::MSETEX), (0, 0, 0, KeyShape::Specs));
+    assert_eq!(facts(&commands::RENAME), (1, 2, 1, KeyShape::Specs));
+    assert_eq!(facts(&commands::OBJECT_FREQ), (2, 2, 1, KeyShape::Specs));
+    assert_eq!(facts(&commands::PING), (0, 0, 0, KeyShape::None));
 }

@@ -91,7 +91,8 @@ impl Area {
         cells.into_iter().map(Cell::scores).collect()
     }
 
-    /// The halvings of the map after which a cell and its eight neighbors cover the area, or all but.
+    /// The halvings of the map after which a cell and its eight neighbors cover the area, or all
+    /// but.
     fn precision(&self, bounds: &Bounds) -> u32 {
         let radius_m = self.radius_m(bounds);
         let mut precision = PRECISION_MAX as i32;
@@ -155,7 +156,8 @@ impl Area {
 const DIRECTIONS: [(i32, i32); 9] =
     [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
-/// Whether a cell and its neighbors, some of which may lie around the edges of the map, reach as far as the bounds.
+/// Whether a cell and its neighbors, some of which may lie around the edges of the map, reach as
+/// far as the bounds.
 fn neighbors_cover(within: &Bounds, bounds: &Bounds) -> bool {
     let (width, height) = (within.east - within.west, within.north - within.south);
     within.west - width <= bounds.west

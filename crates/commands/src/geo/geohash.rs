@@ -1,8 +1,9 @@
-//! Geohashes: places on the globe as bits, of which longitude and latitude take turns, each bit halving the cell.
+//! Geohashes: places on the globe as bits, of which longitude and latitude take turns, each bit
+//! halving the cell.
 //!
-//! The score of a member is a cell of 26 halvings each way, so 52 bits, which a double holds exactly. Latitudes end where
-//! the square map of Web Mercator does (EPSG:3857); the geohash text, which others read, spans all latitudes
-//! (<https://en.wikipedia.org/wiki/Geohash>).
+//! The score of a member is a cell of 26 halvings each way, so 52 bits, which a double holds
+//! exactly. Latitudes end where the square map of Web Mercator does (EPSG:3857); the geohash text,
+//! which others read, spans all latitudes (<https://en.wikipedia.org/wiki/Geohash>).
 
 use std::ops::Range;
 
@@ -74,8 +75,8 @@ impl Place {
         EARTH_RADIUS_M * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
     }
 
-    /// The score of a member at this place, which is valid. At the eastern and the northern end it is beyond those of all
-    /// cells.
+    /// The score of a member at this place, which is valid. At the eastern and the northern end it
+    /// is beyond those of all cells.
     pub fn score(&self) -> u64 {
         let cell = Cell {
             x: index(self.longitude, LONGITUDE_MAX, PRECISION_MAX),
@@ -85,8 +86,9 @@ impl Place {
         cell.bits()
     }
 
-    /// The middle of the cell that a score is. One that is no cell's is cut to 64 bits as x86 processors do it, which is
-    /// what Redis answers there; such places are at the edges of the map.
+    /// The middle of the cell that a score is. One that is no cell's is cut to 64 bits as x86
+    /// processors do it, which is what Redis answers there; such places are at the edges of the
+    /// map.
     pub fn of_score(score: f64) -> Self {
         const TOP: u64 = 1 << 63;
         let cut = |score: f64| {
@@ -171,8 +173,8 @@ impl Cell {
     }
 }
 
-/// Which of the `2^precision` parts of `-max ..= max` a coordinate lies in. The upper end lies in one that is beyond the
-/// last.
+/// Which of the `2^precision` parts of `-max ..= max` a coordinate lies in. The upper end lies in
+/// one that is beyond the last.
 fn index(coordinate: f64, max: f64, precision: u32) -> u32 {
     let share = (coordinate - -max) / (max - -max);
     (share * f64::from(1 << precision)) as u32

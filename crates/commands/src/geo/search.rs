@@ -8,10 +8,10 @@ use crate::double;
 use crate::fail::{Fail, Outcome};
 use crate::sorted_sets::{Gathered, read, write_member};
 use crate::spec::CommandSpec;
-use crate::table::geo as meta;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_resp::{Dialect, Reply};
+use petrel_table::commands as meta;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -275,8 +275,8 @@ impl Asked {
         Ok(())
     }
 
-    /// `num-vertices longitude latitude [longitude latitude ...]` from argument `i` on; returns how many arguments the
-    /// option has
+    /// `num-vertices longitude latitude [longitude latitude ...]` from argument `i` on; returns how
+    /// many arguments the option has
     fn polygon(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<usize, Fail> {
         let invalid = Fail::fixed("ERR invalid number of vertices");
         let stated = ctx.integer(i).ok().and_then(|count| i32::try_from(count).ok());

@@ -1,5 +1,5 @@
-//! How Valkey writes what expires of a hash: the options stand before `FIELDS`, which ends the command, and `HSETEX` may
-//! demand something of the key.
+//! How Valkey writes what expires of a hash: the options stand before `FIELDS`, which ends the
+//! command, and `HSETEX` may demand something of the key.
 
 use super::{ExOptions, Stated, Syntax, When, exists};
 use crate::ctx::Ctx;
@@ -18,7 +18,8 @@ pub(super) fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
     moment.ok_or_else(|| expiry::invalid(ctx))
 }
 
-/// Where the fields are, each of `width` arguments, that `FIELDS` at argument `i` announces; they end the command.
+/// Where the fields are, each of `width` arguments, that `FIELDS` at argument `i` announces; they
+/// end the command.
 fn fields_at(ctx: &Ctx<'_>, i: usize, width: usize, bad_count: Fail) -> Result<Range<usize>, Fail> {
     let (first, args) = (i + 2, ctx.args().len());
     if first > args {
@@ -50,7 +51,8 @@ pub(super) fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>),
     Ok((Condition::parse(ctx, 3..at)?, fields_at(ctx, at, 1, COUNT)?))
 }
 
-/// The options of `HGETEX` and `HSETEX`, each of which may be repeated. The number of the expiry is read at last.
+/// The options of `HGETEX` and `HSETEX`, each of which may be repeated. The number of the expiry is
+/// read at last.
 pub(super) fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     let args = ctx.args().len();
     // Without what ends the command nothing else is looked at.

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-/// So many times more keys are remembered than are wanted: a key whose weight is more than this share of the whole is
-/// found for certain.
+/// So many times more keys are remembered than are wanted: a key whose weight is more than this
+/// share of the whole is found for certain.
 const REMEMBERED: usize = 16;
 
-/// Sums of weights by key. When twice as many keys are there as are to be remembered, the lighter half is forgotten; a key
-/// that comes later begins with the weight of the heaviest that was forgotten, for it may have been that one. So a sum is
-/// too large by that at most, and never too small (Metwally et al., Efficient Computation of Frequent and Top-k Elements
-/// in Data Streams, 2005, in rounds).
+/// Sums of weights by key. When twice as many keys are there as are to be remembered, the lighter
+/// half is forgotten; a key that comes later begins with the weight of the heaviest that was
+/// forgotten, for it may have been that one. So a sum is too large by that at most, and never too
+/// small (Metwally et al., Efficient Computation of Frequent and Top-k Elements in Data Streams,
+/// 2005, in rounds).
 #[derive(Debug)]
 pub struct Top {
     wanted: usize,

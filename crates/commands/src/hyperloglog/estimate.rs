@@ -1,5 +1,5 @@
-//! The number of elements that registers speak of: Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog
-//! sketches" (2017), algorithm 6.
+//! The number of elements that registers speak of: Otmar Ertl, "New cardinality estimation
+//! algorithms for HyperLogLog sketches" (2017), algorithm 6.
 
 use super::sketch::{RANK_MAX, REGISTERS};
 

@@ -43,7 +43,8 @@ pub(super) fn pfdebug(ctx: &mut Ctx<'_>) -> Outcome {
     }
 }
 
-/// Whether dense registers are taken eight at a time, by words as wide as the processor adds, or one by one.
+/// Whether dense registers are taken eight at a time, by words as wide as the processor adds, or
+/// one by one.
 fn simd(ctx: &mut Ctx<'_>) -> Outcome {
     let (on, answer) = match () {
         () if ctx.is(2, "ON") => (true, "enabled"),
@@ -67,7 +68,8 @@ fn make_dense(ctx: &mut Ctx<'_>, key: Key<'_>) -> Outcome {
     draft.flatten().map_or(Ok(()), |draft| store(ctx, key, draft))
 }
 
-/// A run as `PFDEBUG DECODE` writes it: `z` and `Z` for zeros of one byte and of two, `v` for a value.
+/// A run as `PFDEBUG DECODE` writes it: `z` and `Z` for zeros of one byte and of two, `v` for a
+/// value.
 fn show(run: sparse::Run) -> String {
     match (run.value, run.size) {
         (0, 1) => format!("z:{}", run.len),

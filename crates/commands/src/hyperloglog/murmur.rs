@@ -1,4 +1,5 @@
-//! MurmurHash64A (Austin Appleby, MurmurHash2, public domain), which says what register an element falls on.
+//! MurmurHash64A (Austin Appleby, MurmurHash2, public domain), which says what register an element
+//! falls on.
 
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;

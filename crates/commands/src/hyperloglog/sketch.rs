@@ -176,8 +176,8 @@ impl Draft {
         self.bytes[STALE_AT] |= STALE;
     }
 
-    /// Raises a register to `rank`, if it is lower; one that a sparse sketch of at most `sparse_max` bytes cannot take
-    /// makes the sketch dense. True if it was lower.
+    /// Raises a register to `rank`, if it is lower; one that a sparse sketch of at most
+    /// `sparse_max` bytes cannot take makes the sketch dense. True if it was lower.
     pub fn raise(&mut self, register: usize, rank: u8, sparse_max: usize) -> Result<bool, Fail> {
         if self.sketch().form == Form::Sparse {
             let Draft { bytes, place } = self;

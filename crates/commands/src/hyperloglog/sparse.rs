@@ -6,8 +6,9 @@
 //! 1vvvvvnn           n + 1 registers (1 to 4) are v + 1 (1 to 32)
 //! ```
 //!
-//! How registers are divided into runs follows from the order in which they were raised: a run is split where one of
-//! its registers is raised, and around that place neighbours of one value are joined where they fit a run.
+//! How registers are divided into runs follows from the order in which they were raised: a run is
+//! split where one of its registers is raised, and around that place neighbours of one value are
+//! joined where they fit a run.
 
 use super::sketch::{REGISTERS, Registers};
 
@@ -18,8 +19,8 @@ pub(super) const EMPTY: [u8; 2] = [0x40 | ((REGISTERS - 1) >> 8) as u8, (REGISTE
 
 const SHORT_ZEROS_MAX: usize = 64;
 const VALUES_MAX: usize = 4;
-/// Runs around a raised register that are considered for joining, one after the other: the one before it, the up to
-/// three that it was split into, the one behind.
+/// Runs around a raised register that are considered for joining, one after the other: the one
+/// before it, the up to three that it was split into, the one behind.
 const JOINED_STEPS: usize = 5;
 
 /// The runs do not add up to all registers.
@@ -100,16 +101,16 @@ pub(super) enum Raised {
     Refused,
 }
 
-/// A run, and the registers before it, at which the search for a register begins. Registers that are raised in
-/// ascending order need not be searched for from the first one each time.
+/// A run, and the registers before it, at which the search for a register begins. Registers that
+/// are raised in ascending order need not be searched for from the first one each time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     at: usize,
     register: usize,
 }
 
-/// Raises a register to `value`, if it is lower. The runs begin at `start` of `bytes`, which do not grow beyond
-/// `len_max`.
+/// Raises a register to `value`, if it is lower. The runs begin at `start` of `bytes`, which do not
+/// grow beyond `len_max`.
 pub(super) fn raise(
     bytes: &mut Vec<u8>,
     start: usize,

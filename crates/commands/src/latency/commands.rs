@@ -7,19 +7,19 @@ use crate::help::help;
 use crate::registry::Command;
 use crate::spec::{CommandSpec, Locks};
 use crate::stats::Durations;
-use crate::table::latency as meta;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
     &meta::LATENCY,
     &[
-        CommandSpec::new(&meta::DOCTOR, doctor).locking(Locks::Itself),
-        CommandSpec::new(&meta::GRAPH, graph).locking(Locks::Itself),
-        CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
-        CommandSpec::new(&meta::HISTOGRAM, histogram).locking(Locks::Itself),
-        CommandSpec::new(&meta::HISTORY, history).locking(Locks::Itself),
-        CommandSpec::new(&meta::LATEST, latest).locking(Locks::Itself),
-        CommandSpec::new(&meta::RESET, reset).locking(Locks::Itself),
+        CommandSpec::new(&meta::LATENCY_DOCTOR, doctor).locking(Locks::Itself),
+        CommandSpec::new(&meta::LATENCY_GRAPH, graph).locking(Locks::Itself),
+        CommandSpec::new(&meta::LATENCY_HELP, help).locking(Locks::Itself),
+        CommandSpec::new(&meta::LATENCY_HISTOGRAM, histogram).locking(Locks::Itself),
+        CommandSpec::new(&meta::LATENCY_HISTORY, history).locking(Locks::Itself),
+        CommandSpec::new(&meta::LATENCY_LATEST, latest).locking(Locks::Itself),
+        CommandSpec::new(&meta::LATENCY_RESET, reset).locking(Locks::Itself),
     ],
 )];
 
@@ -132,8 +132,9 @@ fn histogram(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many calls took at most so many microseconds: powers of two of 1,024 ns, labelled with the upper end of the
-/// bucket that begins there in a histogram of two significant digits, as Redis's are. Steps without calls are left out.
+/// How many calls took at most so many microseconds: powers of two of 1,024 ns, labelled with the
+/// upper end of the bucket that begins there in a histogram of two significant digits, as Redis's
+/// are. Steps without calls are left out.
 fn steps(durations: &Durations) -> Vec<(u64, u64)> {
     let mut steps = Vec::new();
     let (mut before, mut nanos) = (0, 1024u64);

@@ -1,4 +1,5 @@
-//! LATENCY GRAPH: the samples of an event as bars of characters, how long ago each was written under it.
+//! LATENCY GRAPH: the samples of an event as bars of characters, how long ago each was written
+//! under it.
 
 use super::Event;
 use std::fmt::Write;

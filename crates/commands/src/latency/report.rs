@@ -4,8 +4,8 @@ use super::Event;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Writes the report; `threshold_millis` is that of the monitor (0: off), `slow_nanos` that of the slow log
-/// (`u64::MAX`: off).
+/// Writes the report; `threshold_millis` is that of the monitor (0: off), `slow_nanos` that of the
+/// slow log (`u64::MAX`: off).
 pub(super) fn write(
     events: &BTreeMap<&'static str, Event>,
     threshold_millis: u64,

@@ -5,11 +5,15 @@ use super::shebang::{self, Flags};
 use petrel_lua::{Sha, sha1};
 use petrel_resp::Dialect;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Scripts kept that came with `EVAL` alone; those that `SCRIPT LOAD` brought stay until they are flushed.
+/// Scripts kept that came with `EVAL` alone; those that `SCRIPT LOAD` brought stay until they are
+/// flushed.
 const EVAL_MAX: usize = 500;
+
+/// Bytes that those take at most.
+const EVAL_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes that an interpreter may have, unless it is configured.
 const MEMORY_MAX: usize = 512 << 20;
@@ -45,6 +49,47 @@ impl Script {
     }
 }
 
+/// The scripts themselves.
+#[derive(Debug, Default)]
+struct Known {
+    by_sha: HashMap<Sha, Arc<Script>>,
+    /// Bytes of all.
+    bytes: usize,
+    /// Those that came with `EVAL` alone, and their bytes.
+    passing: usize,
+    passing_bytes: usize,
+}
+
+impl Known {
+    /// Adds a script, for `EVAL` alone, or finds it.
+    fn add(&mut self, script: Script) -> Arc<Script> {
+        if let Some(known) = self.by_sha.get(&script.sha) {
+            return known.clone();
+        }
+        let script = Arc::new(script);
+        let bytes = script.footprint();
+        self.bytes += bytes;
+        self.passing += 1;
+        self.passing_bytes += bytes;
+        self.by_sha.insert(script.sha, script.clone());
+        script
+    }
+
+    /// Forgets the one that was not used for longest of those that came with `EVAL` alone; false if
+    /// there is none.
+    fn evict(&mut self) -> bool {
+        let passing = self.by_sha.values().filter(|script| !script.loaded.load(Relaxed));
+        let oldest =
+            passing.min_by_key(|script| script.used.load(Relaxed)).map(|script| script.sha);
+        let Some(script) = oldest.and_then(|sha| self.by_sha.remove(&sha)) else { return false };
+        script.forgotten.store(true, Relaxed);
+        self.bytes -= script.footprint();
+        self.passing -= 1;
+        self.passing_bytes -= script.footprint();
+        true
+    }
+}
+
 /// What all threads know of scripts.
 #[derive(Debug)]
 pub struct Scripts {
@@ -54,11 +99,14 @@ pub struct Scripts {
     pub memory_max: AtomicUsize,
     /// Milliseconds after which a script is slow; 0: none is.
     pub slow_ms: AtomicU64,
-    /// Scripts may call the commands too that are not meant for them (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
+    /// Scripts may call the commands too that are not meant for them (`DEBUG
+    /// SET-DISABLE-DENY-SCRIPTS`).
     pub allows_everything: AtomicBool,
     /// Bytes of the interpreters of all threads: of those for scripts, and of those for functions.
     pub interpreters: [AtomicUsize; 2],
-    by_sha: Mutex<HashMap<Sha, Arc<Script>>>,
+    known: Mutex<Known>,
+    /// Bytes that scripts have come to take since [`Scripts::take_uncounted`].
+    uncounted: AtomicI64,
     calls: AtomicU64,
     flushes: AtomicU64,
     evicted: AtomicU64,
@@ -72,7 +120,8 @@ impl Default for Scripts {
             slow_ms: AtomicU64::new(5000),
             allows_everything: AtomicBool::new(false),
             interpreters: Default::default(),
-            by_sha: Mutex::default(),
+            known: Mutex::default(),
+            uncounted: AtomicI64::new(0),
             calls: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
@@ -83,15 +132,15 @@ impl Default for Scripts {
 impl Scripts {
     /// The script of this sum.
     pub fn find(&self, sha: &Sha) -> Option<Arc<Script>> {
-        self.lock().get(sha).cloned()
+        self.lock().by_sha.get(sha).cloned()
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.lock().len()
+        self.lock().by_sha.len()
     }
 
-    /// How many were forgotten because there were too many.
+    /// How many were forgotten because there were too many, or they were too large.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
@@ -103,13 +152,21 @@ impl Scripts {
 
     /// Bytes that the texts take.
     pub fn footprint(&self) -> usize {
-        self.lock().values().map(|script| script.footprint()).sum()
+        self.lock().bytes
+    }
+
+    /// Bytes that they take more, or less, than when this was asked last: to be counted as used
+    /// memory.
+    #[inline]
+    pub fn take_uncounted(&self) -> i64 {
+        if self.uncounted.load(Relaxed) == 0 { 0 } else { self.uncounted.swap(0, Relaxed) }
     }
 
     /// Forgets them all.
     pub fn flush(&self) {
         let forgotten = std::mem::take(&mut *self.lock());
-        forgotten.values().for_each(|script| script.forgotten.store(true, Relaxed));
+        forgotten.by_sha.values().for_each(|script| script.forgotten.store(true, Relaxed));
+        self.uncounted.fetch_sub(forgotten.bytes as i64, Relaxed);
         self.flushes.fetch_add(1, Relaxed);
     }
 
@@ -118,15 +175,24 @@ impl Scripts {
         self.flushes.load(Relaxed)
     }
 
-    /// Makes a script known, which has been compiled; `loaded` if it is to stay. The same again, if it is known.
+    /// Makes a script known, which has been compiled; `loaded` if it is to stay. The same again, if
+    /// it is known.
     pub fn add(&self, script: Script, loaded: bool) -> Arc<Script> {
-        let mut by_sha = self.lock();
-        let script = by_sha.entry(script.sha).or_insert_with(|| Arc::new(script)).clone();
-        script.loaded.fetch_or(loaded, Relaxed);
-        self.note_use(&script);
-        if !loaded {
-            self.make_room(&mut by_sha);
+        let mut known = self.lock();
+        let before = known.bytes;
+        let script = known.add(script);
+        if loaded && !script.loaded.swap(true, Relaxed) {
+            known.passing -= 1;
+            known.passing_bytes -= script.footprint();
         }
+        self.note_use(&script);
+        while known.passing > EVAL_MAX || known.passing_bytes > EVAL_BYTES_MAX {
+            if !known.evict() {
+                break;
+            }
+            self.evicted.fetch_add(1, Relaxed);
+        }
+        self.uncounted.fetch_add(known.bytes as i64 - before as i64, Relaxed);
         script
     }
 
@@ -138,25 +204,8 @@ impl Scripts {
         }
     }
 
-    /// Forgets the one that was not used for longest of those that came with `EVAL`, if there are too many.
-    fn make_room(&self, by_sha: &mut HashMap<Sha, Arc<Script>>) {
-        let ours = || by_sha.values().filter(|script| !script.loaded.load(Relaxed));
-        if ours().count() <= EVAL_MAX {
-            return;
-        }
-        let Some(oldest) =
-            ours().min_by_key(|script| script.used.load(Relaxed)).map(|script| script.sha)
-        else {
-            return;
-        };
-        if let Some(script) = by_sha.remove(&oldest) {
-            script.forgotten.store(true, Relaxed);
-            self.evicted.fetch_add(1, Relaxed);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Sha, Arc<Script>>> {
-        self.by_sha.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -175,5 +224,46 @@ impl Script {
             used: AtomicU64::new(0),
             forgotten: AtomicBool::new(false),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(scripts: &Scripts, n: usize, len: usize, loaded: bool) -> Sha {
+        let text = format!("{n}{}", " ".repeat(len));
+        scripts.add(Script::new(text.as_bytes(), Dialect::Redis).unwrap(), loaded).sha
+    }
+
+    #[test]
+    fn what_eval_brings_is_bounded_in_number_and_bytes() {
+        let (scripts, mut counted) = (Scripts::default(), 0);
+        let kept = add(&scripts, 0, 1 << 20, true);
+        for (len, count) in [(100, EVAL_MAX + 9), (5 << 20, 5), (20 << 20, 2), (1000, EVAL_MAX + 9)]
+        {
+            let shas: Vec<Sha> = (1..=count).map(|n| add(&scripts, n, len, false)).collect();
+            assert!(scripts.count() <= EVAL_MAX + 1);
+            assert!(scripts.footprint() <= EVAL_BYTES_MAX + (2 << 20), "{}", scripts.footprint());
+            counted += scripts.take_uncounted();
+            assert_eq!(counted, scripts.footprint() as i64);
+            // The last stay, unless one alone is too large.
+            let last = scripts.find(shas.last().unwrap()).is_some();
+            assert_eq!(last, len < EVAL_BYTES_MAX);
+            assert!(scripts.find(&shas[0]).is_none());
+            assert!(scripts.find(&kept).is_some());
+        }
+        // What is loaded stays, and is none of those.
+        let (used, evicted) = (scripts.footprint(), scripts.evicted());
+        let stays = add(&scripts, 1, 6 << 20, false);
+        assert_eq!(add(&scripts, 1, 6 << 20, true), stays);
+        for n in 2..5 {
+            add(&scripts, n, 6 << 20, false);
+        }
+        assert!(scripts.find(&stays).is_some() && scripts.evicted() > evicted);
+        assert!(scripts.footprint() > used);
+        scripts.flush();
+        counted += scripts.take_uncounted();
+        assert_eq!((counted, scripts.footprint(), scripts.count()), (0, 0, 0));
     }
 }

@@ -1,5 +1,5 @@
-//! What one thread has for running functions: an interpreter, made when it is first wanted, with the libraries whose functions
-//! it called.
+//! What one thread has for running functions: an interpreter, made when it is first wanted, with
+//! the libraries whose functions it called.
 
 use super::libraries::{Function, Library, List};
 use super::shebang::{self, Flags};
@@ -92,8 +92,8 @@ impl FunctionThread {
         Ok(())
     }
 
-    /// Finds out what functions a library has. They are compiled then: [`FunctionThread::adopt`] keeps them, once the
-    /// library is known.
+    /// Finds out what functions a library has. They are compiled then: [`FunctionThread::adopt`]
+    /// keeps them, once the library is known.
     pub fn examine(&mut self, shared: &Shared, code: &[u8]) -> Result<Examined, Fail> {
         let name = shebang::parse_library(code)?;
         let declared = self.declare(code)?;
@@ -145,8 +145,8 @@ impl FunctionThread {
         Ok(libraries)
     }
 
-    /// Keeps the functions of a library that has become known, if there is room: those that are not kept are compiled when
-    /// they are called.
+    /// Keeps the functions of a library that has become known, if there is room: those that are not
+    /// kept are compiled when they are called.
     pub fn adopt(&mut self, shared: &Shared, examined: Examined, is_new: bool) {
         if is_new && shared.libraries.changes() == self.changes + 1 {
             // Nothing else has changed: no function that is kept has to go.

@@ -11,8 +11,8 @@ use crate::glob::{Case, matches};
 use crate::help::help;
 use crate::spec::{CommandSpec, Locks};
 use crate::stats::Shared;
-use crate::table::functions as meta;
 use petrel_persistence::rdb::{Error, dump_functions, restore_functions};
+use petrel_table::commands as meta;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,15 +23,15 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::container(
         &meta::FUNCTION,
         &[
-            CommandSpec::new(&meta::DELETE, delete).locking(Locks::Itself),
-            CommandSpec::new(&meta::DUMP, dump).locking(Locks::Itself),
-            CommandSpec::new(&meta::FLUSH, flush).locking(Locks::Itself),
-            CommandSpec::new(&meta::KILL, kill).locking(Locks::Itself),
-            CommandSpec::new(&meta::LIST, list).locking(Locks::Itself),
-            CommandSpec::new(&meta::LOAD, load).locking(Locks::Itself),
-            CommandSpec::new(&meta::RESTORE, restore).locking(Locks::Itself),
-            CommandSpec::new(&meta::STATS, stats).locking(Locks::Itself),
-            CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_DELETE, delete).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_DUMP, dump).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_FLUSH, flush).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_KILL, kill).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_LIST, list).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_LOAD, load).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_RESTORE, restore).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_STATS, stats).locking(Locks::Itself),
+            CommandSpec::new(&meta::FUNCTION_HELP, help).locking(Locks::Itself),
         ],
     ),
 ];
@@ -283,7 +283,8 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
     let libraries =
         ctx.exec.function_thread(|thread, shared| thread.examine_all(shared, &texts))?;
     ctx.exec.shared.libraries.change(|list| {
-        // What comes in the payload must agree with itself; what is there gives way or not, as the policy says.
+        // What comes in the payload must agree with itself; what is there gives way or not, as the
+        // policy says.
         let mut restored = List::default();
         for library in libraries {
             restored.add(library, false)?;
@@ -332,7 +333,8 @@ impl Shared {
         self.add_libraries(texts, false)
     }
 
-    /// Adds libraries of functions, all or none of them; with `replace`, in the place of those of the same names.
+    /// Adds libraries of functions, all or none of them; with `replace`, in the place of those of
+    /// the same names.
     ///
     /// # Errors
     /// If a text is no library, or what it declares is there already.

@@ -1,5 +1,6 @@
-//! The libraries of functions that the server knows, in a list that changes where it lies unless somebody looks at it at that
-//! moment; every thread loads for itself the libraries whose functions it calls.
+//! The libraries of functions that the server knows, in a list that changes where it lies unless
+//! somebody looks at it at that moment; every thread loads for itself the libraries whose functions
+//! it calls.
 
 use super::shebang::Flags;
 use crate::fail::Fail;
@@ -121,7 +122,8 @@ impl Libraries {
         })
     }
 
-    /// Makes a change that fails, if it does, before it has changed anything: what there is is not copied.
+    /// Makes a change that fails, if it does, before it has changed anything: what there is is not
+    /// copied.
     fn change_in_place(
         &self,
         change: impl FnOnce(&mut List) -> Result<(), Fail>,

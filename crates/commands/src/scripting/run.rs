@@ -7,12 +7,13 @@ use crate::clock::Tick;
 use crate::ctx::{Ctx, Host};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
-use crate::keys::key_positions;
 use crate::session::Session;
 use crate::spec::{Flags, KeyShape, Locks};
+use crate::time::time_of_day;
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
 use petrel_resp::{Dialect, Reply};
+use petrel_table::keys::key_positions;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +27,8 @@ const CONTENDED: &[u8] =
     b"ERR the script wanted keys that it did not declare, after it had written, while another \
     script did the same";
 
-/// Time that commands may take before it is asked whether the script is to go on, which its instructions bring about else.
+/// Time that commands may take before it is asked whether the script is to go on, which its
+/// instructions bring about else.
 const ASK_NANOS: u64 = 5_000_000;
 
 /// Time between two moments at which a slow script lets others be answered.
@@ -91,6 +93,7 @@ fn with_thread<'c, T>(
     let mut thread = ctx.exec.take_script_thread();
     let result = work(ctx, &mut thread);
     ctx.exec.scripts = Some(thread);
+    ctx.exec.count_scripts();
     result
 }
 
@@ -107,7 +110,14 @@ impl Executor {
         let mut thread = self.take_script_thread();
         let result = work(&mut thread, &self.shared);
         self.scripts = Some(thread);
+        self.count_scripts();
         result
+    }
+
+    /// Counts what the scripts that the server knows have come to take as used memory.
+    #[inline]
+    pub(crate) fn count_scripts(&mut self) {
+        self.ks.count_foreign(self.shared.scripts.take_uncounted());
     }
 }
 
@@ -147,8 +157,8 @@ pub(crate) struct Call<'a> {
     pub name: &'a dyn Fn() -> String,
 }
 
-/// Runs a script as one transaction: every change that it makes lies between the locking and the unlocking here, of its
-/// declared keys or of everything.
+/// Runs a script as one transaction: every change that it makes lies between the locking and the
+/// unlocking here, of its declared keys or of everything.
 pub(crate) fn run(
     ctx: &mut Ctx<'_>,
     call: &Call<'_>,
@@ -184,10 +194,11 @@ pub(crate) fn run(
         }));
     }
     show_to_monitors(ctx);
-    // What it does first is most often with its first key: asked for while the interpreter gets ready.
+    // What it does first is most often with its first key: asked for while the interpreter gets
+    // ready.
     let first = keys.first().map(|key| ctx.exec.ks.hash(key));
-    if let Some(hash) = first {
-        ctx.exec.ks.prefetch_bucket(ctx.session.db, hash);
+    if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
+        peek.prefetch_bucket(ctx.session.db, hash);
     }
     let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
@@ -197,8 +208,8 @@ pub(crate) fn run(
         if !nested && !lock(ctx.exec, ctx.host, keys, first, call.strays.load(Relaxed)) {
             return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
         }
-        if let Some(hash) = first {
-            ctx.exec.ks.prefetch_entry(db, hash, ENTRY_LINES);
+        if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
+            peek.prefetch_entry(db, hash, ENTRY_LINES);
         }
         ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.session.in_exec = true;
@@ -218,9 +229,13 @@ pub(crate) fn run(
             watched: None,
             asked: started,
             attended: started,
+            writes_result: false,
+            result_bytes: 0,
         };
+        runner.exec.script_time = None;
         let result = script(&mut runner, ctx.reply);
-        let Runner { again, watched, .. } = runner;
+        let Runner { again, watched, result_bytes, .. } = runner;
+        ctx.exec.ks.count_foreign(-result_bytes);
         if let Some(watched) = watched {
             ctx.exec.shared.scripts.running.end(&watched);
         }
@@ -252,8 +267,9 @@ fn describe(failure: Failure, call: &Call<'_>) -> Fail {
     Fail::new(text)
 }
 
-/// Locks the declared keys, and takes the right to lock the rest if it will be wanted. False if another script keeps this
-/// one from that for long, and then nothing is locked. `first` is the hash of the first key.
+/// Locks the declared keys, and takes the right to lock the rest if it will be wanted. False if
+/// another script keeps this one from that for long, and then nothing is locked. `first` is the
+/// hash of the first key.
 #[inline]
 fn lock(
     exec: &mut Executor,
@@ -310,6 +326,10 @@ pub(crate) struct Runner<'a> {
     asked: Tick,
     /// When others were last answered.
     attended: Tick,
+    /// The script is over, and what it returned is being written.
+    writes_result: bool,
+    /// What has been counted as memory of the result.
+    result_bytes: i64,
 }
 
 impl Runner<'_> {
@@ -378,9 +398,9 @@ impl Runner<'_> {
         })
     }
 
-    /// Locks everything beside what is held. The right to do so is one thread's at a time; a script that cannot get it at
-    /// once begins anew with it, or fails if it has done something already. Known from then on, it does not come to that
-    /// again.
+    /// Locks everything beside what is held. The right to do so is one thread's at a time; a script
+    /// that cannot get it at once begins anew with it, or fails if it has done something
+    /// already. Known from then on, it does not come to that again.
     #[cold]
     fn stray(&mut self) -> Result<(), &'static [u8]> {
         self.call.strays.store(true, Relaxed);
@@ -452,7 +472,7 @@ impl Server for Runner<'_> {
                 name: (self.call.name)(),
                 command: self.command.iter().map(|&arg| arg.into()).collect(),
                 since: Instant::now(),
-                wrote: AtomicBool::new(self.acted),
+                wrote: AtomicBool::new(self.acted && !self.writes_result),
                 killed: AtomicBool::new(false),
                 is_slow: AtomicBool::new(false),
             })
@@ -462,13 +482,17 @@ impl Server for Runner<'_> {
             running.slow.fetch_add(1, Relaxed);
         }
         let watched = watched.clone();
-        if watched.is_slow.load(Relaxed)
-            && self.exec.nanos_between(self.attended, now) > ATTEND_NANOS
-        {
-            if self.host.attend() {
-                return Some("ERR The server is shutting down".into());
+        if watched.is_slow.load(Relaxed) {
+            self.exec.script_time = Some(time_of_day());
+            if self.exec.nanos_between(self.attended, now) > ATTEND_NANOS {
+                if self.host.attend() {
+                    return Some("ERR The server is shutting down".into());
+                }
+                self.attended = self.exec.now();
             }
-            self.attended = self.exec.now();
+        }
+        if self.writes_result {
+            return self.interrupt_result(&watched);
         }
         let killed = watched.killed.load(Relaxed);
         killed.then(|| {
@@ -499,6 +523,43 @@ impl Server for Runner<'_> {
             return Err("ERR Wrong number of args for redis.acl_check_cmd()");
         }
         Ok(self.exec.check_call(self.session, command, args).is_ok())
+    }
+
+    fn begin_result(&mut self) {
+        self.writes_result = true;
+        if let Some(watched) = &self.watched {
+            // What it has written stays, however the rest ends.
+            watched.wrote.store(false, Relaxed);
+        }
+        if !self.nested && !self.again {
+            self.exec.within_script = false;
+            self.exec.commit_early(self.host);
+            self.exec.ks.release_token();
+        }
+    }
+
+    fn note_result(&mut self, bytes: usize) {
+        let bytes = bytes as i64;
+        self.exec.ks.count_foreign(bytes - self.result_bytes);
+        self.result_bytes = bytes;
+    }
+}
+
+impl Runner<'_> {
+    /// Lets whoever waits for the whole keyspace have it while a result is being written, and says
+    /// what ends that.
+    #[cold]
+    fn interrupt_result(&mut self, watched: &Watched) -> Option<Cow<'static, str>> {
+        if !self.nested {
+            self.exec.yield_within_unless_busy();
+        }
+        if self.host.client_has_left() {
+            return Some("the client has left".into());
+        }
+        let killed = watched.killed.load(Relaxed);
+        killed.then(|| {
+            "the script is over and its effects stay, but its result was given up: killed by user".into()
+        })
     }
 }
 
@@ -547,14 +608,16 @@ impl Running {
         self.slow.load(Relaxed) > 0
     }
 
-    /// Lets one seem to run as long as the answer lives: for a thread that one has kept out, until it is let in.
+    /// Lets one seem to run as long as the answer lives: for a thread that one has kept out, until
+    /// it is let in.
     pub fn appear_busy(&self) -> AppearsBusy<'_> {
         self.apparent.fetch_add(1, Relaxed);
         self.slow.fetch_add(1, Relaxed);
         AppearsBusy(self)
     }
 
-    /// Whether none runs for long any more, though it seems so: who asks now is to be answered in a moment.
+    /// Whether none runs for long any more, though it seems so: who asks now is to be answered in a
+    /// moment.
     #[cold]
     pub fn was_busy(&self) -> bool {
         self.slow.load(Relaxed) <= self.apparent.load(Relaxed)

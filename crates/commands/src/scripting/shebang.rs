@@ -1,8 +1,9 @@
-//! The first line of a script or a library: `#!lua flags=no-writes,allow-stale`, `#!lua name=mylib`.
+//! The first line of a script or a library: `#!lua flags=no-writes,allow-stale`, `#!lua
+//! name=mylib`.
 
-use crate::bitset::bitset;
 use crate::fail::Fail;
 use petrel_resp::Dialect;
+use petrel_table::bitset;
 
 bitset! {
     /// What a script says of itself.
@@ -95,7 +96,8 @@ pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The text that is compiled: without what the first line says, but with its end, so that lines keep their numbers.
+/// The text that is compiled: without what the first line says, but with its end, so that lines
+/// keep their numbers.
 pub(crate) fn body(text: &[u8]) -> &[u8] {
     if text.starts_with(b"#!") {
         let end = text.iter().position(|&c| c == b'\n').unwrap_or(text.len());

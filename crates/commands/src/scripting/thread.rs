@@ -1,4 +1,5 @@
-//! What one thread has for running scripts: an interpreter, made when it is first wanted, and the functions that it compiled.
+//! What one thread has for running scripts: an interpreter, made when it is first wanted, and the
+//! functions that it compiled.
 
 use super::cache::{Script, Scripts};
 use super::shebang;
@@ -15,6 +16,9 @@ use twox_hash::XxHash3_64;
 /// Functions that a thread keeps compiled; beyond, it forgets them all.
 const COMPILED_MAX: usize = 2000;
 
+/// Bytes of their texts, at most, unless one alone has more.
+const COMPILED_BYTES_MAX: usize = 8 << 20;
+
 /// A script that the thread has compiled.
 pub(crate) struct Ready {
     pub script: ScriptRef,
@@ -29,6 +33,8 @@ pub(crate) struct ScriptThread {
     pub lua: Lua,
     by_text: ByHash<Arc<Ready>>,
     by_sha: ByHash<Arc<Ready>>,
+    /// Bytes of the texts of all that is compiled.
+    compiled_bytes: usize,
     flushes: u64,
     counted: usize,
 }
@@ -42,6 +48,7 @@ impl ScriptThread {
             lua,
             by_text: ByHash::default(),
             by_sha: ByHash::default(),
+            compiled_bytes: 0,
             flushes: scripts.flushes(),
             counted: 0,
         }
@@ -86,8 +93,10 @@ impl ScriptThread {
 
     fn compile(&mut self, shared: &Shared, text: &[u8], stays: bool) -> Result<Arc<Ready>, Fail> {
         let script = Script::new(text, shared.dialect())?;
-        if self.lua.kept() >= COMPILED_MAX {
+        self.compiled_bytes += text.len();
+        if self.lua.kept() >= COMPILED_MAX || self.compiled_bytes > COMPILED_BYTES_MAX {
             self.forget();
+            self.compiled_bytes = text.len();
         }
         let function =
             self.lua.compile(shebang::body(text), c"@user_script").map_err(|message| {
@@ -144,6 +153,7 @@ impl ScriptThread {
         for ready in all {
             self.release(Some(ready));
         }
+        self.compiled_bytes = 0;
         self.lua.collect();
     }
 

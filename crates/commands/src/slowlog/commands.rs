@@ -7,26 +7,26 @@ use crate::fail::{Fail, Outcome};
 use crate::help::help;
 use crate::spec::{CommandSpec, Locks};
 use crate::stats::Shared;
-use crate::table::{commandlog, slowlog as meta};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::container(
         &meta::SLOWLOG,
         &[
-            CommandSpec::new(&meta::GET, get).locking(Locks::Itself),
-            CommandSpec::new(&meta::HELP, help).locking(Locks::Itself),
-            CommandSpec::new(&meta::LEN, len).locking(Locks::Itself),
-            CommandSpec::new(&meta::RESET, reset).locking(Locks::Itself),
+            CommandSpec::new(&meta::SLOWLOG_GET, get).locking(Locks::Itself),
+            CommandSpec::new(&meta::SLOWLOG_HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&meta::SLOWLOG_LEN, len).locking(Locks::Itself),
+            CommandSpec::new(&meta::SLOWLOG_RESET, reset).locking(Locks::Itself),
         ],
     ),
     CommandSpec::container(
-        &commandlog::COMMANDLOG,
+        &meta::COMMANDLOG,
         &[
-            CommandSpec::new(&commandlog::GET, get_of).locking(Locks::Itself),
-            CommandSpec::new(&commandlog::HELP, help).locking(Locks::Itself),
-            CommandSpec::new(&commandlog::LEN, len_of).locking(Locks::Itself),
-            CommandSpec::new(&commandlog::RESET, reset_of).locking(Locks::Itself),
+            CommandSpec::new(&meta::COMMANDLOG_GET, get_of).locking(Locks::Itself),
+            CommandSpec::new(&meta::COMMANDLOG_HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&meta::COMMANDLOG_LEN, len_of).locking(Locks::Itself),
+            CommandSpec::new(&meta::COMMANDLOG_RESET, reset_of).locking(Locks::Itself),
         ],
     ),
 ];

@@ -5,10 +5,10 @@ use crate::ctx::Ctx;
 use crate::double;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::sorted_set_algebra as meta;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_keyspace::{SetRef, Type};
+use petrel_table::commands as meta;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -57,7 +57,8 @@ impl Aggregate {
         }
     }
 
-    /// What a source contributes to a member that it has: NaN if one of score and weight is infinite, the other 0.
+    /// What a source contributes to a member that it has: NaN if one of score and weight is
+    /// infinite, the other 0.
     fn part(self, score: f64, weight: f64) -> f64 {
         if self == Aggregate::Count { weight } else { score * weight }
     }
@@ -315,8 +316,8 @@ fn subtract(sources: &[Option<Source<'_>>], gathered: &mut Gathered) {
     });
 }
 
-/// `ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`,
-/// `ZINTER` likewise, `ZDIFF` without weights and aggregate
+/// `ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX |
+/// COUNT>] [WITHSCORES]`, `ZINTER` likewise, `ZDIFF` without weights and aggregate
 fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
     let asked = Asked::parse(ctx, 1, operation, Form::List)?;
     let members = combine(ctx, operation, &asked);
@@ -329,8 +330,8 @@ fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
     Ok(())
 }
 
-/// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`,
-/// `ZINTERSTORE` likewise, `ZDIFFSTORE` without options
+/// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM |
+/// MIN | MAX | COUNT>]`, `ZINTERSTORE` likewise, `ZDIFFSTORE` without options
 fn store(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
     let asked = Asked::parse(ctx, 2, operation, Form::Store)?;
     let members = combine(ctx, operation, &asked);

@@ -123,7 +123,8 @@ impl<'a> Bounds<'a> {
         range.start..range.end.max(range.start)
     }
 
-    /// The part of a set that is in the range. If the part is taken from the end, ranks count from there too.
+    /// The part of a set that is in the range. If the part is taken from the end, ranks count from
+    /// there too.
     #[inline]
     pub fn run_of<'s>(&self, set: &SortedSetRef<'s>, part: Part) -> Run<'s> {
         match *self {

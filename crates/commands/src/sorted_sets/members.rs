@@ -5,9 +5,9 @@ use crate::ctx::Ctx;
 use crate::double;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::sorted_sets as meta;
 use petrel_keyspace::Naming;
 use petrel_keyspace::types::sorted_set::ScoreChange;
+use petrel_table::commands as meta;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[

@@ -5,11 +5,11 @@ use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::sorted_sets as meta;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::Run;
 use petrel_keyspace::{Key, Naming};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 use std::ops::Range;
 
 /// The commands of this file.
@@ -46,7 +46,8 @@ impl Taken<'_> {
     }
 }
 
-/// Takes up to `count` members from a key, after `write` has written them; false, and nothing written, if there are none.
+/// Takes up to `count` members from a key, after `write` has written them; false, and nothing
+/// written, if there are none.
 fn take(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,

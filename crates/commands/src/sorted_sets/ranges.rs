@@ -5,8 +5,8 @@ use super::{Gathered, Listing, look, read};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use crate::table::sorted_set_ranges as meta;
 use petrel_keyspace::types::sorted_set::{Part, Run, SortedSetRef};
+use petrel_table::commands as meta;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -47,12 +47,14 @@ struct Asked<'a> {
     bounds: Bounds<'a>,
     reverse: bool,
     scores: bool,
-    /// Members to be passed over, and how many are wanted then; a negative number of them means all.
+    /// Members to be passed over, and how many are wanted then; a negative number of them means
+    /// all.
     limit: Option<(i64, i64)>,
 }
 
 impl<'a> Asked<'a> {
-    /// Reads bounds and options from argument `from` on. An option is known where the command does not imply what it says.
+    /// Reads bounds and options from argument `from` on. An option is known where the command does
+    /// not imply what it says.
     #[inline]
     fn parse(
         ctx: &Ctx<'a>,

@@ -7,9 +7,9 @@ use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::CommandSpec;
-use crate::table::sorted_sets as meta;
 use petrel_keyspace::packed::Item;
 use petrel_resp::DoubleBuffer;
+use petrel_table::commands as meta;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] =

@@ -1,4 +1,5 @@
-//! `MAXCOUNT` and `MAXSIZE` of XREAD and XREADGROUP: what a reply may hold in all, whichever streams it comes from.
+//! `MAXCOUNT` and `MAXSIZE` of XREAD and XREADGROUP: what a reply may hold in all, whichever
+//! streams it comes from.
 
 use petrel_keyspace::types::stream::EntryRef;
 
@@ -27,7 +28,8 @@ impl Budget {
         self.entries == 0 || self.bytes == 0
     }
 
-    /// Takes entries of the stream at `key`, of these sizes in bytes, as long as they fit; returns how many.
+    /// Takes entries of the stream at `key`, of these sizes in bytes, as long as they fit; returns
+    /// how many.
     pub fn take(&mut self, key: &[u8], sizes: impl Iterator<Item = usize>) -> usize {
         let mut taken = 0;
         let mut heading = header_len(2) + bulk_len(key.len()) + header_len(1);

@@ -23,8 +23,8 @@ struct Options {
     last_id: Option<StreamId>,
 }
 
-/// `XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count]
-/// [FORCE] [JUSTID] [LASTID lastid]`
+/// `XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds]
+/// [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]`
 pub(super) fn xclaim(ctx: &mut Ctx<'_>) -> Outcome {
     const IDLE: Fail = Fail::fixed("ERR Invalid min-idle-time argument for XCLAIM");
     let (key, db, group, consumer) = (ctx.key(1), ctx.db(), ctx.arg(2), ctx.arg(3));

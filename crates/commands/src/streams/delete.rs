@@ -24,8 +24,9 @@ pub(super) fn xdel(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`
 pub(super) fn xdelex(ctx: &mut Ctx<'_>) -> Outcome {
-    let (references, ids) = options(ctx, 2)?;
     let (key, db, args) = (ctx.key(1), ctx.db(), ctx.args());
+    ctx.exec.ks.peek(db, key).map(|view| view.stream()).transpose()?;
+    let (references, ids) = options(ctx, 2)?;
     let Some(mut stream) = ctx.exec.ks.stream_mut(db, key)? else {
         return none_found(ctx, ids.len());
     };
@@ -39,8 +40,9 @@ pub(super) fn xdelex(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`
 pub(super) fn xackdel(ctx: &mut Ctx<'_>) -> Outcome {
-    let (references, ids) = options(ctx, 3)?;
     let (key, db, args, group) = (ctx.key(1), ctx.db(), ctx.args(), ctx.arg(2));
+    ctx.exec.ks.read(db, key).map(|view| view.stream()).transpose()?;
+    let (references, ids) = options(ctx, 3)?;
     let stream = ctx.exec.ks.stream_mut(db, key)?;
     let Some(mut stream) = stream.filter(|stream| stream.groups().get(group).is_some()) else {
         return none_found(ctx, ids.len());

@@ -40,6 +40,9 @@ pub(super) fn create(ctx: &mut Ctx<'_>) -> Outcome {
     let read = options.read.map(|read| read.min(stream.added()));
     stream.put_group(group, id, read);
     drop(stream);
+    if is_new {
+        ctx.exec.ks.signal_modified(db, key);
+    }
     ctx.ok()
 }
 

@@ -11,7 +11,8 @@ use petrel_resp::{Dialect, Reply};
 const FIGURES: usize = 7;
 const PRODUCER_FIGURES: usize = 6;
 
-/// Entries, and pending ones of each group and consumer, that XINFO STREAM FULL shows unless it is told.
+/// Entries, and pending ones of each group and consumer, that XINFO STREAM FULL shows unless it is
+/// told.
 const SHOWN: usize = 10;
 
 /// `XINFO STREAM key [FULL [COUNT count]]`
@@ -76,8 +77,8 @@ fn figures(stream: &Stream, reply: &mut dyn Reply) {
     id_field(reply, "recorded-first-entry-id", stream.first_id());
 }
 
-/// What is said of those who produce entries with numbers of their own, which Valkey does not know of:
-/// [`PRODUCER_FIGURES`] fields.
+/// What is said of those who produce entries with numbers of their own, which Valkey does not know
+/// of: [`PRODUCER_FIGURES`] fields.
 fn producer_figures(stream: &Stream, reply: &mut dyn Reply) {
     let none = Producers::default();
     let producers = stream.producers().unwrap_or(&none);
@@ -182,8 +183,9 @@ pub(super) fn consumers(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// How much of the stream a group has read, and how much there is still to come. Entries that were trimmed away unread
-/// are still to come for Valkey if it knows how many were read, but not for Redis.
+/// How much of the stream a group has read, and how much there is still to come. Entries that were
+/// trimmed away unread are still to come for Valkey if it knows how many were read, but not for
+/// Redis.
 fn progress(stream: &Stream, dialect: Dialect, group: &Group, reply: &mut dyn Reply) {
     reply.bulk(b"entries-read");
     write_known(reply, group.entries_read().map(|read| read as i64));

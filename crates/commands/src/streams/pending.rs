@@ -10,6 +10,7 @@ use std::ops::Range;
 /// `XACK key group id [id ...]`
 pub(super) fn xack(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, args, group) = (ctx.key(1), ctx.db(), ctx.args(), ctx.arg(2));
+    ctx.exec.ks.read(db, key);
     let stream = ctx.exec.ks.stream_mut(db, key)?;
     let Some(mut stream) = stream.filter(|stream| stream.groups().get(group).is_some()) else {
         return ctx.number(0);

@@ -1,4 +1,5 @@
-//! Idempotent producers: IDs that producers give their entries, so that one sent twice is added once.
+//! Idempotent producers: IDs that producers give their entries, so that one sent twice is added
+//! once.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -28,7 +29,8 @@ impl<'a> Production<'a> {
     pub const NEEDS_ANY_ID: Fail =
         Fail::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs");
 
-    /// Reads the option at argument `i`, before argument `end`; returns where the next one is, or none if it is another.
+    /// Reads the option at argument `i`, before argument `end`; returns where the next one is, or
+    /// none if it is another.
     pub fn read(
         found: &mut Option<Self>,
         ctx: &Ctx<'a>,

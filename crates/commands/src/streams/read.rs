@@ -21,7 +21,8 @@ struct Part {
     len: usize,
 }
 
-/// `XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]`
+/// `XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key [key
+/// ...] id [id ...]`
 pub(super) fn xread(ctx: &mut Ctx<'_>) -> Outcome {
     let reading = reading(ctx, false)?;
     let db = ctx.db();

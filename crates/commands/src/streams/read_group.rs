@@ -1,7 +1,8 @@
 //! XREADGROUP.
 //!
-//! Each stream is read either for what is new to the group (`>`), before that for what has been pending for long
-//! (`CLAIM`), or for what the consumer has pending itself. The first two may find nothing, and wait.
+//! Each stream is read either for what is new to the group (`>`), before that for what has been
+//! pending for long (`CLAIM`), or for what the consumer has pending itself. The first two may find
+//! nothing, and wait.
 
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
@@ -28,8 +29,8 @@ enum Source {
     New { any: bool },
 }
 
-/// `XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds]
-/// [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]`
+/// `XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK
+/// milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]`
 pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
     let reading = reading(ctx, true)?;
     let (group, consumer) = reading.group.unwrap_or_default();
@@ -156,8 +157,8 @@ fn source(
     Ok(Source::New { any: !claimable(&mut stream, group, idle, 1).is_empty() })
 }
 
-/// The pending entries of a group that have been idle for so long, those that wait longest first, as far as they still
-/// exist.
+/// The pending entries of a group that have been idle for so long, those that wait longest first,
+/// as far as they still exist.
 fn claimable(stream: &mut StreamMut<'_>, group: &[u8], idle: i64, max: usize) -> Vec<StreamId> {
     stream.order_by_time(group);
     let until = stream.now_ms().saturating_sub(idle);
@@ -270,7 +271,8 @@ impl Delivery<'_> {
         self.stream.put_group(self.group, last, read);
     }
 
-    /// Delivers a pending entry to the consumer, with how long it has been idle and how often it was delivered.
+    /// Delivers a pending entry to the consumer, with how long it has been idle and how often it
+    /// was delivered.
     fn claim(&mut self, id: StreamId, owner: Option<ConsumerId>, reply: &mut dyn Reply) {
         let pending = self.pending(id);
         let Some(entry) = self.stream.get(id) else { return };

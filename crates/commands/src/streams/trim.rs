@@ -33,8 +33,8 @@ pub(super) struct TrimOptions {
 }
 
 impl TrimOptions {
-    /// Reads the option at argument `i`, before argument `end`; returns where the next one is, or none if it is not one
-    /// of these.
+    /// Reads the option at argument `i`, before argument `end`; returns where the next one is, or
+    /// none if it is not one of these.
     pub fn read(&mut self, ctx: &Ctx<'_>, i: usize, end: usize) -> Result<Option<usize>, Fail> {
         let more = end - 1 - i;
         if let Some(references) = references(ctx.arg(i)) {

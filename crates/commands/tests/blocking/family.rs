@@ -1,9 +1,9 @@
 //! Commands that wait for strings, one for each way of waiting that there is.
 
-use petrel_commands::key_spec::KeySpec;
 use petrel_commands::spec::{Group, KeyFlags, Meta};
 use petrel_commands::{Awaited, Block, CommandSpec, Ctx, Fail, Outcome};
 use petrel_keyspace::parse_int;
+use petrel_table::KeySpec;
 
 const RW: KeyFlags = KeyFlags::RW;
 
@@ -60,8 +60,8 @@ fn waitmove(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `WAITLOOK key after timeout`: reads a string that is greater than `after`, or learns that there is none any more; as
-/// XREADGROUP does with streams. `$` stands for the string that there is.
+/// `WAITLOOK key after timeout`: reads a string that is greater than `after`, or learns that there
+/// is none any more; as XREADGROUP does with streams. `$` stands for the string that there is.
 fn waitlook(ctx: &mut Ctx<'_>) -> Outcome {
     let deadline = ctx.timeout_millis(3)?;
     let Some(value) = string(ctx, 1) else {

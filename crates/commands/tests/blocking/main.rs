@@ -1,5 +1,5 @@
-//! Commands that wait for keys, with a family of commands that exists only here: what holds for it holds for lists, sorted
-//! sets and streams.
+//! Commands that wait for keys, with a family of commands that exists only here: what holds for it
+//! holds for lists, sorted sets and streams.
 //!
 //! | file | holds |
 //! |---|---|

@@ -9,7 +9,8 @@ const GIVERS: u64 = 2;
 const ROUNDS: u64 = 2000;
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// Each giver adds to numbers; each taker takes whatever there is of any key, waiting or not, and sometimes gives up.
+/// Each giver adds to numbers; each taker takes whatever there is of any key, waiting or not, and
+/// sometimes gives up.
 #[test]
 fn every_number_is_taken_once() {
     let world = World::new(4);

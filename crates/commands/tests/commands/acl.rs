@@ -125,7 +125,8 @@ fn keys_by_what_is_done_to_them() {
     }
 }
 
-/// Of every command that names keys, each key is one by one another's: wherever it stands, it is found.
+/// Of every command that names keys, each key is one by one another's: wherever it stands, it is
+/// found.
 #[test]
 fn no_key_goes_unnoticed() {
     let (_admin, mut user) = with_rules("+@all ~k*");

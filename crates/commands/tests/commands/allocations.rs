@@ -19,7 +19,8 @@ fn count(bytes: isize) {
     PEAK.set(PEAK.get().max(now));
 }
 
-// SAFETY: every call is handed to the system's allocator as it is; the counters allocate nothing and need no destructor.
+// SAFETY: every call is handed to the system's allocator as it is; the counters allocate nothing
+// and need no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -48,7 +49,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `work`, and returns the bytes by which the thread's allocations exceeded those before it at their peak.
+/// Runs `work`, and returns the bytes by which the thread's allocations exceeded those before it at
+/// their peak.
 pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.get();
     PEAK.set(before);

@@ -1,4 +1,5 @@
-//! Every command with arguments of all kinds. `PETREL_TEST_SECONDS` makes it longer, `PETREL_TEST_SEED` repeats a run.
+//! Every command with arguments of all kinds. `PETREL_TEST_SECONDS` makes it longer,
+//! `PETREL_TEST_SEED` repeats a run.
 
 use crate::allocations::peak_of;
 use crate::client::{Client, show_args};

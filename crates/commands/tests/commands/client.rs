@@ -1,14 +1,15 @@
 //! A client of the commands: no socket, one thread.
 
-use petrel_commands::table::memory as meta;
 use petrel_commands::{
     Command, CommandSpec, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
     memory, transactions,
 };
-use petrel_keyspace::{Cleared, Keyspace, Options};
+use petrel_keyspace::{Cleared, Event, Handle, Keyspace, Options};
 use petrel_persistence::rdb::{Dialect, Leniency};
-use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value, decode};
+use petrel_resp::{DecodeLimits, Protocol, Reply, RespWriter, Value, decode};
+use petrel_table::commands as meta;
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -16,8 +17,10 @@ use std::sync::Arc;
 pub const START_MS: i64 = 1_700_000_000_000;
 
 /// The part of `MEMORY` that needs no server.
-static MEMORY: &[CommandSpec] =
-    &[CommandSpec::container(&meta::MEMORY, &[CommandSpec::new(&meta::USAGE, memory::usage)])];
+static MEMORY: &[CommandSpec] = &[CommandSpec::container(
+    &meta::MEMORY,
+    &[CommandSpec::new(&meta::MEMORY_USAGE, memory::usage)],
+)];
 
 /// A connection with an executor of its own, as if on a thread of its own.
 pub struct Client {
@@ -33,6 +36,11 @@ pub struct FakeHost {
     pub discarded: usize,
     pub dialect: Dialect,
     pub leniency: Leniency,
+    /// Events of keys, as `name:key`, with the number of the database behind if it is not 0.
+    pub events: Vec<String>,
+    /// Invalidated keys: those of a prefix that is listened to, and those that were read. `*`
+    /// stands for all.
+    pub invalidated: [BTreeSet<String>; 2],
 }
 
 impl Host for FakeHost {
@@ -67,6 +75,22 @@ impl Host for FakeHost {
     fn discard(&mut self, cleared: Cleared) {
         self.discarded += cleared.keys();
     }
+
+    fn notify(&mut self, event: &Event) {
+        let db = if event.db == 0 { String::new() } else { format!("@{}", event.db) };
+        self.events.push(format!("{}:{}{db}", event.name, event.key.escape_ascii()));
+    }
+
+    fn invalidate(&mut self, ks: &mut Handle, _: Option<&mut dyn Reply>) {
+        let told = ks.take_invalidations();
+        let name = |key: &[u8]| key.escape_ascii().to_string();
+        let [by_prefix, by_read] = &mut self.invalidated;
+        by_prefix.extend(told.broadcasts.iter().map(|broadcast| name(&broadcast.key)));
+        by_read.extend(told.keys().map(|invalidation| name(invalidation.key)));
+        if told.everything {
+            self.invalidated.iter_mut().for_each(|keys| keys.extend(["*".to_owned()]));
+        }
+    }
 }
 
 impl Client {
@@ -93,6 +117,8 @@ impl Client {
                 discarded: 0,
                 dialect: Dialect::Redis,
                 leniency: Leniency::default(),
+                events: Vec::new(),
+                invalidated: Default::default(),
             },
         }
     }
@@ -105,6 +131,11 @@ impl Client {
 
     /// Runs one command; there must be one reply, well formed.
     pub fn call(&mut self, args: &[&[u8]]) -> Value {
+        if let [b"SELECT", db] = args {
+            // Commands of the connection are the server's.
+            self.session.db = petrel_keyspace::parse_int(db).expect("a database") as u16;
+            return Value::Simple("OK".into());
+        }
         let bytes = self.call_raw(args);
         let decoded = decode(&bytes, &DecodeLimits::default());
         match decoded {
@@ -140,7 +171,8 @@ impl Client {
         show(&self.call(&args))
     }
 
-    /// Runs `command ⇒ reply` lines in order; a reply may be longer than its line shows where it ends in `...`.
+    /// Runs `command ⇒ reply` lines in order; a reply may be longer than its line shows where it
+    /// ends in `...`.
     pub fn follow(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (command, expected) = line.split_once(" => ").expect("a line has an arrow");
@@ -171,7 +203,7 @@ impl Drop for Client {
 }
 
 /// Words parted by spaces; in double quotes also with spaces, `\n` and `\xHH`.
-fn split(line: &str) -> Vec<Vec<u8>> {
+pub fn split(line: &str) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     let mut rest = line.trim().bytes().peekable();
     while let Some(first) = rest.next() {

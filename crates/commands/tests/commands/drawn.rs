@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::random::Random;
 use petrel_commands::FAMILIES;
-use petrel_commands::argument::{Arg, ArgFlags, ArgKind};
+use petrel_table::{Arg, ArgFlags, ArgKind};
 
 /// Keys with a value of each type, small and large, and keys without any.
 const KEYS: [&[u8]; 14] = [

@@ -7,7 +7,8 @@ use petrel_resp::Value;
 /// Elements of the large ones.
 const LARGE: usize = 1000;
 
-/// The type, what makes a value at `k`, what changes it, and the encodings of the small and the large one.
+/// The type, what makes a value at `k`, what changes it, and the encodings of the small and the
+/// large one.
 struct Case {
     kind: &'static str,
     make: fn(usize) -> String,

@@ -398,5 +398,6 @@ fn memory_of_keys() {
         client.run(&line).parse().unwrap()
     };
     assert!((16..64).contains(&usage(&mut client, "a")));
-    assert!((100_000..100_200).contains(&usage(&mut client, "b")));
+    // A value of this size counts as the block of the allocator that it takes.
+    assert!((100_000..130_000).contains(&usage(&mut client, "b")));
 }

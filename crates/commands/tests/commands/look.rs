@@ -57,7 +57,8 @@ fn hash(server: &mut dyn Server) -> Value {
     sorted(Value::Array(fields))
 }
 
-/// What `XINFO STREAM` tells that is not part of the stream: how it is held, and what old servers compute otherwise.
+/// What `XINFO STREAM` tells that is not part of the stream: how it is held, and what old servers
+/// compute otherwise.
 const NO_PART: [&str; 3] = ["radix-tree-keys", "radix-tree-nodes", "lag"];
 
 /// What servers may not know of a stream.

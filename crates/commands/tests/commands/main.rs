@@ -18,6 +18,7 @@
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
 //! | `scripts`, `script_libraries` | scripts, what they may not do, and what they find |
 //! | `random` | draws calls of commands from a seed |
+//! | `touched` | what calls do to who watches, listens or caches: `touched.txt`, here and in a Redis server |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
 mod acl;
@@ -51,5 +52,6 @@ mod sort;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod touched;
 mod transactions;
 mod wrong_type;

@@ -1,6 +1,6 @@
-//! Values of every type go from another server to Petrel and back with DUMP and RESTORE, and are the same on both
-//! sides. The other servers are `redis-server` and `valkey-server` on the PATH, and those whose paths `PETREL_TEST_PEERS`
-//! gives, parted by colons.
+//! Values of every type go from another server to Petrel and back with DUMP and RESTORE, and are
+//! the same on both sides. The other servers are `redis-server` and `valkey-server` on the PATH,
+//! and those whose paths `PETREL_TEST_PEERS` gives, parted by colons.
 
 use crate::client::{Client, show, show_args};
 use crate::look::{Server, look, unknown_to};
@@ -15,7 +15,9 @@ fn peers() -> Vec<(PathBuf, Redis)> {
     let stated = std::env::split_paths(&stated).filter(|path| !path.as_os_str().is_empty());
     let programs = ["redis-server", "valkey-server"].map(PathBuf::from);
     let programs = programs.into_iter().chain(stated);
-    programs.filter_map(|path| Redis::start_program(&path).map(|server| (path, server))).collect()
+    programs
+        .filter_map(|path| Redis::start_program(&path, &[]).map(|server| (path, server)))
+        .collect()
 }
 
 /// A call: its name and arguments.
@@ -52,8 +54,8 @@ fn assert_same(ours: &str, theirs: &str) {
     }
 }
 
-/// Makes the value by `calls` on the peer and moves it to Petrel and back. False if the peer does not know one of
-/// the calls.
+/// Makes the value by `calls` on the peer and moves it to Petrel and back. False if the peer does
+/// not know one of the calls.
 fn moves(peer: &mut Redis, petrel: &mut Client, calls: &[Call]) -> bool {
     peer.ask(&[b"DEL", b"k"]);
     for call in calls {

@@ -1,5 +1,5 @@
-//! The same random calls of strings and keys here and in a Redis server found on the PATH: the replies are equal.
-//! `PETREL_TEST_SECONDS` makes it longer, `PETREL_TEST_SEED` repeats a run.
+//! The same random calls of strings and keys here and in a Redis server found on the PATH: the
+//! replies are equal. `PETREL_TEST_SECONDS` makes it longer, `PETREL_TEST_SEED` repeats a run.
 
 use crate::client::{Client, show, show_args};
 use crate::random::{Random, duration};
@@ -11,22 +11,31 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+/// A version, such as `[8, 2, 3]`.
+pub type Version = [u32; 3];
+
+/// The numbers of `8.2.3`; what is left out is 0.
+pub fn parse_version(text: &str) -> Version {
+    let mut numbers = text.split('.').map(|number| number.parse().expect("a version"));
+    std::array::from_fn(|_| numbers.next().unwrap_or(0))
+}
+
 /// A Redis server of our own, stopped when dropped.
 pub struct Redis {
     server: Child,
     directory: PathBuf,
+    connection: Connection,
+}
+
+/// A connection to a Redis server.
+pub struct Connection {
     socket: UnixStream,
     received: Vec<u8>,
 }
 
 impl Redis {
-    /// None if there is no `redis-server`.
-    pub fn start() -> Option<Self> {
-        Self::start_program(Path::new("redis-server"))
-    }
-
-    /// None if there is no such program.
-    pub fn start_program(program: &Path) -> Option<Self> {
+    /// None if there is no such program. `parameters` are added to its command line.
+    pub fn start_program(program: &Path, parameters: &[&str]) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Relaxed);
         let name = format!("petrel-redis-{}-{number}", std::process::id());
@@ -38,26 +47,85 @@ impl Redis {
             .arg(&path)
             .arg("--dir")
             .arg(&directory)
+            .args(parameters)
             .stdout(Stdio::null())
             .spawn()
             .ok()?;
         let begin = Instant::now();
-        let socket = loop {
-            match UnixStream::connect(&path) {
-                Ok(socket) => break socket,
+        let connection = loop {
+            match Connection::new(&path) {
+                Ok(connection) => break connection,
                 Err(_) if begin.elapsed() < Duration::from_secs(10) => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 Err(error) => panic!("{} does not answer: {error}", program.display()),
             }
         };
-        Some(Redis { server, directory, socket, received: Vec::new() })
+        Some(Redis { server, directory, connection })
+    }
+
+    /// A `redis-server` of Redis whose version is at least `since`, with more parameters; else
+    /// none, with a line that says why.
+    pub fn start_since(since: Version, parameters: &[&str]) -> Option<Self> {
+        let Some(mut redis) = Self::start_program(Path::new("redis-server"), &[]) else {
+            eprintln!("skipped: no redis-server on the PATH");
+            return None;
+        };
+        let server = redis.info();
+        if server.contains("server_name:valkey") || server.contains("petrel_version:") {
+            eprintln!("skipped: the redis-server on the PATH is another server's");
+            return None;
+        }
+        let found = redis.version();
+        if found < since {
+            eprintln!("skipped: redis-server is {found:?}, its answers are known since {since:?}");
+            return None;
+        }
+        match parameters {
+            [] => Some(redis),
+            _ => Self::start_program(Path::new("redis-server"), parameters),
+        }
+    }
+
+    fn info(&mut self) -> String {
+        let info = self.call(&[b"INFO", b"server"]);
+        String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned()
+    }
+
+    /// The version that the server says it is.
+    pub fn version(&mut self) -> Version {
+        let info = self.info();
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
+        parse_version(version.expect("a version"))
+    }
+
+    /// Another connection.
+    pub fn connect(&self) -> Connection {
+        Connection::new(&self.directory.join("socket")).unwrap()
     }
 
     pub fn call(&mut self, args: &[&[u8]]) -> Value {
+        self.connection.call(args)
+    }
+}
+
+impl Connection {
+    fn new(path: &Path) -> std::io::Result<Self> {
+        Ok(Connection { socket: UnixStream::connect(path)?, received: Vec::new() })
+    }
+
+    pub fn call(&mut self, args: &[&[u8]]) -> Value {
+        self.send(args);
+        self.receive()
+    }
+
+    pub fn send(&mut self, args: &[&[u8]]) {
         let mut request = Vec::new();
         encode_command(args, &mut request);
         self.socket.write_all(&request).unwrap();
+    }
+
+    pub fn receive(&mut self) -> Value {
         let mut decoder = Decoder::new(DecodeLimits::default());
         loop {
             let (consumed, value) = decoder.decode(&self.received).unwrap();
@@ -119,14 +187,16 @@ const SECONDS: [&[u8]; 8] =
     [b"1000", b"5000", b"100000", b"-1", b"0", b"9223372036854775807", b"x", b"9999999999"];
 const MILLIS: [&[u8]; 7] =
     [b"1000000", b"5000000", b"9999999999", b"-1", b"0", b"9223372036854775807", b"x"];
-/// For `SET`, none that has passed: Redis counts setting an absent key in the past as a change of a watched key.
+/// For `SET`, none that has passed: Redis counts setting an absent key in the past as a change of a
+/// watched key.
 const UNIX_TIMES: [&[u8]; 5] = [b"9999999999999", b"-1", b"0", b"9223372036854775807", b"x"];
 const PATTERNS: [&[u8]; 9] =
     [b"*", b"?", b"[a-c]", b"[^a]*", b"l*s", b"\\a", b"*[", b"[b-a", b"*\\"];
 const DATABASES: [&[u8]; 6] = [b"0", b"1", b"2", b"15", b"16", b"x"];
 
-/// DBSIZE is not among them: Redis counts keys whose time had passed when they were set, until it finds them. GT and LT
-/// go with absolute times only, since the two servers read their clocks at different moments.
+/// DBSIZE is not among them: Redis counts keys whose time had passed when they were set, until it
+/// finds them. GT and LT go with absolute times only, since the two servers read their clocks at
+/// different moments.
 ///
 /// A call: its name, then one letter per argument. Lower-case words in brackets are alternatives.
 const CALLS: &[&str] = &[
@@ -234,8 +304,8 @@ fn arguments(random: &mut Random) -> Vec<&'static [u8]> {
         .collect()
 }
 
-/// A reply in a form in which both servers' are equal: keys in order, and what may be a time left without its last
-/// digits, since the two clocks are not read at the same moment.
+/// A reply in a form in which both servers' are equal: keys in order, and what may be a time left
+/// without its last digits, since the two clocks are not read at the same moment.
 fn comparable(args: &[&[u8]], mut reply: Value) -> String {
     match args[0] {
         b"KEYS" | b"SCAN" => sort(&mut reply),
@@ -267,17 +337,50 @@ fn sort(value: &mut Value) {
     }
 }
 
+/// Older versions lack options that are compared (`EXPIRE` with `NX`, `SET` with `NX` and `GET`).
+pub const COMPARED_SINCE: Version = [7, 0, 0];
+
+/// What Redis answers otherwise in some versions, so that it is not compared.
+struct Unlike {
+    /// `GETRANGE` to an end before the string: empty in some versions of 8.0, the first byte
+    /// before and after them.
+    ends_before: bool,
+    /// Whether a string is embedded has depended on the key and its expiry since 8.2.
+    embeds_by_key: bool,
+}
+
+impl Unlike {
+    fn of(redis: &mut Redis) -> Self {
+        redis.call(&[b"SET", b"a", b"hello"]);
+        let first = redis.call(&[b"GETRANGE", b"a", b"0", b"-9"]);
+        redis.call(&[b"DEL", b"a"]);
+        Unlike {
+            ends_before: first.as_bytes() != Some(b"h"),
+            embeds_by_key: redis.version() >= [8, 2, 0],
+        }
+    }
+
+    fn concerns(&self, args: &[&[u8]]) -> bool {
+        match args {
+            [b"GETRANGE" | b"SUBSTR", ..] => self.ends_before && args[3].starts_with(b"-"),
+            [b"OBJECT", b"ENCODING", ..] => self.embeds_by_key,
+            _ => false,
+        }
+    }
+}
+
 #[test]
 fn replies_are_those_of_redis() {
-    let Some(mut redis) = Redis::start() else {
-        eprintln!("skipped: no redis-server on the PATH");
-        return;
-    };
+    let Some(mut redis) = Redis::start_since(COMPARED_SINCE, &[]) else { return };
+    let unlike = Unlike::of(&mut redis);
     let mut random = Random::seeded();
     let mut petrel = Client::new();
     let (begin, mut last) = (Instant::now(), Vec::new());
     while begin.elapsed() < duration() {
         let args = arguments(&mut random);
+        if unlike.concerns(&args) {
+            continue;
+        }
         petrel.exec.ks.refresh_clock();
         let ours = comparable(&args, petrel.call(&args));
         let theirs = comparable(&args, redis.call(&args));

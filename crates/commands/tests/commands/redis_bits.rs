@@ -1,9 +1,9 @@
-//! The same random calls of bitmaps and HyperLogLogs here and in a Redis server found on the PATH: replies and strings
-//! are equal.
+//! The same random calls of bitmaps and HyperLogLogs here and in a Redis server found on the PATH:
+//! replies and strings are equal.
 
 use crate::client::{Client, show, show_args};
 use crate::random::{Random, duration};
-use crate::redis::Redis;
+use crate::redis::{COMPARED_SINCE, Redis};
 use std::time::Instant;
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -106,7 +106,8 @@ const SKETCH_CALLS: &[&str] = &[
     "SPARSE MAX 40",
     "SPARSE MAX 0",
 ];
-/// What a sketch is spoiled with; not with a first half of a run, which Redis completes with what is behind.
+/// What a sketch is spoiled with; not with a first half of a run, which Redis completes with what
+/// is behind.
 const PIECES: [&[u8]; 10] = [
     b"",
     b"\x00",
@@ -153,7 +154,8 @@ fn value(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Calls that the two answer differently on purpose: since 7.2, ends and units are read before anything else.
+/// Calls that the two answer differently on purpose: since 7.2, ends and units are read before
+/// anything else.
 fn is_known_to_differ(args: &[&[u8]], key_exists: bool) -> bool {
     let is_wrong = args[2..].iter().any(|arg| matches!(*arg, b"x" | b"nope"));
     match args[0] {
@@ -173,17 +175,15 @@ fn hyperloglogs_are_those_of_redis() {
     compare(SKETCH_CALLS);
 }
 
-/// Whether the key has an expiry: Redis 8.2 keeps the key in one block with the expiry, so that a shorter string is raw.
+/// Whether the key has an expiry: Redis 8.2 keeps the key in one block with the expiry, so that a
+/// shorter string is raw.
 fn has_expiry(petrel: &mut Client, key: &[u8]) -> bool {
     show(&petrel.call(&[b"PTTL", key])) != "-1"
 }
 
 /// Makes random ones of `calls` of both.
 fn compare(calls: &[&str]) {
-    let Some(mut redis) = Redis::start() else {
-        eprintln!("skipped: no redis-server on the PATH");
-        return;
-    };
+    let Some(mut redis) = Redis::start_since(COMPARED_SINCE, &[]) else { return };
     let mut random = Random::seeded();
     let mut petrel = Client::new();
     let (begin, mut last) = (Instant::now(), Vec::new());
@@ -214,7 +214,8 @@ fn compare(calls: &[&str]) {
             let note = format!("left: Petrel, right: Redis, {}", show_args(args));
             assert_eq!(ours, theirs, "{note} after\n{}", before.join("\n"));
             if ours.starts_with("INVALIDOBJ") {
-                // Here the call has changed nothing; in Redis the elements before the spoiled place have been added.
+                // Here the call has changed nothing; in Redis the elements before the spoiled place
+                // have been added.
                 petrel.call(&[b"DEL", key]);
                 redis.call(&[b"DEL", key]);
             }

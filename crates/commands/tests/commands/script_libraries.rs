@@ -1,4 +1,5 @@
-//! The libraries that scripts find: results and errors as Redis's libraries give them, and inputs made to exhaust.
+//! The libraries that scripts find: results and errors as Redis's libraries give them, and inputs
+//! made to exhaust.
 
 use crate::client::Client;
 
@@ -136,8 +137,8 @@ fn inputs_made_to_exhaust() {
         r##"
         pcall(string.rep,('x'):rep(1e6),1e4) => false~not enough memory
         (function() local t={} t.t=t return cjson.encode(t) end)() => !~Cannot serialise, excessive nesting (1001)
-        (function() cjson.encode_max_depth(2^31-1) local t={} t.t=t return (cjson.encode(t)) end)() => !~Cannot serialise, excessive nesting (1501)
-        (function() cjson.decode_max_depth(2^31-1) return cjson.decode(('['):rep(1000000)) end)() => !~Found too many nested data structures (1501) at character 1501
+        (function() cjson.encode_max_depth(2^31-1) local t={} t.t=t return (cjson.encode(t)) end)() => !~Cannot serialise, excessive nesting (1001)
+        (function() cjson.decode_max_depth(2^31-1) return cjson.decode(('['):rep(1000000)) end)() => !~Found too many nested data structures (1001) at character 1001
         string.find(('a'):rep(5000),('a?'):rep(5000)) => !~pattern too long
         "##,
     );

@@ -319,7 +319,8 @@ fn scripts_under_the_memory_limit() {
         EVAL "redis.call('DEL', 'k') return redis.call('SET', 'k', 'x')" 0 => OK
         "##,
     );
-    // With something to be evicted a script has its room, and what it uses is not taken from it while it runs.
+    // With something to be evicted a script has its room, and what it uses is not taken from it
+    // while it runs.
     keyspace.set_memory_limit(0, petrel_keyspace::Policy::AllKeysLru);
     for n in 0..200 {
         client.run(&format!("SET filler{n} {}", "x".repeat(100)));

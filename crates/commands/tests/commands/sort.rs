@@ -163,7 +163,8 @@ fn results_are_stored_as_a_list() {
     );
 }
 
-/// Elements whose keys lie everywhere, few and many: what is locked differs, what is answered does not.
+/// Elements whose keys lie everywhere, few and many: what is locked differs, what is answered does
+/// not.
 #[test]
 fn weights_may_lie_in_any_stripe() {
     for count in [1, 10, 300, 600, 2000] {

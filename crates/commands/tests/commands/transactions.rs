@@ -50,7 +50,8 @@ fn transactions() {
     );
 }
 
-/// Lets one client run `before`, another one `between`, and tells whether a transaction of the first then takes place.
+/// Lets one client run `before`, another one `between`, and tells whether a transaction of the
+/// first then takes place.
 fn survives(before: &str, between: &[&str]) -> bool {
     let mut watcher = Client::new();
     let mut other = watcher.another();

@@ -1,4 +1,5 @@
-//! Every command on a value of every other type than its own: Redis's error, and the value is as it was.
+//! Every command on a value of every other type than its own: Redis's error, and the value is as it
+//! was.
 
 use crate::client::Client;
 
@@ -12,8 +13,8 @@ const MAKERS: [(&str, &str); 6] = [
     ("stream", "XADD stream 1-1 a 1"),
 ];
 
-/// Types with what is called on a key `K`. Commands that take values of several types are not here, nor those with errors of
-/// their own.
+/// Types with what is called on a key `K`. Commands that take values of several types are not here,
+/// nor those with errors of their own.
 const CALLS: [(&str, &str); 6] = [
     (
         "string",
@@ -57,6 +58,27 @@ const CALLS: [(&str, &str); 6] = [
         XACKDEL K g IDS 1 1-1|XDELEX K IDS 1 1-1",
     ),
 ];
+
+/// The type is looked at before the options, and too many arguments before what they are, as in
+/// Redis.
+#[test]
+fn errors_come_in_the_order_of_redis() {
+    let mut client = Client::new();
+    client.run("SET s hello");
+    client.run("RPUSH l a");
+    client.follow(
+        r#"
+        LCS s l LEN IDX WITHMATCHLEN => ERR The specified keys must contain string values
+        LCS s l MINMATCHLEN x => ERR The specified keys must contain string values
+        LCS s s MINMATCHLEN x => ERR value is not an integer or out of range
+        BITCOUNT s 0 x BYTE 1 => ERR syntax error
+        BITCOUNT s 0 x BYTE => ERR value is not an integer or out of range
+        XDELEX s IDS 3 1-1 => WRONGTYPE Operation against a key holding the wrong kind of value
+        XACKDEL s g IDS 3 1-1 => WRONGTYPE Operation against a key holding the wrong kind of value
+        XDELEX none IDS 3 1-1 => ERR The `numids` parameter must match the number of arguments
+        "#,
+    );
+}
 
 #[test]
 fn is_refused_by_every_command() {

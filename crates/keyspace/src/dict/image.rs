@@ -1,10 +1,11 @@
 //! A dict that an image takes in portions, between which it changes.
 //!
-//! As in the keyspace (`crate::image`), each element has a stamp of one bit. Beginning turns the dict's own stamp over, by which all elements that
-//! are there have yet to be handed out. Elements that come in get the new stamp, and are no part of the image. Of one that still bears
-//! the old stamp a copy is kept before it is changed or removed, and the original gets the new stamp. So whatever
-//! happens, the elements of the image are at every moment those that are handed out, those with the old stamp and the copies. At the end
-//! all stamps are the dict's again.
+//! As in the keyspace (`crate::image`), each element has a stamp of one bit. Beginning turns the
+//! dict's own stamp over, by which all elements that are there have yet to be handed out. Elements
+//! that come in get the new stamp, and are no part of the image. Of one that still bears
+//! the old stamp a copy is kept before it is changed or removed, and the original gets the new
+//! stamp. So whatever happens, the elements of the image are at every moment those that are handed
+//! out, those with the old stamp and the copies. At the end all stamps are the dict's again.
 
 use super::{Dict, Element};
 use crate::heap::Cache;
@@ -60,7 +61,8 @@ impl Dict {
         }
     }
 
-    /// Gives `take` some elements of the image until it has enough; false at the end, after which nothing is being taken any more.
+    /// Gives `take` some elements of the image until it has enough; false at the end, after which
+    /// nothing is being taken any more.
     pub fn continue_image(
         &mut self,
         cache: &mut Cache,
@@ -79,7 +81,8 @@ impl Dict {
             return false;
         };
         if taking.depth != segment.depth {
-            // It was split, so the position means something else. What went to another segment is ahead: new ones come last.
+            // It was split, so the position means something else. What went to another segment is
+            // ahead: new ones come last.
             (taking.depth, taking.position) = (segment.depth, 0);
         }
         let stamp = self.stamp;

@@ -15,8 +15,9 @@ use crate::prefetch::prefetch_to_write;
 
 /// A thread's way into a [`Heap`]: allocates and frees blocks.
 ///
-/// Keeps at most 8 KiB of free blocks of each size class, none of those above 8 KiB. Blocks may be freed
-/// through another cache of the same heap than they came from. Dropping it returns all that it keeps.
+/// Keeps at most 8 KiB of free blocks of each size class, none of those above 8 KiB. Blocks may be
+/// freed through another cache of the same heap than they came from. Dropping it returns all that
+/// it keeps.
 pub struct Cache {
     bins: Arc<Bins>,
     shared: Arc<Shared>,
@@ -41,8 +42,8 @@ struct Bin {
     count_max: u32,
 }
 
-// SAFETY: `head` is touched by the owning `Cache` only, of which there is one and which is not Sync;
-// everything else is atomic or constant. Free blocks are bound to no thread.
+// SAFETY: `head` is touched by the owning `Cache` only, of which there is one and which is not
+// Sync; everything else is atomic or constant. Free blocks are bound to no thread.
 unsafe impl Send for Bins {}
 // SAFETY: as above.
 unsafe impl Sync for Bins {}
@@ -69,8 +70,9 @@ impl Cache {
         Cache { bins, shared, trim_epoch, breather: None, _not_sync: PhantomData }
     }
 
-    /// Allocates a block of at least `size` bytes, [`usable`](super::usable)`(size)` in fact, aligned to
-    /// 8 bytes, with arbitrary contents. Ends the process when the system has no memory.
+    /// Allocates a block of at least `size` bytes, [`usable`](super::usable)`(size)` in fact,
+    /// aligned to 8 bytes, with arbitrary contents. Ends the process when the system has no
+    /// memory.
     #[inline]
     pub fn alloc(&mut self, size: usize) -> NonNull<u8> {
         if size > BLOCK_BYTES_MAX {
@@ -140,8 +142,8 @@ impl Cache {
         }
     }
 
-    /// Trims if the heap's [`trim_epoch`](Heap::trim_epoch) has changed since the last time; says whether.
-    /// Costs one load if not.
+    /// Trims if the heap's [`trim_epoch`](Heap::trim_epoch) has changed since the last time; says
+    /// whether. Costs one load if not.
     #[inline]
     pub fn trim_if_asked(&mut self) -> bool {
         let asked = self.slabs().trim_epoch.load(Ordering::Relaxed) != self.trim_epoch;
@@ -170,8 +172,8 @@ impl Cache {
                 Chain::Linked { head, count } => {
                     let mut block = head;
                     for _ in 0..count {
-                        // SAFETY: a linked chain has `count` blocks. The word read from the last of them
-                        // may be stale, but is not followed.
+                        // SAFETY: a linked chain has `count` blocks. The word read from the last of
+                        // them may be stale, but is not followed.
                         let next = unsafe { block.cast::<*mut u8>().read() };
                         push(block);
                         block = next;

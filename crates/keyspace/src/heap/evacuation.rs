@@ -1,8 +1,9 @@
 //! Emptying sparse slabs, so that their memory can be given back.
 //!
-//! After most keys of a large keyspace have gone, nearly every slab still holds a few blocks. Only the
-//! owner of the blocks can move them, because it alone knows who points to them. It begins an evacuation,
-//! walks over its blocks, and replaces each one that [`Evacuation::contains`] by a copy:
+//! After most keys of a large keyspace have gone, nearly every slab still holds a few blocks. Only
+//! the owner of the blocks can move them, because it alone knows who points to them. It begins an
+//! evacuation, walks over its blocks, and replaces each one that [`Evacuation::contains`] by a
+//! copy:
 //!
 //! ```text
 //!   begin ── mark the sparsest slabs: nothing is taken from them any more
@@ -85,7 +86,8 @@ struct Plan {
 }
 
 impl Plan {
-    /// Counts slabs by occupancy without stopping anyone: the outcome is an estimate, which is enough.
+    /// Counts slabs by occupancy without stopping anyone: the outcome is an estimate, which is
+    /// enough.
     fn new(slabs: &Slabs) -> Plan {
         let mut quotas = vec![[0; RANKS]; CLASSES];
         for unit in slabs.region.slab_units() {
@@ -94,7 +96,8 @@ impl Plan {
         }
         for (class, quotas) in quotas.iter_mut().enumerate() {
             let tally = slabs.tally(class as u8);
-            // The blocks of a class fit into so many slabs; whatever is beyond may go, the sparsest first.
+            // The blocks of a class fit into so many slabs; whatever is beyond may go, the sparsest
+            // first.
             let needed =
                 (tally.live + tally.live / SPARE_SHARE).div_ceil(CLASS[class].capacity.into());
             let mut surplus = tally.slabs.saturating_sub(needed);

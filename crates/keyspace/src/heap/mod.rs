@@ -1,19 +1,20 @@
 //! The heap that key entries are allocated from.
 //!
 //! General allocators have four to eight size classes per doubling, and lose 6 to 12 % of memory to
-//! them; this one has 32 and loses 1.5 %. It is told the size when a block is freed, and its slabs can be
-//! emptied with the help of the blocks' owner, so that memory comes back after deletes.
+//! them; this one has 32 and loses 1.5 %. It is told the size when a block is freed, and its slabs
+//! can be emptied with the help of the blocks' owner, so that memory comes back after deletes.
 //!
 //! ```text
 //!   thread ── Cache ── per class: a list of free blocks (no lock)
 //!                │ batches, 8 KiB at most
 //!              Slabs ── per class: lock, partly free slabs by occupancy
-//!                │ slabs of 64 KiB, 256 KiB, 1 MiB
+//!                │ slabs of 64 KiB to 512 KiB
 //!              Region ── one reserved address range, free runs
 //! ```
 //!
 //! Blocks of up to 32 KiB come from slabs, larger ones from the global allocator. With the feature
-//! `system-heap` all of them do, for the tools that look for misused memory: they cannot see into slabs.
+//! `system-heap` all of them do, for the tools that look for misused memory: they cannot see into
+//! slabs.
 
 #[cfg(not(feature = "system-heap"))]
 mod cache;
@@ -47,16 +48,18 @@ pub use system::{Cache, Evacuation, Heap};
 #[cfg(not(feature = "system-heap"))]
 use shared::Shared;
 
-/// What a cache calls now and then while much is freed through it, so that the thread can give way to others.
+/// What a cache calls now and then while much is freed through it, so that the thread can give way
+/// to others.
 pub type Breather = Box<dyn FnMut() + Send>;
 
-/// Sizes of a [`Heap`], in bytes. Taken while other threads go on, so they need not fit to the byte.
+/// Sizes of a [`Heap`], in bytes. Taken while other threads go on, so they need not fit to the
+/// byte.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Address space that slabs were given so far, with or without memory behind it.
     pub reserved: u64,
-    /// Memory of slabs: all blocks that were ever cut from the present ones, and of released slabs what
-    /// is kept for the next. What is resident, rounded to pages.
+    /// Memory of slabs: all blocks that were ever cut from the present ones, and of released slabs
+    /// what is kept for the next. What is resident, rounded to pages.
     pub slab_bytes: u64,
     /// Part of `slab_bytes`: blocks in use.
     pub live_bytes: u64,

@@ -1,7 +1,7 @@
 //! Catches writes to freed blocks in builds with debug assertions; in others, nothing.
 //!
-//! A free block is filled with [`FREED`] beyond its first word, which is a link, and must be found so when
-//! it is handed out again.
+//! A free block is filled with [`FREED`] beyond its first word, which is a link, and must be found
+//! so when it is handed out again.
 
 use std::ptr::NonNull;
 

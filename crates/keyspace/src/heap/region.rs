@@ -10,9 +10,9 @@
 //!
 //! Being one range, an address is told apart from foreign ones and turned into its slab with a
 //! subtraction, a shift and a load from a byte map that is small enough to stay in the cache. The
-//! reservation is several times the physical memory: runs of one length are never joined or split, and
-//! even a peak at each length after another fits. A range of which nothing is left over, or that the
-//! system refuses to reserve, is not an error: the callers turn to the global allocator.
+//! reservation is several times the physical memory: runs of one length are never joined or split,
+//! and even a peak at each length after another fits. A range of which nothing is left over, or
+//! that the system refuses to reserve, is not an error: the callers turn to the global allocator.
 
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
@@ -26,7 +26,7 @@ const COMMIT_UNITS: usize = 64;
 /// Free runs of up to this many units (2 MiB) keep their memory for the next slab.
 const RETAINED_UNITS_MAX: usize = 32;
 /// The reservation, as a multiple of the physical memory.
-const RESERVED_PER_PHYSICAL: usize = 4;
+const RESERVED_PER_PHYSICAL: usize = 5;
 /// Bounds of the reservation, in units: 64 MiB when the process is limited, 16 TiB at the most.
 const RESERVED_UNITS: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 28;
 
@@ -111,14 +111,15 @@ pub struct RegionStats {
     pub retained: u64,
 }
 
-// SAFETY: the memory is owned by the region for its whole life. Descriptors are reached through atomics,
-// and their `links` only under the lock that their documentation names.
+// SAFETY: the memory is owned by the region for its whole life. Descriptors are reached through
+// atomics, and their `links` only under the lock that their documentation names.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves address space in proportion to the physical memory, or what the system grants of it.
+    /// Reserves address space in proportion to the physical memory, or what the system grants of
+    /// it.
     pub fn new() -> Region {
         let mut units = (physical_bytes() / UNIT_BYTES * RESERVED_PER_PHYSICAL)
             .clamp(*RESERVED_UNITS.start(), *RESERVED_UNITS.end());
@@ -178,15 +179,16 @@ impl Region {
         self.owner(unit as usize).load(Ordering::Relaxed) & OWNER_EVACUATING != 0
     }
 
-    /// Whether a slab of `class` begins at `unit`. Certain while the caller holds the lock of `class`.
+    /// Whether a slab of `class` begins at `unit`. Certain while the caller holds the lock of
+    /// `class`.
     pub fn is_slab_of(&self, unit: u32, class: u8) -> bool {
         // Acquire: pairs with `own`, so that a slab that changed hands shows its new class.
         let owner = self.owner(unit as usize).load(Ordering::Acquire);
         owner & OWNER_USED != 0 && self.slab(unit).class.load(Ordering::Relaxed) == class
     }
 
-    /// Makes a run a slab, marked for evacuation or not. The caller holds the lock of the class that is
-    /// noted in the descriptor.
+    /// Makes a run a slab, marked for evacuation or not. The caller holds the lock of the class
+    /// that is noted in the descriptor.
     pub fn own(&self, unit: u32, run: usize, evacuating: bool) {
         for back in 0..RUN_UNITS[run] {
             let owner = OWNER_USED | back as u8 | if evacuating { OWNER_EVACUATING } else { 0 };
@@ -216,7 +218,8 @@ impl Region {
     #[inline]
     pub fn slab(&self, unit: u32) -> &Slab {
         assert!((unit as usize) < self.units);
-        // SAFETY: the table has a descriptor for each unit, and zeroed memory is a valid descriptor.
+        // SAFETY: the table has a descriptor for each unit, and zeroed memory is a valid
+        // descriptor.
         unsafe { self.slabs.start.cast::<Slab>().add(unit as usize).as_ref() }
     }
 
@@ -290,8 +293,8 @@ impl Region {
     /// Drops the pages of a run that nobody else knows, then lists it as free.
     fn discard(&self, unit: u32, run: usize) {
         let len = RUN_UNITS[run] * UNIT_BYTES;
-        // SAFETY: the run is within the committed part and holds no block. Should the call fail, the
-        // pages merely stay resident.
+        // SAFETY: the run is within the committed part and holds no block. Should the call fail,
+        // the pages merely stay resident.
         unsafe { libc::madvise(self.address(unit).cast(), len, libc::MADV_DONTNEED) };
         let mut runs = self.lock_runs();
         self.push(&mut runs, run, unit, |runs| &mut runs.clean);
@@ -323,8 +326,8 @@ impl Region {
         list: fn(&mut Runs) -> &mut [u32; RUN_UNITS.len()],
     ) {
         let head = &mut list(runs)[run];
-        // SAFETY: the run is free and in no list, so the caller, who holds the lock of the runs, is the
-        // only one to know it.
+        // SAFETY: the run is free and in no list, so the caller, who holds the lock of the runs, is
+        // the only one to know it.
         unsafe { (*self.slab(unit).links.get()).next = *head };
         *head = unit;
     }
@@ -364,7 +367,8 @@ impl Region {
     #[inline]
     fn owner(&self, unit: usize) -> &AtomicU8 {
         debug_assert!(unit < self.units);
-        // SAFETY: the map has a byte for each unit; callers pass units that `unit_of` or a run yields.
+        // SAFETY: the map has a byte for each unit; callers pass units that `unit_of` or a run
+        // yields.
         unsafe { self.owners.start.cast::<AtomicU8>().add(unit).as_ref() }
     }
 
@@ -446,39 +450,39 @@ mod tests {
     #[test]
     fn an_exhausted_region_refuses_and_recovers() {
         let region = Region::reserve(34).expect("2 MiB can be reserved");
-        let runs: Vec<u32> = std::iter::from_fn(|| region.take_run(2)).collect();
-        assert_eq!(runs, [1, 17]);
+        let runs: Vec<u32> = std::iter::from_fn(|| region.take_run(3)).collect();
+        assert_eq!(runs, [1, 9, 17, 25]);
         assert_eq!(region.take_run(0), Some(33));
         assert_eq!(region.take_run(0), None);
-        region.release_run(17, 2);
-        assert_eq!(region.take_run(2), Some(17));
+        region.release_run(17, 3);
+        assert_eq!(region.take_run(3), Some(17));
     }
 
     #[test]
     fn inner_addresses_find_the_first_unit() {
         let region = Region::reserve(64).expect("4 MiB can be reserved");
-        let unit = region.take_run(1).expect("room");
-        region.own(unit, 1, false);
+        let unit = region.take_run(2).expect("room");
+        region.own(unit, 2, false);
         for inner in 0..4 {
             assert_eq!(region.slab_of(region.address(unit + inner)), Some(unit));
         }
-        region.own(unit, 1, true);
+        region.own(unit, 2, true);
         assert!(region.is_evacuating(region.address(unit + 3)) && region.is_marked(unit));
     }
 
     #[test]
     fn memory_beyond_the_retained_is_given_back() {
         let region = Region::reserve(256).expect("16 MiB can be reserved");
-        let runs: Vec<u32> = (0..12).map(|_| region.take_run(2).expect("room")).collect();
+        let runs: Vec<u32> = (0..12).map(|_| region.take_run(3).expect("room")).collect();
         for unit in &runs {
             // SAFETY: the run was just handed out.
             unsafe { region.address(*unit).write(1) };
-            region.release_run(*unit, 2);
+            region.release_run(*unit, 3);
         }
         assert_eq!(region.stats().retained as usize, RETAINED_UNITS_MAX * UNIT_BYTES);
         region.purge();
         assert_eq!(region.stats().retained, 0);
-        let unit = region.take_run(2).expect("room");
+        let unit = region.take_run(3).expect("room");
         // SAFETY: the run was just handed out; given back memory reads as zeroes.
         assert_eq!(unsafe { region.address(unit).read() }, 0);
     }

@@ -13,8 +13,8 @@ use super::slabs::Slabs;
 
 /// A heap, shared by all threads of a keyspace; a clone is the same heap.
 ///
-/// Its memory lives until the heap, its clones, caches and evacuations are all dropped; then every block
-/// is gone, except those above 32 KiB that were not freed: the global allocator keeps them.
+/// Its memory lives until the heap, its clones, caches and evacuations are all dropped; then every
+/// block is gone, except those above 32 KiB that were not freed: the global allocator keeps them.
 #[derive(Clone)]
 pub struct Heap {
     pub(super) shared: Arc<Shared>,
@@ -56,11 +56,12 @@ impl Heap {
         Cache::new(self)
     }
 
-    /// Marks the sparsest slabs for evacuation if at least `fragmentation_pct_min` percent of the slabs'
-    /// memory is unused. `None` if it is not, if an evacuation is under way, or if no slab is worth it.
+    /// Marks the sparsest slabs for evacuation if at least `fragmentation_pct_min` percent of the
+    /// slabs' memory is unused. `None` if it is not, if an evacuation is under way, or if no
+    /// slab is worth it.
     ///
-    /// Moving what the marked slabs hold needs no new slabs: it fits into the holes of those that stay.
-    /// Costs about 10 ns per slab, on this thread only.
+    /// Moving what the marked slabs hold needs no new slabs: it fits into the holes of those that
+    /// stay. Costs about 10 ns per slab, on this thread only.
     pub fn begin_evacuation(&self, fragmentation_pct_min: u64) -> Option<Evacuation> {
         let worth_it = self.stats().fragmentation_pct() >= fragmentation_pct_min;
         worth_it.then(|| Evacuation::begin(&self.shared)).flatten()
@@ -71,14 +72,15 @@ impl Heap {
         self.shared.slabs.trim_epoch.load(Ordering::Relaxed)
     }
 
-    /// Gives all free memory back to the system: at once that of free slabs, and that of the caches as
-    /// their threads trim them.
+    /// Gives all free memory back to the system: at once that of free slabs, and that of the caches
+    /// as their threads trim them.
     pub fn purge(&self) {
         self.shared.slabs.trim_epoch.fetch_add(1, Ordering::Relaxed);
         self.shared.slabs.region.purge();
     }
 
-    /// Gives back to the system what was kept of released slabs and not wanted since this was called last.
+    /// Gives back to the system what was kept of released slabs and not wanted since this was
+    /// called last.
     pub fn purge_unused(&self) {
         self.shared.slabs.region.purge_unused();
     }

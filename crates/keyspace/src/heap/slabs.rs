@@ -1,9 +1,10 @@
-//! The slabs of each class, shared by all threads: batches of blocks go out to the threads' caches and
-//! come back here.
+//! The slabs of each class, shared by all threads: batches of blocks go out to the threads' caches
+//! and come back here.
 //!
-//! A class keeps its partly free slabs in four lists by occupancy. Blocks are taken from the fullest
-//! slabs first, so that sparse ones drain and their memory is given back. Full slabs and those under
-//! evacuation are in no list: nothing is taken from them, what is freed finds them by address.
+//! A class keeps its partly free slabs in four lists by occupancy. Blocks are taken from the
+//! fullest slabs first, so that sparse ones drain and their memory is given back. Full slabs and
+//! those under evacuation are in no list: nothing is taken from them, what is freed finds them by
+//! address.
 
 use std::alloc::Layout;
 use std::ptr;
@@ -58,7 +59,8 @@ pub struct Tally {
 /// A run of blocks handed out by [`Slabs::take`].
 #[derive(Clone, Copy)]
 pub enum Chain {
-    /// `count` blocks, each pointing to the next in its first word; the last word is not to be read.
+    /// `count` blocks, each pointing to the next in its first word; the last word is not to be
+    /// read.
     Linked { head: *mut u8, count: u32 },
     /// `count` adjacent blocks from `head` on, never touched since they were carved.
     Adjacent { head: *mut u8, count: u32 },
@@ -93,7 +95,8 @@ impl Slabs {
         }
     }
 
-    /// Takes up to `wanted` blocks of `class`, at least one. Fewer come when more would need a new slab.
+    /// Takes up to `wanted` blocks of `class`, at least one. Fewer come when more would need a new
+    /// slab.
     pub fn take(&self, class: u8, wanted: u32) -> Taken {
         let mut taken = Taken { chains: [None; CHAINS], len: 0 };
         let mut missing = wanted.max(1);
@@ -174,7 +177,8 @@ impl Slabs {
         }
         drop(lists);
         while emptied != NO_UNIT {
-            // SAFETY: an emptied slab is in no list and no block of it is out: only this thread knows it.
+            // SAFETY: an emptied slab is in no list and no block of it is out: only this thread
+            // knows it.
             let next = unsafe { (*self.region.slab(emptied).links.get()).next };
             self.region.release_run(emptied, CLASS[class as usize].run.into());
             emptied = next;
@@ -282,7 +286,8 @@ impl Slabs {
     }
 }
 
-/// Takes up to `wanted` blocks from a slab that has some: freed ones, or if there are none fresh ones.
+/// Takes up to `wanted` blocks from a slab that has some: freed ones, or if there are none fresh
+/// ones.
 fn take_from(
     slab: &Slab,
     links: &mut Links,
@@ -306,7 +311,8 @@ fn take_from(
         links.free = ptr::null_mut();
     } else {
         for _ in 0..count {
-            // SAFETY: the list has more than `count` blocks, and the first word of each is its link.
+            // SAFETY: the list has more than `count` blocks, and the first word of each is its
+            // link.
             links.free = unsafe { links.free.cast::<*mut u8>().read() };
         }
     }
@@ -320,8 +326,8 @@ fn layout(class: u8) -> Layout {
         .unwrap_or_else(|_| corrupted("a class has no layout"))
 }
 
-/// A block from the global allocator, for when the region is exhausted. It passes through caches like
-/// any other and is recognised by its address when it comes back.
+/// A block from the global allocator, for when the region is exhausted. It passes through caches
+/// like any other and is recognised by its address when it comes back.
 #[cold]
 fn foreign_block(class: u8) -> *mut u8 {
     let layout = layout(class);

@@ -1,7 +1,7 @@
 //! The heap's twin for memory checkers: every block is one of the global allocator.
 //!
-//! Evacuation is imitated, so that its users are checked too: about half of all blocks, chosen by their
-//! address, are to be moved.
+//! Evacuation is imitated, so that its users are checked too: about half of all blocks, chosen by
+//! their address, are to be moved.
 
 use crate::image::Stamp;
 use std::alloc::{self, Layout};
@@ -65,7 +65,8 @@ impl Heap {
         }
     }
 
-    /// Begins an evacuation, whatever the fragmentation; `None` if one is under way or no block is live.
+    /// Begins an evacuation, whatever the fragmentation; `None` if one is under way or no block is
+    /// live.
     pub fn begin_evacuation(&self, _fragmentation_pct_min: u64) -> Option<Evacuation> {
         if self.stats().live_bytes == 0 || self.shared.evacuating.swap(true, Ordering::AcqRel) {
             return None;
@@ -108,8 +109,8 @@ impl Cache {
         self.shared.stamp.now()
     }
 
-    /// Allocates a block of at least `size` bytes, aligned to 8 bytes. Ends the process when the system
-    /// has no memory.
+    /// Allocates a block of at least `size` bytes, aligned to 8 bytes. Ends the process when the
+    /// system has no memory.
     pub fn alloc(&mut self, size: usize) -> NonNull<u8> {
         let layout = layout(size);
         // SAFETY: the size is not zero.

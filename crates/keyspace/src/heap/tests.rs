@@ -102,6 +102,34 @@ proptest! {
     }
 }
 
+#[cfg(not(feature = "system-heap"))]
+#[test]
+fn mixed_sizes_leave_little_of_their_slabs_unused() {
+    const LIVE: usize = 100 << 20;
+    let heap = Heap::new();
+    let mut cache = heap.cache();
+    let mut random = Random(7);
+    let mut blocks: Vec<(NonNull<u8>, usize)> = Vec::new();
+    let mut live = 0;
+    for _ in 0..200_000 {
+        let size = 1 + random.below(16_384);
+        blocks.push((cache.alloc(size), size));
+        live += size;
+        while live > LIVE {
+            let (block, size) = blocks.swap_remove(random.below(blocks.len()));
+            // SAFETY: allocated above with this size, and no more in the list.
+            unsafe { cache.free(block, size) };
+            live -= size;
+        }
+    }
+    cache.trim();
+    let stats = heap.stats();
+    let unused = stats.slab_bytes - stats.retained_bytes - stats.live_bytes;
+    assert!(unused * 100 < stats.live_bytes * 18, "{stats:?}");
+    // SAFETY: as above.
+    blocks.into_iter().for_each(|(block, size)| unsafe { cache.free(block, size) });
+}
+
 #[test]
 fn blocks_pass_between_threads() {
     let heap = Heap::new();
@@ -324,7 +352,8 @@ mod slabs {
         let heap = Heap::new();
         let mut cache = heap.cache();
         let block = cache.alloc(100);
-        // SAFETY: freed once. The write is the misuse that is to be caught; the memory is the heap's.
+        // SAFETY: freed once. The write is the misuse that is to be caught; the memory is the
+        // heap's.
         unsafe {
             cache.free(block, 100);
             block.as_ptr().add(99).write(1);

@@ -1,7 +1,9 @@
-//! What the locks stand on: a word that threads can sleep on, a mutex, and the raw mutex behind the script token.
+//! What the locks stand on: a word that threads can sleep on, a mutex, and the raw mutex behind the
+//! script token.
 //!
-//! The features `shuttle` and `loom` replace all three by the scheduler's own, so that the models run the very
-//! code of this module's siblings. A modelled wait has no time limit: a lost wake-up is a deadlock there.
+//! The features `shuttle` and `loom` replace all three by the scheduler's own, so that the models
+//! run the very code of this module's siblings. A modelled wait has no time limit: a lost wake-up
+//! is a deadlock there.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub(super) use native::{Futex, Mutex, RawMutex, SPINS};
@@ -50,7 +52,8 @@ mod native {
             });
             let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
             let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            // SAFETY: the word and the timeout are live for the whole call; the kernel only reads them.
+            // SAFETY: the word and the timeout are live for the whole call; the kernel only reads
+            // them.
             let result = unsafe {
                 libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, expected, timeout)
             };
@@ -83,7 +86,8 @@ mod native {
         }
     }
 
-    /// A mutex without data. Fair now and then, so that a busy thread cannot keep it from the others for ever.
+    /// A mutex without data. Fair now and then, so that a busy thread cannot keep it from the
+    /// others for ever.
     pub(in super::super) struct RawMutex(parking_lot::RawMutex);
 
     impl RawMutex {
@@ -146,7 +150,8 @@ mod modelled {
         }
     }
 
-    /// A futex as the kernel keeps it: the comparison and the queueing are one step under the bucket's lock.
+    /// A futex as the kernel keeps it: the comparison and the queueing are one step under the
+    /// bucket's lock.
     pub(in super::super) struct Futex {
         word: AtomicU32,
         bucket: Mutex<()>,

@@ -1,8 +1,9 @@
-//! The gate around the stripes: a reader-writer lock whose readers each write a cache line of their own.
+//! The gate around the stripes: a reader-writer lock whose readers each write a cache line of their
+//! own.
 //!
-//! One word per thread carries both sides of the handshake: the owner's ACTIVE and the raiser's INTENT. Since each
-//! changes it by atomic read-modify-write, one of the two comes first and the other sees it; no fence is needed
-//! between a store to one line and a load from another.
+//! One word per thread carries both sides of the handshake: the owner's ACTIVE and the raiser's
+//! INTENT. Since each changes it by atomic read-modify-write, one of the two comes first and the
+//! other sees it; no fence is needed between a store to one line and a load from another.
 //!
 //! ```text
 //!             enter                      raise                      exit, wakes the raiser
@@ -33,7 +34,21 @@ pub struct Gate {
     token: RawMutex,
 }
 
-/// The slots of all passes, and whether an intent is up. A slot that joins meanwhile is born with it.
+/// See [`Gate::survey`].
+#[derive(Clone, Copy, Debug)]
+pub struct Survey {
+    /// Passes.
+    pub passes: usize,
+    /// Those that are inside.
+    pub inside: usize,
+    /// Those whose threads sleep until they are let in.
+    pub parked: usize,
+    /// Whether a thread wants, or has, the keyspace for itself.
+    pub intent: bool,
+}
+
+/// The slots of all passes, and whether an intent is up. A slot that joins meanwhile is born with
+/// it.
 struct Registry {
     slots: Vec<Arc<Slot>>,
     intent: bool,
@@ -48,13 +63,27 @@ impl Gate {
         }
     }
 
-    /// A pass for the calling thread; dropping it returns it. One per thread, which also bounds their number: a thread
-    /// that enters by one pass and raises by another waits for itself.
+    /// A pass for the calling thread; dropping it returns it. One per thread, which also bounds
+    /// their number: a thread that enters by one pass and raises by another waits for itself.
     pub fn register(self: &Arc<Self>) -> Pass {
         let mut registry = self.registry.lock();
         let slot = Arc::new(Slot::new(registry.intent));
         registry.slots.push(Arc::clone(&slot));
         Pass::new(Arc::clone(self), slot)
+    }
+
+    /// How many passes are inside, sleep until an exclusive owner has finished, and there are, and
+    /// whether one wants, or has, the keyspace for itself: at this moment, for operators.
+    pub fn survey(&self) -> Survey {
+        let registry = self.registry.lock();
+        let count =
+            |bit| registry.slots.iter().filter(|slot| slot.0.load(Relaxed) & bit != 0).count();
+        Survey {
+            passes: registry.slots.len(),
+            inside: count(ACTIVE),
+            parked: count(PARKED),
+            intent: registry.intent,
+        }
     }
 
     pub(super) fn unregister(&self, own: &Arc<Slot>) {
@@ -73,7 +102,8 @@ impl Gate {
         registry.slots.iter().filter(|slot| !Arc::ptr_eq(slot, own)).for_each(|slot| slot.raise());
     }
 
-    /// Waits till every slot but the caller's is inactive. No slot becomes active again before [`Self::lower`].
+    /// Waits till every slot but the caller's is inactive. No slot becomes active again before
+    /// [`Self::lower`].
     pub(super) fn drain(&self, own: &Arc<Slot>) {
         while let Some(slot) = self.busy_slot(own) {
             slot.wait_inactive(None, &|| false);
@@ -90,7 +120,8 @@ impl Gate {
         true
     }
 
-    /// Ends the exclusive ownership; who sleeps at the gate is inside by grant before the next raiser can come.
+    /// Ends the exclusive ownership; who sleeps at the gate is inside by grant before the next
+    /// raiser can come.
     pub(super) fn lower(&self, own: &Arc<Slot>) {
         let mut registry = self.registry.lock();
         registry.intent = false;
@@ -139,7 +170,8 @@ impl Slot {
         self.0.load(Relaxed) != ACTIVE
     }
 
-    /// Acquire pairs with the Release of [`Self::lower`]: the owner sees what the exclusive owner wrote.
+    /// Acquire pairs with the Release of [`Self::lower`]: the owner sees what the exclusive owner
+    /// wrote.
     #[inline]
     pub fn enter(&self) {
         if self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_err() {
@@ -147,18 +179,19 @@ impl Slot {
         }
     }
 
-    /// The same, unless `give_up` comes to say that it is no use: then the owner is outside, and the answer is false.
+    /// The same, unless `give_up` comes to say that it is no use: then the owner is outside, and
+    /// the answer is false.
     pub fn enter_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
         self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_ok()
             || self.enter_waiting(Some(WAIT_MAX), give_up)
     }
 
-    /// Release pairs with the Acquire of [`Self::is_active_acquire`]: the exclusive owner sees what this thread wrote.
-    /// The owner is active.
+    /// Release pairs with the Acquire of [`Self::is_active_acquire`]: the exclusive owner sees what
+    /// this thread wrote. The owner is active.
     #[inline]
     pub fn exit(&self) {
-        // Whether a raiser waits is learnt by the step that lets it go: a raiser that flags the slot later
-        // finds it inactive, one that flagged it before is seen here.
+        // Whether a raiser waits is learnt by the step that lets it go: a raiser that flags the
+        // slot later finds it inactive, one that flagged it before is seen here.
         if self.0.fetch_sub(ACTIVE, Release) & INTENT != 0 {
             self.0.wake_one();
         }
@@ -200,7 +233,8 @@ impl Slot {
         true
     }
 
-    /// Relaxed: the order of the exchange on the word itself decides who is first, and [`Gate::drain`] acquires.
+    /// Relaxed: the order of the exchange on the word itself decides who is first, and
+    /// [`Gate::drain`] acquires.
     fn raise(&self) {
         self.0.fetch_or(INTENT, Relaxed);
     }
@@ -209,8 +243,8 @@ impl Slot {
         self.0.load(Acquire) & ACTIVE != 0
     }
 
-    /// The intent is up, so ACTIVE can only go: the word cannot come back to the value slept on. False if it was given
-    /// up.
+    /// The intent is up, so ACTIVE can only go: the word cannot come back to the value slept on.
+    /// False if it was given up.
     fn wait_inactive(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             if !self.is_active_acquire() {
@@ -227,8 +261,8 @@ impl Slot {
         true
     }
 
-    /// A sleeper gets ACTIVE from the hand that clears its PARKED: raisers in a row cannot starve it. Who is still inside,
-    /// since the raiser gave up, stays there.
+    /// A sleeper gets ACTIVE from the hand that clears its PARKED: raisers in a row cannot starve
+    /// it. Who is still inside, since the raiser gave up, stays there.
     fn lower(&self) {
         let granted = |state| Some(if state & (PARKED | ACTIVE) != 0 { ACTIVE } else { 0 });
         if let Ok(state) = self.0.fetch_update(Release, Relaxed, granted)

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// One thread's membership of a [`Gate`].
 ///
-/// A thread enters once per batch of commands, locks the stripes of each command, unlocks them, and leaves. The owner
-/// of the pass remembers which stripes it holds; should a command unwind, it unlocks them as if the command had
-/// returned. There is no poisoned state.
+/// A thread enters once per batch of commands, locks the stripes of each command, unlocks them, and
+/// leaves. The owner of the pass remembers which stripes it holds; should a command unwind, it
+/// unlocks them as if the command had returned. There is no poisoned state.
 pub struct Pass {
     gate: Arc<Gate>,
     slot: Arc<Slot>,
@@ -58,15 +58,15 @@ impl Pass {
         self.slot.is_active()
     }
 
-    /// Whether another thread waits for this one to leave: one load of this thread's own line. A long batch polls it
-    /// between commands and, if true, exits and enters.
+    /// Whether another thread waits for this one to leave: one load of this thread's own line. A
+    /// long batch polls it between commands and, if true, exits and enters.
     #[inline]
     pub fn intent_pending(&self) -> bool {
         self.slot.intent_pending()
     }
 
-    /// Whether there is anything to be done before the next command: leaving because another waits for it, or entering
-    /// because this one is outside. The same load.
+    /// Whether there is anything to be done before the next command: leaving because another waits
+    /// for it, or entering because this one is outside. The same load.
     #[inline]
     pub fn is_disturbed(&self) -> bool {
         self.slot.is_disturbed()
@@ -74,8 +74,8 @@ impl Pass {
 
     /// Locks one stripe. The caller is inside and holds no stripe.
     ///
-    /// While it waits it may leave and enter again: what it read of the keyspace before the lock must be read
-    /// again after it.
+    /// While it waits it may leave and enter again: what it read of the keyspace before the lock
+    /// must be read again after it.
     #[inline]
     pub fn lock(&self, lock: &StripeLock) {
         debug_assert!(self.is_inside() && !self.is_exclusive());
@@ -84,7 +84,8 @@ impl Pass {
         }
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and may be outside.
+    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and
+    /// may be outside.
     #[inline]
     pub fn lock_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
         debug_assert!(self.is_inside() && !self.is_exclusive());
@@ -98,15 +99,17 @@ impl Pass {
         lock.try_acquire()
     }
 
-    /// Locks the stripes whose indices are given in strictly ascending order: all of them or, while it has to give
-    /// way, none. The same conditions as for [`Self::lock`]; `locks` does not panic for these indices.
+    /// Locks the stripes whose indices are given in strictly ascending order: all of them or, while
+    /// it has to give way, none. The same conditions as for [`Self::lock`]; `locks` does not
+    /// panic for these indices.
     pub fn lock_many<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, sorted: &[u32]) {
         debug_assert!(self.is_inside() && !self.is_exclusive());
         debug_assert!(sorted.is_sorted_by(|a, b| a < b));
         self.lock_all_of(locks, sorted, || false);
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and may be outside.
+    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and
+    /// may be outside.
     pub fn lock_many_unless<'a>(
         &self,
         locks: impl Fn(usize) -> &'a StripeLock,
@@ -141,15 +144,16 @@ impl Pass {
         true
     }
 
-    /// Takes the script token, the right to raise the intent: for scripts that may touch keys they did not declare.
-    /// The caller holds no stripe, and is inside or outside; inside, it may leave and enter again, as in
-    /// [`Self::lock`]. Does nothing if this pass has the token.
+    /// Takes the script token, the right to raise the intent: for scripts that may touch keys they
+    /// did not declare. The caller holds no stripe, and is inside or outside; inside, it may
+    /// leave and enter again, as in [`Self::lock`]. Does nothing if this pass has the token.
     pub fn script_token(&self) {
         self.take_token();
         self.token.set(Token::Script);
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be outside.
+    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be
+    /// outside.
     pub fn script_token_unless(&self, give_up: impl Fn() -> bool) -> bool {
         let taken = self.take_token_unless(&give_up);
         if taken {
@@ -158,7 +162,8 @@ impl Pass {
         taken
     }
 
-    /// Takes the script token if it is free at once; the caller may hold stripes. True if this pass has it.
+    /// Takes the script token if it is free at once; the caller may hold stripes. True if this pass
+    /// has it.
     pub fn try_script_token(&self) -> bool {
         if self.token.get() == Token::None && !self.gate.token().try_lock() {
             return false;
@@ -167,7 +172,8 @@ impl Pass {
         true
     }
 
-    /// Returns the script token; during an exclusive ownership, at its end. Does nothing without the token.
+    /// Returns the script token; during an exclusive ownership, at its end. Does nothing without
+    /// the token.
     pub fn release_script_token(&self) {
         match self.token.get() {
             Token::Script if self.exclusive.get() => self.token.set(Token::Exclusive),
@@ -182,25 +188,28 @@ impl Pass {
         self.exclusive.get()
     }
 
-    /// Waits till every other thread is outside and owns the keyspace until [`Self::release_exclusive`]. The caller
-    /// holds no stripe; it stays inside or outside as it was. Does nothing if it is the owner already.
+    /// Waits till every other thread is outside and owns the keyspace until
+    /// [`Self::release_exclusive`]. The caller holds no stripe; it stays inside or outside as
+    /// it was. Does nothing if it is the owner already.
     pub fn exclusive(&self) {
         self.raise(|_| {});
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be outside.
+    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be
+    /// outside.
     pub fn exclusive_unless(&self, give_up: impl Fn() -> bool) -> bool {
         self.raise_unless(|_| {}, &give_up)
     }
 
-    /// The same for a caller that has the script token and holds these stripes: who waits for them gives way. They
-    /// stay held, and may be unlocked during the ownership or after it.
+    /// The same for a caller that has the script token and holds these stripes: who waits for them
+    /// gives way. They stay held, and may be unlocked during the ownership or after it.
     pub fn exclusive_holding<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, held: &[u32]) {
         debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
         self.raise(|act| held.iter().for_each(|&index| act(locks(index as usize))));
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then; it holds what it held, and is inside.
+    /// The same, unless `give_up` comes to say so while it waits: false then; it holds what it
+    /// held, and is inside.
     pub fn exclusive_holding_unless<'a>(
         &self,
         locks: impl Fn(usize) -> &'a StripeLock,
@@ -240,8 +249,8 @@ impl Pass {
         self.exclusive.set(true);
     }
 
-    /// While the intent is up nobody comes inside, and who waits for a stripe that is held goes outside; so when this is
-    /// given up the others go on from there.
+    /// While the intent is up nobody comes inside, and who waits for a stripe that is held goes
+    /// outside; so when this is given up the others go on from there.
     fn raise_unless(
         &self,
         for_each_held: impl Fn(fn(&StripeLock)),
@@ -304,8 +313,8 @@ impl Pass {
         self.slot.enter_unless(give_up)
     }
 
-    /// Sleeps outside, since the holder of the token may be waiting for all others to be there. Entering again
-    /// is immediate: only the holder raises, and that is now this pass.
+    /// Sleeps outside, since the holder of the token may be waiting for all others to be there.
+    /// Entering again is immediate: only the holder raises, and that is now this pass.
     fn take_token(&self) {
         if self.token.get() != Token::None || self.gate.token().try_lock() {
             return;

@@ -17,8 +17,8 @@ pub(super) const WAIT_MAX: Duration = Duration::from_millis(1);
 
 /// The lock of one stripe, taken through a [`Pass`](super::Pass) that is inside the gate.
 ///
-/// It guards no data by type: whoever reaches the stripe's data states why the lock is held. It belongs in the
-/// owner's stripe, on the cache line of the data that every command touches first.
+/// It guards no data by type: whoever reaches the stripe's data states why the lock is held. It
+/// belongs in the owner's stripe, on the cache line of the data that every command touches first.
 pub struct StripeLock(Futex);
 
 impl StripeLock {
@@ -42,13 +42,15 @@ impl StripeLock {
     /// Unlocks. The caller holds the lock.
     #[inline]
     pub fn unlock(&self) {
-        // One atomic step both frees the word and learns of the waiters: no store-load race to fence.
+        // One atomic step both frees the word and learns of the waiters: no store-load race to
+        // fence.
         if self.0.swap(0, Release) & WAITERS != 0 {
             self.0.wake_one();
         }
     }
 
-    /// Acquire pairs with the Release of [`Self::unlock`]: the new holder sees what the last one wrote.
+    /// Acquire pairs with the Release of [`Self::unlock`]: the new holder sees what the last one
+    /// wrote.
     #[inline]
     pub(super) fn try_acquire(&self) -> bool {
         self.0.compare_exchange(0, HELD, Acquire, Relaxed).is_ok()
@@ -56,8 +58,8 @@ impl StripeLock {
 
     /// Waits for the lock. False: the caller must give way, and does not hold the lock.
     ///
-    /// `intent_pending` says whether an intent is up, should the stripe's holder not have named it; `give_up`, whether
-    /// the caller wants the lock no longer.
+    /// `intent_pending` says whether an intent is up, should the stripe's holder not have named it;
+    /// `give_up`, whether the caller wants the lock no longer.
     #[cold]
     pub(super) fn acquire(
         &self,
@@ -69,14 +71,16 @@ impl StripeLock {
         }
         let mut woken = Woken::Maybe;
         loop {
-            // Try before giving way, and leave WAITERS behind: a wake-up meant for one sleeper may have ended here,
-            // and the next to unlock must pass it on. Keeping NUDGED (or, not swap) is what stops a waiter that
-            // looked before the nudge from falling asleep after it.
+            // Try before giving way, and leave WAITERS behind: a wake-up meant for one sleeper may
+            // have ended here, and the next to unlock must pass it on. Keeping NUDGED
+            // (or, not swap) is what stops a waiter that looked before the nudge from
+            // falling asleep after it.
             let state = self.0.fetch_or(HELD | WAITERS, Acquire);
             if state & HELD == 0 {
                 return true;
             }
-            // Who gives up has left WAITERS behind too: a wake-up that ended here is passed on by the next unlock.
+            // Who gives up has left WAITERS behind too: a wake-up that ended here is passed on by
+            // the next unlock.
             let leaves = state & NUDGED != 0 || woken == Woken::TimedOut && intent_pending();
             if leaves || give_up() {
                 return false;
@@ -87,15 +91,16 @@ impl StripeLock {
 
     /// Sends everyone away who waits for this lock. The intent must be up in every slot before.
     ///
-    /// Release: who sees NUDGED sees the intent in its own slot, hence sleeps at the gate instead of coming back.
-    /// It wakes whatever WAITERS says: an unlock clears the bit and wakes one sleeper, which sets it again for the
-    /// others, but not before it runs.
+    /// Release: who sees NUDGED sees the intent in its own slot, hence sleeps at the gate instead
+    /// of coming back. It wakes whatever WAITERS says: an unlock clears the bit and wakes one
+    /// sleeper, which sets it again for the others, but not before it runs.
     pub(super) fn nudge(&self) {
         self.0.fetch_or(NUDGED, Release);
         self.0.wake_all();
     }
 
-    /// Undoes [`Self::nudge`]. Nobody sleeps here: the nudge woke all, and with NUDGED in the word none fell asleep since.
+    /// Undoes [`Self::nudge`]. Nobody sleeps here: the nudge woke all, and with NUDGED in the word
+    /// none fell asleep since.
     pub(super) fn calm(&self) {
         self.0.fetch_and(HELD, Relaxed);
     }

@@ -1,4 +1,5 @@
-//! Names of tracked keys that are not in database 0, of one stripe: records one behind the other, each at a multiple of eight.
+//! Names of tracked keys that are not in database 0, of one stripe: records one behind the other,
+//! each at a multiple of eight.
 //!
 //! ```text
 //!  0          4
@@ -7,20 +8,22 @@
 //! +----------+--------------+
 //! ```
 //!
-//! A record that is let go of leaves a hole, which the next name of the same length takes if there is only one length. When
-//! most of the memory is holes, the owner moves what is left to memory of its own.
+//! A record that is let go of leaves a hole, which the next name of the same length takes if there
+//! is only one length. When most of the memory is holes, the owner moves what is left to memory of
+//! its own.
 
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 const NAME_AT: usize = 4;
 
-/// Words of a chunk: as many as a half of what there is, within these limits, or what one record takes.
+/// Words of a chunk: as many as a half of what there is, within these limits, or what one record
+/// takes.
 const CHUNK_WORDS_MIN: usize = 64;
 const CHUNK_WORDS_MAX: usize = 8192;
 
-/// A record of a live name. The stripe is held by whoever uses it, and what is returned is not used after the record is let
-/// go of.
+/// A record of a live name. The stripe is held by whoever uses it, and what is returned is not used
+/// after the record is let go of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Name(NonNull<u8>);
 
@@ -62,11 +65,13 @@ impl Name {
     }
 }
 
-/// The records. What letting go of one changes is here: it shares a cache line with the stripe's table.
+/// The records. What letting go of one changes is here: it shares a cache line with the stripe's
+/// table.
 #[derive(Default)]
 pub(super) struct Names {
     memory: Option<Box<Memory>>,
-    /// The hole that was left last, in whose first word is the address of the one before it; all are of one length.
+    /// The hole that was left last, in whose first word is the address of the one before it; all
+    /// are of one length.
     hole: Option<NonNull<u8>>,
     /// Words of records that are not let go of.
     live: usize,
@@ -161,7 +166,8 @@ impl Names {
         let words = words_of(name.len());
         let record = match self.find_hole(words) {
             Some(hole) => {
-                // SAFETY: a hole has at least a word, at a multiple of eight, and `remove` wrote the address into it.
+                // SAFETY: a hole has at least a word, at a multiple of eight, and `remove` wrote
+                // the address into it.
                 let before = unsafe { hole.cast::<usize>().read() };
                 self.hole = NonNull::new(ptr::with_exposed_provenance_mut(before));
                 hole
@@ -169,8 +175,8 @@ impl Names {
             None => self.take_words(words),
         };
         self.live += words;
-        // SAFETY: the record has so many words, which a record of this name fills at most: its parts are written inside, the
-        // length at a multiple of four.
+        // SAFETY: the record has so many words, which a record of this name fills at most: its
+        // parts are written inside, the length at a multiple of four.
         unsafe {
             record.cast::<u32>().write(name.len() as u32);
             ptr::copy_nonoverlapping(name.as_ptr(), record.add(NAME_AT).as_ptr(), name.len());
@@ -196,7 +202,8 @@ impl Names {
         self.live -= words;
         if self.hole.is_none() || self.hole_words as usize == words {
             let before = self.hole.map_or(0, |hole| Name(hole).address());
-            // SAFETY: a record takes at least a word, at a multiple of eight, and nobody reads this one as a name any more.
+            // SAFETY: a record takes at least a word, at a multiple of eight, and nobody reads this
+            // one as a name any more.
             unsafe { name.0.cast::<usize>().write(before) };
             // A name's length fits 32 bits, so the words that it takes do.
             (self.hole, self.hole_words) = (Some(name.0), words as u32);

@@ -1,5 +1,5 @@
-//! Those who read, and their numbers: what the side tables hold of a reader is a number, so that a change of a key which
-//! another thread's reader has read touches nothing that both threads write.
+//! Those who read, and their numbers: what the side tables hold of a reader is a number, so that a
+//! change of a key which another thread's reader has read touches nothing that both threads write.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -101,7 +101,8 @@ impl Registry {
     }
 }
 
-/// The readers as they are at a moment. Nobody comes or goes while this is held: it is to be held shortly.
+/// The readers as they are at a moment. Nobody comes or goes while this is held: it is to be held
+/// shortly.
 pub struct ReadersView<'a>(RwLockReadGuard<'a, Places>);
 
 impl ReadersView<'_> {

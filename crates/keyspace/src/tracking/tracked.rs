@@ -1,8 +1,9 @@
 //! The side table of a stripe: its tracked keys, each with the numbers of those who have read it.
 //!
-//! The table is like the keyspace's, and a change asks for two neighboring cache lines of it, which are prefetched for a pipeline. What
-//! a key is called is not kept here if the key is in database 0: its entry there says it, which whoever changes the key has read
-//! anyway. So the table hears of every entry that moves or goes.
+//! The table is like the keyspace's, and a change asks for two neighboring cache lines of it, which
+//! are prefetched for a pipeline. What a key is called is not kept here if the key is in database
+//! 0: its entry there says it, which whoever changes the key has read anyway. So the table hears of
+//! every entry that moves or goes.
 
 use super::names::{Name, Names};
 use super::readers::ReaderId;
@@ -20,7 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The word of a key that several have read: this bit, and the place of their group.
 const GROUP: u64 = 1 << 63;
 
-/// Bytes that a key in the table takes beside its name: its slot and its word, of which a quarter is free.
+/// Bytes that a key in the table takes beside its name: its slot and its word, of which a quarter
+/// is free.
 const SLOT_BYTES: usize = 22;
 
 /// Bytes of a group of readers, and of each of them.
@@ -51,7 +53,8 @@ impl Item for Named {
 
     #[inline]
     unsafe fn from_slot(address: usize, is_own: bool) -> Self {
-        // SAFETY: by the contract the address is that of a record, or of an entry, as the flag says.
+        // SAFETY: by the contract the address is that of a record, or of an entry, as the flag
+        // says.
         unsafe {
             match is_own {
                 true => Named::Own(Name::at(address)),
@@ -169,7 +172,8 @@ impl Tracked {
         }
     }
 
-    /// Adds a reader of a key, whose entry in database 0 is `entry`. `is_listening` says who still is to be told.
+    /// Adds a reader of a key, whose entry in database 0 is `entry`. `is_listening` says who still
+    /// is to be told.
     pub fn add(
         &mut self,
         key: Key<'_>,
@@ -276,7 +280,8 @@ impl Tracked {
         Some(self.readers_of(word))
     }
 
-    /// Takes out a key that has a name of its own, with its readers, and how many bytes the name took.
+    /// Takes out a key that has a name of its own, with its readers, and how many bytes the name
+    /// took.
     pub fn take_by_name(&mut self, key: Key<'_>) -> Option<(Readers, usize)> {
         let (_, named) = self.keys.find(key.hash, key.bytes)?;
         let word = self.keys.vacate(key.hash, named.address())?;
@@ -363,7 +368,8 @@ impl Tracked {
     }
 }
 
-/// The side tables of all stripes, each guarded by the lock of its stripe; none before the first key is tracked.
+/// The side tables of all stripes, each guarded by the lock of its stripe; none before the first
+/// key is tracked.
 #[derive(Default)]
 pub(crate) struct SideTables {
     cells: OnceLock<Box<[Cell]>>,
@@ -378,7 +384,8 @@ struct Cell(UnsafeCell<Tracked>);
 // A change asks for one cache line of its stripe's cell, and all that it needs of it is there.
 const _: () = assert!(size_of::<Cell>() == 64);
 
-// SAFETY: a cell is reached only by the holder of its stripe's lock, or of all, or to peek through atomics.
+// SAFETY: a cell is reached only by the holder of its stripe's lock, or of all, or to peek through
+// atomics.
 unsafe impl Sync for Cell {}
 // SAFETY: nothing in a cell belongs to one thread.
 unsafe impl Send for Cell {}
@@ -407,7 +414,8 @@ impl SideTables {
     /// The side table of a stripe, if there are any.
     ///
     /// # Safety
-    /// The calling thread holds the stripe, or nobody else knows the tables, and no other reference from here is alive.
+    /// The calling thread holds the stripe, or nobody else knows the tables, and no other reference
+    /// from here is alive.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn of(&self, stripe: u32) -> Option<&mut Tracked> {
@@ -416,7 +424,8 @@ impl SideTables {
         Some(unsafe { &mut *cell.0.get() })
     }
 
-    /// The keys of a stripe, for a peek without the lock: only the table's atomic parts may be used.
+    /// The keys of a stripe, for a peek without the lock: only the table's atomic parts may be
+    /// used.
     #[inline]
     pub(super) fn peek(&self, stripe: u32) -> Option<*const Table<Named>> {
         let cell = &self.cells.get()?[stripe as usize];

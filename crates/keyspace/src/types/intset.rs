@@ -1,4 +1,5 @@
-//! A set of integers in plain bytes: a base, and how far above it every member is, in ascending order.
+//! A set of integers in plain bytes: a base, and how far above it every member is, in ascending
+//! order.
 //!
 //! ```text
 //!  0               1          1 + b
@@ -9,13 +10,14 @@
 //!                   signed                                          all little-endian
 //! ```
 //!
-//! `b` is 0 where the base is 0. With 8 bytes a member, the base is 0 and differences wrap: the members are there as they
-//! are. So numbers that are near each other, as ids of one time are, take few bytes, however large they are.
+//! `b` is 0 where the base is 0. With 8 bytes a member, the base is 0 and differences wrap: the
+//! members are there as they are. So numbers that are near each other, as ids of one time are, take
+//! few bytes, however large they are.
 //!
-//! A base and a width hold members within a range; for one outside of it, or when another base has become much better,
-//! all are packed anew. The range begins as far below the smallest member as it ends above the largest, so that a set
-//! that grows at either end is packed anew a few times only. Changes are told as an [`Edit`], so that whoever owns the
-//! bytes can make them where they lie.
+//! A base and a width hold members within a range; for one outside of it, or when another base has
+//! become much better, all are packed anew. The range begins as far below the smallest member as it
+//! ends above the largest, so that a set that grows at either end is packed anew a few times only.
+//! Changes are told as an [`Edit`], so that whoever owns the bytes can make them where they lie.
 
 /// The members of a set, in ascending order.
 #[derive(Clone, Copy, Debug)]
@@ -221,7 +223,8 @@ impl<'a> IntSet<'a> {
         Some(Edit::Remove { at, len })
     }
 
-    /// Whether the set with one member more would be an eighth smaller if it were packed anew, and some bytes.
+    /// Whether the set with one member more would be an eighth smaller if it were packed anew, and
+    /// some bytes.
     fn wastes_with(&self, member: i64) -> bool {
         let len = self.len();
         if len == 0 || self.frame.width == 1 {
@@ -239,7 +242,8 @@ const WASTE_MIN: usize = 8;
 /// The first `len` bytes, little-endian; there are as many.
 #[inline]
 fn word(bytes: &[u8], len: usize) -> u64 {
-    // One unaligned read of eight bytes where there are as many, of which those that count are kept.
+    // One unaligned read of eight bytes where there are as many, of which those that count are
+    // kept.
     let word = match bytes.first_chunk() {
         Some(word) => u64::from_le_bytes(*word),
         None => {

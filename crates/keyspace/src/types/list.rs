@@ -1,7 +1,7 @@
 //! Lists.
 //!
-//! A small list lies packed in its key's entry (`small.rs`); a longer one is a ring of chunks of packed items
-//! (`large.rs`, `chunk.rs`). [`ListRef`] reads both, [`ListMut`] changes them.
+//! A small list lies packed in its key's entry (`small.rs`); a longer one is a ring of chunks of
+//! packed items (`large.rs`, `chunk.rs`). [`ListRef`] reads both, [`ListMut`] changes them.
 
 mod change;
 mod chunk;

@@ -1,12 +1,13 @@
 //! Collections: lists, sets, sorted sets, hashes and streams.
 //!
-//! A small collection is *packed*: its items lie inline in the entry, behind the key ([`crate::packed`]), and a change
-//! splices them. A large one is a [`Large`], an allocation of its own. When a collection goes from one to the other
-//! is a question of speed and memory, and is not what `OBJECT ENCODING` answers: that follows Redis's thresholds
-//! ([`crate::TypeLimits`]) and stays once it has changed, so a packed collection may be *beyond* them.
+//! A small collection is *packed*: its items lie inline in the entry, behind the key
+//! ([`crate::packed`]), and a change splices them. A large one is a [`Large`], an allocation of its
+//! own. When a collection goes from one to the other is a question of speed and memory, and is not
+//! what `OBJECT ENCODING` answers: that follows Redis's thresholds ([`crate::TypeLimits`]) and
+//! stays once it has changed, so a packed collection may be *beyond* them.
 //!
-//! Each type is a file: the structure of the large form, a reader over both forms, and the mutators of
-//! [`crate::Handle`], which record one effect per changed element.
+//! Each type is a file: the structure of the large form, a reader over both forms, and the mutators
+//! of [`crate::Handle`], which record one effect per changed element.
 
 pub(crate) mod hash;
 pub mod intset;
@@ -75,7 +76,8 @@ impl std::fmt::Display for WrongType {
 
 impl std::error::Error for WrongType {}
 
-/// How a packed collection is laid out; of a large one, which type it is. Three bits of the entry's first byte.
+/// How a packed collection is laid out; of a large one, which type it is. Three bits of the entry's
+/// first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub(crate) enum Form {
@@ -91,8 +93,8 @@ pub(crate) enum Form {
     Hash = 4,
     /// Never packed.
     Stream = 5,
-    /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each followed by its value
-    /// and its expiry.
+    /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each
+    /// followed by its value and its expiry.
     ExpiringHash = 6,
 }
 
@@ -208,8 +210,9 @@ impl Large {
         })
     }
 
-    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse slabs), for some ten
-    /// microseconds. Returns where to go on, none at the end; 0 is the beginning. The footprint may change.
+    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse
+    /// slabs), for some ten microseconds. Returns where to go on, none at the end; 0 is the
+    /// beginning. The footprint may change.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -240,7 +243,8 @@ impl Large {
 
 /// What the mutators of collections have in common.
 impl Handle {
-    /// Finds the collection at a key to be changed, which counts as a use of it; none if the key does not exist.
+    /// Finds the collection at a key to be changed, which counts as a use of it; none if the key
+    /// does not exist.
     #[inline]
     pub(crate) fn find_type(
         &mut self,
@@ -281,9 +285,9 @@ impl Handle {
         entry
     }
 
-    /// Replaces `remove` bytes of a small collection's items, from `offset` on, with `insert`; gives back the entry
-    /// where it lies now. What was borrowed from the old one stays readable until the stripe is let go of, unless it
-    /// did not move.
+    /// Replaces `remove` bytes of a small collection's items, from `offset` on, with `insert`;
+    /// gives back the entry where it lies now. What was borrowed from the old one stays
+    /// readable until the stripe is let go of, unless it did not move.
     #[inline]
     pub(crate) fn splice(
         &mut self,
@@ -350,7 +354,8 @@ impl Handle {
         new
     }
 
-    /// Changes a large collection in place and accounts for what it grew or shrank by. None if the entry is small.
+    /// Changes a large collection in place and accounts for what it grew or shrank by. None if the
+    /// entry is small.
     #[inline]
     pub(crate) fn change_large<T>(
         &mut self,
@@ -369,8 +374,8 @@ impl Handle {
         Some(result)
     }
 
-    /// Makes a change of an entry after which its elements may expire though they did not before, or the other way
-    /// round.
+    /// Makes a change of an entry after which its elements may expire though they did not before,
+    /// or the other way round.
     pub(crate) fn change_expiring(
         &mut self,
         db: u16,

@@ -6,14 +6,15 @@
 //! leaves  [ item item item ]   [ item item item item ]     up to 64 items of 8 bytes
 //! ```
 //!
-//! An item is eight bytes that lead to the rest: to a score, and to whatever else decides the order. The tree never
-//! compares two items; callers pass a predicate that is true for the items before a place, and inner nodes hold
-//! the scores that it is asked about, so that items are read in the leaf only.
+//! An item is eight bytes that lead to the rest: to a score, and to whatever else decides the
+//! order. The tree never compares two items; callers pass a predicate that is true for the items
+//! before a place, and inner nodes hold the scores that it is asked about, so that items are read
+//! in the leaf only.
 //!
-//! Before a node is split its neighbours take over what they have room for, and two full nodes become three (B*-tree:
-//! Knuth, The Art of Computer Programming, 6.2.4), except at either end, where a full node is left full: leaves are
-//! about 85 % full after random insertions and 98 % after ascending ones. Neighbours are merged when they would fill
-//! three quarters of a node.
+//! Before a node is split its neighbours take over what they have room for, and two full nodes
+//! become three (B*-tree: Knuth, The Art of Computer Programming, 6.2.4), except at either end,
+//! where a full node is left full: leaves are about 85 % full after random insertions and 98 %
+//! after ascending ones. Neighbours are merged when they would fill three quarters of a node.
 
 mod node;
 
@@ -78,7 +79,8 @@ impl<T: Scored> RankTree<T> {
         self.bytes
     }
 
-    /// Number of items before a place. `before(score, item)` is true for those, and false from there on.
+    /// Number of items before a place. `before(score, item)` is true for those, and false from
+    /// there on.
     #[inline]
     pub fn rank(&self, before: impl Fn(f64, T) -> bool) -> usize {
         let Some(mut node) = self.root.as_ref() else { return 0 };
@@ -213,8 +215,8 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// Moves those nodes to fresh blocks whose address `is_marked`, of those on the way to some ranks from `rank` on.
-    /// Returns the rank at which to go on, none at the end.
+    /// Moves those nodes to fresh blocks whose address `is_marked`, of those on the way to some
+    /// ranks from `rank` on. Returns the rank at which to go on, none at the end.
     pub fn relocate(
         &mut self,
         rank: usize,
@@ -228,8 +230,8 @@ impl<T: Scored> RankTree<T> {
         (next < self.len).then_some(next)
     }
 
-    /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns the rank behind the
-    /// leaf.
+    /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns
+    /// the rank behind the leaf.
     fn relocate_way(
         &mut self,
         rank: usize,
@@ -421,7 +423,8 @@ impl<T: Scored> Node<T> {
         }
     }
 
-    /// Moves slots to, if `by` is positive, or from the neighbour on the right, which is of the same kind.
+    /// Moves slots to, if `by` is positive, or from the neighbour on the right, which is of the
+    /// same kind.
     fn shift(&mut self, by: isize, right: &mut Self) {
         match (self.kind_mut(), right.kind_mut()) {
             (KindMut::Leaf(left), KindMut::Leaf(right)) => shift(left, by, right),
@@ -448,7 +451,8 @@ fn shift<S, const MAX: usize>(left: &mut Slots<S, MAX>, by: isize, right: &mut S
     }
 }
 
-/// Makes room in the full child `at` of a node that is not full itself; returns the bytes of the nodes added.
+/// Makes room in the full child `at` of a node that is not full itself; returns the bytes of the
+/// nodes added.
 fn make_room<T: Scored>(
     inner: &mut Inner<T>,
     at: usize,
@@ -535,8 +539,8 @@ fn split<T: Scored>(inner: &mut Inner<T>, at: usize, keep: usize, cache: &mut Ca
     bytes
 }
 
-/// Removes up to `max` items from a rank on, those of one leaf, and returns their number. Adds the bytes of nodes that
-/// it frees to `freed`.
+/// Removes up to `max` items from a rank on, those of one leaf, and returns their number. Adds the
+/// bytes of nodes that it frees to `freed`.
 fn remove_run<T: Scored>(
     node: &mut Node<T>,
     mut rank: usize,
@@ -569,7 +573,8 @@ fn remove_run<T: Scored>(
     }
 }
 
-/// Merges child `at` with a neighbour if they fit one node with room to spare; returns the bytes freed.
+/// Merges child `at` with a neighbour if they fit one node with room to spare; returns the bytes
+/// freed.
 fn merge_around<T: Scored>(inner: &mut Inner<T>, at: usize, cache: &mut Cache) -> usize {
     let children = inner.as_slice();
     let node = &children[at].node;
@@ -592,7 +597,8 @@ fn merge_around<T: Scored>(inner: &mut Inner<T>, at: usize, cache: &mut Cache) -
 /// Walks a range of ranks, a leaf at a time.
 pub struct Iter<'a, T> {
     tree: &'a RankTree<T>,
-    /// Items found ahead of `ranks.start`, and behind `ranks.end`, not yet handed out; never both of one leaf.
+    /// Items found ahead of `ranks.start`, and behind `ranks.end`, not yet handed out; never both
+    /// of one leaf.
     front: &'a [T],
     back: &'a [T],
     /// Ranks of which no item has been found yet.

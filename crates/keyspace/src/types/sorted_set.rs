@@ -1,7 +1,8 @@
-//! Sorted sets: distinct strings, each with a score, in the order of scores and of strings with the same score.
+//! Sorted sets: distinct strings, each with a score, in the order of scores and of strings with the
+//! same score.
 //!
-//! A small one is packed pairs ([`pairs`]). A large one is a dict of elements that hold member and score, for lookups,
-//! and a tree of pointers to the same elements, for ranks and ranges.
+//! A small one is packed pairs ([`pairs`]). A large one is a dict of elements that hold member and
+//! score, for lookups, and a tree of pointers to the same elements, for ranks and ranges.
 
 mod pairs;
 mod read;
@@ -150,8 +151,8 @@ impl SortedSet {
         SortedSet { members, order, beyond: self.beyond }
     }
 
-    /// Moves members and nodes to fresh blocks: [`Large::relocate`]. First come the members, then, from [`NODES`] on, the
-    /// nodes on the way to each rank.
+    /// Moves members and nodes to fresh blocks: [`Large::relocate`]. First come the members, then,
+    /// from [`NODES`] on, the nodes on the way to each rank.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -255,8 +256,9 @@ impl SortedSet {
 
 /// Mutators.
 impl Handle {
-    /// Gives a member another score, or adds it: `decide` is told the score that it has, and tells the new one, or none to
-    /// leave everything as it is. It is quickest where `decide` tells `score`. No score is NaN.
+    /// Gives a member another score, or adds it: `decide` is told the score that it has, and tells
+    /// the new one, or none to leave everything as it is. It is quickest where `decide` tells
+    /// `score`. No score is NaN.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -296,8 +298,9 @@ impl Handle {
         Ok(change)
     }
 
-    /// Makes a sorted set of members at a key that does not exist. False, and nothing is done, if it does, or if a member
-    /// is named twice. They may be put in another order; no score is NaN.
+    /// Makes a sorted set of members at a key that does not exist. False, and nothing is done, if
+    /// it does, or if a member is named twice. They may be put in another order; no score is
+    /// NaN.
     pub fn sorted_set_create(
         &mut self,
         db: u16,
@@ -320,8 +323,9 @@ impl Handle {
         true
     }
 
-    /// Lets `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the key holds one: what
-    /// Redis makes of a call that adds so many, even if some are added twice.
+    /// Lets `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the
+    /// key holds one: what Redis makes of a call that adds so many, even if some are added
+    /// twice.
     pub fn sorted_set_expect(&mut self, db: u16, key: Key<'_>, len: usize) {
         if len <= Thresholds::of(self.ks.limits()).entries {
             return;
@@ -416,9 +420,9 @@ impl Handle {
         Ok(())
     }
 
-    /// Sets a key to a sorted set, whatever it held before, without an expiry; without members the key is removed. The
-    /// members are distinct, in any order, no score is NaN; they are sorted here. True if a key is there afterwards or
-    /// was before.
+    /// Sets a key to a sorted set, whatever it held before, without an expiry; without members the
+    /// key is removed. The members are distinct, in any order, no score is NaN; they are sorted
+    /// here. True if a key is there afterwards or was before.
     pub fn sorted_set_store(
         &mut self,
         db: u16,
@@ -453,7 +457,8 @@ impl Handle {
         Entry::large_collection(cache, key.bytes, Box::new(Large::SortedSet(set)), None, access)
     }
 
-    /// Changes the pairs of a small set: `edit` tells the bytes to be replaced, and appends what replaces them.
+    /// Changes the pairs of a small set: `edit` tells the bytes to be replaced, and appends what
+    /// replaces them.
     #[inline]
     fn edit_pairs(
         &mut self,
@@ -574,7 +579,8 @@ fn pack_all(members: &[(f64, &[u8])], beyond: bool, out: &mut Vec<u8>) -> bool {
     })
 }
 
-/// A score as a small set holds it. Within the thresholds zero has one sign, as in Redis's listpacks.
+/// A score as a small set holds it. Within the thresholds zero has one sign, as in Redis's
+/// listpacks.
 fn held(score: f64, beyond: bool) -> f64 {
     if beyond { score } else { score + 0.0 }
 }

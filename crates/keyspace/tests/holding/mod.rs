@@ -1,7 +1,7 @@
 //! Doing something to keys while they are locked, and one keyspace following another.
 #![allow(dead_code, reason = "not every test holds keys in each way")]
 
-use petrel_keyspace::{Effect, Handle, Key};
+use petrel_keyspace::{Effect, Handle, Key, Origin};
 use std::sync::{Arc, Mutex};
 
 /// What `work` makes of one key, which is locked meanwhile.
@@ -39,6 +39,8 @@ pub fn follow(handle: &mut Handle, follower: Arc<Mutex<Handle>>) {
     handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
         let mut follower = follower.lock().unwrap();
         let bytes = effect.key().expect("no effect on whole databases");
-        locked(&mut follower, bytes, |follower, _| follower.apply(db, effect));
+        locked(&mut follower, bytes, |follower, _| {
+            follower.apply(db, effect, Origin::LOCAL).unwrap()
+        });
     })));
 }

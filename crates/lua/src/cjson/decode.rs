@@ -1,8 +1,11 @@
 //! Reading JSON.
 
 use super::{DEPTH_MAX, Options, number, text_argument};
+use crate::lists::TABLE_BYTES;
+use crate::room::Scratch;
 use crate::vm::{LUA_REGISTRYINDEX, Raise, Stack};
-use crate::work::Tally;
+use crate::work::{BYTES_PER_STEP, PIECE, Tally};
+use memchr::memchr3;
 use std::ffi::c_int;
 
 /// `cjson.decode(text)`
@@ -12,11 +15,11 @@ pub(super) fn decode(stack: Stack) -> Result<c_int, Raise> {
         return Err(Raise::fixed("JSON parser does not support UTF-16 or UTF-32"));
     }
     let options = stack.with(|extra| extra.json.clone());
-    let (string, tally) = (Vec::new(), Tally::new(stack));
+    let (string, tally) = (Scratch::new(stack), Tally::new(stack));
     let mut reader = Reader { stack, text, at: 0, depth: 0, options, string, tally };
-    let first = reader.next();
+    let first = reader.next()?;
     reader.value(&first)?;
-    let last = reader.next();
+    let last = reader.next()?;
     if last.kind != Kind::End {
         return Err(last.unexpected("the end"));
     }
@@ -76,7 +79,7 @@ struct Reader<'a> {
     depth: i32,
     options: Options,
     /// The string that was read last.
-    string: Vec<u8>,
+    string: Scratch,
     tally: Tally,
 }
 
@@ -85,7 +88,7 @@ impl Reader<'_> {
     fn value(&mut self, token: &Token) -> Result<(), Raise> {
         self.tally.step()?;
         match token.kind {
-            Kind::String => self.stack.push_bytes(&self.string),
+            Kind::String => return self.string.push_value(),
             Kind::Number(number) => self.stack.push_number(number),
             Kind::Boolean(value) => self.stack.push_boolean(value),
             Kind::Null => self.stack.push_null(),
@@ -104,13 +107,13 @@ impl Reader<'_> {
                 self.depth, self.at
             )));
         }
-        self.stack.check_memory()
+        self.stack.make_room(TABLE_BYTES)
     }
 
     fn object(&mut self) -> Result<(), Raise> {
         self.descend()?;
         self.stack.new_table(0, 0);
-        let mut token = self.next();
+        let mut token = self.next()?;
         if token.kind == Kind::ObjectEnd {
             self.depth -= 1;
             return Ok(());
@@ -119,18 +122,18 @@ impl Reader<'_> {
             if token.kind != Kind::String {
                 return Err(token.unexpected("object key string"));
             }
-            self.stack.push_bytes(&self.string);
-            let colon = self.next();
+            self.string.push_value()?;
+            let colon = self.next()?;
             if colon.kind != Kind::Colon {
                 return Err(colon.unexpected("colon"));
             }
-            let value = self.next();
+            let value = self.next()?;
             self.value(&value)?;
-            self.stack.raw_set(-3);
-            let end = self.next();
+            self.stack.set(-3)?;
+            let end = self.next()?;
             match end.kind {
                 Kind::ObjectEnd => break,
-                Kind::Comma => token = self.next(),
+                Kind::Comma => token = self.next()?,
                 _ => return Err(end.unexpected("comma or object end")),
             }
         }
@@ -146,18 +149,18 @@ impl Reader<'_> {
             self.stack.raw_get_index(LUA_REGISTRYINDEX, mark);
             self.stack.set_metatable(-2);
         }
-        let mut token = self.next();
+        let mut token = self.next()?;
         if token.kind == Kind::ArrayEnd {
             self.depth -= 1;
             return Ok(());
         }
         for n in 1.. {
             self.value(&token)?;
-            self.stack.raw_set_index(-2, n);
-            let end = self.next();
+            self.stack.set_index(-2, n)?;
+            let end = self.next()?;
             match end.kind {
                 Kind::ArrayEnd => break,
-                Kind::Comma => token = self.next(),
+                Kind::Comma => token = self.next()?,
                 _ => return Err(end.unexpected("comma or array end")),
             }
         }
@@ -165,11 +168,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn next(&mut self) -> Token {
+    fn next(&mut self) -> Result<Token, Raise> {
+        let before = self.at;
         while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
         let at = self.at;
+        self.tally.add((at - before) / BYTES_PER_STEP)?;
         let rest = &self.text[at..];
         let (kind, len) = match rest.first() {
             None | Some(0) => (Kind::End, 0),
@@ -188,7 +193,8 @@ impl Reader<'_> {
             _ => (Kind::Error("invalid token"), 0),
         };
         self.at += len;
-        Token { kind, at }
+        self.tally.add(len / BYTES_PER_STEP)?;
+        Ok(Token { kind, at })
     }
 
     fn number(&self, rest: &[u8], refusal: &'static str) -> (Kind, usize) {
@@ -201,13 +207,19 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self) -> Token {
+    fn string(&mut self) -> Result<Token, Raise> {
         let begin = self.at;
         self.string.clear();
         self.at += 1;
         loop {
+            let end = self.text.len().min(self.at + PIECE);
+            let plain = memchr3(b'"', b'\\', 0, &self.text[self.at..end]);
+            let plain = plain.unwrap_or(end - self.at);
+            self.string.extend(&self.text[self.at..self.at + plain])?;
+            self.tally.add(1 + plain / BYTES_PER_STEP)?;
+            self.at += plain;
             let place = self.at;
-            let error = |text| Token { kind: Kind::Error(text), at: place };
+            let error = |text| Ok(Token { kind: Kind::Error(text), at: place });
             match self.text.get(place) {
                 None | Some(0) => return error("unexpected end of string"),
                 Some(b'"') => break,
@@ -219,29 +231,29 @@ impl Reader<'_> {
                         Some(b'f') => 12,
                         Some(b'r') => 13,
                         Some(&byte @ (b'"' | b'\\' | b'/')) => byte,
-                        Some(b'u') => {
-                            if self.unicode().is_none() {
-                                return error("invalid unicode escape code");
+                        Some(b'u') => match self.unicode() {
+                            Some(character) => {
+                                let mut bytes = [0; 4];
+                                self.string.extend(character.encode_utf8(&mut bytes).as_bytes())?;
+                                continue;
                             }
-                            continue;
-                        }
+                            None => return error("invalid unicode escape code"),
+                        },
                         _ => return error("invalid escape code"),
                     };
-                    self.string.push(escaped);
+                    self.string.push(escaped)?;
                     self.at += 2;
                 }
-                Some(&byte) => {
-                    self.string.push(byte);
-                    self.at += 1;
-                }
+                // The next piece.
+                Some(_) => {}
             }
         }
         self.at += 1;
-        Token { kind: Kind::String, at: begin }
+        Ok(Token { kind: Kind::String, at: begin })
     }
 
     /// Reads an escape of four hexadecimal digits, or two of them that are one character.
-    fn unicode(&mut self) -> Option<()> {
+    fn unicode(&mut self) -> Option<char> {
         let mut code = self.code_unit(self.at)?;
         self.at += 6;
         if (0xD800..0xE000).contains(&code) {
@@ -252,9 +264,7 @@ impl Reader<'_> {
             self.at += 6;
             code = 0x10000 + ((code - 0xD800) << 10 | (low - 0xDC00));
         }
-        let character = char::from_u32(code)?;
-        self.string.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        Some(())
+        char::from_u32(code)
     }
 
     fn code_unit(&self, at: usize) -> Option<u32> {

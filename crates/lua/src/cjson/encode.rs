@@ -2,29 +2,25 @@
 
 use super::{DEPTH_MAX, Invalid, Options, one_argument};
 use crate::digits;
-use crate::vm::{
-    LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack,
-};
-use crate::work::Tally;
+use crate::room::Scratch;
+use crate::vm::{LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
+use crate::work::{BYTES_PER_STEP, PIECE, Tally};
 use std::ffi::c_int;
 
 /// `cjson.encode(value)`
 pub(super) fn encode(stack: Stack) -> Result<c_int, Raise> {
     one_argument(stack)?;
     let options = stack.with(|extra| extra.json.clone());
-    let bytes_max = stack.with(|extra| extra.memory.left());
-    let mut writer =
-        Writer { stack, options, text: Vec::new(), bytes_max, tally: Tally::new(stack) };
+    let mut writer = Writer { stack, options, text: Scratch::new(stack), tally: Tally::new(stack) };
     writer.value(0)?;
-    stack.push_bytes(&writer.text);
+    writer.text.push_value()?;
     Ok(1)
 }
 
 struct Writer {
     stack: Stack,
     options: Options,
-    text: Vec<u8>,
-    bytes_max: usize,
+    text: Scratch,
     tally: Tally,
 }
 
@@ -35,20 +31,14 @@ impl Writer {
         self.tally.step()?;
         match stack.kind(-1) {
             LUA_TSTRING => self.string(stack.to_bytes(-1).unwrap_or_default()),
-            LUA_TNUMBER => self.number(stack.to_number(-1))?,
-            LUA_TBOOLEAN => {
-                let text: &[u8] = if stack.to_boolean(-1) { b"true" } else { b"false" };
-                self.text.extend_from_slice(text);
-            }
-            LUA_TTABLE => self.table(depth + 1)?,
-            LUA_TNIL => self.text.extend_from_slice(b"null"),
-            _ if stack.is_null(-1) => self.text.extend_from_slice(b"null"),
-            _ => return Err(refusal(stack, "type not supported")),
+            LUA_TNUMBER => self.number(stack.to_number(-1)),
+            LUA_TBOOLEAN if stack.to_boolean(-1) => self.text.extend(b"true"),
+            LUA_TBOOLEAN => self.text.extend(b"false"),
+            LUA_TTABLE => self.table(depth + 1),
+            LUA_TNIL => self.text.extend(b"null"),
+            _ if stack.is_null(-1) => self.text.extend(b"null"),
+            _ => Err(refusal(stack, "type not supported")),
         }
-        if self.text.len() > self.bytes_max {
-            return Err(Raise::fixed(NOT_ENOUGH_MEMORY));
-        }
-        Ok(())
     }
 
     fn table(&mut self, depth: i32) -> Result<(), Raise> {
@@ -64,47 +54,45 @@ impl Writer {
     }
 
     fn array(&mut self, len: i32, depth: i32) -> Result<(), Raise> {
-        self.text.push(b'[');
+        self.text.push(b'[')?;
         for n in 1..=len {
             if n > 1 {
-                self.text.push(b',');
+                self.text.push(b',')?;
             }
             self.stack.raw_get_index(-1, n);
             self.value(depth)?;
             self.stack.pop(1);
         }
-        self.text.push(b']');
-        Ok(())
+        self.text.push(b']')
     }
 
     fn object(&mut self, depth: i32) -> Result<(), Raise> {
         let stack = self.stack;
-        self.text.push(b'{');
+        self.text.push(b'{')?;
         let mut is_first = true;
         stack.push_nil();
         while stack.next(-2) {
             if !is_first {
-                self.text.push(b',');
+                self.text.push(b',')?;
             }
             is_first = false;
             match stack.kind(-2) {
                 LUA_TNUMBER => {
-                    self.text.push(b'"');
+                    self.text.push(b'"')?;
                     self.number(stack.to_number(-2))?;
-                    self.text.push(b'"');
+                    self.text.push(b'"')?;
                 }
-                LUA_TSTRING => self.string(stack.to_bytes(-2).unwrap_or_default()),
+                LUA_TSTRING => self.string(stack.to_bytes(-2).unwrap_or_default())?,
                 _ => {
                     stack.pop(1);
                     return Err(refusal(stack, "table key must be a number or string"));
                 }
             }
-            self.text.push(b':');
+            self.text.push(b':')?;
             self.value(depth)?;
             stack.pop(1);
         }
-        self.text.push(b'}');
-        Ok(())
+        self.text.push(b'}')
     }
 
     /// Elements of the table on top if it is an array: all of its keys are whole numbers from 1 on.
@@ -143,32 +131,54 @@ impl Writer {
                 Invalid::Written if number > 0.0 => b"inf",
                 Invalid::Written => b"-inf",
             };
-            self.text.extend_from_slice(text);
-            return Ok(());
+            return self.text.extend(text);
         }
         let mut text = [0; 40];
-        self.text.extend_from_slice(digits::print(number, self.options.precision, &mut text));
-        Ok(())
+        self.text.extend(digits::print(number, self.options.precision, &mut text))
     }
 
-    fn string(&mut self, text: &[u8]) {
-        self.text.reserve(text.len() + 2);
-        self.text.push(b'"');
-        for &byte in text {
-            match byte {
-                b'"' | b'\\' | b'/' => self.text.extend([b'\\', byte]),
-                8 => self.text.extend_from_slice(b"\\b"),
-                9 => self.text.extend_from_slice(b"\\t"),
-                10 => self.text.extend_from_slice(b"\\n"),
-                12 => self.text.extend_from_slice(b"\\f"),
-                13 => self.text.extend_from_slice(b"\\r"),
-                0..32 | 127 => self.text.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-                _ => self.text.push(byte),
-            }
+    fn string(&mut self, text: &[u8]) -> Result<(), Raise> {
+        self.text.reserve(text.len() + 2)?;
+        self.text.push(b'"')?;
+        for piece in text.chunks(PIECE) {
+            self.tally.add(piece.len() / BYTES_PER_STEP)?;
+            self.escaped(piece)?;
         }
-        self.text.push(b'"');
+        self.text.push(b'"')
+    }
+
+    fn escaped(&mut self, mut text: &[u8]) -> Result<(), Raise> {
+        while let Some(plain) = text.iter().position(|&byte| ESCAPED[usize::from(byte)]) {
+            self.text.extend(&text[..plain])?;
+            match text[plain] {
+                byte @ (b'"' | b'\\' | b'/') => self.text.extend(&[b'\\', byte])?,
+                8 => self.text.extend(b"\\b")?,
+                9 => self.text.extend(b"\\t")?,
+                10 => self.text.extend(b"\\n")?,
+                12 => self.text.extend(b"\\f")?,
+                13 => self.text.extend(b"\\r")?,
+                byte => {
+                    let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+                    self.text.extend(b"\\u00")?;
+                    self.text.extend(&[digit(byte >> 4), digit(byte & 15)])?;
+                }
+            }
+            text = &text[plain + 1..];
+        }
+        self.text.extend(text)
     }
 }
+
+/// Bytes of a string that are written in another way.
+const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut byte = 0;
+    while byte < escaped.len() {
+        escaped[byte] = matches!(byte as u8, 0..32 | 127 | b'"' | b'\\' | b'/');
+        byte += 1;
+    }
+    escaped
+};
 
 /// Why the value on top cannot be written.
 fn refusal(stack: Stack, why: &str) -> Raise {

@@ -11,8 +11,8 @@ pub(super) fn parse(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -value } else { value }, signs + len))
 }
 
-/// Whether the text begins with a number that JSON does not know: with a plus, a zero before other digits, in hexadecimal,
-/// infinite, or none.
+/// Whether the text begins with a number that JSON does not know: with a plus, a zero before other
+/// digits, in hexadecimal, infinite, or none.
 pub(super) fn is_unknown_to_json(text: &[u8]) -> bool {
     let text = match text.first() {
         Some(b'+') => return true,

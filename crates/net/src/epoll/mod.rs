@@ -5,7 +5,6 @@
 //! more (its quota was used, or the arena). Only a connection whose peer does not take its output
 //! is registered for writable edges too, since every read of a Unix-socket peer is one.
 
-mod accept;
 mod receive;
 mod transmit;
 
@@ -40,7 +39,7 @@ const GONE: libc::c_int = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
 
 /// The epoll driver. Works on every Linux; see [`Driver`].
 pub struct Epoll {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     sleep: Sleep,
     connections: Slab<Connection>,
     listeners: Listeners,
@@ -111,16 +110,16 @@ struct Fill {
 
 impl Driver for Epoll {
     fn new(_options: &Options) -> io::Result<Epoll> {
-        let epoll = sys::epoll_create()?;
+        let epoll = Arc::new(sys::epoll_create()?);
         let sleep = Sleep::new()?;
         let interest = libc::EPOLLIN | libc::EPOLLET;
         let tag = TAG_WAKER << 56;
         sys::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, sleep.as_raw_fd(), interest, tag)?;
         Ok(Epoll {
+            listeners: Listeners::new(epoll.clone(), TAG_LISTENER << 56),
             epoll,
             sleep,
             connections: Slab::new(),
-            listeners: Listeners::default(),
             ready: Vec::new(),
             later: Vec::new(),
             dirty: Vec::new(),
@@ -137,29 +136,19 @@ impl Driver for Epoll {
     }
 
     fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()> {
-        let index = self.listeners.add(id, listener);
-        self.arm(index).inspect_err(|_| drop(self.listeners.remove(index)))
+        self.listeners.add(id, listener)
     }
 
     fn pause_accept(&mut self, id: ListenerId) {
-        for index in self.listeners.named(id) {
-            self.listeners.set_paused(index, true);
-            self.disarm(index);
-        }
+        self.listeners.set_paused(id, true);
     }
 
     fn resume_accept(&mut self, id: ListenerId) {
-        for index in self.listeners.named(id) {
-            self.listeners.set_paused(index, false);
-            self.arm_or_back_off(index);
-        }
+        self.listeners.set_paused(id, false);
     }
 
     fn unlisten(&mut self, id: ListenerId) {
-        for index in self.listeners.named(id) {
-            self.disarm(index);
-            self.listeners.remove(index);
-        }
+        self.listeners.remove(id);
     }
 
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot> {
@@ -182,14 +171,14 @@ impl Driver for Epoll {
         self.arena_used = 0;
         let answered = !self.dirty.is_empty();
         self.flush(events);
-        let timeout = self.resume_rested(timeout);
+        let timeout = self.listeners.end_rests(timeout);
         let pending = !(self.ready.is_empty() && self.dirty.is_empty() && events.is_empty());
         let count = self.wait(timeout, pending, answered)?;
         for i in 0..count {
             let (tag, what) = (self.raw[i].u64, self.raw[i].events as libc::c_int);
             match tag >> 56 {
                 TAG_CONNECTION => self.on_edge(Slot::from_bits(tag), what, events),
-                TAG_LISTENER => self.accept(tag as u32, events),
+                TAG_LISTENER => self.listeners.accept(tag, events),
                 _ => {}
             }
         }

@@ -1,99 +1,54 @@
-//! Accepting: one multishot operation per listener.
+//! Accepting: the ring waits for the epoll instance that watches the listeners.
+//!
+//! An operation of the ring on a listener would hold it. When a process is killed, its rings end
+//! some milliseconds after it has gone, as the kernel finds time, and a server that is started at
+//! once would find the address in use.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use io_uring::{cqueue, opcode, types};
+use io_uring::{opcode, types};
 
 use super::{TAG_ACCEPT, Uring};
-use crate::event::{Event, ListenerId};
+use crate::event::Event;
+use crate::sys;
+
+/// Listeners that are looked at in a turn; the others have their turn in the next.
+const READY_MAX: usize = 16;
 
 impl Uring {
-    pub(super) fn set_accepting(&mut self, id: ListenerId, accepting: bool) {
-        for index in self.listeners.named(id) {
-            self.listeners.set_paused(index, !accepting);
-        }
-        self.listeners_changed = true;
-    }
-
-    pub(super) fn drop_listeners(&mut self, id: ListenerId) {
-        for index in self.listeners.named(id) {
-            if let Some(listener) = self.listeners.remove(index)
-                && listener.armed
-            {
-                self.cancelled_accepts.push(index);
-            }
-        }
-    }
-
-    /// Starts and stops accepting as wanted; returns `timeout`, shortened to the end of the next
-    /// rest of a listener.
+    /// Waits for connections where there are listeners; returns `timeout`, shortened to the end of
+    /// the next rest of a listener.
     pub(super) fn tend_listeners(
         &mut self,
         timeout: Option<Duration>,
     ) -> io::Result<Option<Duration>> {
-        while let Some(index) = self.cancelled_accepts.pop() {
-            self.cancel(accept_tag(index))?;
+        if self.listeners.is_empty() {
+            return Ok(timeout);
         }
-        let (due, next) = self.listeners.rested();
-        if self.listeners_changed || !due.is_empty() {
-            self.listeners_changed = false;
-            for index in 0..self.listeners.len() {
-                self.tend(index)?;
-            }
+        if !self.accept_polled {
+            // Once: what was left is seen as the next such operation begins.
+            let fd = types::Fd(self.accept_epoll.as_raw_fd());
+            let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
+            // SAFETY: no memory is named.
+            unsafe { self.ring.push(&entry.user_data(TAG_ACCEPT << 56))? };
+            self.accept_polled = true;
         }
-        Ok(match (timeout, next) {
-            (Some(timeout), Some(next)) => Some(timeout.min(next)),
-            (timeout, next) => timeout.or(next),
-        })
+        Ok(self.listeners.end_rests(timeout))
     }
 
-    fn tend(&mut self, index: u32) -> io::Result<()> {
-        let Some(listener) = self.listeners.get_mut(index) else { return Ok(()) };
-        if listener.armed && !listener.wanted() {
-            return self.cancel(accept_tag(index));
+    /// Accepts from the listeners at which connections wait.
+    pub(super) fn accept(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        self.accept_polled = false;
+        let mut ready = [libc::epoll_event { events: 0, u64: 0 }; READY_MAX];
+        let count = match sys::epoll_wait(&self.accept_epoll, &mut ready, 0) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            count => count?,
+        };
+        for event in &ready[..count] {
+            self.listeners.accept(event.u64, events);
         }
-        if listener.armed || !listener.wanted() {
-            return Ok(());
-        }
-        listener.armed = true;
-        let fd = types::Fd(listener.socket.as_raw_fd());
-        let entry = opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build();
-        // SAFETY: no memory is named.
-        unsafe { self.ring.push(&entry.user_data(accept_tag(index))) }
+        Ok(())
     }
-
-    pub(super) fn on_accept(
-        &mut self,
-        index: u32,
-        completion: &cqueue::Entry,
-        events: &mut Vec<Event>,
-    ) {
-        let result = completion.result();
-        // SAFETY: a successful accept returns a descriptor that nothing else owns.
-        let socket = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) });
-        let Some(listener) = self.listeners.get_mut(index) else { return };
-        let id = listener.id;
-        if !cqueue::more(completion.flags()) {
-            listener.armed = false;
-            self.listeners_changed = true;
-        }
-        match socket {
-            Some(socket) => events.push(Event::Accepted { listener: id, socket }),
-            // Cancelled, interrupted, or the peer gave up: the next connection may be fine.
-            None if matches!(-result, libc::ECANCELED | libc::EINTR | libc::ECONNABORTED) => {}
-            // Another listener takes its place, or it listens again soon.
-            None if -result == libc::EINVAL => self.listeners.back_off(index),
-            None => {
-                let error = io::Error::from_raw_os_error(-result);
-                events.push(Event::AcceptFailed { listener: id, error });
-                self.listeners.back_off(index);
-            }
-        }
-    }
-}
-
-fn accept_tag(index: u32) -> u64 {
-    TAG_ACCEPT << 56 | u64::from(index)
 }

@@ -31,6 +31,7 @@ use crate::listeners::Listeners;
 use crate::outbox::Pools;
 use crate::output::Output;
 use crate::slab::Slab;
+use crate::sys;
 use crate::turn::Turn;
 use crate::waker::{Sleep, Waker};
 use crate::{Driver, Options};
@@ -38,17 +39,19 @@ use buffers::Buffers;
 use connection::{Closing, Connection, Fill, Receive, Transmit};
 use ring::Ring;
 
-/// The receive buffers of a driver; memory becomes resident as they are used. The larger they are, the fewer pipelines are
-/// split between two of them.
+/// The receive buffers of a driver; memory becomes resident as they are used. The larger they are,
+/// the fewer pipelines are split between two of them.
 const BUFFERS: u16 = 8;
 const BUFFER_BYTES: u32 = 128 * 1024;
 
-/// How often in a row the processor is given to those who send or take a large value: as many socket buffers as the value fills.
+/// How often in a row the processor is given to those who send or take a large value: as many
+/// socket buffers as the value fills.
 const GIVES_MAX: u32 = 4;
 /// Giving the processor away takes less if nobody wants it.
 const RUN_MIN: Duration = Duration::from_micros(5);
 
-/// The operation, in the upper eight bits of a tag; the lower 56 are a slot or a listener's index.
+/// The operation, in the upper eight bits of a tag; the lower 56 are a slot, if it is one of a
+/// connection.
 const TAG_RECEIVE: u64 = 0;
 const TAG_SEND: u64 = 1;
 const TAG_ACCEPT: u64 = 2;
@@ -71,9 +74,9 @@ pub struct Uring {
     direct: bool,
     slots_max: u32,
     listeners: Listeners,
-    listeners_changed: bool,
-    /// Listeners dropped while accepting.
-    cancelled_accepts: Vec<u32>,
+    /// The epoll instance that watches the listeners, and whether the ring watches that.
+    accept_epoll: Arc<OwnedFd>,
+    accept_polled: bool,
     sleep: Sleep,
     sleep_watched: bool,
     pools: Pools,
@@ -84,9 +87,11 @@ pub struct Uring {
     unsettled: Vec<Slot>,
     dirty: Vec<Slot>,
     tried: Vec<Slot>,
-    /// After a send of this turn something is to be done: more to be sent, or the worker to be told.
+    /// After a send of this turn something is to be done: more to be sent, or the worker to be
+    /// told.
     goes_on: bool,
-    /// Connections in the middle of a large value: it is received into its own allocation, or waits for the peer to take more.
+    /// Connections in the middle of a large value: it is received into its own allocation, or
+    /// waits for the peer to take more.
     partial: usize,
     /// Buffers of the chunks that the worker sees in this turn.
     lent: Vec<u16>,
@@ -112,6 +117,7 @@ impl Driver for Uring {
     fn new(options: &Options) -> io::Result<Uring> {
         let ring = Ring::new(options.direct_descriptors)?;
         let buffers = Buffers::new(&ring.submitter(), BUFFERS, BUFFER_BYTES)?;
+        let accept_epoll = Arc::new(sys::epoll_create()?);
         Ok(Uring {
             ring,
             buffers,
@@ -119,9 +125,9 @@ impl Driver for Uring {
             dead: 0,
             direct: options.direct_descriptors.is_some(),
             slots_max: options.direct_descriptors.unwrap_or(u32::MAX),
-            listeners: Listeners::default(),
-            listeners_changed: false,
-            cancelled_accepts: Vec::new(),
+            listeners: Listeners::new(accept_epoll.clone(), 0),
+            accept_epoll,
+            accept_polled: false,
             sleep: Sleep::new()?,
             sleep_watched: false,
             pools: Pools::default(),
@@ -146,21 +152,19 @@ impl Driver for Uring {
     }
 
     fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()> {
-        self.listeners.add(id, listener);
-        self.listeners_changed = true;
-        Ok(())
+        self.listeners.add(id, listener)
     }
 
     fn pause_accept(&mut self, id: ListenerId) {
-        self.set_accepting(id, false);
+        self.listeners.set_paused(id, true);
     }
 
     fn resume_accept(&mut self, id: ListenerId) {
-        self.set_accepting(id, true);
+        self.listeners.set_paused(id, false);
     }
 
     fn unlisten(&mut self, id: ListenerId) {
-        self.drop_listeners(id);
+        self.listeners.remove(id);
     }
 
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot> {
@@ -342,8 +346,8 @@ impl Uring {
         self.ring.enter(wait)
     }
 
-    /// Has the kernel end a wait so much later. One timer serves many waits, and ends some of them for nothing: to set and cancel one
-    /// for each costs more.
+    /// Has the kernel end a wait so much later. One timer serves many waits, and ends some of them
+    /// for nothing: to set and cancel one for each costs more.
     fn set_alarm(&mut self, timeout: Duration) -> io::Result<()> {
         let Some(at) = Instant::now().checked_add(timeout) else { return Ok(()) };
         let slack = (timeout / 4).min(ALARM_SLACK);
@@ -364,9 +368,9 @@ impl Uring {
         unsafe { self.ring.push(&entry) }
     }
 
-    /// Lets those run who have just been answered, or who send or take a large value; true if they left something to do. What has
-    /// come for the ring completes as the call returns. A part of a large value completes nothing, so that somebody has run is
-    /// taken for it.
+    /// Lets those run who have just been answered, or who send or take a large value; true if they
+    /// left something to do. What has come for the ring completes as the call returns. A part
+    /// of a large value completes nothing, so that somebody has run is taken for it.
     fn give_turn(&mut self) -> bool {
         let most = if self.partial > 0 { GIVES_MAX } else { 1 };
         for _ in 0..most {
@@ -386,7 +390,7 @@ impl Uring {
         match tag >> 56 {
             TAG_RECEIVE => self.on_receive(Slot::from_bits(tag), completion, events),
             TAG_SEND => self.on_sent(Slot::from_bits(tag), completion.result(), events)?,
-            TAG_ACCEPT => self.on_accept(tag as u32, completion, events),
+            TAG_ACCEPT => self.accept(events)?,
             TAG_ALARM => self.alarm = None,
             TAG_WAKER => self.sleep_watched = cqueue::more(completion.flags()),
             _ => {}

@@ -65,7 +65,8 @@ impl Uring {
                 }
             }
             (Receive::Expect, _) => self.receive_expected(slot, events),
-            // An error that a send has met is not made an ordinary end by what the receive says after it.
+            // An error that a send has met is not made an ordinary end by what the receive says
+            // after it.
             (_, 0) => drop(connection.ended.get_or_insert(0)),
             (_, n) => {
                 if let Some(fill) = connection.fill.as_mut() {

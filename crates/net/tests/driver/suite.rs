@@ -47,7 +47,8 @@ pub fn echoes_many_connections<D: Driver>(driver: D) {
     assert_eq!(harness.driver.connections(), 0);
 }
 
-/// Bursts of many connections at once, and long calm between them, after which fewer buffers may be ready.
+/// Bursts of many connections at once, and long calm between them, after which fewer buffers may be
+/// ready.
 pub fn takes_more_at_once_than_its_buffers_hold<D: Driver>(driver: D) {
     const CLIENTS: usize = 40;
     const LEN: usize = 100_000;
@@ -331,7 +332,8 @@ pub fn input_before_eof_is_answered<D: Driver>(driver: D) {
     }
 }
 
-/// A peer that has ended its side gets output that comes later, if the driver was told that it comes.
+/// A peer that has ended its side gets output that comes later, if the driver was told that it
+/// comes.
 pub fn output_that_is_expected_is_waited_for<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
     let (mut client, slot) = harness.connect();
@@ -381,7 +383,8 @@ pub fn a_reset_peer_closes<D: Driver>(driver: D) {
 pub fn a_reset_peer_closes_with_output_pending<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
     let (client, slot) = harness.connect_tcp();
-    // With the receive under way before the send, the send is told of the reset, and the receive of an ordinary end.
+    // With the receive under way before the send, the send is told of the reset, and the receive of
+    // an ordinary end.
     harness.silence(MOMENT);
     say(&mut harness.driver, slot, &pattern(LARGER_THAN_BUFFERS));
     harness.silence(MOMENT);

@@ -59,7 +59,8 @@ pub fn check_commands<R: Read>(file: R, from: u64, len: u64) -> io::Result<Comma
     Ok(census)
 }
 
-/// Whether commands seem to follow in what stands behind a damaged place: then the damage is not the end's.
+/// Whether commands seem to follow in what stands behind a damaged place: then the damage is not
+/// the end's.
 ///
 /// # Errors
 /// If it cannot be read.

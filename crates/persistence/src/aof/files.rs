@@ -16,8 +16,8 @@ pub enum Found {
     Own(Manifest),
 }
 
-/// Looks for a manifest in a directory, or else for the one file that servers before Redis 7 write. `name` is `appendfilename`; the one file
-/// lies in the working directory.
+/// Looks for a manifest in a directory, or else for the one file that servers before Redis 7 write.
+/// `name` is `appendfilename`; the one file lies in the working directory.
 ///
 /// # Errors
 /// If the manifest cannot be read, or is none.

@@ -1,4 +1,5 @@
-//! The append-only files of Redis and Valkey: commands as clients send them, one behind the other, perhaps behind an RDB file.
+//! The append-only files of Redis and Valkey: commands as clients send them, one behind the other,
+//! perhaps behind an RDB file.
 //!
 //! ```text
 //! *3 CRLF $3 CRLF SET CRLF $1 CRLF k CRLF $1 CRLF v CRLF

@@ -207,7 +207,8 @@ fn parse(bytes: &[u8], rest: u64, arguments: &mut Vec<Range<usize>>) -> Result<P
     Ok(Parsed::Command(at))
 }
 
-/// A number behind one letter, up to the end of its line; none if that is not there yet. `at` is behind it then.
+/// A number behind one letter, up to the end of its line; none if that is not there yet. `at` is
+/// behind it then.
 fn parse_line(bytes: &[u8], at: &mut usize, what: &'static str) -> Result<Option<u64>, Expected> {
     let line = &bytes[*at + 1..bytes.len().min(*at + LINE_MAX)];
     let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -349,7 +349,8 @@ fn put_stream_change(out: &mut Vec<u8>, change: &StreamChange<'_>) {
     }
 }
 
-/// Reads the next effect and shows it to `visit`, with its database; the context has its order then.
+/// Reads the next effect and shows it to `visit`, with its database; the context has its order
+/// then.
 ///
 /// # Errors
 /// If the bytes are no effect.
@@ -452,11 +453,12 @@ fn option(bytes: &mut Bytes<'_>, there: bool) -> Result<Option<i64>, Malformed> 
     if there { bytes.signed().map(Some) } else { Ok(None) }
 }
 
-/// What no string is longer than: the memory for more is not asked for because a few bytes demand it. (A fuzzer
-/// takes it for a fault if they get gigabytes.)
+/// What no string is longer than: the memory for more is not asked for because a few bytes demand
+/// it. (A fuzzer takes it for a fault if they get gigabytes.)
 const STRING_LEN_MAX: usize = if cfg!(fuzzing) { TRIED_FROM } else { 1 << 36 };
 
-/// From so many bytes on it is tried whether they are to be had: if not, an allocation would end the process.
+/// From so many bytes on it is tried whether they are to be had: if not, an allocation would end
+/// the process.
 const TRIED_FROM: usize = 1 << 28;
 
 /// Whether the system gives memory for a string of so many bytes.

@@ -7,7 +7,7 @@
 //!         +-----------+---------+---------+-- ...
 //! block   +------------+-- ... --+
 //!         | block head | records |    one epoch: all of it is there, or nothing
-//!         | 48 bytes   |         |
+//!         | 56 bytes   |         |    (the head has 48 bytes up to version 2)
 //!         +------------+-- ... --+
 //! ```
 
@@ -16,9 +16,12 @@ use crc_fast::{CrcAlgorithm, Digest};
 /// Bytes of the head of a file.
 pub const FILE_HEAD_LEN: usize = 64;
 /// Bytes of the head of a block.
-pub const BLOCK_HEAD_LEN: usize = 48;
-/// The version that is written: 2 has records that only fill a block up.
-pub const VERSION: u16 = 2;
+pub const BLOCK_HEAD_LEN: usize = 56;
+/// Bytes of the head of a block up to version 2.
+const BLOCK_HEAD_LEN_V2: usize = 48;
+/// The version that is written: 2 has records that only fill a block up, 3 says in each block how
+/// far its file is synced.
+pub const VERSION: u16 = 3;
 
 const FILE_MAGIC: &[u8; 8] = b"PETRLOG\n";
 const BLOCK_MAGIC: &[u8; 4] = b"EPOC";
@@ -40,8 +43,8 @@ pub(super) fn checksum_on(before: u32, bytes: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// That of bytes with the checksum `first`, behind which stand `len` bytes with the checksum `second`: the first times x to the power of
-/// the bits of the second, plus the second.
+/// That of bytes with the checksum `first`, behind which stand `len` bytes with the checksum
+/// `second`: the first times x to the power of the bits of the second, plus the second.
 pub(super) fn checksum_of_both(first: u32, second: u32, len: u64) -> u32 {
     let mut sum = first;
     let (mut left, mut power) = (len, 3);
@@ -82,7 +85,8 @@ const fn multiply(a: u32, mut b: u32) -> u32 {
     product
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+/// Bytes from `at` on, which are there.
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);
     array
@@ -127,6 +131,21 @@ impl FileHead {
             log_id: array(bytes, 32),
         })
     }
+
+    /// Bytes of the heads of its blocks.
+    pub fn block_head_len(&self) -> usize {
+        if self.version < 3 { BLOCK_HEAD_LEN_V2 } else { BLOCK_HEAD_LEN }
+    }
+
+    /// What the checksums of its blocks' heads begin with: without knowing the log's identity
+    /// nobody can make bytes, and store them as a value, that are taken for a block of this
+    /// file.
+    fn seed(&self) -> u32 {
+        if self.version < 3 {
+            return 0;
+        }
+        checksum_on(checksum(&self.log_id), &self.seq.to_le_bytes())
+    }
 }
 
 /// Whether a file that begins so is one of a log, be it damaged.
@@ -149,6 +168,9 @@ pub struct BlockHead {
     pub written_ms: i64,
     /// Bytes of its records.
     pub len: u64,
+    /// So many bytes of its file were known to be on the disk when it was written; in files up to
+    /// version 2, which do not say so, the highest number.
+    pub synced: u64,
     /// Checksum of its records.
     pub sum: u32,
 }
@@ -159,8 +181,8 @@ impl BlockHead {
         BlockHead { len: records.len() as u64, sum: checksum(records), ..self }
     }
 
-    /// As it stands in the file.
-    pub fn to_bytes(self) -> [u8; BLOCK_HEAD_LEN] {
+    /// As it stands in a file of the version that is written.
+    pub fn to_bytes(self, file: &FileHead) -> [u8; BLOCK_HEAD_LEN] {
         let mut bytes = [0; BLOCK_HEAD_LEN];
         let flags = if self.serial { SERIAL } else { 0 } | if self.end { END } else { 0 };
         bytes[..4].copy_from_slice(BLOCK_MAGIC);
@@ -169,35 +191,39 @@ impl BlockHead {
         bytes[16..24].copy_from_slice(&self.previous.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.written_ms.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.len.to_le_bytes());
-        bytes[40..44].copy_from_slice(&self.sum.to_le_bytes());
-        let sum = checksum(&bytes[..44]);
-        bytes[44..].copy_from_slice(&sum.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.synced.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.sum.to_le_bytes());
+        let sum = checksum_on(file.seed(), &bytes[..52]);
+        bytes[52..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
-    /// Reads it; `None` if it is no such head, or a damaged one.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..BLOCK_HEAD_LEN)?;
-        let sum = u32::from_le_bytes(array(bytes, 44));
+    /// Reads it from such a file; `None` if it is no such head, or a damaged one.
+    pub fn from_bytes(bytes: &[u8], file: &FileHead) -> Option<Self> {
+        let bytes = bytes.get(..file.block_head_len())?;
+        // The records' checksum and that of the head are the last.
+        let sums = bytes.len() - 8;
+        let sum = u32::from_le_bytes(array(bytes, sums + 4));
         let flags = u32::from_le_bytes(array(bytes, 4));
         let is_known = flags & !(SERIAL | END) == 0;
-        (bytes.starts_with(BLOCK_MAGIC) && is_known && sum == checksum(&bytes[..44])).then(|| {
-            BlockHead {
-                serial: flags & SERIAL != 0,
-                end: flags & END != 0,
-                epoch: u64::from_le_bytes(array(bytes, 8)),
-                previous: u64::from_le_bytes(array(bytes, 16)),
-                written_ms: i64::from_le_bytes(array(bytes, 24)),
-                len: u64::from_le_bytes(array(bytes, 32)),
-                sum: u32::from_le_bytes(array(bytes, 40)),
-            }
+        let is_whole = || sum == checksum_on(file.seed(), &bytes[..sums + 4]);
+        (bytes.starts_with(BLOCK_MAGIC) && is_known && is_whole()).then(|| BlockHead {
+            serial: flags & SERIAL != 0,
+            end: flags & END != 0,
+            epoch: u64::from_le_bytes(array(bytes, 8)),
+            previous: u64::from_le_bytes(array(bytes, 16)),
+            written_ms: i64::from_le_bytes(array(bytes, 24)),
+            len: u64::from_le_bytes(array(bytes, 32)),
+            synced: if sums == 40 { u64::MAX } else { u64::from_le_bytes(array(bytes, 40)) },
+            sum: u32::from_le_bytes(array(bytes, sums)),
         })
     }
 
-    /// Where in `bytes` the next whole head of a block begins, if one does.
-    pub fn find(bytes: &[u8]) -> Option<usize> {
+    /// The next whole head of a block of such a file, and where in `bytes` it begins, if there is
+    /// one.
+    pub fn find(bytes: &[u8], file: &FileHead) -> Option<(usize, Self)> {
         memchr::memmem::find_iter(bytes, BLOCK_MAGIC)
-            .find(|&at| BlockHead::from_bytes(&bytes[at..]).is_some())
+            .find_map(|at| Some((at, BlockHead::from_bytes(&bytes[at..], file)?)))
     }
 }
 
@@ -233,6 +259,7 @@ mod tests {
             assert_eq!(FileHead::from_bytes(&bad), None, "{i}");
             assert_eq!(FileHead::from_bytes(&bytes[..i]), None, "{i}");
         }
+        let file = FileHead { version: VERSION, ..head };
         let head = BlockHead {
             serial: true,
             end: false,
@@ -240,18 +267,22 @@ mod tests {
             previous: 3,
             written_ms: 1_700_000_000_000,
             len: 12345,
+            synced: 77,
             sum: 0xdead_beef,
         };
-        let bytes = head.to_bytes();
-        assert_eq!(BlockHead::from_bytes(&bytes), Some(head));
+        let bytes = head.to_bytes(&file);
+        assert_eq!(BlockHead::from_bytes(&bytes, &file), Some(head));
         for i in 0..bytes.len() {
             let mut bad = bytes;
             bad[i] ^= 0x80;
-            assert_eq!(BlockHead::from_bytes(&bad), None, "{i}");
-            assert_eq!(BlockHead::from_bytes(&bytes[..i]), None, "{i}");
+            assert_eq!(BlockHead::from_bytes(&bad, &file), None, "{i}");
+            assert_eq!(BlockHead::from_bytes(&bytes[..i], &file), None, "{i}");
         }
         let text = [&b"EPOCEPO"[..], &bytes, b"EPOC"].concat();
-        assert_eq!(BlockHead::find(&text), Some(7));
-        assert_eq!(BlockHead::find(&text[8..]), None);
+        assert_eq!(BlockHead::find(&text, &file), Some((7, head)));
+        assert_eq!(BlockHead::find(&text[8..], &file), None);
+        // A block of another file, or of another log, is none of this one.
+        let others = [FileHead { seq: 8, ..file }, FileHead { log_id: [1; 16], ..file }];
+        others.iter().for_each(|other| assert_eq!(BlockHead::find(&text, other), None));
     }
 }

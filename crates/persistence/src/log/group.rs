@@ -6,10 +6,13 @@
 //!           ─ the epoch is durable: whoever waits for it hears of it
 //! ```
 //!
-//! One thread writes, so that an epoch costs one write and one sync, however many threads have worked in it. Under
-//! [`Policy::EverySecond`] another thread syncs, and writing goes on meanwhile.
+//! One thread writes, so that an epoch costs one write and one sync, however many threads have
+//! worked in it. Under [`Policy::EverySecond`] another thread syncs, and writing goes on meanwhile.
 
-use super::format::FILE_HEAD_LEN;
+mod outliving;
+
+use super::format::{FILE_HEAD_LEN, FileHead};
+use super::pending::Pending;
 use super::recorder::{Part, Recorder};
 use super::segment::Segment;
 use super::storage::{Storage, Sync};
@@ -33,12 +36,15 @@ const SECOND: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(500);
 /// A thread that has so many bytes waiting wakes the log's.
 const WAKE_BYTES: usize = 1 << 20;
-/// A thread that has so many bytes waiting waits itself, unless the log has failed and so nobody may write.
+/// A thread that has so many bytes waiting waits itself, unless the log has failed and so nobody
+/// may write.
 const WAITING_MAX: usize = 32 * 1024 * 1024;
-/// For company an epoch is kept open no longer than a share of what its sync will take, and no longer than this.
+/// For company an epoch is kept open no longer than a share of what its sync will take, and no
+/// longer than this.
 const COMPANY_MAX: Duration = Duration::from_millis(1);
 
-/// How the log's thread sleeps: not at all; until much waits, or time is over; until anything was handed over.
+/// How the log's thread sleeps: not at all; until much waits, or time is over; until anything was
+/// handed over.
 const AWAKE: u8 = 0;
 const SOUNDLY: u8 = 1;
 const LIGHTLY: u8 = 2;
@@ -60,12 +66,19 @@ pub trait Events: Send + std::marker::Sync {
     /// Everything up to this epoch is durable.
     fn durable(&self, epoch: u64);
 
-    /// The log could not be written or synced. Until [`Events::recovered`] nothing more becomes durable; with `needs_base` that takes a
-    /// new file and a base for it ([`Log::rotate`], [`Log::has_base`]), since nobody knows what the old file holds.
+    /// The log could not be written or synced. Until [`Events::recovered`] nothing more becomes
+    /// durable; with `needs_base` that takes a new file and a base for it ([`Log::rotate`],
+    /// [`Log::has_base`]), since nobody knows what the old file holds.
     fn failed(&self, why: &str, needs_base: bool);
 
     /// What had failed was done.
     fn recovered(&self);
+
+    /// What is recorded is lost from now on if the process dies before it is written: there is no
+    /// file of pending records, for this reason. With none, there is one again.
+    fn pending_failed(&self, why: Option<&str>) {
+        let _ = why;
+    }
 }
 
 /// The log.
@@ -90,10 +103,17 @@ pub struct Log {
     wanted: AtomicU64,
     /// Bytes of the file in hand.
     len: AtomicU64,
+    /// Of which file, by its number, how many bytes are known to be on the disk.
+    on_disk: Mutex<(u64, u64)>,
     syncs_delayed: AtomicU64,
     next: Mutex<Option<Next>>,
     /// A thread that has too many bytes waiting sleeps here.
     room: (Mutex<()>, Condvar),
+    /// Where what is recorded outlives the process; none while that cannot be had.
+    pending: OnceLock<Arc<Pending>>,
+    /// Until everything up to this epoch was written, what is there is of no use: it follows on
+    /// records that end with the process. 0 if there are none.
+    pending_after: AtomicU64,
     events: Box<dyn Events>,
 }
 
@@ -102,14 +122,18 @@ struct Next {
     /// Its first epoch.
     from: u64,
     file: Box<dyn Storage>,
-    len: u64,
+    head: FileHead,
     /// It follows on a base that is being made.
     awaits_base: bool,
 }
 
 impl Log {
     /// A log that is written to no file yet.
-    pub fn new(policy: Policy, events: Box<dyn Events>) -> Arc<Self> {
+    pub fn new(
+        policy: Policy,
+        events: Box<dyn Events>,
+        pending: Option<Arc<Pending>>,
+    ) -> Arc<Self> {
         Arc::new(Log {
             policy: AtomicU8::new(policy as u8),
             parts: Mutex::default(),
@@ -125,15 +149,19 @@ impl Log {
             durable: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             len: AtomicU64::new(0),
+            on_disk: Mutex::default(),
             syncs_delayed: AtomicU64::new(0),
             next: Mutex::default(),
             room: Default::default(),
+            pending: pending.map_or_else(OnceLock::new, OnceLock::from),
+            pending_after: AtomicU64::new(0),
             events,
         })
     }
 
-    /// Starts the log's threads, which write behind the first `len` bytes of `file`; the last block before had the epoch
-    /// `previous`, and those of the keyspace are later. To be joined after [`Log::stop`].
+    /// Starts the log's threads, which write behind the head of `file`, all that there is of it;
+    /// the last block before had the epoch `previous`, and those of the keyspace are later. To
+    /// be joined after [`Log::stop`].
     ///
     /// # Errors
     /// If no thread can be started.
@@ -141,10 +169,11 @@ impl Log {
         self: &Arc<Self>,
         keyspace: Arc<Keyspace>,
         file: Box<dyn Storage>,
-        len: u64,
+        head: FileHead,
         previous: u64,
     ) -> io::Result<thread::JoinHandle<()>> {
-        self.len.store(len, Relaxed);
+        self.len.store(FILE_HEAD_LEN as u64, Relaxed);
+        *self.on_disk.lock() = (head.seq, FILE_HEAD_LEN as u64);
         self.written.store(previous, Relaxed);
         self.synced.store(previous, Relaxed);
         self.durable.store(previous, Relaxed);
@@ -157,15 +186,17 @@ impl Log {
         thread::Builder::new().name("petrel-log".into()).spawn(move || {
             let _ = log.thread.set(thread::current());
             let mut scribe = Scribe {
-                writer: Writer::new(file, len, previous),
+                writer: Writer::new(file, head, previous),
                 log: &log,
                 keyspace,
                 backlog: Vec::new(),
+                kept: None,
                 is_broken: false,
                 is_unsynced: false,
                 synced_at: Instant::now(),
                 sync_time: Duration::ZERO,
                 trimmed_at: Instant::now(),
+                pending_failed: false,
                 company: 0,
                 syncs: Some(send),
             };
@@ -174,6 +205,15 @@ impl Log {
             // It ends with the channel.
             let _ = syncing.join();
         })
+    }
+
+    /// There is no file yet: what is recorded waits in memory until [`Log::start`], and the log has
+    /// failed until then, for this reason. The last block before had the epoch `previous`.
+    pub fn await_file(&self, previous: u64, why: &str) {
+        for reached in [&self.written, &self.synced, &self.durable] {
+            reached.store(previous, SeqCst);
+        }
+        self.fail(why, false);
     }
 
     /// What makes the log durable, and when.
@@ -232,25 +272,41 @@ impl Log {
         self.parts.lock().iter().map(|part| part.waiting().0).sum()
     }
 
+    /// The most of them that any one thread has.
+    fn waiting_most(&self) -> usize {
+        self.parts.lock().iter().map(|part| part.waiting().0).max().unwrap_or(0)
+    }
+
     /// Asks for an epoch to become durable soon, whatever the policy.
     pub fn want(&self, epoch: u64) {
         self.wanted.fetch_max(epoch, SeqCst);
         self.wake();
     }
 
-    /// Goes on in another file, of which `len` bytes are there, with what is committed from this moment on; everything is held. With
-    /// `awaits_base`, the file is of use only with a base of this moment, and nothing in it is durable before
+    /// Goes on in another file, which has its head, synced, and nothing more, with what is
+    /// committed from this moment on; everything is held. With `awaits_base`, the file is of
+    /// use only with a base of this moment, and nothing in it is durable before
     /// [`Log::has_base`].
-    pub fn rotate(&self, keyspace: &Keyspace, file: Box<dyn Storage>, len: u64, awaits_base: bool) {
+    pub fn rotate(
+        &self,
+        keyspace: &Keyspace,
+        file: Box<dyn Storage>,
+        head: FileHead,
+        awaits_base: bool,
+    ) {
         let mut next = self.next.lock();
         let from = keyspace.epochs().advance() + 1;
         if awaits_base {
             self.awaits_base.store(true, SeqCst);
         }
-        *next = Some(Next { from, file, len, awaits_base });
+        if let Some(pending) = self.pending() {
+            pending.set_first(head.seq, from);
+        }
+        *next = Some(Next { from, file, head, awaits_base });
     }
 
-    /// The file in hand is of use only with a base that is yet to be made: until [`Log::has_base`] nothing is durable.
+    /// The file in hand is of use only with a base that is yet to be made: until [`Log::has_base`]
+    /// nothing is durable.
     pub fn await_base(&self) {
         self.awaits_base.store(true, SeqCst);
     }
@@ -335,6 +391,14 @@ impl Log {
         }
     }
 
+    /// So many bytes of the file with this number were synced.
+    fn note_on_disk(&self, seq: u64, len: u64) {
+        let mut known = self.on_disk.lock();
+        if known.0 == seq {
+            known.1 = known.1.max(len);
+        }
+    }
+
     fn has_sync_failure(&self) -> bool {
         self.sync_failure.lock().is_some()
     }
@@ -345,15 +409,18 @@ impl Log {
     }
 
     /// Syncs what it is given, one after another.
-    fn sync_in_turn(&self, receive: &mpsc::Receiver<(Arc<dyn Sync>, u64)>) {
-        for (file, epoch) in receive {
+    fn sync_in_turn(&self, receive: &mpsc::Receiver<ToSync>) {
+        for ToSync { file, seq, len, epoch } in receive {
             let synced = file.sync();
             if let Err(error) = &synced {
                 *self.sync_failure.lock() = Some(error.to_string());
             }
             self.syncing.store(false, SeqCst);
             match synced {
-                Ok(()) => self.publish(epoch),
+                Ok(()) => {
+                    self.note_on_disk(seq, len);
+                    self.publish(epoch);
+                }
                 Err(_) => self.wake(),
             }
         }
@@ -365,6 +432,10 @@ impl petrel_keyspace::SinkSource for LogSource {
         Box::new(self.0.recorder())
     }
 
+    fn owns_epochs(&self) -> bool {
+        true
+    }
+
     fn is_strict(&self) -> bool {
         self.0.policy() == Policy::Always
     }
@@ -373,6 +444,11 @@ impl petrel_keyspace::SinkSource for LogSource {
 /// Gives every thread of a keyspace a recorder of a log.
 pub struct LogSource(pub Arc<Log>);
 
+impl LogSource {
+    /// The name that the log's sinks go by ([`petrel_keyspace::Handle::set_sinks`]).
+    pub const NAME: &str = "log";
+}
+
 /// The log's thread.
 struct Scribe<'l> {
     log: &'l Arc<Log>,
@@ -380,6 +456,10 @@ struct Scribe<'l> {
     writer: Writer,
     /// What was taken and is not written, by epoch.
     backlog: Vec<(Arc<Part>, Segment)>,
+    /// While the file in hand has no base yet and takes the place of one that nobody knows the
+    /// state of: what has been recorded since, which is of use with the old files, should the
+    /// process die.
+    kept: Option<Vec<(Arc<Part>, Segment)>>,
     /// Nobody knows what the file holds: nothing more is written to it.
     is_broken: bool,
     /// Something was written since the last sync began.
@@ -389,9 +469,21 @@ struct Scribe<'l> {
     sync_time: Duration,
     /// When memory was freed last.
     trimmed_at: Instant,
+    /// The listener knows that what is recorded ends with the process.
+    pending_failed: bool,
     /// Records of the last write.
     company: u64,
-    syncs: Option<mpsc::SyncSender<(Arc<dyn Sync>, u64)>>,
+    syncs: Option<mpsc::SyncSender<ToSync>>,
+}
+
+/// What is to be synced.
+struct ToSync {
+    file: Arc<dyn Sync>,
+    /// The number of the file, and how many bytes of it this makes durable.
+    seq: u64,
+    len: u64,
+    /// Everything up to this epoch is in them.
+    epoch: u64,
 }
 
 impl Scribe<'_> {
@@ -400,10 +492,16 @@ impl Scribe<'_> {
             // Before what was handed over is taken: with this, it is all.
             let stops = self.log.stops.load(SeqCst);
             self.rest(stops);
+            if !stops && self.is_stalled() && self.log.waiting_most() < WAKE_BYTES {
+                // Each epoch that is not written takes memory of its own.
+                self.log.syncs_delayed.fetch_add(1, Relaxed);
+                thread::park_timeout(PAUSE);
+                continue;
+            }
             let end = self.keyspace.epochs().advance();
             self.collect(end);
             self.trim_in_time();
-            let written = self.write(end);
+            let written = self.write(end, stops);
             let ended = written.and_then(|()| self.sync(end, stops));
             if stops {
                 return self.close(ended);
@@ -420,6 +518,20 @@ impl Scribe<'_> {
         if self.trimmed_at.elapsed() >= SECOND {
             self.trimmed_at = Instant::now();
             self.log.parts().iter().for_each(|part| part.trim());
+            let failure = self.log.pending().and_then(|pending| pending.failure());
+            if failure.is_some() != self.pending_failed {
+                self.pending_failed = failure.is_some();
+                self.log.events.pending_failed(failure.as_deref());
+            }
+        }
+    }
+
+    /// Lets go of what was kept for the time without a base, once there is one.
+    fn release_kept(&mut self) {
+        if !self.log.awaits_base.load(SeqCst)
+            && let Some(kept) = self.kept.take()
+        {
+            self.release(kept);
         }
     }
 
@@ -452,8 +564,9 @@ impl Scribe<'_> {
         }
     }
 
-    /// Keeps an epoch open for those who were part of the last one: they have had their replies, and their next commands are
-    /// on the way. A share of a sync is well spent if it saves them one.
+    /// Keeps an epoch open for those who were part of the last one: they have had their replies,
+    /// and their next commands are on the way. A share of a sync is well spent if it saves them
+    /// one.
     fn await_company(&mut self) {
         let limit = COMPANY_MAX.min(self.sync_time / 2);
         let began = Instant::now();
@@ -465,8 +578,8 @@ impl Scribe<'_> {
         }
     }
 
-    /// Sleeps for a time at most, unless there is something to do: so many records wait, or something is wanted. Whether there
-    /// is.
+    /// Sleeps for a time at most, unless there is something to do: so many records wait, or
+    /// something is wanted. Whether there is.
     fn sleep(&self, how: u8, time: Duration, records: u64) -> bool {
         let log = self.log;
         let has_work = || {
@@ -524,8 +637,13 @@ impl Scribe<'_> {
         }
     }
 
+    /// A sync has been under way for so long that writing more would wait for it as well.
+    fn is_stalled(&self) -> bool {
+        self.log.syncing.load(SeqCst) && self.synced_at.elapsed() > 2 * SECOND
+    }
+
     /// Writes what was taken, a block for each epoch; the last one that there may be is `end`.
-    fn write(&mut self, end: u64) -> io::Result<()> {
+    fn write(&mut self, end: u64, stops: bool) -> io::Result<()> {
         let failure = self.log.sync_failure.lock().clone();
         if let Some(why) = failure {
             self.is_broken = true;
@@ -534,11 +652,12 @@ impl Scribe<'_> {
                 return Err(io::Error::other(why));
             }
         }
-        if self.log.syncing.load(SeqCst) && self.synced_at.elapsed() > 2 * SECOND {
-            // The disk is slower than those who write, who will have to wait.
+        if !stops && self.is_stalled() {
+            // The disk is slower than what is recorded.
             self.log.syncs_delayed.fetch_add(1, Relaxed);
             return Ok(());
         }
+        self.release_kept();
         self.company = self.backlog.iter().map(|(_, segment)| segment.records).sum();
         while let Some((_, first)) = self.backlog.first() {
             let epoch = first.epoch;
@@ -547,15 +666,16 @@ impl Scribe<'_> {
                 self.backlog.iter().take_while(|(_, segment)| segment.epoch == epoch).count();
             let mut segments: Vec<&mut Segment> =
                 self.backlog[..count].iter_mut().map(|(_, segment)| segment).collect();
-            self.writer.block(&mut segments, unix_ms(), false)?;
+            let (_, synced) = *self.log.on_disk.lock();
+            self.writer.block(&mut segments, unix_ms(), synced, false)?;
             self.is_unsynced = true;
-            for (part, segment) in self.backlog.drain(..count) {
-                part.give_back(segment.bytes);
-            }
+            let released = self.backlog.drain(..count).collect();
+            self.release(released);
         }
         self.follow(end + 1)?;
         self.log.len.store(self.writer.len(), Relaxed);
         self.log.written.store(end, Release);
+        self.settle_pending(end);
         Ok(())
     }
 
@@ -566,7 +686,13 @@ impl Scribe<'_> {
         };
         if next.awaits_base {
             // The base will hold what was not written, and what may be lost.
-            self.backlog.retain(|(_, segment)| segment.epoch >= next.from);
+            let count =
+                self.backlog.iter().take_while(|(_, segment)| segment.epoch < next.from).count();
+            let left = self.backlog.drain(..count).collect();
+            if self.is_broken {
+                self.kept.get_or_insert_default();
+            }
+            self.release(left);
             *self.log.sync_failure.lock() = None;
             self.is_broken = false;
         } else {
@@ -574,7 +700,8 @@ impl Scribe<'_> {
             self.is_broken |= synced.is_err();
             synced?;
         }
-        self.writer.go_on_in(next.file, next.len);
+        *self.log.on_disk.lock() = (next.head.seq, FILE_HEAD_LEN as u64);
+        self.writer.go_on_in(next.file, next.head);
         self.is_unsynced = false;
         Ok(())
     }
@@ -604,8 +731,8 @@ impl Scribe<'_> {
                     self.synced_at = Instant::now();
                     log.syncing.store(true, SeqCst);
                     self.is_unsynced = false;
-                    let sent =
-                        self.syncs.as_ref().map(|syncs| syncs.send((self.writer.syncer(), end)));
+                    let work = self.to_sync(end);
+                    let sent = self.syncs.as_ref().map(|syncs| syncs.send(work));
                     if !matches!(sent, Some(Ok(()))) {
                         log.syncing.store(false, SeqCst);
                         return self.sync_now(end);
@@ -616,13 +743,21 @@ impl Scribe<'_> {
         }
     }
 
+    /// All that was written so far, which is everything up to this epoch.
+    fn to_sync(&self, epoch: u64) -> ToSync {
+        let (seq, len) = (self.writer.seq(), self.writer.len());
+        ToSync { file: self.writer.syncer(), seq, len, epoch }
+    }
+
     fn sync_now(&mut self, end: u64) -> io::Result<()> {
         let began = Instant::now();
-        if let Err(error) = self.writer.syncer().sync() {
+        let ToSync { file, seq, len, .. } = self.to_sync(end);
+        if let Err(error) = file.sync() {
             *self.log.sync_failure.lock() = Some(error.to_string());
             self.is_broken = true;
             return Err(error);
         }
+        self.log.note_on_disk(seq, len);
         self.is_unsynced = false;
         let took = began.elapsed();
         self.sync_time =
@@ -634,11 +769,19 @@ impl Scribe<'_> {
 
     /// Leaves the mark of an end behind everything, if that could be written.
     fn close(&mut self, ended: io::Result<()>) {
+        let (_, synced) = *self.log.on_disk.lock();
         let ended = ended
-            .and_then(|()| self.writer.block(&mut [], unix_ms(), true))
+            .and_then(|()| self.writer.block(&mut [], unix_ms(), synced, true))
             .and_then(|()| self.writer.syncer().sync());
-        if let Err(error) = ended {
-            self.log.fail(&error.to_string(), self.is_broken);
+        match (ended, self.log.pending()) {
+            (Err(error), _) => self.log.fail(&error.to_string(), self.is_broken),
+            // Without its base, the log is not complete.
+            (Ok(()), Some(pending)) if !self.log.awaits_base.load(SeqCst) => {
+                if let Err(error) = pending.remove() {
+                    self.log.events.pending_failed(Some(&error.to_string()));
+                }
+            }
+            _ => {}
         }
         self.syncs = None;
     }

@@ -1,4 +1,5 @@
-//! Which files make up a log: the manifest of Redis's append-only files, with one kind of file more.
+//! Which files make up a log: the manifest of Redis's append-only files, with one kind of file
+//! more.
 //!
 //! ```text
 //! file appendonly.aof.3.base.rdb seq 3 type b

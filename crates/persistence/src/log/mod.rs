@@ -6,7 +6,8 @@
 //! | `number`, `effect` | the bytes of an effect |
 //! | `segment` | records in memory, with their checksum |
 //! | `recorder` | records of one thread, on their way to the log |
-//! | `group` | the log's own threads: epochs, writing, syncing |
+//! | `pending`, `recover` | the file whose pages are that memory, and what a process that died has left in it |
+//! | `group` | the log's own threads: epochs, writing, syncing, and what of that outlives the process |
 //! | `writer`, `storage` | blocks, and what they are appended to |
 //! | `manifest`, `directory` | which files make up a log |
 //! | `read`, `replay` | the way back in |
@@ -17,22 +18,30 @@ mod format;
 mod group;
 mod manifest;
 mod number;
+mod pending;
 mod read;
 mod recorder;
+mod recover;
 mod replay;
 mod segment;
 mod storage;
 mod writer;
 
 #[cfg(test)]
+mod holes;
+#[cfg(test)]
+mod recover_tests;
+#[cfg(test)]
 mod tests;
 
-pub use directory::Directory;
+pub use directory::{Directory, is_full};
 pub use format::{BlockHead, FileHead, is_log};
 pub use group::{Events, Log, LogSource, Policy};
 pub use manifest::{Entry, Kind, Manifest, ManifestError};
-pub use read::{BlockReader, LogError};
+pub use pending::Pending;
+pub use read::{BlockReader, LogError, Lost};
 pub use recorder::Recorder;
+pub use recover::{Known, PendingEpoch, PendingError, Remains, append_pending, replay_pending};
 pub use replay::{Replayed, replay};
 pub use storage::{Storage, Sync, SystemFile};
 

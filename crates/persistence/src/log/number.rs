@@ -1,5 +1,5 @@
-//! Numbers of varying length: seven bits a byte, the lowest first, the highest bit set in all bytes but the last (LEB128). Signed
-//! ones are folded so that those near 0 are short.
+//! Numbers of varying length: seven bits a byte, the lowest first, the highest bit set in all bytes
+//! but the last (LEB128). Signed ones are folded so that those near 0 are short.
 
 use super::Malformed;
 

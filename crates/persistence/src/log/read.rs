@@ -3,11 +3,31 @@
 use super::format::{
     BLOCK_HEAD_LEN, BlockHead, FILE_HEAD_LEN, FileHead, VERSION, checksum, is_log,
 };
+use petrel_keyspace::Misfit;
 use std::fmt;
 use std::io::{self, Read};
 
 /// Bytes that are looked through at once for a block behind a damaged place.
 const SEARCH_LEN: usize = 1 << 20;
+
+/// What cannot be read of a file, from one byte to its end.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Lost {
+    /// Bytes to the end.
+    pub bytes: u64,
+    /// Blocks whose heads are whole.
+    pub blocks: u64,
+    /// When the first and the last of them were written, in Unix milliseconds.
+    pub written_ms: Option<(i64, i64)>,
+}
+
+impl Lost {
+    fn note(&mut self, head: &BlockHead) {
+        self.blocks += 1;
+        let first = self.written_ms.map_or(head.written_ms, |(first, _)| first);
+        self.written_ms = Some((first, head.written_ms));
+    }
+}
 
 /// Why a log cannot be read.
 #[derive(Debug)]
@@ -20,19 +40,23 @@ pub enum LogError {
     Version(u16),
     /// The file belongs to another log than those before it.
     Stranger,
-    /// The file ends in the middle of a block that begins at this byte: it was being written when the machine stopped.
+    /// From this byte on nothing was known to be on the disk when the machine stopped, and what
+    /// begins there is no whole block.
     Torn {
         /// Bytes of whole blocks.
         at: u64,
-        /// Bytes behind them.
-        left: u64,
+        /// What is behind them.
+        lost: Lost,
     },
-    /// What stands at this byte is damaged, and there are whole blocks behind it.
+    /// What stands at this byte is damaged, although a block behind it says that it was on the
+    /// disk.
     Damaged {
         /// Bytes before it.
         at: u64,
-        /// Where the next whole block begins.
+        /// Where the head of the next block begins.
         next: u64,
+        /// What begins at this byte.
+        lost: Lost,
     },
     /// A block is missing before this byte.
     Gap {
@@ -47,6 +71,13 @@ pub enum LogError {
     Record {
         /// Bytes before the block.
         at: u64,
+    },
+    /// An effect in the block at this byte does not fit what was made of those before it.
+    Misfit {
+        /// Bytes before the block.
+        at: u64,
+        /// Which effect, and why.
+        misfit: Misfit,
     },
     /// The log needs more databases than there are.
     Databases {
@@ -69,11 +100,16 @@ impl fmt::Display for LogError {
                 )
             }
             LogError::Stranger => f.write_str("it belongs to another log than the files before it"),
-            LogError::Torn { at, left } => write!(
+            LogError::Torn { at, lost: Lost { bytes, blocks: 0, .. } } => write!(
                 f,
-                "it ends in the middle of a block: of what begins at byte {at}, only {left} bytes are there"
+                "it ends in the middle of a block: of what begins at byte {at}, only {bytes} bytes are there"
             ),
-            LogError::Damaged { at, next } => write!(
+            LogError::Torn { at, lost: Lost { bytes, blocks, .. } } => write!(
+                f,
+                "the block at byte {at} did not reach the disk, and what follows had not been synced: {bytes} bytes, \
+                 with heads of blocks: {blocks}"
+            ),
+            LogError::Damaged { at, next, .. } => write!(
                 f,
                 "what stands at byte {at} is damaged, and whole blocks follow from byte {next} on: what was changed \
                  between them is lost"
@@ -87,6 +123,9 @@ impl fmt::Display for LogError {
                     f,
                     "the block at byte {at} holds what is no record, although its checksum is right"
                 )
+            }
+            LogError::Misfit { at, misfit } => {
+                write!(f, "the block at byte {at} does not follow on what is before it: {misfit}")
             }
             LogError::Databases { needed, there } => write!(
                 f,
@@ -118,7 +157,8 @@ pub struct BlockReader<R> {
 }
 
 impl<R: Read> BlockReader<R> {
-    /// A reader of a file of `len` bytes, whose first block follows on epoch `previous`, if that is known.
+    /// A reader of a file of `len` bytes, whose first block follows on epoch `previous`, if that is
+    /// known.
     ///
     /// # Errors
     /// If it is no file of a log, or not complete up to its first block.
@@ -128,7 +168,7 @@ impl<R: Read> BlockReader<R> {
         if count < FILE_HEAD_LEN && FileHead::from_bytes(&bytes).is_none() {
             let is_begun = count == 0 || is_log(&bytes[..count]) || count < 8;
             return Err(if is_begun {
-                LogError::Torn { at: 0, left: len }
+                LogError::Torn { at: 0, lost: Lost { bytes: len, ..Lost::default() } }
             } else {
                 LogError::NoLog
             });
@@ -163,29 +203,32 @@ impl<R: Read> BlockReader<R> {
     /// # Errors
     /// What is wrong, and where; what came before is right.
     pub fn next(&mut self, body: &mut Vec<u8>) -> Result<Option<BlockHead>, LogError> {
+        let head_len = self.head.block_head_len();
         loop {
             let (at, start) = (self.at, body.len());
             let mut bytes = [0; BLOCK_HEAD_LEN];
-            let count = read_some(&mut self.file, &mut bytes)?;
+            let count = read_some(&mut self.file, &mut bytes[..head_len])?;
             if count == 0 {
                 return Ok(None);
             }
-            let Some(head) = BlockHead::from_bytes(&bytes[..count]) else {
-                return Err(self.broken_at(at, bytes[..count].to_vec())?);
+            let Some(head) = BlockHead::from_bytes(&bytes[..count], &self.head) else {
+                return Err(self.broken_at(at, bytes[..count].to_vec(), Lost::default())?);
             };
             if self.previous.is_some_and(|previous| previous != head.previous) {
                 let wanted = self.previous.unwrap_or(0);
                 return Err(LogError::Gap { at, wanted, found: head.previous });
             }
-            let left = self.len.saturating_sub(at + BLOCK_HEAD_LEN as u64);
-            let expected = head.len.min(left);
+            let begin = at + head_len as u64;
+            let expected = head.len.min(self.len.saturating_sub(begin));
             let got = (&mut self.file).take(expected).read_to_end(body)? as u64;
             if got < head.len || checksum(&body[start..]) != head.sum {
-                let seen = [&bytes[..], &body[start..]].concat();
+                let seen = [&bytes[..head_len], &body[start..]].concat();
                 body.truncate(start);
-                return Err(self.broken_at(at, seen)?);
+                let mut lost = Lost::default();
+                lost.note(&head);
+                return Err(self.broken_at(at, seen, lost)?);
             }
-            self.at += BLOCK_HEAD_LEN as u64 + head.len;
+            self.at = begin + head.len;
             self.previous = Some(head.epoch);
             if !head.end {
                 return Ok(Some(head));
@@ -194,25 +237,35 @@ impl<R: Read> BlockReader<R> {
         }
     }
 
-    /// What begins at `at`, of which `seen` was read, is no whole block: damaged if one follows, else torn.
-    fn broken_at(&mut self, at: u64, seen: Vec<u8>) -> io::Result<LogError> {
+    /// What begins at `at`, of which `seen` was read, is no whole block: damaged if a block behind
+    /// it says that it had been synced, else torn. `lost` has its own head, if that is whole.
+    fn broken_at(&mut self, at: u64, seen: Vec<u8>, mut lost: Lost) -> io::Result<LogError> {
+        let head_len = self.head.block_head_len();
         let (mut window, mut begins) = (seen, at);
+        let (mut next, mut synced) = (None, 0);
         // The damaged head itself is none, whatever it holds.
         let mut skip = 1;
         loop {
-            if let Some(found) = window.get(skip..).and_then(BlockHead::find) {
-                return Ok(LogError::Damaged { at, next: begins + (skip + found) as u64 });
+            let rest = |skip| window.get(skip..).unwrap_or_default();
+            while let Some((found, head)) = BlockHead::find(rest(skip), &self.head) {
+                next.get_or_insert(begins + (skip + found) as u64);
+                synced = head.synced.max(synced);
+                lost.note(&head);
+                skip += found + head_len;
             }
             // A head may lie across the end.
-            let keep = window.len().min(BLOCK_HEAD_LEN - 1);
-            begins += (window.len() - keep) as u64;
-            window.drain(..window.len() - keep);
-            skip = usize::from(begins == at);
-            let before = window.len();
+            let keep = rest(skip).len().min(head_len - 1);
+            let gone = window.len() - keep;
+            window.drain(..gone);
+            begins += gone as u64;
+            skip = skip.saturating_sub(gone);
             (&mut self.file).take(SEARCH_LEN as u64).read_to_end(&mut window)?;
-            if window.len() == before {
-                let left = self.len.max(begins + before as u64) - at;
-                return Ok(LogError::Torn { at, left });
+            if window.len() == keep {
+                lost.bytes = self.len.max(begins + keep as u64) - at;
+                return Ok(match next {
+                    Some(next) if at < synced => LogError::Damaged { at, next, lost },
+                    _ => LogError::Torn { at, lost },
+                });
             }
         }
     }

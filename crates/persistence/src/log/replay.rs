@@ -5,8 +5,9 @@
 //!                                                            └─▶ another's ...
 //! ```
 //!
-//! The orders of a key's changes ascend, whichever thread made them and whichever block they are in, so that each thread sorts what it has got
-//! and needs to know nothing of the others. Blocks that change whole databases are applied alone, between all others.
+//! The orders of a key's changes ascend, whichever thread made them and whichever block they are
+//! in, so that each thread sorts what it has got and needs to know nothing of the others. Blocks
+//! that change whole databases are applied alone, between all others.
 
 use super::Malformed;
 use super::effect::{Context, Logged, take_effect};
@@ -20,7 +21,7 @@ use crate::rdb::{self, Slice, read_value};
 
 use crate::value::Builder;
 use parking_lot::Mutex;
-use petrel_keyspace::{Effect, Handle, Key, KeyHash, Keyspace, Order};
+use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Misfit, Order, Origin};
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -43,16 +44,20 @@ pub struct Replayed {
     pub last_epoch: Option<u64>,
     /// Bytes of whole blocks.
     pub whole: u64,
-    /// Bytes behind them, of a block that was being written.
+    /// Bytes behind them, which were never known to be on the disk.
     pub torn: u64,
+    /// Blocks in those bytes whose heads are whole.
+    pub torn_blocks: u64,
     /// What all files of the log have in common.
     pub log_id: [u8; 16],
-    /// Sources of the libraries of functions, if they were changed; and where that stands among such changes.
+    /// Sources of the libraries of functions, if they were changed; and where that stands among
+    /// such changes.
     pub functions: Option<(u64, Vec<Vec<u8>>)>,
 }
 
-/// Applies a file of a log, of `len` bytes, to a keyspace that nobody else changes meanwhile, with so many threads, the calling one
-/// included. Its first block follows on epoch `previous`, if that is known. A torn end is not an error, but told.
+/// Applies a file of a log, of `len` bytes, to a keyspace that nobody else changes meanwhile, with
+/// so many threads, the calling one included. Its first block follows on epoch `previous`, if that
+/// is known. A torn end is not an error, but told.
 ///
 /// # Errors
 /// If the file cannot be read, or is damaged before its end. What was applied until then stays.
@@ -67,15 +72,15 @@ pub fn replay<R: Read>(
     let mut replayed = Replayed { last_epoch: previous, ..Replayed::default() };
     let reader = match BlockReader::new(file, len, previous) {
         Ok(reader) => reader,
-        Err(LogError::Torn { at, left }) => {
-            (replayed.whole, replayed.torn) = (at, left);
+        Err(LogError::Torn { at, lost }) => {
+            (replayed.whole, replayed.torn) = (at, lost.bytes);
             return Ok(replayed);
         }
         Err(error) => return Err(error),
     };
     replayed.log_id = reader.head.log_id;
     let threads = threads.max(1);
-    let damage = Mutex::new(None);
+    let damage = Damage::default();
     std::thread::scope(|scope| {
         let crew = (1..threads).map(|share| {
             let (send, receive) = sync_channel::<Job>(2);
@@ -140,7 +145,7 @@ struct Replay<'r, R> {
     /// Bytes of the batch that were looked through.
     at: usize,
     replayed: Replayed,
-    damage: &'r Mutex<Option<u64>>,
+    damage: &'r Damage,
     progress: &'r Progress,
 }
 
@@ -157,8 +162,8 @@ impl<R: Read> Replay<'_, R> {
             let head = match next {
                 Ok(Some(head)) => head,
                 Ok(None) => return self.send(),
-                Err(LogError::Torn { left, .. }) => {
-                    self.replayed.torn = left;
+                Err(LogError::Torn { lost, .. }) => {
+                    (self.replayed.torn, self.replayed.torn_blocks) = (lost.bytes, lost.blocks);
                     return self.send();
                 }
                 Err(error) => return Err(error),
@@ -237,8 +242,8 @@ impl<R: Read> Replay<'_, R> {
     }
 
     fn damage_found(&self) -> Result<(), LogError> {
-        match *self.damage.lock() {
-            Some(at) => Err(LogError::Record { at }),
+        match self.damage.lock().take() {
+            Some((at, unfit)) => Err(unfit.in_block(at)),
             None => Ok(()),
         }
     }
@@ -276,9 +281,9 @@ impl<R: Read> Replay<'_, R> {
                     logged => {
                         replayed.effects += 1;
                         target.handle.enter();
-                        let applied = target.apply_alone(db, logged).map_err(malformed);
+                        let applied = target.apply_alone(db, logged);
                         target.handle.exit();
-                        applied
+                        applied.map_err(|unfit| unfit.in_block(block_at))
                     }
                 });
                 applied.map_err(malformed)??;
@@ -325,6 +330,33 @@ pub(super) fn take_record<'a>(
     Ok((Bytes(effects), Context { db: 0, order }))
 }
 
+/// Why a record cannot be applied.
+enum Unfit {
+    /// Its bytes are not what belongs there.
+    Bytes,
+    /// An effect does not fit what is there.
+    Effect(Misfit),
+}
+
+impl From<Malformed> for Unfit {
+    fn from(_: Malformed) -> Self {
+        Unfit::Bytes
+    }
+}
+
+impl Unfit {
+    /// The error of the block that begins at byte `at`.
+    fn in_block(self, at: u64) -> LogError {
+        match self {
+            Unfit::Bytes => LogError::Record { at },
+            Unfit::Effect(misfit) => LogError::Misfit { at, misfit },
+        }
+    }
+}
+
+/// The first record that a thread could not apply, and the block that it is in.
+type Damage = Mutex<Option<(u64, Unfit)>>;
+
 /// One thread's way into the keyspace.
 struct Target {
     handle: Handle,
@@ -339,7 +371,7 @@ impl Target {
     }
 
     /// Applies a thread's share of a batch.
-    fn apply(&mut self, batch: &Batch, share: usize, damage: &Mutex<Option<u64>>) {
+    fn apply(&mut self, batch: &Batch, share: usize, damage: &Damage) {
         let mut places = std::mem::take(&mut *batch.shares[share].lock());
         places.sort_by_key(|place| place.order);
         self.handle.enter();
@@ -353,8 +385,8 @@ impl Target {
                 self.handle.unlock();
                 applied
             });
-            if applied.and_then(|applied| applied).is_err() {
-                damage.lock().get_or_insert(batch.at);
+            if let Err(unfit) = applied.map_err(Unfit::from).and_then(|applied| applied) {
+                damage.lock().get_or_insert((batch.at, unfit));
                 break;
             }
         }
@@ -366,16 +398,17 @@ impl Target {
         if let Some(place) = places.get(i + 2 * AHEAD) {
             self.handle.prefetch_stripe(place.hash);
         }
+        let Some(peek) = self.handle.peeker() else { return };
         if let Some(place) = places.get(i + AHEAD) {
-            self.handle.prefetch_bucket(place.db, place.hash);
+            peek.prefetch_bucket(place.db, place.hash);
         }
         if let Some(place) = places.get(i + AHEAD / 2) {
-            self.handle.prefetch_entry(place.db, place.hash, 2);
+            peek.prefetch_entry(place.db, place.hash, 2);
         }
     }
 
     /// Makes a change for which nothing is held yet.
-    fn apply_alone(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Malformed> {
+    fn apply_alone(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Unfit> {
         match logged.key() {
             Some(key) => self.handle.lock(self.handle.hash(key)),
             None => self.handle.lock_all(),
@@ -386,16 +419,10 @@ impl Target {
     }
 
     /// Makes a change whose stripe, or everything, is held.
-    fn apply_held(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Malformed> {
+    fn apply_held(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Unfit> {
         match logged {
             Logged::Effect(effect) => {
-                if let Effect::Swap { with } = effect
-                    && with >= self.handle.keyspace().databases()
-                {
-                    return Err(Malformed);
-                }
-                self.handle.apply(db, &effect);
-                Ok(())
+                self.handle.apply(db, &effect, Origin::LOCAL).map_err(Unfit::Effect)
             }
             Logged::Store { key, expiry, type_byte, value } => {
                 let key = Key { bytes: key, hash: self.handle.hash(key) };
@@ -405,7 +432,7 @@ impl Target {
                     builder.finish();
                     Ok(())
                 });
-                built.map_err(|_| Malformed)
+                built.map_err(|_| Unfit::Bytes)
             }
             Logged::Functions(_) => Ok(()),
         }

@@ -1,51 +1,123 @@
 //! Records of one epoch in memory, from which the disk takes them as they lie.
 
 use super::format::checksum_on;
-use crate::direct::{HUGE_PAGE, PAGE, advise_huge};
+use super::pending::{Pending, Slot};
+use crate::direct::PAGE;
+use crate::mapping::Mapping;
 use petrel_keyspace::prefetch_to_write;
+use std::alloc::{Layout, handle_alloc_error};
+use std::sync::Arc;
 
 /// Bytes of a record that are asked for before it comes.
 const EXPECTED: usize = 640;
+
+/// Bytes that stay free behind the records, to fill the last page up.
+const SPARE: usize = 2 * PAGE;
 
 /// How much memory a segment has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Size {
     /// What a thread needs that has little to tell.
     Small,
-    /// A huge page, where the system has some: the disk's driver looks it up and holds it as one, in place of 512.
+    /// What one needs that fills the other.
     Large,
 }
 
 impl Size {
-    /// The size of such memory.
-    pub fn of(memory: &Vec<u8>) -> Self {
-        if memory.capacity() >= Size::Large.allocated() { Size::Large } else { Size::Small }
-    }
-
-    /// What the records' memory begins with.
-    fn aligned_to(self) -> usize {
-        match self {
-            Size::Small => PAGE,
-            Size::Large => HUGE_PAGE,
-        }
-    }
-
-    /// Bytes of memory for records.
-    fn room(self) -> usize {
+    /// Bytes of memory.
+    pub fn room(self) -> usize {
         match self {
             Size::Small => 256 * 1024,
-            Size::Large => HUGE_PAGE,
+            Size::Large => 2 << 20,
+        }
+    }
+}
+
+/// Memory for records, which begins with a page and does not grow.
+pub(super) enum Memory {
+    /// It ends with the process.
+    Own(Mapping),
+    /// It is a part of the file of pending records.
+    Shared(Slot),
+}
+
+impl Memory {
+    /// Memory of this size: a part of the file, if it has some to give.
+    pub fn new(pending: Option<&Arc<Pending>>, size: Size) -> Self {
+        match pending.and_then(|pending| pending.slot(size.room(), &[])) {
+            Some(slot) => Memory::Shared(slot),
+            None => Self::own(size.room()),
         }
     }
 
-    /// From so many bytes on there is no room for more: the record that comes to it is mostly not long, and the last page is filled up.
-    fn full(self) -> usize {
-        self.room() - 64 * 1024
+    /// Memory that begins with a record, which is too long for any other.
+    pub fn of_record(pending: Option<&Arc<Pending>>, record: &[u8]) -> Self {
+        let room = (record.len() + SPARE).next_multiple_of(PAGE);
+        if let Some(slot) = pending.and_then(|pending| pending.slot(room, record)) {
+            return Memory::Shared(slot);
+        }
+        let mut own = Self::own(room);
+        own.bytes_mut()[..record.len()].copy_from_slice(record);
+        own
     }
 
-    /// What is allocated, so that the room begins where it should.
-    fn allocated(self) -> usize {
-        self.room() + self.aligned_to()
+    /// Whether memory of this size has room for a record of so many bytes.
+    pub fn fits(size: Size, len: usize) -> bool {
+        len + SPARE <= size.room()
+    }
+
+    /// Memory that ends with the process.
+    pub fn own(room: usize) -> Self {
+        let layout = Layout::from_size_align(room, PAGE).unwrap_or(Layout::new::<u8>());
+        Memory::Own(Mapping::anonymous(room).unwrap_or_else(|_| handle_alloc_error(layout)))
+    }
+
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.mapping().len()
+    }
+
+    /// Whether it is large.
+    pub fn size(&self) -> Size {
+        if self.len() >= Size::Large.room() { Size::Large } else { Size::Small }
+    }
+
+    /// Whether it outlives the process.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Memory::Shared(_))
+    }
+
+    /// What it holds is in the log, or not needed.
+    pub fn retire(&self) {
+        self.publish(0);
+    }
+
+    /// Whoever finds it after the process has ended may read so many bytes of it.
+    #[inline]
+    fn publish(&self, len: usize) {
+        if let Memory::Shared(slot) = self {
+            slot.publish(len);
+        }
+    }
+
+    fn mapping(&self) -> &Mapping {
+        match self {
+            Memory::Own(mapping) => mapping,
+            Memory::Shared(slot) => &slot.mapping,
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.mapping().bytes()
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Own(mapping) => mapping.bytes_mut(),
+            Memory::Shared(slot) => slot.mapping.bytes_mut(),
+        }
     }
 }
 
@@ -54,7 +126,7 @@ pub(super) const FILLING: u8 = 0;
 /// The shortest record that does: its length, and that byte.
 const FILLING_MIN: usize = 5;
 
-/// Records of one epoch, which begin at a page of memory unless they are long.
+/// Records of one epoch, which begin at a page of memory.
 #[derive(Default)]
 pub(super) struct Segment {
     pub epoch: u64,
@@ -62,101 +134,126 @@ pub(super) struct Segment {
     pub serial: bool,
     /// Number of records.
     pub records: u64,
-    /// The records, from `from` on.
-    pub bytes: Vec<u8>,
+    memory: Option<Memory>,
+    /// Where the records begin and end.
     from: usize,
-    /// With so many bytes of records it is full.
-    full: usize,
+    end: usize,
     /// Checksum of the records up to `summed`.
     sum: u32,
     summed: usize,
 }
 
 impl Segment {
-    /// An empty one, of the same kind as another, which has no memory yet.
-    pub fn like(other: &Segment) -> Self {
-        Segment { epoch: other.epoch, serial: other.serial, ..Segment::default() }
+    /// An empty one.
+    pub fn new(epoch: u64, serial: bool, memory: Memory) -> Self {
+        if let Memory::Shared(slot) = &memory {
+            slot.assign(epoch, serial);
+        }
+        Segment { epoch, serial, memory: Some(memory), ..Segment::default() }
     }
 
-    /// Whether it has memory.
-    #[inline]
-    pub fn has_memory(&self) -> bool {
-        self.bytes.capacity() > 0
-    }
-
-    /// Gives it memory: some that was used before, if that is of this size at least, or new one.
-    pub fn set_memory(&mut self, used: Vec<u8>, size: Size) {
-        self.bytes = if used.capacity() >= size.allocated() { used } else { allocate(size) };
-        self.begin_at(0);
+    /// Its memory, which may be used for another one.
+    pub fn into_memory(self) -> Option<Memory> {
+        self.memory
     }
 
     /// Empties it. The first byte will stand so many bytes behind the beginning of a page.
     pub fn begin_at(&mut self, offset: usize) {
-        if !self.has_memory() {
-            self.bytes = allocate(Size::Small);
-        }
-        let size = Size::of(&self.bytes);
-        let page = size.aligned_to();
-        self.from = self.bytes.as_ptr().align_offset(page) % page + offset;
-        // What stands before the records is there already, but for a little.
-        self.bytes.truncate(self.from);
-        self.bytes.resize(self.from, 0);
-        self.full = size.full();
-        (self.records, self.sum, self.summed) = (0, 0, self.from);
+        (self.from, self.end, self.summed) = (offset, offset, offset);
+        (self.records, self.sum) = (0, 0);
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.memory.as_ref().map_or(&[], Memory::bytes)
     }
 
     /// Its records, one behind the other.
     pub fn all(&self) -> &[u8] {
-        &self.bytes[self.from..]
+        &self.bytes()[self.from..self.end]
     }
 
     /// Bytes of its records.
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.from
+        self.end - self.from
     }
 
-    /// Where the first record begins in `bytes`.
+    /// Whether a record of so many bytes can be appended.
     #[inline]
-    pub fn begin(&self) -> usize {
-        self.from
+    pub fn has_room(&self, len: usize) -> bool {
+        self.memory.as_ref().is_some_and(|memory| self.end + len + SPARE <= memory.len())
     }
 
     /// Whether the next record is better put into another one.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.len() >= self.full
+        self.memory.as_ref().is_some_and(|memory| self.end + 64 * 1024 >= memory.len())
+    }
+
+    /// Appends bytes, for which there is room.
+    #[inline]
+    pub fn append(&mut self, bytes: &[u8]) {
+        if let Some(memory) = &mut self.memory {
+            memory.bytes_mut()[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+            self.end += bytes.len();
+        }
+    }
+
+    /// Appends a record. From now on it is there, even if the process ends.
+    #[inline]
+    pub fn append_record(&mut self, record: &[u8]) {
+        self.append(record);
+        self.publish();
+    }
+
+    /// One in memory that begins with a record of so many bytes.
+    pub fn of_record(epoch: u64, serial: bool, memory: Memory, len: usize) -> Self {
+        let mut segment = Segment::new(epoch, serial, memory);
+        segment.end = len;
+        segment.publish();
+        segment
+    }
+
+    /// What was appended is one record more.
+    #[inline]
+    fn publish(&mut self) {
+        self.records += 1;
+        if let Some(memory) = &self.memory {
+            memory.publish(self.end);
+        }
+    }
+
+    /// Puts bytes in the place of the first.
+    pub fn set_first(&mut self, bytes: &[u8]) {
+        if let Some(memory) = &mut self.memory {
+            memory.bytes_mut()[self.from..self.from + bytes.len()].copy_from_slice(bytes);
+        }
     }
 
     /// Asks for the memory in which the next record will be, most likely.
     #[inline]
     pub fn expect_more(&self) {
-        prefetch_to_write(self.bytes.as_ptr_range().end.addr(), EXPECTED);
+        prefetch_to_write(self.bytes().as_ptr().addr() + self.end, EXPECTED);
     }
 
     /// Bytes that are not in the checksum yet.
     #[inline]
     pub fn unsummed(&self) -> usize {
-        self.bytes.len() - self.summed
+        self.end - self.summed
     }
 
-    /// Adds all of it to the checksum, which is that of its records then. Best done before they leave the cache.
+    /// Adds all of it to the checksum, which is that of its records then. Best done before they
+    /// leave the cache.
     pub fn sum(&mut self) -> u32 {
         if self.unsummed() > 0 {
-            self.sum = checksum_on(self.sum, &self.bytes[self.summed..]);
-            self.summed = self.bytes.len();
+            self.sum = checksum_on(self.sum, &self.bytes()[self.summed..self.end]);
+            self.summed = self.end;
         }
         self.sum
     }
 
-    /// Takes what stands from `at` on out of it, into an empty one.
-    pub fn split_off(&mut self, at: usize, into: &mut Segment) {
-        into.bytes.extend_from_slice(&self.bytes[at..]);
-        self.bytes.truncate(at);
-    }
-
-    /// Appends a record that fills it up, so that its end is that of a page if its beginning is that of one; `before` bytes of the page stand
-    /// before it.
+    /// Appends a record that fills it up, so that its end is that of a page if its beginning is
+    /// that of one; `before` bytes of the page stand before it.
     pub fn fill_page(&mut self, before: usize) {
         let end = (before + self.len()) % PAGE;
         let mut fill = (PAGE - end) % PAGE;
@@ -166,20 +263,8 @@ impl Segment {
         if fill < FILLING_MIN {
             fill += PAGE;
         }
-        self.bytes.extend_from_slice(&(fill as u32 - 4).to_le_bytes());
-        self.bytes.resize(self.bytes.len() + fill - 4, FILLING);
-    }
-}
-
-/// New memory.
-fn allocate(size: Size) -> Vec<u8> {
-    match size {
-        Size::Small => Vec::with_capacity(size.allocated()),
-        Size::Large => {
-            // The system's zeros are not touched by this: what stands before the huge page takes no memory.
-            let mut memory = vec![0; size.allocated()];
-            advise_huge(&mut memory);
-            memory
-        }
+        let mut filling = [FILLING; PAGE + FILLING_MIN];
+        filling[..4].copy_from_slice(&(fill as u32 - 4).to_le_bytes());
+        self.append(&filling[..fill]);
     }
 }

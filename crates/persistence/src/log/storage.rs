@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 /// A file that is appended to.
 pub trait Storage: Send {
-    /// Appends some of the bytes; how many. `left` are those of the block from here on, of which these are the first.
+    /// Appends some of the bytes; how many. `left` are those of the block from here on, of which
+    /// these are the first.
     ///
     /// # Errors
     /// What the system says.
@@ -28,7 +29,8 @@ pub trait Sync: Send + std::marker::Sync {
     /// Waits until all bytes that were appended before are on the disk.
     ///
     /// # Errors
-    /// What the system says. What was written and not synced may be lost then, whatever a later call says.
+    /// What the system says. What was written and not synced may be lost then, whatever a later
+    /// call says.
     fn sync(&self) -> io::Result<()>;
 }
 

@@ -1,6 +1,6 @@
 //! The log as a whole: what was recorded by several threads, written, and read back.
 
-use super::format::{BLOCK_HEAD_LEN, FILE_HEAD_LEN, FileHead, VERSION};
+use super::format::{BLOCK_HEAD_LEN, FileHead, VERSION};
 use super::*;
 use crate::load::Progress;
 use parking_lot::Mutex;
@@ -11,9 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+/// The head of every file.
+pub(super) const HEAD: FileHead =
+    FileHead { version: VERSION, seq: 1, made_ms: 0, log_id: [7; 16] };
+
 /// A file in memory that fails when it is told to.
 #[derive(Clone, Default)]
-struct Fake(Arc<FakeState>);
+pub(super) struct Fake(Arc<FakeState>);
 
 #[derive(Default)]
 struct FakeState {
@@ -23,17 +27,23 @@ struct FakeState {
     /// The file can have so many bytes more; none is any number.
     room: Mutex<Option<usize>>,
     sync_fails: AtomicBool,
+    /// A sync takes until this is false.
+    sync_waits: AtomicBool,
 }
 
 impl Fake {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let fake = Fake::default();
-        let head = FileHead { version: VERSION, seq: 1, made_ms: 0, log_id: [7; 16] };
-        fake.0.bytes.lock().extend_from_slice(&head.to_bytes());
+        fake.0.bytes.lock().extend_from_slice(&HEAD.to_bytes());
         fake
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// The file can have so many bytes more.
+    pub fn set_room(&self, room: Option<usize>) {
+        *self.0.room.lock() = room;
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
         self.0.bytes.lock().clone()
     }
 }
@@ -64,6 +74,9 @@ impl Storage for Fake {
 
 impl Sync for FakeState {
     fn sync(&self) -> io::Result<()> {
+        while self.sync_waits.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if self.sync_fails.load(SeqCst) {
             return Err(io::Error::other("input/output error"));
         }
@@ -71,6 +84,15 @@ impl Sync for FakeState {
         self.synced.fetch_max(len, SeqCst);
         Ok(())
     }
+}
+
+/// Hears nothing of the log.
+pub(super) struct Deaf;
+
+impl Events for Deaf {
+    fn durable(&self, _: u64) {}
+    fn failed(&self, _: &str, _: bool) {}
+    fn recovered(&self) {}
 }
 
 /// What the log has told.
@@ -107,13 +129,12 @@ impl Fixture {
     fn new(policy: Policy) -> Self {
         let keyspace = keyspace();
         let (file, heard) = (Fake::new(), Arc::new(Heard::default()));
-        let log = Log::new(policy, Box::new(heard.clone()));
-        let thread =
-            log.start(keyspace.clone(), Box::new(file.clone()), FILE_HEAD_LEN as u64, 0).unwrap();
+        let log = Log::new(policy, Box::new(heard.clone()), None);
+        let thread = log.start(keyspace.clone(), Box::new(file.clone()), HEAD, 0).unwrap();
         let mut handle = keyspace.attach();
         handle.enter();
         handle.lock_all();
-        handle.set_sinks(Some(Arc::new(LogSource(log.clone()))));
+        handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log.clone()))));
         handle.unlock();
         handle.exit();
         Fixture { keyspace, file, log, heard, thread: Some(thread) }
@@ -127,21 +148,25 @@ impl Fixture {
     }
 }
 
-fn keyspace() -> Arc<Keyspace> {
+pub(super) fn keyspace() -> Arc<Keyspace> {
     Keyspace::new(&Options { databases: 4, stripes: 8, ..Options::default() })
 }
 
 /// Numbers that look drawn.
-struct Draw(u64);
+pub(super) struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % n
     }
 }
 
-fn in_lock<T>(handle: &mut Handle, name: &str, work: impl FnOnce(&mut Handle, Key<'_>) -> T) -> T {
+pub(super) fn in_lock<T>(
+    handle: &mut Handle,
+    name: &str,
+    work: impl FnOnce(&mut Handle, Key<'_>) -> T,
+) -> T {
     let key = Key { bytes: name.as_bytes(), hash: handle.hash(name.as_bytes()) };
     handle.lock(key.hash);
     let done = work(handle, key);
@@ -150,7 +175,7 @@ fn in_lock<T>(handle: &mut Handle, name: &str, work: impl FnOnce(&mut Handle, Ke
 }
 
 /// A change of any kind.
-fn change(handle: &mut Handle, draw: &mut Draw) {
+pub(super) fn change(handle: &mut Handle, draw: &mut Draw) {
     let db = draw.below(3) as u16;
     let n = draw.below(20);
     let text = format!("text {}", draw.below(50));
@@ -248,7 +273,7 @@ fn describe(view: View<'_>) -> String {
 }
 
 /// Every key with what it holds.
-fn everything(keyspace: &Arc<Keyspace>) -> Vec<(u16, Vec<u8>, String)> {
+pub(super) fn everything(keyspace: &Arc<Keyspace>) -> Vec<(u16, Vec<u8>, String)> {
     let mut handle = keyspace.attach();
     let mut all = Vec::new();
     handle.enter();
@@ -270,7 +295,10 @@ fn everything(keyspace: &Arc<Keyspace>) -> Vec<(u16, Vec<u8>, String)> {
     all
 }
 
-fn read_back(bytes: &[u8], threads: usize) -> Result<(Arc<Keyspace>, Replayed), LogError> {
+pub(super) fn read_back(
+    bytes: &[u8],
+    threads: usize,
+) -> Result<(Arc<Keyspace>, Replayed), LogError> {
     let keyspace = keyspace();
     let len = bytes.len() as u64;
     let replayed = replay(bytes, len, &keyspace, threads, None, &Progress::default())?;
@@ -380,7 +408,8 @@ fn a_torn_end_is_told_and_damage_is_an_error() {
         bad[at] ^= 0x20;
         let last = at >= bytes.len() - BLOCK_HEAD_LEN;
         match read_back(&bad, 2) {
-            // The mark of the end, behind which there is nothing: it could have been written in part.
+            // The mark of the end, behind which there is nothing: it could have been written in
+            // part.
             Ok((_, replayed)) => assert!(last && replayed.torn > 0, "{at}"),
             Err(error) => assert!(!last, "{at} {error}"),
         }
@@ -443,7 +472,7 @@ fn after_a_failed_sync_nothing_is_durable_before_a_new_base() {
     handle.enter();
     handle.lock_all();
     let file = Box::new(next.clone());
-    fixture.log.rotate(&fixture.keyspace, file, FILE_HEAD_LEN as u64, true);
+    fixture.log.rotate(&fixture.keyspace, file, HEAD, true);
     handle.unlock();
     handle.exit();
     std::thread::sleep(Duration::from_millis(20));
@@ -456,6 +485,37 @@ fn after_a_failed_sync_nothing_is_durable_before_a_new_base() {
     fixture.stop();
     let (restored, replayed) = read_back(&next.bytes(), 1).unwrap();
     assert_eq!((everything(&restored).len(), replayed.torn), (0, 0));
+}
+
+#[test]
+fn a_log_that_is_stopped_amid_a_long_sync_has_everything() {
+    let mut fixture = Fixture::new(Policy::EverySecond);
+    let mut handle = fixture.keyspace.attach();
+    let mut put = |key: &str| {
+        handle.enter();
+        in_lock(&mut handle, key, |handle, key| {
+            handle.put(0, key, Value::from_text(b"value"), None);
+        });
+        handle.exit();
+    };
+    fixture.file.0.sync_waits.store(true, SeqCst);
+    put("first");
+    fixture.log.want(fixture.keyspace.epochs().now());
+    // Until the sync has taken so long that nothing more is written.
+    while fixture.log.syncs_delayed() == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    put("second");
+    let epoch = fixture.keyspace.epochs().now();
+    std::thread::sleep(Duration::from_millis(200));
+    // What little comes meanwhile goes on in the same epoch, and so in the same memory.
+    assert_eq!(fixture.keyspace.epochs().now(), epoch);
+    fixture.log.stop();
+    fixture.file.0.sync_waits.store(false, SeqCst);
+    drop(handle);
+    fixture.stop();
+    let (restored, replayed) = read_back(&fixture.file.bytes(), 1).unwrap();
+    assert_eq!((everything(&restored).len(), replayed.torn), (2, 0));
 }
 
 /// Where the file of a version lies, and what it holds.

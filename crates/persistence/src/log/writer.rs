@@ -1,7 +1,9 @@
 //! Blocks, as they are appended to a file.
 
-use super::format::{BLOCK_HEAD_LEN, BlockHead, checksum, checksum_of_both};
-use super::segment::Segment;
+use super::format::{
+    BLOCK_HEAD_LEN, BlockHead, FILE_HEAD_LEN, FileHead, checksum, checksum_of_both,
+};
+use super::segment::{Memory, Segment};
 use super::storage::{Storage, Sync};
 use crate::direct::{DIRECT_MIN, PAGE};
 use std::io::{self, IoSlice};
@@ -13,6 +15,8 @@ const PIECES_MAX: usize = 512;
 /// Appends blocks to the file in hand.
 pub(super) struct Writer {
     file: Box<dyn Storage>,
+    /// What the file says of itself.
+    head: FileHead,
     /// Bytes of whole blocks, and of the head.
     len: u64,
     /// Something was appended behind `len` and could not be cut off.
@@ -24,14 +28,29 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A writer behind the first `len` bytes of a file; the last block had the epoch `previous`.
-    pub fn new(file: Box<dyn Storage>, len: u64, previous: u64) -> Self {
-        Writer { file, len, torn: false, previous, front: Segment::default() }
+    /// A writer of a file that has its head and nothing more; the last block had the epoch
+    /// `previous`.
+    pub fn new(file: Box<dyn Storage>, head: FileHead, previous: u64) -> Self {
+        let len = FILE_HEAD_LEN as u64;
+        Writer {
+            file,
+            head,
+            len,
+            torn: false,
+            previous,
+            front: Segment::new(0, false, Memory::own(4 * PAGE)),
+        }
     }
 
-    /// Goes on in another file, behind its first `len` bytes.
-    pub fn go_on_in(&mut self, file: Box<dyn Storage>, len: u64) {
-        (self.file, self.len, self.torn) = (file, len, false);
+    /// Goes on in another file, which has its head and nothing more.
+    pub fn go_on_in(&mut self, file: Box<dyn Storage>, head: FileHead) {
+        (self.file, self.head, self.torn) = (file, head, false);
+        self.len = FILE_HEAD_LEN as u64;
+    }
+
+    /// The number of the file.
+    pub fn seq(&self) -> u64 {
+        self.head.seq
     }
 
     /// Bytes of the file.
@@ -44,8 +63,9 @@ impl Writer {
         self.file.syncer()
     }
 
-    /// Appends the block of one epoch, whole or not at all. If it is large, its parts are filled up so that they can go to the disk as they
-    /// lie: each begins and ends with a page, of memory and of the file.
+    /// Appends the block of one epoch, whole or not at all, which says that so many bytes of the
+    /// file are `synced`. If it is large, its parts are filled up so that they can go to the disk
+    /// as they lie: each begins and ends with a page, of memory and of the file.
     ///
     /// # Errors
     /// What the system says. The next call tries again what has to be undone.
@@ -53,6 +73,7 @@ impl Writer {
         &mut self,
         segments: &mut [&mut Segment],
         written_ms: i64,
+        synced: u64,
         end: bool,
     ) -> io::Result<()> {
         if self.torn {
@@ -62,7 +83,7 @@ impl Writer {
         let epoch = segments.first().map_or(self.previous, |segment| segment.epoch);
         let offset = (self.len % PAGE as u64) as usize;
         self.front.begin_at(offset);
-        self.front.bytes.extend_from_slice(&[0; BLOCK_HEAD_LEN]);
+        self.front.append(&[0; BLOCK_HEAD_LEN]);
         if segments.iter().map(|segment| segment.len()).sum::<usize>() >= DIRECT_MIN {
             self.front.fill_page(offset);
             segments.iter_mut().for_each(|segment| segment.fill_page(0));
@@ -80,10 +101,10 @@ impl Writer {
             previous: self.previous,
             written_ms,
             len,
+            synced,
             sum,
         };
-        let at = self.front.begin();
-        self.front.bytes[at..at + BLOCK_HEAD_LEN].copy_from_slice(&head.to_bytes());
+        self.front.set_first(&head.to_bytes(&self.head));
         let mut pieces: Vec<IoSlice<'_>> = Vec::with_capacity(segments.len() + 1);
         pieces.push(IoSlice::new(self.front.all()));
         pieces.extend(segments.iter().map(|segment| IoSlice::new(segment.all())));

@@ -16,7 +16,8 @@
 //! use         0xf8  idle seconds, a number      or  0xf9  LFU counter, 1 byte
 //! ```
 //!
-//! Numbers and texts are those of `length` and `text`. The checksum came with version 5; 0 says that there is none.
+//! Numbers and texts are those of `length` and `text`. The checksum came with version 5; 0 says
+//! that there is none.
 
 use super::kind::{REDIS_VERSION_MAX, VALKEY_VERSIONS};
 

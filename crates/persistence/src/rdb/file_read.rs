@@ -1,5 +1,5 @@
-//! Reading RDB files: found in one pass are the records' ends, so that whole runs of keys can be handed to other threads, which read the
-//! values.
+//! Reading RDB files: found in one pass are the records' ends, so that whole runs of keys can be
+//! handed to other threads, which read the values.
 
 use super::file::{HEAD_LEN, SUMMED_MIN, is_known, opcode, version_of};
 use super::length::read_number;
@@ -42,7 +42,8 @@ pub enum Section {
     },
     /// Whole records of keys, for [`next_key`].
     Keys(Vec<u8>),
-    /// One key whose record is long: the value comes by [`FileReader::read_value`], before anything else.
+    /// One key whose record is long: the value comes by [`FileReader::read_value`], before anything
+    /// else.
     LongKey(Head),
     /// What a module of this name left beside the keys; it is skipped.
     Module(u64),
@@ -63,7 +64,8 @@ pub struct Head {
     pub key: Vec<u8>,
 }
 
-/// The head of the next key of a run; the source stands before its value then. None at the run's end.
+/// The head of the next key of a run; the source stands before its value then. None at the run's
+/// end.
 ///
 /// # Errors
 /// If the bytes are broken.

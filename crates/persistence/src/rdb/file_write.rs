@@ -42,8 +42,9 @@ impl FileOptions {
     }
 }
 
-/// Writes a file: texts that describe it, functions, then databases with their keys. The version in its head is the lowest that
-/// knows every form that was written, so that the widest range of servers loads it.
+/// Writes a file: texts that describe it, functions, then databases with their keys. The version in
+/// its head is the lowest that knows every form that was written, so that the widest range of
+/// servers loads it.
 pub struct FileWriter<W> {
     out: Out<W>,
     /// What was not handed to the file yet.
@@ -71,8 +72,8 @@ impl KeyEncoder {
         self.version
     }
 
-    /// Appends a key with its value, as they are at a moment in Unix milliseconds, and how it was used. `spill` may take what is
-    /// written so far of a long one.
+    /// Appends a key with its value, as they are at a moment in Unix milliseconds, and how it was
+    /// used. `spill` may take what is written so far of a long one.
     ///
     /// # Errors
     /// If the value exceeds what the format can hold.
@@ -192,7 +193,8 @@ impl<W: Write + Seek> FileWriter<W> {
         write_bytes(&mut self.buffer, source, self.encoder.compressor.as_mut());
     }
 
-    /// The keys that follow are of this database, which has about so many of them, some with an expiry.
+    /// The keys that follow are of this database, which has about so many of them, some with an
+    /// expiry.
     pub fn database(&mut self, db: u16, keys: u64, volatile: u64) {
         self.select(db);
         self.buffer.push(opcode::SIZES);
@@ -217,7 +219,8 @@ impl<W: Write + Seek> FileWriter<W> {
         self.pass_on()
     }
 
-    /// Keys that were encoded already, each of a database that the run names. The run is empty then.
+    /// Keys that were encoded already, each of a database that the run names. The run is empty
+    /// then.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -236,8 +239,8 @@ impl<W: Write + Seek> FileWriter<W> {
         self.pass_on()
     }
 
-    /// A value whose key the run ends with, item by item: `feed` is called again as long as it says that there is more, and what it
-    /// has written in between goes into the file.
+    /// A value whose key the run ends with, item by item: `feed` is called again as long as it says
+    /// that there is more, and what it has written in between goes into the file.
     ///
     /// # Errors
     /// If the file cannot be written, or what `feed` says.

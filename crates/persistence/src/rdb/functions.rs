@@ -35,7 +35,8 @@ pub fn dump_functions<'s>(sources: impl Iterator<Item = &'s [u8]>) -> Vec<u8> {
 /// The source texts in a payload.
 ///
 /// # Errors
-/// [`Error::Frame`] if version or checksum are wrong; others if something else than functions is in it.
+/// [`Error::Frame`] if version or checksum are wrong; others if something else than functions is in
+/// it.
 pub fn restore_functions(payload: &[u8], leniency: Leniency) -> Result<Vec<Vec<u8>>, Error> {
     let (summed, sum) = payload.split_last_chunk().ok_or(Error::Frame)?;
     let (body, version) = summed.split_last_chunk().ok_or(Error::Frame)?;

@@ -6,7 +6,8 @@ use super::{FileError, FileOptions, Form, KeyEncoder};
 use bytes::Bytes;
 use petrel_keyspace::{StrRef, Usage, View};
 
-/// Strings from this length on are neither copied nor compressed when they are added, but when the run is written.
+/// Strings from this length on are neither copied nor compressed when they are added, but when the
+/// run is written.
 const BLOB_MIN: usize = 64 * 1024;
 
 /// Records of keys. Whoever adds one holds its stripe, so what takes long is left for later.
@@ -76,7 +77,8 @@ impl KeyRun {
         }
     }
 
-    /// Adds a key of a database whose value follows in this form: [`FileWriter::value`](super::FileWriter::value).
+    /// Adds a key of a database whose value follows in this form:
+    /// [`FileWriter::value`](super::FileWriter::value).
     pub fn head(&mut self, db: u16, view: View<'_>, usage: Usage, form: Form) {
         self.select(db);
         self.encoder.head(&mut self.bytes, view, usage, form);

@@ -67,11 +67,11 @@ pub enum Dialect {
     Valkey,
 }
 
-/// The form in which a value is written: always the oldest that loses nothing of it, so that the widest range of
-/// servers loads it.
+/// The form in which a value is written: always the oldest that loses nothing of it, so that the
+/// widest range of servers loads it.
 ///
-/// Lists, sets, sorted sets and hashes are written item by item, which every server reads and turns into the encoding
-/// of its own thresholds.
+/// Lists, sets, sorted sets and hashes are written item by item, which every server reads and turns
+/// into the encoding of its own thresholds.
 ///
 /// | form | type byte | version | loaded by |
 /// |---|---|---|---|
@@ -118,8 +118,8 @@ pub enum Form {
 /// What decides about the form of a stream.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StreamFacts {
-    /// Entries were deleted or added in ways that the entries alone do not tell: the number ever added is not that of
-    /// entries, or an ID is remembered as deleted.
+    /// Entries were deleted or added in ways that the entries alone do not tell: the number ever
+    /// added is not that of entries, or an ID is remembered as deleted.
     pub counts: bool,
     /// There are consumer groups.
     pub groups: bool,
@@ -152,8 +152,9 @@ impl Form {
         }
     }
 
-    /// The form for files of versions up to this one: of a stream, what those do not know is left out. Of anything else nothing can be, so the
-    /// form may be [newer](Form::version) nevertheless.
+    /// The form for files of versions up to this one: of a stream, what those do not know is left
+    /// out. Of anything else nothing can be, so the form may be [newer](Form::version)
+    /// nevertheless.
     pub fn within(self, version_max: u16) -> Self {
         // Entries that were given back have no place among those that are pending with somebody.
         let older = [Form::Stream4, Form::Stream3, Form::Stream2, Form::Stream1];

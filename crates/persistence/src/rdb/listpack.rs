@@ -6,8 +6,8 @@
 //! +-----------+-------------+-------+-- ... --+------+
 //! ```
 //!
-//! The number of items is 65,535 where it does not fit. Behind each item stands its length, seven bits a byte, the
-//! highest first and all but that one with the top bit set.
+//! The number of items is 65,535 where it does not fit. Behind each item stands its length, seven
+//! bits a byte, the highest first and all but that one with the top bit set.
 //!
 //! | first byte | then | item |
 //! |---|---|---|

@@ -65,13 +65,15 @@ fn copy_back(out: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
     Some(())
 }
 
-/// Bits of the hash by which three bytes are found again: of short inputs, whose table then stays in the nearest cache, and of long ones.
+/// Bits of the hash by which three bytes are found again: of short inputs, whose table then stays
+/// in the nearest cache, and of long ones.
 const SHORT_BITS: u32 = 11;
 const LONG_BITS: u32 = 14;
 /// Inputs up to this length are short.
 const SHORT_MAX: usize = 4096;
 
-/// After so many probes without a match the step to the next grows by one: what does not compress is left quickly.
+/// After so many probes without a match the step to the next grows by one: what does not compress
+/// is left quickly.
 const PROBES_PER_STEP: u32 = 32;
 
 /// After so many strings in a row that did not get shorter, some are not tried.
@@ -81,11 +83,13 @@ const PASSED_MAX: u32 = 63;
 
 /// Compresses, with memory of its own that is kept between calls.
 ///
-/// Strings of one kind come in long runs. So one that does not compress says something about those after it: with
-/// each failure in a row more strings are passed over untried, and the first success ends that.
+/// Strings of one kind come in long runs. So one that does not compress says something about those
+/// after it: with each failure in a row more strings are passed over untried, and the first success
+/// ends that.
 #[derive(Debug, Default)]
 pub(super) struct Compressor {
-    /// Where three bytes were last seen, by their hash, as the position behind `base`. What is below it is of earlier inputs.
+    /// Where three bytes were last seen, by their hash, as the position behind `base`. What is
+    /// below it is of earlier inputs.
     seen: Vec<u32>,
     base: u32,
     out: Vec<u8>,
@@ -96,7 +100,8 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// What stands for `input`, if it is at most `max` bytes and the strings before it let one expect that.
+    /// What stands for `input`, if it is at most `max` bytes and the strings before it let one
+    /// expect that.
     pub(super) fn compress_likely(&mut self, input: &[u8], max: usize) -> Option<&[u8]> {
         if input.len() < SHORT_MAX && self.passing > 0 {
             self.passing -= 1;
@@ -150,7 +155,8 @@ impl Compressor {
         (self.out.len() <= max).then_some(&self.out)
     }
 
-    /// Makes room, and forgets what was seen in earlier inputs by raising what counts as of this one: that number.
+    /// Makes room, and forgets what was seen in earlier inputs by raising what counts as of this
+    /// one: that number.
     fn begin(&mut self, bits: u32, len: u32) -> u32 {
         if self.seen.len() < 1 << bits {
             self.seen.resize(1 << bits, 0);

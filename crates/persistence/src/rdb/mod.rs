@@ -7,9 +7,10 @@
 //!                +-----------+-- ... --+---------------+----------------+
 //! ```
 //!
-//! Numbers are little-endian unless said otherwise. [`read_value`] feeds a value item by item to a [`ValueSink`], and
-//! a [`Writer`] is one: neither side ever holds a value twice. A payload is the word of a stranger: every length is
-//! checked against the bytes that are there before anything is allocated.
+//! Numbers are little-endian unless said otherwise. [`read_value`] feeds a value item by item to a
+//! [`ValueSink`], and a [`Writer`] is one: neither side ever holds a value twice. A payload is the
+//! word of a stranger: every length is checked against the bytes that are there before anything is
+//! allocated.
 //!
 //! | file | holds |
 //! |---|---|

@@ -20,8 +20,8 @@ pub struct Leniency {
     pub any_sum: bool,
 }
 
-/// Checks version and checksum of a payload; answers the type byte and the value. A checksum of 0 says that there is
-/// none.
+/// Checks version and checksum of a payload; answers the type byte and the value. A checksum of 0
+/// says that there is none.
 pub fn open(payload: &[u8], leniency: Leniency) -> Result<(u8, Slice<'_>), Error> {
     let (summed, sum) = payload.split_last_chunk().ok_or(Error::Frame)?;
     let (body, version) = summed.split_last_chunk().ok_or(Error::Frame)?;

@@ -12,10 +12,11 @@ const EMPTY: Error = Error::Malformed("a value without elements");
 /// Bytes that the shortest string takes.
 const TEXT_MIN: usize = 1;
 
-/// Reads one value, in the form that its type byte says, and feeds it to `sink`. What follows the value stays unread.
+/// Reads one value, in the form that its type byte says, and feeds it to `sink`. What follows the
+/// value stays unread.
 ///
-/// Whether members are distinct is for the sink to say. It gets no collection without elements, except for
-/// streams.
+/// Whether members are distinct is for the sink to say. It gets no collection without elements,
+/// except for streams.
 pub fn read_value<S: Source, K: ValueSink>(
     source: &mut S,
     type_byte: u8,
@@ -209,7 +210,8 @@ fn expiry_behind<S: Source>(source: &mut S) -> Result<Option<i64>, Error> {
     Ok((expiry >= 0).then_some(expiry))
 }
 
-/// Reads fields that are each preceded by how much later than the earliest it expires, plus one; 0 if it does not.
+/// Reads fields that are each preceded by how much later than the earliest it expires, plus one; 0
+/// if it does not.
 fn read_hash_expiring<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
     let earliest = i64::from_le_bytes(source.array()?);
     let len = read_len(source, 1 + 2 * TEXT_MIN)?;

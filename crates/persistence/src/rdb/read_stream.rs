@@ -123,8 +123,8 @@ enum Owner {
     Consumer(usize),
 }
 
-/// Number of entries up to `last`, where nothing counted them: none of those that are has been added before, and it can be
-/// said only at their ends.
+/// Number of entries up to `last`, where nothing counted them: none of those that are has been
+/// added before, and it can be said only at their ends.
 fn read_before_counting(stream: &StreamState, last: StreamId) -> Option<u64> {
     match stream.len {
         0 => Some(0),

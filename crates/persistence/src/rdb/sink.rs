@@ -37,8 +37,8 @@ pub struct StreamId {
 
 /// What comes, as far as it is known beforehand.
 ///
-/// A length is that of elements. A reader does not know that of a list whose nodes it has yet to see, and says none;
-/// a [`super::Writer`] must be told.
+/// A length is that of elements. A reader does not know that of a list whose nodes it has yet to
+/// see, and says none; a [`super::Writer`] must be told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shape {
     /// `element` follows for each, from head to tail.
@@ -61,9 +61,10 @@ pub enum Shape {
         /// Number of fields.
         len: usize,
     },
-    /// `node` and `entry` follow, in order of IDs; then `state`; then for each group `group`, its `consumer`s, its
-    /// `pending` entries and those `given_back`; if there were ever producers,
-    /// `producers`, for each a `producer` with the entries that it `produced`, and at last `counters`.
+    /// `node` and `entry` follow, in order of IDs; then `state`; then for each group `group`, its
+    /// `consumer`s, its `pending` entries and those `given_back`; if there were ever producers,
+    /// `producers`, for each a `producer` with the entries that it `produced`, and at last
+    /// `counters`.
     Stream {
         /// Nodes that the entries come in.
         nodes: usize,
@@ -120,7 +121,8 @@ pub struct Consumer<'a> {
 pub struct Pending {
     /// The entry's ID; the entry may be deleted.
     pub id: StreamId,
-    /// The consumer that has it, by the order in which the group's consumers came; none if it was given back (`XNACK`).
+    /// The consumer that has it, by the order in which the group's consumers came; none if it was
+    /// given back (`XNACK`).
     pub owner: Option<usize>,
     /// When it was delivered, Unix time in milliseconds.
     pub delivered_ms: i64,
@@ -133,7 +135,8 @@ pub(super) const DURATION_S: u64 = 100;
 /// Number of IDs that are remembered of each producer unless a stream is told otherwise.
 pub(super) const IDS_MAX: u64 = 100;
 
-/// What a stream remembers of producers that tell it IDs of their own, so that an entry sent twice is added once.
+/// What a stream remembers of producers that tell it IDs of their own, so that an entry sent twice
+/// is added once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Producers {
     /// Seconds for which an ID is remembered.
@@ -146,8 +149,8 @@ pub struct Producers {
 
 /// Takes a value, item by item: either one `string`, or `begin` and what its [`Shape`] says.
 ///
-/// A sink answers [`Error::Refused`] to what it cannot hold (a member that is already there); what it was fed until
-/// then is void.
+/// A sink answers [`Error::Refused`] to what it cannot hold (a member that is already there); what
+/// it was fed until then is void.
 #[allow(unused_variables)]
 pub trait ValueSink {
     /// A string.

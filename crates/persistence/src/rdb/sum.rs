@@ -1,5 +1,5 @@
-//! The checksum of RDB files and `DUMP` payloads: CRC-64 in the variant of Redis (polynomial of Jones, reflected, both
-//! ends zero).
+//! The checksum of RDB files and `DUMP` payloads: CRC-64 in the variant of Redis (polynomial of
+//! Jones, reflected, both ends zero).
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -34,8 +34,9 @@ impl Sum {
 
 /// The checksum of `head` followed by `tail_len` bytes whose own checksum is `tail`.
 ///
-/// With both ends zero a checksum is the remainder of the message as a polynomial, so that of the whole is the sum of
-/// the tail's and of the head's times x to the power of the bits that follow it.
+/// With both ends zero a checksum is the remainder of the message as a polynomial, so that of the
+/// whole is the sum of the tail's and of the head's times x to the power of the bits that follow
+/// it.
 pub(super) fn join(head: u64, tail: u64, tail_len: u64) -> u64 {
     times(head, power(tail_len)) ^ tail
 }

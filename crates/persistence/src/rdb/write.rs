@@ -18,7 +18,8 @@ pub type Spill<'s> = dyn FnMut(&mut Vec<u8>) + 's;
 
 /// Writes one value in a given form.
 ///
-/// Bytes are only ever appended, so a long value can be passed on between two items ([`Writer::spilling`]).
+/// Bytes are only ever appended, so a long value can be passed on between two items
+/// ([`Writer::spilling`]).
 pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
     spill: Option<&'o mut Spill<'o>>,
@@ -30,8 +31,8 @@ pub struct Writer<'o> {
 }
 
 impl<'o> Writer<'o> {
-    /// A writer of a value behind its type byte, which whoever makes a file puts before the key. With `compress`, long
-    /// strings are compressed where that makes them shorter.
+    /// A writer of a value behind its type byte, which whoever makes a file puts before the key.
+    /// With `compress`, long strings are compressed where that makes them shorter.
     pub fn new(out: &'o mut Vec<u8>, form: Form, compress: bool) -> Self {
         Self::compressing(out, form, compress.then(Compressor::default))
     }
@@ -76,7 +77,8 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// Writes what was put off until a part was complete, which may take long: to be called where nobody waits for it.
+    /// Writes what was put off until a part was complete, which may take long: to be called where
+    /// nobody waits for it.
     ///
     /// # Errors
     /// If the form cannot hold it.

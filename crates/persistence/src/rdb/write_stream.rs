@@ -69,7 +69,8 @@ struct OpenConsumer {
     pending: Ids,
 }
 
-/// Many IDs, of which none is copied as they become more: that would be done while others wait for the stream.
+/// Many IDs, of which none is copied as they become more: that would be done while others wait for
+/// the stream.
 #[derive(Debug, Default)]
 struct Ids(Vec<Vec<StreamId>>);
 

@@ -7,8 +7,8 @@
 //! +-----------+--------------------+-----------+-------+-- ... --+------+
 //! ```
 //!
-//! The number of items is 65,535 where it does not fit. An item begins with the length of the one before it: one
-//! byte below 254, or 254 and four bytes.
+//! The number of items is 65,535 where it does not fit. An item begins with the length of the one
+//! before it: one byte below 254, or 254 and four bytes.
 //!
 //! | then | then | item |
 //! |---|---|---|
@@ -96,7 +96,8 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// The stated length of the item before the first, the first item, and what follows it; none if that is not an item.
+/// The stated length of the item before the first, the first item, and what follows it; none if
+/// that is not an item.
 fn split_item(bytes: &[u8]) -> Option<(usize, Item<'_>, &[u8])> {
     let (&before, rest) = bytes.split_first()?;
     let (before, rest) = match before {

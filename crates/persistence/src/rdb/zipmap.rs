@@ -7,7 +7,8 @@
 //! +---------+--------+-------+--------+--------+-------+--------+-- ... --+------+
 //! ```
 //!
-//! A length is one byte below 254, or 254 and four bytes. The number of fields is 254 where it does not fit.
+//! A length is one byte below 254, or 254 and four bytes. The number of fields is 254 where it does
+//! not fit.
 
 use super::Error;
 use super::Source;
@@ -44,7 +45,8 @@ fn length(source: &mut Slice<'_>) -> Result<Option<usize>, Error> {
     Ok(match source.byte()? {
         END => None,
         WIDE => {
-            // Redis takes a short length for one byte, however it is written, and goes on from there.
+            // Redis takes a short length for one byte, however it is written, and goes on from
+            // there.
             let len = u32::from_le_bytes(source.array()?) as usize;
             Some(len).filter(|&len| len >= usize::from(WIDE)).ok_or(MALFORMED).map(Some)?
         }

@@ -9,8 +9,8 @@ use petrel_keyspace::{FieldExpiry, Handle, Key, Value, WrongType};
 
 pub(super) const TWICE: Error = Error::Refused("an element is there twice");
 
-/// Makes the value of a key that does not exist, whose stripe is held. It is meant for [`Handle::build`]: if anything
-/// is refused, what was made until then is to be discarded.
+/// Makes the value of a key that does not exist, whose stripe is held. It is meant for
+/// [`Handle::build`]: if anything is refused, what was made until then is to be discarded.
 pub struct Builder<'h, 'k> {
     handle: &'h mut Handle,
     db: u16,
@@ -39,12 +39,14 @@ impl<'h, 'k> Builder<'h, 'k> {
         }
     }
 
-    /// The same, fields that have expired included, which are left to be removed as those of any other hash.
+    /// The same, fields that have expired included, which are left to be removed as those of any
+    /// other hash.
     pub fn keeping_expired(self) -> Self {
         Builder { keeps_expired: true, ..self }
     }
 
-    /// The value is complete. Returns whether anything is left of it: of a hash whose fields have all expired there is nothing.
+    /// The value is complete. Returns whether anything is left of it: of a hash whose fields have
+    /// all expired there is nothing.
     pub fn finish(self) -> bool {
         if let Some(stream) = self.stream {
             self.handle.stream_store(self.db, self.key, stream.finish());

@@ -1,4 +1,5 @@
-//! Between a keyspace and the serialisation: its values as what feeds a sink, and as what a sink builds.
+//! Between a keyspace and the serialisation: its values as what feeds a sink, and as what a sink
+//! builds.
 
 mod build;
 mod feed;
@@ -24,8 +25,8 @@ pub fn dump(view: View<'_>, now_ms: i64, dialect: Dialect) -> Result<Vec<u8>, Er
     Ok(out)
 }
 
-/// Sets a key to what a payload of `DUMP` holds, whatever it held before; `expiry` in Unix milliseconds. One in the
-/// past leaves no key. The key's stripe is held.
+/// Sets a key to what a payload of `DUMP` holds, whatever it held before; `expiry` in Unix
+/// milliseconds. One in the past leaves no key. The key's stripe is held.
 ///
 /// # Errors
 /// If the payload is broken or holds what Petrel has no type for; nothing has changed then.

@@ -59,7 +59,8 @@ pub fn feed_node<'e>(
     Ok(())
 }
 
-/// Feeds what stands behind the entries of a stream, of which this is the first, and before its groups.
+/// Feeds what stands behind the entries of a stream, of which this is the first, and before its
+/// groups.
 pub fn feed_state(
     stream: &Stream,
     first: StreamId,

@@ -1,5 +1,5 @@
-//! What servers dumped is read as what they held. Each line of `payloads.txt`: the server, the value's name, the
-//! payload in hexadecimal digits.
+//! What servers dumped is read as what they held. Each line of `payloads.txt`: the server, the
+//! value's name, the payload in hexadecimal digits.
 
 use crate::model::{GroupState, ProducersState, Stream, Value, id};
 use petrel_persistence::rdb::Pending;
@@ -155,8 +155,8 @@ fn expected(name: &str) -> Value {
     }
 }
 
-/// Times at which consumers did something are those of the day when the fixture was made; a server that keeps none
-/// of when they were active says that they were when seen.
+/// Times at which consumers did something are those of the day when the fixture was made; a server
+/// that keeps none of when they were active says that they were when seen.
 fn without_times(value: &mut Value, server: &str) {
     let Value::Stream(stream) = value else { return };
     for (name, seen, active) in stream.groups.iter_mut().flat_map(|group| &mut group.consumers) {

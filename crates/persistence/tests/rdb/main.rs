@@ -6,8 +6,10 @@
 //! | `round_trip` | what is written is read the same |
 //! | `fixtures` | what servers dumped (`payloads.txt`) is read as what they held |
 //! | `old_forms` | forms that only old servers wrote |
+//! | `check` | a file is refused by the check where it is by the load |
 //! | `malformed` | broken payloads are refused, whatever is broken |
 
+mod check;
 mod fixtures;
 mod malformed;
 mod model;

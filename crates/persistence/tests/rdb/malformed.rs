@@ -1,4 +1,5 @@
-//! Broken payloads are refused, whatever is broken: no panic, and no memory that their bytes do not justify.
+//! Broken payloads are refused, whatever is broken: no panic, and no memory that their bytes do not
+//! justify.
 
 use crate::model::{Builder, Value};
 use petrel_persistence::rdb::{Slice, read_value};

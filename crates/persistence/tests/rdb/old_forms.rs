@@ -86,7 +86,8 @@ fn scores_in_decimal() {
     assert!(read(3, b"\x01\x01a\x03x.5").is_err());
 }
 
-/// A stream as Redis 5 and 6 write it: no counts, consumers without a time at which they were active.
+/// A stream as Redis 5 and 6 write it: no counts, consumers without a time at which they were
+/// active.
 #[test]
 fn first_version_of_streams() {
     let node: &[u8] =

@@ -77,7 +77,8 @@ fn changes_hold_for_living_connections_of_every_worker() {
     assert_eq!(admin.text(&["PING"]), "PONG");
 }
 
-/// Who waits is served with the rights of that moment, or not at all: what would have been taken stays.
+/// Who waits is served with the rights of that moment, or not at all: what would have been taken
+/// stays.
 #[test]
 fn who_waits_may_lose_the_right_to_what_comes() {
     let server = Server::start("epoll", &["--threads", "2"]);
@@ -366,7 +367,8 @@ fn scripts_do_what_their_caller_may() {
     }
     let asks = "return {redis.acl_check_cmd('get','k'), redis.acl_check_cmd('get','x'), redis.acl_check_cmd('set','k','v')}";
     assert_eq!(client.text(&["EVAL", asks, "0"]), "[1 nil nil]");
-    // What is loaded by somebody else does not run with the rights of somebody else, nor does it in a transaction.
+    // What is loaded by somebody else does not run with the rights of somebody else, nor does it in
+    // a transaction.
     let sum = admin.text(&["SCRIPT", "LOAD", "return redis.call('set', 'k', 'v')"]);
     assert!(client.text(&["EVALSHA", &sum, "0"]).starts_with("ERR ACL failure in script: "));
     assert_eq!(client.text(&["MULTI"]), "OK");
@@ -375,7 +377,8 @@ fn scripts_do_what_their_caller_may() {
     assert_eq!(admin.text(&["EXISTS", "k"]), "0");
 }
 
-/// Functions run with the rights of whoever calls them, not of whoever loaded them, whatever way they are called.
+/// Functions run with the rights of whoever calls them, not of whoever loaded them, whatever way
+/// they are called.
 #[test]
 fn functions_do_what_their_caller_may() {
     let server = Server::start("epoll", &[]);

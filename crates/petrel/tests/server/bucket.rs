@@ -1,5 +1,6 @@
-//! As much of an S3 server as a client needs that puts, gets, lists and deletes objects: over HTTP, in memory. Google Cloud
-//! Storage's older interface is the same but for how requests are signed; Azure's words are in `azure`.
+//! As much of an S3 server as a client needs that puts, gets, lists and deletes objects: over HTTP,
+//! in memory. Google Cloud Storage's older interface is the same but for how requests are signed;
+//! Azure's words are in `azure`.
 
 mod azure;
 

@@ -13,6 +13,8 @@ with_each_backend!(
     reply_mutes_a_connection,
     auth_admits,
     tcp_connections_have_addresses,
+    closed_connections_are_not_shown_to_later_ones,
+    half_closed_connections_are_there_until_they_are_answered,
 );
 
 /// The value of a field in a line of `CLIENT LIST`.
@@ -242,4 +244,34 @@ fn a_pause_of_writes_lets_scripts_pass_that_only_read(backend: &str) {
     eventually("EXEC is held back", || server.info("blocked_clients") == 1);
     assert_eq!(other.text(&["CLIENT", "UNPAUSE"]), "OK");
     assert_eq!(show(&writer.receive().unwrap()), "[13]");
+}
+
+/// Whoever connects after others have closed does not see them, whichever worker has them and
+/// whatever that is doing.
+fn closed_connections_are_not_shown_to_later_ones(backend: &str) {
+    let server = Server::start(backend, &["--threads", "4"]);
+    for _ in 0..250 {
+        let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+        clients.iter_mut().for_each(|client| drop(client.call(&["PING"])));
+        drop(clients);
+        let mut later = server.connect();
+        let list = later.text(&["CLIENT", "LIST"]);
+        assert_eq!(list.lines().count(), 1, "{list}");
+        let info = later.text(&["INFO", "clients"]);
+        assert!(info.contains("connected_clients:1\r\n"), "{info}");
+        assert_eq!(later.text(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]), "0");
+    }
+}
+
+/// A program may close what it sends on once it has asked.
+fn half_closed_connections_are_there_until_they_are_answered(backend: &str) {
+    let server = Server::start(backend, &["--threads", "1"]);
+    let mut asking = server.connect();
+    let ask = encode(&[b"CLIENT", b"LIST"]);
+    let count = encode(&[b"INFO", b"clients"]);
+    asking.send_bytes(&[ask, count].concat());
+    asking.stop_sending();
+    let answers = asking.read_to_end();
+    assert!(answers.contains("cmd=client|list"), "{answers}");
+    assert!(answers.contains("connected_clients:1\r\n"), "{answers}");
 }

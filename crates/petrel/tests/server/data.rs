@@ -135,7 +135,8 @@ fn nobody_is_served_while_the_server_sleeps() {
     let server = Server::start("epoll", &["--enable-debug-command", "yes"]);
     // Of two workers each has one.
     let (mut one, mut other) = (server.connect(), server.connect());
-    // What is seen of the one's commands may be seen just before it sleeps, so there are several tries.
+    // What is seen of the one's commands may be seen just before it sleeps, so there are several
+    // tries.
     let is_held = (0..5).any(|_| {
         one.call(&["DEL", "n"]);
         for command in [&["SET", "k", "v", "PX", "300"][..], &["SET", "n", "1"]] {

@@ -55,19 +55,34 @@ static struct file *file_of(int fd) {
     return &files[files_len++];
 }
 
-/* Whether this is what is to fail of such a file now. */
-static int fails(int fd, const char *what) {
+static int is_directory(int fd) {
+    struct stat stat;
+    return control != NULL && fstat(fd, &stat) == 0 && S_ISDIR(stat.st_mode);
+}
+
+/* Whether this is what is to fail of such a file now, or of one with this path: the call that has been made so often since it was to
+   fail, and all behind it. */
+static int fails_at(int fd, const char *given, const char *what) {
+    static int calls;
     char wanted[32], part[128], link[64], path[PATH_MAX];
+    int spared = 0;
     FILE *in = fopen(control, "re");
-    if (in == NULL) return 0;
-    int read = fscanf(in, "%31s %127s", wanted, part);
+    if (in == NULL) return calls = 0;
+    int read = fscanf(in, "%31s %127s %d", wanted, part, &spared);
     fclose(in);
-    if (read != 2 || strcmp(wanted, what) != 0) return 0;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(link, path, sizeof path - 1);
-    if (len < 0) return 0;
-    path[len] = 0;
-    return strstr(path, part) != NULL;
+    if (read < 2 || strcmp(wanted, what) != 0) return 0;
+    if (given == NULL) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t len = readlink(link, path, sizeof path - 1);
+        if (len < 0) return 0;
+        path[len] = 0;
+        given = path;
+    }
+    return strstr(given, part) != NULL && calls++ >= spared;
+}
+
+static int fails(int fd, const char *what) {
+    return fails_at(fd, NULL, what);
 }
 
 /* Writes at a position, or, if that is negative, at the file's own. */
@@ -145,6 +160,11 @@ static int sync_by(int fd, const char *name) {
     int (*call)(int) = next(name);
     pthread_mutex_lock(&guard);
     struct file *file = file_of(fd);
+    if (is_directory(fd) && fails(fd, "names")) {
+        pthread_mutex_unlock(&guard);
+        errno = EIO;
+        return -1;
+    }
     if (file != NULL && fails(fd, "sync")) {
         lose(fd, file);
         pthread_mutex_unlock(&guard);
@@ -152,7 +172,9 @@ static int sync_by(int fd, const char *name) {
         return -1;
     }
     off_t written = file ? file->written : 0;
+    int is_slow = file != NULL && fails(fd, "slow");
     pthread_mutex_unlock(&guard);
+    if (is_slow) sleep(60);
     int result = call(fd);
     pthread_mutex_lock(&guard);
     if (file != NULL && result == 0) file->synced = file->written < written ? file->written : written;
@@ -168,6 +190,18 @@ static int cut_by(int fd, off_t len, const char *name) {
     if (file != NULL && file->synced > len) file->synced = len;
     pthread_mutex_unlock(&guard);
     return call(fd, len);
+}
+
+int mkdir(const char *path, mode_t mode) {
+    int (*call)(const char *, mode_t) = next("mkdir");
+    struct stat stat;
+    pthread_mutex_lock(&guard);
+    /* One that is there needs no room. */
+    int is_full = control != NULL && lstat(path, &stat) != 0 && fails_at(-1, path, "full");
+    pthread_mutex_unlock(&guard);
+    if (!is_full) return call(path, mode);
+    errno = ENOSPC;
+    return -1;
 }
 
 int fsync(int fd) { return sync_by(fd, "fsync"); }

@@ -1,16 +1,23 @@
 //! A disk that fails: writes are refused and nothing that was acknowledged is lost.
 //!
-//! The server runs with `faults.c` loaded before its C library. Whatever writes or syncs a file asks there whether that is to fail
-//! now, which stands in a file: what fails, and a part of the names of the files that it fails for.
+//! The server runs with `faults.c` loaded before its C library. Whatever writes or syncs a file
+//! asks there whether that is to fail now, which stands in a file: what fails, and a part of the
+//! names of the files that it fails for.
 //!
 //! ```text
 //! write   nothing is written: EIO         torn    of two writes the first writes a half, the second nothing: ENOSPC
-//! full    nothing is written: ENOSPC      sync    EIO, and all that was not synced before is lost: it reads as zeros
-//! short   a half is written
+//! full    nothing is written, and no directory made: ENOSPC
+//!                                         sync    EIO, and all that was not synced before is lost: it reads as zeros
+//! short   a half is written               slow    a sync takes a minute
+//! names   EIO for the sync of a directory, whose new names may or may not last
 //! ```
+//!
+//! A number behind says how many such calls succeed before.
 
 use crate::harness::*;
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// What the files that the log is written to have in their names.
 const LOG: &str = ".effects.log";
@@ -31,7 +38,8 @@ fn faulty() -> Option<Scratch> {
     None
 }
 
-/// Starts a server whose disk can be made to fail; none where nothing can be loaded before its C library, which is said.
+/// Starts a server whose disk can be made to fail; none where nothing can be loaded before its C
+/// library, which is said.
 fn started(scratch: Scratch, args: &[&str]) -> Option<Server> {
     let (library, faults) = (scratch.path("faults.so"), scratch.path("faults"));
     let variables = [("LD_PRELOAD", &library), ("PETREL_FAULTS", &faults)];
@@ -76,7 +84,8 @@ fn values() -> [String; 3] {
     ["x".into(), "y".repeat(5_000), "z".repeat(300_000)]
 }
 
-/// Writes by which it shows that the disk fails: the reply to the first comes when it is durable, if the policy says so.
+/// Writes by which it shows that the disk fails: the reply to the first comes when it is durable,
+/// if the policy says so.
 fn write_all(client: &mut Client, prefix: &str) {
     for (i, value) in values().iter().enumerate() {
         client.send(&["SET", &format!("{prefix} {i}"), value]);
@@ -108,16 +117,30 @@ const FAULTS: [(&str, &str); 4] = [
     ("sync", "Input/output error (os error 5)"),
 ];
 
-/// A server whose disk has failed after the first values were logged, and who wrote them and, meanwhile, others.
+/// A server whose disk has failed after the first values were logged, and who wrote them and,
+/// meanwhile, others.
 fn failed(policy: &str, what: &str) -> Option<(Server, Client)> {
     let server = started(faulty()?, &["--appendonly", "yes", "--appendfsync", policy])?;
     let mut client = server.connect();
     write_all(&mut client, "before");
     answered(&mut client);
+    // With every policy what is written later is the first that the failure meets.
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
     fail(&server, what, LOG);
     write_all(&mut client, "meanwhile");
     eventually("the failure", || status(&server, "aof_last_write_status") == "err");
     Some((server, client))
+}
+
+/// What became durable before can be read. A reader waits for the stripe that it looks at: one key
+/// may share its stripe with a change that is not durable, but hardly all.
+fn reads_what_is_durable(server: &Server) {
+    let mut readers: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+    for (i, reader) in readers.iter_mut().enumerate() {
+        reader.send(&["STRLEN", &format!("before {i}")]);
+    }
+    let moment = Duration::from_millis(10);
+    eventually("a read of what is durable", || readers.iter_mut().any(|r| !r.is_silent(moment)));
 }
 
 fn a_failing_disk(policy: &str, (what, says): (&str, &str)) {
@@ -125,7 +148,7 @@ fn a_failing_disk(policy: &str, (what, says): (&str, &str)) {
     let mut other = server.connect();
     let misconf = format!("MISCONF Errors writing to the AOF file: {says}");
     assert_eq!(other.text(&["SET", "refused", "1"]), misconf, "{what}");
-    assert_eq!(other.text(&["GET", "before 0"]), "x");
+    reads_what_is_durable(&server);
     // What it takes to go on without the old file fails as well.
     if what == "sync" {
         eventually("the failure", || status(&server, "aof_last_bgrewrite_status") == "err");
@@ -133,7 +156,8 @@ fn a_failing_disk(policy: &str, (what, says): (&str, &str)) {
     assert_eq!(other.text(&["SET", "refused", "1"]), misconf);
     repair(&server);
     eventually("the recovery", || other.text(&["SET", "after", "1"]) == "OK");
-    // What was executed before the failure was noted is acknowledged late, or was before with another policy.
+    // What was executed before the failure was noted is acknowledged late, or was before with
+    // another policy.
     let acknowledged = [(); 3].map(|()| {
         let answer = show(&client.receive().unwrap());
         assert!(answer == "OK" || answer == misconf, "{answer}");
@@ -252,4 +276,497 @@ fn a_snapshot_that_fails_leaves_the_one_before() {
         are_there(&server, "before");
         are_there(&server, "meanwhile");
     }
+}
+
+#[test]
+fn a_process_that_dies_amid_a_long_sync_loses_nothing() {
+    for policy in ["everysec", "no"] {
+        let args = ["--appendonly", "yes", "--appendfsync", policy];
+        let Some(scratch) = faulty() else { return };
+        let Some(server) = started(scratch, &args) else { return };
+        let mut client = server.connect();
+        write_all(&mut client, "before");
+        answered(&mut client);
+        fail(&server, "slow", LOG);
+        // It is wanted, whatever the policy, so that a sync begins; after two seconds nothing is
+        // written any more.
+        client.send(&["WAITAOF", "1", "0", "1"]);
+        let mut other = server.connect();
+        eventually("the sync", || {
+            other.text(&["INCR", "counter"]);
+            status(&server, "aof_delayed_fsync") != "0"
+        });
+        let size = status(&server, "aof_current_size");
+        write_all(&mut other, "meanwhile");
+        answered(&mut other);
+        let counted = other.text(&["INCR", "counter"]);
+        assert_eq!(status(&server, "aof_current_size"), size);
+        let mut server = server;
+        server.signal(libc::SIGKILL);
+        server.exit_code();
+        let _ = std::fs::remove_file(server.socket());
+        let scratch = server.into_scratch();
+        let output = run_to_end(&scratch, &["check", "appendonlydir"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(" pending records, of epochs "), "{text}");
+        assert!(
+            text.contains("; a start puts those that the log does not have behind it"),
+            "{text}"
+        );
+        let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
+        eventually("the data", || server.info("loading") == 0);
+        are_there(&server, "before");
+        are_there(&server, "meanwhile");
+        assert_eq!(server.connect().text(&["GET", "counter"]), counted);
+    }
+}
+
+#[test]
+fn without_room_for_pending_records_it_goes_on_and_says_so() {
+    let Some(scratch) = faulty() else { return };
+    let Some(server) = started(scratch, &["--appendonly", "yes"]) else { return };
+    assert_eq!(status(&server, "aof_buffer_survives_process"), "1");
+    fail(&server, "full", ".pending");
+    let mut client = server.connect();
+    // More than what is there already has room for.
+    client.call(&["SET", "large", &"x".repeat(4 << 20)]);
+    assert_eq!(status(&server, "aof_buffer_survives_process"), "0");
+    assert_eq!(client.text(&["SET", "small", "1"]), "OK");
+    repair(&server);
+    client.call(&["SET", "large", &"y".repeat(4 << 20)]);
+    assert_eq!(status(&server, "aof_buffer_survives_process"), "1");
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+    let server = restarted(server);
+    assert_eq!(server.connect().text(&["MGET", "small", "large"]).len(), "[1 ]".len() + (4 << 20));
+}
+
+/// The files of the log's directory that its manifest does not name, and whether those are there
+/// that it names.
+fn unnamed(directory: &Path) -> Vec<String> {
+    let manifest = std::fs::read_to_string(directory.join("appendonly.aof.manifest")).unwrap();
+    let named: Vec<&str> = manifest.lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
+    for name in &named {
+        assert!(exists(&directory.join(name)), "{name} is not there: {manifest}");
+    }
+    let files = std::fs::read_dir(directory).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let is_extra = |name: &String| !named.contains(&&**name) && !name.ends_with(".manifest");
+    names.filter(is_extra).filter(|name| !name.ends_with(".pending")).collect()
+}
+
+/// The answer of a rewrite that has begun.
+const BEGUN: &str = "Background append only file rewriting started";
+const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
+/// A server with values in its log, of whose directory so many syncs succeed before all fail; and
+/// the manifest of that moment.
+fn with_names_that_do_not_last(spared: u32) -> Option<(Server, Client, String)> {
+    let server = started(faulty()?, &ALWAYS)?;
+    let mut client = server.connect();
+    write_all(&mut client, "before");
+    answered(&mut client);
+    let manifest = server.scratch.path("appendonlydir/appendonly.aof.manifest");
+    let manifest = std::fs::read_to_string(manifest).unwrap();
+    fail(&server, "names", &format!("appendonlydir {spared}"));
+    Some((server, client, manifest))
+}
+
+fn await_rewrite(server: &Server) {
+    eventually("the end", || status(server, "aof_rewrite_in_progress") == "0");
+}
+
+#[test]
+fn a_manifest_that_may_not_last_costs_nothing_that_was_acknowledged() {
+    // Whatever step of rewriting the directory's sync fails at, and whether the machine stops there
+    // or only the process.
+    for (spared, is_power_cut) in (0..5).flat_map(|spared| [(spared, false), (spared, true)]) {
+        let Some((server, mut client, before)) = with_names_that_do_not_last(spared) else {
+            return;
+        };
+        client.call(&["BGREWRITEAOF"]);
+        await_rewrite(&server);
+        let failed = status(&server, "aof_last_bgrewrite_status") == "err";
+        assert_eq!(failed, spared < 4, "{spared}");
+        write_all(&mut client, "meanwhile");
+        answered(&mut client);
+        // Once more, while it fails still.
+        client.call(&["BGREWRITEAOF"]);
+        await_rewrite(&server);
+        let directory = server.scratch.path("appendonlydir");
+        if is_power_cut && failed {
+            // Two syncs make it certain that the manifest names the next file, ...
+            let next = "file appendonly.aof.2.effects.log seq 2 type e\n";
+            let durable = before + if spared < 2 { "" } else { next };
+            std::fs::write(directory.join("appendonly.aof.manifest"), durable).unwrap();
+        }
+        let server = restarted(server);
+        are_there(&server, "before");
+        are_there(&server, "meanwhile");
+        assert_eq!(server.connect().text(&["DBSIZE"]), "6");
+        // Nothing more is there than is needed.
+        assert_eq!(server.connect().text(&["BGREWRITEAOF"]), BEGUN);
+        eventually("the rewriting", || server.info("aof_rewrites") == 1);
+        let server = restarted(server);
+        are_there(&server, "meanwhile");
+        eventually("the sweep", || unnamed(&directory).is_empty());
+    }
+}
+
+#[test]
+fn rewriting_goes_on_once_names_last_again() {
+    for spared in 0..4 {
+        let Some((server, mut client, _)) = with_names_that_do_not_last(spared) else { return };
+        for _ in 0..3 {
+            client.call(&["BGREWRITEAOF"]);
+            await_rewrite(&server);
+        }
+        assert_eq!(status(&server, "aof_last_write_status"), "ok");
+        let directory = server.scratch.path("appendonlydir");
+        // It does not fill a disk up with what it cannot delete.
+        assert!(unnamed(&directory).len() <= 2, "{:?}", unnamed(&directory));
+        repair(&server);
+        assert_eq!(client.text(&["BGREWRITEAOF"]), BEGUN);
+        eventually("the rewriting", || server.info("aof_rewrites") == 1);
+        assert_eq!(unnamed(&directory), [""; 0]);
+        write_all(&mut client, "meanwhile");
+        answered(&mut client);
+        let server = restarted(server);
+        are_there(&server, "before");
+        are_there(&server, "meanwhile");
+    }
+}
+
+#[test]
+#[cfg(feature = "object-store")]
+fn a_log_that_is_sealed_in_vain_loses_nothing() {
+    for spared in 0..3 {
+        let Some(scratch) = faulty() else { return };
+        let store = format!("file://{}", scratch.path("backups").display());
+        let sealing = ["--backup-store", &store, "--backup-log-interval", "1"];
+        let Some(server) = started(scratch, &[&ALWAYS[..], &sealing].concat()) else { return };
+        let mut client = server.connect();
+        // Its log has begun.
+        assert_eq!(client.text(&["PING"]), "PONG");
+        fail(&server, "names", &format!("appendonlydir {spared}"));
+        write_all(&mut client, "before");
+        answered(&mut client);
+        let why = "the log does not go on in a new file";
+        if spared < 2 {
+            eventually("the failure", || server.output().contains(why));
+        }
+        write_all(&mut client, "meanwhile");
+        answered(&mut client);
+        // What is written to is not taken for a file that is done with.
+        assert_eq!(server.info("backup_total_shipped"), 0, "{}", server.output());
+        let server = restarted(server);
+        are_there(&server, "before");
+        are_there(&server, "meanwhile");
+    }
+}
+
+#[test]
+fn a_log_that_is_turned_on_gets_its_base_once_names_last() {
+    for spared in 0..4 {
+        let Some(scratch) = faulty() else { return };
+        let Some(server) = started(scratch, &["--appendfsync", "everysec"]) else { return };
+        let mut client = server.connect();
+        write_all(&mut client, "before");
+        answered(&mut client);
+        fail(&server, "names", &format!("appendonlydir {spared}"));
+        let turned_on = client.text(&["CONFIG", "SET", "appendonly", "yes"]) == "OK";
+        if turned_on && spared < 3 {
+            let is_failed = || status(&server, "aof_last_bgrewrite_status") == "err";
+            eventually("the failure", is_failed);
+        }
+        repair(&server);
+        if !turned_on {
+            assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+        }
+        // By itself.
+        eventually("the base", || server.info("aof_rewrites") > 0);
+        write_all(&mut client, "meanwhile");
+        answered(&mut client);
+        assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+        assert_eq!(unnamed(&server.scratch.path("appendonlydir")), [""; 0], "{spared}");
+        let server = restarted(server);
+        are_there(&server, "before");
+        are_there(&server, "meanwhile");
+    }
+}
+
+#[test]
+fn a_start_whose_names_do_not_last_loses_nothing() {
+    for spared in 0..4 {
+        let Some(scratch) = faulty() else { return };
+        let Some(server) = started(scratch, &ALWAYS) else { return };
+        let mut client = server.connect();
+        write_all(&mut client, "before");
+        answered(&mut client);
+        let mut server = server;
+        server.signal(libc::SIGKILL);
+        server.exit_code();
+        // It starts, or it says what is wrong.
+        let scratch = server.into_scratch();
+        std::fs::write(scratch.path("faults"), format!("names appendonlydir {spared}")).unwrap();
+        let mut command = petrel(&scratch);
+        command.env("LD_PRELOAD", scratch.path("faults.so"));
+        command.env("PETREL_FAULTS", scratch.path("faults"));
+        let args = "--port 0 --unixsocket s --save --io-backend epoll --threads 2".split(' ');
+        let mut child = command.args(args).args(ALWAYS).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let _ = std::fs::remove_file(scratch.path("s"));
+        let server = Server::start_in(scratch, "epoll", &ALWAYS);
+        eventually("the data", || server.info("loading") == 0);
+        are_there(&server, "before");
+    }
+}
+
+#[test]
+fn a_snapshot_that_became_a_base_in_vain_is_left_as_it_is() {
+    // A start that made the first base of the log from the snapshot, and failed then, is made
+    // again.
+    for what in
+        ["full temp-", "names appendonlydir 0", "names appendonlydir 1", "names appendonlydir 2"]
+    {
+        let Some(scratch) = faulty() else { return };
+        let Some(mut server) = started(scratch, &[]) else { return };
+        let mut client = server.connect();
+        write_all(&mut client, "before");
+        answered(&mut client);
+        assert_eq!(client.text(&["SAVE"]), "OK");
+        server.signal(libc::SIGKILL);
+        server.exit_code();
+        let scratch = server.into_scratch();
+        let saved = std::fs::read(scratch.path("dump.rdb")).unwrap();
+        std::fs::write(scratch.path("faults"), what).unwrap();
+        for _ in 0..2 {
+            let mut command = petrel(&scratch);
+            command.env("LD_PRELOAD", scratch.path("faults.so"));
+            command.env("PETREL_FAULTS", scratch.path("faults"));
+            let args = "--port 0 --unixsocket s --save --io-backend epoll --threads 2".split(' ');
+            let mut child = command.args(args).args(ALWAYS).spawn().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let _ = child.kill();
+            child.wait().unwrap();
+            let _ = std::fs::remove_file(scratch.path("s"));
+            assert!(std::fs::read(scratch.path("dump.rdb")).unwrap() == saved, "{what}");
+        }
+        let server = Server::start_in(scratch, "epoll", &ALWAYS);
+        eventually("the data", || server.info("loading") == 0);
+        are_there(&server, "before");
+        assert!(std::fs::read(server.scratch.path("dump.rdb")).unwrap() == saved, "{what}");
+    }
+}
+
+const FULL: &str = "MISCONF Errors writing to the AOF file: No space left on device (os error 28)";
+
+/// A server is killed; its directory.
+fn killed(mut server: Server) -> Scratch {
+    server.signal(libc::SIGKILL);
+    server.exit_code();
+    let _ = std::fs::remove_file(server.socket());
+    server.into_scratch()
+}
+
+/// Starts a server with a log whose disk fails in this way from the first moment on.
+fn started_with(scratch: Scratch, policy: &str, what: &str) -> Server {
+    std::fs::write(scratch.path("faults"), what).unwrap();
+    let server = started(scratch, &["--appendonly", "yes", "--appendfsync", policy]).unwrap();
+    eventually("the data", || server.info("loading") == 0);
+    server
+}
+
+/// It serves reads, refuses writes and says why.
+fn refuses_writes(server: &Server) {
+    let mut client = server.connect();
+    assert_eq!(client.text(&["SET", "refused", "1"]), FULL);
+    assert_eq!(client.text(&["GET", "refused"]), "nil");
+    assert_eq!(status(server, "aof_last_write_status"), "err");
+    assert_eq!(status(server, "aof_enabled"), "1");
+    let begun = client.text(&["BGREWRITEAOF"]);
+    assert!(begun.starts_with("ERR Can't execute an AOF background rewriting"), "{begun}");
+    let said =
+        "the log cannot be written: No space left on device (os error 28); writes are refused";
+    eventually("the line", || server.output().contains(said));
+}
+
+/// It takes writes once there is room, and says so if it did not before.
+fn recovers(server: &Server) -> Client {
+    let refused = status(server, "aof_last_write_status") == "err";
+    repair(server);
+    let mut client = server.connect();
+    eventually("the room", || client.text(&["SET", "after", "1"]) == "OK");
+    assert_eq!(status(server, "aof_last_write_status"), "ok");
+    let survives = || status(server, "aof_buffer_survives_process") == "1";
+    if refused {
+        // From the first write on.
+        assert!(survives());
+        eventually("the line", || server.output().contains("the log is written again"));
+    }
+    eventually("the file", survives);
+    client
+}
+
+#[test]
+fn a_start_with_a_full_disk_refuses_writes_until_there_is_room() {
+    // With a log that is there, and with a snapshot that is to begin one.
+    for before in [&ALWAYS[..], &["--save", "1000", "1000"]] {
+        let Some(scratch) = faulty() else { return };
+        let Some(server) = started(scratch, before) else { return };
+        let mut client = server.connect();
+        write_all(&mut client, "before");
+        answered(&mut client);
+        client.call(&[
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=l\nredis.register_function('f', function() return 1 end)",
+        ]);
+        if before != ALWAYS {
+            assert_eq!(client.text(&["SAVE"]), "OK");
+        }
+        let mut scratch = killed(server);
+        // A start that is killed leaves the next one the same.
+        for _ in 0..2 {
+            let server = started_with(scratch, "always", "full appendonlydir");
+            are_there(&server, "before");
+            refuses_writes(&server);
+            scratch = killed(server);
+        }
+        let server = started_with(scratch, "always", "full appendonlydir");
+        let mut client = recovers(&server);
+        write_all(&mut client, "meanwhile");
+        answered(&mut client);
+        let server = restarted(server);
+        are_there(&server, "before");
+        are_there(&server, "meanwhile");
+        let mut client = server.connect();
+        assert_eq!(client.text(&["MGET", "refused", "after"]), "[nil 1]");
+        assert_eq!(client.text(&["FCALL", "f", "0"]), "1");
+        assert_eq!(unnamed(&server.scratch.path("appendonlydir")), [""; 0]);
+    }
+}
+
+#[test]
+fn a_first_start_with_a_full_disk_begins_its_log_once_there_is_room() {
+    let Some(scratch) = faulty() else { return };
+    // Not even a directory can be made.
+    std::fs::write(scratch.path("faults"), "full appendonlydir").unwrap();
+    let Some(server) = started(scratch, &ALWAYS) else { return };
+    assert!(!exists(&server.scratch.path("appendonlydir")));
+    refuses_writes(&server);
+    recovers(&server);
+    assert_eq!(restarted(server).connect().text(&["MGET", "refused", "after"]), "[nil 1]");
+}
+
+/// The directory of a server that was killed while values that it had acknowledged were in its
+/// file of pending records alone.
+fn with_pending_records() -> Option<Scratch> {
+    let server = started(faulty()?, &["--appendonly", "yes", "--appendfsync", "everysec"])?;
+    let mut client = server.connect();
+    write_all(&mut client, "before");
+    answered(&mut client);
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+    fail(&server, "full", LOG);
+    // In one epoch, so that none of them is refused.
+    client.send(&["MULTI"]);
+    write_all(&mut client, "pending");
+    client.send(&["EXEC"]);
+    (0..4).for_each(|_| drop(client.receive().unwrap()));
+    assert_eq!(show(&client.receive().unwrap()), "[OK OK OK]");
+    eventually("the failure", || status(&server, "aof_last_write_status") == "err");
+    Some(killed(server))
+}
+
+#[test]
+fn pending_records_that_cannot_be_written_stay_until_there_is_room() {
+    // The next file of the log can be made and no record be written into it, or only some, or all
+    // and no file behind it; or whatever else of the directory cannot be written.
+    let logs = (1..5).map(|spared| format!("full {LOG} {spared}"));
+    let all = (0..6).map(|spared| format!("full appendonlydir {spared}"));
+    for what in logs.chain(all) {
+        let Some(mut scratch) = with_pending_records() else { return };
+        for _ in 0..2 {
+            let server = started_with(scratch, "everysec", &what);
+            are_there(&server, "before");
+            are_there(&server, "pending");
+            scratch = killed(server);
+        }
+        let server = started_with(scratch, "everysec", &what);
+        let mut client = recovers(&server);
+        write_all(&mut client, "meanwhile");
+        answered(&mut client);
+        let server = restarted(server);
+        for prefix in ["before", "pending", "meanwhile"] {
+            are_there(&server, prefix);
+        }
+        assert_eq!(server.connect().text(&["GET", "after"]), "1", "{what}");
+        let directory = server.scratch.path("appendonlydir");
+        assert_eq!(unnamed(&directory), [""; 0], "{what}");
+        // What was recovered is in the log itself by now.
+        let scratch = killed(server);
+        std::fs::remove_file(directory.join("appendonly.aof.pending")).unwrap();
+        let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
+        eventually("the data", || server.info("loading") == 0);
+        are_there(&server, "pending");
+    }
+}
+
+#[test]
+fn a_start_that_cannot_write_pending_records_refuses_writes() {
+    for what in [format!("full {LOG} 1"), "full appendonlydir".into()] {
+        let Some(scratch) = with_pending_records() else { return };
+        let pending = scratch.path("appendonlydir/appendonly.aof.pending");
+        let left = std::fs::read(&pending).unwrap();
+        let server = started_with(scratch, "everysec", &what);
+        refuses_writes(&server);
+        are_there(&server, "pending");
+        assert!(std::fs::read(&pending).unwrap() == left, "{what}");
+        // An orderly stop leaves it as well.
+        let mut server = server;
+        server.signal(libc::SIGTERM);
+        server.exit_code();
+        let _ = std::fs::remove_file(server.socket());
+        assert!(std::fs::read(&pending).unwrap() == left, "{what}");
+        let server = started_with(server.into_scratch(), "everysec", &what);
+        refuses_writes(&server);
+        // As does a log that is turned off, and on when there is room.
+        let mut client = server.connect();
+        assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "no"]), "OK");
+        assert_eq!(client.text(&["SET", "unlogged", "1"]), "OK");
+        assert!(std::fs::read(&pending).unwrap() == left, "{what}");
+        repair(&server);
+        assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+        eventually("the base", || server.info("aof_rewrites") > 0);
+        eventually("the file", || status(&server, "aof_buffer_survives_process") == "1");
+        let server = restarted(server);
+        are_there(&server, "before");
+        are_there(&server, "pending");
+        assert_eq!(server.connect().text(&["GET", "unlogged"]), "1");
+    }
+}
+
+#[test]
+fn a_start_without_room_for_pending_records_has_them_once_there_is_room() {
+    let Some(scratch) = faulty() else { return };
+    std::fs::write(scratch.path("faults"), "full .pending").unwrap();
+    let Some(server) = started(scratch, &["--appendonly", "yes"]) else { return };
+    assert_eq!(status(&server, "aof_buffer_survives_process"), "0");
+    let mut client = server.connect();
+    write_all(&mut client, "before");
+    answered(&mut client);
+    repair(&server);
+    eventually("the file", || status(&server, "aof_buffer_survives_process") == "1");
+    // From now on the death of the process loses nothing that the log cannot take.
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+    fail(&server, "full", LOG);
+    client.send(&["MULTI"]);
+    write_all(&mut client, "pending");
+    client.send(&["EXEC"]);
+    (0..4).for_each(|_| drop(client.receive().unwrap()));
+    assert_eq!(show(&client.receive().unwrap()), "[OK OK OK]");
+    let server = restarted(server);
+    are_there(&server, "before");
+    are_there(&server, "pending");
 }

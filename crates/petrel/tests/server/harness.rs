@@ -119,6 +119,12 @@ impl Server {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// The same by a command that calls some program.
+    pub fn start_by(command: Command, scratch: Scratch, backend: &str, args: &[&str]) -> Self {
+        Self::try_start_by(command, scratch, backend, args)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
     fn try_start(scratch: Scratch, backend: &str, args: &[&str]) -> Result<Self, String> {
         Self::try_start_by(petrel(&scratch), scratch, backend, args)
     }
@@ -257,6 +263,15 @@ impl Client {
         }
     }
 
+    /// Says that nothing more will be sent, and goes on to read.
+    pub fn end_sending(&self) {
+        match &self.stream {
+            Stream::Unix(unix) => unix.shutdown(Shutdown::Write),
+            Stream::Tcp(tcp) => tcp.shutdown(Shutdown::Write),
+        }
+        .unwrap();
+    }
+
     pub fn send(&mut self, args: &[&str]) {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         self.send_bytes(&encode(&args));
@@ -314,6 +329,15 @@ impl Client {
         show(&self.call(args))
     }
 
+    /// Closes the sending side.
+    pub fn stop_sending(&self) {
+        match &self.stream {
+            Stream::Unix(unix) => unix.shutdown(Shutdown::Write),
+            Stream::Tcp(tcp) => tcp.shutdown(Shutdown::Write),
+        }
+        .unwrap();
+    }
+
     /// Everything up to the end of the connection.
     pub fn read_to_end(&mut self) -> String {
         while self.read_some() {}
@@ -322,7 +346,8 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// Ends the connection, which another test that is about to start a server may have inherited for a moment.
+    /// Ends the connection, which another test that is about to start a server may have inherited
+    /// for a moment.
     fn drop(&mut self) {
         let _ = match &self.stream {
             Stream::Unix(unix) => unix.shutdown(Shutdown::Both),

@@ -87,7 +87,8 @@ fn what_is_no_request_is_refused(backend: &str) {
     let endless = ["GET / HTTP/1.1\r\nHost: ".as_bytes(), &[b'x'; 20_000]].concat();
     let answer = ask(port, &endless);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    // Connections that say nothing take all places; those behind them are closed, and workers serve on.
+    // Connections that say nothing take all places; those behind them are closed, and workers serve
+    // on.
     let silent: Vec<_> =
         (0..16).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     eventually("the places are taken", || ask(port, b"GET /ready HTTP/1.1\r\n\r\n").is_empty());

@@ -11,7 +11,8 @@ with_each_backend!(
     sections_are_chosen
 );
 
-/// Fields of Redis 8.8 and Valkey 9 that tools read, by section. Some have no counterpart here and are 0.
+/// Fields of Redis 8.8 and Valkey 9 that tools read, by section. Some have no counterpart here and
+/// are 0.
 const FIELDS: &[(&str, &str)] = &[
     (
         "server",

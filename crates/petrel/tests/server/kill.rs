@@ -1,8 +1,9 @@
 //! SIGKILL at any moment: what was acknowledged is there, and nothing is half there.
 //!
-//! Each of some clients has keys of its own, and changes them by transactions, each of which also says its number. So after a start the
-//! numbers say which transactions were kept; the same ones are made on another server, which has no log, and both
-//! must then hold the same. `PETREL_KILL_ROUNDS` asks for more rounds than the usual few.
+//! Each of some clients has keys of its own, and changes them by transactions, each of which also
+//! says its number. So after a start the numbers say which transactions were kept; the same ones
+//! are made on another server, which has no log, and both must then hold the same.
+//! `PETREL_KILL_ROUNDS` asks for more rounds than the usual few.
 
 use crate::harness::*;
 use petrel_resp::Value;
@@ -14,8 +15,6 @@ use std::time::{Duration, Instant};
 const AHEAD: u64 = 8;
 /// How long a start may take, on a machine that does much else.
 const LOAD_MAX: Duration = Duration::from_secs(60);
-/// What `everysec` may lose.
-const LOST_MAX: Duration = Duration::from_millis(1500);
 
 fn rounds(usual: u64) -> u64 {
     std::env::var("PETREL_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
@@ -190,22 +189,19 @@ fn bytes_of(commands: &[Vec<String>]) -> Vec<u8> {
 struct Known {
     sent: AtomicU64,
     acknowledged: AtomicU64,
-    /// What was acknowledged `LOST_MAX` ago, and before.
-    certain: AtomicU64,
 }
 
 impl Known {
     /// Of a client whose last transaction was this one.
     fn of(number: u64) -> Self {
         let number = || AtomicU64::new(number);
-        Known { sent: number(), acknowledged: number(), certain: number() }
+        Known { sent: number(), acknowledged: number() }
     }
 }
 
 /// Sends transactions until the server is gone.
 fn drive(mut connection: Client, client: usize, first: u64, flushes: bool, known: Arc<Known>) {
     let (mut sent, mut acknowledged) = (first, first);
-    let mut times = std::collections::VecDeque::new();
     loop {
         while sent < acknowledged + AHEAD {
             sent += 1;
@@ -223,13 +219,6 @@ fn drive(mut connection: Client, client: usize, first: u64, flushes: bool, known
         }
         acknowledged += 1;
         known.acknowledged.store(acknowledged, SeqCst);
-        times.push_back((Instant::now(), acknowledged));
-        while let Some(&(at, number)) = times.front()
-            && at.elapsed() > LOST_MAX
-        {
-            known.certain.store(number, SeqCst);
-            times.pop_front();
-        }
     }
 }
 
@@ -335,8 +324,6 @@ struct Plan {
 struct Tally {
     kept: u64,
     acknowledged: u64,
-    /// Of the last, those that `everysec` must not lose.
-    certain: u64,
     /// Rounds that ended amid the rewriting of the log, and amid `BGSAVE`.
     amid_rewrite: u64,
     amid_save: u64,
@@ -377,9 +364,8 @@ fn kill_in_turn(plan: &Plan) {
         let server = when_loaded(server, round);
         let mut connection = server.connect();
         for (client, known) in begun.iter().enumerate() {
-            let number = count_kept(plan, round, &server, client, kept[client], known);
+            let number = count_kept(round, &server, client, kept[client], known);
             tally.kept += number - kept[client];
-            tally.certain += known.certain.load(SeqCst) - kept[client];
             tally.acknowledged += known.acknowledged.load(SeqCst) - kept[client];
             for number in kept[client] + 1..=number {
                 assert!(oracle.send_bytes(&bytes_of(&transaction(client, number, plan.flushes))));
@@ -401,21 +387,14 @@ fn kill_in_turn(plan: &Plan) {
     }
 }
 
-/// The number of the last transaction of a client that is there, which has to be neither too low nor too high.
-fn count_kept(
-    plan: &Plan,
-    round: u64,
-    server: &Server,
-    client: usize,
-    kept: u64,
-    known: &Known,
-) -> u64 {
+/// The number of the last transaction of a client that is there, which has to be neither too low
+/// nor too high.
+fn count_kept(round: u64, server: &Server, client: usize, kept: u64, known: &Known) -> u64 {
     let number = server.connect().text(&["GET", &format!("{client}:n")]);
     let number: u64 = number.parse().unwrap_or(kept);
     let (sent, acknowledged) = (known.sent.load(SeqCst), known.acknowledged.load(SeqCst));
-    let least = if plan.policy == "always" { acknowledged } else { known.certain.load(SeqCst) };
     assert!(
-        least.max(kept) <= number && number <= sent,
+        acknowledged.max(kept) <= number && number <= sent,
         "round {round}, client {client}: {number} of {acknowledged} acknowledged, {sent} sent\n{}",
         server.output()
     );
@@ -447,9 +426,9 @@ fn run_and_kill(mut server: Server, plan: &Plan, draw: u64, begun: &[Arc<Known>]
             std::thread::sleep(Duration::from_millis(draw / 8 % 100));
             connection.call(&[if draw.is_multiple_of(2) { "BGREWRITEAOF" } else { "BGSAVE" }]);
         }
-        // Of a longer round something has to be certain, whatever the policy.
+        // In a longer round the log is synced, whatever the policy.
         let is_long = plan.policy != "always" && draw.is_multiple_of(4);
-        std::thread::sleep(if is_long { LOST_MAX } else { Duration::ZERO });
+        std::thread::sleep(Duration::from_millis(if is_long { 1500 } else { 0 }));
         std::thread::sleep(Duration::from_millis(20 + draw / 1024 % 400));
         server.signal(libc::SIGKILL);
     });
@@ -464,13 +443,86 @@ fn with_always_what_was_acknowledged_is_kept() {
 }
 
 #[test]
-fn with_everysec_the_last_moment_may_be_lost() {
+fn with_everysec_what_was_acknowledged_is_kept_if_only_the_process_dies() {
     kill_in_turn(&Plan { policy: "everysec", clients: 3, flushes: false, rounds: rounds(3) });
 }
 
 #[test]
+fn with_no_syncs_what_was_acknowledged_is_kept_if_only_the_process_dies() {
+    kill_in_turn(&Plan { policy: "no", clients: 3, flushes: false, rounds: rounds(3) });
+}
+
+#[test]
 fn flushes_are_kept_in_their_place() {
-    for policy in ["always", "everysec"] {
+    for policy in ["always", "everysec", "no"] {
         kill_in_turn(&Plan { policy, clients: 1, flushes: true, rounds: rounds(3) });
+    }
+}
+
+/// Connections that increment a counter each, so many commands at a time, until the server is gone;
+/// the last answer to each.
+fn increment_until_killed(mut server: Server, pipelines: &[usize]) -> (Scratch, Vec<u64>) {
+    let last = std::thread::scope(|scope| {
+        let clients: Vec<_> = pipelines
+            .iter()
+            .enumerate()
+            .map(|(i, &pipeline)| {
+                let mut client = server.connect();
+                let commands = encode(&[b"INCR", format!("c{i}").as_bytes()]).repeat(pipeline);
+                scope.spawn(move || {
+                    let mut last = 0;
+                    while client.send_bytes(&commands) {
+                        for _ in 0..pipeline {
+                            match client.receive() {
+                                Some(Value::Integer(n)) => last = n as u64,
+                                Some(other) => panic!("{other:?}"),
+                                None => return last,
+                            }
+                        }
+                    }
+                    last
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(130));
+        server.signal(libc::SIGKILL);
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    server.exit_code();
+    let _ = std::fs::remove_file(server.socket());
+    (server.into_scratch(), last)
+}
+
+/// Every increment that was acknowledged is there after a start.
+fn are_counted(server: &Server, last: &[u64], round: u64) {
+    let mut client = server.connect();
+    for (i, &last) in last.iter().enumerate() {
+        let there: u64 = client.text(&["GET", &format!("c{i}")]).parse().unwrap_or(0);
+        assert!(there >= last, "round {round}, c{i}: {there} of {last}\n{}", server.output());
+    }
+}
+
+#[test]
+fn every_increment_that_was_acknowledged_is_there_after_a_kill() {
+    for (backend, policy) in [("epoll", "everysec"), ("io_uring", "everysec"), ("epoll", "no")] {
+        let mut scratch = Scratch::new();
+        let args = ["--appendonly", "yes", "--appendfsync", policy, "--threads", "3"];
+        for round in 0..rounds(3) {
+            let server = when_loaded(Server::start_in(scratch, backend, &args), round);
+            let (left, last) = increment_until_killed(server, &[1, 1, 1, 16, 16, 500]);
+            assert!(last.iter().all(|&last| last > 0));
+            let server = when_loaded(Server::start_in(left, backend, &args), round);
+            are_counted(&server, &last, round);
+            // What was recovered is in the log like anything else.
+            let (left, again) = increment_until_killed(server, &[1, 16]);
+            let server = when_loaded(Server::start_in(left, backend, &args), round);
+            are_counted(&server, &[&again, &last[2..]].concat(), round);
+            let mut server = server;
+            server.signal(libc::SIGTERM);
+            assert_eq!(server.exit_code(), Some(0));
+            scratch = server.into_scratch();
+            // Nothing is pending after a stop.
+            assert!(!scratch.path("appendonlydir/appendonly.aof.pending").exists());
+        }
     }
 }

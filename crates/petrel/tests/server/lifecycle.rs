@@ -3,14 +3,18 @@
 use crate::harness::*;
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
 
 with_each_backend!(
     the_log_is_lines_of_text_or_json,
     signals_stop_the_server_cleanly,
     shutdown_stops_the_server_cleanly,
     a_stop_is_refused_or_taken_back,
-    the_second_interrupt_leaves_no_part_of_a_snapshot
+    the_second_interrupt_leaves_no_part_of_a_snapshot,
+    a_killed_server_leaves_its_address_at_once,
+    sigusr2_shows_what_every_worker_does,
 );
 
 fn signals_stop_the_server_cleanly(backend: &str) {
@@ -91,6 +95,60 @@ fn a_port_in_use_is_said() {
     assert!(line.contains(&port) && line.contains("in use"), "{line}");
 }
 
+/// How a server is started that has to wait for its port.
+fn started_at_a_taken_port(scratch: &Scratch, port: u16) -> Child {
+    let log = std::fs::File::create(scratch.path("stdout")).unwrap();
+    let port = port.to_string();
+    let args = ["--port", &port, "--bind", "127.0.0.1", "--threads", "1", "--save", ""];
+    let child = petrel(scratch).args(args).stdout(log).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the wait", || {
+        let log = std::fs::read_to_string(scratch.path("stdout")).unwrap();
+        log.contains("in use (os error 98); waiting 3 seconds at most for it to become free")
+    });
+    child
+}
+
+#[test]
+fn a_port_that_becomes_free_is_waited_for() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let scratch = Scratch::new();
+    let mut child = started_at_a_taken_port(&scratch, port);
+    drop(taken);
+    eventually("the server", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert_eq!(Client::tcp(port).text(&["PING"]), "PONG");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_port() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let scratch = Scratch::new();
+    let mut child = started_at_a_taken_port(&scratch, taken.local_addr().unwrap().port());
+    // SAFETY: a signal to a child that has not been waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let log = std::fs::read_to_string(scratch.path("stdout")).unwrap();
+    assert!(log.contains("a signal ended the wait for it"), "{log}");
+}
+
+/// A process that was killed has left its address by the time its parent knows of it.
+fn a_killed_server_leaves_its_address_at_once(backend: &str) {
+    for _ in 0..5 {
+        let port = free_port();
+        let args = ["--port", &port.to_string(), "--bind", "127.0.0.1"];
+        let mut server = Server::start(backend, &args);
+        let mut clients: Vec<Client> = (0..20).map(|_| Client::tcp(port)).collect();
+        clients.iter_mut().for_each(|client| client.send(&["BLPOP", "nothing", "0"]));
+        assert_eq!(server.connect().text(&["PING"]), "PONG");
+        server.signal(libc::SIGKILL);
+        server.exit_code();
+        drop(TcpListener::bind(("127.0.0.1", port)).unwrap());
+        assert!(UnixStream::connect(server.socket()).is_err());
+    }
+}
+
 #[test]
 fn a_socket_path_that_cannot_be_used_is_said() {
     let scratch = Scratch::new();
@@ -145,8 +203,26 @@ fn help_and_version_are_printed() {
     let help = run_to_end(&scratch, &["--help"]);
     assert!(help.status.success());
     assert!(String::from_utf8(help.stdout).unwrap().contains("--maxmemory"));
-    let version = run_to_end(&scratch, &["--version"]);
-    assert!(String::from_utf8(version.stdout).unwrap().starts_with("Petrel server v="));
+}
+
+#[test]
+fn the_version_is_one_that_tools_understand() {
+    let scratch = Scratch::new();
+    for (name, expected) in [
+        ("petrel", "Redis server v=8.8.0 sha="),
+        ("redis-server", "Redis server v=8.8.0 sha="),
+        ("/usr/bin/valkey-server", "Valkey server v=9.1.0 sha="),
+    ] {
+        for option in ["-v", "--version"] {
+            let output = petrel(&scratch).arg0(name).arg(option).output().unwrap();
+            let line = String::from_utf8(output.stdout).unwrap();
+            assert!(output.status.success() && line.starts_with(expected), "{line}");
+            assert!(
+                line.ends_with(concat!(" (petrel ", env!("CARGO_PKG_VERSION"), ")\n")),
+                "{line}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -302,4 +378,19 @@ fn a_server_that_asks_for_no_password_says_who_gets_in() {
     let server = Server::start("epoll", &[]);
     eventually("it is ready", || server.output().contains("Ready to accept connections"));
     assert!(!server.output().contains(OPEN), "a socket's file says who gets in");
+}
+
+fn sigusr2_shows_what_every_worker_does(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "20"]);
+    let mut slow = server.connect();
+    slow.send(&["EVAL", "while true do end", "1", "key"]);
+    let mut other = server.connect();
+    eventually("it is busy", || other.text(&["GET", "key"]).starts_with("BUSY"));
+    server.signal(libc::SIGUSR2);
+    let has = |text: &str| server.output().contains(text);
+    eventually("both workers are shown", || has("state: worker 0 ") && has("state: worker 1 "));
+    assert!(has(" Script, turn "), "{}", server.output());
+    assert!(has("slow scripts: Script "), "{}", server.output());
+    eventually("threads are shown", || has("state: thread petrel-1 "));
+    assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK");
 }

@@ -13,7 +13,171 @@ with_each_backend!(
     all_clients_together_are_bounded,
     whoever_makes_it_too_much_is_closed_at_once,
     a_reply_without_end_ends_at_the_limit,
+    a_reply_is_limited_while_it_grows,
+    batches_are_limited_between_their_commands,
+    unwanted_replies_take_no_memory,
+    who_reads_only_at_the_end_gets_everything,
+    who_reads_slowly_is_not_served_further,
+    who_has_ended_sending_gets_every_answer,
+    what_is_announced_and_not_sent_is_not_counted,
 );
+
+/// The most memory that the server has had, in MB.
+fn peak_mb(server: &Server) -> u64 {
+    let path = format!("/proc/{}/status", server.pid());
+    let status = std::fs::read_to_string(path).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+/// A list of 100 elements of 10 KB, and a string of 15 KB: small enough to be copied into each
+/// reply.
+fn with_values(server: &Server) -> Client {
+    let mut client = server.connect();
+    let element = "x".repeat(10_000);
+    let mut push = vec!["RPUSH", "list"];
+    push.resize(102, &element);
+    assert_eq!(client.text(&push), "100");
+    assert_eq!(client.text(&["SET", "string", &"x".repeat(15_000)]), "OK");
+    client
+}
+
+/// A request whose reply has 1 GB.
+fn much() -> Vec<u8> {
+    let mut args = vec![&b"string"[..]; 70_000];
+    args[0] = b"MGET";
+    encode(&args)
+}
+
+const MOST_MB: u64 = 250;
+
+fn a_reply_is_limited_while_it_grows(backend: &str) {
+    let limit = ["--client-output-buffer-limit", "normal 8mb 0 0"];
+    let server = Server::start(backend, &limit);
+    let mut client = with_values(&server);
+    let many = much();
+    for resp3 in [false, true] {
+        if resp3 {
+            client.call(&["HELLO", "3"]);
+        }
+        client.send_bytes(&many);
+        assert_eq!(client.read_to_end(), "", "a reply of 1 GB");
+        client = server.connect();
+        client.send_bytes(&encode(&[b"MULTI"]));
+        client.send_bytes(&encode(&[b"LRANGE", b"list", b"0", b"-1"]).repeat(1000));
+        client.send_bytes(&encode(&[b"INCR", b"executed"]));
+        client.send_bytes(&encode(&[b"EXEC"]));
+        let received = client.read_to_end();
+        assert!(!received.contains('x'), "a transaction is executed and not answered");
+        client = server.connect();
+        let script = b"local l = redis.call('LRANGE', 'list', 0, -1) local t = {} \
+                       for i = 1, 1000 do t[i] = l end return t";
+        client.send_bytes(&encode(&[b"EVAL", script, b"0"]));
+        assert_eq!(client.read_to_end(), "", "what a script returns");
+        client = server.connect();
+    }
+    assert_eq!(client.text(&["GET", "executed"]), "2", "what was begun has its effect");
+    assert_eq!(server.info("client_output_buffer_limit_disconnections"), 6);
+    let peak = peak_mb(&server);
+    assert!(peak < MOST_MB, "{peak} MB");
+}
+
+fn batches_are_limited_between_their_commands(backend: &str) {
+    let ranges = encode(&[b"LRANGE", b"list", b"0", b"-1"]).repeat(1000);
+    let server = Server::start(backend, &["--client-output-buffer-limit", "normal 8mb 0 0"]);
+    let mut client = with_values(&server);
+    client.send_bytes(&ranges);
+    eventually("it is closed", || server.info("client_output_buffer_limit_disconnections") == 1);
+    let peak = peak_mb(&server);
+    assert!(peak < MOST_MB, "{peak} MB under an output limit");
+
+    let server = Server::start(backend, &["--maxmemory-clients", "8mb"]);
+    let mut client = with_values(&server);
+    client.send_bytes(&ranges);
+    eventually("it is evicted", || {
+        server.info("evicted_clients") + server.info("client_output_buffer_limit_disconnections")
+            == 1
+    });
+    let peak = peak_mb(&server);
+    assert!(peak < MOST_MB, "{peak} MB under a limit of all clients");
+}
+
+fn unwanted_replies_take_no_memory(backend: &str) {
+    let server = Server::start(backend, &["--client-output-buffer-limit", "normal 8mb 0 0"]);
+    let mut client = with_values(&server);
+    let skip = encode(&[b"CLIENT", b"REPLY", b"SKIP"]);
+    let skipped = [encode(&[b"ECHO", b"before"]), skip, much()];
+    client.send_bytes(&skipped.concat());
+    assert_eq!(show(&client.receive().unwrap()), "before");
+    assert_eq!(client.text(&["PING"]), "PONG", "it is within its limit");
+    let peak = peak_mb(&server);
+    assert!(peak < MOST_MB, "{peak} MB");
+}
+
+fn who_reads_only_at_the_end_gets_everything(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = with_values(&server);
+    let times = 1000;
+    for n in 0..times {
+        let number = n.to_string();
+        client.send_bytes(&encode(&[b"GET", b"string"]).repeat(5));
+        client.send_bytes(&encode(&[b"ECHO", number.as_bytes()]));
+    }
+    for n in 0..times {
+        for _ in 0..5 {
+            assert_eq!(show(&client.receive().unwrap()).len(), 15_000);
+        }
+        assert_eq!(show(&client.receive().unwrap()), n.to_string());
+    }
+}
+
+fn who_reads_slowly_is_not_served_further(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["SET", "large", &"x".repeat(1_000_000)]), "OK");
+    client.send_bytes(&encode(&[b"GET", b"large"]).repeat(1000));
+    let mut most = 0;
+    for _ in 0..60 {
+        assert_eq!(show(&client.receive().unwrap()).len(), 1_000_000);
+        most = most.max(server.info("mem_clients_normal"));
+    }
+    assert!(most < 300_000_000, "{most} bytes of 1 GB waited");
+}
+
+fn who_has_ended_sending_gets_every_answer(backend: &str) {
+    let server = Server::start(backend, &[]);
+    with_values(&server);
+    let pipelines = [
+        (encode(&[b"PING"]).repeat(20_000), 7 * 20_000),
+        (encode(&[b"GET", b"string"]).repeat(2000), 15_010 * 2000),
+    ];
+    for (pipeline, expected) in pipelines {
+        let mut client = server.connect();
+        client.send_bytes(&pipeline);
+        client.end_sending();
+        assert_eq!(client.read_to_end().len(), expected);
+    }
+}
+
+fn what_is_announced_and_not_sent_is_not_counted(backend: &str) {
+    let limit = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    let server = Server::start(backend, &limit);
+    let mut other = server.connect();
+    assert_eq!(other.text(&["SET", "key", &"x".repeat(1_000_000)]), "OK");
+    let mut client = server.connect();
+    client.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000000\r\nxxx");
+    for sent in [1_000_000, 9_000_000, 10_000_000] {
+        client.send_bytes(&vec![b'x'; sent]);
+        eventually("it has come", || server.info("mem_clients_normal") > sent as i64 / 3);
+        assert!(server.info("used_memory") < 50_000_000);
+        assert_eq!(other.text(&["SET", "small", "x"]), "OK");
+    }
+    assert_eq!(server.info("evicted_keys"), 0);
+    assert_eq!(other.text(&["STRLEN", "key"]), "1000000");
+    let rest = vec![b'x'; 400_000_000 - 20_000_003];
+    client.send_bytes(&rest[..rest.len() / 2]);
+    eventually("all of it counts", || server.info("evicted_keys") > 0);
+}
 
 fn a_reply_without_end_ends_at_the_limit(backend: &str) {
     let server = Server::start(backend, &[]);
@@ -143,21 +307,22 @@ fn idle_clients_are_closed(backend: &str) {
 }
 
 fn all_clients_together_are_bounded(backend: &str) {
-    let server = Server::start(backend, &["--maxmemory-clients", "3mb"]);
+    let server = Server::start(backend, &["--maxmemory-clients", "1200kb"]);
     let partial = |name: &str, bytes: usize| {
         let mut client = server.connect();
         client.text(&["CLIENT", "SETNAME", name]);
-        client.send_bytes(format!("*2\r\n$4\r\nECHO\r\n${bytes}\r\nx").as_bytes());
+        client.send_bytes(format!("*2\r\n$4\r\nECHO\r\n${bytes}\r\n").as_bytes());
+        client.send_bytes(&vec![b'x'; bytes]);
         client
     };
     let mut precious = server.connect();
     precious.text(&["CLIENT", "NO-EVICT", "on"]);
-    precious.send_bytes(b"*2\r\n$4\r\nECHO\r\n$2000000\r\nx");
+    precious.send_bytes(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n");
+    precious.send_bytes(&vec![b'x'; 1_000_000]);
     let mut small = partial("small", 100_000);
     let mut large = partial("large", 1_500_000);
     assert!(large.receive().is_none(), "the largest of those that may be closed goes");
     assert_eq!(server.info("evicted_clients"), 1);
-    small.send_bytes(&vec![b'x'; 99_999]);
     small.send_bytes(b"\r\n");
     assert_eq!(show(&small.receive().unwrap()).len(), 100_000);
 }

@@ -20,7 +20,8 @@ fn started(scratch: Scratch, args: &[&str]) -> Server {
 fn killed(mut server: Server) -> Scratch {
     server.signal(libc::SIGKILL);
     server.exit_code();
-    // The kernel may close the ring's listener only a moment later; nobody is to connect to it until then.
+    // The kernel may close the ring's listener only a moment later; nobody is to connect to it
+    // until then.
     let _ = std::fs::remove_file(server.socket());
     server.into_scratch()
 }
@@ -329,6 +330,24 @@ fn a_torn_end_is_dropped_and_damage_is_not_passed_over() {
         run_to_end(&scratch, &[&LOGGED[..], &["--port", "0", "--unixsocket", "s"]].concat());
     let said = String::from_utf8_lossy(&refused.stdout).into_owned();
     assert!(!refused.status.success() && said.contains("is damaged"), "{said}");
+    // What it would take to go on is said, and done only at the operator's word.
+    let check = |option: &str| {
+        let output = run_to_end(&scratch, &["check", option, path.to_str().unwrap()]);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.success(), text)
+    };
+    let (is_whole, text) = check("--fix");
+    assert!(!is_whole && text.contains("; --cut drops everything from byte "), "{text}");
+    assert!(text.contains(" blocks written from 20"), "{text}");
+    assert_eq!(std::fs::read(&path).unwrap(), damaged);
+    let (is_whole, text) = check("--cut");
+    assert!(is_whole && text.contains(" blocks written from 20"), "{text}");
+    let left = std::fs::read(&path).unwrap();
+    let kept = std::fs::read(path.with_extension("log.cut")).unwrap();
+    assert_eq!([left, kept].concat(), damaged);
+    let server = started(scratch, &LOGGED);
+    let left: u64 = server.connect().text(&["DBSIZE"]).parse().unwrap();
+    assert!((1..9).contains(&left), "{left}");
 }
 
 /// Bytes that the server may write to one file.

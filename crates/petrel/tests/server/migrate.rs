@@ -61,8 +61,8 @@ fn values_of_every_type_move(backend: &str) {
     assert!((3_999_999_990_000..4_000_000_010_000).contains(&ttl), "{ttl}");
     assert!(source.info("migrate_cached_sockets") == 1);
 
-    // More keys than are sent at a time, into another database, with a password; from a server that has no connection
-    // from before it was set.
+    // More keys than are sent at a time, into another database, with a password; from a server that
+    // has no connection from before it was set.
     let source = Server::start(backend, &[]);
     let mut here = source.connect();
     for n in 0..200 {

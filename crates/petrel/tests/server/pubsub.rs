@@ -1,4 +1,5 @@
-//! Channels: who gets which message, in which order, and what a subscriber that does not read costs.
+//! Channels: who gets which message, in which order, and what a subscriber that does not read
+//! costs.
 
 use crate::harness::*;
 
@@ -128,7 +129,8 @@ fn what_was_published_before_is_delivered_before_leaving(backend: &str) {
     }
 }
 
-/// Several publishers on all workers; every subscriber sees the same order, and that of each publisher.
+/// Several publishers on all workers; every subscriber sees the same order, and that of each
+/// publisher.
 fn messages_of_a_channel_have_one_order(backend: &str) {
     const PUBLISHERS: usize = 4;
     const MESSAGES: usize = 300;
@@ -161,7 +163,8 @@ fn messages_of_a_channel_have_one_order(backend: &str) {
     }
 }
 
-/// So many that a message is sent to them in several turns of both workers, while others are published.
+/// So many that a message is sent to them in several turns of both workers, while others are
+/// published.
 fn many_subscribers_get_all_in_order_and_before_later_replies(backend: &str) {
     const SUBSCRIBERS: usize = 300;
     const PUBLISHERS: usize = 5;

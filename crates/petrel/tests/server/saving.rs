@@ -53,6 +53,8 @@ fn what_was_flushed_is_gone_from_the_disk_too() {
 fn a_flush_is_answered_though_its_save_fails() {
     let server = Server::start("epoll", &["--save", "1000", "1000"]);
     let mut client = server.connect();
+    // Once it answers it has looked for a file to load.
+    assert_eq!(client.text(&["PING"]), "PONG");
     let path = server.scratch.path("dump.rdb");
     std::fs::create_dir(&path).unwrap();
     assert_eq!(client.text(&["FLUSHALL"]), "OK");

@@ -15,6 +15,11 @@ with_each_backend!(
     shutdown_ends_a_slow_script,
     scripts_with_undeclared_keys_do_not_wait_for_each_other,
     time_stands_still_in_a_script,
+    time_goes_on_in_a_slow_script,
+    others_are_answered_while_a_result_is_written,
+    a_result_is_written_without_its_scripts_locks,
+    a_result_that_is_too_much_for_its_client_closes_it,
+    scripts_that_are_kept_are_bounded_and_counted,
     scripts_serve_those_who_wait_once_they_are_over,
     subscribers_that_do_not_read_do_not_hold_scripts_up,
     what_takes_long_in_one_call_is_ended_too,
@@ -24,6 +29,7 @@ with_each_backend!(
     flushing_gives_back_the_memory_of_all_threads,
     scripts_may_come_in_any_pieces,
     scripts_sent_to_a_busy_server_are_refused_each_time,
+    what_follows_a_large_command_is_answered_while_a_script_is_slow,
 );
 
 const BUSY: &str =
@@ -57,6 +63,145 @@ fn time_stands_still_in_a_script(backend: &str) {
     assert_eq!(client.text(&["DEBUG", "SET-DISABLE-DENY-SCRIPTS", "1"]), "OK");
     assert_eq!(client.text(&["EVAL", script, "1", "k"]), "[1 1]");
     assert_eq!(client.text(&["EXISTS", "k"]), "0");
+}
+
+/// A script that waits for the clock goes on to its end, though its client has left, and nothing
+/// expires for it.
+fn time_goes_on_in_a_slow_script(backend: &str) {
+    let server = start(backend);
+    let (mut runner, mut other) = (server.connect(), server.connect());
+    let script = "local function now() local t = redis.call('TIME') return t[1] * 1e6 + t[2] end \
+                  redis.call('SET', KEYS[1], 'v', 'PX', 30) local begin, last = now(), now() \
+                  if last ~= begin then return 'it went on at once' end \
+                  repeat local t = now() if t < last then return 'it went back' end last = t until t > begin + ARGV[1] \
+                  local there = redis.call('EXISTS', KEYS[1]) redis.call('SET', KEYS[2], 'done') return there";
+    assert_eq!(runner.text(&["EVAL", script, "2", "k", "l", "100000"]), "1");
+    assert_eq!(runner.text(&["EXISTS", "k"]), "0");
+    runner.call(&["DEL", "l"]);
+    // For long enough that others find it busy on any machine.
+    runner.send(&["EVAL", script, "2", "k", "l", "3000000"]);
+    until_busy(&mut other);
+    drop(runner);
+    eventually("it has ended", || other.text(&["GET", "l"]) == "done");
+}
+
+/// Tables that hold others many times, of which little is written: of many fields that are no more
+/// there.
+const LONG_RESULT: &str = "local m = {} for i = 1, 5e4 do m['k' .. i] = i end for k in pairs(m) do m[k] = nil end \
+    local e = {map = m} local t = {} for i = 1, 1e6 do t[i] = e end return t";
+
+fn others_are_answered_while_a_result_is_written(backend: &str) {
+    let server = start(backend);
+    let mut others = others(&server);
+    // While it runs it may not be killed, since it has written.
+    let function = format!("redis.call('SET', keys[1], 'written') {LONG_RESULT}");
+    let library =
+        format!("#!lua name=l\nredis.register_function('f', function(keys) {function} end)");
+    assert_eq!(others[0].text(&["FUNCTION", "LOAD", &library]), "l");
+    let kill =
+        "the script is over and its effects stay, but its result was given up: killed by user";
+    let script = format!("redis.call('SET', KEYS[1], 'written') {LONG_RESULT}");
+    for (call, called, killer) in [("EVAL", &*script, "SCRIPT"), ("FCALL", "f", "FUNCTION")] {
+        let mut runner = server.connect();
+        runner.send(&[call, called, "1", call]);
+        for client in &mut others {
+            until_busy(client);
+        }
+        eventually("it is killed", || others[1].text(&[killer, "KILL"]) == "OK");
+        assert!(answer(&mut runner).contains(kill));
+        assert_eq!(others[0].text(&["GET", call]), "written");
+    }
+    // Within a transaction, whose other replies come all the same.
+    let mut runner = server.connect();
+    runner.send(&["MULTI"]);
+    runner.send(&["EVAL", &script, "1", "k"]);
+    runner.send(&["SET", "k", "1"]);
+    runner.send(&["EXEC"]);
+    until_busy(&mut others[0]);
+    eventually("it is killed", || others[1].text(&["SCRIPT", "KILL"]) == "OK");
+    assert_eq!(["OK", "QUEUED", "QUEUED"], std::array::from_fn(|_| answer(&mut runner)));
+    let replies = answer(&mut runner);
+    assert!(replies.contains(kill) && replies.ends_with(" OK]"), "{replies}");
+    // The client's end is that of its result.
+    runner.send(&["EVAL", &script, "1", "k"]);
+    until_busy(&mut others[0]);
+    drop(runner);
+    for client in &mut others {
+        eventually("it has ended", || client.text(&["PING"]) == "PONG");
+    }
+}
+
+/// The threshold is never reached, so that the script's own thread answers nobody; the other one
+/// does.
+fn a_result_is_written_without_its_scripts_locks(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "600000"]);
+    let mut runner = server.connect();
+    let (answers, answered) = std::sync::mpsc::channel();
+    let mut waiters = others(&server);
+    for waiter in &mut waiters {
+        waiter.send(&["BLPOP", "list", "0"]);
+    }
+    eventually("they wait", || server.info("blocked_clients") == 4);
+    for mut waiter in waiters {
+        let answers = answers.clone();
+        std::thread::spawn(move || answers.send(answer(&mut waiter)));
+    }
+    let clients = others(&server);
+    let push = "redis.call('RPUSH', 'list', 'a', 'a', 'a', 'a') redis.call('SET', 'k', 'written')";
+    runner.send(&["EVAL", &format!("{push} {LONG_RESULT}"), "0"]);
+    for mut client in clients {
+        let answers = answers.clone();
+        std::thread::spawn(move || {
+            while client.text(&["GET", "k"]) != "written" {}
+            answers.send("written".into())
+        });
+    }
+    let mut left = vec!["written", "[list a]"];
+    while !left.is_empty() {
+        let answer = answered.recv_timeout(PATIENCE).expect("an answer");
+        left.retain(|awaited| *awaited != answer);
+    }
+    assert!(runner.is_silent(std::time::Duration::from_millis(1)));
+}
+
+fn a_result_that_is_too_much_for_its_client_closes_it(backend: &str) {
+    let limit = ["--client-output-buffer-limit", "normal 4mb 0 0", "--script-memory-limit", "64mb"];
+    let server = Server::start(backend, &limit);
+    let mut other = server.connect();
+    for script in [
+        // What a user found who may do nothing else.
+        "redis.call('GET', 'x') local t = {} for i = 1, 1e6 do t[i] = t end return t",
+        "local s = string.rep('x', 1e6) local t = {} for i = 1, 1e6 do t[i] = s end return t",
+    ] {
+        let mut runner = server.connect();
+        runner.send(&["EVAL", script, "0"]);
+        let read = runner.read_to_end();
+        assert!(read.len() < 8 << 20, "{}", read.len());
+        assert_eq!(other.text(&["PING"]), "PONG");
+    }
+    // Without such a limit that of scripts holds.
+    assert_eq!(other.text(&["CONFIG", "SET", "client-output-buffer-limit", "normal 0 0 0"]), "OK");
+    let result = other.text(&["EVAL", "local t = {} for i = 1, 1e3 do t[i] = t end return t", "0"]);
+    assert!(result.contains("larger than script-memory-limit"), "{}", result.len());
+    assert!(server.info("used_memory_peak") < 64 << 20);
+}
+
+fn scripts_that_are_kept_are_bounded_and_counted(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2"]);
+    let mut client = server.connect();
+    let before = server.info("used_memory");
+    for n in 0..30 {
+        let script = format!("return {n}{}", " ".repeat(2_000_000));
+        assert_eq!(client.text(&["EVAL", &script, "0"]), n.to_string());
+    }
+    let kept = server.info("used_memory_scripts_eval");
+    assert!((2_000_000..17 << 20).contains(&kept), "{kept}");
+    let used = server.info("used_memory") - before;
+    assert!(used + 4096 >= kept && used < kept + (8 << 20), "{used} for {kept}");
+    assert!(server.info("number_of_cached_scripts") < 10);
+    assert!(server.info("evicted_scripts") > 20);
+    assert_eq!(client.text(&["SCRIPT", "FLUSH"]), "OK");
+    eventually("it is given back", || server.info("used_memory") - before < 4 << 20);
 }
 
 fn others_are_answered_while_a_script_is_slow(backend: &str) {
@@ -129,7 +274,8 @@ fn who_comes_after_others_have_gone_is_answered_too(backend: &str) {
     }
 }
 
-/// The script holds everything, so that what such a client held in the keyspace must wait for its end.
+/// The script holds everything, so that what such a client held in the keyspace must wait for its
+/// end.
 fn who_becomes_too_much_amid_a_slow_script_is_closed(backend: &str) {
     let limit = ["--client-output-buffer-limit", "normal 200kb 0 0"];
     let server = Server::start(backend, &[&limit[..], &["--busy-reply-threshold", "20"]].concat());
@@ -149,7 +295,8 @@ fn who_becomes_too_much_amid_a_slow_script_is_closed(backend: &str) {
     assert_eq!(server.info("watching_clients"), 0);
 }
 
-/// Time runs out, waiting clients and such as watch keys go, while a script of another worker keeps their keys.
+/// Time runs out, waiting clients and such as watch keys go, while a script of another worker keeps
+/// their keys.
 fn the_end_of_a_wait_does_not_wait_for_a_slow_script(backend: &str) {
     let args = ["--threads", "2", "--busy-reply-threshold", "300"];
     let server = Server::start(backend, &args);
@@ -184,7 +331,8 @@ fn the_end_of_a_wait_does_not_wait_for_a_slow_script(backend: &str) {
     assert_eq!(first[2].text(&["LRANGE", "k", "0", "-1"]), "[a b]");
 }
 
-/// A script that takes the whole keyspace finds the other worker in the middle of its upkeep, in some round.
+/// A script that takes the whole keyspace finds the other worker in the middle of its upkeep, in
+/// some round.
 fn upkeep_does_not_wait_for_a_slow_script(backend: &str) {
     let upkeep = ["--hz", "500", "--active-expire-effort", "10", "--busy-reply-threshold", "20"];
     let server = Server::start(backend, &upkeep);
@@ -206,7 +354,8 @@ fn upkeep_does_not_wait_for_a_slow_script(backend: &str) {
     }
 }
 
-/// Single instructions and calls whose time grows with what they work on: the interpreter counts each as one.
+/// Single instructions and calls whose time grows with what they work on: the interpreter counts
+/// each as one.
 fn what_takes_long_in_one_call_is_ended_too(backend: &str) {
     let args = ["--threads", "2", "--busy-reply-threshold", "20", "--script-memory-limit", "64mb"];
     let server = Server::start(backend, &args);
@@ -541,4 +690,26 @@ fn scripts_sent_to_a_busy_server_are_refused_each_time(backend: &str) {
     for client in &mut others {
         assert_eq!(client.text(&["EVAL", "return 1", "0"]), "1");
     }
+}
+
+/// The rest of the large command, for which its connection has a buffer of its own, and what
+/// follows it come while the connection is served by the worker's stand-in.
+fn what_follows_a_large_command_is_answered_while_a_script_is_slow(backend: &str) {
+    let server = Server::start(backend, &["--threads", "1", "--busy-reply-threshold", "20"]);
+    let (mut sender, mut other, mut slow) = (server.connect(), server.connect(), server.connect());
+    let value = vec![b'v'; 100_000];
+    let large = encode(&[b"SET", b"key", &value]);
+    for round in 0..5 {
+        let (first, rest) = large.split_at(30_000 + round * 10_000);
+        sender.send_bytes(first);
+        other.call(&["PING"]);
+        slow.send(&["EVAL", "while true do end", "0"]);
+        until_busy(&mut other);
+        sender.send_bytes(rest);
+        sender.send(&["GET", "key"]);
+        assert_eq!([answer(&mut sender), answer(&mut sender)], [BUSY; 2]);
+        assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK");
+        assert!(answer(&mut slow).contains("killed"));
+    }
+    assert_eq!(sender.text(&["SET", "key", "value"]), "OK");
 }

@@ -217,6 +217,69 @@ fn check_says_what_a_file_holds_and_what_is_wrong() {
 }
 
 #[test]
+fn check_refuses_what_the_server_refuses() {
+    let file = |records: &[&[u8]]| [b"REDIS0012", &records.concat()[..], &[0xff], &[0; 8]].concat();
+    let library = |text: &str| [&[0xf5, text.len() as u8], text.as_bytes()].concat();
+    let right = "#!lua name=a\nredis.register_function('f', function() end)";
+    let cases: [(&str, Vec<u8>, bool); 8] = [
+        ("a key", file(&[b"\x00\x01a\x01v\x00\x01a\x01v"]), false),
+        ("a member", file(&[b"\x02\x01s\x02\x01m\x01m"]), false),
+        ("a field", file(&[b"\x04\x01h\x02\x01f\x01v\x01f\x01w"]), false),
+        ("a library", file(&[&library(right)]), true),
+        ("the same library", file(&[&library(right), &library(right)]), false),
+        ("no metadata", file(&[&library("redis.register_function('f', 1)")]), false),
+        ("no Lua", file(&[&library("#!lua name=a\n(")]), false),
+        // Redis passes over it, too.
+        ("something behind it", [&file(&[])[..], b"garbage"].concat(), true),
+    ];
+    for (what, bytes, is_right) in cases {
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path("dump.rdb"), &bytes).unwrap();
+        let checked = run_to_end(&scratch, &["check", "dump.rdb"]);
+        assert_eq!(checked.status.success(), is_right, "{what}: {checked:?}");
+        if is_right {
+            let server = Server::start_in(scratch, "epoll", &[]);
+            eventually("the data", || server.info("loading") == 0);
+            continue;
+        }
+        let args = ["--port", "0", "--unixsocket", "s", "--threads", "2", "--save", ""];
+        assert_eq!(run_to_end(&scratch, &args).status.code(), Some(1), "{what}");
+    }
+}
+
+#[test]
+fn what_a_killed_server_was_writing_is_removed_at_the_start() {
+    let mut server = Server::start("epoll", &["--rdb-key-save-delay", "10000000"]);
+    let mut client = server.connect();
+    client.call(&["MSET", "a", "1", "b", "2", "c", "3"]);
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    let dead = server.pid();
+    let part = format!("temp-bg-{dead}.rdb");
+    eventually("the part", || exists(&server.scratch.path(&part)));
+    server.signal(libc::SIGKILL);
+    server.exit_code();
+    assert!(exists(&server.scratch.path(&part)));
+    let scratch = server.into_scratch();
+    let _ = std::fs::remove_file(scratch.path("s"));
+    // Those of a process that is alive and has its own open, of another server, and of no server
+    // stay.
+    let others =
+        ["temp-bg-x.rdb".into(), format!("temp-{dead}.rdb"), format!("temp-bg-{dead}.rdb.old")];
+    others
+        .iter()
+        .for_each(|name| std::fs::write(scratch.path(name), "REDIS0011 of Redis").unwrap());
+    let own = format!("temp-bg-{}.rdb", std::process::id());
+    let open = std::fs::File::create(scratch.path(&own)).unwrap();
+    let server = Server::start_in(scratch, "epoll", &[]);
+    assert!(!exists(&server.scratch.path(&part)), "{}", server.output());
+    assert!(server.output().contains(&format!("removed {part}")));
+    for name in others.iter().chain([&own]) {
+        assert!(exists(&server.scratch.path(name)), "{name}");
+    }
+    drop(open);
+}
+
+#[test]
 fn a_file_is_merged_with_what_is_there() {
     let server = Server::start("epoll", &DEBUG);
     let mut client = server.connect();

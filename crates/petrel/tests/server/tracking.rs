@@ -47,8 +47,8 @@ fn next(client: &mut Client) -> String {
     show(&client.receive().expect("a push or a reply"))
 }
 
-/// Asserts that nothing was pushed: a reply would come behind it. Other workers have had their time before, since the
-/// tests give them a key to tell of last.
+/// Asserts that nothing was pushed: a reply would come behind it. Other workers have had their time
+/// before, since the tests give them a key to tell of last.
 fn nothing_else(client: &mut Client) {
     assert_eq!(client.text(&["PING"]), "PONG");
 }
@@ -104,7 +104,8 @@ fn own_changes_are_told_behind_the_reply(backend: &str) {
     assert_eq!(next(&mut silent), "[invalidate [y]]");
 }
 
-/// With so many to be told, invalidations wait for each other; but what is sent behind one arrives behind it.
+/// With so many to be told, invalidations wait for each other; but what is sent behind one arrives
+/// behind it.
 fn messages_do_not_overtake_invalidations(backend: &str) {
     let server = start(backend);
     let mut writer = server.connect();
@@ -520,8 +521,8 @@ const WRITERS: usize = 4;
 const KEYS: u64 = 16;
 const ROUNDS: u64 = 40;
 
-/// Several connections cache what they read while others write; when the writers pause, every cache comes to hold what
-/// the server holds, and nothing else, by what it is told alone.
+/// Several connections cache what they read while others write; when the writers pause, every cache
+/// comes to hold what the server holds, and nothing else, by what it is told alone.
 fn keep_caches(backend: &str, options: &'static [&'static str]) {
     let server = Arc::new(start(backend));
     let barrier = Arc::new(Barrier::new(CACHES + WRITERS));

@@ -1,5 +1,5 @@
-//! Shipping the log: it goes on in a new file every `backup-log-interval` seconds in which anything was written, and files that are
-//! written to no more are shipped.
+//! Shipping the log: it goes on in a new file every `backup-log-interval` seconds in which anything
+//! was written, and files that are written to no more are shipped.
 
 use crate::server::Server;
 use petrel_persistence::log::Manifest;

@@ -1,5 +1,5 @@
-//! Backups in object stores: what the server ships there, and what it starts from. A build without them refuses the
-//! parameters that ask for them.
+//! Backups in object stores: what the server ships there, and what it starts from. A build without
+//! them refuses the parameters that ask for them.
 
 #[cfg(not(feature = "object-store"))]
 mod absent;
@@ -26,11 +26,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Server {
-    /// Begins to ship and to load what there is; before that, on a thread of its own, to fetch the backup that `restore-from` names, if
-    /// it names one. Until all is loaded, commands that need the data are refused. If it fails, the server stops.
+    /// Begins to ship and to load what there is; before that, on a thread of its own, to fetch the
+    /// backup that `restore-from` names, if it names one. Until all is loaded, commands that
+    /// need the data are refused. If it fails, the server stops.
     ///
     /// # Errors
-    /// If nothing can begin, or there is data already that a backup would replace: one line that says what to change.
+    /// If nothing can begin, or there is data already that a backup would replace: one line that
+    /// says what to change.
     pub(crate) fn begin_with_data(self: &Arc<Self>, config: &Config) -> io::Result<()> {
         if config.restore_from.is_empty() {
             self.begin_backups(config)?;
@@ -94,8 +96,8 @@ impl Server {
         self.ship(Backups::ship);
     }
 
-    /// Ships the snapshot that was loaded, unless the store has a newer one: it may be that the server was stopped before
-    /// it could.
+    /// Ships the snapshot that was loaded, unless the store has a newer one: it may be that the
+    /// server was stopped before it could.
     pub(crate) fn ship_loaded(&self) {
         self.ship(Backups::ship_if_newer);
     }

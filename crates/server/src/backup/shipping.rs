@@ -34,7 +34,8 @@ pub fn list(url: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// Fetches the backup that `restore-from` names to where the load will look for it; a log to a directory.
+/// Fetches the backup that `restore-from` names to where the load will look for it; a log to a
+/// directory.
 pub(super) fn fetch(config: &Config, log: &Path) -> io::Result<()> {
     let source = Source::parse(&config.restore_from.lossy()).map_err(io::Error::other)?;
     let log = config.appendonly.then(|| LogPlace {

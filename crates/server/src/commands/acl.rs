@@ -8,28 +8,28 @@ use crate::users;
 use petrel_commands::acl::{Call, Denial, Reason, Selector, SetError, User, join_selectors};
 use petrel_commands::help::help;
 use petrel_commands::spec::{Categories, Locks};
-use petrel_commands::table::acl as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 use std::sync::Arc;
 
 /// `ACL`.
 pub const ACL: CommandSpec = CommandSpec::container(&meta::ACL, SUBCOMMANDS);
 
 static SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::CAT, cat),
-    CommandSpec::new(&meta::DELUSER, deluser),
-    CommandSpec::new(&meta::DRYRUN, dryrun),
-    CommandSpec::new(&meta::GETUSER, getuser),
-    CommandSpec::new(&meta::GENPASS, genpass),
-    CommandSpec::new(&meta::LIST, list),
-    CommandSpec::new(&meta::LOAD, load).locking(Locks::Itself),
-    CommandSpec::new(&meta::LOG, log::log),
-    CommandSpec::new(&meta::SAVE, save).locking(Locks::Itself),
-    CommandSpec::new(&meta::SETUSER, setuser),
-    CommandSpec::new(&meta::USERS, users),
-    CommandSpec::new(&meta::WHOAMI, whoami),
-    CommandSpec::new(&meta::HELP, help),
+    CommandSpec::new(&meta::ACL_CAT, cat),
+    CommandSpec::new(&meta::ACL_DELUSER, deluser),
+    CommandSpec::new(&meta::ACL_DRYRUN, dryrun),
+    CommandSpec::new(&meta::ACL_GETUSER, getuser),
+    CommandSpec::new(&meta::ACL_GENPASS, genpass),
+    CommandSpec::new(&meta::ACL_LIST, list),
+    CommandSpec::new(&meta::ACL_LOAD, load).locking(Locks::Itself),
+    CommandSpec::new(&meta::ACL_LOG, log::log),
+    CommandSpec::new(&meta::ACL_SAVE, save).locking(Locks::Itself),
+    CommandSpec::new(&meta::ACL_SETUSER, setuser),
+    CommandSpec::new(&meta::ACL_USERS, users),
+    CommandSpec::new(&meta::ACL_WHOAMI, whoami),
+    CommandSpec::new(&meta::ACL_HELP, help),
 ];
 
 /// Bits of a password that `GENPASS` draws unless told otherwise, and at most.

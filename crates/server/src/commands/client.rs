@@ -9,34 +9,34 @@ use crate::host::ServerHost;
 use filter::{Filter, Verb};
 use petrel_commands::help::help;
 use petrel_commands::spec::Group;
-use petrel_commands::table::client as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome, Replies, WaitEnd};
+use petrel_table::commands as meta;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `CLIENT`.
 pub const CLIENT: CommandSpec = CommandSpec::container(&meta::CLIENT, SUBCOMMANDS);
 
 static SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::CACHING, tracking::caching),
-    CommandSpec::new(&meta::CAPA, capa),
-    CommandSpec::new(&meta::GETNAME, getname),
-    CommandSpec::new(&meta::GETREDIR, tracking::getredir),
-    CommandSpec::new(&meta::HELP, help),
-    CommandSpec::new(&meta::ID, id),
-    CommandSpec::new(&meta::INFO, info),
-    CommandSpec::new(&meta::KILL, kill),
-    CommandSpec::new(&meta::LIST, list),
-    CommandSpec::new(&meta::NO_EVICT, no_evict),
-    CommandSpec::new(&meta::IMPORT_SOURCE, import_source),
-    CommandSpec::new(&meta::NO_TOUCH, no_touch),
-    CommandSpec::new(&meta::PAUSE, pause),
-    CommandSpec::new(&meta::REPLY, reply),
-    CommandSpec::new(&meta::SETINFO, setinfo),
-    CommandSpec::new(&meta::SETNAME, setname),
-    CommandSpec::new(&meta::TRACKING, tracking::tracking),
-    CommandSpec::new(&meta::TRACKINGINFO, tracking::trackinginfo),
-    CommandSpec::new(&meta::UNBLOCK, unblock),
-    CommandSpec::new(&meta::UNPAUSE, unpause),
+    CommandSpec::new(&meta::CLIENT_CACHING, tracking::caching),
+    CommandSpec::new(&meta::CLIENT_CAPA, capa),
+    CommandSpec::new(&meta::CLIENT_GETNAME, getname),
+    CommandSpec::new(&meta::CLIENT_GETREDIR, tracking::getredir),
+    CommandSpec::new(&meta::CLIENT_HELP, help),
+    CommandSpec::new(&meta::CLIENT_ID, id),
+    CommandSpec::new(&meta::CLIENT_INFO, info),
+    CommandSpec::new(&meta::CLIENT_KILL, kill),
+    CommandSpec::new(&meta::CLIENT_LIST, list),
+    CommandSpec::new(&meta::CLIENT_NO_EVICT, no_evict),
+    CommandSpec::new(&meta::CLIENT_IMPORT_SOURCE, import_source),
+    CommandSpec::new(&meta::CLIENT_NO_TOUCH, no_touch),
+    CommandSpec::new(&meta::CLIENT_PAUSE, pause),
+    CommandSpec::new(&meta::CLIENT_REPLY, reply),
+    CommandSpec::new(&meta::CLIENT_SETINFO, setinfo),
+    CommandSpec::new(&meta::CLIENT_SETNAME, setname),
+    CommandSpec::new(&meta::CLIENT_TRACKING, tracking::tracking),
+    CommandSpec::new(&meta::CLIENT_TRACKINGINFO, tracking::trackinginfo),
+    CommandSpec::new(&meta::CLIENT_UNBLOCK, unblock),
+    CommandSpec::new(&meta::CLIENT_UNPAUSE, unpause),
 ];
 
 /// Checks a name that a client gives itself: printable ASCII without spaces.
@@ -90,7 +90,8 @@ fn setinfo(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `CLIENT CAPA capability [capability ...]`: those that nobody knows are passed over, so that more can be invented.
+/// `CLIENT CAPA capability [capability ...]`: those that nobody knows are passed over, so that more
+/// can be invented.
 fn capa(ctx: &mut Ctx<'_>) -> Outcome {
     let is_redirect = |name: &&[u8]| name.eq_ignore_ascii_case(b"redirect");
     if ctx.args()[2..].iter().any(is_redirect) {
@@ -116,9 +117,8 @@ fn list(ctx: &mut Ctx<'_>) -> Outcome {
     let host = ServerHost::of(ctx);
     let path = host.socket_path();
     let mut text = Vec::new();
-    for client in filter.candidates(&host.server) {
-        // One that is killed is as good as gone, though its worker may not have closed it yet.
-        if !client.has(Flag::Killed) && filter.admits(&client, &host.server, &host.client, &path) {
+    for client in filter.candidates(&host.server, &host.client) {
+        if filter.admits(&client, &host.server, &host.client, &path) {
             line::describe(&client, &host.server, &path, &mut text);
         }
     }
@@ -136,8 +136,8 @@ fn kill(ctx: &mut Ctx<'_>) -> Outcome {
     let host = ServerHost::of(ctx);
     let path = host.socket_path();
     let (mut killed, mut suicide) = (0, false);
-    for client in filter.candidates(&host.server) {
-        if client.has(Flag::Killed) || !filter.admits(&client, &host.server, &host.client, &path) {
+    for client in filter.candidates(&host.server, &host.client) {
+        if !filter.admits(&client, &host.server, &host.client, &path) {
             continue;
         }
         killed += 1;
@@ -217,7 +217,8 @@ fn no_touch(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `CLIENT IMPORT-SOURCE <ON | OFF>`: whether this connection sees what has expired while `import-mode` keeps it.
+/// `CLIENT IMPORT-SOURCE <ON | OFF>`: whether this connection sees what has expired while
+/// `import-mode` keeps it.
 fn import_source(ctx: &mut Ctx<'_>) -> Outcome {
     let on = on_or_off(ctx)?;
     let host = ServerHost::of(ctx);

@@ -6,19 +6,19 @@ use crate::server::Server;
 use crate::start::admit_connections;
 use crate::users;
 use petrel_commands::help::help;
-use petrel_commands::table::config as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_table::commands as meta;
 use std::sync::Arc;
 
 /// `CONFIG`.
 pub const CONFIG: CommandSpec = CommandSpec::container(&meta::CONFIG, SUBCOMMANDS);
 
 static SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::GET, get),
-    CommandSpec::new(&meta::SET, set),
-    CommandSpec::new(&meta::REWRITE, rewrite),
-    CommandSpec::new(&meta::RESETSTAT, resetstat),
-    CommandSpec::new(&meta::HELP, help),
+    CommandSpec::new(&meta::CONFIG_GET, get),
+    CommandSpec::new(&meta::CONFIG_SET, set),
+    CommandSpec::new(&meta::CONFIG_REWRITE, rewrite),
+    CommandSpec::new(&meta::CONFIG_RESETSTAT, resetstat),
+    CommandSpec::new(&meta::CONFIG_HELP, help),
 ];
 
 /// `CONFIG GET parameter [parameter ...]`
@@ -101,7 +101,8 @@ fn resetstat(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Makes the server act on a change. What can be refused comes first, and is undone if something behind it is refused.
+/// Makes the server act on a change. What can be refused comes first, and is undone if something
+/// behind it is refused.
 fn apply(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
     let steps: [Step; 5] =
         [enter_directory, admit_clients, adjust_oom_score, configure_tls, listen];

@@ -4,12 +4,12 @@ use crate::client::Flag;
 use crate::host::ServerHost;
 use petrel_commands::acl::{DEFAULT_USER, Kind};
 use petrel_commands::spec::Locks;
-use petrel_commands::table::{cluster, connection as meta};
 use petrel_commands::{
     CommandSpec, Ctx, Dialect, Fail, Modes, Outcome, Replies, VALKEY_VERSION, redis_version,
     transactions,
 };
 use petrel_resp::Protocol;
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -20,8 +20,8 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::QUIT, quit),
     CommandSpec::new(&meta::RESET, reset).locking(Locks::Itself),
     CommandSpec::new(&meta::SELECT, select),
-    CommandSpec::new(&cluster::READONLY, readonly).locking(Locks::Itself),
-    CommandSpec::new(&cluster::READWRITE, readwrite).locking(Locks::Itself),
+    CommandSpec::new(&meta::READONLY, readonly).locking(Locks::Itself),
+    CommandSpec::new(&meta::READWRITE, readwrite).locking(Locks::Itself),
 ];
 
 /// Milliseconds between two warnings about failed attempts to log in.
@@ -73,7 +73,8 @@ fn readwrite(ctx: &mut Ctx<'_>) -> Outcome {
     read_from_replicas(ctx, false)
 }
 
-/// Without a cluster there are no replicas to read from: Redis refuses to say that they will do, Valkey notes it.
+/// Without a cluster there are no replicas to read from: Redis refuses to say that they will do,
+/// Valkey notes it.
 fn read_from_replicas(ctx: &mut Ctx<'_>, on: bool) -> Outcome {
     if ctx.dialect() == Dialect::Redis {
         return Err(Fail::NO_CLUSTER);

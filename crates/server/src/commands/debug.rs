@@ -10,10 +10,10 @@ use crate::config::{Extent, parse_memory};
 use crate::host::ServerHost;
 use petrel_commands::help::help;
 use petrel_commands::spec::{Handler, Locks};
-use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_keyspace::Value;
 use petrel_resp::Protocol;
+use petrel_table::commands as meta;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -83,8 +83,8 @@ fn change_repl_id(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG CLIENT-ENFORCE-REPLY-LIST <0 | 1>`: whether any reply counts as a large one where the output of who has not
-/// logged in is limited.
+/// `DEBUG CLIENT-ENFORCE-REPLY-LIST <0 | 1>`: whether any reply counts as a large one where the
+/// output of who has not logged in is limited.
 fn enforce_reply_list(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     ServerHost::of(ctx).server.replies_count_as_large.store(on, Relaxed);
@@ -106,8 +106,8 @@ fn protect_client(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG REPLYBUFFER <PEAK-RESET-TIME <milliseconds | NEVER | RESET> | RESIZING <0 | 1>>`: when the buffers that
-/// connections have for replies change their size. Here no connection has one.
+/// `DEBUG REPLYBUFFER <PEAK-RESET-TIME <milliseconds | NEVER | RESET> | RESIZING <0 | 1>>`: when
+/// the buffers that connections have for replies change their size. Here no connection has one.
 fn replybuffer(ctx: &mut Ctx<'_>) -> Outcome {
     let is_number = ctx.integer(3).is_ok();
     let is_word = ctx.is(3, "NEVER") || ctx.is(3, "RESET");
@@ -123,8 +123,8 @@ fn error(ctx: &mut Ctx<'_>) -> Outcome {
     Err(Fail::new(ctx.arg(2)))
 }
 
-/// `DEBUG FORCE-TLS-WRITE-ERROR <0 | 1>`: what TLS connections are to be sent waits for as long as it is on, as if their peers
-/// took nothing.
+/// `DEBUG FORCE-TLS-WRITE-ERROR <0 | 1>`: what TLS connections are to be sent waits for as long as
+/// it is on, as if their peers took nothing.
 fn force_tls_write_error(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     ServerHost::of(ctx).server.tls_writes_withheld.store(on, Relaxed);
@@ -137,8 +137,8 @@ fn log(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG SLEEP seconds`: nobody is served meanwhile, since the keyspace is held whole; within a script, for which time stands
-/// still, what it has locked stays so. What is no number counts as 0.
+/// `DEBUG SLEEP seconds`: nobody is served meanwhile, since the keyspace is held whole; within a
+/// script, for which time stands still, what it has locked stays so. What is no number counts as 0.
 fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     let seconds = str::from_utf8(ctx.arg(2)).ok().and_then(|text| text.parse::<f64>().ok());
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
@@ -159,8 +159,8 @@ fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG QUICKLIST-PACKED-THRESHOLD size`: from which size on an element has a node of its own in Redis. Here that
-/// follows from the size of chunks.
+/// `DEBUG QUICKLIST-PACKED-THRESHOLD size`: from which size on an element has a node of its own in
+/// Redis. Here that follows from the size of chunks.
 fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
     match parse_memory(ctx.arg(2)) {
         Some(bytes) if bytes < 1 << 32 => ctx.ok(),
@@ -170,14 +170,15 @@ fn quicklist_packed_threshold(ctx: &mut Ctx<'_>) -> Outcome {
     }
 }
 
-/// `DEBUG KEYSIZES-HIST-ASSERT <0 | 1>`: in Redis, whether each command checks the histogram of sizes against the keys. Here it
-/// is counted whenever `INFO` asks for it, so it cannot be wrong.
+/// `DEBUG KEYSIZES-HIST-ASSERT <0 | 1>`: in Redis, whether each command checks the histogram of
+/// sizes against the keys. Here it is counted whenever `INFO` asks for it, so it cannot be wrong.
 fn assert_key_sizes(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.integer(2)?;
     ctx.ok()
 }
 
-/// `DEBUG SET-ALLOW-ACCESS-EXPIRED <0 | 1>`: what would expire from now on is there for as long as it is on.
+/// `DEBUG SET-ALLOW-ACCESS-EXPIRED <0 | 1>`: what would expire from now on is there for as long as
+/// it is on.
 fn set_allow_access_expired(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     let keyspace = ServerHost::of(ctx).server.keyspace.clone();
@@ -214,7 +215,8 @@ fn set_skip_checksum_validation(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG POPULATE count [prefix] [size]`: strings `prefix:0`, `prefix:1`, ...; those that exist stay as they are.
+/// `DEBUG POPULATE count [prefix] [size]`: strings `prefix:0`, `prefix:1`, ...; those that exist
+/// stay as they are.
 fn populate(ctx: &mut Ctx<'_>) -> Outcome {
     let number = |ctx: &Ctx<'_>, i: usize| {
         let n = ctx.integer(i).ok().filter(|&n| n >= 0);

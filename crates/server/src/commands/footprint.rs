@@ -1,10 +1,13 @@
 //! The memory of the server, as `INFO memory` and `MEMORY STATS` divide it up.
 //!
-//! `used` is what the keyspace counts to the byte and `maxmemory` limits. Blocks of entries come from the keyspace's
-//! own heap; `allocated` and `active` are of that heap, and of what is counted elsewhere: connections, scripts.
+//! `used` is what the keyspace counts to the byte and `maxmemory` limits. `allocated`, `active` and
+//! `held` are of both allocators: the keyspace's own heap, which blocks of entries come from, and
+//! the general one, which serves all else, values from 16 KiB included. Where that does not say
+//! what it holds, they count what is known of it: values, connections, scripts.
 
-use crate::process::{resident_bytes, system_bytes};
+use crate::process::{AllocatorUse, resident_bytes, system_bytes};
 use crate::server::Server;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,10 +20,15 @@ pub struct Footprint {
     pub tables: u64,
     /// Part of `used`: connections and their buffers.
     pub clients: u64,
-    /// Blocks of the heap that are in use, connections and scripts.
+    /// What the general allocator had handed out before the data was loaded; no part of `used`.
+    pub startup: u64,
+    /// Blocks of both allocators that are in use.
     pub allocated: u64,
-    /// Memory of the heap, connections and scripts.
+    /// Memory of the slabs and pages that hold blocks in use.
     pub active: u64,
+    /// Memory of the allocators: also free slabs and pages that are yet to be returned. All memory
+    /// of the process that is no part of a file, stacks included.
+    pub held: u64,
     /// Physical memory of the process.
     pub resident: u64,
     /// Physical memory of the machine.
@@ -36,15 +44,23 @@ impl Footprint {
         let peak = server.figures.note_memory(stats.used);
         let databases = 0..server.keyspace.databases();
         let clients = server.client_bytes();
-        let beside = clients + server.commands.script_bytes();
+        let beside = heap.huge_bytes + clients + server.commands.script_bytes();
+        let of_general = AllocatorUse { allocated: beside, active: beside };
+        let general = server.process.allocator_use().unwrap_or(of_general);
+        let allocated = heap.live_bytes + general.allocated;
+        let active = heap.slab_bytes - heap.retained_bytes + general.active;
+        let (resident, held) = resident_bytes();
         Footprint {
             used: stats.used,
             peak,
             tables: stats.tables,
             clients,
-            allocated: heap.live_bytes + heap.huge_bytes + beside,
-            active: heap.slab_bytes + heap.huge_bytes + beside,
-            resident: resident_bytes(),
+            startup: server.figures.startup_bytes.load(Relaxed),
+            allocated,
+            // Of pages in use, what nobody has touched is not resident.
+            active: active.max(allocated).min(held),
+            held,
+            resident,
             system: system_bytes(),
             keys: databases.map(|db| server.keyspace.db_stats(db).keys).sum(),
         }
@@ -70,14 +86,19 @@ impl Footprint {
         ratio(self.used, self.peak) * 100.0
     }
 
-    /// Memory of the heap for every byte in use.
+    /// Memory of slabs and pages for every byte in use.
     pub fn fragmentation(&self) -> f64 {
         ratio(self.active, self.allocated)
     }
 
-    /// Memory of the process for every byte of the heap.
+    /// Memory of the allocators for every byte of slabs and pages.
+    pub fn held_ratio(&self) -> f64 {
+        ratio(self.held, self.active)
+    }
+
+    /// Memory of the process for every byte of the allocators.
     pub fn resident_overhead(&self) -> f64 {
-        ratio(self.resident, self.active)
+        ratio(self.resident, self.held)
     }
 
     /// Memory of the process for every byte of `used`.

@@ -6,20 +6,20 @@ use crate::server::{Server, unix_ms};
 use petrel_commands::help::help;
 use petrel_commands::hotkeys::{Collection, Top, Wish};
 use petrel_commands::stats::Observer;
-use petrel_commands::table::hotkeys as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `HOTKEYS`.
 pub const HOTKEYS: CommandSpec = CommandSpec::container(
     &meta::HOTKEYS,
     &[
-        CommandSpec::new(&meta::GET, get),
-        CommandSpec::new(&meta::HELP, help),
-        CommandSpec::new(&meta::RESET, reset),
-        CommandSpec::new(&meta::START, start),
-        CommandSpec::new(&meta::STOP, stop),
+        CommandSpec::new(&meta::HOTKEYS_GET, get),
+        CommandSpec::new(&meta::HOTKEYS_HELP, help),
+        CommandSpec::new(&meta::HOTKEYS_RESET, reset),
+        CommandSpec::new(&meta::HOTKEYS_START, start),
+        CommandSpec::new(&meta::HOTKEYS_STOP, stop),
     ],
 );
 

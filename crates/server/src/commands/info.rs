@@ -1,8 +1,8 @@
 //! INFO: sections of `name:value` lines, under the names that Redis gives them.
 //!
-//! A section is a row of [`SECTIONS`] and a function that writes its fields; the functions are grouped in `info/`.
-//! What Redis counts and this server has no counterpart of is left out; what it could only ever count as nothing
-//! (replicas, snapshots) is there, as zero.
+//! A section is a row of [`SECTIONS`] and a function that writes its fields; the functions are
+//! grouped in `info/`. What Redis counts and this server has no counterpart of is left out; what it
+//! could only ever count as nothing (replicas, snapshots) is there, as zero.
 
 mod data;
 mod key_sizes;
@@ -13,8 +13,8 @@ mod tls;
 use crate::config::Config;
 use crate::host::ServerHost;
 use crate::server::Server;
-use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Executor, Outcome};
+use petrel_table::commands as meta;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
@@ -80,8 +80,9 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
     let config = server.config.snapshot();
     let wanted = &ctx.args()[1..];
+    let asker = ServerHost::of(ctx).client.id;
     let exec = Some(&mut *ctx.exec);
-    let mut report = Report { text: String::new(), server: &server, config, exec };
+    let mut report = Report { text: String::new(), server: &server, config, exec, asker };
     for section in SECTIONS.iter().filter(|section| is_wanted(section, wanted)) {
         report.heading(section.heading);
         (section.write)(&mut report);
@@ -91,10 +92,11 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The lines of the sections so called, without what only a thread that executes commands can find out.
+/// The lines of the sections so called, without what only a thread that executes commands can find
+/// out.
 pub(crate) fn figures(server: &Server, sections: &[&str]) -> String {
     let config = server.config.snapshot();
-    let mut report = Report { text: String::new(), server, config, exec: None };
+    let mut report = Report { text: String::new(), server, config, exec: None, asker: 0 };
     for section in SECTIONS.iter().filter(|section| sections.contains(&section.name)) {
         (section.write)(&mut report);
     }
@@ -119,6 +121,8 @@ struct Report<'a> {
     config: Arc<Config>,
     /// That of the command's thread.
     exec: Option<&'a mut Executor>,
+    /// The number of the connection that asks; 0 if none does.
+    asker: u64,
 }
 
 impl Report<'_> {

@@ -7,21 +7,22 @@ use crate::host::ServerHost;
 use crate::server::Server;
 use petrel_commands::help::help;
 use petrel_commands::memory::usage;
-use petrel_commands::table::memory as meta;
 use petrel_commands::{CommandSpec, Ctx, Outcome};
 use petrel_resp::Reply;
+use petrel_table::commands as meta;
 use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// `MEMORY`.
 pub const MEMORY: CommandSpec = CommandSpec::container(&meta::MEMORY, SUBCOMMANDS);
 
 static SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::DOCTOR, doctor),
-    CommandSpec::new(&meta::HELP, help),
-    CommandSpec::new(&meta::MALLOC_STATS, malloc_stats),
-    CommandSpec::new(&meta::PURGE, purge),
-    CommandSpec::new(&meta::STATS, stats),
-    CommandSpec::new(&meta::USAGE, usage),
+    CommandSpec::new(&meta::MEMORY_DOCTOR, doctor),
+    CommandSpec::new(&meta::MEMORY_HELP, help),
+    CommandSpec::new(&meta::MEMORY_MALLOC_STATS, malloc_stats),
+    CommandSpec::new(&meta::MEMORY_PURGE, purge),
+    CommandSpec::new(&meta::MEMORY_STATS, stats),
+    CommandSpec::new(&meta::MEMORY_USAGE, usage),
 ];
 
 /// `MEMORY STATS`
@@ -38,7 +39,7 @@ fn stats(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.integer(bytes);
     }
     for db in databases {
-        database(&server, db, ctx.reply);
+        database(&server, &memory, db, ctx.reply);
     }
     for (name, ratio) in ratios {
         ctx.reply.bulk(name.as_bytes());
@@ -49,11 +50,11 @@ fn stats(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn sizes(memory: &Footprint) -> Vec<(&'static str, i64)> {
     let bytes_per_key = memory.used.checked_div(memory.keys).unwrap_or(0);
-    let (used, active) = (memory.used as i64, memory.active as i64);
+    let [used, active, held] = [memory.used, memory.active, memory.held].map(|bytes| bytes as i64);
     vec![
         ("peak.allocated", memory.peak as i64),
         ("total.allocated", used),
-        ("startup.allocated", 0),
+        ("startup.allocated", memory.startup as i64),
         ("replication.backlog", 0),
         ("clients.slaves", 0),
         ("clients.normal", memory.clients as i64),
@@ -70,11 +71,11 @@ fn sizes(memory: &Footprint) -> Vec<(&'static str, i64)> {
         ("dataset.bytes", memory.dataset() as i64),
         ("allocator.allocated", memory.allocated as i64),
         ("allocator.active", active),
-        ("allocator.resident", active),
+        ("allocator.resident", held),
         ("allocator.muzzy", 0),
         ("allocator-fragmentation.bytes", active - memory.allocated as i64),
-        ("allocator-rss.bytes", 0),
-        ("rss-overhead.bytes", memory.resident as i64 - active),
+        ("allocator-rss.bytes", held - active),
+        ("rss-overhead.bytes", memory.resident as i64 - held),
         ("fragmentation.bytes", memory.resident as i64 - used),
     ]
 }
@@ -84,15 +85,15 @@ fn ratios(memory: &Footprint) -> [(&'static str, f64); 6] {
         ("dataset.percentage", memory.dataset_percent()),
         ("peak.percentage", memory.peak_percent()),
         ("allocator-fragmentation.ratio", memory.fragmentation()),
-        ("allocator-rss.ratio", 1.0),
+        ("allocator-rss.ratio", memory.held_ratio()),
         ("rss-overhead.ratio", memory.resident_overhead()),
         ("fragmentation", memory.resident_ratio()),
     ]
 }
 
-/// One database: its share of the tables, by its share of the keys. Expiries need no table of their own.
-fn database(server: &Server, db: u16, reply: &mut dyn Reply) {
-    let memory = Footprint::of(server);
+/// One database: its share of the tables, by its share of the keys. Expiries need no table of their
+/// own.
+fn database(server: &Server, memory: &Footprint, db: u16, reply: &mut dyn Reply) {
     let keys = server.keyspace.db_stats(db).keys;
     let share = u128::from(memory.tables) * u128::from(keys) / u128::from(memory.keys.max(1));
     reply.bulk(format!("db.{db}").as_bytes());
@@ -197,6 +198,8 @@ fn malloc_stats(ctx: &mut Ctx<'_>) -> Outcome {
 /// `MEMORY PURGE`
 fn purge(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
+    // The other workers follow in their upkeep: only a thread itself can let go of what it holds.
+    server.figures.purges.fetch_add(1, Relaxed);
     server.keyspace.heap().purge();
     server.process.purge_allocator();
     ctx.ok()
@@ -212,7 +215,9 @@ mod tests {
         tables: 10 << 20,
         clients: 1 << 20,
         allocated: 90 << 20,
+        startup: 1 << 20,
         active: 95 << 20,
+        held: 96 << 20,
         resident: 110 << 20,
         system: 1 << 34,
         keys: 1 << 20,
@@ -224,7 +229,10 @@ mod tests {
         assert!(diagnose(&HEALTHY, 10).contains("No problem"));
         let sick = [
             ("Peak memory", Footprint { peak: 200 << 20, ..HEALTHY }),
-            ("Fragmentation", Footprint { active: 120 << 20, resident: 130 << 20, ..HEALTHY }),
+            (
+                "Fragmentation",
+                Footprint { active: 120 << 20, held: 120 << 20, resident: 130 << 20, ..HEALTHY },
+            ),
             ("Resident memory", Footprint { resident: 200 << 20, ..HEALTHY }),
             ("Clients", Footprint { clients: 50 << 20, ..HEALTHY }),
         ];

@@ -3,8 +3,8 @@
 use crate::host::ServerHost;
 use crate::migrate::{Credentials, Migration};
 use petrel_commands::spec::Locks;
-use petrel_commands::table::dump as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_table::commands as meta;
 use std::time::Duration;
 
 /// `MIGRATE`.
@@ -13,8 +13,8 @@ pub const MIGRATE: CommandSpec = CommandSpec::new(&meta::MIGRATE, migrate).locki
 /// What a timeout of 0 or less stands for.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 
-/// `MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password]
-/// [KEYS key [key ...]]`
+/// `MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2
+/// username password] [KEYS key [key ...]]`
 fn migrate(ctx: &mut Ctx<'_>) -> Outcome {
     let mut migration = options(ctx)?;
     let timeout = ctx.integer(5)?;
@@ -32,8 +32,8 @@ fn migrate(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether it is certain here and now that there is nothing to send: in a transaction or a script, which hold the keys and
-/// cannot wait for another server.
+/// Whether it is certain here and now that there is nothing to send: in a transaction or a script,
+/// which hold the keys and cannot wait for another server.
 fn holds_none(ctx: &Ctx<'_>, migration: &Migration) -> bool {
     let ks = &ctx.exec.ks;
     let is_there = |key: &[u8]| ks.view(migration.from_db, ks.key(key)).is_some();

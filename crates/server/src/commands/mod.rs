@@ -16,7 +16,7 @@ mod save;
 mod shutdown;
 
 use crate::config::{ConfigError, Problem, Rename};
-use petrel_commands::{CommandSpec, Registry};
+use petrel_commands::{CommandSpec, Registry, Shared};
 
 /// The families of session commands.
 pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, pubsub::COMMANDS, SERVER];
@@ -38,8 +38,8 @@ static SERVER: &[CommandSpec] = &[
     shutdown::SHUTDOWN,
 ];
 
-/// Every command, by the names that it is called by; and what is wrong with them, if something is. Those behind a wrong
-/// one are not looked at.
+/// Every command, by the names that it is called by; and what is wrong with them, if something is.
+/// Those behind a wrong one are not looked at.
 pub fn registry(renames: &[Rename]) -> (Registry, Option<ConfigError>) {
     let mut registry = Registry::new(&[petrel_commands::FAMILIES, FAMILIES].concat());
     for Rename { location, from, to } in renames {
@@ -49,4 +49,13 @@ pub fn registry(renames: &[Rename]) -> (Registry, Option<ConfigError>) {
         }
     }
     (registry, None)
+}
+
+/// Whether a server loads these libraries of functions from a file.
+///
+/// # Errors
+/// Why not.
+pub fn check_libraries(texts: &[Vec<u8>]) -> Result<(), String> {
+    let added = Shared::new(registry(&[]).0).add_libraries(texts, false);
+    added.map_err(|fail| String::from_utf8_lossy(fail.text()).into_owned())
 }

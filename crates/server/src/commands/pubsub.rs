@@ -3,8 +3,8 @@
 use crate::host::ServerHost;
 use crate::pubsub::Kind;
 use petrel_commands::help::help;
-use petrel_commands::table::pubsub as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
+use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -20,12 +20,12 @@ pub static COMMANDS: &[CommandSpec] = &[
 ];
 
 static SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::CHANNELS, |ctx| channels(ctx, Kind::Channel)),
-    CommandSpec::new(&meta::NUMPAT, numpat),
-    CommandSpec::new(&meta::NUMSUB, |ctx| numsub(ctx, Kind::Channel)),
-    CommandSpec::new(&meta::SHARDCHANNELS, |ctx| channels(ctx, Kind::Shard)),
-    CommandSpec::new(&meta::SHARDNUMSUB, |ctx| numsub(ctx, Kind::Shard)),
-    CommandSpec::new(&meta::HELP, help),
+    CommandSpec::new(&meta::PUBSUB_CHANNELS, |ctx| channels(ctx, Kind::Channel)),
+    CommandSpec::new(&meta::PUBSUB_NUMPAT, numpat),
+    CommandSpec::new(&meta::PUBSUB_NUMSUB, |ctx| numsub(ctx, Kind::Channel)),
+    CommandSpec::new(&meta::PUBSUB_SHARDCHANNELS, |ctx| channels(ctx, Kind::Shard)),
+    CommandSpec::new(&meta::PUBSUB_SHARDNUMSUB, |ctx| numsub(ctx, Kind::Shard)),
+    CommandSpec::new(&meta::PUBSUB_HELP, help),
 ];
 
 /// `PUBLISH channel message`, `SPUBLISH shardchannel message`

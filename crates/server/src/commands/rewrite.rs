@@ -3,8 +3,8 @@
 use crate::host::ServerHost;
 use crate::log::Rewriting;
 use petrel_commands::spec::Locks;
-use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_table::commands as meta;
 
 /// `BGREWRITEAOF`.
 pub const BGREWRITEAOF: CommandSpec =

@@ -4,8 +4,8 @@ use crate::host::ServerHost;
 use crate::server::Server;
 use crate::snapshot::Begun;
 use petrel_commands::spec::Locks;
-use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_table::commands as meta;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `SAVE`.

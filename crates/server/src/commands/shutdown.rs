@@ -1,8 +1,8 @@
 //! SHUTDOWN.
 
 use crate::host::ServerHost;
-use petrel_commands::table::server as meta;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_table::commands as meta;
 
 /// `SHUTDOWN`.
 pub const SHUTDOWN: CommandSpec = CommandSpec::new(&meta::SHUTDOWN, shutdown);

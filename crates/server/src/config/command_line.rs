@@ -31,12 +31,26 @@ pub enum Invocation {
 pub struct CheckLine {
     /// The files and directories.
     pub paths: Vec<PathBuf>,
-    /// Whether an end that is not whole is cut off.
-    pub fix: bool,
+    /// What is cut off.
+    pub cut: Cut,
+}
+
+/// What `petrel check` may cut off.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Cut {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// An end that is not whole, such as a machine leaves that stops: `--fix`.
+    End,
+    /// That, and everything behind a damaged place of a file of Petrel's log: `--cut`.
+    Damage,
 }
 
 /// Cuts off what is not whole at the end.
 const FIX: &[u8] = b"--fix";
+/// Cuts off what is behind a damaged place, too.
+const CUT: &[u8] = b"--cut";
 
 /// Where the configuration comes from, in the order in which it applies.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -61,12 +75,18 @@ impl Invocation {
             Some(b"-v" | b"--version") => return Ok(Self::Version),
             // What is followed by an option is a configuration file of this name.
             Some(b"check")
-                if args.get(1).is_none_or(|file| file == FIX || !file.starts_with(b"-")) =>
+                if args.get(1).is_none_or(|file| {
+                    [FIX, CUT].contains(&&file[..]) || !file.starts_with(b"-")
+                }) =>
             {
-                let fix = args.iter().any(|arg| arg == FIX);
-                let paths = args.into_iter().skip(1).filter(|arg| arg != FIX);
+                let cut = match () {
+                    () if args.iter().any(|arg| arg == CUT) => Cut::Damage,
+                    () if args.iter().any(|arg| arg == FIX) => Cut::End,
+                    () => Cut::Nothing,
+                };
+                let paths = args.into_iter().skip(1).filter(|arg| arg != FIX && arg != CUT);
                 let paths = paths.map(|path| OsString::from_vec(path).into()).collect();
-                return Ok(Self::Check(CheckLine { paths, fix }));
+                return Ok(Self::Check(CheckLine { paths, cut }));
             }
             Some(b"backups")
                 if args.len() <= 2 && args.get(1).is_none_or(|url| !url.starts_with(b"-")) =>

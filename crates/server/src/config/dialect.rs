@@ -2,6 +2,7 @@
 
 use super::params::Config;
 use super::types::DialectChoice;
+use petrel_commands::{REDIS_VERSION, VALKEY_VERSION};
 use petrel_resp::Dialect;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -9,9 +10,22 @@ use std::sync::OnceLock;
 /// The dialect of the name by which the program was called.
 static OF_PROGRAM: OnceLock<Dialect> = OnceLock::new();
 
-/// Says by which name the program was called; before anything else, since the title in process listings takes its place.
+/// Says by which name the program was called; before anything else, since the title in process
+/// listings takes its place.
 pub fn note_program(path: &Path) {
     OF_PROGRAM.get_or_init(|| of_program(path));
+}
+
+/// What `--version` prints, by the name by which the program was called. Tools that start servers
+/// read the first number as the version of Redis, or of Valkey, whose commands and options they may
+/// use; Petrel's own stands at the end.
+pub fn version() -> String {
+    let dialect = OF_PROGRAM.get().copied().unwrap_or_default();
+    let (name, version) = dialect.choose(("Redis", REDIS_VERSION), ("Valkey", VALKEY_VERSION));
+    let (bits, own) = (usize::BITS, env!("CARGO_PKG_VERSION"));
+    format!(
+        "{name} server v={version} sha=00000000:0 malloc=mimalloc bits={bits} build=0 (petrel {own})\n"
+    )
 }
 
 impl Config {
@@ -32,8 +46,8 @@ impl DialectChoice {
     }
 }
 
-/// The dialect of a program that is called so: with a link of that name, whatever starts `valkey-server` gets one that
-/// answers as it expects.
+/// The dialect of a program that is called so: with a link of that name, whatever starts
+/// `valkey-server` gets one that answers as it expects.
 fn of_program(path: &Path) -> Dialect {
     let is_valkey = path.file_name().is_some_and(|name| name == "valkey-server");
     if is_valkey { Dialect::Valkey } else { Dialect::Redis }

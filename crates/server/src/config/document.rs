@@ -11,7 +11,7 @@ pub fn help() -> String {
     let mut text = String::from(
         "Petrel, a multi-threaded in-memory data server that speaks Redis's protocol.\n\n\
          Usage:  petrel [FILE] [--NAME VALUE ...] [-]\n\
-         \u{20}       petrel check [--fix] FILE-OR-DIRECTORY ...\n\
+         \u{20}       petrel check [--fix | --cut] FILE-OR-DIRECTORY ...\n\
          \u{20}       petrel backups URL\n\n\
          \u{20} FILE            configuration file, one \"name value\" per line\n\
          \u{20} check           tell whether files are whole, and what they hold: RDB and append-only files,\n\

@@ -111,7 +111,8 @@ impl<'a> Loader<'a> {
         self.config
     }
 
-    /// Gives a parameter a value. Save points add up: the first directive replaces the default, and an empty one all.
+    /// Gives a parameter a value. Save points add up: the first directive replaces the default, and
+    /// an empty one all.
     pub(super) fn set(&mut self, param: &Param, values: &[Vec<u8>]) -> Result<(), Invalid> {
         if param.rule == Rule::Points && self.has_points && !values.is_empty() {
             let before = self.config.save.clone();

@@ -35,8 +35,8 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use command_line::{CheckLine, CommandLine, Invocation};
-pub use dialect::note_program;
+pub use command_line::{CheckLine, CommandLine, Cut, Invocation};
+pub use dialect::{note_program, version};
 pub use document::{default_file, help, markdown};
 pub use error::{ConfigError, Location, Problem, Source};
 pub use foreign::Foreign;
@@ -45,7 +45,7 @@ pub use names::Hint;
 pub use params::{Config, PARAMS};
 pub use renames::Rename;
 pub use rewrite::replace as replace_file;
-pub use rewrite::{Extent, RewriteError};
+pub use rewrite::{Extent, RewriteError, sweep_beside};
 pub use saving::{SavePoint, SavePoints, ShutdownFlags};
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
 pub use table::{Group, Mutability, Param};

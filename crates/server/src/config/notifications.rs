@@ -1,4 +1,5 @@
-//! The value of `notify-keyspace-events`: which events of keys are published, and on which channels.
+//! The value of `notify-keyspace-events`: which events of keys are published, and on which
+//! channels.
 
 use super::value::{Invalid, Rule, Value};
 use petrel_keyspace::event::class;
@@ -35,7 +36,8 @@ const ALL: u32 = class::GENERIC
     | MODULE
     | ARRAY;
 
-/// Every letter, in the order in which the value is shown. Those up to `a` are not shown beside `A`.
+/// Every letter, in the order in which the value is shown. Those up to `a` are not shown beside
+/// `A`.
 const LETTERS: [(u8, u32); 21] = [
     (b'g', class::GENERIC),
     (b'$', class::STRING),
@@ -68,7 +70,8 @@ const HIDDEN: u32 = class::NEW | class::OVERWRITTEN | class::TYPE_CHANGED;
 pub struct Notifications(u32);
 
 impl Notifications {
-    /// Bits of [`class`]: the events that have to be noted; none if there is no channel to publish them in.
+    /// Bits of [`class`]: the events that have to be noted; none if there is no channel to publish
+    /// them in.
     pub fn wanted(self) -> u32 {
         let classes = self.0 & (ALL | HIDDEN | class::MISS);
         match self.0 & CHANNELS {

@@ -21,7 +21,8 @@ pub(super) const I32_MAX: i64 = i32::MAX as i64;
 const SIZE: super::value::Rule = Memory { min: 0, max: i64::MAX as u64 };
 pub(super) const MEMORY: super::value::Rule = Memory { min: 0, max: u64::MAX };
 
-/// Builds the struct of the values, its default and the table of the rows. `$this` is where the struct lies in `Config`.
+/// Builds the struct of the values, its default and the table of the rows. `$this` is where the
+/// struct lies in `Config`.
 macro_rules! parameters {
     ($(#[$about:meta])* $settings:ident, $rows:ident, |$config:ident| $this:expr $(, with $part:ident: $part_ty:ty)*;
     $( $group:ident { $(

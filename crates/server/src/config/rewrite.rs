@@ -5,6 +5,7 @@
 //! appended below a marker. The result is read back before it replaces the file: it gives exactly
 //! the present values, includes considered.
 
+use petrel_persistence::leftover;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -203,6 +204,7 @@ fn write_directive(param: &Param, config: &Config) -> Vec<u8> {
 /// If the file, or a temporary one beside it, cannot be written; it is as before then.
 pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path);
+    sweep_beside(path);
     let written = write_synced(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // The error that counts is the first; a file left behind harms nobody.
@@ -211,6 +213,13 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     written?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Removes what a process has left behind that was killed as it put a text in place of this file.
+pub fn sweep_beside(path: &Path) {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    leftover::sweep(directory.unwrap_or(Path::new(".")), &format!("{name}."), ".tmp", |_| true);
 }
 
 fn write_synced(temporary: &Path, original: &Path, text: &[u8]) -> io::Result<()> {

@@ -85,7 +85,8 @@ pub struct ShutdownFlags(Vec<&'static str>);
 impl ShutdownFlags {
     const WORDS: [&'static str; 5] = ["default", "save", "nosave", "now", "force"];
 
-    /// Whether the data is saved at the end: if the flags do not say, it is where there are save points.
+    /// Whether the data is saved at the end: if the flags do not say, it is where there are save
+    /// points.
     pub fn saves(&self, points: &SavePoints) -> bool {
         self.has("save") || !self.has("nosave") && !points.is_empty()
     }

@@ -132,8 +132,8 @@ impl SharedConfig {
         self.file.as_ref().map(|file| file.path.as_path())
     }
 
-    /// CONFIG GET: names and values of all parameters that one of `patterns` names, in any case, in the order of the names.
-    /// A name without wildcards is answered as it was written.
+    /// CONFIG GET: names and values of all parameters that one of `patterns` names, in any case, in
+    /// the order of the names. A name without wildcards is answered as it was written.
     pub fn get<P: AsRef<[u8]>>(&self, patterns: &[P]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let config = self.snapshot();
         let mut found = Vec::new();
@@ -150,8 +150,8 @@ impl SharedConfig {
     /// CONFIG SET: takes over all of `pairs` or none.
     ///
     /// `client_is_local` says whether the client may change protected parameters where
-    /// `enable-protected-configs` is `local`. Once all values are valid, `apply` lets the server act
-    /// on them; when it refuses it must have undone what it did, and the old values stay.
+    /// `enable-protected-configs` is `local`. Once all values are valid, `apply` lets the server
+    /// act on them; when it refuses it must have undone what it did, and the old values stay.
     /// Returns the parameters whose value differs from before.
     pub fn set<T: AsRef<[u8]>>(
         &self,
@@ -185,7 +185,8 @@ impl SharedConfig {
         Ok(changed)
     }
 
-    /// Takes over a change that no client asked for: what was to be done once, at the start, is done.
+    /// Takes over a change that no client asked for: what was to be done once, at the start, is
+    /// done.
     pub fn settle(&self, change: impl FnOnce(&mut Config)) {
         let _changing = self.changing.lock();
         let mut new = Config::clone(&self.snapshot());
@@ -194,8 +195,8 @@ impl SharedConfig {
         self.version.0.fetch_add(1, Ordering::Release);
     }
 
-    /// CONFIG REWRITE: writes the present values into the configuration file, and `users`, each as a directive `user`,
-    /// unless they are kept elsewhere.
+    /// CONFIG REWRITE: writes the present values into the configuration file, and `users`, each as
+    /// a directive `user`, unless they are kept elsewhere.
     pub fn rewrite(
         &self,
         users: Option<&[Vec<Vec<u8>>]>,

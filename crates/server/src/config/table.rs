@@ -31,7 +31,8 @@ pub struct Param {
 pub enum Mutability {
     /// Only on the command line and in the configuration file.
     AtStart,
-    /// Likewise, but setting it to the value that it has is no error: tools that write back what they read get by.
+    /// Likewise, but setting it to the value that it has is no error: tools that write back what
+    /// they read get by.
     Kept,
     /// Also by CONFIG SET.
     Runtime,

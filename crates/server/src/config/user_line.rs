@@ -1,4 +1,5 @@
-//! `user` lines: not a parameter, since each user has its own, and what they say changes by `ACL SETUSER`.
+//! `user` lines: not a parameter, since each user has its own, and what they say changes by `ACL
+//! SETUSER`.
 
 use super::error::{ConfigError, Location, Problem};
 

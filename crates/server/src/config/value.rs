@@ -31,7 +31,8 @@ pub trait Value: Clone + PartialEq + Sized {
 pub enum Rule {
     /// `yes` or `no`.
     YesNo,
-    /// One of the words, the first of which is usual: whatever asks for more is refused for the reason given.
+    /// One of the words, the first of which is usual: whatever asks for more is refused for the
+    /// reason given.
     Only(&'static [&'static str], &'static str),
     /// Pairs of seconds and changes; several directives of a configuration add up.
     Points,

@@ -1,5 +1,5 @@
-//! What `INFO` counts, in Prometheus's text format: every figure by its name there behind `petrel_`, and what is counted
-//! per command, error, database and worker with labels.
+//! What `INFO` counts, in Prometheus's text format: every figure by its name there behind
+//! `petrel_`, and what is counted per command, error, database and worker with labels.
 
 use crate::commands::info::figures;
 use crate::server::Server;

@@ -1,7 +1,8 @@
-//! The port for operators: `/metrics` for Prometheus, `/health`, `/ready`. HTTP/1.1, one request per connection.
+//! The port for operators: `/metrics` for Prometheus, `/health`, `/ready`. HTTP/1.1, one request
+//! per connection.
 //!
-//! It runs on threads of its own and takes no lock that a worker holds for longer than a few instructions. Whoever
-//! connects is bounded: in number, in bytes asked with, in time taken.
+//! It runs on threads of its own and takes no lock that a worker holds for longer than a few
+//! instructions. Whoever connects is bounded: in number, in bytes asked with, in time taken.
 
 mod exchange;
 mod metrics;

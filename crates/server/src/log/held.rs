@@ -1,5 +1,5 @@
-//! A driver around a driver that keeps output back until what it answers is durable. While nothing is kept back, every call goes
-//! through after one branch.
+//! A driver around a driver that keeps output back until what it answers is durable. While nothing
+//! is kept back, every call goes through after one branch.
 
 use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker};
 use std::collections::{HashMap, VecDeque};

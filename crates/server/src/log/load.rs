@@ -1,10 +1,12 @@
 //! The way back in: the files of a log, at the start.
 
+use super::pending::Unwritten;
+use super::unopened::Beginning;
 use crate::config::Config;
 use crate::counted::Counted;
 use crate::server::Server;
 use petrel_keyspace::Handle;
-use petrel_persistence::log::{Directory, Entry, Kind, LogSource, Replayed, replay};
+use petrel_persistence::log::{Directory, Entry, Kind, LogSource, Replayed, is_full, replay};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{LoadOptions, load};
 use std::fs::{File, OpenOptions};
@@ -16,12 +18,16 @@ use std::time::{Duration, Instant};
 
 /// What was loaded.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     /// Epoch of the last block.
-    last_epoch: Option<u64>,
+    pub last_epoch: Option<u64>,
+    /// What the files have in common, as the last of them says.
+    pub log_id: Option<[u8; 16]>,
     /// A file whose end is torn, and how many bytes of it are whole.
     torn: Option<(Entry, u64)>,
-    functions: Option<Vec<Vec<u8>>>,
+    pub functions: Option<Vec<Vec<u8>>>,
+    /// What was applied behind all files and is in none of them.
+    pub unwritten: Option<Unwritten>,
 }
 
 impl Server {
@@ -33,29 +39,37 @@ impl Server {
         Directory::open(&std::path::absolute(path)?, &name, log_id())
     }
 
-    /// Loads the log, and goes on with it. Where there is none yet, it begins with the append-only file of an older Redis, or else with
-    /// the snapshot, if there is one. Until what is there has been loaded, on a thread of its own, commands that need the data are
-    /// refused. If that fails, the server stops. Whether there is anything to load.
+    /// Loads the log, and goes on with it. Where there is none yet, it begins with the append-only
+    /// file of an older Redis, or else with the snapshot, if there is one. Until what is there
+    /// has been loaded, on a thread of its own, commands that need the data are refused. If
+    /// that fails, the server stops. Whether there is anything to load.
     ///
     /// # Errors
     /// If the directory cannot be used, or no thread be started.
     pub(crate) fn begin_load_log(self: &Arc<Self>, config: &Config) -> io::Result<bool> {
         let mut directory = self.open_directory(config)?;
-        directory.sweep();
         let single = Path::new(&*config.appendfilename.lossy()).to_owned();
-        let single = (directory.is_empty() && single.is_file()).then_some(single);
+        let mut single = (directory.is_empty() && single.is_file()).then_some(single);
         if directory.is_empty() && single.is_none() && config.dbfilename.exists() {
             tracing::info!(
                 "{} is the base of a new log in {}",
                 config.dbfilename.display(),
                 config.appenddirname.lossy()
             );
-            directory.adopt_base(&config.dbfilename)?;
+            match directory.adopt_base(&config.dbfilename) {
+                Err(error) if is_full(&error) => {
+                    tracing::error!("it cannot be that yet: {error}; it is only loaded");
+                    single = Some(config.dbfilename.clone());
+                }
+                adopted => adopted?,
+            }
         }
         if directory.is_empty() && single.is_none() {
             let mut handle = self.keyspace.attach();
             handle.enter();
-            let begun = self.begin_log(&mut handle, directory, config, 0, true);
+            directory.sweep();
+            let beginning = Beginning { unwritten: None, previous: 0, is_complete: true };
+            let begun = self.begin_log(&mut handle, directory, config, beginning, true);
             handle.exit();
             return begun.map(|()| false);
         }
@@ -80,7 +94,12 @@ impl Server {
         config: &Config,
     ) -> Result<(), String> {
         let start = Instant::now();
-        let found = match single {
+        let mut found = match single {
+            // A snapshot that could not become the base.
+            Some(path) if path == config.dbfilename => {
+                let functions = self.load_log_base(path, config, false)?;
+                Found { functions: Some(functions), ..Found::default() }
+            }
             Some(path) => {
                 self.load_foreign(&[path.to_owned()], config).map_err(|error| error.to_string())?;
                 Found::default()
@@ -94,6 +113,9 @@ impl Server {
             cut(&directory.path_of(entry), *whole)
                 .map_err(|error| format!("cannot cut {}: {error}", entry.name))?;
         }
+        if single.is_none() {
+            self.recover_pending(&mut directory, &mut found)?;
+        }
         if let Some(functions) = &found.functions {
             self.commands.replace_libraries(functions).map_err(|fail| {
                 let why = String::from_utf8_lossy(fail.text()).into_owned();
@@ -106,7 +128,14 @@ impl Server {
         let mut handle = self.keyspace.attach();
         handle.enter();
         let previous = found.last_epoch.unwrap_or(0);
-        let begun = self.begin_log(&mut handle, directory, config, previous, single.is_none());
+        let beginning = Beginning {
+            unwritten: found.unwritten.take(),
+            previous,
+            is_complete: single.is_none(),
+        };
+        // Before more room is asked for: all that is needed has been read.
+        directory.sweep();
+        let begun = self.begin_log(&mut handle, directory, config, beginning, true);
         handle.exit();
         begun.map_err(|error| format!("cannot go on with the log: {error}"))?;
         if single.is_some() {
@@ -119,11 +148,13 @@ impl Server {
         Ok(())
     }
 
-    /// Drops everything and loads it from the log again, which goes on afterwards; or, if nothing is logged, what was written
-    /// last in its place. Commands that need the data are refused meanwhile. `ks` is in a batch and holds nothing.
+    /// Drops everything and loads it from the log again, which goes on afterwards; or, if nothing
+    /// is logged, what was written last in its place. Commands that need the data are refused
+    /// meanwhile. `ks` is in a batch and holds nothing.
     ///
     /// # Errors
-    /// If there is no log, or it cannot be written or read; in the last case nothing is left of the data.
+    /// If there is no log, or it cannot be written or read; in the last case nothing is left of the
+    /// data.
     pub(crate) fn reload_log(self: &Arc<Self>, ks: &mut Handle) -> Result<(), String> {
         const PATIENCE: Duration = Duration::from_secs(10);
         let log = self.durability.log();
@@ -145,7 +176,7 @@ impl Server {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            ks.set_sinks(None);
+            ks.set_sinks(LogSource::NAME, None);
         }
         let cleared = ks.clear(None);
         ks.unlock();
@@ -161,14 +192,15 @@ impl Server {
         ks.enter();
         if let Some(log) = log {
             ks.lock_all();
-            ks.set_sinks(Some(Arc::new(LogSource(log))));
+            ks.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
             ks.unlock();
         }
         self.finish_loading();
         loaded
     }
 
-    /// Loads the files that the manifest names: perhaps some of Redis or Valkey, and then Petrel's own.
+    /// Loads the files that the manifest names: perhaps some of Redis or Valkey, and then Petrel's
+    /// own.
     fn load_files(
         self: &Arc<Self>,
         directory: &mut Directory,
@@ -186,7 +218,8 @@ impl Server {
         }
         match manifest.base() {
             Some(base) if foreign.is_empty() && is_rdb(&directory.path_of(base)) => {
-                found.functions = Some(self.load_log_base(directory, base, config, own > 0)?);
+                let base = directory.path_of(base);
+                found.functions = Some(self.load_log_base(&base, config, own > 0)?);
             }
             base => {
                 let files = base.into_iter().chain(foreign);
@@ -214,6 +247,8 @@ impl Server {
                 ));
             }
             found.last_epoch = replayed.last_epoch;
+            // A file without even a head has none.
+            found.log_id = Some(replayed.log_id).filter(|&id| id != [0; 16]).or(found.log_id);
             if replayed.torn > 0 {
                 self.judge_torn(&path, &replayed, config)?;
                 found.torn = found.torn.or(Some((entry.clone(), replayed.whole)));
@@ -230,15 +265,13 @@ impl Server {
 
     fn load_log_base(
         &self,
-        directory: &Directory,
-        base: &Entry,
+        path: &Path,
         config: &Config,
         keeps_expired: bool,
     ) -> Result<Vec<Vec<u8>>, String> {
-        let path = directory.path_of(base);
         let failed =
             |error: &dyn std::fmt::Display| format!("cannot load {}: {error}", path.display());
-        let file = File::open(&path).map_err(|error| failed(&error))?;
+        let file = File::open(path).map_err(|error| failed(&error))?;
         let len = file.metadata().map_err(|error| failed(&error))?.len();
         let leniency = Leniency {
             any_version: config.accepts_any_rdb_version(),
@@ -278,7 +311,7 @@ impl Server {
 
     /// What to do about a file that ends in the middle of a block.
     fn judge_torn(&self, path: &Path, replayed: &Replayed, config: &Config) -> Result<(), String> {
-        let Replayed { whole, torn, .. } = *replayed;
+        let Replayed { whole, torn, torn_blocks, .. } = *replayed;
         let path = path.display();
         if !config.aof_load_truncated {
             return Err(format!(
@@ -286,10 +319,17 @@ impl Server {
                  `petrel check --cut` drops them, as a start with `aof-load-truncated yes` does"
             ));
         }
-        tracing::warn!(
-            "{path} ends in the middle of a block that was being written when the server was stopped: its {torn} bytes \
-             from byte {whole} on are dropped"
-        );
+        match torn_blocks {
+            0 => tracing::warn!(
+                "{path} ends in the middle of a block that was being written when the server was stopped: its {torn} \
+                 bytes from byte {whole} on are dropped"
+            ),
+            blocks => tracing::warn!(
+                "{path}: the block at byte {whole} did not reach the disk before the machine stopped, and what follows \
+                 had not been synced: {torn} bytes are dropped, with {}",
+                Counted(blocks, "block")
+            ),
+        }
         Ok(())
     }
 }

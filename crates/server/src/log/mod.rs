@@ -1,28 +1,34 @@
 //! The log of effects: `appendonly`.
 //!
-//! What it consists of, and how it is written and read, is in `petrel_persistence::log`. Here it meets the server: it is opened and loaded
-//! at the start, every thread of the keyspace records into it from then on, workers keep replies back until what they
-//! answer is durable, and it is rewritten when it has grown.
+//! What it consists of, and how it is written and read, is in `petrel_persistence::log`. Here it
+//! meets the server: it is opened and loaded at the start, every thread of the keyspace records
+//! into it from then on, workers keep replies back until what they answer is durable, and it is
+//! rewritten when it has grown.
 
 mod held;
 mod load;
+mod pending;
 mod rewrite;
 #[cfg(feature = "object-store")]
 mod seal;
+mod unopened;
 
 pub use held::Held;
 pub(crate) use rewrite::Rewriting;
 
 use crate::config::Config;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
 use parking_lot::{Mutex, RwLock};
 use petrel_commands::Hindrance;
 use petrel_keyspace::{EffectSink, Handle};
-use petrel_persistence::log::{Directory, Events, Log, LogSource, Policy, Recorder, SystemFile};
+use petrel_persistence::log::{
+    Directory, Events, Log, LogSource, Policy, Recorder, SystemFile, is_full,
+};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use unopened::{Beginning, Unopened};
 
 /// The log, and what is known of it.
 #[derive(Default)]
@@ -30,6 +36,12 @@ pub struct Durability {
     /// The log that is written.
     log: RwLock<Option<Arc<Log>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// The log has no file to go on in since a start could not make one. Held while the log gets
+    /// its file, or that of pending records, and while it is turned off; locked before
+    /// `directory`.
+    unopened: Mutex<Option<Unopened>>,
+    /// When the file of pending records was last tried to be made, in Unix milliseconds.
+    pending_tried_at: AtomicI64,
     directory: Mutex<Option<Directory>>,
     /// Bytes of the base and of the files that are no longer written to.
     closed_len: AtomicU64,
@@ -94,6 +106,13 @@ impl Events for Listener {
         server.commands.hinder(Hindrance::NotLogged, false);
         tracing::info!("the log is written again");
     }
+
+    fn pending_failed(&self, why: Option<&str>) {
+        match why {
+            Some(why) => pending::warn_without(why),
+            None => tracing::info!("what the log has yet to write survives the process again"),
+        }
+    }
 }
 
 /// The log's policy, as the configuration has it.
@@ -144,6 +163,11 @@ impl Durability {
         self.failure.lock().is_some()
     }
 
+    /// Whether what was recorded and not written yet survives the process.
+    pub fn survives_process(&self) -> bool {
+        self.log().is_some_and(|log| log.survives_process())
+    }
+
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.closed_len.load(Relaxed) + self.log().map_or(0, |log| log.file_len())
@@ -154,40 +178,62 @@ impl Durability {
         self.base_len.load(Relaxed)
     }
 
+    /// Whether there is a file that the log is written to.
+    fn is_written(&self) -> bool {
+        self.writer.lock().is_some()
+    }
+
     /// Counts anew what the files take that are not written to.
     fn weigh(&self, directory: &Directory) {
         let files = &directory.manifest().entries;
-        let written = files.len().saturating_sub(usize::from(self.is_on()));
+        let written = files.len().saturating_sub(usize::from(self.is_written()));
         let len = |entry| directory.path_of(entry).metadata().map_or(0, |meta| meta.len());
         self.closed_len.store(files[..written].iter().map(len).sum(), Relaxed);
     }
 }
 
 impl Server {
-    /// Begins to write the log of a directory: every change of the keyspace is recorded from one moment on. The last block of the files
-    /// that are there had the epoch `previous`. With `is_complete`, what is in the keyspace is in those files. `handle` is in a batch
-    /// and holds nothing.
+    /// Begins to write the log of a directory: every change of the keyspace is recorded from one
+    /// moment on. If the disk is full, that is an error, or, with `awaits_room`, tried again while
+    /// writes are refused. `handle` is in a batch and holds nothing.
     fn begin_log(
         self: &Arc<Self>,
         handle: &mut Handle,
         mut directory: Directory,
         config: &Config,
-        previous: u64,
-        is_complete: bool,
+        mut beginning: Beginning,
+        awaits_room: bool,
     ) -> io::Result<()> {
-        let (file, len) = directory.begin_effects(unix_ms(), is_complete)?;
-        let log = Log::new(policy(config), Box::new(Listener(Arc::downgrade(self))));
+        let durability = &self.durability;
+        let Beginning { previous, is_complete, .. } = beginning;
+        let next = match beginning.next_file(&mut directory) {
+            Err(error) if awaits_room && is_full(&error) => Err(error),
+            next => Ok(next?),
+        };
+        let pending = next.as_ref().ok();
+        let pending = pending.and_then(|_| beginning.create_pending(&directory, previous));
+        let listener = Box::new(Listener(Arc::downgrade(self)));
+        let log = Log::new(policy(config), listener, pending);
         self.keyspace.epochs().begin_at(previous + 1);
-        let file = Box::new(SystemFile::new(file)?);
-        let writer = log.start(self.keyspace.clone(), file, len, previous)?;
+        let writer = match next {
+            Ok((file, head)) => {
+                let file = Box::new(SystemFile::new(file)?);
+                Some(log.start(self.keyspace.clone(), file, head, previous)?)
+            }
+            // As when a server that runs has filled the disk up.
+            Err(error) => {
+                log.await_file(previous, &error.to_string());
+                None
+            }
+        };
         if !is_complete {
             log.await_base();
         }
         handle.lock_all();
-        handle.set_sinks(Some(Arc::new(LogSource(log.clone()))));
+        handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log.clone()))));
         handle.unlock();
-        let durability = &self.durability;
-        *durability.writer.lock() = Some(writer);
+        *durability.unopened.lock() = writer.is_none().then(|| Unopened::new(beginning));
+        *durability.writer.lock() = writer;
         *durability.log.write() = Some(log);
         durability.is_complete.store(is_complete, Relaxed);
         durability.weigh(&directory);
@@ -196,7 +242,8 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the log: everything that was recorded is written and synced. Nobody changes anything any more.
+    /// Ends the log: everything that was recorded is written and synced. Nobody changes anything
+    /// any more.
     pub(crate) fn end_log(&self) {
         let Some(log) = self.durability.log.write().take() else { return };
         log.stop();
@@ -223,16 +270,19 @@ impl Server {
                     log.set_policy(policy(config));
                     handle.lock_all();
                     // Whether readers learn what they have seen is the sinks' to know.
-                    handle.set_sinks(Some(Arc::new(LogSource(log))));
+                    handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
                     handle.unlock();
                 }
                 Ok(())
             }
             (Some(_), false) => {
+                let mut unopened = self.durability.unopened.lock();
+                *unopened = None;
                 handle.lock_all();
-                handle.set_sinks(None);
+                handle.set_sinks(LogSource::NAME, None);
                 handle.unlock();
                 self.end_log();
+                *self.durability.failure.lock() = None;
                 self.commands.hinder(Hindrance::NotLogged, false);
                 tracing::info!("the log has been turned off; its files stay as they are");
                 Ok(())
@@ -245,7 +295,8 @@ impl Server {
     fn turn_log_on(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Result<(), String> {
         let directory = self.open_directory(config).map_err(|error| error.to_string())?;
         let previous = self.keyspace.epochs().now();
-        self.begin_log(handle, directory, config, previous, false)
+        let beginning = Beginning { unwritten: None, previous, is_complete: false };
+        self.begin_log(handle, directory, config, beginning, false)
             .map_err(|error| error.to_string())?;
         self.durability.rewrite_scheduled.store(true, Relaxed);
         self.rewrite_if_due(handle, config);
@@ -253,7 +304,8 @@ impl Server {
         Ok(())
     }
 
-    /// Records the libraries of functions as they are now. What it returns is the epoch by which that is durable.
+    /// Records the libraries of functions as they are now. What it returns is the epoch by which
+    /// that is durable.
     pub(crate) fn log_libraries(&self) -> Option<u64> {
         let log = self.durability.log()?;
         let mut recorder = log.recorder();

@@ -5,19 +5,20 @@
 //! a thread of its own    writes the image ─ syncs it ─ the manifest names it and the new file, and nothing else
 //! ```
 //!
-//! Until the last step the manifest names the old files and the new one, which together are everything as well.
+//! Until the last step the manifest names the old files and the new one, which together are
+//! everything as well.
 
 use super::Durability;
 use crate::config::Config;
 use crate::counted::Counted;
 use crate::server::{Server, unix_ms};
 use petrel_keyspace::Handle;
-use petrel_persistence::log::{Log, SystemFile};
+use petrel_persistence::log::{FileHead, Log, SystemFile};
 use petrel_persistence::rdb::{FileError, FileWriter};
 use petrel_persistence::{Image, PacedFile};
-use std::fs;
+use std::fs::{self, File};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -26,7 +27,8 @@ use std::time::Instant;
 const RETRY_SECONDS: i64 = 5;
 const RETRY_SECONDS_MAX: i64 = 3600;
 
-/// After a rewrite that growth had asked for, so many times what it took pass before the next, and so many milliseconds at least, ...
+/// After a rewrite that growth had asked for, so many times what it took pass before the next, and
+/// so many milliseconds at least, ...
 const REST: i64 = 4;
 const REST_MS_MIN: i64 = 60_000;
 /// ... unless the log has grown by so many times what asks for one.
@@ -43,6 +45,16 @@ pub(crate) enum Rewriting {
     Already,
 }
 
+/// A base in the making.
+struct Rewrite {
+    file: FileWriter<PacedFile>,
+    /// Its path.
+    part: PathBuf,
+    /// Number of the file for effects that follows on it.
+    first: u64,
+    log: Option<Arc<Log>>,
+}
+
 impl Server {
     /// Begins to rewrite the log on a thread of its own. `ks` is in a batch and holds nothing.
     ///
@@ -53,6 +65,7 @@ impl Server {
         if durability.is_rewriting() {
             return Ok(Rewriting::Already);
         }
+        self.open_awaited_file(ks)?;
         if self.snapshot.is_saving() {
             durability.rewrite_scheduled.store(true, Relaxed);
             return Ok(Rewriting::Scheduled);
@@ -92,34 +105,60 @@ impl Server {
             Some(directory) => directory,
             empty => empty.insert(self.open_directory(&config)?),
         };
-        let is_paced = config.aof_rewrite_incremental_fsync;
-        let file = self.create(&directory.base_in_work(), is_paced, self.base_options())?;
-        // What is there is no log that the new file could go on from, unless it is complete.
-        let is_named = durability.is_complete.load(Relaxed) && !durability.needs_base.load(Relaxed);
-        let next = match &log {
-            Some(_) => Some(directory.begin_effects(unix_ms(), is_named)?),
-            None => None,
-        };
-        let first = if log.is_some() { directory.last_seq() } else { u64::MAX };
         let part = directory.base_in_work();
+        let is_paced = config.aof_rewrite_incremental_fsync;
+        let made = self.create(&part, is_paced, self.base_options()).and_then(|file| {
+            // What is there is no log that the new file could go on from, unless it is complete.
+            let is_named =
+                durability.is_complete.load(Relaxed) && !durability.needs_base.load(Relaxed);
+            let next = match &log {
+                Some(_) => Some(directory.begin_effects(unix_ms(), is_named)?),
+                None => None,
+            };
+            Ok((file, next, !is_named))
+        });
+        let first = if log.is_some() && made.is_ok() { directory.last_seq() } else { u64::MAX };
         drop(place);
+        let begun = made.and_then(|(file, next, awaits_base)| {
+            let rewrite = Rewrite { file, part: part.clone(), first, log };
+            self.begin_base(ks, rewrite, next, awaits_base)
+        });
+        if let Ok(true) = begun {
+            return Ok(Rewriting::Begun);
+        }
+        let _ = fs::remove_file(&part);
+        if let Some(directory) = &mut *durability.directory.lock() {
+            directory.abandon_effects(first);
+        }
+        begun.map(|_| Rewriting::Scheduled)
+    }
+
+    /// Begins an image for the base, with which the log goes on in the next file. False, and
+    /// nothing has begun, while something else takes an image.
+    fn begin_base(
+        self: &Arc<Self>,
+        ks: &mut Handle,
+        rewrite: Rewrite,
+        next: Option<(File, FileHead)>,
+        awaits_base: bool,
+    ) -> Result<bool, FileError> {
+        let next =
+            next.map(|(file, head)| SystemFile::new(file).map(|file| (file, head))).transpose()?;
         let (server, (send, image)) = (self.clone(), mpsc::sync_channel::<Image>(1));
-        let work_log = log.clone();
+        let log = rewrite.log.clone();
         let work = move || {
             if let Ok(image) = image.recv() {
-                server.rewrite_beside(image, file, &part, first, work_log.as_deref());
+                server.rewrite_beside(image, rewrite);
             }
         };
         // Before the image begins, for one that has has to be gone through.
         std::thread::Builder::new().name("petrel-rewriter".into()).spawn(work)?;
-        let next =
-            next.map(|(file, len)| SystemFile::new(file).map(|file| (file, len))).transpose()?;
         ks.lock_all();
         let mut image = Image::begin(ks, self.base_options());
         if image.is_some()
-            && let (Some(log), Some((file, len))) = (&log, next)
+            && let (Some(log), Some((file, head))) = (&log, next)
         {
-            log.rotate(&self.keyspace, Box::new(file), len, !is_named);
+            log.rotate(&self.keyspace, Box::new(file), head, awaits_base);
         }
         ks.unlock();
         if let Some(image) = &mut image {
@@ -130,19 +169,17 @@ impl Server {
             // Those in the base may be older than the new file.
             self.log_libraries();
         }
-        let begun = image.is_some_and(|image| send.send(image).is_ok());
-        Ok(if begun { Rewriting::Begun } else { Rewriting::Scheduled })
+        let Some(image) = image else { return Ok(false) };
+        if send.send(image).is_err() {
+            // The thread has panicked, and the log has gone on in the new file all the same.
+            self.durability.rewriting_since.store(0, Relaxed);
+        }
+        Ok(true)
     }
 
     /// Writes the base, on the calling thread.
-    fn rewrite_beside(
-        &self,
-        image: Image,
-        mut file: FileWriter<PacedFile>,
-        part: &Path,
-        first: u64,
-        log: Option<&Log>,
-    ) {
+    fn rewrite_beside(&self, image: Image, rewrite: Rewrite) {
+        let Rewrite { mut file, part, first, log } = rewrite;
         let start = Instant::now();
         let durability = &self.durability;
         let mut before = 0;
@@ -164,7 +201,7 @@ impl Server {
         let seconds = start.elapsed().as_secs_f64();
         match done {
             Ok(Some(keys)) => {
-                if let Some(log) = log {
+                if let Some(log) = &log {
                     log.has_base();
                 }
                 durability.rewrites.fetch_add(1, Relaxed);
@@ -178,6 +215,9 @@ impl Server {
                 if let Err(error) = ended {
                     durability.rewrite_failures.fetch_add(1, Relaxed);
                     tracing::error!("the log cannot be rewritten: {error}");
+                    // A log that was turned on is nothing without its base.
+                    let is_complete = durability.is_complete.load(Relaxed);
+                    durability.rewrite_scheduled.fetch_or(log.is_some() && !is_complete, Relaxed);
                 }
             }
         }
@@ -186,20 +226,25 @@ impl Server {
         durability.rewriting_since.store(0, Relaxed);
     }
 
-    /// Begins to rewrite the log if it has grown enough and was not rewritten just now, or that has been asked for; called about ten times a second, by one thread, which
-    /// holds nothing.
+    /// Begins to rewrite the log if it has grown enough and was not rewritten just now, or that has
+    /// been asked for; called about ten times a second, by one thread, which holds nothing.
     pub(crate) fn rewrite_if_due(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
         let durability = &self.durability;
+        if self.commands.is_loading() || self.open_awaited_file(ks).is_err() {
+            return;
+        }
+        self.attach_pending_if_due(ks);
         if !durability.is_on() && !durability.rewrite_scheduled.load(Relaxed)
             || durability.is_rewriting()
             || self.snapshot.is_saving()
-            || self.commands.is_loading()
         {
             return;
         }
         let failures = durability.rewrite_failures.load(Relaxed).min(16) as u32;
         let pause = (RETRY_SECONDS << failures.saturating_sub(1).min(10)).min(RETRY_SECONDS_MAX);
-        let pause = if durability.needs_base.load(Relaxed) { 1 } else { pause };
+        // Until the base is there, nothing is durable.
+        let lacks_base = durability.is_on() && !durability.is_complete.load(Relaxed);
+        let pause = if lacks_base || durability.needs_base.load(Relaxed) { 1 } else { pause };
         if failures > 0 && unix_ms() / 1000 - durability.rewrite_tried_at.load(Relaxed) < pause {
             return;
         }
@@ -233,8 +278,9 @@ impl Server {
 }
 
 impl Durability {
-    /// Whether enough time has passed since the log was rewritten for it to be rewritten again by itself: writes that double it every few seconds
-    /// would otherwise have it rewritten almost without a pause, and share the disk and a processor with that.
+    /// Whether enough time has passed since the log was rewritten for it to be rewritten again by
+    /// itself: writes that double it every few seconds would otherwise have it rewritten almost
+    /// without a pause, and share the disk and a processor with that.
     fn has_rested(&self) -> bool {
         let rest = REST.saturating_mul(self.rewrite_ms.load(Relaxed)).max(REST_MS_MIN);
         let since = unix_ms().saturating_sub(self.rewrite_ended_at.load(Relaxed));

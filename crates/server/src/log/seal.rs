@@ -1,5 +1,5 @@
-//! Sealing: the log goes on in a new file, so that what it leaves behind, which never changes any more, can be copied
-//! elsewhere.
+//! Sealing: the log goes on in a new file, so that what it leaves behind, which never changes any
+//! more, can be copied elsewhere.
 
 use super::Durability;
 use crate::server::{Server, unix_ms};
@@ -13,13 +13,14 @@ impl Durability {
     pub(crate) fn closed_files(&self) -> Manifest {
         let directory = self.directory.lock();
         let mut files = directory.as_ref().map_or_else(Manifest::default, |d| d.manifest().clone());
-        if self.is_on() {
+        if self.is_written() {
             files.entries.pop();
         }
         files
     }
 
-    /// Names and paths of files of the log; nothing is written to them any more, so what they take is counted.
+    /// Names and paths of files of the log; nothing is written to them any more, so what they take
+    /// is counted.
     pub(crate) fn settle(&self, files: &Manifest) -> Vec<(String, PathBuf)> {
         let directory = self.directory.lock();
         let Some(directory) = &*directory else { return Vec::new() };
@@ -29,14 +30,15 @@ impl Durability {
 }
 
 impl Server {
-    /// Goes on in a new file, if anything was written to the one in hand and nothing is in the way. Everything is held for some
-    /// microseconds. The thread is in no batch.
+    /// Goes on in a new file, if anything was written to the one in hand and nothing is in the way.
+    /// Everything is held for some microseconds. The thread is in no batch.
     ///
     /// # Errors
     /// If the file cannot be made.
     pub(crate) fn seal_log(&self) -> io::Result<()> {
         let Some(log) = self.durability.log() else { return Ok(()) };
-        // Who begins to rewrite sees this, or is seen: the files of both would not be in the order of their numbers.
+        // Who begins to rewrite sees this, or is seen: the files of both would not be in the order
+        // of their numbers.
         self.durability.sealing.store(true, SeqCst);
         let sealed = self.seal(&log);
         self.durability.sealing.store(false, SeqCst);
@@ -52,17 +54,19 @@ impl Server {
         {
             return Ok(());
         }
-        let (file, len) = {
+        let (file, head) = {
             let mut directory = durability.directory.lock();
             let Some(directory) = &mut *directory else { return Ok(()) };
-            directory.begin_effects(unix_ms(), true)?
+            let (file, head) = directory.begin_effects(unix_ms(), true)?;
+            let file = SystemFile::new(file);
+            let file = file.inspect_err(|_| directory.abandon_effects(directory.last_seq()))?;
+            (Box::new(file), head)
         };
-        let file = Box::new(SystemFile::new(file)?);
         // Nobody may wait for the directory while everything is held: it is free by now.
         let mut handle = self.keyspace.attach();
         handle.enter();
         handle.lock_all();
-        log.rotate(&self.keyspace, file, len, false);
+        log.rotate(&self.keyspace, file, head, false);
         handle.unlock();
         handle.exit();
         Ok(())

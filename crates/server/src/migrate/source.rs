@@ -41,7 +41,8 @@ pub enum Outcome {
     Gone,
 }
 
-/// Serialises those of the keys that exist, until they come to much: then it says how many of the last are left.
+/// Serialises those of the keys that exist, until they come to much: then it says how many of the
+/// last are left.
 pub fn pack<'k>(
     exec: &mut Executor,
     host: &mut ServerHost,
@@ -95,7 +96,8 @@ fn parcel<'k>(
     })
 }
 
-/// Removes the keys that have arrived and are as they were sent, and says of each what became of it.
+/// Removes the keys that have arrived and are as they were sent, and says of each what became of
+/// it.
 pub fn settle(
     exec: &mut Executor,
     host: &mut ServerHost,

@@ -1,9 +1,10 @@
-//! What all workers share of subscriptions: which workers have subscribers of a channel or pattern, and how many.
+//! What all workers share of subscriptions: which workers have subscribers of a channel or pattern,
+//! and how many.
 
 use super::{Kind, Name};
 use foldhash::quality::RandomState;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use petrel_commands::glob::{Case, matches};
+use petrel_commands::glob::{Case, Pattern, matches};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -192,10 +193,11 @@ impl Directory {
         Some(Audience { patterns, counts, _shard: shard, _patterns: all_patterns })
     }
 
-    /// Names of the channels of a kind that have subscribers and match the pattern, if there is one.
+    /// Names of the channels of a kind that have subscribers and match the pattern, if there is
+    /// one.
     pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Name> {
-        let admits =
-            |name: &&Name| pattern.is_none_or(|pattern| matches(pattern, name, Case::Sensitive));
+        let pattern = pattern.map(|pattern| Pattern::new(pattern, Case::Sensitive));
+        let admits = |name: &&Name| pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
         let shards = self.of(kind).shards.iter();
         shards
             .flat_map(|shard| shard.0.lock().keys().filter(admits).cloned().collect::<Vec<_>>())

@@ -43,8 +43,8 @@ impl ServerHost {
         )))
     }
 
-    /// Subscribes the connection in hand; does nothing if it is subscribed already. Returns by how many bytes memory
-    /// has grown, which are the caller's to count.
+    /// Subscribes the connection in hand; does nothing if it is subscribed already. Returns by how
+    /// many bytes memory has grown, which are the caller's to count.
     #[must_use]
     pub fn subscribe(&mut self, kind: Kind, name: &[u8]) -> i64 {
         let own = self.subscribers.of(self.client.id);
@@ -64,8 +64,8 @@ impl ServerHost {
         self.show_subscriptions()
     }
 
-    /// Ends a subscription of the connection in hand. What was published before is delivered to it before. Returns by
-    /// how many bytes memory has grown: fewer than none.
+    /// Ends a subscription of the connection in hand. What was published before is delivered to it
+    /// before. Returns by how many bytes memory has grown: fewer than none.
     #[must_use]
     pub fn unsubscribe(&mut self, kind: Kind, name: &[u8]) -> i64 {
         if !self.subscribers.of(self.client.id).is_some_and(|own| own.contains(kind, name)) {
@@ -99,7 +99,8 @@ impl ServerHost {
         self.subscribers.of(self.client.id).map_or(0, |own| own.len(kind))
     }
 
-    /// Ends all subscriptions of a connection that is gone. Returns by how many bytes memory has grown: fewer than none.
+    /// Ends all subscriptions of a connection that is gone. Returns by how many bytes memory has
+    /// grown: fewer than none.
     #[must_use]
     pub fn forget_subscriber(&mut self, client: &Client) -> i64 {
         if !client.has(Flag::PubSub) {

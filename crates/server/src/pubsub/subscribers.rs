@@ -102,8 +102,8 @@ impl Subscribers {
         true
     }
 
-    /// The listeners of a name, taken out while they are sent something: nobody may come or go until they are put
-    /// back.
+    /// The listeners of a name, taken out while they are sent something: nobody may come or go
+    /// until they are put back.
     pub fn take(&mut self, kind: Kind, name: &[u8]) -> Vec<Recipient> {
         self.listeners[kind as usize].get_mut(name).map(std::mem::take).unwrap_or_default()
     }

@@ -20,7 +20,8 @@ pub struct Certificate {
     pub serial: String,
     /// Unix time in seconds at which it ends.
     pub ends_at: i64,
-    /// The common name of its subject; none if it holds a zero byte, which others might take for its end.
+    /// The common name of its subject; none if it holds a zero byte, which others might take for
+    /// its end.
     pub common_name: Option<String>,
     /// URIs among its alternative names.
     pub uris: Vec<String>,

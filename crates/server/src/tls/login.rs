@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl<D: Driver> Worker<D> {
-    /// Logs connections in whose handshake was completed, before anything that they have sent is executed.
+    /// Logs connections in whose handshake was completed, before anything that they have sent is
+    /// executed.
     pub(crate) fn greet(&mut self) {
         let established = self.driver.take_established();
         let field = self.engine.host.config.tls.tls_auth_clients_user;
@@ -50,7 +51,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Counts and logs a certificate that names nobody. The connection goes on as if it had shown none.
+    /// Counts and logs a certificate that names nobody. The connection goes on as if it had shown
+    /// none.
     fn note_stranger(&mut self, slot: Slot, name: String) {
         let server = self.engine.host.server.clone();
         server.figures.strange_certificates.fetch_add(1, Relaxed);

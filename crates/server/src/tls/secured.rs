@@ -1,8 +1,10 @@
-//! A driver around a driver: connections that were adopted with settings speak TLS to the socket and plaintext to the
-//! worker, which sees no difference. While there are none, every call goes through after one branch.
+//! A driver around a driver: connections that were adopted with settings speak TLS to the socket
+//! and plaintext to the worker, which sees no difference. While there are none, every call goes
+//! through after one branch.
 //!
-//! What waits in a TLS connection: output that is not encrypted yet (it is sealed by the next poll, and a large one step
-//! by step, as the peer takes it), and plaintext beyond what a [`Driver::read_into`] asked for.
+//! What waits in a TLS connection: output that is not encrypted yet (it is sealed by the next poll,
+//! and a large one step by step, as the peer takes it), and plaintext beyond what a
+//! [`Driver::read_into`] asked for.
 
 use super::session::{Failure, RECORD_BYTES, Session};
 use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker, Why};
@@ -18,7 +20,8 @@ use std::time::{Duration, Instant};
 /// A handshake takes no longer.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes of one connection's output that are encrypted in a turn, and only once the peer has taken all before.
+/// Bytes of one connection's output that are encrypted in a turn, and only once the peer has taken
+/// all before.
 const SEALED_BYTES_MAX: usize = 512 * 1024;
 
 /// Plaintext of the records that are sent as one piece: what the drivers' pools of buffers keep.
@@ -46,7 +49,8 @@ pub struct Secured<D> {
     /// The plaintext that the worker sees in this turn.
     plain: Vec<u8>,
     joined: Vec<u8>,
-    /// What the worker is told before anything that the inner driver reports, and those events on their way.
+    /// What the worker is told before anything that the inner driver reports, and those events on
+    /// their way.
     reported: Vec<Event>,
     inner_events: Vec<Event>,
     queues: Vec<VecDeque<Output>>,
@@ -278,7 +282,8 @@ impl<D: Driver> Secured<D> {
         }
     }
 
-    /// Encrypts output if the peer has taken all that was encrypted before; says whether there was any.
+    /// Encrypts output if the peer has taken all that was encrypted before; says whether there was
+    /// any.
     fn seal_outputs(&mut self, link: &mut Link) -> bool {
         let is_ready = self.inner.unsent(link.slot) == 0 && !self.withheld.load(Relaxed);
         if link.outputs.is_empty() || !is_ready {
@@ -304,7 +309,8 @@ impl<D: Driver> Secured<D> {
         true
     }
 
-    /// Encrypts the next `limit` bytes of output, in records that are full but for the last; says how many those were.
+    /// Encrypts the next `limit` bytes of output, in records that are full but for the last; says
+    /// how many those were.
     fn seal_piece(
         &mut self,
         link: &mut Link,
@@ -481,7 +487,8 @@ impl<D: Driver> Secured<D> {
     }
 }
 
-/// Encrypts `piece` behind what is joined already, in full records; what fills none is joined for the next.
+/// Encrypts `piece` behind what is joined already, in full records; what fills none is joined for
+/// the next.
 fn gather(
     session: &mut Session,
     mut piece: &[u8],

@@ -1,4 +1,5 @@
-//! One TLS connection: records in, plaintext out, and back. It owns no buffer while nothing is unfinished.
+//! One TLS connection: records in, plaintext out, and back. It owns no buffer while nothing is
+//! unfinished.
 
 use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
@@ -14,8 +15,8 @@ pub const RECORD_BYTES: usize = 16 * 1024;
 /// More than a record takes beside its plaintext, in any version.
 const RECORD_OVERHEAD: usize = 64;
 
-/// Received bytes that may wait for the rest of their record; in a handshake for the rest of their message, which
-/// rustls bounds at 64 KiB.
+/// Received bytes that may wait for the rest of their record; in a handshake for the rest of their
+/// message, which rustls bounds at 64 KiB.
 const UNFINISHED_BYTES_MAX: usize = 96 * 1024;
 
 /// The type of the record that every handshake begins with.
@@ -93,8 +94,8 @@ impl Session {
         self.unfinished.capacity()
     }
 
-    /// Takes received bytes in: appends their plaintext to `plain`, and to `records` what the handshake answers, also
-    /// when it fails. `joined` is scratch space.
+    /// Takes received bytes in: appends their plaintext to `plain`, and to `records` what the
+    /// handshake answers, also when it fails. `joined` is scratch space.
     ///
     /// # Errors
     /// Why the connection must be closed, once `records` are sent.
@@ -177,8 +178,8 @@ impl Session {
         }
     }
 
-    /// Appends the alert that tells the peer what went wrong, if there is one. rustls may refer to what was received
-    /// and not done with, so it is shown that again.
+    /// Appends the alert that tells the peer what went wrong, if there is one. rustls may refer to
+    /// what was received and not done with, so it is shown that again.
     fn alert(&mut self, incoming: &mut [u8], records: &mut Vec<u8>) {
         while self.tls.wants_write()
             && let Ok(ConnectionState::EncodeTlsData(mut data)) =

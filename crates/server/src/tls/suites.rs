@@ -1,4 +1,5 @@
-//! OpenSSL's words for ciphers and versions, as configuration files have them, and what rustls has for them.
+//! OpenSSL's words for ciphers and versions, as configuration files have them, and what rustls has
+//! for them.
 
 use rustls::crypto::ring::cipher_suite as ring;
 use rustls::version::{TLS12, TLS13};
@@ -111,7 +112,8 @@ const EMPTY_GROUPS: &[&str] = &[
     "KRSA",
 ];
 
-/// The suites of TLS 1.2 that a value of `tls-ciphers` names, in OpenSSL's syntax; all if it is empty.
+/// The suites of TLS 1.2 that a value of `tls-ciphers` names, in OpenSSL's syntax; all if it is
+/// empty.
 ///
 /// # Errors
 /// A word that nobody knows, or that nothing is left.

@@ -123,7 +123,8 @@ impl News<'_> {
         }
     }
 
-    /// Appends it in the form that connections of RESP3 get, or, as the message of a channel, those of RESP2.
+    /// Appends it in the form that connections of RESP3 get, or, as the message of a channel, those
+    /// of RESP2.
     #[inline]
     fn write(&self, form: Form, out: &mut Vec<u8>) {
         if let (News::Keys([key]), Form::Resp3) = (self, form) {
@@ -204,7 +205,8 @@ impl Destination {
 }
 
 impl ServerHost {
-    /// Takes what the command in hand has changed. With `reply`, what its own connection is told is written there.
+    /// Takes what the command in hand has changed. With `reply`, what its own connection is told is
+    /// written there.
     pub(crate) fn take_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let me = &self.client;
         let may_be_told = me.has(Flag::Tracking) || me.has(Flag::Redirected);
@@ -252,8 +254,8 @@ impl ServerHost {
                     self.invalidations.take_in(&mut told, me.id, |id| !mine(id));
                 }
                 None => {
-                    // What the connection in hand is told goes behind its reply. It may be another than whose command is
-                    // served.
+                    // What the connection in hand is told goes behind its reply. It may be another
+                    // than whose command is served.
                     let tells_me = |&id: &ReaderId| {
                         readers.listening(id).is_some_and(|r| Tracker::of(r).tells(me.id))
                     };
@@ -275,7 +277,8 @@ impl ServerHost {
         }
     }
 
-    /// Tells those who have read a key that it has changed: once the command that changed it is over.
+    /// Tells those who have read a key that it has changed: once the command that changed it is
+    /// over.
     pub(crate) fn send_invalidations(&mut self) {
         if !self.invalidations.waiting.changes.is_empty() {
             self.send_waiting();
@@ -314,8 +317,8 @@ impl ServerHost {
         !self.invalidations.waiting.changes.is_empty() || self.held.staged() > 0
     }
 
-    /// Tells the connections of other workers who have read a key what a batch has changed: at its end. What is for this worker's is
-    /// left encoded.
+    /// Tells the connections of other workers who have read a key what a batch has changed: at its
+    /// end. What is for this worker's is left encoded.
     #[inline]
     pub(crate) fn end_batch(&mut self) {
         if self.has_changed_keys() {
@@ -380,7 +383,8 @@ impl ServerHost {
             .for_each(|group| self.send_to(group, news));
     }
 
-    /// Who is told of what `writer` has changed in the place of a connection that tracks, if anybody.
+    /// Who is told of what `writer` has changed in the place of a connection that tracks, if
+    /// anybody.
     #[inline]
     fn destination(&mut self, tracker: &Tracker, writer: u64) -> Option<Destination> {
         let client = &tracker.client;

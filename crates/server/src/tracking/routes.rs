@@ -1,5 +1,5 @@
-//! Where what a reader is told goes: what a worker remembers of it, so that telling somebody of a change looks at nothing that other
-//! workers write.
+//! Where what a reader is told goes: what a worker remembers of it, so that telling somebody of a
+//! change looks at nothing that other workers write.
 
 use super::tracker::{Tracker, Trackers};
 use crate::client::Flag;
@@ -16,8 +16,9 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// The way to a reader, if it is as simple as that. It stays so until the trackers' version changes, or the connection speaks
-    /// another protocol: whoever serves it looks at that once more.
+    /// The way to a reader, if it is as simple as that. It stays so until the trackers' version
+    /// changes, or the connection speaks another protocol: whoever serves it looks at that once
+    /// more.
     fn to(reader: &Reader) -> Option<Route> {
         let tracker = Tracker::of(reader);
         let client = &tracker.client;
@@ -55,7 +56,8 @@ impl Routes {
         (route.reader == reader).then_some(route)
     }
 
-    /// Remembers the way to a reader that listens. What was [refreshed](Self::refresh) before the reader was looked at.
+    /// Remembers the way to a reader that listens. What was [refreshed](Self::refresh) before the
+    /// reader was looked at.
     pub fn learn(&mut self, reader: &Reader) {
         let place = reader.id().place();
         if place >= self.places.len() {

@@ -11,7 +11,8 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-/// Bytes that a prefix takes at a connection that listens to it: its place in two ordered sets, which share its bytes.
+/// Bytes that a prefix takes at a connection that listens to it: its place in two ordered sets,
+/// which share its bytes.
 const PREFIX_BYTES: u64 = 24;
 
 /// A connection that tracks.
@@ -81,7 +82,8 @@ pub struct Trackers {
     version: Version,
 }
 
-/// Grows whenever somebody is to be told no longer, or otherwise: on a cache line that is hardly ever written.
+/// Grows whenever somebody is to be told no longer, or otherwise: on a cache line that is hardly
+/// ever written.
 #[derive(Default)]
 #[repr(align(64))]
 struct Version(AtomicU64);
@@ -125,8 +127,8 @@ impl Trackers {
         self.prefixes.read().get(prefix).map_or(Vec::new(), |all| all.values().cloned().collect())
     }
 
-    /// The number of the connection that is told in a connection's place: 0 if it is told itself, -1 if it does not
-    /// track.
+    /// The number of the connection that is told in a connection's place: 0 if it is told itself,
+    /// -1 if it does not track.
     pub fn redirection(&self, client: &Client) -> i64 {
         if !client.has(Flag::Tracking) {
             return -1;
@@ -179,7 +181,8 @@ impl Trackers {
 }
 
 impl Server {
-    /// Turns tracking on for a connection, or changes how it tracks. What it has read before stays remembered.
+    /// Turns tracking on for a connection, or changes how it tracks. What it has read before stays
+    /// remembered.
     pub fn track(&self, client: &Arc<Client>, session: &mut Session, options: &Options) {
         let extras = session.extras_mut();
         let reader = match &extras.tracking {

@@ -41,8 +41,8 @@ impl FieldExpiry {
 }
 
 impl Handle {
-    /// Sets fields of a hash, which is made if the key does not exist; `pairs` are names, each followed by a value.
-    /// Returns how many fields were new.
+    /// Sets fields of a hash, which is made if the key does not exist; `pairs` are names, each
+    /// followed by a value. Returns how many fields were new.
     pub fn hash_set(
         &mut self,
         db: u16,
@@ -81,8 +81,8 @@ impl Handle {
         Ok(added)
     }
 
-    /// Removes fields from a hash, and the key with the last of them; returns how many were there, those included that had
-    /// expired.
+    /// Removes fields from a hash, and the key with the last of them; returns how many were there,
+    /// those included that had expired.
     pub fn hash_remove(
         &mut self,
         db: u16,
@@ -104,8 +104,8 @@ impl Handle {
         Ok(removed)
     }
 
-    /// Makes a hash of the first pair and of those after it that are simply packed with it: as long as names are new and
-    /// fields have no expiry. Returns how many that were.
+    /// Makes a hash of the first pair and of those after it that are simply packed with it: as long
+    /// as names are new and fields have no expiry. Returns how many that were.
     fn make_hash(
         &mut self,
         db: u16,
@@ -232,8 +232,8 @@ impl Handle {
         (is_new, expiry)
     }
 
-    /// Takes a field out, and tells the expiry it had; none if it is not there. The caller records the effect, and
-    /// removes a hash that is empty then.
+    /// Takes a field out, and tells the expiry it had; none if it is not there. The caller records
+    /// the effect, and removes a hash that is empty then.
     pub(super) fn take_field(
         &mut self,
         db: u16,
@@ -314,7 +314,8 @@ impl Handle {
         Some(result)
     }
 
-    /// Keeps the earliest expiry of a small hash in mind after a field's expiry has changed from `old` to `new`.
+    /// Keeps the earliest expiry of a small hash in mind after a field's expiry has changed from
+    /// `old` to `new`.
     #[inline]
     pub(super) fn note_expiry(
         &mut self,
@@ -353,7 +354,8 @@ fn set_beyond(entry: Entry) {
     }
 }
 
-/// Packs pairs behind `items` as long as their names are new and a walk over all stays short; returns how many.
+/// Packs pairs behind `items` as long as their names are new and a walk over all stays short;
+/// returns how many.
 fn pack_new(items: &mut Vec<u8>, pairs: &[&[u8]]) -> usize {
     let mut packed = 0;
     for pair in pairs.chunks_exact(2) {

@@ -26,7 +26,8 @@ impl Entry {
 }
 
 impl Handle {
-    /// Sets or clears (`None`) the expiry of a field, in Unix milliseconds. True if the field exists.
+    /// Sets or clears (`None`) the expiry of a field, in Unix milliseconds. True if the field
+    /// exists.
     pub fn hash_set_expiry(
         &mut self,
         db: u16,
@@ -97,7 +98,8 @@ impl Handle {
         set.unwrap_or(false)
     }
 
-    /// Removes at most `budget` fields of a hash that have expired, the key with the last field; returns how many.
+    /// Removes at most `budget` fields of a hash that have expired, the key with the last field;
+    /// returns how many.
     pub(crate) fn expire_fields(
         &mut self,
         db: u16,
@@ -127,8 +129,8 @@ impl Handle {
         removed
     }
 
-    /// Removes those of the fields that have expired, and the key with the last field: what reads do that asked for
-    /// them.
+    /// Removes those of the fields that have expired, and the key with the last field: what reads
+    /// do that asked for them.
     pub fn hash_drop_expired(&mut self, db: u16, key: Key<'_>, fields: &[&[u8]]) {
         if self.holds_expired() {
             return;
@@ -153,7 +155,8 @@ impl Handle {
         }
     }
 
-    /// Removes some fields that have expired, so that a read that draws from all does not come across them.
+    /// Removes some fields that have expired, so that a read that draws from all does not come
+    /// across them.
     pub fn hash_drop_some_expired(&mut self, db: u16, key: Key<'_>) {
         if !self.holds_expired()
             && let Some(place) = self.find_alive(db, key)

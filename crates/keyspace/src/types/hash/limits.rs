@@ -18,7 +18,8 @@ impl Limits {
         }
     }
 
-    /// Whether a hash is a hash table once a command has set these fields, some of which may be equal or there.
+    /// Whether a hash is a hash table once a command has set these fields, some of which may be
+    /// equal or there.
     pub fn passed_by(&self, pairs: &[&[u8]]) -> bool {
         pairs.len() / 2 > self.entries || pairs.iter().any(|text| text.len() > self.value)
     }

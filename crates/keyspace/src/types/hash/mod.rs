@@ -6,11 +6,11 @@
 //! | packed triples | the earliest expiry, then fields, each followed by its value and its expiry or 0 | 4,096 bytes; 128 fields once it is nominally a hash table |
 //! | [`Hash`] | a [`Dict`] of fields, and in the order of their expiry those that have one | it is removed |
 //!
-//! A field whose time has passed is not seen by anybody, but counts until it is removed: by the sweep, by a write, or by
-//! a read that asks for it.
+//! A field whose time has passed is not seen by anybody, but counts until it is removed: by the
+//! sweep, by a write, or by a read that asks for it.
 //!
-//! While a hash is nominally no hash table its fields are seen in the order in which they came, whatever its form: of a [`Hash`]
-//! of at most 512 fields that order is kept beside the [`Dict`].
+//! While a hash is nominally no hash table its fields are seen in the order in which they came,
+//! whatever its form: of a [`Hash`] of at most 512 fields that order is kept beside the [`Dict`].
 
 mod change;
 mod expiry;
@@ -180,7 +180,8 @@ impl Hash {
         self.fields.remove(place, cache).release(cache);
     }
 
-    /// The fields in the order in which they came, while that is the order in which they are to be seen.
+    /// The fields in the order in which they came, while that is the order in which they are to be
+    /// seen.
     fn ordered(&self) -> Option<&[Element]> {
         self.order.as_deref().filter(|_| !self.beyond)
     }
@@ -259,8 +260,8 @@ impl Hash {
         Hash { fields, expiring, expires: self.expires, beyond: self.beyond, order }
     }
 
-    /// Moves fields and nodes to fresh blocks: [`Large::relocate`]. First come the fields, then, from [`NODES`] on, the
-    /// nodes.
+    /// Moves fields and nodes to fresh blocks: [`Large::relocate`]. First come the fields, then,
+    /// from [`NODES`] on, the nodes.
     pub fn relocate(
         &mut self,
         cursor: u64,

@@ -1,4 +1,5 @@
-//! Small hashes: fields, each followed by its value, and by its expiry if fields of the hash may expire.
+//! Small hashes: fields, each followed by its value, and by its expiry if fields of the hash may
+//! expire.
 
 use crate::packed::{self, Item, Parts, packed_len, unpack};
 use crate::types::Form;

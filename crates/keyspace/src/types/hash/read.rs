@@ -51,7 +51,8 @@ impl Field<'_> {
     }
 }
 
-/// Fields are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk over all.
+/// Fields are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk
+/// over all.
 const DRAWN_SHARE: usize = 3;
 
 impl<'a> View<'a> {
@@ -153,8 +154,8 @@ impl<'a> HashRef<'a> {
         });
     }
 
-    /// Hands fields to `each` until it breaks. Names and values in a large hash are text, even if they are that of an
-    /// integer.
+    /// Hands fields to `each` until it breaks. Names and values in a large hash are text, even if
+    /// they are that of an integer.
     pub fn try_each(&self, each: &mut dyn FnMut(Field<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut alive = |field: Field<'a>| {
             if field.is_alive(self.now_ms) { each(field) } else { ControlFlow::Continue(()) }
@@ -188,7 +189,8 @@ impl<'a> HashRef<'a> {
         found
     }
 
-    /// Hands fields to `each` that are drawn at random one after the other, `count` of them, some more than once.
+    /// Hands fields to `each` that are drawn at random one after the other, `count` of them, some
+    /// more than once.
     pub fn draw(
         &self,
         count: usize,
@@ -245,8 +247,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands the fields from the cursor on to `each`, about `count` of a large hash and all of a small one, or one whose
-    /// order is kept; returns where to go on, 0 at the end.
+    /// Hands the fields from the cursor on to `each`, about `count` of a large hash and all of a
+    /// small one, or one whose order is kept; returns where to go on, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Field<'a>)) -> u64 {
         match self.held {
             Held::Large(hash) if hash.ordered().is_none() => {

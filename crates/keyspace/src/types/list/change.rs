@@ -21,8 +21,8 @@ const TEXT_MAX: usize = 32 * SMALL_MAX;
 /// A large list becomes a small one when its items have shrunk to this many bytes.
 const SMALL_AGAIN: usize = SMALL_MAX / 4;
 
-/// A list that exists, to be changed. Each change is recorded; a list that becomes empty is removed, and nothing may be
-/// done with it after that but to ask for its length.
+/// A list that exists, to be changed. Each change is recorded; a list that becomes empty is
+/// removed, and nothing may be done with it after that but to ask for its length.
 pub struct ListMut<'a, 'k> {
     handle: &'a mut Handle,
     db: u16,
@@ -44,7 +44,8 @@ impl Handle {
         Ok(Some(ListMut { handle: self, db, key, at, entry, is_gone: false }))
     }
 
-    /// Pushes elements, one after the other, at an end of a list, which is created if need be. Returns its new length.
+    /// Pushes elements, one after the other, at an end of a list, which is created if need be.
+    /// Returns its new length.
     #[inline]
     pub fn list_push(
         &mut self,
@@ -58,30 +59,6 @@ impl Handle {
         }
         self.list_create(db, key, end, elements);
         Ok(elements.len())
-    }
-
-    /// Makes the change that an effect on a list describes.
-    pub(crate) fn apply_list(
-        &mut self,
-        db: u16,
-        key: Key<'_>,
-        effect: &Effect<'_>,
-    ) -> Result<(), WrongType> {
-        if let Effect::ListPush { end, element, .. } = *effect {
-            return self.list_push(db, key, end, &[element]).map(|_| ());
-        }
-        let Some(mut list) = self.list_mut(db, key)? else { return Ok(()) };
-        match *effect {
-            Effect::ListPop { end, .. } => {
-                list.pop(end, 1, |_| ());
-            }
-            Effect::ListSet { index, element, .. } => list.set(index, element),
-            Effect::ListInsert { index, element, .. } => list.insert(index, element),
-            Effect::ListRemove { index, .. } => list.remove(index),
-            Effect::ListTrim { from, len, .. } => list.trim(from..from + len),
-            _ => {}
-        }
-        Ok(())
     }
 
     fn list_create(&mut self, db: u16, key: Key<'_>, end: End, elements: &[&[u8]]) {
@@ -139,7 +116,8 @@ fn may_be_small(elements: &[&[u8]]) -> bool {
     elements.iter().map(|element| element.len()).sum::<usize>() <= TEXT_MAX
 }
 
-/// Elements, pushed one after the other at an end, as a small list; none if they are too long for one.
+/// Elements, pushed one after the other at an end, as a small list; none if they are too long for
+/// one.
 fn packed_if_small(elements: &[&[u8]], end: End) -> Option<Packing> {
     if !may_be_small(elements) {
         return None;
@@ -196,7 +174,8 @@ impl<'k> ListMut<'_, 'k> {
         self.len()
     }
 
-    /// Pushes onto a small list and returns the new length; none, when nothing was done, if it would be too long.
+    /// Pushes onto a small list and returns the new length; none, when nothing was done, if it
+    /// would be too long.
     #[inline]
     fn push_small(&mut self, list: Small<'_>, end: End, elements: &[&[u8]]) -> Option<usize> {
         let (len, run) = (list.len(), list.run());
@@ -381,8 +360,8 @@ impl<'k> ListMut<'_, 'k> {
         self.handle.record(self.db, self.key, &effect);
     }
 
-    /// Puts an element in the place of those of a range of a small list; false, when nothing was done, if the list is large
-    /// or becomes too long.
+    /// Puts an element in the place of those of a range of a small list; false, when nothing was
+    /// done, if the list is large or becomes too long.
     fn put_small(&mut self, range: Range<usize>, element: &[u8]) -> bool {
         if self.large().is_some() || element.len() > SMALL_MAX {
             return false;
@@ -414,7 +393,8 @@ impl<'k> ListMut<'_, 'k> {
         true
     }
 
-    /// Removes elements that equal `element`, at most `limit`, from the first on or from the last on; returns how many.
+    /// Removes elements that equal `element`, at most `limit`, from the first on or from the last
+    /// on; returns how many.
     pub fn remove_equal(&mut self, element: &[u8], from: End, limit: usize) -> usize {
         let len = self.len();
         let is_heard = self.handle.sink.is_some();

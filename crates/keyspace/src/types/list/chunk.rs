@@ -9,8 +9,8 @@
 //! +---------------+--------+----------------------------------------------------+
 //! ```
 //!
-//! Elements are held as `run.rs` says. Both ends have room, so pushing at either moves nothing; hence the hint of a layout
-//! counts from the beginning of the block here.
+//! Elements are held as `run.rs` says. Both ends have room, so pushing at either moves nothing;
+//! hence the hint of a layout counts from the beginning of the block here.
 
 use super::End;
 use super::run::{Element, Layout, Packing, Run, Texts};
@@ -28,7 +28,8 @@ const HEADER: usize = 6;
 const COUNT_BITS: u32 = 11;
 const SIZE_BITS: u32 = 8;
 
-/// Owner of a chunk's block. To be given up with [`Chunk::release`]: there is no `Drop`, since freeing needs a cache.
+/// Owner of a chunk's block. To be given up with [`Chunk::release`]: there is no `Drop`, since
+/// freeing needs a cache.
 ///
 /// All that a walk over many chunks needs is in the word, so that their blocks are left alone:
 ///
@@ -48,8 +49,8 @@ struct Head {
 }
 
 impl Chunk {
-    /// A chunk of one element with room for `room` bytes, what is left of it on the side of `end`. A long element takes
-    /// what it needs and leaves no room.
+    /// A chunk of one element with room for `room` bytes, what is left of it on the side of `end`.
+    /// A long element takes what it needs and leaves no room.
     pub fn with_element(cache: &mut Cache, end: End, room: usize, text: &[u8]) -> Self {
         let item = Item::from_text(text).parts();
         let len = item.packed_len();
@@ -64,8 +65,8 @@ impl Chunk {
         chunk
     }
 
-    /// An ordinary chunk with the prefix and the layout of a run, but no items; with room for `room` bytes of them on the
-    /// side of `end`.
+    /// An ordinary chunk with the prefix and the layout of a run, but no items; with room for
+    /// `room` bytes of them on the side of `end`.
     fn empty(cache: &mut Cache, run: Run<'_>, room: usize, end: End) -> Self {
         let floor = HEADER + extra_len(run);
         let size = usable(floor + room);
@@ -114,7 +115,8 @@ impl Chunk {
     #[inline]
     pub fn run(&self) -> Run<'_> {
         if self.is_long() {
-            // SAFETY: the block of a long element begins with its length, and has that many bytes behind the head.
+            // SAFETY: the block of a long element begins with its length, and has that many bytes
+            // behind the head.
             let bytes = unsafe {
                 let len = self.base().cast::<u32>().read() as usize;
                 std::slice::from_raw_parts(self.base().add(HEADER), len)
@@ -122,8 +124,8 @@ impl Chunk {
             return Run { bytes, ..Run::EMPTY };
         }
         let Head { start, end, layout } = self.head();
-        // SAFETY: the block's bytes from start to end are initialised, and so are the prefix and its length if the
-        // layout says that they are there.
+        // SAFETY: the block's bytes from start to end are initialised, and so are the prefix and
+        // its length if the layout says that they are there.
         unsafe {
             let prefix = if layout.is_prefixed() {
                 let at = self.base().add(HEADER);
@@ -144,7 +146,8 @@ impl Chunk {
         if self.is_long() { usable(HEADER + self.run().bytes.len()) } else { self.size() }
     }
 
-    /// Pushes an element, moving to a larger block where that makes room for it; false if the chunk is full.
+    /// Pushes an element, moving to a larger block where that makes room for it; false if the chunk
+    /// is full.
     #[inline]
     pub fn push(&mut self, cache: &mut Cache, end: End, text: &[u8]) -> bool {
         self.push_in_place(end, text) || self.push_after_all(cache, end, text)
@@ -170,7 +173,8 @@ impl Chunk {
             }
             _ => return false,
         };
-        // SAFETY: by the comparisons above, the item's bytes from `at` on lie in the block and belong to no item.
+        // SAFETY: by the comparisons above, the item's bytes from `at` on lie in the block and
+        // belong to no item.
         unsafe { write_both(self.base().add(at.into()), head.layout.held(&item)) };
         self.set_head(head);
         self.0 += 1;
@@ -201,8 +205,8 @@ impl Chunk {
         self.push_in_place(end, text)
     }
 
-    /// Packs all elements anew, with one more in the place of some of them; false, and nothing is changed, if the chunk
-    /// would be too long.
+    /// Packs all elements anew, with one more in the place of some of them; false, and nothing is
+    /// changed, if the chunk would be too long.
     #[cold]
     fn pack_anew(
         &mut self,
@@ -226,7 +230,8 @@ impl Chunk {
         true
     }
 
-    /// Shows the element at an end to `take` and drops it. The chunk is not empty; left empty, it is to be released.
+    /// Shows the element at an end to `take` and drops it. The chunk is not empty; left empty, it
+    /// is to be released.
     #[inline]
     pub fn pop<T>(&mut self, end: End, take: impl FnOnce(Element<'_>) -> T) -> T {
         let run = self.run();
@@ -278,8 +283,8 @@ impl Chunk {
         }
     }
 
-    /// Puts an element in the place of those of a range: of none to insert it, of one to replace that. False, and nothing
-    /// is changed, if the chunk would be too long.
+    /// Puts an element in the place of those of a range: of none to insert it, of one to replace
+    /// that. False, and nothing is changed, if the chunk would be too long.
     pub fn put(&mut self, cache: &mut Cache, range: Range<usize>, text: &[u8]) -> bool {
         if self.is_long() || text.len() > CHUNK_ROOM {
             return false;
@@ -302,7 +307,8 @@ impl Chunk {
         true
     }
 
-    /// Replaces bytes of items with others, for which the block has room. The number of items is the caller's affair.
+    /// Replaces bytes of items with others, for which the block has room. The number of items is
+    /// the caller's affair.
     fn splice(&mut self, span: Range<usize>, (first, second): (&[u8], &[u8])) {
         let held = self.run().bytes.len();
         let inserted = first.len() + second.len();
@@ -311,7 +317,8 @@ impl Chunk {
         let head = self.head();
         let (start, end) = (usize::from(head.start), usize::from(head.end));
         let (before, behind) = (span.start, held - span.end);
-        // The shorter side moves, if it has where to; else both do, and the items end with the block.
+        // The shorter side moves, if it has where to; else both do, and the items end with the
+        // block.
         let floor = self.floor();
         let start_if_end_stays = end.checked_sub(len).filter(|&start| start >= floor);
         let new_start = match start_if_end_stays {
@@ -320,8 +327,8 @@ impl Chunk {
             _ => self.size() - len,
         };
         let new_end = new_start + len;
-        // SAFETY: floor <= new_start and new_end <= size, since the block has room, and both outer parts are moved in the
-        // order in which neither overwrites the other.
+        // SAFETY: floor <= new_start and new_end <= size, since the block has room, and both outer
+        // parts are moved in the order in which neither overwrites the other.
         unsafe {
             let base = self.base();
             let front = || ptr::copy(base.add(start), base.add(new_start), before);
@@ -339,7 +346,8 @@ impl Chunk {
         self.set_head(Head { start: new_start as u16, end: new_end as u16, layout });
     }
 
-    /// Cuts off the elements from `index` on into a chunk of their own. There are some on both sides.
+    /// Cuts off the elements from `index` on into a chunk of their own. There are some on both
+    /// sides.
     pub fn split(&mut self, cache: &mut Cache, index: usize) -> Self {
         let run = self.run();
         let at = run.offset(index);
@@ -404,12 +412,14 @@ impl Chunk {
     pub fn release(self, cache: &mut Cache) {
         let size = self.footprint();
         if let Some(block) = NonNull::new(self.base()) {
-            // SAFETY: the block came from this heap with this usable size, and its only owner is gone after this.
+            // SAFETY: the block came from this heap with this usable size, and its only owner is
+            // gone after this.
             unsafe { cache.free(block, size) };
         }
     }
 
-    /// A chunk of a run, with room for `room` bytes of items at least, what is free of it on the side of `end`.
+    /// A chunk of a run, with room for `room` bytes of items at least, what is free of it on the
+    /// side of `end`.
     fn copy_of(cache: &mut Cache, run: Run<'_>, count: usize, room: usize, end: End) -> Self {
         let items = run.bytes;
         let room = room.min(CHUNK_ROOM - extra_len(run)).max(items.len());
@@ -429,7 +439,8 @@ impl Chunk {
         chunk
     }
 
-    /// Moves to a block with room for `room` bytes of items, what is free of it on the side of `end`.
+    /// Moves to a block with room for `room` bytes of items, what is free of it on the side of
+    /// `end`.
     fn move_to(&mut self, cache: &mut Cache, room: usize, end: End) {
         let moved = Self::copy_of(cache, self.run(), self.count(), room, end);
         mem::replace(self, moved).release(cache);
@@ -471,8 +482,8 @@ impl Chunk {
 
     #[inline]
     fn head(&self) -> Head {
-        // SAFETY: an ordinary chunk's block begins with an initialised head; that of a long item with its length, and
-        // the first bytes of the item.
+        // SAFETY: an ordinary chunk's block begins with an initialised head; that of a long item
+        // with its length, and the first bytes of the item.
         unsafe { self.base().cast::<Head>().read() }
     }
 

@@ -1,5 +1,6 @@
-//! What `OBJECT ENCODING` answers of a list: a listpack until it is longer than `list-max-listpack-size` allows, a
-//! quicklist then, and a listpack again once it has shrunk to half of that.
+//! What `OBJECT ENCODING` answers of a list: a listpack until it is longer than
+//! `list-max-listpack-size` allows, a quicklist then, and a listpack again once it has shrunk to
+//! half of that.
 
 use super::large::List;
 use super::run::{Element, Run};
@@ -79,15 +80,17 @@ impl Limit {
         bytes <= self.bytes && count <= self.count
     }
 
-    /// Whether a listpack becomes too long with these elements on top, in Redis's estimate: their framing is left out.
+    /// Whether a listpack becomes too long with these elements on top, in Redis's estimate: their
+    /// framing is left out.
     #[inline]
     pub fn is_exceeded_by(self, bytes: usize, count: usize, elements: &[&[u8]]) -> bool {
         let more: usize = elements.iter().map(|element| element.len()).sum();
         !self.allows(bytes + more, count + elements.len())
     }
 
-    /// False if [`Limit::is_exceeded_by`] is, told without a look at the items of a run: in a listpack, none of them is more
-    /// than three times as long, a number that has a prefix here 20 digits at most, and the prefix is part of each.
+    /// False if [`Limit::is_exceeded_by`] is, told without a look at the items of a run: in a
+    /// listpack, none of them is more than three times as long, a number that has a prefix here
+    /// 20 digits at most, and the prefix is part of each.
     #[inline]
     pub fn may_be_exceeded(self, run: Run<'_>, count: usize, elements: &[&[u8]]) -> bool {
         let prefixes = if run.prefix.is_empty() { 0 } else { count * (run.prefix.len() + 24) };

@@ -8,8 +8,9 @@
 //! popped     elements that were popped from the back, the last popped first
 //! ```
 //!
-//! What is before `next` in the list was handed out or came in later; what is behind the live ones came in later. Pushes, pops and replacements
-//! keep it so by little work. What changes the middle otherwise takes a walk over the list anyway: it first *freezes* the elements, that is,
+//! What is before `next` in the list was handed out or came in later; what is behind the live ones
+//! came in later. Pushes, pops and replacements keep it so by little work. What changes the middle
+//! otherwise takes a walk over the list anyway: it first *freezes* the elements, that is,
 //! the live ones go on in a copy of the list that nobody changes.
 
 use super::End;
@@ -60,7 +61,8 @@ impl Taking {
     }
 }
 
-/// What is to be called before each change, while an image is being taken. Once the live elements are frozen it does nothing.
+/// What is to be called before each change, while an image is being taken. Once the live elements
+/// are frozen it does nothing.
 impl List {
     fn taking_of_self(&mut self) -> Option<&mut Taking> {
         self.taking.as_deref_mut().filter(|taking| taking.frozen.is_none())
@@ -135,7 +137,8 @@ impl List {
         self.set_aside(range);
     }
 
-    /// Sets aside what a range that is removed has of the live elements, which are the first or the last of them.
+    /// Sets aside what a range that is removed has of the live elements, which are the first or the
+    /// last of them.
     fn set_aside(&mut self, range: Range<usize>) {
         let Some(mut taking) = self.taking.take_if(|taking| taking.frozen.is_none()) else {
             return;
@@ -175,7 +178,8 @@ impl List {
 
 /// Handing out.
 impl List {
-    /// Gives `take` the next elements of the image until it has enough; false at the end, after which nothing is being taken any more.
+    /// Gives `take` the next elements of the image until it has enough; false at the end, after
+    /// which nothing is being taken any more.
     pub fn continue_image(
         &mut self,
         cache: &mut Cache,

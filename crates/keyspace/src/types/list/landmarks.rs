@@ -1,13 +1,15 @@
-//! Landmarks of a long list: how many items lie before every so many chunks. An item in the middle is found from the
-//! landmark before it, where counting from an end would take a time in proportion to the list's length.
+//! Landmarks of a long list: how many items lie before every so many chunks. An item in the middle
+//! is found from the landmark before it, where counting from an end would take a time in proportion
+//! to the list's length.
 //!
-//! They are made when they are first wanted. What happens at the ends moves them together; what happens in the middle, and
-//! is more than an item, unmakes them.
+//! They are made when they are first wanted. What happens at the ends moves them together; what
+//! happens in the middle, and is more than an item, unmakes them.
 
 /// Chunks from one landmark to the next.
 const STEP: usize = if cfg!(test) { 4 } else { 64 };
 
-/// A list has landmarks from so many chunks on, and they are made anew when so many were added or removed at the front.
+/// A list has landmarks from so many chunks on, and they are made anew when so many were added or
+/// removed at the front.
 pub const CHUNKS_MIN: usize = if cfg!(test) { 16 } else { 2048 };
 
 /// Items that are so near to an end are found from there.
@@ -22,7 +24,8 @@ pub struct Landmarks {
     chunks: i64,
     /// The same of items.
     items: i64,
-    /// Landmarks that do not hold any more: their chunk was the first one once, which gains and loses items itself.
+    /// Landmarks that do not hold any more: their chunk was the first one once, which gains and
+    /// loses items itself.
     passed: usize,
 }
 
@@ -39,8 +42,8 @@ impl Landmarks {
         Landmarks { before, chunks: 0, items: 0, passed: 1 }
     }
 
-    /// The last landmark that the item at `index` does not precede: its chunk, and the items before that. None if the
-    /// item is nearer to the front.
+    /// The last landmark that the item at `index` does not precede: its chunk, and the items before
+    /// that. None if the item is nearer to the front.
     pub fn ahead_of(&self, index: usize) -> Option<(usize, usize)> {
         let wanted = index as i64 - self.items;
         let at = self.before.partition_point(|&before| before <= wanted).checked_sub(1)?;
@@ -52,7 +55,8 @@ impl Landmarks {
         Some((chunk, before))
     }
 
-    /// The front has gained items and chunks, or lost them; false if the landmarks are of no more use.
+    /// The front has gained items and chunks, or lost them; false if the landmarks are of no more
+    /// use.
     #[inline]
     pub fn shift(&mut self, chunks: i64, items: i64) -> bool {
         self.chunks += chunks;

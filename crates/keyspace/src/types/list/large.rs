@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// A list that has at least this many chunks gets whole ones at its ends, which need not move to grow.
+/// A list that has at least this many chunks gets whole ones at its ends, which need not move to
+/// grow.
 const WHOLE_CHUNKS_FROM: usize = 8;
 /// Neighbouring chunks are merged when both together are filled to this much, bytes.
 const MERGE_BELOW: usize = CHUNK_ROOM / 2;
@@ -32,7 +33,8 @@ pub struct List {
     listpack: Option<usize>,
     /// Whether `OBJECT ENCODING` answers `quicklist`.
     is_quicklist: bool,
-    /// Of a long list, once they are wanted. They take a byte for each 8 chunks, which are not counted: a read makes them.
+    /// Of a long list, once they are wanted. They take a byte for each 8 chunks, which are not
+    /// counted: a read makes them.
     landmarks: OnceLock<Box<Landmarks>>,
     /// There only while an image takes the elements in portions.
     pub(super) taking: Option<Box<Taking>>,
@@ -323,8 +325,8 @@ impl List {
         self.chunks.insert(place.chunk + 1, behind);
     }
 
-    /// Removes the items of `range`, which exist. Whole chunks are not freed but returned as a list, so that the caller
-    /// can do it where nobody waits.
+    /// Removes the items of `range`, which exist. Whole chunks are not freed but returned as a
+    /// list, so that the caller can do it where nobody waits.
     pub fn remove_range(&mut self, cache: &mut Cache, range: Range<usize>) -> List {
         let mut removed = List::default();
         if range.is_empty() {
@@ -368,7 +370,8 @@ impl List {
         removed
     }
 
-    /// Removes items of one chunk, the chunk too if they are all; the list's length is the caller's affair.
+    /// Removes items of one chunk, the chunk too if they are all; the list's length is the caller's
+    /// affair.
     fn detach(&mut self, cache: &mut Cache, number: usize, items: Range<usize>) {
         self.landmarks.take();
         if items.len() < self.chunks[number].count() {
@@ -380,8 +383,9 @@ impl List {
         }
     }
 
-    /// Removes the items that equal a given one, at most `limit` of them, from the first on or from the last on; returns
-    /// how many. `removed` learns the index that each has at the moment it goes.
+    /// Removes the items that equal a given one, at most `limit` of them, from the first on or from
+    /// the last on; returns how many. `removed` learns the index that each has at the moment it
+    /// goes.
     pub fn remove_equal(
         &mut self,
         cache: &mut Cache,
@@ -395,7 +399,8 @@ impl List {
         }
         let (chunks, entry) = (self.chunks.len(), listpack_entry_len(text));
         let (mut count, mut matches) = (0, Vec::new());
-        // Items before the chunk in hand, and the chunks from the first that lost an item to the last.
+        // Items before the chunk in hand, and the chunks from the first that lost an item to the
+        // last.
         let mut before = if from == End::Front { 0 } else { self.len };
         let mut touched = chunks..0;
         for step in 0..chunks {
@@ -438,7 +443,8 @@ impl List {
         count
     }
 
-    /// Removes the items with these numbers, in ascending order, from a chunk. One left empty stays until [`List::tidy`].
+    /// Removes the items with these numbers, in ascending order, from a chunk. One left empty stays
+    /// until [`List::tidy`].
     fn forget(&mut self, cache: &mut Cache, number: usize, items: &[usize]) {
         self.landmarks.take();
         let chunk = &mut self.chunks[number];
@@ -452,8 +458,8 @@ impl List {
         }
     }
 
-    /// Takes emptied chunks out of the ring, merges those that are nearly empty and shrinks those half-empty, all in one
-    /// pass over `range`, which may reach beyond the ring.
+    /// Takes emptied chunks out of the ring, merges those that are nearly empty and shrinks those
+    /// half-empty, all in one pass over `range`, which may reach beyond the ring.
     fn tidy(&mut self, cache: &mut Cache, range: Range<usize>) {
         let end = range.end.min(self.chunks.len());
         let mut kept = range.start;
@@ -487,8 +493,8 @@ impl List {
         }
     }
 
-    /// Calls `found` with the index of every element that equals a given one, of the first or last `most`, from an end on,
-    /// until it says that it is enough.
+    /// Calls `found` with the index of every element that equals a given one, of the first or last
+    /// `most`, from an end on, until it says that it is enough.
     pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
         let mut matches = Vec::new();
         let mut passed = 0;
@@ -517,8 +523,8 @@ impl List {
         }
     }
 
-    /// The length in bytes of the listpack that Redis would hold the items in; counted once when it is wanted, and kept up
-    /// to date from then on.
+    /// The length in bytes of the listpack that Redis would hold the items in; counted once when it
+    /// is wanted, and kept up to date from then on.
     pub fn listpack(&mut self) -> usize {
         if let Some(listpack) = self.listpack {
             return listpack;
@@ -665,7 +671,8 @@ impl Drop for List {
 /// How many chunks' counts are summed at a time.
 const STEP: usize = 32;
 
-/// The chunk of the item that `index` others precede, and the item's number in it; else the rest of `index`.
+/// The chunk of the item that `index` others precede, and the item's number in it; else the rest of
+/// `index`.
 fn forwards(chunks: &[Chunk], mut index: usize) -> Result<(usize, usize), usize> {
     for (step, group) in chunks.chunks(STEP).enumerate() {
         let count: usize = group.iter().map(Chunk::count).sum();
@@ -683,7 +690,8 @@ fn forwards(chunks: &[Chunk], mut index: usize) -> Result<(usize, usize), usize>
     Err(index)
 }
 
-/// The chunk of the first of the last `behind` items, and the item's number in it; else how many are left.
+/// The chunk of the first of the last `behind` items, and the item's number in it; else how many
+/// are left.
 fn backwards(chunks: &[Chunk], mut behind: usize) -> Result<(usize, usize), usize> {
     let mut end = chunks.len();
     for group in chunks.rchunks(STEP) {
@@ -738,7 +746,8 @@ pub struct BackIter<'a> {
 }
 
 impl BackIter<'_> {
-    /// Enters the chunk behind the first `self.chunks`, of which the first `count` items are to come.
+    /// Enters the chunk behind the first `self.chunks`, of which the first `count` items are to
+    /// come.
     fn enter(&mut self, count: usize) {
         self.run = self.list.chunks[self.chunks].run();
         self.offsets = self.run.offsets(count);

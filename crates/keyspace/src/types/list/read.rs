@@ -82,8 +82,8 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Calls `found` with the index of every element that equals a given one, of the first or last `most`, from an end on,
-    /// until it says that it is enough.
+    /// Calls `found` with the index of every element that equals a given one, of the first or last
+    /// `most`, from an end on, until it says that it is enough.
     pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
         let list = match self.0 {
             Form::Small(list) => list,

@@ -2,20 +2,21 @@
 //!
 //! Elements are packed as [`crate::packed`] draws it, less what the run says for all of them:
 //!
-//! * The bytes with which all of them begin, as `job:` or `{"id":`, are its *prefix*. What follows is an item of its
-//!   own, so `job:1234` is a small integer.
-//! * Where all items then begin with the same packed byte, and so have one length, that byte is said once: the run is
-//!   *uniform*, and every item's place is known. Integers of several lengths may all be held as long as the longest.
+//! * The bytes with which all of them begin, as `job:` or `{"id":`, are its *prefix*. What follows
+//!   is an item of its own, so `job:1234` is a small integer.
+//! * Where all items then begin with the same packed byte, and so have one length, that byte is
+//!   said once: the run is *uniform*, and every item's place is known. Integers of several lengths
+//!   may all be held as long as the longest.
 //!
-//! A run takes elements as long as they fit what it says; for one that does not it is packed anew ([`Packing`]). That
-//! happens a few times at most: each time it says less.
+//! A run takes elements as long as they fit what it says; for one that does not it is packed anew
+//! ([`Packing`]). That happens a few times at most: each time it says less.
 
 use crate::packed::{Item, Items, Parts, fixed_len, last_item, packed_len, unpack, unpack_behind};
 use std::ops::Range;
 
-/// How the items of a run are held, in 16 bits: whether it is uniform, whether it has a prefix, and the byte that uniform
-/// items have in common, or where an item of a mixed run begins that is a little before the last: from there the last one
-/// is found in a few steps.
+/// How the items of a run are held, in 16 bits: whether it is uniform, whether it has a prefix, and
+/// the byte that uniform items have in common, or where an item of a mixed run begins that is a
+/// little before the last: from there the last one is found in a few steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Layout(u16);
@@ -171,7 +172,8 @@ impl<'a> Run<'a> {
     /// No elements.
     pub const EMPTY: Run<'static> = Run { prefix: &[], layout: Layout::MIXED, bytes: &[] };
 
-    /// The item that the run, of `count` elements, would hold for another one; none if it has to be packed anew.
+    /// The item that the run, of `count` elements, would hold for another one; none if it has to be
+    /// packed anew.
     #[inline]
     pub fn admit<'t>(self, count: usize, text: &'t [u8]) -> Option<Parts<'t>> {
         let suffix = text.strip_prefix(self.prefix)?;
@@ -230,7 +232,8 @@ impl<'a> Run<'a> {
         Element { prefix: self.prefix, item }
     }
 
-    /// Where the last item begins, and the layout with a hint at one a little before it. There is an item.
+    /// Where the last item begins, and the layout with a hint at one a little before it. There is
+    /// an item.
     #[inline]
     pub fn last(self) -> (usize, Layout) {
         match self.layout.stride() {
@@ -261,7 +264,8 @@ impl<'a> Run<'a> {
         offsets
     }
 
-    /// Calls `found` with the number of every element that equals a given one, until it says that it is enough.
+    /// Calls `found` with the number of every element that equals a given one, until it says that
+    /// it is enough.
     pub fn find(self, text: &[u8], mut found: impl FnMut(usize) -> bool) {
         let Some(suffix) = text.strip_prefix(self.prefix) else { return };
         let Some(item) = self.layout.form(Item::from_text(suffix)) else { return };
@@ -361,8 +365,9 @@ impl Packing {
         packer.finish(prefix)
     }
 
-    /// Packs the elements of a run anew with others before and behind them, of which there are some. What all begin with is looked for
-    /// only in the others: the elements begin with the run's prefix.
+    /// Packs the elements of a run anew with others before and behind them, of which there are
+    /// some. What all begin with is looked for only in the others: the elements begin with the
+    /// run's prefix.
     pub fn around<'t>(
         run: Run<'_>,
         front: impl Iterator<Item = &'t [u8]> + Clone,

@@ -56,8 +56,8 @@ impl<'a> Small<'a> {
         self.0.len()
     }
 
-    /// Where `held` bytes of `more` items go that are pushed at an end, and what the list begins with then. `run` is
-    /// [`Small::run`].
+    /// Where `held` bytes of `more` items go that are pushed at an end, and what the list begins
+    /// with then. `run` is [`Small::run`].
     #[inline]
     pub fn grown(self, run: Run<'_>, end: End, more: usize, held: usize) -> (usize, [u8; HEADER]) {
         let items_at = self.0.len() - run.bytes.len();

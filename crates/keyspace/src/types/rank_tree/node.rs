@@ -38,7 +38,8 @@ pub struct Child<T> {
     pub node: Node<T>,
 }
 
-/// The only pointer to a node: the low bit of the address tells a leaf from an inner node. Forgetting it leaks.
+/// The only pointer to a node: the low bit of the address tells a leaf from an inner node.
+/// Forgetting it leaks.
 pub struct Node<T> {
     tagged: NonNull<u8>,
     _owns: PhantomData<Leaf<T>>,
@@ -67,7 +68,8 @@ impl<T> Node<T> {
     pub fn leaf(cache: &mut Cache) -> Self {
         const { assert!(align_of::<Leaf<T>>() <= 8) };
         let block = cache.alloc(size_of::<Leaf<T>>());
-        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has nothing initialised.
+        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has
+        // nothing initialised.
         unsafe { (&raw mut (*block.cast::<Leaf<T>>().as_ptr()).len).write(0) };
         Node { tagged: block, _owns: PhantomData }
     }
@@ -83,7 +85,8 @@ impl<T> Node<T> {
     #[inline]
     pub fn kind(&self) -> Kind<'_, T> {
         let block = self.block();
-        // SAFETY: the tag tells what `leaf` or `inner` made there; the block lives until `free` takes the node.
+        // SAFETY: the tag tells what `leaf` or `inner` made there; the block lives until `free`
+        // takes the node.
         unsafe {
             if self.is_inner() {
                 Kind::Inner(block.cast().as_ref())
@@ -122,7 +125,8 @@ impl<T> Node<T> {
     pub fn relocate(&mut self, cache: &mut Cache) {
         let size = self.size();
         let (old, new) = (self.block(), cache.alloc(size));
-        // SAFETY: two distinct blocks of `size` bytes; the old one is freed once, and not used any more.
+        // SAFETY: two distinct blocks of `size` bytes; the old one is freed once, and not used any
+        // more.
         unsafe {
             ptr::copy_nonoverlapping(old.as_ptr(), new.as_ptr(), size);
             cache.free(old, size);
@@ -194,7 +198,8 @@ impl<S, const MAX: usize> Slots<S, MAX> {
         let len = self.len();
         assert!(at < len);
         let base = self.slots.as_mut_ptr();
-        // SAFETY: `at` is initialised, and its bytes are overwritten or beyond the length afterwards.
+        // SAFETY: `at` is initialised, and its bytes are overwritten or beyond the length
+        // afterwards.
         unsafe {
             let slot = base.add(at).read().assume_init();
             ptr::copy(base.add(at + 1), base.add(at), len - at - 1);
@@ -218,7 +223,8 @@ impl<S, const MAX: usize> Slots<S, MAX> {
         let (len, there) = (self.len(), right.len());
         assert!(n <= len && n <= MAX - there);
         let to = right.slots.as_mut_ptr();
-        // SAFETY: both ranges lie inside their arrays by the assertion, and the arrays are distinct.
+        // SAFETY: both ranges lie inside their arrays by the assertion, and the arrays are
+        // distinct.
         unsafe {
             ptr::copy(to, to.add(n), there);
             ptr::copy_nonoverlapping(self.slots.as_ptr().add(len - n), to, n);

@@ -45,7 +45,8 @@ impl<'a> Member<'a> {
 type Each<'e, 'a> = &'e mut dyn FnMut(Item<'a>) -> ControlFlow<()>;
 
 impl SetOperation {
-    /// Hands every member of the result to `each` once, until it breaks. A missing key is a set without members.
+    /// Hands every member of the result to `each` once, until it breaks. A missing key is a set
+    /// without members.
     fn combine<'a>(self, sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) {
         let _ = match self {
             SetOperation::Union => union(sets, each),
@@ -91,8 +92,8 @@ fn intersection<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlF
     })
 }
 
-/// Of the first set, what no other has: each member is looked for in all others, or all members of the others in the
-/// first, whichever is less work.
+/// Of the first set, what no other has: each member is looked for in all others, or all members of
+/// the others in the first, whichever is less work.
 fn difference<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()> {
     let Some((&Some(first), others)) = sets.split_first() else {
         return ControlFlow::Continue(());
@@ -160,8 +161,8 @@ impl Handle {
         Ok(count)
     }
 
-    /// Sets a key to a combination of sets, of which it may be one, whatever it held before; returns how many members
-    /// that has. The key is removed if it has none.
+    /// Sets a key to a combination of sets, of which it may be one, whatever it held before;
+    /// returns how many members that has. The key is removed if it has none.
     pub fn set_store(
         &mut self,
         db: u16,
@@ -190,8 +191,8 @@ impl Handle {
         Ok(len)
     }
 
-    /// The sets at keys. They stay where they are until the stripes are let go of, for nothing is freed under a lock
-    /// and they are not changed: callers do not pass them on for longer.
+    /// The sets at keys. They stay where they are until the stripes are let go of, for nothing is
+    /// freed under a lock and they are not changed: callers do not pass them on for longer.
     fn sets_at<'a>(
         &mut self,
         db: u16,

@@ -83,7 +83,8 @@ struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    /// Integers, as long as there are only such and an intset may hold them; and the same in ascending order.
+    /// Integers, as long as there are only such and an intset may hold them; and the same in
+    /// ascending order.
     fn of_ints(members: &[&'a [u8]], limits: &Limits) -> (Self, Vec<i64>) {
         let mut packing = Packing { taken: 0, others: Vec::new() };
         let mut ints: Vec<i64> = Vec::new();
@@ -105,8 +106,8 @@ impl<'a> Packing<'a> {
         (packing, ints)
     }
 
-    /// The first member and strings after it, as long as the encoding stays and a walk over all is short; packed
-    /// into `items`.
+    /// The first member and strings after it, as long as the encoding stays and a walk over all is
+    /// short; packed into `items`.
     fn with_texts(
         mut self,
         members: &[&'a [u8]],
@@ -188,7 +189,8 @@ impl Handle {
         Ok(removed)
     }
 
-    /// Removes `count` members drawn at random, or all if there are not more, and hands each to `each`.
+    /// Removes `count` members drawn at random, or all if there are not more, and hands each to
+    /// `each`.
     pub fn set_pop(
         &mut self,
         db: u16,
@@ -269,8 +271,9 @@ impl Handle {
         }
     }
 
-    /// Makes a set of the first member and of those after it that are simply packed with it. Returns how many were taken
-    /// from the front of `members`, and how many of them were distinct.
+    /// Makes a set of the first member and of those after it that are simply packed with it.
+    /// Returns how many were taken from the front of `members`, and how many of them were
+    /// distinct.
     fn make_set(
         &mut self,
         db: u16,

@@ -1,4 +1,5 @@
-//! What `OBJECT ENCODING` answers for a set: Redis's thresholds, and how an encoding sticks once it has changed.
+//! What `OBJECT ENCODING` answers for a set: Redis's thresholds, and how an encoding sticks once it
+//! has changed.
 
 use crate::limits::TypeLimits;
 use crate::packed::Item;
@@ -41,7 +42,8 @@ impl Encoding {
         }
     }
 
-    /// That of a set that a command makes of `count` members, some of which may be equal, when it has none yet.
+    /// That of a set that a command makes of `count` members, some of which may be equal, when it
+    /// has none yet.
     pub fn initial(first: &Item<'_>, count: usize, limits: &Limits) -> Self {
         if matches!(first, Item::Int(_)) && count <= limits.intset_entries {
             Encoding::Intset
@@ -52,7 +54,8 @@ impl Encoding {
         }
     }
 
-    /// That of a set to which a command is about to add `count` members, some of which may be equal or there.
+    /// That of a set to which a command is about to add `count` members, some of which may be equal
+    /// or there.
     pub fn before(self, count: usize, limits: &Limits) -> Self {
         match self {
             Encoding::Intset if count > limits.intset_entries => Encoding::Hashtable,
@@ -61,8 +64,8 @@ impl Encoding {
         }
     }
 
-    /// That of a set in which `member` has joined `len` others; `widest` is the length of the longest integer of an
-    /// intset.
+    /// That of a set in which `member` has joined `len` others; `widest` is the length of the
+    /// longest integer of an intset.
     pub fn joined(self, len: usize, member: &Item<'_>, widest: usize, limits: &Limits) -> Self {
         let fits_listpack = || {
             len < limits.listpack_entries && member.text_len().max(widest) <= limits.listpack_value

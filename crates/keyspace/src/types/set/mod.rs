@@ -120,7 +120,8 @@ impl Set {
         }
     }
 
-    /// Takes `count` members drawn at random out, which are the caller's to release. It takes a walk over all members.
+    /// Takes `count` members drawn at random out, which are the caller's to release. It takes a
+    /// walk over all members.
     fn take(
         &mut self,
         count: usize,

@@ -24,7 +24,8 @@ enum Held<'a> {
     Large(&'a Set),
 }
 
-/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk over all.
+/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a
+/// walk over all.
 const DRAWN_SHARE: usize = 3;
 
 impl<'a> View<'a> {
@@ -101,7 +102,8 @@ impl<'a> SetRef<'a> {
         });
     }
 
-    /// Hands members to `each` until it breaks. A member of a large set is text, even if it is that of an integer.
+    /// Hands members to `each` until it breaks. A member of a large set is text, even if it is that
+    /// of an integer.
     pub fn try_each(&self, each: &mut dyn FnMut(Item<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
         match self.0 {
             Held::Ints(ints) => ints.iter().map(Item::Int).try_for_each(each),
@@ -120,7 +122,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands members to `each` that are drawn at random one after the other, `count` of them, some more than once.
+    /// Hands members to `each` that are drawn at random one after the other, `count` of them, some
+    /// more than once.
     pub fn draw(
         &self,
         count: usize,
@@ -177,8 +180,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands the members from the cursor on to `each`, about `count` of a large set and all of a small one; returns
-    /// where to go on, 0 at the end.
+    /// Hands the members from the cursor on to `each`, about `count` of a large set and all of a
+    /// small one; returns where to go on, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Item<'a>)) -> u64 {
         match self.0 {
             Held::Large(set) => set.members.scan(cursor, count, |element| each(text_of(element))),

@@ -1,8 +1,9 @@
-//! Small sorted sets: members, each followed by its score, in the order of scores and of members with the same score.
-//! Members are packed items ([`crate::packed`]), scores as told in `scores.rs`.
+//! Small sorted sets: members, each followed by its score, in the order of scores and of members
+//! with the same score. Members are packed items ([`crate::packed`]), scores as told in
+//! `scores.rs`.
 //!
-//! A score may be told by its distance to the one before, so whoever changes a pair writes those that follow anew, up to
-//! the next whole number: from there on nothing changes.
+//! A score may be told by its distance to the one before, so whoever changes a pair writes those
+//! that follow anew, up to the next whole number: from there on nothing changes.
 
 use super::scores;
 use crate::packed::{Item, Parts, packed_len, prefetch_behind, unpack};
@@ -61,8 +62,9 @@ impl<'a> Pairs<'a> {
         n
     }
 
-    /// The same where nobody asks for the score. Short lengths are told apart by branches, so that the processor guesses where
-    /// the next pair begins and does not wait for the bytes that say it.
+    /// The same where nobody asks for the score. Short lengths are told apart by branches, so that
+    /// the processor guesses where the next pair begins and does not wait for the bytes that
+    /// say it.
     #[inline(always)]
     fn skip_short_pair(&mut self) {
         let Spot { offset, base } = self.spot;
@@ -77,7 +79,8 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Passes over pairs, `max` at most, while `keep` is true of score and member; returns how many.
+    /// Passes over pairs, `max` at most, while `keep` is true of score and member; returns how
+    /// many.
     #[inline]
     pub fn pass_while(&mut self, max: usize, keep: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
         for passed in 0..max {
@@ -213,7 +216,8 @@ pub fn find<'a>(bytes: &'a [u8], member: &[u8]) -> Option<(usize, Pair<'a>)> {
     None
 }
 
-/// A member that is looked for. The last bytes are compared first: it is there that members mostly differ.
+/// A member that is looked for. The last bytes are compared first: it is there that members mostly
+/// differ.
 struct Sought<'p> {
     parts: &'p Parts<'p>,
     first: u8,
@@ -288,8 +292,8 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// Writes anew the pairs of `bytes` from a spot on whose bytes depend on what is before them, at most up to `end`;
-    /// returns where those begin that stay as they are.
+    /// Writes anew the pairs of `bytes` from a spot on whose bytes depend on what is before them,
+    /// at most up to `end`; returns where those begin that stay as they are.
     fn settle(&mut self, bytes: &[u8], from: Spot, end: usize) -> usize {
         let mut pairs = Pairs { bytes, spot: from };
         while pairs.spot.base != self.base && pairs.spot.offset < end {
@@ -300,8 +304,8 @@ impl<'o> Writer<'o> {
     }
 }
 
-/// Adds a pair, whose member is packed, at a spot. As what changes a pair below: returns the bytes to be replaced, and
-/// appends to `out` those that replace them.
+/// Adds a pair, whose member is packed, at a spot. As what changes a pair below: returns the bytes
+/// to be replaced, and appends to `out` those that replace them.
 pub fn insert(
     bytes: &[u8],
     spot: Spot,

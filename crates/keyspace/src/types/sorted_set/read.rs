@@ -12,7 +12,8 @@ use std::collections::HashSet;
 use std::iter::Take;
 use std::ops::Range;
 
-/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk over all.
+/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a
+/// walk over all.
 const DRAWN_SHARE: usize = 8;
 
 /// Members of a large set up to which a range is measured by walking over it.
@@ -87,7 +88,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Number of members of which `before` is true: it is for those up to some place, and false beyond.
+    /// Number of members of which `before` is true: it is for those up to some place, and false
+    /// beyond.
     #[inline]
     pub fn count(&self, before: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
         match self {
@@ -127,8 +129,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// A part of the members that are not `below` a place, but `within` those up to another: both are true for
-    /// all up to some member, and false beyond.
+    /// A part of the members that are not `below` a place, but `within` those up to another: both
+    /// are true for all up to some member, and false beyond.
     #[inline]
     pub fn run_within(
         &self,
@@ -227,8 +229,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Hands the members from the cursor on to `each`, about `count` of them, in no order; returns where to go on, 0 at
-    /// the end. A small set is handed out whole.
+    /// Hands the members from the cursor on to `each`, about `count` of them, in no order; returns
+    /// where to go on, 0 at the end. A small set is handed out whole.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Item<'a>, f64)) -> u64 {
         match self {
             SortedSetRef::Packed(_) => {

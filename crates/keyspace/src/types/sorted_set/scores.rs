@@ -1,5 +1,5 @@
-//! Scores of a small sorted set. Whole numbers are told by their distance to the one before, which is short as scores
-//! ascend.
+//! Scores of a small sorted set. Whole numbers are told by their distance to the one before, which
+//! is short as scores ascend.
 //!
 //! | first byte | then | score |
 //! |---|---|---|
@@ -16,7 +16,8 @@ const WHOLE_MAX: u64 = 1 << 53;
 const WHOLE: u8 = 0b1111_0000;
 const DOUBLE: u8 = 0b1111_1000;
 
-/// The whole number that a score is, if it is one that is told as such. The sign of -0 must survive.
+/// The whole number that a score is, if it is one that is told as such. The sign of -0 must
+/// survive.
 #[inline]
 pub fn whole(score: f64) -> Option<i64> {
     let whole = score as i64;
@@ -72,7 +73,8 @@ pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     (*base as f64, at + ones as usize + 1)
 }
 
-/// The distance to the whole number before, of a score that tells it in one byte or two, and how many they are.
+/// The distance to the whole number before, of a score that tells it in one byte or two, and how
+/// many they are.
 #[inline(always)]
 pub fn short_distance(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     match bytes[at] {

@@ -116,6 +116,28 @@ pub enum StreamChange<'a> {
     },
 }
 
+impl StreamChange<'_> {
+    /// Whether entries came or went, or producers' IDs; else groups have changed, or the stream's
+    /// figures.
+    pub(crate) fn modifies_entries(&self) -> bool {
+        match self {
+            StreamChange::Add { .. }
+            | StreamChange::Delete { .. }
+            | StreamChange::TrimOne { .. }
+            | StreamChange::TrimUpTo { .. }
+            | StreamChange::Produced { .. }
+            | StreamChange::Producers { .. } => true,
+            StreamChange::Set { .. }
+            | StreamChange::Group { .. }
+            | StreamChange::GroupRemove { .. }
+            | StreamChange::Consumer { .. }
+            | StreamChange::ConsumerRemove { .. }
+            | StreamChange::Pending { .. }
+            | StreamChange::PendingRemove { .. } => false,
+        }
+    }
+}
+
 /// The stream at a key, to be changed.
 pub struct StreamMut<'h> {
     handle: &'h mut Handle,
@@ -127,7 +149,8 @@ pub struct StreamMut<'h> {
 }
 
 impl Handle {
-    /// The stream at a key, to be changed; none if the key does not exist. Counts as a use of the key.
+    /// The stream at a key, to be changed; none if the key does not exist. Counts as a use of the
+    /// key.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -139,8 +162,8 @@ impl Handle {
         self.open_stream(db, key, false)
     }
 
-    /// The same; if the key does not exist and `create` is set, an empty stream is made. The caller then makes a change
-    /// of it, lest nobody learn that it is there.
+    /// The same; if the key does not exist and `create` is set, an empty stream is made. The caller
+    /// then makes a change of it, lest nobody learn that it is there.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -171,10 +194,21 @@ impl Handle {
     }
 
     /// Makes a change that an effect describes.
-    pub(crate) fn apply_stream(&mut self, db: u16, key: Key<'_>, change: StreamChange<'_>) {
-        if let Ok(Some(mut stream)) = self.open_stream(db, key, true) {
-            stream.apply(change);
-        }
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub(crate) fn apply_stream(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        change: StreamChange<'_>,
+    ) -> Result<(), &'static str> {
+        let creates = matches!(
+            change,
+            StreamChange::Add { .. } | StreamChange::Set { .. } | StreamChange::Group { .. }
+        );
+        let mut stream = self.open_stream(db, key, creates)?.ok_or("there is no such key")?;
+        stream.apply(change)
     }
 }
 
@@ -212,7 +246,8 @@ impl StreamMut<'_> {
         self.handle.tell(self.db, self.key, &effect);
     }
 
-    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID is not above the last.
+    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID
+    /// is not above the last.
     #[inline]
     pub fn add(&mut self, id: StreamId, fields: &[&[u8]]) -> bool {
         let limits = self.handle.keyspace().limits();
@@ -300,7 +335,8 @@ impl StreamMut<'_> {
         removed
     }
 
-    /// Finds or makes a consumer of a group that exists, and notes that it was seen; none if there is no such group.
+    /// Finds or makes a consumer of a group that exists, and notes that it was seen; none if there
+    /// is no such group.
     ///
     /// Of one that exists nobody else learns it: it is of no weight before it gets entries.
     pub fn see_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<ConsumerId> {
@@ -325,7 +361,8 @@ impl StreamMut<'_> {
         self.tell(StreamChange::Consumer { group, consumer, seen_ms: now, active_ms });
     }
 
-    /// Removes a consumer; says how many entries it had pending, or none if there is no such consumer.
+    /// Removes a consumer; says how many entries it had pending, or none if there is no such
+    /// consumer.
     pub fn remove_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<usize> {
         let groups = self.stream.groups_mut();
         let removed = groups.change(group, |group| group.remove_consumer(consumer))??;
@@ -333,7 +370,8 @@ impl StreamMut<'_> {
         Some(removed)
     }
 
-    /// Makes an entry pending with a consumer of the group (none: given back), or changes how it is.
+    /// Makes an entry pending with a consumer of the group (none: given back), or changes how it
+    /// is.
     pub fn put_pending(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         self.handle.count_change();
         self.deliver(group, id, pending);
@@ -370,8 +408,8 @@ impl StreamMut<'_> {
         self.stream.groups_mut().change(group, Group::order_by_time);
     }
 
-    /// Forgets the IDs of producers that have been remembered for long enough. Nobody else need learn of it: time
-    /// passes everywhere.
+    /// Forgets the IDs of producers that have been remembered for long enough. Nobody else need
+    /// learn of it: time passes everywhere.
     pub fn forget_producers(&mut self) {
         let now = self.now_ms().max(0) as u64;
         if self.stream.producers().is_some() {
@@ -379,7 +417,8 @@ impl StreamMut<'_> {
         }
     }
 
-    /// The entry that a producer gave this ID, if it is remembered; that it was sent again is counted.
+    /// The entry that a producer gave this ID, if it is remembered; that it was sent again is
+    /// counted.
     pub fn duplicate_of(&mut self, producer: &[u8], own_id: &[u8]) -> Option<StreamId> {
         self.stream.producers()?;
         self.forget_producers();
@@ -401,10 +440,11 @@ impl StreamMut<'_> {
         self.record(StreamChange::Producers { duration_s, ids_max });
     }
 
-    fn apply(&mut self, change: StreamChange<'_>) {
+    fn apply(&mut self, change: StreamChange<'_>) -> Result<(), &'static str> {
+        const NO_GROUP: &str = "the stream has no such group or consumer";
         match change {
             StreamChange::Add { id, fields } => {
-                self.add(id, fields);
+                self.add(id, fields).then_some(()).ok_or("the entry's ID is not above the last")?;
             }
             StreamChange::Delete { id } => {
                 self.delete(id);
@@ -422,15 +462,18 @@ impl StreamMut<'_> {
             }
             StreamChange::Consumer { group, consumer, seen_ms, active_ms } => {
                 let groups = self.stream.groups_mut();
-                groups.change(group, |group| group.put_consumer(consumer, seen_ms, active_ms));
+                groups
+                    .change(group, |group| group.put_consumer(consumer, seen_ms, active_ms))
+                    .ok_or(NO_GROUP)?;
                 self.record(change);
             }
             StreamChange::ConsumerRemove { group, consumer } => {
                 self.remove_consumer(group, consumer);
             }
             StreamChange::Pending { group, id, consumer, delivered_ms, count } => {
-                let of_group = self.stream.groups().get(group);
-                let owner = consumer.and_then(|name| of_group?.consumer_id(name));
+                let of_group = self.stream.groups().get(group).ok_or(NO_GROUP)?;
+                let owner = consumer.map(|name| of_group.consumer_id(name).ok_or(NO_GROUP));
+                let owner = owner.transpose()?;
                 self.put_pending(group, id, Pending { owner, delivered_ms, count });
             }
             StreamChange::PendingRemove { group, id } => {
@@ -443,5 +486,6 @@ impl StreamMut<'_> {
                 self.configure_producers(duration_s, ids_max);
             }
         }
+        Ok(())
     }
 }

@@ -13,8 +13,8 @@
 //!          the fields are named as those of the chunk, so only values follow
 //! ```
 //!
-//! Lengths and numbers are in LEB128, fields and values are items of `packed.rs`. The first entry made the chunk's
-//! names and is told as the difference to `base`.
+//! Lengths and numbers are in LEB128, fields and values are items of `packed.rs`. The first entry
+//! made the chunk's names and is told as the difference to `base`.
 
 use super::id::StreamId;
 use super::nominal;
@@ -29,12 +29,14 @@ const NUMBER_MAX: u8 = 0b0001_1111;
 
 /// Bytes by which a chunk's allocation grows at least.
 const GROWTH_MIN: usize = 64;
-/// Bytes of deleted entries that may stay at the front of a chunk: chunks of the usual size are never rewritten.
+/// Bytes of deleted entries that may stay at the front of a chunk: chunks of the usual size are
+/// never rewritten.
 const RECLAIMED_MIN: usize = 16 * 1024;
 /// Largest node, whatever the configuration allows.
 const NODE_BYTES_MAX: usize = 1 << 30;
 
-/// When a chunk is full, as `stream-node-max-bytes` and `stream-node-max-entries` say; 0 for no limit.
+/// When a chunk is full, as `stream-node-max-bytes` and `stream-node-max-entries` say; 0 for no
+/// limit.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLimits {
     /// Bytes that the listpack of Redis would have.
@@ -95,7 +97,8 @@ impl ExactSizeIterator for Fields<'_> {}
 /// A run of entries with ascending IDs.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    /// What the first entry's ID is told as the difference to: not above it, and above those of earlier chunks.
+    /// What the first entry's ID is told as the difference to: not above it, and above those of
+    /// earlier chunks.
     base: StreamId,
     /// The last entry's ID.
     last: StreamId,
@@ -303,7 +306,8 @@ impl Chunk {
         self.reclaim();
     }
 
-    /// Gives back what entries took that were deleted from the front, once they are most of a large chunk.
+    /// Gives back what entries took that were deleted from the front, once they are most of a large
+    /// chunk.
     fn reclaim(&mut self) {
         let start = self.start as usize;
         if start < RECLAIMED_MIN || start < self.bytes.len() / 2 {
@@ -317,7 +321,8 @@ impl Chunk {
         self.start = names_end as u32;
     }
 
-    /// Removes the bytes of an entry amid others: the next one is told as the difference to the one before it.
+    /// Removes the bytes of an entry amid others: the next one is told as the difference to the one
+    /// before it.
     fn cut(&mut self, cut: Place, next: Place, before: StreamId) {
         let mut head = Vec::with_capacity(32);
         put_head(&mut head, before, next.id, next.same_fields);

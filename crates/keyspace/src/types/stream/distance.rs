@@ -1,5 +1,6 @@
-//! How many entries a consumer group has read, and how many are ahead of it, as far as that can be known: entries that
-//! were deleted are not counted anywhere, so a figure is good only where none of them is in the way.
+//! How many entries a consumer group has read, and how many are ahead of it, as far as that can be
+//! known: entries that were deleted are not counted anywhere, so a figure is good only where none
+//! of them is in the way.
 
 use super::Stream;
 use super::group::Group;
@@ -61,8 +62,9 @@ impl Stream {
         self.lag_by_counters(group, self.deleted_after(group.last_delivered()))
     }
 
-    /// The same as Valkey counts it: entries that were trimmed away before the group was given them count too if it is known
-    /// how many it was given, and an entry deleted from the front makes that unknown as one from amid the others does.
+    /// The same as Valkey counts it: entries that were trimmed away before the group was given them
+    /// count too if it is known how many it was given, and an entry deleted from the front
+    /// makes that unknown as one from amid the others does.
     pub fn lag_with_trimmed(&self, group: &Group) -> Option<i64> {
         let has_deleted = !self.is_empty() && self.max_deleted != StreamId::MIN;
         self.lag_by_counters(group, has_deleted && group.last_delivered() <= self.max_deleted)
@@ -77,8 +79,8 @@ impl Stream {
         read.map(|read| self.added.wrapping_sub(read) as i64)
     }
 
-    /// What a group's counter of entries read becomes when these entries are delivered, the next ones above what the group
-    /// was given before.
+    /// What a group's counter of entries read becomes when these entries are delivered, the next
+    /// ones above what the group was given before.
     pub fn read_after(&self, group: &Group, ids: &[StreamId]) -> Option<u64> {
         let first = self.first_id();
         let (mut last, mut read) = (group.last_delivered(), group.entries_read());

@@ -1,4 +1,5 @@
-//! Consumer groups: how far each has read, and what its consumers have been given and not yet acknowledged.
+//! Consumer groups: how far each has read, and what its consumers have been given and not yet
+//! acknowledged.
 
 mod image;
 
@@ -254,8 +255,9 @@ impl Group {
         }
     }
 
-    /// The pending entries that were delivered at `until_ms` or before: those given back in the order in which they
-    /// were, then the others by the time of delivery, once that [order is kept](Group::order_by_time).
+    /// The pending entries that were delivered at `until_ms` or before: those given back in the
+    /// order in which they were, then the others by the time of delivery, once that [order is
+    /// kept](Group::order_by_time).
     pub fn claimable(&self, until_ms: i64) -> impl Iterator<Item = StreamId> {
         let owned = self.by_time.iter().flatten().take_while(move |(at, _)| *at <= until_ms);
         self.nacked.values().copied().chain(owned.map(|&(_, id)| id))
@@ -309,7 +311,8 @@ impl Group {
         id
     }
 
-    /// Removes a consumer with all that it has pending, of which it says the number; none if there is no such consumer.
+    /// Removes a consumer with all that it has pending, of which it says the number; none if there
+    /// is no such consumer.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let id = self.names.remove(name)?;
         let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
@@ -323,7 +326,8 @@ impl Group {
         Some(consumer.pending.len())
     }
 
-    /// Makes an entry pending, or changes one that is. One without an owner goes to the end of those given back.
+    /// Makes an entry pending, or changes one that is. One without an owner goes to the end of
+    /// those given back.
     pub fn put_pending(&mut self, id: StreamId, pending: Pending) {
         self.before_change(id);
         self.remove_pending(id);

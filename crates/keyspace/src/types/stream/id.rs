@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The ID of an entry: Unix time in milliseconds, and a number that tells entries of one millisecond apart.
+/// The ID of an entry: Unix time in milliseconds, and a number that tells entries of one
+/// millisecond apart.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StreamId {
     /// Milliseconds.

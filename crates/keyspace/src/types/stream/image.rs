@@ -1,8 +1,9 @@
 //! A stream that an image takes in portions, between which it changes.
 //!
-//! A portion is some chunks. Those that were there when the image began have numbers; of one that is changed or removed before it was handed
-//! out, what it was is kept. Behind the last chunk its groups are handed out (`group/image.rs`). All else that a stream has
-//! is copied when the image begins, and handed out when the stream itself is no longer needed.
+//! A portion is some chunks. Those that were there when the image began have numbers; of one that
+//! is changed or removed before it was handed out, what it was is kept. Behind the last chunk its
+//! groups are handed out (`group/image.rs`). All else that a stream has is copied when the image
+//! begins, and handed out when the stream itself is no longer needed.
 //!
 //! ```text
 //! chunks    | handed out, or new at the front: none | next: has a number, or `KEPT` | ... | came in later |
@@ -125,8 +126,9 @@ impl Stream {
         }
     }
 
-    /// Gives `take` the next chunks of the image, and then its groups, until it has enough; false when they all were, after which
-    /// [`Stream::take_rest`] says how it goes on. Of a rest it gives what it is, and is done.
+    /// Gives `take` the next chunks of the image, and then its groups, until it has enough; false
+    /// when they all were, after which [`Stream::take_rest`] says how it goes on. Of a rest it
+    /// gives what it is, and is done.
     pub(crate) fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         let Some(taking) = &mut self.taking else { return false };
         if taking.rest.is_none() {
@@ -165,7 +167,8 @@ impl Stream {
         true
     }
 
-    /// The rest of an image whose chunks and groups were all handed out: a stream that is the image's own.
+    /// The rest of an image whose chunks and groups were all handed out: a stream that is the
+    /// image's own.
     pub(crate) fn take_rest(&mut self) -> Option<Stream> {
         let mut taking = self.taking.take()?;
         let mut rest = *taking.rest.take()?;

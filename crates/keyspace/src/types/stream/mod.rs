@@ -1,7 +1,9 @@
-//! Streams: entries of fields and values in the order of their IDs, and the consumer groups that read them.
+//! Streams: entries of fields and values in the order of their IDs, and the consumer groups that
+//! read them.
 //!
-//! Entries lie in chunks ([`chunk`]), which end where a node of Redis would end: approximate trimming removes whole
-//! ones. A chunk costs two bytes for an entry whose fields are named as those before it, and one for each value.
+//! Entries lie in chunks ([`chunk`]), which end where a node of Redis would end: approximate
+//! trimming removes whole ones. A chunk costs two bytes for an entry whose fields are named as
+//! those before it, and one for each value.
 
 mod change;
 mod chunk;
@@ -144,8 +146,8 @@ impl Stream {
             + self.producers.as_ref().map_or(0, |producers| producers.footprint())
     }
 
-    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID is not above
-    /// [`Stream::last_id`].
+    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID
+    /// is not above [`Stream::last_id`].
     #[inline]
     pub fn append(&mut self, id: StreamId, fields: &[&[u8]], limits: NodeLimits) -> bool {
         if id <= self.last_id {
@@ -179,7 +181,8 @@ impl Stream {
         self.chunks.push_back(chunk);
     }
 
-    /// The ID that `XADD` gives an entry at this time: greater than every other; none if there is no greater one.
+    /// The ID that `XADD` gives an entry at this time: greater than every other; none if there is
+    /// no greater one.
     pub fn next_id(&self, now_ms: u64) -> Option<StreamId> {
         if now_ms > self.last_id.ms { Some(StreamId::new(now_ms, 0)) } else { self.last_id.next() }
     }

@@ -1,5 +1,6 @@
-//! How large the listpack would be in which Redis keeps a chunk: its size decides, together with the number of entries,
-//! where one node ends and the next begins, which approximate trimming makes visible.
+//! How large the listpack would be in which Redis keeps a chunk: its size decides, together with
+//! the number of entries, where one node ends and the next begins, which approximate trimming makes
+//! visible.
 
 use super::id::StreamId;
 use crate::packed::Item;

@@ -1,4 +1,5 @@
-//! What a stream remembers of producers that tell it their own IDs, so that an entry sent twice is added once.
+//! What a stream remembers of producers that tell it their own IDs, so that an entry sent twice is
+//! added once.
 
 use super::id::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,8 @@ pub struct Producers {
     added: u64,
     duplicates: u64,
     producers: BTreeMap<Arc<[u8]>, Producer>,
-    /// Every ID that is remembered, with the producer, by the entry it belongs to: the oldest first.
+    /// Every ID that is remembered, with the producer, by the entry it belongs to: the oldest
+    /// first.
     by_entry: BTreeSet<Remembered>,
     bytes: usize,
 }
@@ -107,7 +109,8 @@ impl Producers {
         self.duplicates = duplicates;
     }
 
-    /// Sets for how long, and how many IDs are remembered; what is remembered is forgotten if that changes anything.
+    /// Sets for how long, and how many IDs are remembered; what is remembered is forgotten if that
+    /// changes anything.
     pub fn configure(&mut self, duration_s: u32, ids_max: u32) {
         if (duration_s, ids_max) == (self.duration_s, self.ids_max) {
             return;
@@ -124,8 +127,8 @@ impl Producers {
         }
     }
 
-    /// Remembers which ID a producer gave an entry; it is not remembered yet. Of the producer's others the oldest is forgotten if there are more
-    /// than may be.
+    /// Remembers which ID a producer gave an entry; it is not remembered yet. Of the producer's
+    /// others the oldest is forgotten if there are more than may be.
     pub fn remember(&mut self, producer: &[u8], id: &[u8], entry: StreamId) {
         let name: Arc<[u8]> = match self.producers.get_key_value(producer) {
             Some((name, _)) => Arc::clone(name),

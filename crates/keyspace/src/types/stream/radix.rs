@@ -1,4 +1,5 @@
-//! How many nodes the radix tree would have in which Redis keeps the nodes of a stream, as `XINFO STREAM` tells.
+//! How many nodes the radix tree would have in which Redis keeps the nodes of a stream, as `XINFO
+//! STREAM` tells.
 
 use super::Stream;
 use super::id::StreamId;
@@ -9,7 +10,8 @@ const KEY_LEN: u32 = 16;
 const LOOKED_AT_MAX: usize = 65_536;
 
 impl Stream {
-    /// Number of nodes of the radix tree: one where keys part, and one for each run of bytes between.
+    /// Number of nodes of the radix tree: one where keys part, and one for each run of bytes
+    /// between.
     pub fn radix_nodes(&self) -> usize {
         let looked_at = self.chunks.len().min(LOOKED_AT_MAX);
         let nodes = radix_nodes(self.chunks.iter().take(looked_at).map(|chunk| chunk.base()));
@@ -24,7 +26,8 @@ impl Stream {
 fn radix_nodes(mut keys: impl Iterator<Item = StreamId>) -> usize {
     let Some(mut before) = keys.next() else { return 1 };
     let mut nodes = 0;
-    // Depths at which keys part, on the way to the latest key; and the deepest of them for that key so far.
+    // Depths at which keys part, on the way to the latest key; and the deepest of them for that key
+    // so far.
     let mut partings: Vec<u32> = Vec::new();
     let mut deepest = None;
     for key in keys {

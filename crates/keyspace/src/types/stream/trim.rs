@@ -30,7 +30,8 @@ pub enum References {
 pub struct Trim {
     /// How far.
     pub to: TrimTo,
-    /// Whether whole nodes are enough; if [references](References) matter, it is exact all the same.
+    /// Whether whole nodes are enough; if [references](References) matter, it is exact all the
+    /// same.
     pub approximate: bool,
     /// Entries looked at, whole nodes at a time; 0 for no limit.
     pub limit: u64,

@@ -1,6 +1,7 @@
 //! Which connections `CLIENT LIST` and `CLIENT KILL` are about: those that meet every condition.
 //!
-//! Conditions are those of Valkey 9: what one asks for, and with `NOT-` before it what one does not want.
+//! Conditions are those of Valkey 9: what one asks for, and with `NOT-` before it what one does not
+//! want.
 
 use super::line;
 use crate::client::{Client, Flag};
@@ -102,7 +103,8 @@ impl Filter {
         Ok(filter)
     }
 
-    /// A condition that was there before gives way to another of its kind; ids are added to those that there are.
+    /// A condition that was there before gives way to another of its kind; ids are added to those
+    /// that there are.
     fn add(&mut self, condition: Condition) {
         let kind = std::mem::discriminant(&condition.test);
         let is_same = |other: &&mut Condition| {
@@ -121,16 +123,18 @@ impl Filter {
         }
     }
 
-    /// The connections that may meet the conditions.
-    pub fn candidates(&self, server: &Server) -> Vec<Arc<Client>> {
+    /// The connections that may meet the conditions, as far as they are still there.
+    pub fn candidates(&self, server: &Server, caller: &Client) -> Vec<Arc<Client>> {
         let ids = self.conditions.iter().find_map(|condition| match &condition.test {
             Test::Ids(ids) if !condition.negated => Some(ids),
             _ => None,
         });
-        match ids {
+        let mut found = match ids {
             Some(ids) => ids.iter().filter_map(|&id| server.client(id)).collect(),
             None => server.clients(),
-        }
+        };
+        server.leave_present(&mut found, caller.id);
+        found
     }
 
     /// Whether a connection meets every condition.
@@ -225,7 +229,8 @@ fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb, negated: bool) -> Result<(Test,
         match ctx.integer(at) {
             Ok(id) if id > 0 || is_lenient => ids.push(u64::try_from(id).unwrap_or(0)),
             Ok(_) => return Err(NOT_POSITIVE),
-            // Every other condition has a value, so what stands last can only have been meant as an id.
+            // Every other condition has a value, so what stands last can only have been meant as an
+            // id.
             Err(_) if ids.is_empty() || is_lenient && at + 1 == ctx.args().len() => {
                 return Err(invalid);
             }

@@ -30,8 +30,8 @@ pub const KNOWN_FLAGS: &[u8] = b"bcdeirtuxABEIMNOPRSTU";
 /// Every letter of a capability.
 pub const KNOWN_CAPABILITIES: &[u8] = b"r";
 
-/// Appends the line of `client`. Connections own no buffer unless input or output waits, so the sizes of fixed
-/// buffers, which Redis has, are zero.
+/// Appends the line of `client`. Connections own no buffer unless input or output waits, so the
+/// sizes of fixed buffers, which Redis has, are zero.
 pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut Vec<u8>) {
     let labels = client.labels();
     let [channels, shards, patterns] = labels.subscribed.counts;
@@ -41,7 +41,8 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         NO_COMMAND => "NULL",
         index => server.commands.registry.full_name(index),
     };
-    // Valkey shows what a client is capable of amid the line, and Redis, which does not know it, its output in parts.
+    // Valkey shows what a client is capable of amid the line, and Redis, which does not know it,
+    // its output in parts.
     let capabilities = format!(" capa={}", Ascii(capabilities(client)));
     let (amid, behind, omem_parts) = match server.commands.dialect() {
         Dialect::Redis => ("", &capabilities[..], format!(" omem-shared=0 omem-unshared={output}")),

@@ -15,7 +15,8 @@ const OTHER_OPTION: Fail = Fail::fixed(
      different mode.",
 );
 
-/// `CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
+/// `CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST]
+/// [OPTIN] [OPTOUT] [NOLOOP]`
 pub fn tracking(ctx: &mut Ctx<'_>) -> Outcome {
     let asked = Asked::parse(ctx)?;
     if ctx.is(2, "ON") {
@@ -120,11 +121,13 @@ fn find_client(ctx: &mut Ctx<'_>, i: usize) -> Result<Arc<crate::client::Client>
     client.ok_or(Fail::fixed("ERR The client ID you want redirect to does not exist"))
 }
 
-/// Refuses prefixes of which one begins with another, or with one that the connection listens to already.
+/// Refuses prefixes of which one begins with another, or with one that the connection listens to
+/// already.
 fn check_overlaps(ctx: &Ctx<'_>, prefixes: &[Vec<u8>]) -> Outcome {
     let reader = ctx.session.tracking().map(|tracking| &tracking.reader);
     let existing = reader.map_or(Vec::new(), |reader| Tracker::of(reader).prefixes());
-    // In order, those that begin with a prefix follow it at once: the pairs are only compared if there is one to be found.
+    // In order, those that begin with a prefix follow it at once: the pairs are only compared if
+    // there is one to be found.
     let mut ordered: Vec<&[u8]> = prefixes.iter().map(|prefix| &prefix[..]).collect();
     ordered.extend(existing.iter().map(|prefix| &prefix[..]));
     ordered.sort_unstable();

@@ -1,4 +1,5 @@
-//! DEBUG DIGEST and DIGEST-VALUE: the same digests as a Redis with the same data has, whatever the order of its keys.
+//! DEBUG DIGEST and DIGEST-VALUE: the same digests as a Redis with the same data has, whatever the
+//! order of its keys.
 //!
 //! ```text
 //! mix(d, x) = SHA1(d xor SHA1(x))

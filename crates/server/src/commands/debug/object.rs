@@ -65,8 +65,8 @@ pub fn listpack(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `DEBUG HTSTATS dbid [full]`: the tables of a database as if they were one. Expiries lie with their keys, so there is no table
-/// of them.
+/// `DEBUG HTSTATS dbid [full]`: the tables of a database as if they were one. Expiries lie with
+/// their keys, so there is no table of them.
 pub fn tables(ctx: &mut Ctx<'_>) -> Outcome {
     let databases = ctx.exec.ks.keyspace().databases();
     let db = ctx.integer(2)?;

@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Keys that are known at a time.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: the data is saved, and each key is written to memory and read again, which leaves
-/// nothing to be said by `MERGE`; whatever is there is there already for `NOFLUSH`. With `NOSAVE` it is loaded from the file.
+/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: the data is saved, and each key is written to memory
+/// and read again, which leaves nothing to be said by `MERGE`; whatever is there is there already
+/// for `NOFLUSH`. With `NOSAVE` it is loaded from the file.
 pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
     const FAILED: Fail = Fail::fixed("ERR Error trying to load the RDB dump, check server logs.");
     for i in 2..ctx.args().len() {

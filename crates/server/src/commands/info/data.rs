@@ -20,12 +20,12 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("used_memory_peak_time", peak_at / 1000);
     report.field("used_memory_peak_perc", format_args!("{:.2}%", memory.peak_percent()));
     report.field("used_memory_overhead", memory.overhead());
-    report.field("used_memory_startup", 0);
+    report.field("used_memory_startup", memory.startup);
     report.field("used_memory_dataset", memory.dataset());
     report.field("used_memory_dataset_perc", format_args!("{:.2}%", memory.dataset_percent()));
     report.field("allocator_allocated", memory.allocated);
     report.field("allocator_active", memory.active);
-    report.field("allocator_resident", memory.active);
+    report.field("allocator_resident", memory.held);
     report.field("allocator_muzzy", 0);
     report.bytes("total_system_memory", memory.system);
     scripts(report);
@@ -33,10 +33,10 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("maxmemory_policy", report.config.maxmemory_policy.name());
     report.field("allocator_frag_ratio", format_args!("{:.2}", memory.fragmentation()));
     report.field("allocator_frag_bytes", memory.active as i64 - memory.allocated as i64);
-    report.field("allocator_rss_ratio", "1.00");
-    report.field("allocator_rss_bytes", 0);
+    report.field("allocator_rss_ratio", format_args!("{:.2}", memory.held_ratio()));
+    report.field("allocator_rss_bytes", memory.held - memory.active);
     report.field("rss_overhead_ratio", format_args!("{:.2}", memory.resident_overhead()));
-    report.field("rss_overhead_bytes", memory.resident as i64 - memory.active as i64);
+    report.field("rss_overhead_bytes", memory.resident - memory.held);
     report.field("mem_fragmentation_ratio", format_args!("{:.2}", memory.resident_ratio()));
     report.field("mem_fragmentation_bytes", memory.resident as i64 - memory.used as i64);
     report.zeros(&[
@@ -137,6 +137,7 @@ pub fn persistence(report: &mut Report<'_>) {
         report.field("aof_base_size", log.base_bytes());
         report.field("aof_pending_rewrite", u8::from(log.rewrite_scheduled.load(Relaxed)));
         report.field("aof_buffer_length", written.waiting());
+        report.field("aof_buffer_survives_process", u8::from(log.survives_process()));
         report.field("aof_pending_bio_fsync", u8::from(written.is_syncing()));
         report.field("aof_delayed_fsync", written.syncs_delayed());
     }
@@ -189,8 +190,8 @@ pub fn keyspace(report: &mut Report<'_>) {
     }
 }
 
-/// Mean time to live in milliseconds of some of the keys that have one; 0 if none is come across, or inside `EXEC`,
-/// which holds other stripes than these.
+/// Mean time to live in milliseconds of some of the keys that have one; 0 if none is come across,
+/// or inside `EXEC`, which holds other stripes than these.
 fn mean_ttl(report: &mut Report<'_>, db: u16) -> i64 {
     let Some(exec) = report.exec.as_deref_mut().filter(|exec| !exec.ks.holds_any()) else {
         return 0;

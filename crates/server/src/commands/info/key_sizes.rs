@@ -1,8 +1,8 @@
 //! `# Keysizes`: how long the values are, by type, in classes that double.
 //!
-//! Nothing is kept for it: whoever asks has the keys walked, a few at a time under each hold, so that it costs what a
-//! `SCAN` of everything does and others are served meanwhile. It is therefore answered when it is asked for by its name,
-//! and is no part of `INFO` as such.
+//! Nothing is kept for it: whoever asks has the keys walked, a few at a time under each hold, so
+//! that it costs what a `SCAN` of everything does and others are served meanwhile. It is therefore
+//! answered when it is asked for by its name, and is no part of `INFO` as such.
 
 use super::Report;
 use petrel_keyspace::{Cursor, Type, View};
@@ -25,7 +25,8 @@ const CLASSES: usize = 65;
 
 type Counts = [u64; CLASSES];
 
-/// `# Keysizes`: a line per database and type. Inside a transaction, which holds the stripes of its own keys alone, none.
+/// `# Keysizes`: a line per database and type. Inside a transaction, which holds the stripes of its
+/// own keys alone, none.
 pub fn key_sizes(report: &mut Report<'_>) {
     let keyspace = report.server.keyspace.clone();
     for db in (0..keyspace.databases()).filter(|&db| keyspace.db_stats(db).keys > 0) {

@@ -72,7 +72,7 @@ pub fn clients(report: &mut Report<'_>) {
     let sum =
         |figure: fn(&crate::traffic::Traffic) -> i64| server.traffic().map(figure).sum::<i64>();
     let most = |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).max();
-    report.field("connected_clients", server.connections());
+    report.field("connected_clients", server.connections_present(report.asker));
     report.field("cluster_connections", 0);
     report.field("active_clients", server.active_clients());
     report.field("maxclients", server.connections_max.load(Relaxed));

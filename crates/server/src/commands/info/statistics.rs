@@ -1,5 +1,5 @@
-//! What was counted since the start or the last `CONFIG RESETSTAT`: `stats`, `commandstats`, `errorstats`,
-//! `latencystats`.
+//! What was counted since the start or the last `CONFIG RESETSTAT`: `stats`, `commandstats`,
+//! `errorstats`, `latencystats`.
 
 use super::Report;
 use crate::pubsub::Kind;
@@ -104,7 +104,8 @@ fn millis(nanos: u64) -> String {
     format!("{:.2}", nanos as f64 / 1e6)
 }
 
-/// `# Hotkeys`: the collection that there is, if any, and the milliseconds of all commands since it began.
+/// `# Hotkeys`: the collection that there is, if any, and the milliseconds of all commands since it
+/// began.
 pub fn hotkeys(report: &mut Report<'_>) {
     let now = unix_ms();
     let hotkeys = &report.server.commands.hotkeys;

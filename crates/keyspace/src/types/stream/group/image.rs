@@ -1,7 +1,8 @@
 //! Consumer groups that an image takes in portions, between which they change.
 //!
-//! Who the consumers are and how far a group has read is copied when the image begins. Pending entries are handed out by ID: of one that
-//! is changed, removed or added before it is its turn, what it was is kept.
+//! Who the consumers are and how far a group has read is copied when the image begins. Pending
+//! entries are handed out by ID: of one that is changed, removed or added before it is its turn,
+//! what it was is kept.
 //!
 //! ```text
 //! pending   | handed out: whatever it is now | up to here | there, unless kept | ...
@@ -177,8 +178,8 @@ impl Groups {
         }
     }
 
-    /// Gives `take` some of the image: each group, what it has pending, and what was given back in the order in which it was. False
-    /// when that was all.
+    /// Gives `take` some of the image: each group, what it has pending, and what was given back in
+    /// the order in which it was. False when that was all.
     pub(in crate::types::stream) fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         let Some(image) = &mut self.image.0 else { return false };
         let Some(head) = image.heads.front() else { return false };

@@ -1,0 +1,247 @@
+//! A pattern made ready for long texts: what follows each star is looked for in time that is linear
+//! in the text, but for a factor that is at most a 64th of the pattern's elements.
+
+use super::{Case, STARS_MAX, class_of, equal, fold};
+use memchr::memmem;
+
+/// Elements that are compared at once: the bits of a word.
+const BLOCK: usize = 64;
+
+/// Which bytes an element matches: a bit for each.
+type Set = [u64; 4];
+
+const ANY: Set = [u64::MAX; 4];
+
+/// What matches one byte.
+#[derive(Clone, Copy, Debug)]
+enum Element {
+    /// This one.
+    Byte(u8),
+    /// Those in the set of this number.
+    Set(u32),
+}
+
+/// What lies between two stars, or between one and an end of the pattern.
+#[derive(Debug)]
+enum Part {
+    Bytes(Box<[u8]>),
+    Elements(Box<[Element]>),
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    /// One more than there are stars, where neighbouring stars are one.
+    parts: Vec<Part>,
+    sets: Vec<Set>,
+    /// Bytes of the shortest text that matches.
+    len_min: usize,
+    /// It has more stars than are tried.
+    is_hopeless: bool,
+}
+
+impl Compiled {
+    pub fn new(pattern: &[u8], case: Case) -> Self {
+        let mut compiled =
+            Compiled { parts: Vec::new(), sets: Vec::new(), len_min: 0, is_hopeless: false };
+        let mut elements = Vec::new();
+        let (mut at, mut stars) = (0, 0);
+        while let Some(&first) = pattern.get(at) {
+            if first == b'*' {
+                while pattern.get(at) == Some(&b'*') {
+                    at += 1;
+                }
+                compiled.end_part(&mut elements);
+                stars += usize::from(at < pattern.len());
+                continue;
+            }
+            let (element, length) = compiled.element(&pattern[at..], case);
+            elements.push(element);
+            at += length;
+        }
+        compiled.end_part(&mut elements);
+        compiled.is_hopeless = stars > STARS_MAX;
+        compiled
+    }
+
+    /// The first element of a pattern, and its length.
+    fn element(&mut self, pattern: &[u8], case: Case) -> (Element, usize) {
+        let (set, length) = match pattern {
+            [b'?', ..] => (ANY, 1),
+            [b'[', class @ ..] => {
+                let (set, length) = class_set(class, case);
+                (set, length + 1)
+            }
+            [b'\\', escaped, ..] => return (self.literal(*escaped, case), 2),
+            [literal, ..] => return (self.literal(*literal, case), 1),
+            [] => (ANY, 0),
+        };
+        (self.add(set), length)
+    }
+
+    fn literal(&mut self, byte: u8, case: Case) -> Element {
+        if case == Case::Sensitive || !byte.is_ascii_alphabetic() {
+            return Element::Byte(byte);
+        }
+        self.add(set_of(|other| equal(other, byte, case)))
+    }
+
+    fn add(&mut self, set: Set) -> Element {
+        // Most patterns repeat one: the question mark.
+        let known = self.sets.iter().rev().take(2).position(|known| *known == set);
+        let number = match known {
+            Some(back) => self.sets.len() - 1 - back,
+            None => {
+                self.sets.push(set);
+                self.sets.len() - 1
+            }
+        };
+        Element::Set(number as u32)
+    }
+
+    fn end_part(&mut self, elements: &mut Vec<Element>) {
+        self.len_min += elements.len();
+        let bytes = elements.iter().map(|element| match element {
+            Element::Byte(byte) => Some(*byte),
+            Element::Set(_) => None,
+        });
+        let part = match bytes.collect::<Option<Box<[u8]>>>() {
+            Some(bytes) => Part::Bytes(bytes),
+            None => Part::Elements(elements.as_slice().into()),
+        };
+        elements.clear();
+        self.parts.push(part);
+    }
+
+    /// Whether the whole of `text` matches.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        if self.is_hopeless || text.len() < self.len_min {
+            return false;
+        }
+        let [first, between @ .., last] = &self.parts[..] else {
+            return self.parts[0].len() == text.len() && self.is_at(&self.parts[0], text, 0);
+        };
+        // The shortest text is no longer than this one, so the two ends do not overlap.
+        let end = text.len() - last.len();
+        if !self.is_at(first, text, 0) || !self.is_at(last, text, end) {
+            return false;
+        }
+        let mut rest = &text[first.len()..end];
+        // The first place is the best: it leaves most to what follows.
+        between.iter().all(|part| match self.find(part, rest) {
+            Some(at) => {
+                rest = &rest[at + part.len()..];
+                true
+            }
+            None => false,
+        })
+    }
+
+    fn accepts(&self, element: Element, byte: u8) -> bool {
+        match element {
+            Element::Byte(literal) => literal == byte,
+            Element::Set(number) => contains(&self.sets[number as usize], byte),
+        }
+    }
+
+    fn is_at(&self, part: &Part, text: &[u8], at: usize) -> bool {
+        match part {
+            Part::Bytes(bytes) => text[at..].starts_with(bytes),
+            Part::Elements(elements) => elements
+                .iter()
+                .zip(&text[at..])
+                .all(|(&element, &byte)| self.accepts(element, byte)),
+        }
+    }
+
+    /// The first place of a part in `text`.
+    fn find(&self, part: &Part, text: &[u8]) -> Option<usize> {
+        let last = text.len().checked_sub(part.len())?;
+        match part {
+            Part::Bytes(bytes) => memmem::find(text, bytes),
+            Part::Elements(elements) if elements.len() <= BLOCK => {
+                (0..=last).find(|&at| self.is_at(part, text, at))
+            }
+            Part::Elements(elements) => self.find_long(elements, text, last),
+        }
+    }
+
+    /// The first place of many elements in `text`, at most `last`: for each block of them, all
+    /// places are found at once, bit by bit, and those are kept that the blocks before it have
+    /// found, too.
+    fn find_long(&self, elements: &[Element], text: &[u8], last: usize) -> Option<usize> {
+        let mut places = vec![u64::MAX; last / BLOCK + 1];
+        for (number, block) in elements.chunks(BLOCK).enumerate() {
+            let masks = self.masks(block);
+            let (skipped, found_at) = (number * BLOCK, block.len() - 1);
+            let mut here = vec![0; places.len()];
+            let mut state = 0u64;
+            for (at, &byte) in text[skipped..skipped + last + block.len()].iter().enumerate() {
+                state = (state << 1 | 1) & masks[usize::from(byte)];
+                if state >> found_at & 1 != 0 {
+                    let place = at - found_at;
+                    here[place / BLOCK] |= 1 << (place % BLOCK);
+                }
+            }
+            let mut is_lost = true;
+            for (place, here) in places.iter_mut().zip(here) {
+                *place &= here;
+                is_lost &= *place == 0;
+            }
+            if is_lost {
+                return None;
+            }
+        }
+        let word = places.iter().position(|&word| word != 0)?;
+        Some(word * BLOCK + places[word].trailing_zeros() as usize)
+    }
+
+    /// For each byte, which elements of a block accept it.
+    fn masks(&self, block: &[Element]) -> [u64; 256] {
+        let mut masks = [0; 256];
+        for (bit, &element) in block.iter().enumerate() {
+            match element {
+                Element::Byte(byte) => masks[usize::from(byte)] |= 1 << bit,
+                Element::Set(number) => {
+                    let set = &self.sets[number as usize];
+                    (0..=u8::MAX).filter(|&byte| contains(set, byte)).for_each(|byte| {
+                        masks[usize::from(byte)] |= 1 << bit;
+                    });
+                }
+            }
+        }
+        masks
+    }
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Elements(elements) => elements.len(),
+        }
+    }
+}
+
+fn contains(set: &Set, byte: u8) -> bool {
+    set[usize::from(byte / 64)] >> (byte % 64) & 1 != 0
+}
+
+fn set_of(is_in: impl Fn(u8) -> bool) -> Set {
+    let mut set = [0; 4];
+    for byte in (0..=u8::MAX).filter(|&byte| is_in(byte)) {
+        set[usize::from(byte / 64)] |= 1 << (byte % 64);
+    }
+    set
+}
+
+/// The bytes that a class matches, and its length.
+fn class_set(class: &[u8], case: Case) -> (Set, usize) {
+    let mut folded: Set = [0; 4];
+    let (negated, length) = class_of(class, case, |low, high| {
+        for byte in low..=high {
+            folded[usize::from(byte / 64)] |= 1 << (byte % 64);
+        }
+    });
+    (set_of(|byte| contains(&folded, fold(byte, case)) != negated), length)
+}

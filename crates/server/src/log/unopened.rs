@@ -1,0 +1,181 @@
+//! A log without a file to go on in: the disk was full at the start. Writes are refused until there
+//! is room; what is done in spite of that, such as the deletion of expired keys, waits in memory.
+//!
+//! ```text
+//! start    load ─ no room for the next file ─ serve, refuse writes
+//! then     twice a second: the pending records of the process before ─ the next file ─ the log is written again
+//! ```
+
+use super::pending::{Unwritten, warn_without};
+use crate::server::{Server, unix_ms};
+use petrel_keyspace::Handle;
+use petrel_persistence::log::{Directory, FileHead, Log, LogSource, Pending, SystemFile};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+
+/// Milliseconds from one try to make the next file of the log to another.
+const RETRY_MS: i64 = 500;
+/// The same, of the file of pending records.
+const PENDING_RETRY_MS: i64 = 1000;
+
+/// How a log begins to be written.
+pub(super) struct Beginning {
+    /// What has to be written before anything else.
+    pub unwritten: Option<Unwritten>,
+    /// Epoch of the last block, of what is unwritten or else of the files that are there.
+    pub previous: u64,
+    /// What is in the keyspace is in those.
+    pub is_complete: bool,
+}
+
+/// A log that has not begun to be written.
+pub(super) struct Unopened {
+    beginning: Beginning,
+    /// When that was tried last, in Unix milliseconds.
+    tried_at: i64,
+}
+
+impl Beginning {
+    /// Makes the file that the log goes on in, behind what is to be written before.
+    ///
+    /// # Errors
+    /// What the system says. What was not written then is at the next call.
+    pub fn next_file(&mut self, directory: &mut Directory) -> io::Result<(File, FileHead)> {
+        if let Some(unwritten) = &self.unwritten {
+            unwritten.write(directory)?;
+            self.unwritten = None;
+        }
+        directory.begin_effects(unix_ms(), self.is_complete)
+    }
+
+    /// Makes the file of pending records of a log whose last block has the epoch `written`, unless
+    /// what an earlier process has left there may be of use until there is a base; none if it
+    /// cannot be made, which is said.
+    pub fn create_pending(&self, directory: &Directory, written: u64) -> Option<Arc<Pending>> {
+        if !self.is_complete && directory.pending_path().exists() {
+            return None;
+        }
+        let created = directory.create_pending(written);
+        created.inspect_err(|error| warn_without(&error.to_string())).ok()
+    }
+}
+
+impl Unopened {
+    /// It was tried just now.
+    pub fn new(beginning: Beginning) -> Self {
+        Unopened { beginning, tried_at: unix_ms() }
+    }
+}
+
+/// Whether so much time has passed since, or the clock was put back.
+fn has_passed(ms: i64, since: i64) -> bool {
+    !(0..ms).contains(&unix_ms().saturating_sub(since))
+}
+
+impl Server {
+    /// Makes the file that the log goes on in, if that could not be done at the start and is due.
+    /// `ks` holds nothing.
+    ///
+    /// # Errors
+    /// If there still is none.
+    pub(super) fn open_awaited_file(&self, ks: &mut Handle) -> io::Result<()> {
+        let durability = &self.durability;
+        // The thread that has it may wait for what this one has to hand over.
+        let Some(mut place) = durability.unopened.try_lock() else {
+            return Err(io::Error::other("the log is being turned on or off"));
+        };
+        let (Some(unopened), Some(log)) = (&mut *place, durability.log()) else { return Ok(()) };
+        if !has_passed(RETRY_MS, unopened.tried_at) {
+            let why = durability.failure.lock().clone();
+            return Err(io::Error::other(why.unwrap_or_default()));
+        }
+        let previous = unopened.beginning.previous;
+        let started = self.start_awaited(ks, &log, &mut unopened.beginning);
+        let writer = started.inspect_err(|error| {
+            unopened.tried_at = unix_ms();
+            log.await_file(previous, &error.to_string());
+        })?;
+        *durability.writer.lock() = Some(writer);
+        *place = None;
+        if let Some(directory) = &*durability.directory.lock() {
+            durability.weigh(directory);
+        }
+        Ok(())
+    }
+
+    /// Starts to write a log in its next file.
+    fn start_awaited(
+        &self,
+        ks: &mut Handle,
+        log: &Arc<Log>,
+        beginning: &mut Beginning,
+    ) -> io::Result<JoinHandle<()>> {
+        let directory = &self.durability.directory;
+        let (next, pending) = match &mut *directory.lock() {
+            Some(directory) => {
+                let next = beginning.next_file(directory)?;
+                let pending = match log.pending() {
+                    Some(_) => None,
+                    None => beginning.create_pending(directory, u64::MAX),
+                };
+                (next, pending)
+            }
+            None => return Err(io::ErrorKind::NotFound.into()),
+        };
+        // Before the first write is acknowledged, and with the directory free.
+        if let Some(pending) = pending {
+            self.attach_pending(ks, log, pending);
+        }
+        let (file, head) = next;
+        let started = SystemFile::new(file).and_then(|file| {
+            log.start(self.keyspace.clone(), Box::new(file), head, beginning.previous)
+        });
+        started.inspect_err(|_| {
+            if let Some(directory) = &mut *directory.lock() {
+                directory.abandon_effects(head.seq);
+            }
+        })
+    }
+
+    /// Has what is recorded outlive the process, if that was not possible when the log began and
+    /// may be now that it is written. `ks` holds nothing.
+    pub(super) fn attach_pending_if_due(&self, ks: &mut Handle) {
+        let durability = &self.durability;
+        let Some(log) = durability.log() else { return };
+        if log.pending().is_some()
+            || log.has_failed()
+            || !durability.is_complete.load(Relaxed)
+            || !has_passed(PENDING_RETRY_MS, durability.pending_tried_at.load(Relaxed))
+        {
+            return;
+        }
+        // The log is not turned off meanwhile.
+        let Some(_place) = durability.unopened.try_lock() else { return };
+        if !durability.log().is_some_and(|now| Arc::ptr_eq(&now, &log)) {
+            return;
+        }
+        durability.pending_tried_at.store(unix_ms(), Relaxed);
+        let directory = durability.directory.lock().clone();
+        if let Some(Ok(pending)) = directory.map(|directory| directory.create_pending(u64::MAX)) {
+            self.attach_pending(ks, &log, pending);
+            tracing::info!("what the log has yet to write survives the process again");
+        }
+    }
+
+    fn attach_pending(&self, ks: &mut Handle, log: &Arc<Log>, pending: Arc<Pending>) {
+        let is_inside = ks.is_inside();
+        if !is_inside {
+            ks.enter();
+        }
+        ks.lock_all();
+        log.attach_pending(&self.keyspace, pending);
+        ks.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log.clone()))));
+        ks.unlock();
+        if !is_inside {
+            ks.exit();
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What the table says of a command, as data: flags, categories, documentation.
+
+use crate::argument::Arg;
+use crate::bitset;
+use crate::key_spec::{KeyRange, KeySpec};
+
+bitset! {
+    /// How a command behaves, in the words of `COMMAND INFO`.
+    Flags: u32 {
+        /// May change data.
+        WRITE = 0 "write",
+        /// Reads data only.
+        READONLY = 1 "readonly",
+        /// Refused when memory is above `maxmemory`.
+        DENYOOM = 2 "denyoom",
+        /// Comes from a module.
+        MODULE = 3 "module",
+        /// Administration; implies the categories `@admin` and `@dangerous`.
+        ADMIN = 4 "admin",
+        /// Publish and subscribe.
+        PUBSUB = 5 "pubsub",
+        /// Refused inside scripts.
+        NOSCRIPT = 6 "noscript",
+        /// May wait for other clients.
+        BLOCKING = 7 "blocking",
+        /// Allowed while data is being loaded.
+        LOADING = 8 "loading",
+        /// Allowed on a replica with stale data.
+        STALE = 9 "stale",
+        /// Not shown to `MONITOR`.
+        SKIP_MONITOR = 10 "skip_monitor",
+        /// Not logged by the slow log: arguments may be secret.
+        SKIP_SLOWLOG = 11 "skip_slowlog",
+        /// Allowed on an importing hash slot.
+        ASKING = 12 "asking",
+        /// O(1) or O(log n), never delays the server.
+        FAST = 13 "fast",
+        /// Allowed before authentication.
+        NO_AUTH = 14 "no_auth",
+        /// Refused during an asynchronous load, even with `LOADING`.
+        NO_ASYNC_LOADING = 15 "no_async_loading",
+        /// Refused inside `MULTI`.
+        NO_MULTI = 16 "no_multi",
+        /// Key positions do not follow from first, last and step alone.
+        MOVABLEKEYS = 17 "movablekeys",
+        /// Allowed while a script overruns its time.
+        ALLOW_BUSY = 18 "allow_busy",
+        /// The key specs may match no key in a valid call.
+        NO_MANDATORY_KEYS = 19 "no_mandatory_keys",
+        /// Not a write, yet may propagate (`PUBLISH`, scripts). Not printed, as in Redis.
+        MAY_REPLICATE = 20 "",
+        /// Needs a configuration switch such as `enable-debug-command`. Not printed, as in Redis.
+        PROTECTED = 21 "",
+        /// Touches keys that no key spec names (`SCAN`, `RANDOMKEY`). Not printed, as in Redis.
+        TOUCHES_ARBITRARY_KEYS = 22 "",
+        /// Runs a script, which may call any command.
+        SCRIPT_RUNNER = 23 "script_runner",
+    }
+}
+
+bitset! {
+    /// ACL categories, named as `COMMAND INFO` prints them but for the leading `@`.
+    Categories: u32 {
+        /// Keys of any type.
+        KEYSPACE = 0 "keyspace",
+        /// Reads values or metadata.
+        READ = 1 "read",
+        /// Writes values or metadata.
+        WRITE = 2 "write",
+        /// Sets.
+        SET = 3 "set",
+        /// Sorted sets.
+        SORTEDSET = 4 "sortedset",
+        /// Lists.
+        LIST = 5 "list",
+        /// Hashes.
+        HASH = 6 "hash",
+        /// Strings.
+        STRING = 7 "string",
+        /// Bitmaps.
+        BITMAP = 8 "bitmap",
+        /// HyperLogLogs.
+        HYPERLOGLOG = 9 "hyperloglog",
+        /// Geographic indexes.
+        GEO = 10 "geo",
+        /// Streams.
+        STREAM = 11 "stream",
+        /// Publish and subscribe.
+        PUBSUB = 12 "pubsub",
+        /// Administration.
+        ADMIN = 13 "admin",
+        /// Commands with [`Flags::FAST`].
+        FAST = 14 "fast",
+        /// Commands without [`Flags::FAST`].
+        SLOW = 15 "slow",
+        /// May wait for other clients.
+        BLOCKING = 16 "blocking",
+        /// To be kept from ordinary users.
+        DANGEROUS = 17 "dangerous",
+        /// The connection itself.
+        CONNECTION = 18 "connection",
+        /// Transactions.
+        TRANSACTION = 19 "transaction",
+        /// Scripts and functions.
+        SCRIPTING = 20 "scripting",
+    }
+}
+
+impl Categories {
+    /// The categories that follow from a command's flags, given those stated outright.
+    pub const fn implied(flags: Flags, stated: Self) -> Self {
+        let mut all = stated;
+        if flags.contains(Flags::WRITE) {
+            all = all.with(Self::WRITE);
+        }
+        if flags.contains(Flags::READONLY) && !stated.contains(Self::SCRIPTING) {
+            all = all.with(Self::READ);
+        }
+        if flags.contains(Flags::ADMIN) {
+            all = all.with(Self::ADMIN).with(Self::DANGEROUS);
+        }
+        if flags.contains(Flags::PUBSUB) {
+            all = all.with(Self::PUBSUB);
+        }
+        if flags.contains(Flags::BLOCKING) {
+            all = all.with(Self::BLOCKING);
+        }
+        all.with(if flags.contains(Flags::FAST) { Self::FAST } else { Self::SLOW })
+    }
+}
+
+/// What a command belongs to, as `COMMAND DOCS` groups them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Group {
+    /// Strings.
+    String,
+    /// Keys of any type.
+    Generic,
+    /// The connection itself.
+    Connection,
+    /// The server.
+    Server,
+    /// `MULTI` and its companions.
+    Transactions,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Hashes.
+    Hash,
+    /// Bitmaps.
+    Bitmap,
+    /// HyperLogLogs.
+    HyperLogLog,
+    /// Geographic indexes.
+    Geo,
+    /// Streams.
+    Stream,
+    /// Publish and subscribe.
+    PubSub,
+    /// Scripts and functions.
+    Scripting,
+    /// The cluster.
+    Cluster,
+}
+
+impl Group {
+    /// The name that `COMMAND DOCS` prints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Generic => "generic",
+            Self::Connection => "connection",
+            Self::Server => "server",
+            Self::Transactions => "transactions",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "sorted-set",
+            Self::Hash => "hash",
+            Self::Bitmap => "bitmap",
+            Self::HyperLogLog => "hyperloglog",
+            Self::Geo => "geo",
+            Self::Stream => "stream",
+            Self::PubSub => "pubsub",
+            Self::Scripting => "scripting",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+/// Which arguments are channels. To leave a channel nobody needs to be allowed to use it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Channels {
+    /// None.
+    None,
+    /// The first argument.
+    First,
+    /// All arguments.
+    All,
+    /// All arguments, which are patterns.
+    Patterns,
+}
+
+/// All that is said of a command, or of a subcommand, apart from its code.
+#[derive(Clone, Copy, Debug)]
+pub struct Meta {
+    /// Lower-case name; of a subcommand without its container (`setname`).
+    pub name: &'static str,
+    /// Arguments including the name (and the container's): exact if positive, at least `-arity` if
+    /// negative.
+    pub arity: i16,
+    /// Behaviour.
+    pub flags: Flags,
+    /// ACL categories beyond those that the flags imply; see [`Meta::categories`].
+    pub stated_categories: Categories,
+    /// Where the keys are.
+    pub keys: &'static [KeySpec],
+    /// Which arguments are channels that a user must be allowed to use.
+    pub channels: Channels,
+    /// Command tips, such as `request_policy:all_shards`.
+    pub tips: &'static [&'static str],
+    /// One line.
+    pub summary: &'static str,
+    /// Release that introduced the command.
+    pub since: &'static str,
+    /// What it belongs to.
+    pub group: Group,
+    /// Big-O, one line.
+    pub complexity: &'static str,
+    /// `(version, change)` pairs, oldest first.
+    pub history: &'static [(&'static str, &'static str)],
+    /// For a deprecated command: since which release, and what replaces it.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Whether it is meant for servers among themselves rather than for users.
+    pub system: bool,
+    /// The arguments after the name, of which the syntax line is made too.
+    pub arguments: &'static [Arg],
+    /// `(syntax, text)` pairs, lines of the text parted by `\n`. Of a subcommand: what `HELP` says
+    /// instead of the syntax made of the arguments, and the summary. Of any other command: what
+    /// its `HELP` lists before the subcommands of the table.
+    pub help: &'static [(&'static str, &'static str)],
+}
+
+impl Meta {
+    /// A command with these facts and nothing else said: the base of the tables' struct updates.
+    pub const fn new(name: &'static str, arity: i16, group: Group, since: &'static str) -> Self {
+        Self {
+            name,
+            arity,
+            flags: Flags::NONE,
+            stated_categories: Categories::NONE,
+            keys: &[],
+            channels: Channels::None,
+            tips: &[],
+            summary: "",
+            since,
+            group,
+            complexity: "O(1)",
+            history: &[],
+            deprecated: None,
+            system: false,
+            arguments: &[],
+            help: &[],
+        }
+    }
+
+    /// Every ACL category of the command, implied ones included.
+    pub const fn categories(&self) -> Categories {
+        Categories::implied(self.flags, self.stated_categories)
+    }
+
+    /// First key, last key and step, as the older half of `COMMAND INFO` says it.
+    pub const fn key_range(&self) -> KeyRange {
+        KeyRange::of(self.keys)
+    }
+}
