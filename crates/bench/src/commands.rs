@@ -1,36 +1,34 @@
-//! `commands`: server CPU time per operation of commands on every data type, every server under the same load.
+//! `commands`: server CPU time per operation of commands on every data type.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::exchange::Exchange;
+use crate::command::{Template, Variables};
+use crate::exchange::{Exchange, cpu_ns};
+use crate::experiment::{
+    CPU, Cells, Description, Experiment, FIGURE, Plot, RunArgs, SERVER, THROUGHPUT, View, grid,
+};
 use crate::load::Random;
-use crate::report::{self, Document, Machine, Table, median, ratio, rounded};
-use crate::server::{Peer, PeerArgs, Server, Setting, Transport};
-use crate::sys;
-use crate::workload::Workload;
+use crate::result::{Measurement, Point};
+use crate::server::{Server, Setting};
 
-/// Measure server CPU time per operation of commands on collections, keys drawn at random.
-///
-/// Within a round every server runs the same command in turn, beginning with another one each round; those that are not
-/// being measured are stopped. The figure is the median of the rounds.
-#[derive(Clone, Debug, clap::Args)]
+/// Measure server CPU time per operation of commands on every data type, keys drawn at random.
+#[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct CommandsArgs {
     #[command(flatten)]
-    peers: PeerArgs,
+    #[serde(skip)]
+    run: RunArgs,
 
-    /// Commands to measure
-    #[arg(long, value_enum, value_delimiter = ',', ignore_case = true, value_name = "NAMES",
-          default_values_t = Workload::ALL)]
-    commands: Vec<Workload>,
+    /// Commands to measure [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = parse_name)]
+    commands: Vec<String>,
 
     /// Keys of each type
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, default_value_if("quick", "true", "20000"))]
     keys: u64,
 
-    /// Commands in flight per connection
+    /// Operations in flight per connection
     #[arg(long, default_value_t = 16, value_name = "N")]
     pipeline: usize,
 
@@ -39,187 +37,184 @@ pub struct CommandsArgs {
     connections: usize,
 
     /// Operations per command, server and round
-    #[arg(long, default_value_t = 400_000, value_name = "N")]
+    #[arg(long, default_value_t = 400_000, default_value_if("quick", "true", "50000"),
+          value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     operations: u64,
-
-    /// Rounds; the figures are medians
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    rounds: u64,
 
     /// Threads of the servers
     #[arg(long, default_value_t = 1, value_name = "N",
-          value_parser = clap::value_parser!(u64).range(1..=1024))]
-    server_threads: u64,
-
-    /// Directory for commands.md and commands.json
-    #[arg(long, default_value = "petrel-bench-results", value_name = "DIR")]
-    out: PathBuf,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    server_threads: u16,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    keys: u64,
-    pipeline: usize,
-    connections: usize,
-    operations: u64,
-    rounds: u64,
-    server_threads: u64,
-    servers: Vec<String>,
-    commands: Vec<String>,
-    rows: Vec<Row>,
-    problems: Vec<String>,
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "commands",
+    title: "Commands",
+    about: "Server CPU time per operation of commands on every data type: a pipeline out on every connection, then all \
+            replies back. Keys are drawn at random from those of the type.",
+    axes: &[("command", "{}")],
+    figures: &[CPU, THROUGHPUT],
+    views: &[
+        View::new("Server CPU per operation, us", &["cpu"], &[], &["command"], &[SERVER])
+            .plot(Plot::Bars)
+            .in_summary(),
+        View::new("Server CPU over each", &["cpu"], &[], &["command"], &[SERVER])
+            .cells(Cells::Ratio),
+        View::new("Throughput", &["throughput"], &[FIGURE], &["command"], &[SERVER]),
+    ],
+};
+
+/// A command that is measured.
+struct Workload {
+    name: &'static str,
+    /// How a key of its type is made: a command, and what is added to it for each element.
+    fill: Option<(&'static str, &'static str, u64)>,
+    /// One operation; `n` is a key drawn at random, `at` is drawn below 90, `size` is the number
+    /// of keys.
+    operation: &'static str,
 }
 
-/// One command: per server, in the order of `servers`, a figure per round.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    command: String,
-    cpu_us: Vec<Vec<f64>>,
-    per_second: Vec<Vec<f64>>,
-}
+const HASH: Option<(&str, &str, u64)> =
+    Some(("HSET hash:{n:08}", "field{at} value-{n+at%10000:04}", 10));
+const LIST: Option<(&str, &str, u64)> = Some(("RPUSH list:{n:08}", "element-{at:04}", 100));
+const SORTED_SET: Option<(&str, &str, u64)> =
+    Some(("ZADD zset:{n:08}", "{n+at*37%1000} member{at:02}", 100));
+const SET: Option<(&str, &str, u64)> = Some(("SADD set:{n:08}", "member{at:02}", 16));
+const STRING: Option<(&str, &str, u64)> = Some(("SET string:{n:08} value-{n:04}", "", 0));
 
-/// Runs the measurement and writes its report.
-pub fn run(args: &CommandsArgs) -> Result<(), String> {
-    let peers: Vec<Peer> =
-        args.peers.resolve()?.into_iter().filter(|peer| !peer.is_floor()).collect();
-    let setting = Setting::new(args.server_threads as usize, Transport::Unix, 1024);
-    let mut report = Report {
-        machine: Machine::here(),
-        keys: args.keys,
-        pipeline: args.pipeline,
-        connections: args.connections,
-        operations: args.operations,
-        rounds: args.rounds,
-        server_threads: args.server_threads,
-        servers: peers.iter().map(|peer| peer.name.clone()).collect(),
-        commands: peers.iter().map(|peer| peer.describe(&setting)).collect(),
-        rows: Vec::new(),
-        problems: Vec::new(),
-    };
-    for &workload in &args.commands {
-        let row = measure(args, workload, &peers, &setting, &mut report.problems)?;
-        report.rows.push(row);
+const WORKLOADS: [Workload; 13] = [
+    Workload { name: "INCR", fill: None, operation: "INCR count:{n:08}" },
+    Workload {
+        name: "HSET",
+        fill: HASH,
+        operation: "HSET hash:{n:08} field{?10} value-{?10000:04}",
+    },
+    Workload { name: "HGET", fill: HASH, operation: "HGET hash:{n:08} field{?10}" },
+    // Of 32 members half are there at first.
+    Workload { name: "SADD", fill: SET, operation: "SADD set:{n:08} member{?32:02}" },
+    Workload { name: "LPUSH", fill: LIST, operation: "LPUSH list:{n:08} element-{?10000:04}" },
+    Workload { name: "RPOP", fill: LIST, operation: "RPOP list:{n:08}" },
+    Workload {
+        name: "ZADD",
+        fill: SORTED_SET,
+        operation: "ZADD zset:{n:08} {?1000} member{?100:02}",
+    },
+    Workload { name: "ZRANGE", fill: SORTED_SET, operation: "ZRANGE zset:{n:08} {at} {at+9}" },
+    Workload {
+        name: "ZRANGEBYSCORE",
+        fill: SORTED_SET,
+        operation: "ZRANGEBYSCORE zset:{n:08} {?900} +inf LIMIT 0 10",
+    },
+    Workload {
+        name: "XADD",
+        fill: None,
+        operation: "XADD stream:{n:08} * sensor {?10000} temperature {?3333}",
+    },
+    Workload {
+        name: "SETS",
+        fill: STRING,
+        operation: "SET string:{?size:08} value-{?10000:04} ; SET string:{?size:08} value-{?10000:04} ; \
+                    SET string:{?size:08} value-{?10000:04} ; SET string:{?size:08} value-{?10000:04}",
+    },
+    Workload {
+        name: "MULTI",
+        fill: STRING,
+        operation: "MULTI ; SET string:{?size:08} value-{?10000:04} ; SET string:{?size:08} value-{?10000:04} ; \
+                    SET string:{?size:08} value-{?10000:04} ; SET string:{?size:08} value-{?10000:04} ; EXEC",
+    },
+    Workload {
+        name: "EVAL",
+        fill: STRING,
+        operation: "EVAL \"return redis.call('GET', KEYS[1])\" 1 string:{n:08}",
+    },
+];
+
+fn parse_name(text: &str) -> Result<String, String> {
+    let name = text.to_uppercase();
+    if WORKLOADS.iter().any(|workload| workload.name == name) {
+        return Ok(name);
     }
-    report::write(&args.out, "commands", &report, &document(&report), &[])
+    Err(format!("there are {}", WORKLOADS.map(|workload| workload.name).join(", ")))
 }
 
-fn measure(
-    args: &CommandsArgs,
-    workload: Workload,
-    peers: &[Peer],
-    setting: &Setting,
-    problems: &mut Vec<String>,
-) -> Result<Row, String> {
-    let mut servers = Vec::new();
-    for peer in peers {
-        let server = Server::start(peer, setting)?;
-        let mut exchange = Exchange::connect(server.endpoint(), args.connections)?;
-        let mut next = 0;
-        if workload.fill(0, &mut Vec::new()) {
-            exchange.run(args.keys, args.pipeline, |out| {
-                workload.fill(next, out);
-                next += 1;
+fn workload(point: &Point) -> &'static Workload {
+    let same = WORKLOADS.iter().find(|workload| workload.name == point["command"]);
+    same.expect("the grid is made of them")
+}
+
+impl Experiment for CommandsArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    const ROUNDS: (usize, usize) = (5, 2);
+    const GROUP: &'static [&'static str] = &["command"];
+    type Session = (Server, Exchange);
+
+    fn run_args(&self) -> &RunArgs {
+        &self.run
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let names = WORKLOADS.map(|workload| workload.name.to_owned());
+        let asked = |name: &&String| self.commands.is_empty() || self.commands.contains(name);
+        grid([("command", names.iter().filter(asked).cloned().collect())])
+    }
+
+    fn setting(&self, _: &Point) -> Setting {
+        self.run.setting(usize::from(self.server_threads), 1024)
+    }
+
+    fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String> {
+        let mut exchange = Exchange::connect(server.endpoint(), self.connections)?;
+        if let Some((head, element, count)) = workload(point).fill {
+            let (head, element) = (Template::known(head), Template::known(element));
+            let (mut random, mut n) = (Random::new(0), 0);
+            exchange.run(1, self.keys, self.pipeline, |out| {
+                let variables = Variables { n, ..Variables::default() };
+                head.put_with(&element, 0..count, variables, &mut random, out);
+                n += 1;
             })?;
+            exchange.check()?;
         }
-        server.pause();
-        servers.push((server, exchange));
+        Ok((server, exchange))
     }
-    let count = servers.len();
-    let mut row = Row {
-        command: workload.to_string(),
-        cpu_us: vec![Vec::new(); count],
-        per_second: vec![Vec::new(); count],
-    };
-    for round in 0..args.rounds {
-        eprint!("{workload}, round {}/{}:", round + 1, args.rounds);
-        for turn in 0..count {
-            let at = (turn + round as usize) % count;
-            let (server, exchange) = &mut servers[at];
-            server.resume();
-            let mut random = Random::new(round + 1);
-            let (begin, cpu) = (Instant::now(), cpu_ns(server)?);
-            let replies = workload.replies();
-            let sent = exchange.run_of(replies, args.operations, args.pipeline, |out| {
-                workload.make(args.keys, &mut random, out);
-            })?;
-            let cpu = (cpu_ns(server)? - cpu) as f64 / 1000.0 / sent as f64;
-            row.cpu_us[at].push(cpu);
-            row.per_second[at].push(sent as f64 / begin.elapsed().as_secs_f64());
-            server.pause();
-            eprint!("  {} {cpu:.2} us", server.peer().name);
+
+    fn measure(
+        &self,
+        (server, exchange): &mut Self::Session,
+        point: &Point,
+        round: usize,
+    ) -> Result<Measurement, String> {
+        let operation = Template::known(workload(point).operation);
+        let mut random = Random::new(round as u64 + 1);
+        let (begin, cpu) = (Instant::now(), cpu_ns(server)?);
+        exchange.run(operation.replies(), self.operations, self.pipeline, |out| {
+            let (n, at) = (random.below(self.keys), random.below(90));
+            operation.put(Variables { n, at, size: self.keys }, &mut random, out);
+        })?;
+        let cpu = cpu_ns(server)? - cpu;
+        let seconds = begin.elapsed().as_secs_f64();
+        exchange.check()?;
+        Ok(Measurement::default()
+            .with("cpu", cpu as f64 / 1e3 / self.operations as f64)
+            .with("throughput", self.operations as f64 / seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_templates_can_be_read() {
+        for workload in &WORKLOADS {
+            let replies = if workload.name == "MULTI" { 6 } else { 1 };
+            let replies = if workload.name == "SETS" { 4 } else { replies };
+            assert_eq!(Template::known(workload.operation).replies(), replies);
+            if let Some((head, element, _)) = workload.fill {
+                assert_eq!(Template::known(head).replies(), Template::known(element).replies());
+            }
         }
-        eprintln!();
+        assert_eq!(parse_name("hset"), Ok("HSET".to_owned()));
+        assert!(parse_name("x").is_err());
     }
-    for (server, exchange) in &servers {
-        if let Some(error) = &exchange.first_error {
-            let name = &server.peer().name;
-            problems.push(format!("{name}, {workload}: {} errors: {error}", exchange.errors));
-        }
-    }
-    Ok(row)
-}
-
-fn cpu_ns(server: &Server) -> Result<u64, String> {
-    sys::process_cpu_ns(server.pid()).map_err(|error| format!("{}: {error}", server.peer().name))
-}
-
-fn document(report: &Report) -> Document {
-    let mut document = Document::new("Commands");
-    document.paragraph("Measured with `petrel-bench commands`.");
-    report.machine.describe(&mut document);
-    document.heading(2, "Configuration");
-    document.items([
-        format!("{} keys of each type, drawn at random.", report.keys),
-        format!(
-            "{} connections over a Unix socket, pipeline {}.",
-            report.connections, report.pipeline
-        ),
-        format!(
-            "{} operations per round, medians of {} rounds, {} server threads.",
-            report.operations, report.rounds, report.server_threads
-        ),
-    ]);
-    document.items(report.commands.iter().cloned());
-    document.heading(2, "Server CPU per operation (microseconds)");
-    document.table(&figures(report, |row| &row.cpu_us, 2));
-    if report.servers.len() > 1 {
-        document.heading(2, &format!("The same of {} over each", report.servers[0]));
-        document.table(&ratios(report));
-    }
-    document.heading(2, "Operations per second (thousands)");
-    document.table(&figures(report, |row| &row.per_second, 0));
-    document.heading(2, "Self-checks");
-    if report.problems.is_empty() {
-        document.paragraph("No reply was an error.");
-    } else {
-        document.items(report.problems.iter().cloned());
-    }
-    document
-}
-
-fn figures(report: &Report, of: fn(&Row) -> &Vec<Vec<f64>>, decimals: usize) -> Table {
-    let header = ["command".to_owned()].into_iter().chain(report.servers.iter().cloned());
-    let mut table = Table::new(header);
-    for row in &report.rows {
-        // Rates are shown in thousands, times as they are.
-        let scale = if decimals == 0 { 1000.0 } else { 1.0 };
-        let cells = of(row).iter().map(|rounds| {
-            rounded(median(rounds.iter().copied()).map(|value| value / scale), decimals)
-        });
-        table.row([row.command.clone()].into_iter().chain(cells));
-    }
-    table
-}
-
-fn ratios(report: &Report) -> Table {
-    let header = ["command".to_owned()].into_iter().chain(report.servers[1..].iter().cloned());
-    let mut table = Table::new(header);
-    for row in &report.rows {
-        let medians: Vec<Option<f64>> =
-            row.cpu_us.iter().map(|rounds| median(rounds.iter().copied())).collect();
-        let cells = medians[1..].iter().map(|other| ratio(medians[0], *other));
-        table.row([row.command.clone()].into_iter().chain(cells));
-    }
-    table
 }

@@ -1,10 +1,26 @@
-//! A plain client for loads of any commands: a pipeline out on every connection, then all replies back.
-//!
-//! It is not made to measure latency. The server's CPU time per operation and its memory are read beside it.
+//! Plain clients for loads of any commands: [`Exchange`] sends a pipeline on every connection, then
+//! reads all replies; [`ask`] sends one command. Neither is made to measure latencies.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
 
-use crate::load::{Endpoint, Stream};
+use petrel_resp::encode_command;
+
+use crate::load::{Endpoint, Protocol, Reply, ReplyReader, Stream};
+use crate::server::Server;
+use crate::sys;
+
+/// A reply of a server takes no longer than this: removing ten million elements takes seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A server is at rest when it takes less than this share of a processor...
+const REST_SHARE: f64 = 0.03;
+
+/// ...over this long...
+const REST_WINDOW: Duration = Duration::from_millis(200);
+
+/// ...which is waited for no longer than this.
+const REST_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes asked for by one read.
 const READ_BYTES: usize = 256 * 1024;
@@ -14,41 +30,30 @@ pub struct Exchange {
     streams: Vec<Stream>,
     request: Vec<u8>,
     reply: Vec<u8>,
-    /// Replies that were errors.
-    pub errors: u64,
-    /// The first of them.
-    pub first_error: Option<String>,
+    /// Replies that were errors, and the first of them.
+    errors: u64,
+    first_error: Option<String>,
 }
 
 impl Exchange {
     /// Opens `connections` connections.
     pub fn connect(endpoint: &Endpoint, connections: usize) -> Result<Exchange, String> {
         let streams = (0..connections)
-            .map(|_| endpoint.connect(None).map_err(|error| format!("cannot connect: {error}")))
+            .map(|_| connect(endpoint).map_err(|error| format!("cannot connect: {error}")))
             .collect::<Result<Vec<_>, _>>()?;
         let reply = vec![0; READ_BYTES];
         Ok(Exchange { streams, request: Vec::new(), reply, errors: 0, first_error: None })
     }
 
-    /// Sends about `operations` commands, `pipeline` at a time on each connection; `make` appends one command. Returns how
-    /// many were sent.
+    /// Sends so many operations of `commands` commands each, `pipeline` operations at a time on
+    /// each connection; `make` appends one operation.
     pub fn run(
-        &mut self,
-        operations: u64,
-        pipeline: usize,
-        make: impl FnMut(&mut Vec<u8>),
-    ) -> Result<u64, String> {
-        self.run_of(1, operations, pipeline, make)
-    }
-
-    /// The same with operations of so many commands each.
-    pub fn run_of(
         &mut self,
         commands: u64,
         operations: u64,
         pipeline: usize,
         mut make: impl FnMut(&mut Vec<u8>),
-    ) -> Result<u64, String> {
+    ) -> Result<(), String> {
         let mut sent = 0;
         while sent < operations {
             let mut waiting = Vec::new();
@@ -68,123 +73,115 @@ impl Exchange {
                 self.collect(connection, count * commands)?;
             }
         }
-        Ok(sent)
+        Ok(())
+    }
+
+    /// An error if any reply was one since the last call.
+    pub fn check(&mut self) -> Result<(), String> {
+        let errors = std::mem::take(&mut self.errors);
+        match self.first_error.take() {
+            Some(first) => Err(format!("{errors} errors, first: {first}")),
+            None => Ok(()),
+        }
     }
 
     fn collect(&mut self, connection: usize, replies: u64) -> Result<(), String> {
-        let mut counter = Counter::default();
-        let mut filled = 0;
-        while counter.complete < replies {
-            if filled == self.reply.len() {
-                return Err("a line of a reply is too long".to_owned());
-            }
+        let mut reader = ReplyReader::new(Protocol::Resp);
+        let (mut complete, mut filled) = (0, 0);
+        while complete < replies {
             let stream = &mut self.streams[connection];
             let read = stream.read(&mut self.reply[filled..]).map_err(broken)?;
             if read == 0 {
                 return Err("the server closed a connection".to_owned());
             }
             filled += read;
-            let taken = counter.take(&self.reply[..filled])?;
+            let (errors, first_error) = (&mut self.errors, &mut self.first_error);
+            let taken = reader.read(&self.reply[..filled], |reply| {
+                complete += 1;
+                if let Reply::Error(text) = reply {
+                    *errors += 1;
+                    first_error.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
+                }
+            });
+            let taken = taken.map_err(|bad| bad.0)?;
             self.reply.copy_within(taken..filled, 0);
             filled -= taken;
         }
-        self.errors += counter.errors;
-        self.first_error = self.first_error.take().or(counter.first_error);
         Ok(())
     }
 }
 
-fn broken(error: std::io::Error) -> String {
+fn broken(error: io::Error) -> String {
     format!("a connection broke: {error}")
 }
 
-/// Counts complete RESP2 replies, nested ones too, without keeping them.
-#[derive(Default)]
-struct Counter {
-    complete: u64,
-    errors: u64,
-    first_error: Option<String>,
-    /// Elements of the aggregate in progress that are still to come.
-    elements: u64,
-    /// Bytes of the string in progress that are still to come, its line end included.
-    skip: usize,
+/// A connection whose replies are waited for with a limit.
+pub fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
+    let stream = endpoint.connect(None)?;
+    stream.set_read_timeout(PATIENCE)?;
+    Ok(stream)
 }
 
-impl Counter {
-    /// Takes what it can of `bytes`; the rest, an unfinished line, is to be given again.
-    fn take(&mut self, bytes: &[u8]) -> Result<usize, String> {
-        let mut at = 0;
-        loop {
-            if self.skip > 0 {
-                let step = self.skip.min(bytes.len() - at);
-                self.skip -= step;
-                at += step;
-                if self.skip > 0 {
-                    return Ok(at);
-                }
-                self.element_done();
-            }
-            let Some(end) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") else {
-                return Ok(at);
-            };
-            let line = &bytes[at..at + end];
-            at += end + 2;
-            self.line(line)?;
-        }
-    }
-
-    fn line(&mut self, line: &[u8]) -> Result<(), String> {
-        let bad = || format!("no reply: {:?}", String::from_utf8_lossy(line));
-        let (kind, rest) = line.split_first().ok_or_else(bad)?;
-        let number = || {
-            std::str::from_utf8(rest).ok().and_then(|text| text.parse::<i64>().ok()).ok_or_else(bad)
-        };
-        match kind {
-            b'$' => match number()? {
-                len @ 0.. => self.skip = len as usize + 2,
-                _ => self.element_done(),
-            },
-            b'*' => match number()? {
-                len @ 1.. => self.elements += len as u64 - u64::from(self.elements > 0),
-                _ => self.element_done(),
-            },
-            b'-' => {
-                self.errors += 1;
-                let text = || String::from_utf8_lossy(rest).into_owned();
-                self.first_error = self.first_error.take().or_else(|| Some(text()));
-                self.element_done();
-            }
-            b'+' | b':' => self.element_done(),
-            _ => return Err(bad()),
-        }
-        Ok(())
-    }
-
-    fn element_done(&mut self) {
-        self.elements = self.elements.saturating_sub(1);
-        if self.elements == 0 {
-            self.complete += 1;
-        }
+/// Sends a command and reads one line of its reply, without the line end. An error reply is an
+/// error.
+pub fn ask(stream: &mut Stream, command: &[&[u8]]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    encode_command(command, &mut bytes);
+    stream.write_all(&bytes)?;
+    let line = read_line(stream)?;
+    match line.first() {
+        Some(b'-') => Err(io::Error::other(String::from_utf8_lossy(&line).into_owned())),
+        _ => Ok(line),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Sends a command whose reply is a bulk string.
+pub fn ask_bulk(stream: &mut Stream, command: &[&[u8]]) -> io::Result<String> {
+    let line = ask(stream, command)?;
+    let text = String::from_utf8_lossy(&line);
+    let len = text.strip_prefix('$').and_then(|len| len.parse::<usize>().ok());
+    let mut bulk = vec![0; len.ok_or_else(|| io::Error::other("no bulk string"))? + 2];
+    stream.read_exact(&mut bulk)?;
+    Ok(String::from_utf8_lossy(&bulk).into_owned())
+}
 
-    #[test]
-    fn counts_nested_replies_however_they_are_cut() {
-        let text =
-            b"+OK\r\n*2\r\n*2\r\n:1\r\n$3\r\na\r\n\r\n$-1\r\n-ERR no\r\n*0\r\n*-1\r\n$0\r\n\r\n";
-        for cut in 0..text.len() {
-            let mut counter = Counter::default();
-            let mut kept = text[..cut].to_vec();
-            let taken = counter.take(&kept).unwrap();
-            kept.drain(..taken);
-            kept.extend_from_slice(&text[cut..]);
-            assert_eq!(counter.take(&kept), Ok(kept.len()));
-            assert_eq!((counter.complete, counter.errors), (6, 1), "{cut}");
-        }
-        assert!(Counter::default().take(b"what\r\n").is_err());
+/// Reads a line and returns it without its end.
+pub fn read_line(stream: &mut Stream) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        line.push(byte[0]);
     }
+    line.truncate(line.len() - 2);
+    Ok(line)
+}
+
+/// Reads the same reply so many times.
+pub fn read_same(stream: &mut Stream, reply: &[u8], times: usize) -> io::Result<()> {
+    let mut got = vec![0; reply.len() * times];
+    stream.read_exact(&mut got)?;
+    let other = got.chunks(reply.len()).find(|got| *got != reply);
+    other.map_or(Ok(()), |other| {
+        let (got, want) = (other.escape_ascii(), reply.escape_ascii());
+        Err(io::Error::other(format!("a reply is {got}, not {want}")))
+    })
+}
+
+/// Processor time that a server has taken so far, nanoseconds.
+pub fn cpu_ns(server: &Server) -> Result<u64, String> {
+    sys::process_cpu_ns(server.pid()).map_err(|error| error.to_string())
+}
+
+/// Waits until a server has nothing left to do, such as freeing what was there before.
+pub fn wait_for_rest(server: &Server) -> Result<(), String> {
+    let begin = Instant::now();
+    while begin.elapsed() < REST_MAX {
+        let (cpu, since) = (cpu_ns(server)?, Instant::now());
+        std::thread::sleep(REST_WINDOW);
+        if ((cpu_ns(server)? - cpu) as f64) < REST_SHARE * since.elapsed().as_nanos() as f64 {
+            return Ok(());
+        }
+    }
+    Err("it does not come to rest".to_owned())
 }

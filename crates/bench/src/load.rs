@@ -24,17 +24,21 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
+use serde::{Deserialize, Serialize};
+
 pub use connection::Stream;
 pub use keys::{KeyOrder, KeySpace, Random, Share, ValueSizes};
+pub use reply::{Reply, ReplyReader};
 pub use request::{Operation, Protocol};
 pub use tally::{Latency, Outcome, latency_histogram};
 
+use crate::server::Server;
 use crate::sys;
 use request::{Template, ValueBlock};
 use worker::{Worker, WorkerResult};
 
 /// Where a server listens.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Endpoint {
     /// A Unix-domain socket.
     Unix(PathBuf),
@@ -68,7 +72,7 @@ impl Endpoint {
 }
 
 /// How long a load runs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Extent {
     /// Measured for `length` after `warmup`; requests are sent all the while.
     Window {
@@ -83,8 +87,18 @@ pub enum Extent {
     Walk,
 }
 
+impl Extent {
+    /// So many seconds measured after so many of warm-up.
+    pub fn window(warmup_s: f64, seconds: f64) -> Extent {
+        Extent::Window {
+            warmup: Duration::from_secs_f64(warmup_s),
+            length: Duration::from_secs_f64(seconds),
+        }
+    }
+}
+
 /// What decides the length of a stored value.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Lengths {
     /// The key: storing twice stores the same length, and loads can be checked.
     ByKey,
@@ -93,7 +107,7 @@ pub enum Lengths {
 }
 
 /// A load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Plan {
     /// The server.
     pub endpoint: Endpoint,
@@ -127,6 +141,30 @@ pub struct Plan {
     pub server_pid: Option<u32>,
     /// Decides the random numbers.
     pub seed: u64,
+}
+
+impl Plan {
+    /// GETs of all keys of a server's key space in turn; others are made from it.
+    pub fn new(server: &Server, keys: KeySpace) -> Plan {
+        Plan {
+            endpoint: server.endpoint().clone(),
+            protocol: server.peer().protocol(),
+            operation: Operation::Get,
+            keys,
+            order: KeyOrder::Random,
+            share: Share::All,
+            values: ValueSizes::fixed(0),
+            lengths: Lengths::ByKey,
+            check_lengths: true,
+            connections: 4,
+            threads: 1,
+            pipeline: 32,
+            extent: Extent::Walk,
+            rate: None,
+            server_pid: Some(server.pid()),
+            seed: 1,
+        }
+    }
 }
 
 /// Why a load could not be completed.

@@ -1,12 +1,15 @@
 //! `petrel-bench`: every table that Petrel is measured by, reproducible, beside any peer.
 //!
 //! It knows nothing of a server's inside: it starts processes and speaks RESP (to memcached its
-//! text protocol) over sockets.
+//! text protocol) over sockets. The frame of all experiments is [`experiment`].
 
+mod churn;
+mod collections;
+mod command;
 mod commands;
 mod connections;
-mod element;
 mod exchange;
+mod experiment;
 mod floor;
 mod load;
 mod matrix;
@@ -14,11 +17,11 @@ mod memory;
 mod pause;
 mod publish;
 mod report;
+mod result;
 mod scaling;
 mod server;
 mod sys;
 mod tracking;
-mod workload;
 
 use std::process::ExitCode;
 
@@ -35,15 +38,17 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     Matrix(Box<matrix::MatrixArgs>),
-    Memory(memory::MemoryArgs),
-    Commands(commands::CommandsArgs),
-    Scaling(scaling::ScalingArgs),
+    Memory(Box<memory::MemoryArgs>),
+    Commands(Box<commands::CommandsArgs>),
+    Scaling(Box<scaling::ScalingArgs>),
     Connections(Box<connections::ConnectionsArgs>),
-    Publish(publish::PublishArgs),
-    Tracking(tracking::TrackingArgs),
-    Pause(pause::PauseArgs),
+    Publish(Box<publish::PublishArgs>),
+    Tracking(Box<tracking::TrackingArgs>),
+    Pause(Box<pause::PauseArgs>),
+    Churn(Box<churn::ChurnArgs>),
     Floor(floor::FloorArgs),
-    /// Hold connections for `connections`, told what to do on standard input
+    Report(report::ReportArgs),
+    /// Hold connections for `connections`, following orders on standard input
     #[command(name = connections::HOLDER, hide = true)]
     HoldConnections,
 }
@@ -53,26 +58,31 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("petrel-bench: {error}");
-            ExitCode::FAILURE
+            if server::is_stopped() { ExitCode::from(130) } else { ExitCode::FAILURE }
         }
     }
 }
 
 fn run(task: &Task) -> Result<(), String> {
     sys::raise_open_files().map_err(|error| format!("limit on open files: {error}"))?;
-    if !matches!(task, Task::HoldConnections) {
+    if !matches!(task, Task::HoldConnections | Task::Floor(_)) {
         server::sweep_on_stop().map_err(|error| format!("signals: {error}"))?;
     }
     match task {
-        Task::Matrix(args) => matrix::run(args),
-        Task::Memory(args) => memory::run(args),
-        Task::Commands(args) => commands::run(args),
-        Task::Scaling(args) => scaling::run(args),
-        Task::Connections(args) => connections::run(args),
-        Task::Publish(args) => publish::run(args),
-        Task::Tracking(args) => tracking::run(args),
-        Task::Pause(args) => pause::run(args),
+        Task::Matrix(args) => experiment::run(&**args),
+        Task::Memory(args) if args.types => {
+            experiment::run(&collections::CollectionsArgs::from(&**args))
+        }
+        Task::Memory(args) => experiment::run(&**args),
+        Task::Commands(args) => experiment::run(&**args),
+        Task::Scaling(args) => experiment::run(&**args),
+        Task::Connections(args) => experiment::run(&**args),
+        Task::Publish(args) => experiment::run(&**args),
+        Task::Tracking(args) => experiment::run(&**args),
+        Task::Pause(args) => experiment::run(&**args),
+        Task::Churn(args) => experiment::run(&**args),
         Task::Floor(args) => floor::run(args),
+        Task::Report(args) => report::run(args),
         Task::HoldConnections => connections::hold(),
     }
 }

@@ -1,23 +1,14 @@
 //! `matrix`: SET and GET over pipelines and server threads, every server under the same load.
-//!
-//! Within a round every server runs the same cell in turn, beginning with another one each round,
-//! so that a drift of the machine touches all alike. The servers that are not being measured are
-//! stopped (SIGSTOP) and use no CPU.
 
-mod options;
-mod plots;
-mod result;
-mod tables;
+use serde::Serialize;
 
-use std::time::Duration;
-
-pub use options::MatrixArgs;
-
-use crate::load::{self, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, Share, ValueSizes};
-use crate::report::{self, Machine};
+use crate::experiment::{
+    Cells, Description, Experiment, FIGURE, LOAD, Lifetime, Plot, RunArgs, SERVER, View, at, grid,
+    texts,
+};
+use crate::load::{self, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, ValueSizes};
+use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting};
-use options::{Command, Options};
-use result::{Cell, CellKey, Measurement, Report};
 
 /// Bytes in flight per connection while a server is filled.
 const FILL_BYTES: f64 = 256.0 * 1024.0;
@@ -25,222 +16,296 @@ const FILL_BYTES: f64 = 256.0 * 1024.0;
 /// Connections opened beyond those of the load.
 const CONNECTIONS_SPARE: usize = 64;
 
-/// Runs the matrix and writes its report.
-pub fn run(args: &MatrixArgs) -> Result<(), String> {
-    let options = args.resolve()?;
-    let mut cells = Vec::new();
-    let mut commands = Vec::new();
-    for values in &options.values {
-        for threads in &options.server_threads {
-            Bench::new(&options, *values, *threads)?.run(&mut cells, &mut commands)?;
-        }
-    }
-    let report = Report::new(Machine::here(), options.clone(), commands, cells);
-    let document = tables::document(&report);
-    report::write(&args.out, "matrix", &report, &document, &plots::plots(&report))
+/// Settings that belong together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum Preset {
+    /// Values of 1 to 1,024 bytes, a million keys, pipelines 1, 5, 10, 20, 50.
+    Standard,
+    /// Values of 30 KB and of 1 MB, pipelines 1 and 5.
+    BigValues,
+    /// GET of 10 million keys of 100 bytes drawn at random, pipeline 50.
+    TenMillion,
 }
 
-/// One size of values and one number of server threads.
-#[derive(Debug)]
-struct Bench<'a> {
-    options: &'a Options,
-    values: ValueSizes,
-    keys: KeySpace,
-    threads: usize,
-    peers: Vec<Peer>,
+/// Measure SET and GET apart, over pipelines and server threads, every server under the same load.
+///
+/// Servers are filled with all keys first, so SET stores over keys that exist with values of
+/// another length; with --fresh it stores into an empty server.
+#[derive(Clone, Debug, Serialize, clap::Args)]
+pub struct MatrixArgs {
+    #[command(flatten)]
+    #[serde(skip)]
+    run: RunArgs,
+
+    /// Settings that belong together; options given beside it win
+    #[arg(long, value_enum, default_value = "standard")]
+    preset: Preset,
+
+    /// Commands, measured apart
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = ["set", "get"],
+        default_value = "set,get",
+        default_value_if("preset", "ten-million", "get")
+    )]
+    commands: Vec<String>,
+
+    /// Sizes of values in bytes, uniform: 1-1024, or 100; several are measured apart
+    #[arg(long, value_delimiter = ',', value_name = "SIZES", default_value = "1-1024",
+          default_value_ifs([("preset", "big-values", "30000,1000000"),
+                             ("preset", "ten-million", "100")]))]
+    values: Vec<ValueSizes>,
+
+    /// Number of different keys
+    #[arg(long, default_value = "1000000",
+          default_value_ifs([("preset", "big-values", "10000"),
+                             ("preset", "ten-million", "10000000"), ("quick", "true", "100000")]))]
+    keys: u64,
+
+    /// Length of a key in bytes
+    #[arg(long, default_value_t = 16, value_name = "BYTES")]
+    key_size: usize,
+
+    /// Each key drawn at random, or each connection walking its part of them
+    #[arg(long, value_enum, default_value = "random")]
+    key_order: KeyOrder,
+
+    /// Bytes of values stored at most; fewer keys are used if they would exceed it
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "1073741824",
+        default_value_if("preset", "big-values", "268435456")
+    )]
+    data_limit: u64,
+
+    /// Requests in flight per connection
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,5,10,20,50",
+          default_value_ifs([("preset", "big-values", "1,5"), ("preset", "ten-million", "50"),
+                             ("quick", "true", "1,10,50")]))]
+    pipelines: Vec<usize>,
+
+    /// Threads of the servers [default: those of 1,2,4 that the machine has processors for]
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    server_threads: Vec<usize>,
+
+    /// Threads of the load generator
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    client_threads: usize,
+
+    /// Connections of the load generator, over all its threads
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    connections: usize,
+
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 2.0, default_value_if("quick", "true", "0.5"))]
+    seconds: f64,
+
+    /// Seconds of load before that
+    #[arg(long, default_value_t = 0.3, value_name = "SECONDS")]
+    warmup: f64,
+
+    /// Make so many requests per measurement instead of a time
+    #[arg(long, value_name = "N")]
+    ops: Option<u64>,
+
+    /// Open loop: so many requests per second over all connections, latency counted from the
+    /// moment each was due
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+
+    /// Start every server anew for every measurement
+    #[arg(long)]
+    fresh: bool,
 }
 
-impl<'a> Bench<'a> {
-    fn new(options: &'a Options, values: ValueSizes, threads: usize) -> Result<Bench<'a>, String> {
-        let fitting = (options.data_limit as f64 / values.mean().max(1.0)) as u64;
-        let keys = KeySpace::new(options.keys.min(fitting.max(1)), options.key_size)?;
-        let mut peers = Vec::new();
-        for peer in &options.peers {
-            peers.push(peer.clone());
-            if threads > 1 {
-                peers.extend(peer.with_one_thread());
-            }
-        }
-        Ok(Bench { options, values, keys, threads, peers })
+/// A view of figures by command and pipeline.
+const fn figures(title: &'static str, figures: &'static [&'static str]) -> View {
+    let sections = &["values", "threads", FIGURE];
+    View::new(title, figures, sections, &[SERVER], &["command", "pipeline"]).plot(Plot::Bars)
+}
+
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "matrix",
+    title: "SET and GET",
+    about: "SET and GET apart, over requests in flight per connection (P) and threads of the servers. A closed loop \
+            unless a rate is given: whenever replies arrive, as many requests follow. In an open loop latency runs from \
+            the moment a request was due, so that a stalled server is charged for every request that it held up \
+            (coordinated omission). The servers hold all keys before they are measured. Servers that run commands on \
+            one thread are also shown with one I/O thread.",
+    axes: &[
+        ("values", "values of {} B"),
+        ("threads", "{} server threads"),
+        ("command", "{}"),
+        ("pipeline", "P{}"),
+    ],
+    figures: &LOAD,
+    views: &[
+        View::new(
+            "Ratios",
+            &["throughput", "cpu", "p99"],
+            &["values", "threads", FIGURE],
+            &["command", "pipeline"],
+            &[SERVER],
+        )
+        .cells(Cells::Ratio),
+        figures("", &["throughput", "cpu"]).in_summary(),
+        figures("Latency", &["p50", "p99", "p999", "max"]),
+        figures("Load generator", &["client_cpu", "fairness"]),
+        View::new(
+            "Throughput by pipeline and threads",
+            &["throughput"],
+            &["values", "pipeline", "threads"],
+            &[SERVER],
+            &["command"],
+        )
+        .cells(Cells::Versus),
+    ],
+};
+
+impl Experiment for MatrixArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    const ROUNDS: (usize, usize) = (5, 2);
+    const GROUP: &'static [&'static str] = &["values", "threads", "command"];
+    type Session = Server;
+
+    fn run_args(&self) -> &RunArgs {
+        &self.run
     }
 
-    fn run(&self, cells: &mut Vec<Cell>, commands: &mut Vec<String>) -> Result<(), String> {
-        let mut servers: Vec<Option<Server>> = Vec::new();
-        for peer in &self.peers {
-            let server = self.start(peer)?;
-            let line = peer.describe(&self.setting());
-            if !commands.contains(&line) {
-                commands.push(line);
-            }
-            servers.push((!self.options.fresh).then_some(server));
+    fn check(&self) -> Result<(), String> {
+        let positive = |numbers: &[usize], name: &str| {
+            let good = numbers.iter().all(|number| *number > 0);
+            if good { Ok(()) } else { Err(format!("--{name} needs numbers above zero")) }
+        };
+        positive(&self.pipelines, "pipelines")?;
+        positive(&self.server_threads, "server-threads")?;
+        positive(&[self.client_threads], "client-threads")?;
+        positive(&[self.connections], "connections")?;
+        KeySpace::new(self.keys, self.key_size)?;
+        let seconds = |seconds: f64| seconds.is_finite() && (0.0..=86_400.0).contains(&seconds);
+        if !seconds(self.seconds) || self.seconds <= 0.0 || !seconds(self.warmup) {
+            return Err("--seconds and --warmup need times up to a day".to_owned());
         }
-        for command in &self.options.commands {
-            for server in servers.iter().flatten() {
-                self.fill(server)?;
-            }
-            let first = cells.len();
-            for pipeline in &self.options.pipelines {
-                for peer in &self.peers {
-                    cells.push(Cell::new(self.key(*command, *pipeline), &peer.name));
-                }
-            }
-            for round in 0..self.options.rounds {
-                for (place, pipeline) in self.options.pipelines.iter().enumerate() {
-                    let row = first + place * self.peers.len();
-                    let row = &mut cells[row..row + self.peers.len()];
-                    self.round(*command, *pipeline, round, &servers, row)?;
-                }
-            }
+        if self.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+            return Err("--rate needs a number above zero".to_owned());
         }
         Ok(())
     }
 
-    /// One cell, every server in turn.
-    fn round(
-        &self,
-        command: Command,
-        pipeline: usize,
-        round: usize,
-        servers: &[Option<Server>],
-        row: &mut [Cell],
-    ) -> Result<(), String> {
-        eprint!(
-            "values {}, {} threads, {command}, pipeline {pipeline}, round {}/{}:",
-            self.values,
-            self.threads,
-            round + 1,
-            self.options.rounds
-        );
-        for turn in 0..servers.len() {
-            let index = (turn + round) % servers.len();
-            let measured = match &servers[index] {
-                Some(server) => {
-                    server.resume();
-                    let measured = self.measure(server, command, pipeline, round);
-                    server.pause();
-                    measured
-                }
-                None => {
-                    let server = self.start(&self.peers[index])?;
-                    server.resume();
-                    if command == Command::Get {
-                        self.fill_running(&server)?;
-                    }
-                    self.measure(&server, command, pipeline, round)
-                }
+    fn admits(&self, _: &Peer) -> bool {
+        true
+    }
+
+    fn server_threads_max(&self) -> usize {
+        self.server_threads().into_iter().max().unwrap_or(1)
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let commands = self.commands.iter().map(|command| command.to_uppercase()).collect();
+        grid([
+            ("values", texts(&self.values)),
+            ("threads", texts(&self.server_threads())),
+            ("command", commands),
+            ("pipeline", texts(&self.pipelines)),
+        ])
+    }
+
+    fn lifetime(&self) -> Lifetime {
+        if self.fresh { Lifetime::Measurement } else { Lifetime::Group }
+    }
+
+    fn leaves_out(&self, peer: &Peer, point: &Point) -> bool {
+        peer.is_variant() && point["threads"] == "1"
+    }
+
+    fn setting(&self, point: &Point) -> Setting {
+        let connections = (self.connections + CONNECTIONS_SPARE).max(1024);
+        let mut setting = self.run.setting(at(point, "threads"), connections);
+        let values: ValueSizes = at(point, "values");
+        setting.value_max = values.max;
+        setting.reply_size = values.mean() as u32;
+        setting
+    }
+
+    /// Stores every key once, with lengths that a GET can check. A bare loop stores nothing.
+    fn prepare(&self, server: Server, point: &Point) -> Result<Server, String> {
+        let is_empty = self.fresh && point["command"] == "SET";
+        if !is_empty && !server.peer().is_floor() {
+            let pipeline = (FILL_BYTES / at::<ValueSizes>(point, "values").mean().max(1.0))
+                .clamp(1.0, 50.0) as usize;
+            let plan = Plan {
+                operation: Operation::Set { ttl_s: None },
+                order: KeyOrder::Sequential,
+                extent: Extent::Walk,
+                connections: 4,
+                pipeline,
+                ..self.plan(&server, point)
             };
-            let cpu = report::rounded(measured.server_cpu_us, 2);
-            eprint!("  {} {:.0}/s {cpu} us", self.peers[index].name, measured.throughput);
-            row[index].rounds.push(measured);
+            let outcome = load::run(&plan).map_err(|error| format!("while filled: {error}"))?;
+            if let Some(error) = outcome.replies.first_error {
+                return Err(format!("{} errors while filled: {error}", outcome.replies.errors));
+            }
         }
-        eprintln!();
-        Ok(())
+        Ok(server)
     }
 
     fn measure(
         &self,
-        server: &Server,
-        command: Command,
-        pipeline: usize,
+        server: &mut Server,
+        point: &Point,
         round: usize,
-    ) -> Measurement {
-        let options = self.options;
-        let extent = match options.operations {
-            Some(count) => Extent::Operations(count),
-            None => Extent::Window {
-                warmup: Duration::from_secs_f64(options.warmup_s),
-                length: Duration::from_secs_f64(options.seconds),
-            },
+    ) -> Result<Measurement, String> {
+        let is_get = point["command"] == "GET";
+        let (operation, lengths) = match is_get {
+            false => (Operation::Set { ttl_s: None }, Lengths::Random),
+            true => (Operation::Get, Lengths::ByKey),
         };
-        let (operation, lengths) = match command {
-            Command::Set => (Operation::Set { ttl_s: None }, Lengths::Random),
-            Command::Get => (Operation::Get, Lengths::ByKey),
+        let extent = match self.ops {
+            Some(count) => Extent::Operations(count),
+            None => Extent::window(self.warmup, self.seconds),
         };
         let plan = Plan {
             operation,
-            order: options.key_order,
+            order: self.key_order,
             lengths,
-            connections: options.connections,
-            threads: options.client_threads,
-            pipeline,
+            connections: self.connections,
+            threads: self.client_threads,
+            pipeline: at(point, "pipeline"),
             extent,
-            rate: options.rate,
+            rate: self.rate,
             seed: round as u64 + 1,
-            ..self.plan(server)
+            ..self.plan(server, point)
         };
-        match load::run(&plan) {
-            Ok(outcome) => Measurement::of(&outcome, server.rss().ok(), server.peer(), command),
-            Err(error) => Measurement::failed(error.to_string()),
+        let outcome = load::run(&plan).map_err(|error| error.to_string())?;
+        let replies = &outcome.replies;
+        let other = if is_get { replies.done } else { replies.hits + replies.misses };
+        if other > 0 {
+            return Err(format!("{other} replies belong to another command"));
         }
+        Ok(Measurement::of_load(&outcome, plan.check_lengths && is_get))
     }
+}
 
-    /// Stores every key once, with lengths that a GET can check. A bare loop stores nothing.
-    fn fill(&self, server: &Server) -> Result<(), String> {
-        server.resume();
-        let result = self.fill_running(server);
-        server.pause();
-        result
-    }
-
-    fn fill_running(&self, server: &Server) -> Result<(), String> {
-        if server.peer().is_floor() {
-            return Ok(());
+impl MatrixArgs {
+    fn server_threads(&self) -> Vec<usize> {
+        if !self.server_threads.is_empty() {
+            return self.server_threads.clone();
         }
-        let name = &server.peer().name;
-        let outcome = load::run(&self.plan(server))
-            .map_err(|error| format!("{name}: while it was filled: {error}"))?;
-        if let Some(error) = outcome.replies.first_error {
-            eprintln!(
-                "{name}: {} of the SETs that fill it failed: {error}",
-                outcome.replies.errors
-            );
-        }
-        Ok(())
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let counts = if self.run.quick { [2, 2, 2] } else { [1, 2, 4] };
+        let mut counts: Vec<usize> = counts.into_iter().filter(|n| *n <= processors).collect();
+        counts.dedup();
+        if counts.is_empty() { vec![1] } else { counts }
     }
 
-    /// The load that fills a server; others are made from it.
-    fn plan(&self, server: &Server) -> Plan {
-        Plan {
-            endpoint: server.endpoint().clone(),
-            protocol: server.peer().protocol(),
-            operation: Operation::Set { ttl_s: None },
-            keys: self.keys,
-            order: KeyOrder::Sequential,
-            share: Share::All,
-            values: self.values,
-            lengths: Lengths::ByKey,
-            check_lengths: !server.peer().is_floor(),
-            connections: 4,
-            threads: 1,
-            pipeline: (FILL_BYTES / self.values.mean().max(1.0)).clamp(1.0, 50.0) as usize,
-            extent: Extent::Walk,
-            rate: None,
-            server_pid: Some(server.pid()),
-            seed: 0,
-        }
-    }
-
-    fn start(&self, peer: &Peer) -> Result<Server, String> {
-        let server = Server::start(peer, &self.setting())?;
-        server.pause();
-        Ok(server)
-    }
-
-    fn setting(&self) -> Setting {
-        let connections = (self.options.connections + CONNECTIONS_SPARE).max(1024);
-        let mut setting = Setting::new(self.threads, self.options.transport, connections);
-        setting.value_max = self.values.max;
-        setting.reply_size = self.values.mean() as u32;
-        setting
-    }
-
-    fn key(&self, command: Command, pipeline: usize) -> CellKey {
-        CellKey {
-            values: self.values.to_string(),
-            keys: self.keys.count,
-            threads: self.threads,
-            command,
-            pipeline,
-        }
+    fn plan(&self, server: &Server, point: &Point) -> Plan {
+        let values: ValueSizes = at(point, "values");
+        let fitting = (self.data_limit as f64 / values.mean().max(1.0)) as u64;
+        let keys = KeySpace { count: self.keys.min(fitting.max(1)), size: self.key_size };
+        Plan { check_lengths: !server.peer().is_floor(), values, ..Plan::new(server, keys) }
     }
 }

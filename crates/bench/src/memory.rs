@@ -1,18 +1,16 @@
 //! `memory`: resident bytes per key over the empty server, and what deleting gives back.
 
-mod tables;
-mod types;
-
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::load::{
-    self, Extent, KeyOrder, KeySpace, Lengths, Operation, Outcome, Plan, Share, ValueSizes,
+use crate::experiment::{
+    Better, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER, View, at,
+    grid, texts,
 };
-use crate::report::{self, Machine};
-use crate::server::{Peer, PeerArgs, Server, Setting, Transport};
+use crate::load::{self, Extent, KeySpace, Operation, Outcome, Plan, Share, ValueSizes};
+use crate::result::{Measurement, Point};
+use crate::server::{Peer, Server, Setting};
 
 /// Time to live of the rows with one: a day, so that nothing expires while it is measured.
 const TTL_S: u32 = 86_400;
@@ -20,30 +18,36 @@ const TTL_S: u32 = 86_400;
 /// Keys looked up after loading, to see whether the server still has what it took.
 const SAMPLE: u64 = 20_000;
 
+/// Longest wait until the memory of an empty and of a loaded server rests.
+const REST_EMPTY: Duration = Duration::from_secs(5);
+const REST_LOADED: Duration = Duration::from_secs(10);
+
 /// Measure resident memory per key, with and without a time to live, and after deleting.
 ///
-/// Every row has a fresh server: bytes per key is the growth of its resident memory from empty to
-/// loaded, over the number of keys. Then most keys are deleted, chosen by hash, and what stays is
-/// compared with a fresh server that was given only the remaining keys.
-#[derive(Clone, Debug, clap::Args)]
+/// Bytes per key is the growth of a fresh server's resident memory from empty to loaded, over the
+/// number of keys. Then most keys are deleted, chosen by hash, and what stays is compared with a
+/// fresh server that was given only the remaining keys.
+#[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct MemoryArgs {
     #[command(flatten)]
-    peers: PeerArgs,
+    #[serde(skip)]
+    pub run: RunArgs,
 
     /// Number of keys
-    #[arg(long, default_value_t = 1_000_000)]
-    keys: u64,
+    #[arg(long, default_value_t = 1_000_000, default_value_if("quick", "true", "200000"))]
+    pub keys: u64,
 
     /// Length of a key in bytes
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     key_size: usize,
 
-    /// Sizes of values in bytes, a row each
+    /// Sizes of values in bytes, measured apart
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "SIZES",
-        default_value = "32,100,256,1000,1024,4096"
+        default_value = "32,100,256,1000,1024,4096",
+        default_value_if("quick", "true", "32,1024")
     )]
     values: Vec<ValueSizes>,
 
@@ -52,13 +56,14 @@ pub struct MemoryArgs {
           value_parser = clap::value_parser!(u32).range(0..100))]
     delete: u32,
 
-    /// Leave out the rows with a time to live
+    /// Leave out the time to live
     #[arg(long)]
     no_ttl: bool,
 
-    /// Measure collections of every type instead, a million elements of each: bytes per element
+    /// Measure collections of every type instead, so many elements of each as there would be keys
     #[arg(long)]
-    types: bool,
+    #[serde(skip)]
+    pub types: bool,
 
     /// Seconds to wait, at most, until resident memory rests after deleting
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
@@ -66,232 +71,138 @@ pub struct MemoryArgs {
 
     /// Threads of the servers
     #[arg(long, default_value_t = 2, value_name = "N",
-          value_parser = clap::value_parser!(u64).range(1..=1024))]
-    server_threads: u64,
-
-    /// Directory for memory.md and memory.json
-    #[arg(long, default_value = "petrel-bench-results", value_name = "DIR")]
-    out: PathBuf,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub server_threads: u16,
 }
 
-/// The whole result.
-#[derive(Clone, Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    keys: u64,
-    key_size: usize,
-    server_threads: u64,
-    delete_percent: u32,
-    settle_s: u64,
-    ttl_s: u32,
-    commands: Vec<String>,
-    rows: Vec<Row>,
-}
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "memory",
+    title: "Memory per key",
+    about: "Growth of a fresh server's resident memory (Rss of /proc/PID/smaps_rollup, once it rests) from empty to \
+            loaded, over the number of keys. After deleting: growth that is left over that of a fresh server which \
+            was given only the keys that stayed.",
+    axes: &[("values", "{} B")],
+    figures: &[
+        Figure::new("bytes", "Bytes per key", "", 0, Better::Less),
+        Figure::new("bytes_ttl", "Bytes per key with a TTL", "", 0, Better::Less),
+        Figure::new("ttl", "Bytes that a TTL adds", "", 0, Better::Less),
+        Figure::new("left", "Left after deleting, over live data", "ratio", 2, Better::Less),
+        Figure::new("settled", "Time until memory rested after deleting", "s", 1, Better::Neither),
+        Figure::new("empty", "Memory of the empty server", "MB", 1, Better::Less),
+    ],
+    views: &[
+        View::new("", &["bytes"], &[FIGURE], &[SERVER], &["values"]).plot(Plot::Bars).in_summary(),
+        View::new(
+            "",
+            &["bytes_ttl", "ttl", "left", "settled", "empty"],
+            &[FIGURE],
+            &[SERVER],
+            &["values"],
+        ),
+    ],
+};
 
-/// One server, one size, with or without a time to live.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    server: String,
-    values: String,
-    ttl: bool,
-    /// Resident memory of the empty server, bytes.
-    empty: u64,
-    /// Loaded.
-    loaded: u64,
-    bytes_per_key: f64,
-    deleted: Option<Deleted>,
-    problems: Vec<String>,
-}
+impl Experiment for MemoryArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    const ROUNDS: (usize, usize) = (1, 1);
+    type Session = Server;
 
-/// The step that deletes.
-#[derive(Clone, Debug, Serialize)]
-struct Deleted {
-    /// Keys that stayed.
-    keys_left: u64,
-    /// Resident memory after deleting and settling, bytes.
-    after: u64,
-    /// Seconds until it rested.
-    settled_s: f64,
-    /// Growth of a fresh server that got only the keys that stayed, bytes.
-    fresh_growth: u64,
-    /// Growth that is left here over that growth.
-    ratio: f64,
-}
-
-/// Runs the measurement and writes its report.
-pub fn run(args: &MemoryArgs) -> Result<(), String> {
-    let peers = args.peers.resolve()?;
-    if args.types {
-        return types::run(args, &peers);
+    fn run_args(&self) -> &RunArgs {
+        &self.run
     }
-    let bench = Bench { args, keys: KeySpace::new(args.keys, args.key_size)? };
-    let mut report = Report {
-        machine: Machine::here(),
-        keys: args.keys,
-        key_size: args.key_size,
-        server_threads: args.server_threads,
-        delete_percent: args.delete,
-        settle_s: args.settle,
-        ttl_s: TTL_S,
-        commands: Vec::new(),
-        rows: Vec::new(),
-    };
-    let ttls: &[bool] = if args.no_ttl { &[false] } else { &[false, true] };
-    for values in &args.values {
-        for peer in peers.iter().filter(|peer| !peer.is_floor()) {
-            for ttl in ttls {
-                let (row, command) = bench.row(peer, *values, *ttl)?;
-                eprintln!("{}", row.line());
-                if !report.commands.contains(&command) {
-                    report.commands.push(command);
-                }
-                report.rows.push(row);
-            }
+
+    fn check(&self) -> Result<(), String> {
+        KeySpace::new(self.keys, self.key_size).map(|_| ())
+    }
+
+    fn admits(&self, peer: &Peer) -> bool {
+        !peer.is_floor()
+    }
+
+    fn points(&self) -> Vec<Point> {
+        grid([("values", texts(&self.values))])
+    }
+
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Measurement
+    }
+
+    fn setting(&self, point: &Point) -> Setting {
+        let setting = self.run.setting(usize::from(self.server_threads), 1024);
+        Setting { value_max: at::<ValueSizes>(point, "values").max, ..setting }
+    }
+
+    fn prepare(&self, server: Server, _: &Point) -> Result<Server, String> {
+        Ok(server)
+    }
+
+    fn measure(&self, server: &mut Server, point: &Point, _: usize) -> Result<Measurement, String> {
+        let values: ValueSizes = at(point, "values");
+        let per_key = |growth: u64| growth as f64 / self.keys as f64;
+        let fresh = || Server::start(server.peer(), &self.setting(point));
+        let (empty, growth) = self.store(server, values, None, Share::All)?;
+        let mut measured =
+            Measurement::default().with("bytes", per_key(growth)).with("empty", empty as f64 / 1e6);
+        if self.delete > 0 {
+            let plan = Plan {
+                operation: Operation::Delete,
+                share: Share::First(self.delete),
+                ..self.plan(server, values)
+            };
+            run(&plan)?;
+            let settle = Duration::from_secs(self.settle);
+            let (after, settled) = server.rss_at_rest(settle)?;
+            let (_, live) = self.store(&fresh()?, values, None, Share::Rest(self.delete))?;
+            let left = after.saturating_sub(empty) as f64 / live.max(1) as f64;
+            measured = measured.with("left", left).with("settled", settled.as_secs_f64());
         }
+        if !self.no_ttl {
+            let (_, with_ttl) = self.store(&fresh()?, values, Some(TTL_S), Share::All)?;
+            measured = measured
+                .with("bytes_ttl", per_key(with_ttl))
+                .with("ttl", per_key(with_ttl) - per_key(growth));
+        }
+        Ok(measured)
     }
-    report::write(&args.out, "memory", &report, &tables::document(&report), &[])
 }
 
-#[derive(Debug)]
-struct Bench<'a> {
-    args: &'a MemoryArgs,
-    keys: KeySpace,
-}
-
-impl Bench<'_> {
-    fn row(&self, peer: &Peer, values: ValueSizes, ttl: bool) -> Result<(Row, String), String> {
-        let server = self.start(peer, values)?;
-        let empty = server.rss_at_rest(Duration::from_secs(5))?.0;
-        let mut problems = Vec::new();
-        let stored = self.store(&server, values, ttl, Share::All)?;
-        if stored.replies.done != self.keys.count {
-            let first = stored.replies.first_error.clone().unwrap_or_default();
-            problems.push(format!("{} keys stored: {first}", stored.replies.done));
-        }
-        let misses = self.missing(&server, values)?;
-        if misses > 0 {
-            problems.push(format!("{misses} of {SAMPLE} keys looked up are gone"));
-        }
-        let loaded = server.rss_at_rest(Duration::from_secs(10))?.0;
-        let growth = loaded.saturating_sub(empty);
-        let deleted = match self.args.delete {
-            percent if percent > 0 && !ttl => Some(self.delete(server, values, empty, percent)?),
-            _ => None,
-        };
-        let row = Row {
-            server: peer.name.clone(),
-            values: values.to_string(),
-            ttl,
-            empty,
-            loaded,
-            bytes_per_key: growth as f64 / self.keys.count as f64,
-            deleted,
-            problems,
-        };
-        Ok((row, peer.describe(&self.setting(values))))
-    }
-
-    /// Deletes a share of the keys of a loaded server and lets it settle.
-    fn delete(
-        &self,
-        server: Server,
-        values: ValueSizes,
-        empty: u64,
-        percent: u32,
-    ) -> Result<Deleted, String> {
-        let share = Share::First(percent);
-        let mut plan = self.plan(&server, values);
-        plan.operation = Operation::Delete;
-        plan.share = share;
-        let gone = self.load(&server, &plan)?.operations;
-        let (after, settled) = server.rss_at_rest(Duration::from_secs(self.args.settle))?;
-        let peer = server.peer().clone();
-        drop(server);
-
-        let fresh = self.start(&peer, values)?;
-        let fresh_empty = fresh.rss_at_rest(Duration::from_secs(5))?.0;
-        self.store(&fresh, values, false, Share::Rest(percent))?;
-        let fresh_growth =
-            fresh.rss_at_rest(Duration::from_secs(10))?.0.saturating_sub(fresh_empty).max(1);
-        Ok(Deleted {
-            keys_left: self.keys.count - gone,
-            after,
-            settled_s: settled.as_secs_f64(),
-            fresh_growth,
-            ratio: after.saturating_sub(empty) as f64 / fresh_growth as f64,
-        })
-    }
-
-    fn start(&self, peer: &Peer, values: ValueSizes) -> Result<Server, String> {
-        Server::start(peer, &self.setting(values))
-    }
-
-    fn setting(&self, values: ValueSizes) -> Setting {
-        let threads = self.args.server_threads as usize;
-        Setting { value_max: values.max, ..Setting::new(threads, Transport::Unix, 1024) }
-    }
-
+impl MemoryArgs {
+    /// Loads an empty server; its resident memory before and how far it grew, bytes.
     fn store(
         &self,
         server: &Server,
         values: ValueSizes,
-        ttl: bool,
+        ttl_s: Option<u32>,
         share: Share,
-    ) -> Result<Outcome, String> {
-        let mut plan = self.plan(server, values);
-        plan.operation = Operation::Set { ttl_s: ttl.then_some(TTL_S) };
-        plan.share = share;
-        self.load(server, &plan)
-    }
-
-    /// Looks up some keys and counts those that are not there.
-    fn missing(&self, server: &Server, values: ValueSizes) -> Result<u64, String> {
-        let mut plan = self.plan(server, values);
-        plan.operation = Operation::Get;
-        plan.extent = Extent::Operations(SAMPLE);
-        let replies = self.load(server, &plan)?.replies;
-        Ok(replies.misses + replies.wrong_lengths)
-    }
-
-    fn load(&self, server: &Server, plan: &Plan) -> Result<Outcome, String> {
-        load::run(plan).map_err(|error| format!("{}: {error}", server.peer().name))
+    ) -> Result<(u64, u64), String> {
+        let empty = server.rss_at_rest(REST_EMPTY)?.0;
+        let plan = Plan { operation: Operation::Set { ttl_s }, share, ..self.plan(server, values) };
+        let stored = run(&plan)?;
+        if stored.replies.done != stored.operations {
+            let first = stored.replies.first_error.unwrap_or_default();
+            return Err(format!(
+                "of {} keys {} stored: {first}",
+                stored.operations, stored.replies.done
+            ));
+        }
+        if share == Share::All {
+            let plan = Plan { extent: Extent::Operations(SAMPLE), ..self.plan(server, values) };
+            let replies = run(&plan)?.replies;
+            if replies.hits != SAMPLE || replies.wrong_lengths > 0 {
+                return Err(format!("of {SAMPLE} keys looked up {} are there", replies.hits));
+            }
+        }
+        let loaded = server.rss_at_rest(REST_LOADED)?.0;
+        Ok((empty, loaded.saturating_sub(empty)))
     }
 
     fn plan(&self, server: &Server, values: ValueSizes) -> Plan {
-        Plan {
-            endpoint: server.endpoint().clone(),
-            protocol: server.peer().protocol(),
-            operation: Operation::Get,
-            keys: self.keys,
-            order: KeyOrder::Random,
-            share: Share::All,
-            values,
-            lengths: Lengths::ByKey,
-            check_lengths: true,
-            connections: 4,
-            threads: 1,
-            pipeline: 32,
-            extent: Extent::Walk,
-            rate: None,
-            server_pid: None,
-            seed: 1,
-        }
+        let keys = KeySpace { count: self.keys, size: self.key_size };
+        Plan { values, ..Plan::new(server, keys) }
     }
 }
 
-impl Row {
-    fn line(&self) -> String {
-        let ttl = if self.ttl { " with a TTL" } else { "" };
-        let deleted = match &self.deleted {
-            Some(deleted) => format!(", {:.2}x of the live data after deleting", deleted.ratio),
-            None => String::new(),
-        };
-        format!(
-            "{}, values of {} B{ttl}: {:.0} bytes per key{deleted} {}",
-            self.server,
-            self.values,
-            self.bytes_per_key,
-            self.problems.join("; ")
-        )
-    }
+fn run(plan: &Plan) -> Result<Outcome, String> {
+    load::run(plan).map_err(|error| error.to_string())
 }

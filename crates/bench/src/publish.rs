@@ -1,25 +1,27 @@
 //! `publish`: what it costs a server to deliver a message to many subscribers.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use petrel_resp::encode_command;
 use serde::Serialize;
 
+use crate::exchange::{connect, cpu_ns, read_same};
+use crate::experiment::{
+    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
+    Session, View, at, grid, texts,
+};
 use crate::load::Stream;
-use crate::report::{self, Document, Machine, Table, median, ratio, rounded};
-use crate::server::{Peer, PeerArgs, Server, Setting, Transport};
-use crate::sys::{self, Interest, Poller};
+use crate::result::{Measurement, Point};
+use crate::server::{Server, Setting};
+use crate::sys::{Interest, Poller};
 
 /// The channel of all messages.
 const CHANNEL: &[u8] = b"channel:of:the:benchmark";
 
-/// How long a reply or a message may take.
+/// How long a message may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long a subscriber's thread waits before it looks whether more is to come.
@@ -30,34 +32,37 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// Measure server CPU time per delivery of a message to many subscribers.
 ///
-/// Each publisher sends so many messages at once as the pipeline is deep, and the next when every subscriber has got all of
-/// them: so no message waits in the server. Or, with --wait-for replies, when they are answered, as programs publish. In both cases
-/// what is counted is deliveries that have arrived, and what they cost until the last has.
-#[derive(Clone, Debug, clap::Args)]
+/// Each publisher sends as many messages at once as the pipeline is deep, and the next when every
+/// subscriber has got all of them: so no message waits in the server. Or, with --wait-for replies,
+/// when they are answered, as programs publish. Deliveries are counted when they have arrived, and
+/// what they cost until the last has.
+#[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct PublishArgs {
     #[command(flatten)]
-    peers: PeerArgs,
+    #[serde(skip)]
+    run: RunArgs,
 
     /// Threads of the server
     #[arg(long, default_value_t = 2)]
     server_threads: usize,
 
     /// Subscribers of the one channel
-    #[arg(long, default_value_t = 1000)]
-    subscribers: usize,
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    subscribers: u32,
 
     /// Size of a message, bytes
     #[arg(long, default_value_t = 100)]
     size: usize,
 
     /// Connections that publish
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    publishers: usize,
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    publishers: u16,
 
     /// Threads of the subscribers, each with an epoll of its own
     ///
-    /// Subscribers are most often different programs. Where all of them wait in one epoll, several threads of a server that send
-    /// to them at once wait for each other at its lock.
+    /// Subscribers are most often different programs. Where all of them wait in one epoll, several
+    /// threads of a server that send to them at once wait for each other at its lock.
     #[arg(long, default_value_t = 2, value_name = "N")]
     client_threads: usize,
 
@@ -69,25 +74,14 @@ pub struct PublishArgs {
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,10,50")]
     pipelines: Vec<usize>,
 
-    /// Connect by TCP on 127.0.0.1 instead of a Unix socket
-    #[arg(long)]
-    tcp: bool,
-
-    /// Rounds; each measures every server in turn
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-
-    /// Seconds per server, pipeline and round
-    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 2.0, default_value_if("quick", "true", "0.5"))]
     seconds: f64,
-
-    /// Directory for publish.md and publish.json
-    #[arg(long, default_value = "petrel-bench-results", value_name = "DIR")]
-    out: PathBuf,
 }
 
 /// What comes before a publisher's next messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 enum WaitFor {
     /// Every subscriber has got the last ones of all publishers
     Deliveries,
@@ -95,72 +89,74 @@ enum WaitFor {
     Replies,
 }
 
-/// What one server did at one pipeline, over the rounds.
-#[derive(Debug, Serialize)]
-struct Cell {
-    server: String,
-    pipeline: usize,
-    /// Server CPU per delivery, nanoseconds.
-    cpu_ns: Vec<f64>,
-    /// Deliveries per second.
-    per_second: Vec<f64>,
-}
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "publish",
+    title: "Messages to many subscribers",
+    about: "Deliveries of messages on one channel to its subscribers, over messages published at once.",
+    axes: &[("pipeline", "P{}")],
+    figures: &[
+        Figure { title: "Server CPU per delivery", ..CPU },
+        Figure::new("throughput", "Deliveries", "1/s", 0, Better::More),
+    ],
+    views: &[
+        View::new("", &["cpu"], &[FIGURE], &[SERVER], &["pipeline"]).plot(Plot::Bars).in_summary(),
+        View::new("", &["throughput"], &[FIGURE], &[SERVER], &["pipeline"]),
+        View::new("Ratios", &["cpu"], &[FIGURE], &["pipeline"], &[SERVER]).cells(Cells::Ratio),
+    ],
+};
 
-#[derive(Debug, Serialize)]
-struct Results {
-    machine: Machine,
-    subscribers: usize,
-    size: usize,
-    publishers: usize,
-    wait_for: WaitFor,
-    client_threads: usize,
-    server_threads: usize,
-    cells: Vec<Cell>,
-}
+impl Experiment for PublishArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    type Session = Audience;
 
-/// Measures and writes the report.
-pub fn run(args: &PublishArgs) -> Result<(), String> {
-    let peers = args.peers.resolve()?;
-    let mut cells = Vec::new();
-    for peer in &peers {
-        for &pipeline in &args.pipelines {
-            let server = peer.name.clone();
-            cells.push(Cell { server, pipeline, cpu_ns: Vec::new(), per_second: Vec::new() });
-        }
+    fn run_args(&self) -> &RunArgs {
+        &self.run
     }
-    for round in 0..args.rounds {
-        for peer in &peers {
-            eprintln!("round {} of {}: {}", round + 1, args.rounds, peer.name);
-            let mut audience = Audience::start(peer, args)?;
-            for cell in cells.iter_mut().filter(|cell| cell.server == peer.name) {
-                audience.measure(cell, args)?;
-            }
-        }
+
+    fn points(&self) -> Vec<Point> {
+        grid([("pipeline", texts(&self.pipelines))])
     }
-    let results = Results {
-        machine: Machine::here(),
-        subscribers: args.subscribers,
-        size: args.size,
-        publishers: args.publishers,
-        wait_for: args.wait_for,
-        client_threads: args.client_threads,
-        server_threads: args.server_threads,
-        cells,
-    };
-    report::write(&args.out, "publish", &results, &document(&results, &peers, args), &[])
+
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Round
+    }
+
+    fn setting(&self, _: &Point) -> Setting {
+        let connections = self.subscribers as usize + usize::from(self.publishers) + 10;
+        self.run.setting(self.server_threads, connections)
+    }
+
+    fn prepare(&self, server: Server, _: &Point) -> Result<Audience, String> {
+        Audience::start(server, self).map_err(|error| error.to_string())
+    }
+
+    fn measure(
+        &self,
+        audience: &mut Audience,
+        point: &Point,
+        _: usize,
+    ) -> Result<Measurement, String> {
+        audience.measure(at(point, "pipeline"), self).map_err(|error| error.to_string())
+    }
 }
 
-/// A server with its subscribers and those who publish.
-struct Audience {
+/// A server with its subscribers and publishers.
+pub struct Audience {
     server: Server,
-    /// The first is of this thread, the others have their own.
-    own: Share,
-    others: Vec<Listener>,
+    /// The subscribers of each thread.
+    shares: Vec<Share>,
     publishers: Vec<Stream>,
     /// What `PUBLISH` answers.
-    reply: String,
+    reply: Vec<u8>,
     /// One command that publishes.
     command: Vec<u8>,
+}
+
+impl Session for Audience {
+    fn server(&self) -> &Server {
+        &self.server
+    }
 }
 
 /// The subscribers of one thread.
@@ -182,14 +178,9 @@ impl Share {
         expected.extend_from_slice(b":1\r\n");
         let mut subscribers = Vec::with_capacity(count);
         for token in 0..count {
-            let mut stream = server.endpoint().connect(None)?;
-            stream.set_read_timeout(PATIENCE)?;
+            let mut stream = connect(server.endpoint())?;
             stream.write_all(&subscribe)?;
-            let mut got = vec![0; expected.len()];
-            stream.read_exact(&mut got)?;
-            if got != expected {
-                return Err(io::Error::other("it does not subscribe"));
-            }
+            read_same(&mut stream, &expected, 1)?;
             stream.set_nonblocking(true)?;
             poller.add(stream.fd(), token, Interest::Read)?;
             subscribers.push(stream);
@@ -226,11 +217,7 @@ struct Expected(AtomicUsize);
 impl Expected {
     const UNKNOWN: usize = usize::MAX;
 
-    fn messages(count: usize) -> Self {
-        Expected(AtomicUsize::new(count))
-    }
-
-    fn tell(&self, messages: usize) {
+    fn set(&self, messages: usize) {
         self.0.store(messages, Release);
     }
 
@@ -241,206 +228,90 @@ impl Expected {
     }
 }
 
-/// A thread with a share of the subscribers: is told that messages are about to be published, and tells when all have come.
-struct Listener {
-    expect: SyncSender<Arc<Expected>>,
-    done: Receiver<io::Result<Instant>>,
-}
-
-impl Listener {
-    fn start(mut share: Share) -> Listener {
-        let (expect, expected) = sync_channel::<Arc<Expected>>(1);
-        let (tell, done) = sync_channel(1);
-        thread::spawn(move || {
-            // Until either end is gone.
-            let _ = expected.iter().try_for_each(|messages| tell.send(share.receive(&messages)));
-        });
-        Listener { expect, done }
-    }
-
-    fn begin(&self, expected: &Arc<Expected>) -> io::Result<()> {
-        self.expect.send(expected.clone()).map_err(io::Error::other)
-    }
-
-    fn end(&self) -> io::Result<Instant> {
-        self.done.recv().map_err(io::Error::other)?
-    }
-}
-
 impl Audience {
-    fn start(peer: &Peer, args: &PublishArgs) -> Result<Audience, String> {
-        let transport = if args.tcp { Transport::Tcp } else { Transport::Unix };
-        let setting =
-            Setting::new(args.server_threads, transport, args.subscribers + args.publishers + 10);
-        let server = Server::start(peer, &setting)?;
-        let failed = |error: io::Error| format!("{}: {error}", peer.name);
+    fn start(server: Server, args: &PublishArgs) -> io::Result<Audience> {
         let payload = vec![b'x'; args.size];
         let (mut command, mut message) = (Vec::new(), Vec::new());
         encode_command(&[b"PUBLISH", CHANNEL, &payload], &mut command);
         encode_command(&[b"message", CHANNEL, &payload], &mut message);
-        let threads = args.client_threads.clamp(1, args.subscribers.max(1));
-        let mut shares = (0..threads).map(|thread| {
-            let count =
-                args.subscribers * (thread + 1) / threads - args.subscribers * thread / threads;
-            Share::subscribe(&server, count, message.len()).map_err(failed)
-        });
-        let own = shares.next().expect("there is one thread at least")?;
-        let others = shares.map(|share| share.map(Listener::start)).collect::<Result<_, _>>()?;
-        let connect = |_| {
-            let stream = server.endpoint().connect(None)?;
-            stream.set_read_timeout(PATIENCE)?;
-            Ok(stream)
+        let subscribers = args.subscribers as usize;
+        let threads = args.client_threads.clamp(1, subscribers);
+        let share = |thread| {
+            let count = subscribers * (thread + 1) / threads - subscribers * thread / threads;
+            Share::subscribe(&server, count, message.len())
         };
-        let publishers = (0..args.publishers.max(1)).map(connect);
-        let publishers = publishers.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-        let reply = format!(":{}\r\n", args.subscribers);
-        Ok(Audience { server, own, others, publishers, reply, command })
+        let shares = (0..threads).map(share).collect::<io::Result<_>>()?;
+        let publishers = (0..args.publishers).map(|_| connect(server.endpoint()));
+        let publishers = publishers.collect::<io::Result<Vec<_>>>()?;
+        let reply = format!(":{subscribers}\r\n").into_bytes();
+        Ok(Audience { server, shares, publishers, reply, command })
     }
 
-    fn measure(&mut self, cell: &mut Cell, args: &PublishArgs) -> Result<(), String> {
-        let name = self.server.peer().name.clone();
-        let failed = |error: io::Error| format!("{name}: {error}");
-        let burst = self.command.repeat(cell.pipeline);
+    fn measure(&mut self, pipeline: usize, args: &PublishArgs) -> io::Result<Measurement> {
+        let burst = self.command.repeat(pipeline);
         // Whatever grows with the first messages has grown.
-        self.exchange(&burst, cell.pipeline).map_err(failed)?;
-        let cpu = sys::process_cpu_ns(self.server.pid()).map_err(failed)?;
+        self.publish(&burst, pipeline, || true)?;
+        let cpu = cpu_ns(&self.server).map_err(io::Error::other)?;
         let begin = Instant::now();
         let is_over = || begin.elapsed().as_secs_f64() >= args.seconds;
         let (mut bursts, mut end) = (0, begin);
-        match args.wait_for {
-            WaitFor::Replies => {
-                (bursts, end) = self.stream(&burst, cell.pipeline, is_over).map_err(failed)?;
-            }
-            WaitFor::Deliveries => {
-                while !is_over() {
-                    end = self.exchange(&burst, cell.pipeline).map_err(failed)?;
-                    bursts += self.publishers.len();
-                }
-            }
+        while !is_over() {
+            let (more, last) = match args.wait_for {
+                WaitFor::Replies => self.publish(&burst, pipeline, is_over)?,
+                WaitFor::Deliveries => self.publish(&burst, pipeline, || true)?,
+            };
+            (bursts, end) = (bursts + more, last);
         }
-        let cpu = sys::process_cpu_ns(self.server.pid()).map_err(failed)? - cpu;
-        let deliveries = (bursts * cell.pipeline * args.subscribers) as f64;
-        cell.cpu_ns.push(cpu as f64 / deliveries);
-        cell.per_second.push(deliveries / (end - begin).as_secs_f64());
-        Ok(())
+        let cpu = cpu_ns(&self.server).map_err(io::Error::other)? - cpu;
+        let deliveries = (bursts * pipeline) as f64 * f64::from(args.subscribers);
+        Ok(Measurement::default()
+            .with("cpu", cpu as f64 / 1e3 / deliveries)
+            .with("throughput", deliveries / (end - begin).as_secs_f64()))
     }
 
-    /// Has each publisher send a burst and waits until everybody has got all of them; returns when that was.
-    fn exchange(&mut self, burst: &[u8], messages: usize) -> io::Result<Instant> {
-        let expected = Arc::new(Expected::messages(messages * self.publishers.len()));
-        self.others.iter().try_for_each(|listener| listener.begin(&expected))?;
-        for publisher in &mut self.publishers {
-            publisher.write_all(burst)?;
-        }
-        let mut end = self.own.receive(&expected)?;
-        for listener in &self.others {
-            end = end.max(listener.end()?);
-        }
-        let reply = self.reply.repeat(messages);
-        for publisher in &mut self.publishers {
-            take_replies(publisher, &reply)?;
-        }
-        Ok(end)
-    }
-
-    /// Has each publisher send bursts until it is over, each when the last is answered. Returns how many they were altogether, and
-    /// when everybody had got all of them.
-    fn stream(
+    /// Has each publisher send a burst, then further ones until it is over, each when the last is
+    /// answered. Returns their number, and when every subscriber had got all of them.
+    fn publish(
         &mut self,
         burst: &[u8],
         messages: usize,
         is_over: impl Fn() -> bool,
     ) -> io::Result<(usize, Instant)> {
-        let expected = Arc::new(Expected::messages(Expected::UNKNOWN));
-        self.others.iter().try_for_each(|listener| listener.begin(&expected))?;
-        let reply = self.reply.repeat(messages);
-        let (own, publishers) = (&mut self.own, &mut self.publishers);
+        let expected = Expected(AtomicUsize::new(Expected::UNKNOWN));
+        let (shares, publishers, reply) = (&mut self.shares, &mut self.publishers, &self.reply);
         thread::scope(|scope| {
-            let own = scope.spawn(|| own.receive(&expected));
+            let receive = |share| {
+                let expected = &expected;
+                scope.spawn(move || Share::receive(share, expected))
+            };
+            let receiving: Vec<_> = shares.iter_mut().map(receive).collect();
             let mut publish = || {
                 let mut bursts = publishers.len();
                 publishers.iter_mut().try_for_each(|publisher| publisher.write_all(burst))?;
                 while !is_over() {
                     for publisher in &mut *publishers {
-                        take_replies(publisher, &reply)?;
+                        read_same(publisher, reply, messages)?;
                         publisher.write_all(burst)?;
                         bursts += 1;
                     }
                 }
-                publishers.iter_mut().try_for_each(|publisher| take_replies(publisher, &reply))?;
+                for publisher in &mut *publishers {
+                    read_same(publisher, reply, messages)?;
+                }
                 io::Result::Ok(bursts)
             };
             let bursts = publish();
-            // Also where publishing has failed, or nobody would stop waiting.
-            expected.tell(messages * *bursts.as_ref().unwrap_or(&0));
-            let mut end = own.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            for listener in &self.others {
-                end = end.max(listener.end()?);
+            // Also where publishing has failed, or the subscribers' threads would not stop waiting.
+            expected.set(messages * *bursts.as_ref().unwrap_or(&0));
+            let mut end = None;
+            for thread in receiving {
+                let last =
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                end = end.max(Some(last));
             }
-            Ok((bursts?, end))
+            Ok((bursts?, end.unwrap_or_else(Instant::now)))
         })
     }
-}
-
-/// Takes the replies to a burst.
-fn take_replies(publisher: &mut Stream, reply: &str) -> io::Result<()> {
-    let mut got = vec![0; reply.len()];
-    publisher.read_exact(&mut got)?;
-    match got == reply.as_bytes() {
-        true => Ok(()),
-        false => Err(io::Error::other("PUBLISH does not count its subscribers")),
-    }
-}
-
-fn document(results: &Results, peers: &[Peer], args: &PublishArgs) -> Document {
-    let mut document = Document::new("Messages to many subscribers");
-    document.paragraph(&format!(
-        "{} subscribers of one channel in {} threads, messages of {} bytes, {} who publish and \
-         wait for {}, {} server threads, {}; medians of {} rounds.",
-        results.subscribers,
-        results.client_threads,
-        results.size,
-        results.publishers,
-        match results.wait_for {
-            WaitFor::Deliveries => "all deliveries",
-            WaitFor::Replies => "their replies",
-        },
-        results.server_threads,
-        if args.tcp { Transport::Tcp } else { Transport::Unix },
-        args.rounds,
-    ));
-    let columns = args.pipelines.iter().map(|pipeline| format!("P{pipeline}"));
-    let header: Vec<String> = std::iter::once(String::new()).chain(columns).collect();
-    let value = |server: &str, pipeline: usize, part: fn(&Cell) -> &Vec<f64>| {
-        let mut cells = results.cells.iter();
-        let cell = cells.find(|cell| cell.server == server && cell.pipeline == pipeline)?;
-        median(part(cell).iter().copied())
-    };
-    let mut tables = [
-        ("Server CPU per delivery, microseconds", Table::new(header.clone())),
-        ("Thousands of deliveries per second", Table::new(header.clone())),
-        ("Deliveries per second of server CPU, against the last server", Table::new(header)),
-    ];
-    let base = peers.last().map_or("", |peer| &peer.name);
-    for peer in peers {
-        let row = |cell: &dyn Fn(usize) -> String| {
-            let cells = args.pipelines.iter().map(|&pipeline| cell(pipeline));
-            std::iter::once(peer.name.clone()).chain(cells).collect::<Vec<_>>()
-        };
-        let cpu = |server: &str, pipeline| value(server, pipeline, |cell| &cell.cpu_ns);
-        let in_thousands = |value: Option<f64>| value.map(|value| value / 1000.0);
-        tables[0].1.row(row(&|pipeline| rounded(in_thousands(cpu(&peer.name, pipeline)), 2)));
-        tables[1].1.row(row(&|pipeline| {
-            rounded(in_thousands(value(&peer.name, pipeline, |cell| &cell.per_second)), 0)
-        }));
-        tables[2].1.row(row(&|pipeline| ratio(cpu(base, pipeline), cpu(&peer.name, pipeline))));
-    }
-    for (title, table) in &tables {
-        document.heading(2, title);
-        document.table(table);
-    }
-    results.machine.describe(&mut document);
-    document
 }
 
 #[cfg(test)]
@@ -457,11 +328,11 @@ mod tests {
         poller.add(subscribers[0].fd(), 0, Interest::Read).unwrap();
         let mut share = Share { poller, subscribers, message_bytes: 4, chunk: vec![0; 64] };
         server.write_all(b"onetwo").unwrap();
-        let expected = Expected::messages(Expected::UNKNOWN);
+        let expected = Expected(AtomicUsize::new(Expected::UNKNOWN));
         let end = thread::scope(|scope| {
             let share = scope.spawn(|| share.receive(&expected));
             thread::sleep(LOOK);
-            expected.tell(2);
+            expected.set(2);
             thread::sleep(LOOK * 2);
             assert!(!share.is_finished(), "a part of a message is missing");
             let before = Instant::now();
@@ -470,6 +341,6 @@ mod tests {
         });
         assert!(end.0 <= end.1);
         assert!(expected.is_all(8, 4) && !expected.is_all(7, 4));
-        assert!(!Expected::messages(Expected::UNKNOWN).is_all(usize::MAX, 1));
+        assert!(!Expected(AtomicUsize::new(Expected::UNKNOWN)).is_all(usize::MAX, 1));
     }
 }

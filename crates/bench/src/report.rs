@@ -1,66 +1,124 @@
-//! Results on paper: Markdown, JSON, SVG, and the machine they were measured on.
+//! Pages made of result files: Markdown with tables, and plots as SVG.
 
 mod machine;
 mod markdown;
-mod svg;
+mod page;
+mod plot;
+mod summary;
+mod table;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+pub use machine::{Machine, command_line, commit};
 
-pub use machine::Machine;
-pub use markdown::{Document, Table, change, ratio, rounded};
-pub use svg::{BarChart, LineChart, Series};
+use crate::experiment::{ALL, Description};
+use crate::result::Results;
 
-/// Writes `NAME.json`, `NAME.md` and the plots into `directory`, which is made if it is not there,
-/// and prints the Markdown. Each plot is a file name and its content.
-pub fn write(
-    directory: &Path,
-    name: &str,
-    data: &impl Serialize,
-    document: &Document,
-    plots: &[(String, String)],
-) -> Result<(), String> {
-    let failed =
-        |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
-    let put = |file: &str, text: &str| {
-        let path = directory.join(file);
-        fs::write(&path, text).map_err(|error| failed(&path, &error))
-    };
-    let mut json = serde_json::to_string_pretty(data).map_err(|error| error.to_string())?;
-    json.push('\n');
-    put(&format!("{name}.json"), &json)?;
-    put(&format!("{name}.md"), document.text())?;
-    for (file, svg) in plots {
-        put(file, svg)?;
+/// Make pages of result files: tables in Markdown, plots in SVG
+///
+/// Every EXPERIMENT.json of the directory becomes EXPERIMENT.md beside it, with its plots.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Directory with result files
+    directory: PathBuf,
+
+    /// Also write a summary of all of them to this file. They must be of one machine and commit
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+}
+
+/// Writes the pages of all result files of a directory, and the summary.
+pub fn run(args: &ReportArgs) -> Result<(), String> {
+    let files = files(&args.directory)?;
+    for (description, results) in &files {
+        write_page(description, results, &args.directory)?;
     }
-    println!("{}", document.text());
-    eprintln!("written to {}", directory.display());
+    match &args.summary {
+        Some(path) => put(path, &summary::summary(&files, &between(path, &args.directory))?),
+        None => Ok(()),
+    }
+}
+
+/// Writes the page of one result file and its plots.
+pub fn write_page(
+    description: &'static Description,
+    results: &Results,
+    directory: &Path,
+) -> Result<(), String> {
+    for (name, svg) in plot::plots(description, results) {
+        put(&directory.join(name), &svg)?;
+    }
+    let path = directory.join(format!("{}.md", results.name()));
+    put(&path, &page::page(description, results))?;
+    eprintln!("{}", path.display());
     Ok(())
 }
 
-/// The median; for an even number of values the mean of the middle two. `None` without values.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+/// The result files of a directory with what they are files of, in the order of [`ALL`].
+fn files(directory: &Path) -> Result<Vec<(&'static Description, Results)>, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", directory.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(|error| failed(&error))? {
+        let path = entry.map_err(|error| failed(&error))?.path();
+        let is_hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        if !is_hidden && path.extension().is_some_and(|extension| extension == "json") {
+            let results = Results::read(&path)?;
+            let at = ALL.iter().position(|known| known.name == results.experiment);
+            let at = at.ok_or_else(|| {
+                format!("{}: unknown experiment {}", path.display(), results.experiment)
+            })?;
+            files.push((at, results));
+        }
     }
+    if files.is_empty() {
+        return Err(failed(&"no result files"));
+    }
+    files.sort_by_key(|(at, results)| (*at, results.label.clone()));
+    Ok(files.into_iter().map(|(at, results)| (ALL[at], results)).collect())
+}
+
+/// The way from the directory of a file to another directory, for links.
+fn between(file: &Path, directory: &Path) -> String {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (file, directory) = (absolute(file), absolute(directory));
+    let own = file.parent().unwrap_or(Path::new("/"));
+    let relative = directory.strip_prefix(own).unwrap_or(&directory);
+    if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
+}
+
+fn put(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// BENCHMARKS.md and the pages under docs/benchmarks are what their result files give.
     #[test]
-    fn medians() {
-        assert_eq!(median([]), None);
-        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([4.0, 1.0, 2.0, f64::NAN, 3.0]), Some(2.5));
+    fn committed_pages_are_made_of_the_committed_result_files() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let directory = root.join("docs/benchmarks");
+        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let again = "petrel-bench report --summary BENCHMARKS.md docs/benchmarks";
+        let files = files(&directory).unwrap();
+        for (description, results) in &files {
+            let path = directory.join(format!("{}.md", results.name()));
+            assert_eq!(read(&path), page::page(description, results), "run {again}");
+            for (name, svg) in plot::plots(description, results) {
+                assert!(svg.contains("</svg>"));
+                assert!(read(&directory.join(&name)).contains("</svg>"), "{name}: run {again}");
+            }
+        }
+        let summary = summary::summary(&files, "docs/benchmarks").unwrap();
+        assert_eq!(read(&root.join("BENCHMARKS.md")), summary, "run {again}");
+    }
+
+    #[test]
+    fn links_go_from_the_summary_to_the_pages() {
+        let way = |file, directory| between(Path::new(file), Path::new(directory));
+        assert_eq!(way("BENCHMARKS.md", "docs/benchmarks"), "docs/benchmarks");
+        assert_eq!(way("/a/b/all.md", "/a/b"), ".");
     }
 }

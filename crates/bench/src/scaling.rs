@@ -1,345 +1,213 @@
 //! `scaling`: what one operation costs as the collection that it works on grows.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::exchange::Exchange;
+use crate::command::{Template, Variables};
+use crate::exchange::{Exchange, cpu_ns, wait_for_rest};
+use crate::experiment::{
+    CPU, Cells, Description, Experiment, Lifetime, Plot, RunArgs, SERVER, View, at, grid, texts,
+};
 use crate::load::Random;
-use crate::report::{self, Document, LineChart, Machine, Series, Table, rounded};
-use crate::server::{PeerArgs, Server, Setting, Transport};
-use crate::sys;
-use crate::workload::Args;
+use crate::result::{Measurement, Point};
+use crate::server::{Server, Setting};
 
 /// Elements of one command while a collection is filled.
 const ELEMENTS_PER_COMMAND: u64 = 500;
 
-/// A server is at rest when it takes less than so much CPU time within so long; for how many such times that is waited.
-const SETTLED_NS: u64 = 2_000_000;
-const SETTLING: Duration = Duration::from_millis(50);
-const SETTLING_MAX: usize = 1_200;
-
 /// Measure server CPU time per operation over the size of a collection.
 ///
-/// One key holds the whole collection. Each cell runs until it has taken a fair share of time or operations; a second
-/// per cell is enough for a millisecond per operation.
-#[derive(Clone, Debug, clap::Args)]
+/// One key holds the whole collection. Each measurement goes on for the same time; a second is
+/// enough for a millisecond per operation.
+#[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ScalingArgs {
     #[command(flatten)]
-    peers: PeerArgs,
+    #[serde(skip)]
+    run: RunArgs,
 
     /// Sizes of the collection
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "N,...",
-        default_value = "100,1000,10000,100000,1000000,10000000"
+        default_value = "100,1000,10000,100000,1000000,10000000",
+        default_value_if("quick", "true", "100,10000,300000")
     )]
     sizes: Vec<u64>,
 
-    /// Seconds per cell, at most
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    /// Seconds per measurement
+    #[arg(
+        long,
+        default_value_t = 1.0,
+        default_value_if("quick", "true", "0.3"),
+        value_name = "SECONDS"
+    )]
     seconds: f64,
-
-    /// Directory for scaling.md, scaling.json and the plots
-    #[arg(long, default_value = "petrel-bench-results", value_name = "DIR")]
-    out: PathBuf,
 }
 
-/// An operation whose cost may depend on the size of its collection.
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "scaling",
+    title: "Scaling",
+    about: "Server CPU time per command over the number of elements of the one collection that it works on. Where two \
+            commands are named they are sent in turn, so that the collection keeps its size.",
+    axes: &[("operation", "{}"), ("size", "{} elements")],
+    figures: &[CPU],
+    views: &[
+        View::new("By elements", &["cpu"], &["operation"], &[SERVER], &["size"]).plot(Plot::Lines),
+        View::new("Over each server's", &["cpu"], &["size"], &["operation"], &[SERVER])
+            .cells(Cells::Ratio),
+    ],
+};
+
+/// The command that fills a collection, and what it adds for each element.
+type Filling = (&'static str, &'static str);
+
+const LIST: Filling = ("RPUSH list", "element:{at:010}");
+const SORTED_SET: Filling = ("ZADD zset", "{at*7919%1000000007} element:{at:010}");
+const SET: Filling = ("SADD set", "element:{at:010}");
+const HASH: Filling = ("HSET hash", "element:{at:010} {at}");
+
+/// An operation whose cost may depend on the size of its collection. In its commands `n` is drawn
+/// from the elements, `at` is a place in the middle or after a quarter of them.
 struct Operation {
     name: &'static str,
-    /// File name of its plot.
-    file: &'static str,
     fill: Filling,
-    /// Adds the arguments of one call on a collection of a size.
-    call: fn(&mut Args, u64, &mut dyn FnMut(u64) -> u64),
+    commands: &'static str,
+    /// `at` is the size divided by this.
+    part: u64,
 }
 
-/// The collections.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Filling {
-    List,
-    SortedSet,
-    Set,
-    Hash,
+const fn operation(name: &'static str, fill: Filling, commands: &'static str) -> Operation {
+    Operation { name, fill, commands, part: 2 }
 }
 
 const OPERATIONS: [Operation; 10] = [
-    Operation {
-        name: "LINDEX in the middle",
-        file: "lindex",
-        fill: Filling::List,
-        call: |args, size, _| add_all(args, &["LINDEX", "list"], &[size / 2]),
-    },
-    Operation {
-        name: "LRANGE of 10 in the middle",
-        file: "lrange",
-        fill: Filling::List,
-        call: |args, size, _| add_all(args, &["LRANGE", "list"], &[size / 2, size / 2 + 9]),
-    },
-    Operation {
-        name: "LSET in the middle",
-        file: "lset",
-        fill: Filling::List,
-        call: |args, size, _| add_all(args, &["LSET", "list"], &[size / 2, size]),
-    },
+    operation("LINDEX in the middle", LIST, "LINDEX list {at}"),
+    operation("LRANGE of 10 in the middle", LIST, "LRANGE list {at} {at+9}"),
+    operation("LSET in the middle", LIST, "LSET list {at} {size}"),
     Operation {
         name: "LINSERT and LREM after a quarter",
-        file: "linsert",
-        fill: Filling::List,
-        // As many of one as of the other, so that the list keeps its size.
-        call: |args, size, below| match below(2) {
-            0 => {
-                add_all(args, &["LINSERT", "list", "BEFORE"], &[]);
-                args.add(format_args!("element:{:010}", size / 4)).add(format_args!("new"));
-            }
-            _ => add_all(args, &["LREM", "list", "1", "new"], &[]),
-        },
+        fill: LIST,
+        commands: "LINSERT list BEFORE element:{at:010} new ; LREM list 1 new",
+        part: 4,
     },
-    Operation {
-        name: "ZRANK",
-        file: "zrank",
-        fill: Filling::SortedSet,
-        call: |args, size, below| {
-            args.add(format_args!("ZRANK")).add(format_args!("zset"));
-            args.add(format_args!("element:{:010}", below(size)));
-        },
-    },
-    Operation {
-        name: "ZADD of a new score",
-        file: "zadd",
-        fill: Filling::SortedSet,
-        call: |args, size, below| {
-            args.add(format_args!("ZADD")).add(format_args!("zset"));
-            args.add(format_args!("{}", below(size)));
-            args.add(format_args!("element:{:010}", below(size)));
-        },
-    },
-    Operation {
-        name: "ZRANGE of 10 anywhere",
-        file: "zrange",
-        fill: Filling::SortedSet,
-        call: |args, size, below| {
-            let start = below(size);
-            add_all(args, &["ZRANGE", "zset"], &[start, start + 9]);
-        },
-    },
-    Operation {
-        name: "HRANDFIELD of 10",
-        file: "hrandfield",
-        fill: Filling::Hash,
-        call: |args, _, _| add_all(args, &["HRANDFIELD", "hash"], &[10]),
-    },
-    Operation {
-        name: "SRANDMEMBER of 10",
-        file: "srandmember",
-        fill: Filling::Set,
-        call: |args, _, _| add_all(args, &["SRANDMEMBER", "set"], &[10]),
-    },
-    Operation {
-        name: "SPOP of 10 and SADD of 10",
-        file: "spop",
-        fill: Filling::Set,
-        // As many of one as of the other, so that the set keeps its size.
-        call: |args, _, below| match below(2) {
-            0 => add_all(args, &["SPOP", "set"], &[10]),
-            _ => {
-                add_all(args, &["SADD", "set"], &[]);
-                for _ in 0..10 {
-                    args.add(format_args!("new:{:012}", below(1_000_000_000_000)));
-                }
-            }
-        },
-    },
+    operation("ZRANK", SORTED_SET, "ZRANK zset element:{n:010}"),
+    operation("ZADD of a new score", SORTED_SET, "ZADD zset {?size} element:{n:010}"),
+    operation("ZRANGE of 10 anywhere", SORTED_SET, "ZRANGE zset {n} {n+9}"),
+    operation("HRANDFIELD of 10", HASH, "HRANDFIELD hash 10"),
+    operation("SRANDMEMBER of 10", SET, "SRANDMEMBER set 10"),
+    operation(
+        "SPOP of 10 and SADD of 10",
+        SET,
+        "SPOP set 10 ; SADD set new:{?1000000000000:012} new:{?1000000000000:012} new:{?1000000000000:012} \
+         new:{?1000000000000:012} new:{?1000000000000:012} new:{?1000000000000:012} new:{?1000000000000:012} \
+         new:{?1000000000000:012} new:{?1000000000000:012} new:{?1000000000000:012}",
+    ),
 ];
 
-/// Adds words, then numbers.
-fn add_all(args: &mut Args, words: &[&str], numbers: &[u64]) {
-    for word in words {
-        args.add(format_args!("{word}"));
+fn operation_of(point: &Point) -> &'static Operation {
+    let same = OPERATIONS.iter().find(|operation| operation.name == point["operation"]);
+    same.expect("the grid is made of them")
+}
+
+impl Experiment for ScalingArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    const ROUNDS: (usize, usize) = (1, 1);
+    const GROUP: &'static [&'static str] = &["size", "collection"];
+    type Session = (Server, Exchange);
+
+    fn run_args(&self) -> &RunArgs {
+        &self.run
     }
-    for number in numbers {
-        args.add(format_args!("{number}"));
+
+    fn check(&self) -> Result<(), String> {
+        let good = self.seconds > 0.0 && self.seconds < 86_400.0 && !self.sizes.contains(&0);
+        if good { Ok(()) } else { Err("--sizes and --seconds need numbers above zero".to_owned()) }
     }
-}
 
-#[derive(Clone, Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    servers: Vec<String>,
-    commands: Vec<String>,
-    sizes: Vec<u64>,
-    rows: Vec<Row>,
-    problems: Vec<String>,
-}
-
-/// One operation: per server, in the order of `servers`, microseconds per operation for each size.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    operation: String,
-    file: String,
-    cpu_us: Vec<Vec<f64>>,
-}
-
-/// Runs the measurement and writes its report.
-pub fn run(args: &ScalingArgs) -> Result<(), String> {
-    let peers: Vec<_> = args.peers.resolve()?.into_iter().filter(|peer| !peer.is_floor()).collect();
-    let setting = Setting::new(1, Transport::Unix, 64);
-    let row = |operation: &Operation| Row {
-        operation: operation.name.to_owned(),
-        file: operation.file.to_owned(),
-        cpu_us: vec![Vec::new(); peers.len()],
-    };
-    let mut report = Report {
-        machine: Machine::here(),
-        servers: peers.iter().map(|peer| peer.name.clone()).collect(),
-        commands: peers.iter().map(|peer| peer.describe(&setting)).collect(),
-        sizes: args.sizes.clone(),
-        rows: OPERATIONS.iter().map(row).collect(),
-        problems: Vec::new(),
-    };
-    for &size in &args.sizes {
-        for (at, peer) in peers.iter().enumerate() {
-            let server = Server::start(peer, &setting)?;
-            let mut exchange = Exchange::connect(server.endpoint(), 1)?;
-            for filling in [Filling::List, Filling::SortedSet, Filling::Set, Filling::Hash] {
-                fill(filling, size, &mut exchange)?;
-                settle(&server)?;
-                let rows = OPERATIONS.iter().zip(&mut report.rows);
-                for (operation, row) in rows.filter(|(operation, _)| operation.fill == filling) {
-                    let cpu = measure(operation, size, args.seconds, &server, &mut exchange)?;
-                    eprintln!("{}, {} of {size}: {cpu:.2} us", peer.name, operation.name);
-                    row.cpu_us[at].push(cpu);
-                }
-                exchange.run(1, 1, |out| {
-                    let mut args = Args::new();
-                    args.add(format_args!("FLUSHALL")).encode(out);
-                })?;
-            }
-            if let Some(error) = &exchange.first_error {
-                report.problems.push(format!("{}, size {size}: {error}", peer.name));
-            }
+    fn points(&self) -> Vec<Point> {
+        let names = OPERATIONS.map(|operation| operation.name);
+        let mut points = grid([("size", texts(&self.sizes)), ("operation", texts(&names))]);
+        for point in &mut points {
+            point.insert("collection".to_owned(), operation_of(point).fill.0.to_owned());
         }
+        points
     }
-    report::write(&args.out, "scaling", &report, &document(&report), &plots(&report))
-}
 
-fn fill(filling: Filling, size: u64, exchange: &mut Exchange) -> Result<(), String> {
-    let mut next = 0;
-    exchange.run(size.div_ceil(ELEMENTS_PER_COMMAND), 8, |out| {
-        let mut args = Args::new();
-        let words = match filling {
-            Filling::List => ["RPUSH", "list"],
-            Filling::SortedSet => ["ZADD", "zset"],
-            Filling::Set => ["SADD", "set"],
-            Filling::Hash => ["HSET", "hash"],
-        };
-        add_all(&mut args, &words, &[]);
-        let to = (next + ELEMENTS_PER_COMMAND).min(size);
-        for element in next..to {
-            if filling == Filling::SortedSet {
-                args.add(format_args!("{}", element * 7_919 % size));
-            }
-            args.add(format_args!("element:{element:010}"));
-            if filling == Filling::Hash {
-                args.add(format_args!("{element}"));
-            }
-        }
-        next = to;
-        args.encode(out);
-    })?;
-    Ok(())
-}
-
-/// Waits until the server has nothing left to do, such as freeing the collection before: that is no operation's cost.
-fn settle(server: &Server) -> Result<(), String> {
-    for _ in 0..SETTLING_MAX {
-        let before = cpu_ns(server)?;
-        std::thread::sleep(SETTLING);
-        if cpu_ns(server)? - before < SETTLED_NS {
-            return Ok(());
-        }
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Server
     }
-    Err(format!("{} does not come to rest", server.peer().name))
+
+    fn setting(&self, _: &Point) -> Setting {
+        self.run.setting(1, 64)
+    }
+
+    fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String> {
+        let mut exchange = Exchange::connect(server.endpoint(), 1)?;
+        fill(&mut exchange, operation_of(point).fill, at(point, "size"), ELEMENTS_PER_COMMAND)?;
+        wait_for_rest(&server)?;
+        Ok((server, exchange))
+    }
+
+    fn measure(
+        &self,
+        (server, exchange): &mut Self::Session,
+        point: &Point,
+        round: usize,
+    ) -> Result<Measurement, String> {
+        let (size, operation) = (at::<u64>(point, "size"), operation_of(point));
+        let commands = Template::known(operation.commands);
+        let mut random = Random::new(size + round as u64);
+        let (begin, before) = (Instant::now(), cpu_ns(server)?);
+        let (mut done, mut pipeline) = (0, 1);
+        while begin.elapsed() < Duration::from_secs_f64(self.seconds) {
+            exchange.run(commands.replies(), pipeline, 16, |out| {
+                let n = random.below(size);
+                let variables = Variables { n, at: size / operation.part, size };
+                commands.put(variables, &mut random, out);
+            })?;
+            done += pipeline * commands.replies();
+            // Slow operations are measured one by one, fast ones in pipelines.
+            pipeline = (pipeline * 2).min(1024);
+        }
+        exchange.check()?;
+        let cpu = (cpu_ns(server)? - before) as f64 / 1e3 / done as f64;
+        Ok(Measurement::default().with("cpu", cpu))
+    }
 }
 
-/// CPU time that the server has taken so far.
-fn cpu_ns(server: &Server) -> Result<u64, String> {
-    sys::process_cpu_ns(server.pid()).map_err(|error| format!("{}: {error}", server.peer().name))
-}
-
-/// Microseconds of the server's CPU time per operation.
-fn measure(
-    operation: &Operation,
-    size: u64,
-    seconds: f64,
-    server: &Server,
+/// Fills one collection with so many elements, so many by each command.
+pub fn fill(
     exchange: &mut Exchange,
-) -> Result<f64, String> {
-    let mut random = Random::new(size);
-    let (begin, before) = (Instant::now(), cpu_ns(server)?);
-    let (mut done, mut pipeline) = (0, 1);
-    while begin.elapsed() < Duration::from_secs_f64(seconds) {
-        done += exchange.run(pipeline, 16, |out| {
-            let mut below =
-                |bound: u64| ((u128::from(random.next()) * u128::from(bound)) >> 64) as u64;
-            let mut args = Args::new();
-            (operation.call)(&mut args, size, &mut below);
-            args.encode(out);
-        })?;
-        // Slow operations are measured one by one, fast ones in pipelines.
-        pipeline = (pipeline * 2).min(1024);
-    }
-    Ok((cpu_ns(server)? - before) as f64 / 1000.0 / done as f64)
+    (head, element): (&str, &str),
+    elements: u64,
+    per_command: u64,
+) -> Result<(), String> {
+    // Commands with one element each are sent in longer pipelines.
+    let pipeline = if per_command == 1 { 1000 } else { 8 };
+    let (head, element) = (Template::known(head), Template::known(element));
+    let (mut next, mut random) = (0, Random::new(0));
+    exchange.run(1, elements.div_ceil(per_command), pipeline, |out| {
+        let end = (next + per_command).min(elements);
+        let variables = Variables { size: elements, ..Variables::default() };
+        head.put_with(&element, next..end, variables, &mut random, out);
+        next = end;
+    })?;
+    exchange.check()
 }
 
-fn document(report: &Report) -> Document {
-    let mut document = Document::new("Scaling");
-    document.paragraph("Measured with `petrel-bench scaling`.");
-    report.machine.describe(&mut document);
-    document.heading(2, "Configuration");
-    document.items(report.commands.iter().cloned());
-    document.heading(2, "Server CPU per operation (microseconds) by elements of the collection");
-    for row in &report.rows {
-        document.heading(3, &row.operation);
-        let sizes = report.sizes.iter().map(u64::to_string);
-        let mut table = Table::new(["server".to_owned()].into_iter().chain(sizes));
-        for (server, figures) in report.servers.iter().zip(&row.cpu_us) {
-            let cells = figures.iter().map(|figure| rounded(Some(*figure), 2));
-            table.row([server.clone()].into_iter().chain(cells));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_templates_can_be_read() {
+        for operation in &OPERATIONS {
+            let commands = Template::known(operation.commands).replies();
+            assert_eq!(commands, if operation.name.contains(" and ") { 2 } else { 1 });
+            assert_eq!(Template::known(operation.fill.1).replies(), 1);
         }
-        document.table(&table);
     }
-    document.heading(2, "Self-checks");
-    if report.problems.is_empty() {
-        document.paragraph("No reply was an error.");
-    } else {
-        document.items(report.problems.iter().cloned());
-    }
-    document
-}
-
-fn plots(report: &Report) -> Vec<(String, String)> {
-    let plot = |row: &Row| {
-        let series = report.servers.iter().zip(&row.cpu_us).map(|(server, figures)| Series {
-            name: server.clone(),
-            values: report
-                .sizes
-                .iter()
-                .zip(figures)
-                .map(|(size, figure)| (*size as f64, *figure))
-                .collect(),
-        });
-        let chart = LineChart {
-            title: format!("{}: server CPU per operation", row.operation),
-            y_label: "microseconds".to_owned(),
-            x_label: "elements of the collection".to_owned(),
-            y_log: true,
-            series: series.collect(),
-        };
-        (format!("scaling-{}.svg", row.file), chart.render())
-    };
-    report.rows.iter().map(plot).collect()
 }

@@ -6,4 +6,4 @@ mod sweep;
 
 pub use peer::{Peer, PeerArgs};
 pub use process::{Server, Setting, Transport};
-pub use sweep::sweep_on_stop;
+pub use sweep::{is_stopped, sweep_on_stop};

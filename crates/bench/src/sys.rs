@@ -1,4 +1,5 @@
-//! The system calls that std does not offer, each as a safe function. The only module with `unsafe`.
+//! The system calls that std does not offer, each as a safe function. The only module with
+//! `unsafe`.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -124,8 +125,8 @@ pub fn thread_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Has a thread (0: the calling one) run before all that are not of real time, at this priority, or, with none, like
-/// any other again.
+/// Has a thread (0: the calling one) run before all that are not of real time, at this priority,
+/// or, with none, like any other again.
 pub fn set_real_time(thread: u32, priority: Option<i32>) -> io::Result<()> {
     let policy = if priority.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
     let param = libc::sched_param { sched_priority: priority.unwrap_or(0) };
@@ -180,13 +181,20 @@ pub fn block_stop_signals() -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(status)) }
 }
 
-/// Waits for SIGINT or SIGTERM and returns which. [`block_stop_signals`] comes first.
-pub fn wait_for_stop() -> i32 {
+/// Waits for SIGINT or SIGTERM, at most so long, and returns which came.
+/// [`block_stop_signals`] comes first.
+pub fn wait_for_stop(limit: Option<Duration>) -> Option<i32> {
     let set = stop_signals();
-    let mut signal = 0;
-    // SAFETY: both live through the call; it fails only for an invalid set.
-    unsafe { libc::sigwait(&set, &mut signal) };
-    signal
+    let limit = timespec(limit.unwrap_or(Duration::from_secs(i32::MAX as u64)));
+    loop {
+        // SAFETY: set and limit live through the call; no details of the signal are asked for.
+        let signal = unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &limit) };
+        match check(signal) {
+            Ok(signal) => return Some(signal),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 fn stop_signals() -> libc::sigset_t {

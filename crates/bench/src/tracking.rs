@@ -1,9 +1,9 @@
-//! `tracking`: what it costs writers that others cache what they write.
+//! `tracking`: what client-side caching costs connections that write.
 
 mod readers;
 
-use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::io;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use petrel_resp::encode_command;
 use serde::Serialize;
 
+use crate::exchange::{ask, connect, cpu_ns, read_same};
+use crate::experiment::{
+    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
+    Session, THROUGHPUT, View, at, grid, texts,
+};
 use crate::load::Stream;
-use crate::report::{self, Document, Machine, Table, median, ratio, rounded};
-use crate::server::{Peer, PeerArgs, Server, Setting, Transport};
-use crate::sys;
+use crate::result::{Measurement, Point};
+use crate::server::{Server, Setting};
 use readers::Readers;
-
-/// How long a reply may take.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Requests in one piece while the keys are stored and first read.
 const PIECE: usize = 1000;
@@ -32,14 +33,16 @@ const OK: &[u8] = b"+OK\r\n";
 /// Time for what is on its way to arrive.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Measure server CPU time per write while clients track keys.
+/// Measure server CPU time per write while clients track keys (client-side caching).
 ///
-/// In each round a server is filled, and the same connections overwrite keys in three situations: nobody tracks, the
-/// tracking clients have read other keys, each key that is written has been read by one of them.
-#[derive(Clone, Debug, clap::Args)]
+/// In each round a server is filled, and the same connections overwrite keys in three situations:
+/// no client tracks, the tracking clients have read other keys, each key that is written has been
+/// read by one of them.
+#[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct TrackingArgs {
     #[command(flatten)]
-    peers: PeerArgs,
+    #[serde(skip)]
+    run: RunArgs,
 
     /// Threads of the server
     #[arg(long, default_value_t = 2)]
@@ -50,157 +53,119 @@ pub struct TrackingArgs {
     clients: usize,
 
     /// Keys that they have read, each its share
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, default_value_if("quick", "true", "200000"))]
     keys: usize,
 
     /// Writes per situation and pipeline, each to a key of its own
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 200_000, default_value_if("quick", "true", "50000"))]
     writes: usize,
 
     /// Connections that write
-    #[arg(long, default_value_t = 8)]
-    writers: usize,
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    writers: u16,
 
     /// Writes that each of them has in flight
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,16")]
     pipelines: Vec<usize>,
-
-    /// Connect by TCP on 127.0.0.1 instead of a Unix socket
-    #[arg(long)]
-    tcp: bool,
-
-    /// Rounds; each measures every server in turn
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-
-    /// Directory for tracking.md and tracking.json
-    #[arg(long, default_value = "petrel-bench-results", value_name = "DIR")]
-    out: PathBuf,
 }
 
-/// What the clients have read when others write.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-enum Situation {
-    /// Nothing.
-    Nobody,
-    /// As many keys as there are, none of which is written.
-    Others,
-    /// Every key that is written.
-    All,
+/// What the tracking clients have read: nothing, as many keys as there are and none of which is
+/// written, every key that is written.
+const SITUATIONS: [&str; 3] = [UNTRACKED, "other keys are tracked", TRACKED];
+const UNTRACKED: &str = "no client tracks";
+const TRACKED: &str = "every write hits a tracked key";
+
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "tracking",
+    title: "Writes while clients track",
+    about: "Connections overwrite keys, each once, while no client tracks, while clients track other keys, and while \
+            each key that is written is tracked by one of them. The clients look for invalidations every 20 ms. In \
+            parentheses: over the same while no client tracks.",
+    axes: &[("situation", "{}"), ("pipeline", "P{}")],
+    figures: &[
+        CPU,
+        THROUGHPUT,
+        Figure::new("invalidations", "Invalidations per write", "", 2, Better::Neither),
+    ],
+    views: &[
+        view(&["cpu"]).cells(AGAINST).plot(Plot::Bars).in_summary(),
+        view(&["throughput"]).cells(AGAINST).plot(Plot::Bars),
+        view(&["invalidations"]),
+    ],
+};
+
+const AGAINST: Cells = Cells::Against("situation", UNTRACKED);
+
+const fn view(figures: &'static [&'static str]) -> View {
+    View::new("", figures, &[FIGURE], &["situation", SERVER], &["pipeline"])
 }
 
-impl Situation {
-    const ALL: [Situation; 3] = [Self::Nobody, Self::Others, Self::All];
+impl Experiment for TrackingArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    type Session = Scene;
 
-    fn text(self) -> &'static str {
-        match self {
-            Self::Nobody => "nobody tracks",
-            Self::Others => "other keys are tracked",
-            Self::All => "every write hits a tracked key",
+    fn run_args(&self) -> &RunArgs {
+        &self.run
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.writes * self.pipelines.len() * 2 > self.keys {
+            return Err("each write takes a key of its own: fewer --writes, or more --keys".into());
         }
+        Ok(())
     }
 
-    /// The keys that are written.
-    fn written(self) -> Family {
-        if self == Self::All { Family::Read } else { Family::Other }
+    fn points(&self) -> Vec<Point> {
+        grid([("situation", texts(&SITUATIONS)), ("pipeline", texts(&self.pipelines))])
+    }
+
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Round
+    }
+
+    fn setting(&self, _: &Point) -> Setting {
+        self.run.setting(self.server_threads, self.clients + usize::from(self.writers) + 10)
+    }
+
+    fn prepare(&self, server: Server, _: &Point) -> Result<Scene, String> {
+        Scene::start(server, self).map_err(|error| error.to_string())
+    }
+
+    fn measure(&self, scene: &mut Scene, point: &Point, _: usize) -> Result<Measurement, String> {
+        scene
+            .measure(&point["situation"], at(point, "pipeline"), self)
+            .map_err(|error| error.to_string())
     }
 }
 
-/// What one server did in one situation at one pipeline, over the rounds.
-#[derive(Debug, Serialize)]
-struct Cell {
-    server: String,
-    situation: Situation,
-    pipeline: usize,
-    /// Server CPU per write, nanoseconds.
-    write_ns: Vec<f64>,
-    /// Writes per second, as those who write see them.
-    per_second: Vec<f64>,
-    /// Keys told per write.
-    told: Vec<f64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Results {
-    machine: Machine,
-    clients: usize,
-    keys: usize,
-    writes: usize,
-    server_threads: usize,
-    cells: Vec<Cell>,
-}
-
-/// Measures and writes the report.
-pub fn run(args: &TrackingArgs) -> Result<(), String> {
-    if args.writes * args.pipelines.len() > args.keys {
-        return Err("each write takes a key of its own: fewer --writes, or more --keys".to_owned());
-    }
-    let peers = args.peers.resolve()?;
-    let mut cells = Vec::new();
-    for peer in &peers {
-        for situation in Situation::ALL {
-            cells.extend(args.pipelines.iter().map(|&pipeline| Cell {
-                server: peer.name.clone(),
-                situation,
-                pipeline,
-                write_ns: Vec::new(),
-                per_second: Vec::new(),
-                told: Vec::new(),
-            }));
-        }
-    }
-    for round in 0..args.rounds {
-        for peer in &peers {
-            eprintln!("round {} of {}: {}", round + 1, args.rounds, peer.name);
-            let failed = |error: io::Error| format!("{}: {error}", peer.name);
-            let mut scene = Scene::start(peer, args)?;
-            for family in [Family::Read, Family::Other] {
-                scene.store(family, args.keys).map_err(failed)?;
-            }
-            for cell in cells.iter_mut().filter(|cell| cell.server == peer.name) {
-                scene.measure(cell, args).map_err(failed)?;
-            }
-        }
-    }
-    let results = Results {
-        machine: Machine::here(),
-        clients: args.clients,
-        keys: args.keys,
-        writes: args.writes,
-        server_threads: args.server_threads,
-        cells,
-    };
-    report::write(&args.out, "tracking", &results, &document(&results, &peers, args), &[])
-}
-
-/// A server, those who write, and those who may track.
-struct Scene {
+/// A server, the connections that write, and the clients that may track.
+pub struct Scene {
     server: Server,
     writers: Vec<Stream>,
     readers: Readers,
     are_tracking: bool,
-    /// Keys of each family that were written, in [`Scene::nth`]'s order.
+    /// Keys of each family that were written, in [`nth`]'s order.
     written: [usize; 2],
 }
 
+impl Session for Scene {
+    fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
 impl Scene {
-    fn start(peer: &Peer, args: &TrackingArgs) -> Result<Scene, String> {
-        let transport = if args.tcp { Transport::Tcp } else { Transport::Unix };
-        let connections = args.clients + args.writers + 10;
-        let server =
-            Server::start(peer, &Setting::new(args.server_threads, transport, connections))?;
-        let failed = |error: io::Error| format!("{}: {error}", peer.name);
-        let connect = || {
-            let stream = server.endpoint().connect(None)?;
-            stream.set_read_timeout(PATIENCE)?;
-            Ok(stream)
-        };
-        let writers = (0..args.writers.max(1)).map(|_| connect());
-        let mut writers = writers.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-        let readers = Readers::connect(server.endpoint(), args.clients).map_err(failed)?;
-        let unlimited: [&[u8]; 4] = [b"CONFIG", b"SET", b"tracking-table-max-keys", b"0"];
-        exchange(&mut writers[0], &unlimited, OK).map_err(failed)?;
-        Ok(Scene { server, writers, readers, are_tracking: false, written: [0; 2] })
+    fn start(server: Server, args: &TrackingArgs) -> io::Result<Scene> {
+        let writers = (0..args.writers).map(|_| connect(server.endpoint()));
+        let mut writers = writers.collect::<io::Result<Vec<_>>>()?;
+        let readers = Readers::connect(server.endpoint(), args.clients)?;
+        ask(&mut writers[0], &[b"CONFIG", b"SET", b"tracking-table-max-keys", b"0"])?;
+        let mut scene = Scene { server, writers, readers, are_tracking: false, written: [0; 2] };
+        for family in [Family::Read, Family::Other] {
+            scene.store(family, args.keys)?;
+        }
+        Ok(scene)
     }
 
     fn store(&mut self, family: Family, keys: usize) -> io::Result<()> {
@@ -215,33 +180,39 @@ impl Scene {
         Ok(())
     }
 
-    fn measure(&mut self, cell: &mut Cell, args: &TrackingArgs) -> io::Result<()> {
-        if cell.situation != Situation::Nobody && !self.are_tracking {
+    fn measure(
+        &mut self,
+        situation: &str,
+        pipeline: usize,
+        args: &TrackingArgs,
+    ) -> io::Result<Measurement> {
+        if situation != UNTRACKED && !self.are_tracking {
             self.readers.track(Family::Read, args.keys)?;
             self.are_tracking = true;
         }
         let over = AtomicBool::new(false);
         let Scene { server, writers, readers, written, .. } = self;
-        let family = cell.situation.written();
-        let begin = &mut written[family as usize];
-        let (spent, told) = thread::scope(|scope| {
-            let reading = scope.spawn(|| readers.take_told(&over));
-            let spent = write(server, writers, family, *begin, cell.pipeline, args);
+        let family = if situation == TRACKED { Family::Read } else { Family::Other };
+        let begin = written[family as usize];
+        let (spent, invalidations) = thread::scope(|scope| {
+            let reading = scope.spawn(|| readers.take_invalidations(&over));
+            let spent = write(server, writers, family, begin, pipeline, args);
             over.store(true, Relaxed);
-            let told = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (spent, told)
+            let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (spent, read)
         });
-        *begin += args.writes;
+        self.written[family as usize] += args.writes;
         let (cpu_ns, time) = spent?;
-        cell.write_ns.push(cpu_ns as f64 / args.writes as f64);
-        cell.per_second.push(args.writes as f64 / time.as_secs_f64());
-        cell.told.push(told? as f64 / args.writes as f64);
-        Ok(())
+        let writes = args.writes as f64;
+        Ok(Measurement::default()
+            .with("cpu", cpu_ns as f64 / 1e3 / writes)
+            .with("throughput", writes / time.as_secs_f64())
+            .with("invalidations", invalidations? as f64 / writes))
     }
 }
 
-/// Writes keys from the `begin`th on, and returns the server's CPU time in nanoseconds, that of what follows the last reply included, and
-/// how long it took until the last reply.
+/// Writes keys from the `begin`th on. Returns the server's CPU time in nanoseconds, that of what
+/// follows the last reply included, and how long it took until the last reply.
 fn write(
     server: &Server,
     writers: &mut [Stream],
@@ -250,7 +221,7 @@ fn write(
     pipeline: usize,
     args: &TrackingArgs,
 ) -> io::Result<(u64, Duration)> {
-    let cpu = || sys::process_cpu_ns(server.pid());
+    let cpu = || cpu_ns(server).map_err(io::Error::other);
     let (mut piece, mut sent) = (Vec::new(), Vec::with_capacity(writers.len()));
     let (before, start) = (cpu()?, Instant::now());
     let mut next = begin;
@@ -273,9 +244,11 @@ fn write(
     Ok((cpu()? - before, time))
 }
 
-/// The nth key to be written: all keys in an order in which neighbours have nothing to do with each other.
+/// The nth key to be written: all keys in an order in which neighbours have nothing to do with each
+/// other.
 fn nth(n: usize, keys: usize) -> usize {
-    // A prime of about 1 / phi of 2^32: with no multiple of it as the number of keys none occurs twice.
+    // A prime of about 1 / phi of 2^32: with no multiple of it as the number of keys none occurs
+    // twice.
     const STRIDE: usize = 2_654_435_761;
     n * STRIDE % keys
 }
@@ -298,80 +271,6 @@ impl Family {
 
 fn put_write(family: Family, key: usize, out: &mut Vec<u8>) {
     encode_command(&[b"SET", family.name(key).as_bytes(), VALUE], out);
-}
-
-/// Sends a command whose reply is known.
-fn exchange(stream: &mut Stream, command: &[&[u8]], reply: &[u8]) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    encode_command(command, &mut bytes);
-    stream.write_all(&bytes)?;
-    read_same(stream, reply, 1)
-}
-
-/// Reads the same reply so many times.
-fn read_same(stream: &mut Stream, reply: &[u8], times: usize) -> io::Result<()> {
-    let mut got = vec![0; reply.len() * times];
-    stream.read_exact(&mut got)?;
-    match got.chunks(reply.len()).all(|got| got == reply) {
-        true => Ok(()),
-        false => {
-            Err(io::Error::other(format!("a reply is not {:?}", String::from_utf8_lossy(reply))))
-        }
-    }
-}
-
-fn document(results: &Results, peers: &[Peer], args: &TrackingArgs) -> Document {
-    let mut document = Document::new("Writes while clients track");
-    document.paragraph(&format!(
-        "Medians of {} rounds, in parentheses as a multiple of the same while nobody tracks. {} clients track {} keys, each \
-         its share; {} connections overwrite {} keys in each situation, each once, {} server threads, {}. The clients look \
-         every 20 ms for what they are told. \"Told\" is invalidations per write.",
-        args.rounds,
-        results.clients,
-        results.keys,
-        args.writers,
-        results.writes,
-        results.server_threads,
-        if args.tcp { Transport::Tcp } else { Transport::Unix },
-    ));
-    let value = |server: &str, situation, pipeline, part: fn(&Cell) -> &Vec<f64>| {
-        let mut cells = results.cells.iter().filter(|cell| cell.server == server);
-        let cell = cells.find(|cell| cell.situation == situation && cell.pipeline == pipeline)?;
-        median(part(cell).iter().copied())
-    };
-    type Part = fn(&Cell) -> &Vec<f64>;
-    let figures: [(&str, Part, usize, bool); 2] = [
-        ("Server CPU per write, microseconds", |cell| &cell.write_ns, 2, true),
-        ("Thousands of writes per second", |cell| &cell.per_second, 0, false),
-    ];
-    for (title, part, digits, with_told) in figures {
-        let mut header = vec![String::new(), String::new()];
-        for pipeline in &args.pipelines {
-            header.push(format!("pipeline {pipeline}"));
-            header.extend(with_told.then(|| "told".to_owned()));
-        }
-        let mut table = Table::new(header);
-        for peer in peers {
-            for situation in Situation::ALL {
-                let mut row = vec![peer.name.clone(), situation.text().to_owned()];
-                for &pipeline in &args.pipelines {
-                    let own = value(&peer.name, situation, pipeline, part);
-                    let nobody = value(&peer.name, Situation::Nobody, pipeline, part);
-                    let shown = rounded(own.map(|own| own / 1000.0), digits);
-                    row.push(format!("{shown} ({})", ratio(own, nobody)));
-                    if with_told {
-                        let told = value(&peer.name, situation, pipeline, |cell| &cell.told);
-                        row.push(rounded(told, 2));
-                    }
-                }
-                table.row(row);
-            }
-        }
-        document.heading(2, title);
-        document.table(&table);
-    }
-    results.machine.describe(&mut document);
-    document
 }
 
 #[cfg(test)]

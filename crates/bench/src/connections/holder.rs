@@ -2,18 +2,15 @@
 //! with rings of its own can. Parent and holder exchange one JSON line each per step.
 
 use std::env;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::{
-    self, Endpoint, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, Protocol, Share, Stream,
-    ValueSizes,
-};
+use crate::exchange::read_line;
+use crate::load::{self, Plan, Stream};
 use crate::sys;
 
 /// Name of the hidden subcommand.
@@ -25,37 +22,14 @@ const PER_ADDRESS: usize = 20_000;
 /// How long a new connection may take to answer its PING.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// What a holder is to know of the server.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Target {
-    /// Path of the Unix socket, or else:
-    pub socket: Option<PathBuf>,
-    /// Port on 127.0.0.1.
-    pub port: u16,
-    /// Memcached's protocol instead of RESP.
-    pub memcached: bool,
-    /// Process of the server.
-    pub pid: u32,
-    /// Number of keys.
-    pub keys: u64,
-    /// Length of keys, bytes.
-    pub key_size: usize,
-    /// Smallest value, bytes.
-    pub value_min: u32,
-    /// Largest value, bytes.
-    pub value_max: u32,
-    /// Whether GET must find values of the right length.
-    pub check: bool,
-}
-
 /// A step.
 #[derive(Debug, Deserialize, Serialize)]
 enum Order {
     /// Open so many more connections and send a PING over each; `first` is the number of the first
     /// among those of all holders.
     Open { count: usize, first: usize },
-    /// Send GET over the first `active` connections.
-    Run { active: usize, pipeline: usize, warmup_s: f64, seconds: f64, seed: u64 },
+    /// Load the first `active` connections.
+    Run { active: usize, seed: u64 },
 }
 
 /// Its answer.
@@ -99,7 +73,7 @@ pub struct Holder {
 
 impl Holder {
     /// Starts a holder without connections.
-    pub fn start(target: &Target) -> Result<Holder, String> {
+    pub fn start(plan: &Plan) -> Result<Holder, String> {
         let failed = |error: io::Error| format!("cannot start a client process: {error}");
         let program = env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
@@ -109,14 +83,14 @@ impl Holder {
             return Err("a client process has no pipes".to_owned());
         };
         let mut holder = Holder { child, orders, answers: BufReader::new(answers), open: 0 };
-        holder.tell(target)?;
+        holder.send(plan)?;
         Ok(holder)
     }
 
     /// Opens connections. Returns why it stopped early, if it did.
     pub fn open(&mut self, count: usize, first: usize) -> Result<Option<String>, String> {
-        self.tell(&Order::Open { count, first })?;
-        match self.hear()? {
+        self.send(&Order::Open { count, first })?;
+        match self.receive()? {
             Answer::Opened { count, error } => {
                 self.open += count;
                 Ok(error)
@@ -126,33 +100,26 @@ impl Holder {
     }
 
     /// Begins a load; [`Holder::finish`] waits for its end.
-    pub fn begin(
-        &mut self,
-        active: usize,
-        pipeline: usize,
-        warmup_s: f64,
-        seconds: f64,
-        seed: u64,
-    ) -> Result<(), String> {
-        self.tell(&Order::Run { active, pipeline, warmup_s, seconds, seed })
+    pub fn begin(&mut self, active: usize, seed: u64) -> Result<(), String> {
+        self.send(&Order::Run { active, seed })
     }
 
     /// What the load measured.
     pub fn finish(&mut self) -> Result<Part, String> {
-        match self.hear()? {
+        match self.receive()? {
             Answer::Ran(part) => Ok(*part),
             other => Err(unexpected(other)),
         }
     }
 
-    fn tell(&mut self, message: &impl Serialize) -> Result<(), String> {
+    fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
         let mut line = serde_json::to_string(message).map_err(|error| error.to_string())?;
         line.push('\n');
         let sent = self.orders.write_all(line.as_bytes());
         sent.map_err(|error| format!("a client process is gone: {error}"))
     }
 
-    fn hear(&mut self) -> Result<Answer, String> {
+    fn receive(&mut self) -> Result<Answer, String> {
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
             Ok(count) if count > 0 => serde_json::from_str(&line).map_err(|e| e.to_string()),
@@ -181,19 +148,14 @@ pub fn hold() -> Result<(), String> {
     let mut lines = io::stdin().lock().lines();
     let mut next = || lines.next().transpose().map_err(|error| error.to_string());
     let Some(line) = next()? else { return Ok(()) };
-    let target: Target = serde_json::from_str(&line).map_err(|error| error.to_string())?;
+    let plan: Plan = serde_json::from_str(&line).map_err(|error| error.to_string())?;
     let mut streams = Vec::new();
     while let Some(line) = next()? {
         let order: Order = serde_json::from_str(&line).map_err(|error| error.to_string())?;
         let answer = match order {
-            Order::Open { count, first } => target.open(&mut streams, count, first),
-            Order::Run { active, pipeline, warmup_s, seconds, seed } => {
-                let extent = Extent::Window {
-                    warmup: Duration::from_secs_f64(warmup_s),
-                    length: Duration::from_secs_f64(seconds),
-                };
-                let run = target.load(&mut streams, active, pipeline, extent, seed);
-                run.unwrap_or_else(Answer::Failed)
+            Order::Open { count, first } => open(&plan, &mut streams, count, first),
+            Order::Run { active, seed } => {
+                load(&plan, &mut streams, active, seed).unwrap_or_else(Answer::Failed)
             }
         };
         let mut line = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
@@ -203,96 +165,54 @@ pub fn hold() -> Result<(), String> {
     Ok(())
 }
 
-impl Target {
-    fn protocol(&self) -> Protocol {
-        if self.memcached { Protocol::Memcached } else { Protocol::Resp }
-    }
-
-    fn endpoint(&self) -> Endpoint {
-        match &self.socket {
-            Some(path) => Endpoint::Unix(path.clone()),
-            None => Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)),
-        }
-    }
-
-    fn open(&self, streams: &mut Vec<Stream>, count: usize, first: usize) -> Answer {
-        for number in 0..count {
-            match self.open_one(first + number) {
-                Ok(stream) => streams.push(stream),
-                Err(error) => {
-                    return Answer::Opened { count: number, error: Some(error.to_string()) };
-                }
+fn open(plan: &Plan, streams: &mut Vec<Stream>, count: usize, first: usize) -> Answer {
+    for number in 0..count {
+        match open_one(plan, first + number) {
+            Ok(stream) => streams.push(stream),
+            Err(error) => {
+                return Answer::Opened { count: number, error: Some(error.to_string()) };
             }
         }
-        Answer::Opened { count, error: None }
     }
+    Answer::Opened { count, error: None }
+}
 
-    fn open_one(&self, number: usize) -> io::Result<Stream> {
-        let source = 2 + number / PER_ADDRESS;
-        let source = Ipv4Addr::new(127, 0, (source >> 8) as u8, source as u8);
-        let mut stream = self.endpoint().connect(Some(source))?;
-        stream.set_read_timeout(ANSWER_MAX)?;
-        let request: &[u8] = if self.memcached { b"version\r\n" } else { b"*1\r\n$4\r\nPING\r\n" };
-        stream.write_all(request)?;
-        let mut line = Vec::new();
-        while !line.ends_with(b"\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte)?;
-            line.extend(byte);
-            if line.len() > 200 {
-                break;
-            }
-        }
-        if line.starts_with(b"+PONG") || line.starts_with(b"VERSION") {
-            return Ok(stream);
-        }
-        Err(io::Error::other(String::from_utf8_lossy(&line).trim().to_owned()))
+fn open_one(plan: &Plan, number: usize) -> io::Result<Stream> {
+    let source = 2 + number / PER_ADDRESS;
+    let source = Ipv4Addr::new(127, 0, (source >> 8) as u8, source as u8);
+    let mut stream = plan.endpoint.connect(Some(source))?;
+    stream.set_read_timeout(ANSWER_MAX)?;
+    let (request, reply) = plan.protocol.ping();
+    stream.write_all(request)?;
+    let line = read_line(&mut stream)?;
+    match line.starts_with(reply) {
+        true => Ok(stream),
+        false => Err(io::Error::other(String::from_utf8_lossy(&line).into_owned())),
     }
+}
 
-    fn load(
-        &self,
-        streams: &mut Vec<Stream>,
-        active: usize,
-        pipeline: usize,
-        extent: Extent,
-        seed: u64,
-    ) -> Result<Answer, String> {
-        let idle = streams.split_off(active.min(streams.len()));
-        let plan = Plan {
-            endpoint: self.endpoint(),
-            protocol: self.protocol(),
-            operation: Operation::Get,
-            keys: KeySpace::new(self.keys, self.key_size)?,
-            order: KeyOrder::Random,
-            share: Share::All,
-            values: ValueSizes { min: self.value_min, max: self.value_max },
-            lengths: Lengths::ByKey,
-            check_lengths: self.check,
-            connections: streams.len(),
-            threads: 1,
-            pipeline,
-            extent,
-            rate: None,
-            server_pid: Some(self.pid),
-            seed,
-        };
-        let ran = load::run_over(&plan, std::mem::take(streams));
-        let (outcome, back) = ran.map_err(|error| error.to_string())?;
-        streams.extend(back.into_iter().chain(idle));
-        let recorded = outcome.latency.iter_recorded();
-        let replies = &outcome.replies;
-        let strange = if self.check { replies.misses + replies.wrong_lengths } else { 0 };
-        Ok(Answer::Ran(Box::new(Part {
-            operations: outcome.operations,
-            seconds: outcome.elapsed.as_secs_f64(),
-            latency: recorded
-                .map(|step| (step.value_iterated_to(), step.count_at_value()))
-                .collect(),
-            client_cpu_ns: outcome.client_cpu_ns,
-            server_cpu_ns: outcome.server_cpu_ns.unwrap_or(0),
-            little: outcome.little,
-            slowest_to_fastest: outcome.slowest_to_fastest,
-            bad_replies: replies.errors + strange,
-        })))
-    }
+fn load(
+    plan: &Plan,
+    streams: &mut Vec<Stream>,
+    active: usize,
+    seed: u64,
+) -> Result<Answer, String> {
+    let idle = streams.split_off(active.min(streams.len()));
+    let plan = Plan { connections: streams.len(), seed, ..plan.clone() };
+    let ran = load::run_over(&plan, std::mem::take(streams));
+    let (outcome, back) = ran.map_err(|error| error.to_string())?;
+    streams.extend(back.into_iter().chain(idle));
+    let recorded = outcome.latency.iter_recorded();
+    let replies = &outcome.replies;
+    let strange = if plan.check_lengths { replies.misses + replies.wrong_lengths } else { 0 };
+    Ok(Answer::Ran(Box::new(Part {
+        operations: outcome.operations,
+        seconds: outcome.elapsed.as_secs_f64(),
+        latency: recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect(),
+        client_cpu_ns: outcome.client_cpu_ns,
+        server_cpu_ns: outcome.server_cpu_ns.unwrap_or(0),
+        little: outcome.little,
+        slowest_to_fastest: outcome.slowest_to_fastest,
+        bad_replies: replies.errors + strange,
+    })))
 }

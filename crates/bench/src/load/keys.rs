@@ -6,10 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Sizes of values in bytes, uniform from `min` to `max`, both included.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct ValueSizes {
     /// Smallest, bytes.
     pub min: u32,
@@ -69,7 +69,7 @@ impl FromStr for ValueSizes {
 }
 
 /// In which order a connection names keys.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyOrder {
     /// Each drawn from the whole key space.
@@ -79,7 +79,7 @@ pub enum KeyOrder {
 }
 
 /// The share of a key space that a load touches, chosen by the key's hash.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Share {
     /// Every key.
     All,
@@ -102,7 +102,7 @@ impl Share {
 }
 
 /// The set of keys of a load.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct KeySpace {
     /// Number of keys.
     pub count: u64,
@@ -221,6 +221,12 @@ impl Random {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `bound`; 0 where there is none.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        scale(self.next(), bound)
     }
 }
 

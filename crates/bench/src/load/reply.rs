@@ -35,6 +35,10 @@ struct Skip {
 pub struct ReplyReader {
     protocol: Protocol,
     skip: Skip,
+    /// Elements still to come of the aggregate in progress, nested ones included.
+    elements: u64,
+    /// One of them was an error.
+    has_error: bool,
 }
 
 /// The stream is not what the protocol allows; it cannot be followed further.
@@ -44,7 +48,7 @@ pub struct BadReply(pub String);
 impl ReplyReader {
     /// A reader at the start of a reply.
     pub fn new(protocol: Protocol) -> ReplyReader {
-        ReplyReader { protocol, skip: Skip::default() }
+        ReplyReader { protocol, skip: Skip::default(), elements: 0, has_error: false }
     }
 
     /// Hands each complete reply in `bytes` to `each` and returns the number of bytes taken. The
@@ -65,12 +69,14 @@ impl ReplyReader {
                 if self.skip.left > 0 {
                     return Ok(at);
                 }
-                if !self.skip.end_line {
-                    each(Reply::Value(self.skip.len));
+                if !self.skip.end_line
+                    && let Some(reply) = self.whole(Reply::Value(self.skip.len))
+                {
+                    each(reply);
                 }
             }
             let rest = &bytes[at..];
-            if rest.starts_with(b"+OK\r\n") {
+            if self.elements == 0 && rest.starts_with(b"+OK\r\n") {
                 at += 5;
                 each(Reply::Done);
                 continue;
@@ -87,19 +93,46 @@ impl ReplyReader {
         }
     }
 
-    /// The reply that a header line is, or `None` where a value follows.
+    /// A reply, unless it is an element of an aggregate that is not complete with it. Of an
+    /// aggregate it is only known that it is complete, and whether an error was in it.
+    #[inline]
+    fn whole<'a>(&mut self, reply: Reply<'a>) -> Option<Reply<'a>> {
+        if self.elements == 0 {
+            return Some(reply);
+        }
+        self.elements -= 1;
+        let is_complete = self.elements == 0;
+        is_complete.then(|| match std::mem::take(&mut self.has_error) {
+            true => Reply::Error(b"an error within an array"),
+            false => Reply::Done,
+        })
+    }
+
+    /// The reply that is complete with a header line, if one is.
     #[inline]
     fn resp<'a>(&mut self, line: &'a [u8]) -> Result<Option<Reply<'a>>, BadReply> {
         match line.first() {
-            Some(b'$') if line == b"$-1" => Ok(Some(Reply::Miss)),
+            Some(b'$') if line == b"$-1" => Ok(self.whole(Reply::Miss)),
+            Some(b'*') => match number(&line[1..]) {
+                Some(count @ 1..) => {
+                    self.elements += u64::from(count) - u64::from(self.elements > 0);
+                    Ok(None)
+                }
+                Some(0) => Ok(self.whole(Reply::Done)),
+                None if line == b"*-1" => Ok(self.whole(Reply::Miss)),
+                None => Err(bad(line)),
+            },
             Some(b'$') => {
                 let len = number(&line[1..]).ok_or_else(|| bad(line))?;
                 self.skip = Skip { left: len as usize + 2, len, end_line: false };
                 Ok(None)
             }
-            Some(b'+' | b':') => Ok(Some(Reply::Done)),
-            Some(b'_') => Ok(Some(Reply::Miss)),
-            Some(b'-') => Ok(Some(Reply::Error(&line[1..]))),
+            Some(b'+' | b':') => Ok(self.whole(Reply::Done)),
+            Some(b'_') => Ok(self.whole(Reply::Miss)),
+            Some(b'-') => {
+                self.has_error |= self.elements > 0;
+                Ok(self.whole(Reply::Error(&line[1..])))
+            }
             _ => Err(bad(line)),
         }
     }
@@ -187,6 +220,16 @@ mod tests {
     fn resp_replies_however_they_are_cut() {
         let stream = b"+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:1\r\n+PONG\r\n$0\r\n\r\n-ERR no\r\n+OK\r\n";
         let want = ["Done", "Value(5)", "Miss", "Done", "Done", "Value(0)", "ERR no", "Done"];
+        for piece in 1..=stream.len() {
+            assert_eq!(replies(Protocol::Resp, stream, piece), want, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn arrays_are_one_reply_each_however_they_are_cut() {
+        let stream =
+            b"*2\r\n*2\r\n:1\r\n$3\r\na\r\n\r\n$-1\r\n*0\r\n*-1\r\n*2\r\n-ERR no\r\n+OK\r\n+OK\r\n";
+        let want = ["Done", "Done", "Miss", "an error within an array", "Done"];
         for piece in 1..=stream.len() {
             assert_eq!(replies(Protocol::Resp, stream, piece), want, "pieces of {piece}");
         }

@@ -1,9 +1,11 @@
 //! Requests as bytes: a template made once, into which key, length and value are put.
 
+use serde::{Deserialize, Serialize};
+
 use super::keys::KeySpace;
 
 /// How a server is spoken to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Protocol {
     /// Redis's protocol, version 2.
     Resp,
@@ -11,8 +13,18 @@ pub enum Protocol {
     Memcached,
 }
 
+impl Protocol {
+    /// The request that any server answers, and what the reply begins with.
+    pub fn ping(self) -> (&'static [u8], &'static [u8]) {
+        match self {
+            Protocol::Resp => (b"*1\r\n$4\r\nPING\r\n", b"+PONG"),
+            Protocol::Memcached => (b"version\r\n", b"VERSION"),
+        }
+    }
+}
+
 /// The one command that a load repeats.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Operation {
     /// Store a value, with a time to live in seconds (below 30 days, beyond which memcached's
     /// protocol takes it for a date) or none.

@@ -125,10 +125,6 @@ pub(super) fn plan(path: &Path, operation: Operation, extent: Extent) -> Plan {
     }
 }
 
-fn window(ms: u64) -> Extent {
-    Extent::Window { warmup: Duration::from_millis(20), length: Duration::from_millis(ms) }
-}
-
 const SET: Operation = Operation::Set { ttl_s: None };
 
 #[test]
@@ -159,14 +155,18 @@ fn deleting_a_share_leaves_the_rest() {
 fn littles_law_holds_in_the_closed_loop() {
     let server = Responder::start("little");
     for pipeline in [1, 10, 50] {
-        // What is cut off at its ends, while others have the processor, is little of the window.
-        let mut plan = plan(&server.path, SET, window(1500));
+        let mut plan = plan(&server.path, SET, Extent::Operations(20_000));
         plan.pipeline = pipeline;
-        let outcome = run(&plan).unwrap();
-        let little = outcome.little.unwrap();
-        assert!(outcome.operations > 100);
-        assert!((0.9..1.1).contains(&little), "pipeline {pipeline}: {little}");
-        assert!(outcome.client_cpu_ns > 0);
+        // A thread that gets a processor late has less in flight than it is charged for, and at no
+        // time more: a busy system makes it less in some loads, not in all.
+        let mut littles = (0..50).map(|_| {
+            let outcome = run(&plan).unwrap();
+            assert!(outcome.operations == 20_000 && outcome.client_cpu_ns > 0);
+            let little = outcome.little.unwrap();
+            assert!(little < 1.01, "pipeline {pipeline}: {little}");
+            little
+        });
+        assert!(littles.any(|little| little > 0.9), "pipeline {pipeline}");
     }
 }
 
@@ -192,7 +192,8 @@ fn open_loop_is_no_faster_than_its_rate_and_charges_for_waiting() {
     assert_eq!((outcome.operations, outcome.little), (1000, None));
     // The last falls due after 999 intervals of half a millisecond.
     assert!(outcome.elapsed >= Duration::from_micros(499_500), "{:?}", outcome.elapsed);
-    // Sent a whole turn of the connections late, all would take longer: a turn is 2 ms. A busy system delays some, not all.
+    // Sent a whole turn of the connections late, all would take longer: a turn is 2 ms. A busy
+    // system delays some, not all.
     let tenth = Duration::from_nanos(outcome.latency.value_at_quantile(0.1));
     assert!(tenth < Duration::from_micros(1_500), "{tenth:?}");
 

@@ -1,4 +1,5 @@
-//! Who asks for small values, one after the other, and the threads that are not to be held up by other programs.
+//! The client that asks for small values, one after the other, and the threads that are not to be
+//! delayed by other programs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use petrel_resp::encode_command;
 
-use super::PATIENCE;
+use crate::exchange::{connect, read_same};
 use crate::load::{Endpoint, Stream, latency_histogram};
 use crate::sys;
 
@@ -41,12 +42,8 @@ pub struct Prober {
 impl Prober {
     /// Connects so often.
     pub fn connect(endpoint: &Endpoint, connections: usize, gap: Duration) -> io::Result<Prober> {
-        let connect = || {
-            let stream = endpoint.connect(None)?;
-            stream.set_read_timeout(PATIENCE)?;
-            Ok(stream)
-        };
-        let streams = (0..connections.max(1)).map(|_| connect()).collect::<io::Result<_>>()?;
+        let streams = (0..connections.max(1)).map(|_| connect(endpoint));
+        let streams = streams.collect::<io::Result<_>>()?;
         Ok(Prober { streams, gap, next: 0 })
     }
 
@@ -58,10 +55,10 @@ impl Prober {
         }
         let stream = &mut self.streams[0];
         stream.write_all(&commands)?;
-        stream.read_exact(&mut vec![0; KEYS * b"+OK\r\n".len()])
+        read_same(stream, b"+OK\r\n", KEYS)
     }
 
-    /// Sends GETs long enough to see who answers them.
+    /// Sends GETs long enough to see which threads answer them.
     pub fn warm_up(&mut self) -> io::Result<()> {
         self.probe(WARM_UP).map(|_| ())
     }

@@ -1,14 +1,15 @@
-//! What the measurements were made on.
+//! What the measurements were made on, and with.
 
+use std::env;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::thread::available_parallelism;
 
-use serde::Serialize;
-
-use super::markdown::Document;
+use serde::{Deserialize, Serialize};
 
 /// The machine, as the kernel describes it. What cannot be read is said to be unknown.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Machine {
     /// Distribution.
     pub system: String,
@@ -18,7 +19,7 @@ pub struct Machine {
     pub processor: String,
     /// Processors that this process may use.
     pub processors: usize,
-    /// Memory in GiB.
+    /// Memory in GiB, to a tenth.
     pub memory_gib: f64,
 }
 
@@ -39,17 +40,71 @@ impl Machine {
             kernel: if kernel.is_empty() { unknown() } else { kernel },
             processor: field(&read("/proc/cpuinfo"), "model name", ':').unwrap_or_else(unknown),
             processors: available_parallelism().map_or(1, usize::from),
-            memory_gib: memory.unwrap_or(0.0) / 1024.0 / 1024.0,
+            memory_gib: (memory.unwrap_or(0.0) / 1024.0 / 102.4).round() / 10.0,
         }
     }
 
-    /// Writes the section "Machine".
-    pub fn describe(&self, document: &mut Document) {
-        document.heading(2, "Machine");
-        document.items([
-            format!("OS: {}, Linux {}", self.system, self.kernel),
-            format!("CPU: {} ({} processors)", self.processor, self.processors),
-            format!("RAM: {:.1} GiB", self.memory_gib),
-        ]);
+    /// In one line.
+    pub fn describe(&self) -> String {
+        format!(
+            "{}, Linux {}, {} ({} processors), {} GiB",
+            self.system, self.kernel, self.processor, self.processors, self.memory_gib
+        )
+    }
+}
+
+/// The commit of the working tree in which a program lies, `unknown` outside of one. It ends with
+/// `-modified` where the sources differ from it.
+pub fn commit(program: &Path) -> String {
+    let program = program.canonicalize().unwrap_or_default();
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(words).current_dir(program.parent()?);
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let sources = ["status", "--porcelain", "-uno", "--", ":/crates", ":/Cargo.lock"];
+    match git(&["rev-parse", "--short=7", "HEAD"]) {
+        Some(commit) if git(&sources).is_none_or(|changed| changed.is_empty()) => commit,
+        Some(commit) => format!("{commit}-modified"),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// How this program was called, without directories: they are of no use on another machine.
+pub fn command_line() -> String {
+    let words = env::args().enumerate().filter(|(_, word)| word != "--resume");
+    let words = words.map(|(number, word)| match number {
+        0 => "petrel-bench".to_owned(),
+        _ => without_directory(&word),
+    });
+    shlex::try_join(words.collect::<Vec<_>>().iter().map(String::as_str)).unwrap_or_default()
+}
+
+/// `NAME=/a/path` as `NAME=path`, `/a/path` as `path`; in a command line only the program.
+fn without_directory(word: &str) -> String {
+    let (name, value) = match word.split_once('=') {
+        Some((name, value)) if value.starts_with('/') => (format!("{name}="), value),
+        _ if word.starts_with('/') => (String::new(), word),
+        _ => return word.to_owned(),
+    };
+    let (program, rest) = match value.split_once(' ') {
+        Some((program, rest)) => (program, format!(" {rest}")),
+        None => (value, String::new()),
+    };
+    let program = program.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    format!("{name}{program}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_name_no_directory() {
+        assert_eq!(without_directory("redis=/opt/a/redis-server"), "redis=redis-server");
+        assert_eq!(without_directory("x=/opt/a/x -s {sock}"), "x=x -s {sock}");
+        assert_eq!(without_directory("/tmp/out/"), "out");
+        assert_eq!(without_directory("--rounds"), "--rounds");
     }
 }

@@ -35,6 +35,11 @@ impl Document {
         }
     }
 
+    /// A picture in a file beside the document.
+    pub fn image(&mut self, alt: &str, file: &str) {
+        let _ = writeln!(self.0, "\n![{alt}]({file})");
+    }
+
     /// A table.
     pub fn table(&mut self, table: &Table) {
         self.0.push('\n');

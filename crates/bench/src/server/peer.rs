@@ -2,10 +2,12 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use super::process::{Setting, Transport};
 use crate::load::Protocol;
+use crate::sys;
 
 /// A server program that the benchmark knows how to start, or a command given by the user.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -73,9 +75,18 @@ pub struct PeerArgs {
     servers: Vec<String>,
 }
 
+/// The servers of a run.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Those that are measured.
+    pub peers: Vec<Peer>,
+    /// Names of ready-made ones that are not on this machine.
+    pub absent: Vec<String>,
+}
+
 impl PeerArgs {
-    /// The servers chosen. An error names what cannot be found.
-    pub fn resolve(&self) -> Result<Vec<Peer>, String> {
+    /// The servers chosen. An error names what was asked for and cannot be found.
+    pub fn resolve(&self) -> Result<Chosen, String> {
         let given: Vec<&Peer> = self.paths.iter().chain(&self.custom).collect();
         let mut known: Vec<Peer> = Vec::new();
         for (name, program, kind) in READY_MADE {
@@ -90,12 +101,15 @@ impl PeerArgs {
                 known.push(peer.clone());
             }
         }
+        let absent = READY_MADE.iter().map(|(name, ..)| *name);
+        let absent = absent.filter(|name| !known.iter().any(|peer| peer.name == *name));
+        let absent = absent.map(str::to_owned).collect();
         if self.servers.is_empty() {
             known.retain(|peer| !peer.is_floor());
             return if known.is_empty() {
                 Err("no server found: give one with --peer or --peer-path".to_owned())
             } else {
-                Ok(known)
+                Ok(Chosen { peers: known, absent })
             };
         }
         let pick = |name: &String| {
@@ -103,7 +117,7 @@ impl PeerArgs {
                 format!("server '{name}' is not on PATH; give it with --peer-path {name}=/path")
             })
         };
-        self.servers.iter().map(pick).collect()
+        Ok(Chosen { peers: self.servers.iter().map(pick).collect::<Result<_, _>>()?, absent })
     }
 }
 
@@ -111,6 +125,42 @@ impl Peer {
     /// How it is spoken to.
     pub fn protocol(&self) -> Protocol {
         if self.kind == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
+    }
+
+    /// Whether it speaks RESP.
+    pub fn speaks_resp(&self) -> bool {
+        self.protocol() == Protocol::Resp
+    }
+
+    /// The file of its program; only a name where PATH is searched.
+    pub fn program(&self) -> PathBuf {
+        match &self.kind {
+            Kind::Custom(command) => {
+                shlex::split(command).into_iter().flatten().next().unwrap_or_default().into()
+            }
+            _ => self.program.clone(),
+        }
+    }
+
+    /// What its program says of its version, in one line.
+    pub fn version(&self) -> String {
+        if self.is_floor() {
+            return "bare loop of this program".to_owned();
+        }
+        let mut command = Command::new(self.program());
+        command.arg("--version").stdin(Stdio::null());
+        let said = sys::die_with_parent(&mut command).output();
+        let said = said.map_or_else(|_| Vec::new(), |output| output.stdout);
+        let said = String::from_utf8_lossy(&said);
+        // The first words; what follows in Redis are the build's flags.
+        let line = said.lines().next().unwrap_or("").split_whitespace().take(3);
+        let line = line.collect::<Vec<_>>().join(" ");
+        if line.is_empty() { "unknown".to_owned() } else { line }
+    }
+
+    /// Whether it is a variant of [`Peer::with_one_thread`].
+    pub fn is_variant(&self) -> bool {
+        self.threads.is_some()
     }
 
     /// Whether it is a bare loop, which stores nothing.
@@ -128,16 +178,17 @@ impl Peer {
         })
     }
 
-    /// The name and the command with its places unfilled, for reports.
+    /// The command with its places unfilled and no directory of this machine, for reports.
     pub fn describe(&self, setting: &Setting) -> String {
         let line = self.line(setting);
-        let program = self.program.file_name().and_then(|name| name.to_str());
-        let line = match (line.split_once(' '), program) {
-            (Some((_, rest)), Some(program)) => format!("{program} {rest}"),
-            _ => line,
+        let (first, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        let program = match self.kind {
+            Kind::Custom(_) => Path::new(first),
+            _ => &self.program,
         };
-        let threads = if self.threads == Some(1) { ", {threads} = 1" } else { "" };
-        format!("{}: `{line}`{threads}", self.name)
+        let program = program.file_name().map_or("".into(), |name| name.to_string_lossy());
+        let threads = if self.is_variant() { ", {threads} = 1" } else { "" };
+        format!("`{program} {rest}`{threads}")
     }
 
     /// The program and its arguments.

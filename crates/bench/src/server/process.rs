@@ -236,10 +236,7 @@ fn free_port() -> io::Result<u16> {
 fn ping(endpoint: &Endpoint, protocol: Protocol) -> io::Result<()> {
     let mut stream = endpoint.connect(None)?;
     stream.set_read_timeout(Duration::from_secs(2))?;
-    let (request, reply): (&[u8], &[u8]) = match protocol {
-        Protocol::Resp => (b"*1\r\n$4\r\nPING\r\n", b"+PONG"),
-        Protocol::Memcached => (b"version\r\n", b"VERSION"),
-    };
+    let (request, reply) = protocol.ping();
     stream.write_all(request)?;
     let mut got = vec![0; reply.len()];
     stream.read_exact(&mut got)?;

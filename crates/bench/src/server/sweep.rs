@@ -1,8 +1,12 @@
 //! What must not outlive the benchmark: server processes and temporary directories. Normally each
-//! goes with its owner; on SIGINT and SIGTERM everything still listed here goes at once.
+//! goes with its owner. On SIGINT and SIGTERM the processes are killed, so that whatever waits for
+//! them fails, and the run in progress writes what it has; after a grace period, or at a second
+//! signal, everything still listed here goes and the program ends.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{io, process, thread};
 
 use crate::sys;
@@ -16,28 +20,50 @@ struct Leavings {
 static LEAVINGS: Mutex<Leavings> =
     Mutex::new(Leavings { pids: Vec::new(), directories: Vec::new() });
 
-/// Ends the process with all that is listed when SIGINT or SIGTERM comes. To be called before any
-/// other thread is started.
+/// Whether SIGINT or SIGTERM has come.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// How long a run may take to write what it has.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Whether SIGINT or SIGTERM has come: the processes are gone, and what was being measured counts
+/// for nothing.
+pub fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Acquire)
+}
+
+/// Ends everything that is listed when SIGINT or SIGTERM comes. To be called before any other
+/// thread is started.
 pub fn sweep_on_stop() -> io::Result<()> {
     sys::block_stop_signals()?;
     thread::Builder::new().name("signals".to_owned()).spawn(|| {
-        let signal = sys::wait_for_stop();
+        let signal = sys::wait_for_stop(None);
+        STOPPED.store(true, Ordering::Release);
+        kill(&leavings());
+        sys::wait_for_stop(Some(GRACE));
         let leavings = leavings();
-        for pid in &leavings.pids {
-            sys::signal(*pid, libc::SIGKILL);
-        }
+        kill(&leavings);
         for directory in &leavings.directories {
             let _ = std::fs::remove_dir_all(directory);
         }
-        eprintln!("stopped");
-        process::exit(128 + signal);
+        process::exit(128 + signal.unwrap_or(0));
     })?;
     Ok(())
 }
 
-/// Lists a process.
+fn kill(leavings: &Leavings) {
+    for pid in &leavings.pids {
+        sys::signal(*pid, libc::SIGKILL);
+    }
+}
+
+/// Lists a process. One that was started while the signal came is killed at once.
 pub fn add_process(pid: u32) {
-    leavings().pids.push(pid);
+    let mut leavings = leavings();
+    leavings.pids.push(pid);
+    if is_stopped() {
+        kill(&leavings);
+    }
 }
 
 /// Takes a process off the list, before it is reaped: its number may be given anew after that.

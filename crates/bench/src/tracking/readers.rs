@@ -1,4 +1,4 @@
-//! The clients that track: they read keys, and take what they are told.
+//! The clients that track: they read keys, and take invalidations.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use petrel_resp::{DecodeLimits, Value, decode, encode_command};
 
-use super::{Family, OK, PATIENCE, PIECE, SETTLE, VALUE_REPLY_BYTES, exchange};
+use super::{Family, PIECE, SETTLE, VALUE_REPLY_BYTES};
+use crate::exchange::{ask, connect};
 use crate::load::{Endpoint, Stream};
 use crate::sys::{Interest, Poller};
 
-/// Between two looks at what they are told. Clients on other machines would not take the server's processors, nor have to
-/// be woken by it.
+/// Between two looks for invalidations. Clients on other machines would not take the server's
+/// processors, nor have to be woken by it.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes read from a connection at once.
@@ -25,7 +26,8 @@ struct Reader {
     input: Vec<u8>,
 }
 
-/// The clients, each of which reads the keys whose numbers leave its own when divided by how many clients there are.
+/// The clients, each of which reads the keys whose numbers leave its own when divided by the number
+/// of clients.
 pub struct Readers {
     readers: Vec<Reader>,
     poller: Poller,
@@ -38,8 +40,7 @@ impl Readers {
         let poller = Poller::new(count.clamp(1, 1024))?;
         let mut readers = Vec::with_capacity(count);
         for token in 0..count {
-            let stream = endpoint.connect(None)?;
-            stream.set_read_timeout(PATIENCE)?;
+            let stream = connect(endpoint)?;
             poller.add(stream.fd(), token, Interest::Read)?;
             readers.push(Reader { stream, input: Vec::new() });
         }
@@ -60,7 +61,7 @@ impl Readers {
             while decode(&buffer[..filled], &limits).map_err(io::Error::other)?.is_none() {
                 filled += some(stream.read(&mut buffer[filled..])?)?;
             }
-            exchange(stream, &[b"CLIENT", b"TRACKING", b"ON"], OK)?;
+            ask(stream, &[b"CLIENT", b"TRACKING", b"ON"])?;
             let own: Vec<usize> = (own..keys).step_by(clients).collect();
             for piece in own.chunks(PIECE) {
                 let mut requests = Vec::new();
@@ -72,12 +73,13 @@ impl Readers {
         Ok(())
     }
 
-    /// Takes what comes until `over` is set and nothing comes any more: how many keys they were told of.
-    pub fn take_told(&mut self, over: &AtomicBool) -> io::Result<u64> {
+    /// Takes what comes until `over` is set and nothing comes any more; returns the number of
+    /// invalidated keys.
+    pub fn take_invalidations(&mut self, over: &AtomicBool) -> io::Result<u64> {
         for reader in &self.readers {
             reader.stream.set_nonblocking(true)?;
         }
-        let mut told = 0;
+        let mut count = 0;
         loop {
             let was_over = over.load(Relaxed);
             if !was_over {
@@ -86,10 +88,10 @@ impl Readers {
             let ready = self.poller.wait(if was_over { SETTLE } else { Duration::ZERO })?;
             for index in 0..ready {
                 let reader = &mut self.readers[self.poller.ready(index).token];
-                told += reader.take(&mut self.buffer)?;
+                count += reader.take(&mut self.buffer)?;
             }
             if ready == 0 && was_over {
-                return Ok(told);
+                return Ok(count);
             }
         }
     }
@@ -103,17 +105,17 @@ impl Reader {
             Err(error) => return Err(error),
         };
         self.input.extend_from_slice(&buffer[..read]);
-        let (mut told, mut taken, limits) = (0, 0, DecodeLimits::default());
+        let (mut count, mut taken, limits) = (0, 0, DecodeLimits::default());
         while let Some((value, len)) =
             decode(&self.input[taken..], &limits).map_err(io::Error::other)?
         {
             taken += len;
             let Value::Push(parts) = value else { continue };
             let Some(Value::Array(keys)) = parts.get(1) else { continue };
-            told += keys.len() as u64;
+            count += keys.len() as u64;
         }
         self.input.drain(..taken);
-        Ok(told)
+        Ok(count)
     }
 }
 

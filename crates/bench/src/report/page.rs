@@ -1,0 +1,104 @@
+//! The page of one result file: its tables and plots, what was run, and what is doubtful.
+
+use super::markdown::{Document, Table};
+use super::plot::plot_name;
+use super::table::Reader;
+use crate::experiment::Description;
+use crate::result::Results;
+
+/// Said where a run was quick.
+pub const QUICK: &str = "**A quick run: few rounds, less data, on a machine that other programs may have used \
+                         meanwhile. It shows the order of magnitude only.**";
+
+/// The page in Markdown.
+pub fn page(description: &'static Description, results: &Results) -> String {
+    let reader = Reader::new(description, results);
+    let mut document = Document::new(description.title);
+    document.paragraph(description.about);
+    document.paragraph(&format!(
+        "Medians of the rounds ({}), ± half the range of the rounds. Bold: {} is not the best of the \
+         servers. A dash: not measured, see the checks.",
+        results.rounds, results.base
+    ));
+    if results.quick {
+        document.paragraph(QUICK);
+    }
+    for (number, view) in description.views.iter().enumerate() {
+        let sections = reader.sections(view);
+        if !sections.is_empty() && !view.title.is_empty() {
+            document.heading(2, view.title);
+        }
+        for (place, section) in sections.iter().enumerate() {
+            if !section.heading.is_empty() {
+                document.heading(3, &section.heading);
+            }
+            document.table(&reader.table(view, section, true));
+            if view.plot.is_some() {
+                let alt = format!("{} {}", view.title, section.heading);
+                document.image(alt.trim(), &plot_name(results, number, place));
+            }
+        }
+    }
+    configuration(results, &mut document);
+    checks(&reader, &mut document);
+    document.text().to_owned()
+}
+
+fn configuration(results: &Results, document: &mut Document) {
+    document.heading(2, "What was run");
+    document.items([
+        format!("`{}`, {}, commit {}", results.command_line, results.started, results.commit),
+        results.machine.describe(),
+        match results.absent.as_slice() {
+            [] => "No ready-made server was absent.".to_owned(),
+            absent => format!("Not on this machine, so not measured: {}.", absent.join(", ")),
+        },
+    ]);
+    let mut table = Table::new(["server", "version", "command"]);
+    for server in &results.servers {
+        table.row([&server.name, &server.version, &server.command].map(String::as_str));
+    }
+    document.table(&table);
+    let settings = results.settings.as_object().into_iter().flatten();
+    let settings = settings.map(|(name, value)| {
+        let text = value.to_string().replace([' ', '"'], "").replace(',', ", ");
+        format!("{} {}", name.replace('_', "-"), text.trim_matches(['[', ']']))
+    });
+    document.paragraph(&format!("Options: {}.", settings.collect::<Vec<_>>().join("; ")));
+}
+
+/// Which measurements are doubtful, and why.
+fn checks(reader: &Reader<'_>, document: &mut Document) {
+    document.heading(2, "Checks");
+    let (total, doubtful, failed) = counts(reader.results);
+    document.paragraph(&format!(
+        "{total} measurements: {doubtful} doubtful, {failed} that do not count. Every reply is \
+         checked for errors, and where values are known for its length; loads of the generator \
+         also by Little's law (throughput x mean latency = requests in flight, within 5 %) and for \
+         fairness (slowest connection at least half as fast as the fastest)."
+    ));
+    let mut table = Table::new(["point", "server", "round", "problem"]);
+    for row in &reader.results.rows {
+        let labels = reader.description.axes.iter().filter_map(|(axis, _)| {
+            Some(reader.description.axis_label(axis, row.point.get(*axis)?))
+        });
+        let point = labels.collect::<Vec<_>>().join(", ");
+        for round in &row.rounds {
+            for problem in round.failure.iter().chain(&round.doubts) {
+                let number = (round.round + 1).to_string();
+                table.row([point.as_str(), &row.server, &number, problem]);
+            }
+        }
+    }
+    if doubtful + failed > 0 {
+        document.table(&table);
+    }
+}
+
+/// Measurements altogether, doubtful ones, and those that do not count.
+pub fn counts(results: &Results) -> (usize, usize, usize) {
+    let rounds = || results.rows.iter().flat_map(|row| &row.rounds);
+    let failed = rounds().filter(|round| !round.is_complete()).count();
+    let doubtful = rounds().filter(|round| round.is_complete() && !round.doubts.is_empty()).count();
+    (rounds().count(), doubtful, failed)
+}

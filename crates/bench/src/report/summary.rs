@@ -1,0 +1,157 @@
+//! The summary of all result files of a directory on one page.
+
+use super::markdown::{Document, Table};
+use super::page::{QUICK, counts};
+use super::plot::plot_name;
+use super::table::{Reader, title};
+use crate::experiment::{Better, Description};
+use crate::result::Results;
+
+/// A summary is read from its beginning to its end: it may have so many bytes.
+const BYTES_MAX: usize = 15 * 1024;
+
+/// Plots of the summary for one experiment at most; its page has all.
+const PLOTS_MAX: usize = 1;
+
+/// The summary in Markdown. `directory` is where the pages are, seen from it.
+pub fn summary(
+    files: &[(&'static Description, Results)],
+    directory: &str,
+) -> Result<String, String> {
+    let Some((_, first)) = files.first() else { return Err("no result files".to_owned()) };
+    for (_, results) in files {
+        let differs = if results.machine != first.machine {
+            Some("machine")
+        } else if results.commit != first.commit {
+            Some("commit")
+        } else if results.base != first.base {
+            Some("base server")
+        } else {
+            None
+        };
+        if let Some(what) = differs {
+            let (one, other) = (first.name(), results.name());
+            return Err(format!(
+                "{one} and {other} are not of one {what}: measure one of them again"
+            ));
+        }
+    }
+    let mut document = Document::new("Benchmarks");
+    introduction(files, first, &mut document);
+    score(files, directory, &mut document);
+    for (description, results) in files {
+        experiment(description, results, directory, &mut document);
+    }
+    let text = document.text().to_owned();
+    match text.len() {
+        ..=BYTES_MAX => Ok(text),
+        bytes => {
+            Err(format!("the summary has {bytes} bytes, {BYTES_MAX} are allowed: show less of it"))
+        }
+    }
+}
+
+fn introduction(
+    files: &[(&'static Description, Results)],
+    first: &Results,
+    document: &mut Document,
+) {
+    document.paragraph(&format!(
+        "Made by `petrel-bench report --summary` from the result files beside the pages linked \
+         here; every figure was measured with the command given. Commit {}, {}.",
+        first.commit,
+        first.machine.describe()
+    ));
+    document.paragraph(&format!(
+        "Medians of the rounds, the servers measured in turn. Bold: {} is not the best of the \
+         servers.",
+        first.base
+    ));
+    if files.iter().any(|(_, results)| results.quick) {
+        document.paragraph(QUICK);
+    }
+    let mut versions: Vec<String> = Vec::new();
+    for server in files.iter().flat_map(|(_, results)| &results.servers) {
+        let line = format!("{}: {}", server.name, server.version);
+        if !versions.contains(&line) && !server.name.contains(" (") {
+            versions.push(line);
+        }
+    }
+    let absent = first.absent.iter().map(|name| format!("{name}: not on this machine"));
+    versions.extend(absent);
+    document.items(versions);
+}
+
+/// How often the base server is the best, and where it is the furthest from it.
+fn score(files: &[(&'static Description, Results)], directory: &str, document: &mut Document) {
+    document.heading(2, "Won and lost");
+    let mut table =
+        Table::new(["experiment", "figure", "points", "lost", "furthest behind the best peer"]);
+    for (description, results) in files {
+        let reader = Reader::new(description, results);
+        let judged = description.figures.iter().filter(|figure| figure.better != Better::Neither);
+        for figure in judged {
+            let (mut points, mut lost, mut worst) = (0, 0, (1.0, String::new()));
+            for row in results.rows.iter().filter(|row| row.server == results.base) {
+                let own = row.figure(figure.name, figure.over_rounds);
+                let axes = description.axes.iter().filter_map(|(axis, _)| {
+                    row.point.get(*axis).map(|value| (*axis, value.clone()))
+                });
+                let place = axes.collect();
+                let best = reader.best_peer(figure, &place);
+                let Some((own, best)) = own.zip(best).filter(|(_, best)| *best > 0.0) else {
+                    continue;
+                };
+                points += 1;
+                if reader.loses(figure, &place) {
+                    lost += 1;
+                    let ratio = own / best;
+                    let behind = if figure.better == Better::Less { ratio } else { 1.0 / ratio };
+                    if behind > worst.0 {
+                        worst = (behind, format!("{ratio:.2}x at {}", reader.label(&place)));
+                    }
+                }
+            }
+            if points > 0 {
+                let name = results.name();
+                let link = format!("[{name}]({directory}/{name}.md)");
+                let lost = if lost > 0 { format!("**{lost}**") } else { "0".to_owned() };
+                table.row([link, title(figure), points.to_string(), lost, worst.1]);
+            }
+        }
+    }
+    document.table(&table);
+}
+
+fn experiment(
+    description: &'static Description,
+    results: &Results,
+    directory: &str,
+    document: &mut Document,
+) {
+    let reader = Reader::new(description, results);
+    let name = results.name();
+    let label =
+        if results.label.is_empty() { String::new() } else { format!(" ({})", results.label) };
+    document.heading(2, &format!("{}{label}", description.title));
+    let (total, doubtful, failed) = counts(results);
+    document.paragraph(&format!(
+        "`{}`. Rounds: {}; of {total} measurements {doubtful} doubtful, {failed} failed. \
+         [All tables]({directory}/{name}.md)",
+        results.command_line, results.rounds
+    ));
+    let mut plots = 0;
+    for (number, view) in description.views.iter().enumerate().filter(|(_, v)| v.is_in_summary) {
+        for (place, section) in reader.sections(view).iter().enumerate() {
+            let heading = [view.title, section.heading.as_str()];
+            let heading: Vec<&str> = heading.into_iter().filter(|part| !part.is_empty()).collect();
+            document.heading(3, &heading.join(": "));
+            document.table(&reader.table(view, section, false));
+            if view.plot.is_some() && plots < PLOTS_MAX {
+                plots += 1;
+                let file = plot_name(results, number, place);
+                document.image(view.title, &format!("{directory}/{file}"));
+            }
+        }
+    }
+}
