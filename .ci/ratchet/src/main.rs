@@ -1,0 +1,123 @@
+//! Figures of the code's structure, beside the last accepted ones. Fails when one has risen above
+//! what `.ci/ratchet.txt` accepts; whoever needs more changes that file in the same commit.
+//!
+//! | figure | counts |
+//! |---|---|
+//! | code | lines that are neither blank nor comment nor test |
+//! | cycle | files of the largest cycle of imports (`use` between files of a crate) |
+//! | long | functions of more than 70 lines |
+//! | unsafe | unsafe blocks and implementations |
+//! | wide | comment lines past column 100 |
+//! | large | files of more than 800 lines |
+//!
+//! `cargo run --manifest-path .ci/ratchet/Cargo.toml` prints and compares; with `--accept` it writes
+//! the figures as they are now into the file.
+
+mod imports;
+mod source;
+
+use source::Source;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs};
+
+const FIGURES: [&str; 6] = ["code", "cycle", "long", "unsafe", "wide", "large"];
+
+type Table = BTreeMap<String, [usize; 6]>;
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let accepted_path = root.join(".ci/ratchet.txt");
+    let now = measure(&root);
+    if env::args().any(|arg| arg == "--accept") {
+        fs::write(&accepted_path, print(&now)).expect("the file of accepted figures is written");
+        return ExitCode::SUCCESS;
+    }
+    let accepted = parse(&fs::read_to_string(&accepted_path).unwrap_or_default());
+    let mut risen = 0;
+    println!("{:<12} {}", "", FIGURES.map(|figure| format!("{figure:>16}")).join(""));
+    for (name, figures) in &now {
+        let before = accepted.get(name).copied().unwrap_or_default();
+        let cells = figures.iter().zip(before).map(|(&figure, before)| {
+            let mark = if figure > before { "!" } else { "" };
+            format!("{:>16}", format!("{mark}{figure} ({before})"))
+        });
+        risen += figures.iter().zip(before).filter(|(figure, before)| *figure > before).count();
+        println!("{name:<12} {}", cells.collect::<String>());
+    }
+    if risen > 0 {
+        println!("\n{risen} figures have risen above .ci/ratchet.txt (in parentheses).");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// The figures of each crate, and their sum.
+fn measure(root: &Path) -> Table {
+    let mut table = Table::new();
+    let crates = root.join("crates");
+    for entry in fs::read_dir(&crates).expect("crates/").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let mut sources = Vec::new();
+        for directory in ["src", "build"] {
+            files(&entry.path().join(directory), &mut sources);
+        }
+        let sources: Vec<Source> = sources.iter().map(|path| Source::read(path)).collect();
+        let product = || sources.iter().filter(|source| !source.is_test);
+        let sum = |count: fn(&Source) -> usize| product().map(count).sum();
+        let base = entry.path().join("src");
+        table.insert(
+            name,
+            [
+                sum(|source| source.code_lines),
+                imports::largest_cycle(&base, &product().collect::<Vec<_>>()),
+                sum(|source| source.long_functions),
+                sum(|source| source.unsafe_sites),
+                sources.iter().map(|source| source.wide_comments).sum(),
+                sources.iter().filter(|source| source.lines > 800).count(),
+            ],
+        );
+    }
+    let mut all = [0; 6];
+    for figures in table.values() {
+        for (i, (sum, figure)) in all.iter_mut().zip(figures).enumerate() {
+            *sum = if FIGURES[i] == "cycle" { (*sum).max(*figure) } else { *sum + figure };
+        }
+    }
+    table.insert("~ all".into(), all);
+    table
+}
+
+fn files(directory: &Path, into: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            files(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+fn print(table: &Table) -> String {
+    let mut text = format!("# crate {}\n", FIGURES.join(" "));
+    for (name, figures) in table {
+        let figures = figures.map(|figure| figure.to_string()).join(" ");
+        writeln!(text, "{}: {figures}", name).expect("to a string");
+    }
+    text
+}
+
+fn parse(text: &str) -> Table {
+    let line = |line: &str| {
+        let (name, figures) = line.split_once(": ")?;
+        let mut row = [0; 6];
+        for (cell, figure) in row.iter_mut().zip(figures.split(' ')) {
+            *cell = figure.parse().ok()?;
+        }
+        Some((name.to_owned(), row))
+    };
+    text.lines().filter_map(line).collect()
+}
