@@ -37,8 +37,8 @@ use crate::acl::User;
 use crate::ctx::Ctx;
 #[cfg(doc)]
 use crate::execute::Executor;
-use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::extended::Extended;
 use crate::registry::Command;
 use crate::session::{Access, Modes};
 use crate::tracking::Tracking;

@@ -11,8 +11,8 @@ mod geohash;
 pub(crate) mod search;
 
 use crate::ctx::Ctx;
-use crate::double;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::double;
 use crate::sorted_sets::members::{AddOptions, add};
 use crate::sorted_sets::read;
 use crate::spec::CommandSpec;

@@ -1,12 +1,15 @@
 //! Hashes: fields set, removed, drawn and read. Expiry of fields: `hash_expiry.rs`.
 
+pub(crate) mod expiry;
+pub(crate) mod import;
+
+use crate::arguments::random_count::{Draws, draw_repeated, draws};
+use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::ctx::Ctx;
-use crate::draws::{Draws, draw_repeated, draws};
 use crate::execute::Executor;
-use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
-use crate::hash_expiry::tell_expired;
-use crate::scan::{self, Found, Options, Scanned};
+use crate::hashes::expiry::tell_expired;
+use crate::numbers::extended::Extended;
 use crate::sets::write_item;
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;

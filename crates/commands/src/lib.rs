@@ -1,88 +1,58 @@
 //! Petrel's commands: the table, the handlers, and the one gate through which all of them run.
 //!
-//! A newcomer finds GET in `strings.rs`, what the table says of it in `table/strings.rs`, and the
-//! path of every call in `execute.rs`. A family of commands is a file with its own `COMMANDS`;
-//! session commands live with the server and join the same [`Registry`].
+//! A newcomer finds GET in `strings.rs`, its row of the command table in `petrel-table`'s
+//! `commands/strings`, and the path of every call in `execute.rs`. A family of commands is a file or
+//! a folder with `COMMANDS`; session commands live with the server and join the same [`Registry`].
 
 pub mod acl;
 mod admit;
-mod big_uint;
+mod arguments;
 mod bitmaps;
 pub mod blocking;
 pub mod clock;
-mod cluster;
-mod command;
-mod counters;
 mod ctx;
-mod databases;
-mod double;
-mod draws;
-mod dump;
 pub mod elsewhere;
 mod events;
 mod execute;
-mod expire;
-mod expiry;
-mod extended;
 mod fail;
-mod generic;
 mod geo;
 pub mod glob;
-mod hash_expiry;
-mod hash_import;
 mod hashes;
-pub mod help;
 mod hindrance;
-pub mod hotkeys;
 mod hyperloglog;
-mod increx;
-pub mod latency;
-mod lcs;
-mod list_moves;
+mod keys;
 mod lists;
-mod lolwut;
-pub mod memory;
-mod module;
-mod object;
+mod numbers;
 mod queue;
 mod random;
 mod recent;
-pub mod redact;
 pub mod registry;
-mod replication;
-mod scan;
 pub mod scripting;
+pub mod server;
 mod serving;
 mod session;
-mod set_algebra;
 mod sets;
-pub mod slowlog;
-mod sort;
 mod sorted_sets;
 pub mod spec;
-pub mod stats;
 mod streams;
-mod string_parts;
 mod strings;
-mod time;
 mod tracking;
 pub mod transactions;
-mod walk;
 
 pub use blocking::{Answer, Awaited, Block, Blocked, Standing, Ticket};
 pub use ctx::{Ctx, Host};
 pub use execute::{Execution, Executor, Request, watches_keys};
 pub use fail::{Fail, Outcome};
-pub use hash_import::Fieldsets;
+pub use hashes::import::Fieldsets;
 pub use hindrance::Hindrance;
-pub use module::NO_MODULES;
 pub use petrel_resp::Dialect;
 pub use queue::{Queue, Queued};
 pub use registry::{Command, Registry};
+pub use server::module::NO_MODULES;
+pub use server::stats::Shared;
 pub use serving::WaitEnd;
 pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
 pub use spec::CommandSpec;
-pub use stats::Shared;
 pub use tracking::{Tracking, TrackingMode};
 
 /// The release of Redis whose behaviour is kept to.
@@ -99,20 +69,20 @@ pub fn redis_version(dialect: Dialect) -> &'static str {
 /// The families of commands that need nothing but a keyspace.
 pub static FAMILIES: &[&[CommandSpec]] = &[
     strings::COMMANDS,
-    string_parts::COMMANDS,
-    lcs::COMMANDS,
-    counters::COMMANDS,
-    increx::COMMANDS,
+    strings::parts::COMMANDS,
+    strings::lcs::COMMANDS,
+    strings::counters::COMMANDS,
+    strings::increx::COMMANDS,
     streams::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,
-    set_algebra::COMMANDS,
+    sets::algebra::COMMANDS,
     hashes::COMMANDS,
-    hash_expiry::COMMANDS,
-    hash_import::COMMANDS,
+    hashes::expiry::COMMANDS,
+    hashes::import::COMMANDS,
     lists::COMMANDS,
-    list_moves::COMMANDS,
+    lists::moves::COMMANDS,
     sorted_sets::members::COMMANDS,
     sorted_sets::ranges::COMMANDS,
     sorted_sets::pop::COMMANDS,
@@ -120,22 +90,22 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     sorted_sets::algebra::COMMANDS,
     geo::COMMANDS,
     geo::search::COMMANDS,
-    generic::COMMANDS,
-    dump::COMMANDS,
-    expire::COMMANDS,
-    walk::COMMANDS,
-    databases::COMMANDS,
-    sort::COMMANDS,
+    keys::generic::COMMANDS,
+    keys::dump::COMMANDS,
+    keys::expire::COMMANDS,
+    keys::iterate::COMMANDS,
+    keys::databases::COMMANDS,
+    keys::sort::COMMANDS,
     transactions::COMMANDS,
     scripting::COMMANDS,
     scripting::functions::COMMANDS,
-    object::COMMANDS,
-    command::COMMANDS,
-    slowlog::COMMANDS,
-    latency::COMMANDS,
-    replication::COMMANDS,
-    cluster::COMMANDS,
-    module::COMMANDS,
-    time::COMMANDS,
-    lolwut::COMMANDS,
+    keys::object::COMMANDS,
+    server::command::COMMANDS,
+    server::slowlog::COMMANDS,
+    server::latency::COMMANDS,
+    server::replication::COMMANDS,
+    server::cluster::COMMANDS,
+    server::module::COMMANDS,
+    server::time::COMMANDS,
+    server::lolwut::COMMANDS,
 ];

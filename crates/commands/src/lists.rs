@@ -1,5 +1,7 @@
 //! Lists. What moves elements from list to list and what waits for them: `list_moves.rs`.
 
+pub(crate) mod moves;
+
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;

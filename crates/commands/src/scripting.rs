@@ -28,7 +28,7 @@ pub(crate) use thread::ScriptThread;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::help::help;
+use crate::server::help::help;
 use crate::spec::{CommandSpec, Locks};
 use petrel_lua::{Sha, hex};
 use petrel_table::commands as meta;

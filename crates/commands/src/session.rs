@@ -1,7 +1,7 @@
 //! What a connection carries from command to command, as far as commands know.
 
 use crate::acl::User;
-use crate::hash_import::Fieldsets;
+use crate::hashes::import::Fieldsets;
 use crate::queue::Queue;
 use crate::tracking::Tracking;
 use petrel_keyspace::WatchedKey;

@@ -1,11 +1,13 @@
 //! Sets: members added, removed, drawn and read. Unions, intersections and differences:
 //! `set_algebra.rs`.
 
+pub(crate) mod algebra;
+
+use crate::arguments::random_count::{Draws, draw_repeated, draws};
+use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::ctx::Ctx;
-use crate::draws::{Draws, draw_repeated, draws};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_resp::Reply;

@@ -17,7 +17,7 @@ mod trim;
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::help::help;
+use crate::server::help::help;
 use crate::spec::CommandSpec;
 use petrel_keyspace::types::stream::{EntryRef, IdText, StreamId};
 use petrel_resp::Reply;

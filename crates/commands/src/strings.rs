@@ -1,8 +1,13 @@
 //! Strings: GET, SET and what reads and writes whole values. Parts of values: `string_parts.rs`;
 //! numbers: `counters.rs`.
 
+pub(crate) mod counters;
+pub(crate) mod increx;
+pub(crate) mod lcs;
+pub(crate) mod parts;
+
+use crate::arguments::expiry::{self, Stated, Unit};
 use crate::ctx::Ctx;
-use crate::expiry::{self, Stated, Unit};
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;

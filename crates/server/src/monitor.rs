@@ -14,7 +14,7 @@ use crate::host::ServerHost;
 use crate::push::Push;
 use crate::server::{Server, unix_now};
 use parking_lot::Mutex;
-use petrel_commands::stats::Observer;
+use petrel_commands::server::stats::Observer;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_net::Endpoint;
 use petrel_table::commands as meta;

@@ -4,7 +4,7 @@
 use super::libraries::{Function, Library, List};
 use super::shebang::{self, Flags};
 use crate::fail::Fail;
-use crate::stats::Shared;
+use crate::server::stats::Shared;
 use petrel_lua::{Compiled, Lua, Purpose, ScriptReply, Server};
 use std::borrow::Cow;
 use std::collections::HashMap;

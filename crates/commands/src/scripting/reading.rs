@@ -3,7 +3,7 @@
 use super::parse_sum;
 use super::shebang::{Flags, parse_script};
 use crate::registry::Command;
-use crate::stats::Shared;
+use crate::server::stats::Shared;
 
 /// Whether a call is of a script or function that says of itself that it only reads.
 pub fn only_reads(command: Command, args: &[&[u8]], shared: &Shared) -> bool {

@@ -7,9 +7,9 @@ use crate::clock::Tick;
 use crate::ctx::{Ctx, Host};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
+use crate::server::time::time_of_day;
 use crate::session::Session;
 use crate::spec::{Flags, KeyShape, Locks};
-use crate::time::time_of_day;
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
 use petrel_resp::{Dialect, Reply};
@@ -105,7 +105,7 @@ impl Executor {
     /// Works with what the thread has for scripts, outside of any.
     pub(crate) fn script_thread<T>(
         &mut self,
-        work: impl FnOnce(&mut ScriptThread, &crate::stats::Shared) -> T,
+        work: impl FnOnce(&mut ScriptThread, &crate::server::stats::Shared) -> T,
     ) -> T {
         let mut thread = self.take_script_thread();
         let result = work(&mut thread, &self.shared);

@@ -5,7 +5,7 @@ use super::cache::{Script, Scripts};
 use super::shebang;
 use super::{NO_SCRIPT, ScriptRef};
 use crate::fail::Fail;
-use crate::stats::Shared;
+use crate::server::stats::Shared;
 use petrel_lua::{Compiled, Lua, Purpose, Sha};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

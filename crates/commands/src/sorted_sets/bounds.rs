@@ -1,7 +1,7 @@
 //! Ranges of a sorted set, by rank, score or member, as ranges of ranks.
 
-use crate::double;
 use crate::fail::Fail;
+use crate::numbers::double;
 use petrel_keyspace::parse_int;
 use petrel_keyspace::types::sorted_set::{MemberRef, Part, Run, SortedSetRef};
 use std::ops::Range;

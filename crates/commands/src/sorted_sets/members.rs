@@ -2,8 +2,8 @@
 
 use super::read;
 use crate::ctx::Ctx;
-use crate::double;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::double;
 use crate::spec::CommandSpec;
 use petrel_keyspace::Naming;
 use petrel_keyspace::types::sorted_set::ScoreChange;

@@ -1,11 +1,11 @@
 //! Members drawn at random, and walks in no order.
 
 use super::{Listing, read};
+use crate::arguments::random_count::{Draws, draw_repeated, draws};
+use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::ctx::Ctx;
-use crate::draws::{Draws, draw_repeated, draws};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_resp::DoubleBuffer;

@@ -2,7 +2,7 @@
 
 use petrel_commands::{
     Command, CommandSpec, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
-    memory, transactions,
+    server::memory, transactions,
 };
 use petrel_keyspace::{Cleared, Event, Handle, Keyspace, Options};
 use petrel_persistence::rdb::{Dialect, Leniency};

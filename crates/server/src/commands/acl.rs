@@ -6,7 +6,7 @@ use crate::host::ServerHost;
 use crate::review::reply_when_reviewed;
 use crate::users;
 use petrel_commands::acl::{Call, Denial, Reason, Selector, SetError, User, join_selectors};
-use petrel_commands::help::help;
+use petrel_commands::server::help::help;
 use petrel_commands::spec::{Categories, Locks};
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_resp::Reply;

@@ -7,7 +7,7 @@ mod tracking;
 use crate::client::Flag;
 use crate::host::ServerHost;
 use filter::{Filter, Verb};
-use petrel_commands::help::help;
+use petrel_commands::server::help::help;
 use petrel_commands::spec::Group;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome, Replies, WaitEnd};
 use petrel_table::commands as meta;

@@ -5,7 +5,7 @@ use crate::host::ServerHost;
 use crate::server::Server;
 use crate::start::admit_connections;
 use crate::users;
-use petrel_commands::help::help;
+use petrel_commands::server::help::help;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use super::config::rewrite_file;
 use crate::client::Flag;
 use crate::config::{Extent, parse_memory};
 use crate::host::ServerHost;
-use petrel_commands::help::help;
+use petrel_commands::server::help::help;
 use petrel_commands::spec::{Handler, Locks};
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_keyspace::Value;

@@ -3,9 +3,9 @@
 use crate::host::ServerHost;
 use crate::process::{CpuTime, Whose, cpu_time};
 use crate::server::{Server, unix_ms};
-use petrel_commands::help::help;
-use petrel_commands::hotkeys::{Collection, Top, Wish};
-use petrel_commands::stats::Observer;
+use petrel_commands::server::help::help;
+use petrel_commands::server::hotkeys::{Collection, Top, Wish};
+use petrel_commands::server::stats::Observer;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;

@@ -2,7 +2,7 @@
 
 use crate::host::ServerHost;
 use crate::pubsub::Kind;
-use petrel_commands::help::help;
+use petrel_commands::server::help::help;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_table::commands as meta;
 

@@ -3,11 +3,11 @@
 
 mod valkey;
 
+use crate::arguments::expiry::Unit;
 use crate::ctx::Ctx;
-use crate::expire::Condition;
-use crate::expiry::Unit;
 use crate::fail::{Fail, Outcome};
 use crate::hashes::write_value;
+use crate::keys::expire::Condition;
 use crate::spec::CommandSpec;
 use petrel_keyspace::{FieldExpiry, Naming};
 use petrel_table::commands as meta;
@@ -51,7 +51,7 @@ fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
         return Err(Fail::fixed("ERR invalid expire time, must be >= 0"));
     }
     let moment = unit.moment(n, ctx.exec.ks.now_ms()).filter(|&at| at <= EXPIRY_MAX);
-    moment.ok_or_else(|| crate::expiry::invalid(ctx))
+    moment.ok_or_else(|| crate::arguments::expiry::invalid(ctx))
 }
 
 /// Whether the key holds a hash; another type is an error.

@@ -5,12 +5,12 @@ use crate::clock::Clock;
 use crate::ctx::Host;
 use crate::fail::Fail;
 use crate::hindrance::Hindrance;
-use crate::hotkeys::Hotkeys;
-use crate::latency::LatencyMonitor;
-use crate::redact::shown;
 use crate::registry::{Command, Registry};
 use crate::scripting::{Libraries, Scripts};
-use crate::slowlog::CommandLog;
+use crate::server::hotkeys::Hotkeys;
+use crate::server::latency::LatencyMonitor;
+use crate::server::redact::shown;
+use crate::server::slowlog::CommandLog;
 use petrel_resp::Dialect;
 use std::collections::BTreeMap;
 use std::sync::atomic::{

@@ -2,8 +2,8 @@
 //! of the reply.
 
 use crate::ctx::Host;
-use crate::redact::shown;
 use crate::registry::{Command, Registry};
+use crate::server::redact::shown;
 use crate::spec::{CommandSpec, Flags};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -1,10 +1,10 @@
 //! Walking the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are held one at a time and for
 //! a few keys, so that a walk over many keys delays nobody else.
 
+use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
-use crate::scan::{self, Found, Options, Scanned};
 use crate::spec::{CommandSpec, Locks};
 use petrel_keyspace::{Cursor, View};
 use petrel_table::commands as meta;

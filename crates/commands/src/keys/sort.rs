@@ -5,8 +5,8 @@
 //! many.
 
 use crate::ctx::Ctx;
-use crate::double;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::double;
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::list::{Element, End};

@@ -1,7 +1,7 @@
 //! Expiry of keys: EXPIRE and its like, TTL and its like, PERSIST.
 
+use crate::arguments::expiry::{self, Unit};
 use crate::ctx::Ctx;
-use crate::expiry::{self, Unit};
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;

@@ -4,9 +4,9 @@
 use super::{CommandLog, LogEntry};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::help::help;
+use crate::server::help::help;
+use crate::server::stats::Shared;
 use crate::spec::{CommandSpec, Locks};
-use crate::stats::Shared;
 use petrel_table::commands as meta;
 
 /// The commands of this family.

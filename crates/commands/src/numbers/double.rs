@@ -1,6 +1,6 @@
 //! Arguments that are doubles: scores, coordinates, weights.
 
-use crate::extended::Extended;
+use crate::numbers::extended::Extended;
 use petrel_keyspace::parse_int;
 
 /// Integers up to this magnitude are doubles without rounding.

@@ -4,8 +4,8 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{self, Case};
-use crate::help::help;
 use crate::registry::Command;
+use crate::server::help::help;
 use crate::spec::{Categories, CommandSpec};
 use petrel_table::bits;
 use petrel_table::commands as meta;

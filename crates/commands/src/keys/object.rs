@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::help::help;
+use crate::server::help::help;
 use crate::spec::CommandSpec;
 use petrel_keyspace::Key;
 use petrel_table::commands as meta;

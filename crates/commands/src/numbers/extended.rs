@@ -2,7 +2,7 @@
 //! in which Redis does `INCRBYFLOAT`. Reading, adding and printing round to nearest, ties to even,
 //! so results equal Redis's on x86-64 to the last digit, on every processor.
 
-use crate::big_uint::BigUint;
+use crate::numbers::big_uint::BigUint;
 use std::cmp::Ordering;
 
 /// Longest text of a number, as in Redis.

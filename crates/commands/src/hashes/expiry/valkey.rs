@@ -2,10 +2,10 @@
 //! command, and `HSETEX` may demand something of the key.
 
 use super::{ExOptions, Stated, Syntax, When, exists};
+use crate::arguments::expiry::{self, Unit};
 use crate::ctx::Ctx;
-use crate::expire::Condition;
-use crate::expiry::{self, Unit};
 use crate::fail::Fail;
+use crate::keys::expire::Condition;
 use std::ops::Range;
 
 const COUNT: Fail =

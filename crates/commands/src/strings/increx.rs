@@ -1,9 +1,9 @@
 //! INCREX: a counter with bounds and an expiry, as for rate limits.
 
+use crate::arguments::expiry::Stated;
 use crate::ctx::Ctx;
-use crate::expiry::Stated;
-use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::extended::Extended;
 use crate::spec::CommandSpec;
 use crate::strings::store;
 use petrel_keyspace::Naming;

@@ -1,8 +1,8 @@
 //! Numbers in strings: INCR, DECR and their like.
 
 use crate::ctx::Ctx;
-use crate::extended::Extended;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::extended::Extended;
 use crate::spec::CommandSpec;
 use petrel_keyspace::{AddError, StrRef, Value};
 use petrel_table::commands as meta;

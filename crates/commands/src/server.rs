@@ -1,0 +1,16 @@
+//! Commands about the server itself, and what they observe: statistics, latency, slow commands, hot
+//! keys, memory, the command table.
+
+pub(crate) mod cluster;
+pub(crate) mod command;
+pub mod help;
+pub mod hotkeys;
+pub mod latency;
+pub(crate) mod lolwut;
+pub mod memory;
+pub(crate) mod module;
+pub mod redact;
+pub(crate) mod replication;
+pub mod slowlog;
+pub mod stats;
+pub(crate) mod time;
