@@ -9,7 +9,7 @@ use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{Census, check};
 use petrel_server::commands::check_libraries;
 use petrel_server::config::{CheckLine, Config, Cut};
-use petrel_server::counted::Counted;
+use petrel_server::observation::counted::Counted;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};

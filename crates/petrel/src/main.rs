@@ -14,8 +14,8 @@ mod syslog;
 mod title;
 
 use petrel_server::config::{Config, Invocation, SharedConfig, help, note_program, version};
+use petrel_server::durability::snapshot::remove_parts;
 use petrel_server::server::Server;
-use petrel_server::snapshot::remove_parts;
 use signals::{SIGINT, SIGUSR2};
 use std::io::Write;
 use std::path::Path;
@@ -173,7 +173,7 @@ fn warn_of_openness(config: &Config) {
 
 /// Lists what is in a store.
 fn backups(url: &str) -> ExitCode {
-    match petrel_server::backup::list(url) {
+    match petrel_server::durability::backup::list(url) {
         Ok(text) => print(&text),
         Err(error) => fail(&error),
     }

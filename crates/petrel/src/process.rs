@@ -3,7 +3,7 @@
 use crate::supervisor::Supervisor;
 use crate::{allocator, log, signals, title};
 use petrel_server::config::{Config, SharedConfig};
-use petrel_server::process::{AllocatorUse, Process};
+use petrel_server::lifecycle::process::{AllocatorUse, Process};
 use std::time::Duration;
 
 /// The process of this binary.

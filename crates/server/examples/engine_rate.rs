@@ -3,16 +3,16 @@
 //!
 //! `cargo run --release -p petrel-server --example engine_rate -- [keys] [pipeline] [rounds of GET]
 //! [rounds of SET]` prints the processor time per command; under `valgrind --tool=callgrind
-//! --toggle-collect=petrel_server::batch::Engine::run` the same run counts instructions, which a
+//! --toggle-collect=petrel_server::event_loop::batch::Engine::run` the same run counts instructions, which a
 //! busy machine does not disturb.
 
 use petrel_commands::{Executor, Session};
 use petrel_net::{Endpoint, Output, Slot};
 use petrel_resp::{Resume, encode_command};
-use petrel_server::batch::Engine;
 use petrel_server::client::Client;
 use petrel_server::config::{Config, SharedConfig};
-use petrel_server::conn::Conn;
+use petrel_server::event_loop::batch::Engine;
+use petrel_server::event_loop::connection::Conn;
 use petrel_server::host::ServerHost;
 use petrel_server::server::Server;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn main() {
     let sets: u64 = args.next().unwrap_or(gets);
 
     let config = Arc::new(SharedConfig::new(Config::default(), None));
-    let server = Server::new(config, Box::new(petrel_server::process::Indifferent));
+    let server = Server::new(config, Box::new(petrel_server::lifecycle::process::Indifferent));
     let client = Arc::new(Client::new(1, 0, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix));
     let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
     let mut engine = Engine::new(exec, ServerHost::new(server, client.clone()));

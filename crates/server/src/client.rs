@@ -1,6 +1,6 @@
 //! What the rest of the server may know of a connection while its worker is serving it.
 
-use crate::conn::Conn;
+use crate::event_loop::connection::Conn;
 use once_cell::race::OnceBox;
 use parking_lot::Mutex;
 use petrel_commands::acl::User;
@@ -105,7 +105,7 @@ pub struct Client {
     pub queued_bytes: AtomicU32,
     /// Descriptor of the socket; -1 if it is in a ring's own table.
     pub fd: i32,
-    /// Bytes held in buffers, as counted in [`crate::traffic::Traffic::buffered`].
+    /// Bytes held in buffers, as counted in [`crate::observation::traffic::Traffic::buffered`].
     pub buffered: AtomicU32,
     /// Bytes received.
     pub received: AtomicU64,
@@ -134,7 +134,7 @@ const _: () = assert!(size_of::<Client>() <= 112);
 /// What a client is subscribed to, for others to see.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subscribed {
-    /// Names of each [`crate::pubsub::Kind`].
+    /// Names of each [`crate::fanout::pubsub::Kind`].
     pub counts: [u32; 3],
     /// Bytes that the subscriptions take.
     pub bytes: usize,

@@ -1,16 +1,16 @@
 //! The server as session commands see it: the connection in hand and what it belongs to.
 
-use crate::batch::may_write;
 use crate::client::{Client, Flag};
 use crate::commands::client::line::describe;
 use crate::config::{Config, ConfigReader};
-use crate::held::Held;
-use crate::mailbox::Message;
-use crate::pubsub::Subscribers;
-use crate::push::PushDesk;
+use crate::event_loop::batch::may_write;
+use crate::event_loop::busy_loop::StandIn;
+use crate::event_loop::mailbox::Message;
+use crate::fanout::invalidation_queue::Held;
+use crate::fanout::outbox::PushDesk;
+use crate::fanout::pubsub::Subscribers;
+use crate::fanout::tracking::Invalidations;
 use crate::server::{Server, unix_ms};
-use crate::stand_in::StandIn;
-use crate::tracking::Invalidations;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };

@@ -2,8 +2,8 @@
 
 mod log;
 
+use crate::fanout::review::reply_when_reviewed;
 use crate::host::ServerHost;
-use crate::review::reply_when_reviewed;
 use crate::users;
 use petrel_commands::acl::{Call, Denial, Reason, Selector, SetError, User, join_selectors};
 use petrel_commands::server::help::help;

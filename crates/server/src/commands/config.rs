@@ -2,8 +2,8 @@
 
 use crate::config::{Change, Extent, Group, Refusal};
 use crate::host::ServerHost;
+use crate::lifecycle::start::admit_connections;
 use crate::server::Server;
-use crate::start::admit_connections;
 use crate::users;
 use petrel_commands::server::help::help;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};

@@ -5,7 +5,7 @@
 //! the general one, which serves all else, values from 16 KiB included. Where that does not say
 //! what it holds, they count what is known of it: values, connections, scripts.
 
-use crate::process::{AllocatorUse, resident_bytes, system_bytes};
+use crate::lifecycle::process::{AllocatorUse, resident_bytes, system_bytes};
 use crate::server::Server;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,7 +1,7 @@
 //! HOTKEYS: <https://redis.io/docs/latest/commands/hotkeys-start/>.
 
 use crate::host::ServerHost;
-use crate::process::{CpuTime, Whose, cpu_time};
+use crate::lifecycle::process::{CpuTime, Whose, cpu_time};
 use crate::server::{Server, unix_ms};
 use petrel_commands::server::help::help;
 use petrel_commands::server::hotkeys::{Collection, Top, Wish};

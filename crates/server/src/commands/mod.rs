@@ -30,7 +30,7 @@ static SERVER: &[CommandSpec] = &[
     info::INFO,
     memory::MEMORY,
     migrate::MIGRATE,
-    crate::monitor::MONITOR,
+    crate::fanout::monitor::MONITOR,
     rewrite::BGREWRITEAOF,
     save::BGSAVE,
     save::LASTSAVE,

@@ -1,7 +1,7 @@
-//! SUBSCRIBE, PUBLISH and their companions; how messages travel is told in [`crate::pubsub`].
+//! SUBSCRIBE, PUBLISH and their companions; how messages travel is told in [`crate::fanout::pubsub`].
 
+use crate::fanout::pubsub::Kind;
 use crate::host::ServerHost;
-use crate::pubsub::Kind;
 use petrel_commands::server::help::help;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_table::commands as meta;

@@ -1,7 +1,7 @@
 //! BGREWRITEAOF.
 
+use crate::durability::log::Rewriting;
 use crate::host::ServerHost;
-use crate::log::Rewriting;
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;

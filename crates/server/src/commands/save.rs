@@ -1,8 +1,8 @@
 //! SAVE, BGSAVE and LASTSAVE.
 
+use crate::durability::snapshot::Begun;
 use crate::host::ServerHost;
 use crate::server::Server;
-use crate::snapshot::Begun;
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;

@@ -22,8 +22,8 @@ mod source;
 mod target;
 
 use crate::client::Client;
+use crate::event_loop::mailbox::Message;
 use crate::host::ServerHost;
-use crate::mailbox::Message;
 use crate::server::Server;
 use parking_lot::Mutex;
 use petrel_commands::{Answer, Command, Executor, Fail, Host};

@@ -3,7 +3,7 @@
 use super::Certificate;
 use crate::client::Flag;
 use crate::config::IdentityField;
-use crate::worker::Worker;
+use crate::event_loop::worker::Worker;
 use petrel_commands::acl::{Context, DEFAULT_USER, LogEntry, User};
 use petrel_net::{Driver, Slot};
 use std::sync::Arc;

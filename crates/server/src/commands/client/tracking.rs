@@ -1,8 +1,8 @@
 //! CLIENT TRACKING, TRACKINGINFO, CACHING, GETREDIR.
 
 use crate::client::Flag;
+use crate::fanout::tracking::{Options, Tracker};
 use crate::host::ServerHost;
-use crate::tracking::{Options, Tracker};
 use petrel_commands::{Ctx, Fail, Outcome, TrackingMode};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::config::Config;
-use crate::process::{Whose, cpu_time, system_name};
+use crate::lifecycle::process::{Whose, cpu_time, system_name};
 use crate::server::unix_ms;
 use petrel_commands::{VALKEY_VERSION, redis_version};
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,9 +69,12 @@ fn listeners(report: &mut Report<'_>, config: &Config) {
 /// `# Clients`
 pub fn clients(report: &mut Report<'_>) {
     let server = report.server;
-    let sum =
-        |figure: fn(&crate::traffic::Traffic) -> i64| server.traffic().map(figure).sum::<i64>();
-    let most = |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).max();
+    let sum = |figure: fn(&crate::observation::traffic::Traffic) -> i64| {
+        server.traffic().map(figure).sum::<i64>()
+    };
+    let most = |figure: fn(&crate::observation::traffic::Traffic) -> u64| {
+        server.traffic().map(figure).max()
+    };
     report.field("connected_clients", server.connections_present(report.asker));
     report.field("cluster_connections", 0);
     report.field("active_clients", server.active_clients());

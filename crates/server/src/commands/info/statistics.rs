@@ -2,7 +2,7 @@
 //! `errorstats`, `latencystats`.
 
 use super::Report;
-use crate::pubsub::Kind;
+use crate::fanout::pubsub::Kind;
 use crate::server::unix_ms;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,8 +30,9 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("expired_fields", data.expired_fields);
     report.field("expired_keys", data.expired);
     report.field("expired_keys_active", data.expired_active);
-    let of =
-        |figure: fn(&crate::traffic::Traffic) -> u64| server.traffic().map(figure).sum::<u64>();
+    let of = |figure: fn(&crate::observation::traffic::Traffic) -> u64| {
+        server.traffic().map(figure).sum::<u64>()
+    };
     report.field("expired_stale_perc", "0.00");
     let unfinished = of(|traffic| traffic.expiry_unfinished.load(Relaxed));
     report.field("expired_time_cap_reached_count", unfinished);
@@ -120,7 +121,7 @@ pub fn hotkeys(report: &mut Report<'_>) {
 /// `# Debug`, which is shown only to who asks for it by its name.
 pub fn debug(report: &mut Report<'_>) {
     let server = report.server;
-    let most = |figure: fn(&crate::traffic::Traffic) -> u64| {
+    let most = |figure: fn(&crate::observation::traffic::Traffic) -> u64| {
         server.traffic().map(figure).max().unwrap_or_default()
     };
     report.field("eventloop_duration_aof_sum", 0);

@@ -1,0 +1,8 @@
+//! When data is saved, logged, shipped and loaded.
+
+pub mod aof_import;
+pub mod backup;
+pub mod log;
+pub(crate) mod progress;
+pub(crate) mod save_points;
+pub mod snapshot;

@@ -1,0 +1,359 @@
+//! The way back in: the files of a log, at the start.
+
+use super::pending::Unwritten;
+use super::unopened::Beginning;
+use crate::config::Config;
+use crate::observation::counted::Counted;
+use crate::server::Server;
+use petrel_keyspace::Handle;
+use petrel_persistence::log::{Directory, Entry, Kind, LogSource, Replayed, is_full, replay};
+use petrel_persistence::rdb::Leniency;
+use petrel_persistence::{LoadOptions, load};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// What was loaded.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Epoch of the last block.
+    pub last_epoch: Option<u64>,
+    /// What the files have in common, as the last of them says.
+    pub log_id: Option<[u8; 16]>,
+    /// A file whose end is torn, and how many bytes of it are whole.
+    torn: Option<(Entry, u64)>,
+    pub functions: Option<Vec<Vec<u8>>>,
+    /// What was applied behind all files and is in none of them.
+    pub unwritten: Option<Unwritten>,
+}
+
+impl Server {
+    /// The directory of the log.
+    pub(super) fn open_directory(&self, config: &Config) -> io::Result<Directory> {
+        let name = config.appendfilename.lossy().into_owned();
+        let path = config.appenddirname.lossy().into_owned();
+        // It stays where it is, whatever becomes of the working directory.
+        Directory::open(&std::path::absolute(path)?, &name, log_id())
+    }
+
+    /// Loads the log, and goes on with it. Where there is none yet, it begins with the append-only
+    /// file of an older Redis, or else with the snapshot, if there is one. Until what is there
+    /// has been loaded, on a thread of its own, commands that need the data are refused. If
+    /// that fails, the server stops. Whether there is anything to load.
+    ///
+    /// # Errors
+    /// If the directory cannot be used, or no thread be started.
+    pub(crate) fn begin_load_log(self: &Arc<Self>, config: &Config) -> io::Result<bool> {
+        let mut directory = self.open_directory(config)?;
+        let single = Path::new(&*config.appendfilename.lossy()).to_owned();
+        let mut single = (directory.is_empty() && single.is_file()).then_some(single);
+        if directory.is_empty() && single.is_none() && config.dbfilename.exists() {
+            tracing::info!(
+                "{} is the base of a new log in {}",
+                config.dbfilename.display(),
+                config.appenddirname.lossy()
+            );
+            match directory.adopt_base(&config.dbfilename) {
+                Err(error) if is_full(&error) => {
+                    tracing::error!("it cannot be that yet: {error}; it is only loaded");
+                    single = Some(config.dbfilename.clone());
+                }
+                adopted => adopted?,
+            }
+        }
+        if directory.is_empty() && single.is_none() {
+            let mut handle = self.keyspace.attach();
+            handle.enter();
+            directory.sweep();
+            let beginning = Beginning { unwritten: None, previous: 0, is_complete: true };
+            let begun = self.begin_log(&mut handle, directory, config, beginning, true);
+            handle.exit();
+            return begun.map(|()| false);
+        }
+        let len = |entry| directory.path_of(entry).metadata().map_or(0, |meta| meta.len());
+        let total = directory.manifest().entries.iter().map(len).sum();
+        self.snapshot.progress.total.store(total, Relaxed);
+        self.begin_loading(config);
+        let (server, config) = (self.clone(), self.config.snapshot());
+        let work = move || {
+            if let Err(why) = server.load_log(directory, single.as_deref(), &config) {
+                server.fail(why);
+            }
+        };
+        std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
+        Ok(true)
+    }
+
+    fn load_log(
+        self: &Arc<Self>,
+        mut directory: Directory,
+        single: Option<&Path>,
+        config: &Config,
+    ) -> Result<(), String> {
+        let start = Instant::now();
+        let mut found = match single {
+            // A snapshot that could not become the base.
+            Some(path) if path == config.dbfilename => {
+                let functions = self.load_log_base(path, config, false)?;
+                Found { functions: Some(functions), ..Found::default() }
+            }
+            Some(path) => {
+                self.load_foreign(&[path.to_owned()], config).map_err(|error| error.to_string())?;
+                Found::default()
+            }
+            None => self.load_files(&mut directory, config)?,
+        };
+        if self.snapshot.progress.stop.load(Relaxed) || self.is_stopping() {
+            return Ok(());
+        }
+        if let Some((entry, whole)) = &found.torn {
+            cut(&directory.path_of(entry), *whole)
+                .map_err(|error| format!("cannot cut {}: {error}", entry.name))?;
+        }
+        if single.is_none() {
+            self.recover_pending(&mut directory, &mut found)?;
+        }
+        if let Some(functions) = &found.functions {
+            self.commands.replace_libraries(functions).map_err(|fail| {
+                let why = String::from_utf8_lossy(fail.text()).into_owned();
+                format!("cannot load the functions of the log: {why}")
+            })?;
+        }
+        let databases = 0..self.keyspace.databases();
+        let keys = databases.map(|db| self.keyspace.db_stats(db).keys).sum::<u64>();
+        self.snapshot.progress.keys.store(keys, Relaxed);
+        let mut handle = self.keyspace.attach();
+        handle.enter();
+        let previous = found.last_epoch.unwrap_or(0);
+        let beginning = Beginning {
+            unwritten: found.unwritten.take(),
+            previous,
+            is_complete: single.is_none(),
+        };
+        // Before more room is asked for: all that is needed has been read.
+        directory.sweep();
+        let begun = self.begin_log(&mut handle, directory, config, beginning, true);
+        handle.exit();
+        begun.map_err(|error| format!("cannot go on with the log: {error}"))?;
+        if single.is_some() {
+            // The new log begins with what was loaded.
+            self.durability.schedule_rewrite();
+        }
+        let (keys, seconds) = (Counted(keys, "key"), start.elapsed().as_secs_f64());
+        tracing::info!("loaded {keys} in {seconds:.2} s");
+        self.finish_loading();
+        Ok(())
+    }
+
+    /// Drops everything and loads it from the log again, which goes on afterwards; or, if nothing
+    /// is logged, what was written last in its place. Commands that need the data are refused
+    /// meanwhile. `ks` is in a batch and holds nothing.
+    ///
+    /// # Errors
+    /// If there is no log, or it cannot be written or read; in the last case nothing is left of the
+    /// data.
+    pub(crate) fn reload_log(self: &Arc<Self>, ks: &mut Handle) -> Result<(), String> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let log = self.durability.log();
+        let directory = self.durability.directory.lock().clone();
+        let mut directory = directory.ok_or("there is no log")?;
+        if log.is_none() && directory.manifest().base().is_none() {
+            return Err("there is no log".into());
+        }
+        let config = self.config.snapshot();
+        ks.lock_all();
+        if let Some(log) = &log {
+            ks.hand_over();
+            let (epoch, start) = (self.keyspace.epochs().now(), Instant::now());
+            log.want(epoch);
+            while log.durable() < epoch {
+                if start.elapsed() > PATIENCE {
+                    ks.unlock();
+                    return Err("the log cannot be written".into());
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            ks.set_sinks(LogSource::NAME, None);
+        }
+        let cleared = ks.clear(None);
+        ks.unlock();
+        drop(cleared);
+        ks.exit();
+        self.begin_loading(&config);
+        let loaded = self.load_files(&mut directory, &config).and_then(|found| {
+            let functions = found.functions.unwrap_or_default();
+            self.commands
+                .replace_libraries(&functions)
+                .map_err(|_| "its functions cannot be loaded".into())
+        });
+        ks.enter();
+        if let Some(log) = log {
+            ks.lock_all();
+            ks.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
+            ks.unlock();
+        }
+        self.finish_loading();
+        loaded
+    }
+
+    /// Loads the files that the manifest names: perhaps some of Redis or Valkey, and then Petrel's
+    /// own.
+    fn load_files(
+        self: &Arc<Self>,
+        directory: &mut Directory,
+        config: &Config,
+    ) -> Result<Found, String> {
+        let manifest = directory.manifest().clone();
+        let mut found = Found::default();
+        let own = manifest.logs().filter(|entry| entry.kind == Kind::Effects).count();
+        let foreign: Vec<&Entry> =
+            manifest.logs().take_while(|entry| entry.kind == Kind::Commands).collect();
+        if manifest.logs().skip(foreign.len()).any(|entry| entry.kind == Kind::Commands) {
+            return Err("the manifest names files of another server behind those of Petrel: both went on with the \
+                        log, each without the other's changes"
+                .into());
+        }
+        match manifest.base() {
+            Some(base) if foreign.is_empty() && is_rdb(&directory.path_of(base)) => {
+                let base = directory.path_of(base);
+                found.functions = Some(self.load_log_base(&base, config, own > 0)?);
+            }
+            base => {
+                let files = base.into_iter().chain(foreign);
+                let files: Vec<_> = files.map(|entry| directory.path_of(entry)).collect();
+                self.load_foreign(&files, config).map_err(|error| error.to_string())?;
+            }
+        }
+        let mut log_id = None;
+        for entry in manifest.logs().filter(|entry| entry.kind == Kind::Effects) {
+            let path = directory.path_of(entry);
+            let replayed = self.replay_file(&path, found.last_epoch)?;
+            if let Some((torn, whole)) = &found.torn
+                && replayed.blocks > 0
+            {
+                return Err(format!(
+                    "{} ends at byte {whole} in the middle of a block, but {} goes on behind it: what was between them \
+                     is lost; `petrel check` tells more",
+                    torn.name, entry.name
+                ));
+            }
+            if replayed.blocks > 0 && *log_id.get_or_insert(replayed.log_id) != replayed.log_id {
+                return Err(format!(
+                    "{} belongs to another log than the files before it",
+                    entry.name
+                ));
+            }
+            found.last_epoch = replayed.last_epoch;
+            // A file without even a head has none.
+            found.log_id = Some(replayed.log_id).filter(|&id| id != [0; 16]).or(found.log_id);
+            if replayed.torn > 0 {
+                self.judge_torn(&path, &replayed, config)?;
+                found.torn = found.torn.or(Some((entry.clone(), replayed.whole)));
+            }
+            if let Some((_, texts)) = replayed.functions {
+                found.functions = Some(texts);
+            }
+        }
+        if let Some(log_id) = log_id {
+            directory.set_log_id(log_id);
+        }
+        Ok(found)
+    }
+
+    fn load_log_base(
+        &self,
+        path: &Path,
+        config: &Config,
+        keeps_expired: bool,
+    ) -> Result<Vec<Vec<u8>>, String> {
+        let failed =
+            |error: &dyn std::fmt::Display| format!("cannot load {}: {error}", path.display());
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        let len = file.metadata().map_err(|error| failed(&error))?.len();
+        let leniency = Leniency {
+            any_version: config.accepts_any_rdb_version(),
+            any_sum: !config.rdbchecksum,
+        };
+        let options =
+            LoadOptions { threads: self.workers.len(), leniency, keeps_expired, merges: false };
+        let progress = &self.snapshot.progress;
+        tracing::info!("loading {}: {len} bytes", path.display());
+        let total = progress.total.load(Relaxed);
+        let loaded =
+            load(file, len, &self.keyspace, options, progress).map_err(|error| failed(&error))?;
+        progress.total.store(total, Relaxed);
+        progress.loaded.store(len, Relaxed);
+        Ok(loaded.functions)
+    }
+
+    fn replay_file(&self, path: &Path, previous: Option<u64>) -> Result<Replayed, String> {
+        let start = Instant::now();
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("cannot load {}: {error}; `petrel check` tells more", path.display())
+        };
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        let len = file.metadata().map_err(|error| failed(&error))?.len();
+        let (threads, progress) = (self.workers.len(), &self.snapshot.progress);
+        let replayed = replay(file, len, &self.keyspace, threads, previous, progress)
+            .map_err(|error| failed(&error))?;
+        tracing::info!(
+            "loaded {}: {len} bytes, {} in {}, {:.2} s",
+            path.display(),
+            Counted(replayed.effects, "change"),
+            Counted(replayed.blocks, "block"),
+            start.elapsed().as_secs_f64()
+        );
+        Ok(replayed)
+    }
+
+    /// What to do about a file that ends in the middle of a block.
+    fn judge_torn(&self, path: &Path, replayed: &Replayed, config: &Config) -> Result<(), String> {
+        let Replayed { whole, torn, torn_blocks, .. } = *replayed;
+        let path = path.display();
+        if !config.aof_load_truncated {
+            return Err(format!(
+                "{path} ends in the middle of a block: of what begins at byte {whole}, only {torn} bytes are there. \
+                 `petrel check --cut` drops them, as a start with `aof-load-truncated yes` does"
+            ));
+        }
+        match torn_blocks {
+            0 => tracing::warn!(
+                "{path} ends in the middle of a block that was being written when the server was stopped: its {torn} \
+                 bytes from byte {whole} on are dropped"
+            ),
+            blocks => tracing::warn!(
+                "{path}: the block at byte {whole} did not reach the disk before the machine stopped, and what follows \
+                 had not been synced: {torn} bytes are dropped, with {}",
+                Counted(blocks, "block")
+            ),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file begins as an RDB file does.
+fn is_rdb(path: &Path) -> bool {
+    let mut head = [0; 9];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && petrel_persistence::aof::begins_as_rdb(&head)
+}
+
+/// 16 bytes that no other log has.
+fn log_id() -> [u8; 16] {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let mut id = [0; 16];
+    for half in id.chunks_exact_mut(8) {
+        half.copy_from_slice(&RandomState::new().build_hasher().finish().to_le_bytes());
+    }
+    id
+}
+
+/// Cuts a file down to its whole blocks; one without even a head is made anew.
+fn cut(path: &Path, whole: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(whole)?;
+    file.sync_all()
+}

@@ -1,0 +1,598 @@
+//! The snapshot: the RDB file that `SAVE` writes and that the server starts from.
+
+use crate::config::{Config, VersionCheck};
+use crate::observation::counted::Counted;
+use crate::server::{Server, unix_ms};
+use parking_lot::Mutex;
+use petrel_commands::{Hindrance, REDIS_VERSION};
+use petrel_keyspace::Handle;
+use petrel_persistence::leftover::{self, create_locked};
+use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileReader, FileWriter, Leniency};
+use petrel_persistence::{Image, LoadOptions, Loaded, PacedFile, Progress, load, save};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// What became of the wish to save in the background.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Begun {
+    /// It has begun.
+    Now,
+    /// It is being done already.
+    AlreadySaving,
+    /// Something else takes an image of the data at this moment.
+    ImageIsTaken,
+}
+
+/// What is known of the snapshot.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// How far the load at start is, or was.
+    pub progress: Progress,
+    /// When the load began, in Unix seconds; 0 if there was none.
+    pub load_began: AtomicI64,
+    /// When the data was last saved or loaded, in Unix seconds; at first, when the server started.
+    pub saved_at: AtomicI64,
+    /// [`petrel_keyspace::Stats::changes`] at that time.
+    pub changes_then: AtomicU64,
+    /// How often it was saved; not by flushes.
+    pub saves: AtomicU64,
+    /// When saving in the background began, in Unix milliseconds; 0 while nothing is saved there.
+    pub saving_since: AtomicI64,
+    /// Keys that are written of it, and that there will be.
+    pub keys_written: AtomicU64,
+    /// See `keys_written`.
+    pub keys_total: AtomicU64,
+    /// It is to be given up.
+    pub cancelled: AtomicBool,
+    /// It is to be saved as soon as that can be.
+    pub scheduled: AtomicBool,
+    /// When saving in the background was begun last, in Unix seconds.
+    pub tried_at: AtomicI64,
+    /// When the log was last told how far it is, in Unix milliseconds; 0 if nothing is going on.
+    pub(crate) told_at: AtomicI64,
+    /// How often it failed in a row; being given up is no failure.
+    pub failures: AtomicU64,
+    /// Seconds that it took the last time; -1 if there was none.
+    pub last_seconds: AtomicI64,
+    /// The data was saved because the server is about to stop.
+    pub(crate) is_final: AtomicBool,
+    /// Held while a file takes the place of the old one, and to give that up. Who locks the
+    /// keyspace too does so before.
+    placing: Mutex<()>,
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Snapshot {
+            progress: Progress::default(),
+            load_began: AtomicI64::new(0),
+            saved_at: AtomicI64::new(unix_ms() / 1000),
+            changes_then: AtomicU64::new(0),
+            saves: AtomicU64::new(0),
+            saving_since: AtomicI64::new(0),
+            keys_written: AtomicU64::new(0),
+            keys_total: AtomicU64::new(0),
+            cancelled: AtomicBool::new(false),
+            scheduled: AtomicBool::new(false),
+            tried_at: AtomicI64::new(0),
+            told_at: AtomicI64::new(0),
+            failures: AtomicU64::new(0),
+            last_seconds: AtomicI64::new(-1),
+            is_final: AtomicBool::new(false),
+            placing: Mutex::default(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Whether it is being saved in the background.
+    pub fn is_saving(&self) -> bool {
+        self.saving_since.load(Relaxed) != 0
+    }
+
+    /// Whether saving in the background failed the last time, and no other way of saving was used
+    /// since.
+    pub fn has_failed(&self) -> bool {
+        self.failures.load(Relaxed) > 0
+    }
+
+    /// Gives up what is being saved in the background: its file takes no place any more.
+    pub(crate) fn give_up(&self) {
+        let _placing = self.placing.lock();
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// Part of the file that is loaded, in percent.
+    pub fn loaded_percent(&self) -> f64 {
+        let total = self.progress.total.load(Relaxed).max(1);
+        100.0 * self.progress.loaded.load(Relaxed) as f64 / total as f64
+    }
+
+    /// Seconds that the load is expected to take still, from how it went so far.
+    pub fn seconds_left(&self) -> i64 {
+        let loaded = self.progress.loaded.load(Relaxed) as f64;
+        let left = self.progress.total.load(Relaxed) as f64 - loaded;
+        let elapsed = (unix_ms() / 1000 - self.load_began.load(Relaxed)).max(1) as f64;
+        if loaded > 0.0 { (elapsed * left / loaded) as i64 } else { -1 }
+    }
+}
+
+impl Server {
+    /// Writes every key into the configured file, all as they are at this moment: the keyspace is
+    /// held until they are written. The file takes the place of the old one once it is safely
+    /// on the disk. The thread is in a batch and holds nothing.
+    ///
+    /// # Errors
+    /// If the file cannot be written; the old one is untouched then.
+    pub fn save(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
+        let start = Instant::now();
+        ks.lock_all();
+        // Under the locks, so that files take their places in the order of the moments that they
+        // show.
+        let _placing = self.snapshot.placing.lock();
+        let changes = self.keyspace.stats().changes;
+        let written = self.write_all(ks, config);
+        ks.unlock();
+        let saved = self.place(written, config, changes, start);
+        if saved.is_ok() {
+            self.snapshot.saves.fetch_add(1, Relaxed);
+        }
+        saved
+    }
+
+    /// The same while the thread holds the whole keyspace, and before it lets go of it.
+    ///
+    /// # Errors
+    /// As [`Server::save`].
+    pub fn save_holding(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
+        let start = Instant::now();
+        let _placing = self.snapshot.placing.lock();
+        let changes = self.keyspace.stats().changes;
+        let written = self.write_all(ks, config);
+        self.place(written, config, changes, start)
+    }
+
+    /// Writes every key; everything is held, and `placing` too. How many keys there are.
+    fn write_all(
+        &self,
+        ks: &mut Handle,
+        config: &Config,
+    ) -> Result<(FileWriter<PacedFile>, u64), FileError> {
+        let is_paced = config.rdb_save_incremental_fsync;
+        let mut file = self.create(&part_path(""), is_paced, file_options(config))?;
+        ks.refresh_clock();
+        let keys = save(ks, &mut file, |keys| {
+            self.delay_saving(keys, || false);
+            ControlFlow::Continue(())
+        })?;
+        Ok((file, keys))
+    }
+
+    /// Puts what was written into its place; `placing` is held.
+    fn place(
+        &self,
+        written: Result<(FileWriter<PacedFile>, u64), FileError>,
+        config: &Config,
+        changes: u64,
+        start: Instant,
+    ) -> Result<(), FileError> {
+        let part = part_path("");
+        let saved = written.and_then(|(file, keys)| {
+            complete(file)?;
+            fs::rename(&part, &config.dbfilename)?;
+            sync_directory().map(|()| keys)
+        });
+        let saved = self.note_saved(config, &part, saved.map(Some), changes, start).map(drop);
+        if saved.is_ok() {
+            self.note_health(true);
+        }
+        saved
+    }
+
+    /// Saves the data as it is at this moment on a thread of its own, while the server goes on. The
+    /// calling thread is in a batch and holds nothing.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or no thread be started.
+    pub fn begin_save(self: &Arc<Self>, ks: &mut Handle) -> Result<Begun, FileError> {
+        let snapshot = &self.snapshot;
+        if snapshot.saving_since.compare_exchange(0, unix_ms(), Relaxed, Relaxed).is_err() {
+            return Ok(Begun::AlreadySaving);
+        }
+        let (config, part) = (self.config.snapshot(), part_path("bg-"));
+        snapshot.tried_at.store(unix_ms() / 1000, Relaxed);
+        snapshot.cancelled.store(false, Relaxed);
+        snapshot.keys_written.store(0, Relaxed);
+        let is_paced = config.rdb_save_incremental_fsync;
+        let options = file_options(&config);
+        let begun = self.create(&part, is_paced, options).and_then(|file| {
+            let (server, (send, image)) = (self.clone(), mpsc::sync_channel(1));
+            let work = move || match image.recv() {
+                Ok(image) => server.save_beside(image, file, &config, &part),
+                Err(_) => {
+                    let _ = fs::remove_file(&part);
+                    server.snapshot.saving_since.store(0, Relaxed);
+                }
+            };
+            std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
+            // Once there is a thread, for an image that was begun has to be gone through.
+            let mut image = Image::begin(ks, options);
+            if let Some(image) = &mut image {
+                // The rest of the cores are for those who are served meanwhile.
+                image.threads = (self.workers.len() / 2).max(1);
+            }
+            snapshot.keys_total.store(image.as_ref().map_or(0, Image::keys), Relaxed);
+            let begun = image.is_some_and(|image| send.send(image).is_ok());
+            Ok(if begun { Begun::Now } else { Begun::ImageIsTaken })
+        });
+        if let Ok(Begun::Now) = begun {
+            snapshot.scheduled.store(false, Relaxed);
+        }
+        begun.inspect_err(|error| {
+            self.note_health(false);
+            snapshot.saving_since.store(0, Relaxed);
+            tracing::error!("saving in the background failed: {error}");
+        })
+    }
+
+    /// Waits until nothing is saved in the background, for a moment at most: a server that stops
+    /// gives it up. A disk may keep the saver for longer; then the file is removed here.
+    pub(crate) fn await_saver(&self) {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let start = Instant::now();
+        while self.snapshot.is_saving() {
+            if start.elapsed() >= PATIENCE {
+                self.snapshot.give_up();
+                let _ = fs::remove_file(part_path("bg-"));
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Writes an image into the file that was created for it, on the calling thread.
+    fn save_beside(
+        &self,
+        image: Image,
+        mut file: FileWriter<PacedFile>,
+        config: &Config,
+        part: &Path,
+    ) {
+        let (start, changes, snapshot) = (Instant::now(), image.changes, &self.snapshot);
+        let saved = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
+            let before = snapshot.keys_written.swap(keys, Relaxed);
+            let ends = || snapshot.cancelled.load(Relaxed) || self.is_stopping();
+            self.delay_saving(keys - before, ends);
+            if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let saved = saved.and_then(|keys| match keys {
+            Some(_) => {
+                complete(file)?;
+                let placing = snapshot.placing.lock();
+                if snapshot.cancelled.load(Relaxed) {
+                    return Ok(None);
+                }
+                fs::rename(part, &config.dbfilename)?;
+                drop(placing);
+                sync_directory().map(|()| keys)
+            }
+            None => Ok(None),
+        });
+        // Its errors are in the log.
+        match self.note_saved(config, part, saved, changes, start) {
+            Ok(Some(_)) => {
+                snapshot.saves.fetch_add(1, Relaxed);
+                self.note_health(true);
+            }
+            Ok(None) => {}
+            Err(_) => self.note_health(false),
+        }
+        snapshot.last_seconds.store(start.elapsed().as_secs() as i64, Relaxed);
+        snapshot.saving_since.store(0, Relaxed);
+    }
+
+    /// Waits as `rdb-key-save-delay` says for so many keys, unless nobody wants them any more.
+    pub(crate) fn delay_saving(&self, keys: u64, unwanted: impl Fn() -> bool) {
+        const STEP: Duration = Duration::from_millis(1);
+        let micros = self.config.snapshot().rdb_key_save_delay.max(0) as u64;
+        let (start, delay) = (Instant::now(), Duration::from_micros(micros.saturating_mul(keys)));
+        while start.elapsed() < delay && !unwanted() {
+            std::thread::sleep(STEP.min(delay));
+        }
+    }
+
+    /// Notes how it ended to save: how many keys there are, or none if it was given up.
+    fn note_saved(
+        &self,
+        config: &Config,
+        part: &Path,
+        saved: Result<Option<u64>, FileError>,
+        changes: u64,
+        start: Instant,
+    ) -> Result<Option<u64>, FileError> {
+        let path = config.dbfilename.display();
+        match &saved {
+            Ok(Some(keys)) => {
+                let snapshot = &self.snapshot;
+                snapshot.saved_at.store(unix_ms() / 1000, Relaxed);
+                snapshot.changes_then.store(changes, Relaxed);
+                let seconds = start.elapsed().as_secs_f64();
+                let keys = Counted(*keys, "key");
+                tracing::info!("saved {keys} to {path} in {seconds:.2} s");
+                self.ship_snapshot();
+                return saved;
+            }
+            Ok(None) => tracing::warn!("saving to {path} was given up"),
+            Err(error) => tracing::error!("saving to {path} failed: {error}"),
+        }
+        // There may be no such file.
+        let _ = fs::remove_file(part);
+        saved
+    }
+
+    /// Begins a file; one that is paced is synced as it is written.
+    pub(crate) fn create(
+        &self,
+        path: &Path,
+        is_paced: bool,
+        options: FileOptions,
+    ) -> Result<FileWriter<PacedFile>, FileError> {
+        let file = create_locked(path)?;
+        let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file)? };
+        let mut file = FileWriter::new(file, options)?;
+        file.aux("redis-ver", REDIS_VERSION.as_bytes());
+        file.aux("redis-bits", b"64");
+        file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
+        file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
+        file.aux(AUX_OWN, env!("CARGO_PKG_VERSION").as_bytes());
+        let texts = self.commands.library_texts();
+        if options.version_max >= FileWriter::<File>::FUNCTIONS_VERSION {
+            texts.iter().for_each(|text| file.function(text));
+        } else if !texts.is_empty() {
+            tracing::warn!(
+                "functions are left out, as rdb-version demands; their libraries: {}",
+                texts.len()
+            );
+        }
+        Ok(file)
+    }
+
+    /// Loads the configured file, if it is there, on a thread of its own; until that is done,
+    /// commands that need the data are refused. If it fails, the server stops. Whether there is
+    /// anything to load.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or no thread be started.
+    pub fn begin_load(self: &Arc<Self>, config: &Config) -> io::Result<bool> {
+        if config.appendonly {
+            return self.begin_load_log(config);
+        }
+        let path = &config.dbfilename;
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => {
+                let path = path.display();
+                return Err(io::Error::new(error.kind(), format!("cannot open {path}: {error}")));
+            }
+        };
+        let len = file.metadata()?.len();
+        let options = self.load_options(config);
+        self.snapshot.progress.total.store(len, Relaxed);
+        self.begin_loading(config);
+        let (server, path) = (self.clone(), path.to_owned());
+        let work = move || server.load(file, len, options, &path);
+        std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
+        Ok(true)
+    }
+
+    /// Loads what the configured file holds: in the place of the data, unless that is kept; then
+    /// with `merges` in the place of what has the same name, which else is an error. The log
+    /// learns of it as of any other change. The calling thread is in a batch and holds nothing.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or is of an unknown version: all is as before then. If it
+    /// cannot be read to its end, what it held until there is left.
+    pub(crate) fn reload_snapshot(
+        &self,
+        ks: &mut Handle,
+        keeps: bool,
+        merges: bool,
+    ) -> Result<(), String> {
+        let config = self.config.snapshot();
+        let opened = File::open(&config.dbfilename);
+        let file = opened.and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
+        let (mut file, len) = file.map_err(|error| error.to_string())?;
+        let options = LoadOptions { merges, ..self.load_options(&config) };
+        FileReader::new(&file, len, options.leniency).map_err(|error| error.to_string())?;
+        file.rewind().map_err(|error| error.to_string())?;
+        let progress = &self.snapshot.progress;
+        for figure in [&progress.total, &progress.loaded, &progress.keys, &progress.expired] {
+            figure.store(0, Relaxed);
+        }
+        progress.stop.store(false, Relaxed);
+        self.begin_loading(&config);
+        if !keeps {
+            ks.lock_all();
+            let cleared = ks.clear(None);
+            ks.unlock();
+            drop(cleared);
+        }
+        ks.exit();
+        let loaded = load(file, len, &self.keyspace, options, progress);
+        let loaded = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
+            let taken = match keeps {
+                true => self.commands.add_libraries(&loaded.functions, merges),
+                false => self.commands.replace_libraries(&loaded.functions),
+            };
+            taken.map_err(|_| "its functions cannot be loaded".into())
+        });
+        ks.enter();
+        // Later than all that the threads have committed which loaded.
+        if let Some(epoch) = self.log_libraries() {
+            ks.note_need(epoch);
+        }
+        self.finish_loading();
+        loaded
+    }
+
+    /// How the configured file is loaded.
+    fn load_options(&self, config: &Config) -> LoadOptions {
+        let leniency = Leniency {
+            any_version: config.accepts_any_rdb_version(),
+            any_sum: !config.rdbchecksum,
+        };
+        LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false, merges: false }
+    }
+
+    fn load(&self, file: File, len: u64, options: LoadOptions, path: &Path) {
+        let start = Instant::now();
+        tracing::info!("loading {}: {len} bytes", path.display());
+        match load(file, len, &self.keyspace, options, &self.snapshot.progress) {
+            Ok(loaded) => match self.commands.add_libraries(&loaded.functions, false) {
+                Ok(()) => self.loaded(&loaded, start),
+                Err(fail) => {
+                    let why = String::from_utf8_lossy(fail.text()).into_owned();
+                    self.fail(format!("cannot load the functions of {}: {why}", path.display()));
+                }
+            },
+            Err(error) => self.fail(format!("cannot load {}: {error}", path.display())),
+        }
+    }
+
+    fn loaded(&self, loaded: &Loaded, start: Instant) {
+        let progress = &self.snapshot.progress;
+        let (keys, expired) = (progress.keys.load(Relaxed), progress.expired.load(Relaxed));
+        let seconds = start.elapsed().as_secs_f64();
+        tracing::info!(
+            "loaded {} in {seconds:.2} s; {expired} more had expired; RDB version {}",
+            Counted(keys, "key"),
+            loaded.version
+        );
+        if loaded.modules > 0 {
+            let modules = Counted(loaded.modules as u64, "module");
+            tracing::warn!("data of {modules} beside the keys was skipped");
+        }
+        self.finish_loading();
+        self.ship_loaded();
+    }
+
+    /// Commands that need the data are refused from now on, and nothing expires or is evicted.
+    pub(crate) fn begin_loading(&self, config: &Config) {
+        self.snapshot.load_began.store(unix_ms() / 1000, Relaxed);
+        self.commands.hinder(Hindrance::Loading, true);
+        self.apply(config);
+    }
+
+    /// The data is there, as it was saved.
+    pub(crate) fn finish_loading(&self) {
+        self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
+        self.commands.hinder(Hindrance::Loading, false);
+        self.apply(&self.config.snapshot());
+        let waiting = self.when_loaded.lock().take();
+        if let Some(work) = waiting {
+            work();
+        }
+    }
+
+    /// Does something once the data is there: now, or on the thread that loads it. At most one
+    /// caller waits for that.
+    pub fn when_loaded(&self, work: impl FnOnce() + Send + 'static) {
+        let mut waiting = self.when_loaded.lock();
+        if self.commands.is_loading() {
+            *waiting = Some(Box::new(work));
+        } else {
+            drop(waiting);
+            work();
+        }
+    }
+}
+
+/// Removes the files that are being written, by whom does not matter: the process ends.
+pub fn remove_parts() {
+    for by in ["", "bg-"] {
+        // Most often there is none.
+        let _ = fs::remove_file(part_path(by));
+    }
+}
+
+/// Removes the files that a process was writing here which was killed.
+pub(crate) fn sweep_parts() {
+    for prefix in ["temp-bg-", "temp-"] {
+        for name in leftover::sweep(Path::new("."), prefix, ".rdb", is_part) {
+            tracing::info!("removed {name}, which a server that was killed had not completed");
+        }
+    }
+}
+
+/// Whether a file is a part of a snapshot of this server: Redis names its own like that.
+fn is_part(path: &Path) -> bool {
+    const HEAD: u64 = 512;
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.is_ok()
+        && (head.is_empty() || head.windows(AUX_OWN.len()).any(|at| at == AUX_OWN.as_bytes()))
+}
+
+/// The name of the text in a file that only this server writes.
+const AUX_OWN: &str = "petrel-ver";
+
+/// A name for a file that is being written: by a command, or in the background.
+fn part_path(by: &str) -> PathBuf {
+    format!("temp-{by}{}.rdb", std::process::id()).into()
+}
+
+/// Completes a file and waits until it is safely on the disk.
+fn complete(file: FileWriter<PacedFile>) -> Result<(), FileError> {
+    file.finish()?.sync_all()?;
+    Ok(())
+}
+
+/// Lets the new name of a file be safely on the disk.
+fn sync_directory() -> Result<(), FileError> {
+    File::open(".")?.sync_all()?;
+    Ok(())
+}
+
+impl Server {
+    /// How the bases of the log are written: nothing is left out.
+    pub(crate) fn base_options(&self) -> FileOptions {
+        FileOptions {
+            version_max: FileOptions::ANY_VERSION,
+            ..file_options(&self.config.snapshot())
+        }
+    }
+}
+
+/// How snapshots are written.
+fn file_options(config: &Config) -> FileOptions {
+    FileOptions {
+        compress: config.rdbcompression,
+        sum: config.rdbchecksum,
+        dialect: config.form(),
+        version_max: config.rdb_version_max(),
+    }
+}
+
+impl Config {
+    /// Whose form of values is written where Redis and Valkey part.
+    pub fn form(&self) -> Dialect {
+        self.dump_dialect.resolve(self.spoken()).choose(Dialect::Redis, Dialect::Valkey)
+    }
+
+    /// The newest version of RDB that a snapshot may have.
+    pub(crate) fn rdb_version_max(&self) -> u16 {
+        // All words but `auto` are numbers.
+        self.rdb_version.word().parse().unwrap_or(FileOptions::ANY_VERSION)
+    }
+
+    /// Whether RDB files and payloads of versions that are not known are tried.
+    pub fn accepts_any_rdb_version(&self) -> bool {
+        self.rdb_version_check == VersionCheck::Relaxed
+    }
+}

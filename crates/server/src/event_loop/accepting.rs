@@ -1,0 +1,115 @@
+//! What a worker does with new connections: gives each to whoever serves fewest, refuses it, or
+//! takes it over.
+
+use crate::client::{CONNECTION_BYTES, Client, Flag};
+use crate::event_loop::connection::Conn;
+use crate::event_loop::mailbox::Message;
+use crate::event_loop::worker::Worker;
+use crate::lifecycle::listening::is_tls;
+use petrel_commands::Session;
+use petrel_net::{
+    Driver, Endpoint, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
+};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What protected mode answers, in Redis's sense: who is refused, why, and what to change.
+const PROTECTED: &[u8] = b"-DENIED Petrel is running in protected mode because protected mode is enabled and no password \
+is set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
+other computers, set a password (requirepass) or turn protected-mode off.\r\n";
+
+impl<D: Driver> Worker<D> {
+    /// Connections that ended in this turn, and those that were accepted in it.
+    #[cold]
+    pub(crate) fn dismiss_and_adopt(&mut self) {
+        for conn in std::mem::take(&mut self.own.departed) {
+            self.dismiss(conn);
+        }
+        for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
+            self.adopt(listener, socket, id);
+        }
+    }
+
+    pub(crate) fn accepted(&mut self, listener: ListenerId, socket: OwnedFd) {
+        let server = &self.engine.host.server;
+        server.figures.accepted.fetch_add(1, Relaxed);
+        if server.connections() >= server.connections_max.load(Relaxed) {
+            server.figures.refused.fetch_add(1, Relaxed);
+            return refuse(&socket, listener, b"-ERR max number of clients reached\r\n");
+        }
+        // In the order of the connections, whoever serves them.
+        let id = server.next_client_id();
+        let worker = server.least_loaded();
+        server.workers[worker].load.fetch_add(1, Relaxed);
+        if worker == self.index {
+            self.own.arrivals.push((listener, socket, id));
+        } else {
+            server.tell(worker, Message::Adopt { listener, socket, id });
+        }
+    }
+
+    /// Takes a connection over; it is counted in this worker's load already.
+    pub(crate) fn adopt(&mut self, listener: ListenerId, socket: OwnedFd, id: u64) {
+        let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
+        let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
+        let server = self.engine.host.server.clone();
+        if self.is_unprotected(&peer) {
+            refuse(&socket, listener, PROTECTED);
+            server.workers[self.index].load.fetch_sub(1, Relaxed);
+            return;
+        }
+        if peer != Endpoint::Unix {
+            // A failure leaves the connection without probes, which is no reason to refuse it.
+            let _ = set_keepalive(socket.as_fd(), self.engine.host.config.tcp_keepalive);
+        }
+        let direct = self.engine.host.server.direct_descriptors.load(Relaxed);
+        let fd = if direct { -1 } else { socket.as_raw_fd() };
+        let adopted = match is_tls(listener) {
+            true => self.adopt_tls(socket),
+            false => self.driver.adopt(socket),
+        };
+        let slot = match adopted {
+            Ok(slot) => slot,
+            Err(error) => {
+                tracing::warn!("cannot take a connection over: {error}");
+                server.workers[self.index].load.fetch_sub(1, Relaxed);
+                return;
+            }
+        };
+        let authenticated = server.commands.users.are_open();
+        let client =
+            Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
+        client.set(Flag::Authenticated, authenticated);
+        server.workers[self.index].clients.add(&client);
+        self.engine.exec.ks.count_foreign(CONNECTION_BYTES as i64);
+        self.put(Box::new(Conn::new(slot, client, Session::new(authenticated))));
+        self.watch_idleness_of(slot);
+    }
+
+    fn adopt_tls(&mut self, socket: OwnedFd) -> io::Result<Slot> {
+        let settings = self.engine.host.server.tls.lock().clone();
+        let settings = settings.ok_or_else(|| io::Error::other("TLS was turned off"))?;
+        self.driver.adopt_tls(socket, settings.handshake.clone())
+    }
+
+    /// Protected mode: without a password only this machine may connect.
+    fn is_unprotected(&self, peer: &Endpoint) -> bool {
+        let config = &self.engine.host.config;
+        config.protected_mode
+            && self.engine.host.server.commands.users.are_open()
+            && peer.ip().is_some_and(|ip| !ip.is_loopback())
+    }
+}
+
+/// Says why and closes. The few bytes fit the empty send buffer of a new connection. A peer that
+/// waits for a handshake is told nothing.
+fn refuse(socket: &OwnedFd, listener: ListenerId, text: &[u8]) {
+    use std::io::Write;
+    if !is_tls(listener)
+        && let Ok(copy) = socket.try_clone()
+    {
+        let _ = std::fs::File::from(copy).write_all(text);
+    }
+}

@@ -1,0 +1,540 @@
+//! Executing what a connection has sent: commands are parsed ahead, their keys hashed and the cache
+//! lines they will need prefetched, then executed strictly in order.
+
+use crate::client::Flag;
+use crate::event_loop::connection::Conn;
+use crate::event_loop::prefetch_estimate::Habit;
+use crate::host::ServerHost;
+use arrayvec::ArrayVec;
+use bytes::Bytes;
+use petrel_commands::scripting::only_reads;
+use petrel_commands::spec::Flags;
+use petrel_commands::{Command, Execution, Executor, Replies, Request};
+use petrel_keyspace::KeyHash;
+use petrel_net::Output;
+use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Commands parsed ahead.
+const AHEAD: usize = 64;
+
+/// What one connection may execute in a turn: bytes of replies, of which each command counts as at
+/// least [`COMMAND_COST`]. So it is at most 4,096 commands.
+const QUOTA: isize = 4 * 1024 * 1024;
+const COMMAND_COST: isize = 1024;
+
+/// Buffers that every batch of a worker uses again.
+#[derive(Default)]
+struct Scratch {
+    args: Vec<&'static [u8]>,
+    /// End of each command: its last argument's index plus one, and its last byte plus one.
+    ends: Vec<(usize, usize)>,
+    shared: Vec<(usize, Bytes)>,
+}
+
+/// Between two lines of the log on connections that speak HTTP.
+const HTTP_WARNING_MS: i64 = 60_000;
+
+/// How far a batch came.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Bytes whose commands were executed.
+    pub consumed: usize,
+    /// What stopped it.
+    pub stop: Stop,
+    /// Bytes of the last command that was executed.
+    pub last: usize,
+}
+
+/// What stopped a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Stop {
+    /// The rest is no whole command: it has at least so many bytes.
+    Incomplete {
+        /// Bytes that the unfinished command has at least.
+        needed: usize,
+        /// Where the parser stopped.
+        resume: Resume,
+    },
+    /// The connection is to be closed once its output is written.
+    Close,
+    /// `CLIENT PAUSE` holds back the next command.
+    Paused,
+    /// Others have waited long enough: go on in the next turn.
+    Quota,
+    /// The last command has no reply yet: it waits for a key.
+    Waits,
+    /// The next command runs a script, which takes a stand-in for the worker.
+    Script,
+}
+
+/// What a worker executes commands with.
+pub struct Engine {
+    /// The worker's executor.
+    pub exec: Executor,
+    /// The worker's host.
+    pub host: ServerHost,
+    limits: Limits,
+    /// Bytes of output that an ordinary client may have.
+    output_max: usize,
+    scratch: Scratch,
+    pub(crate) habit: Habit,
+}
+
+/// Bytes of an argument at most, whatever `proto-max-bulk-len` says: keys, fields and elements have
+/// lengths of 32 bits.
+const ARGUMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
+
+fn limits_of(host: &ServerHost) -> Limits {
+    Limits::new((host.config.proto_max_bulk_len as usize).min(ARGUMENT_LEN_MAX))
+}
+
+impl Engine {
+    /// An engine around an executor and its host.
+    pub fn new(exec: Executor, host: ServerHost) -> Self {
+        let limits = limits_of(&host);
+        let (scratch, habit) = (Scratch::default(), Habit::default());
+        let mut engine = Engine { exec, host, limits, output_max: usize::MAX, scratch, habit };
+        engine.reconfigure();
+        engine
+    }
+
+    /// Takes over what the configuration says of the protocol.
+    pub fn reconfigure(&mut self) {
+        self.limits = limits_of(&self.host);
+        self.output_max = self.host.output_max(false, true);
+        self.exec.ks.set_events(self.host.config.notify_keyspace_events.wanted());
+    }
+
+    /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes
+    /// their replies to `output`. `owner` is the allocation that `bytes` fill, if a large value
+    /// may keep it. The executor is in a batch.
+    pub fn run(
+        &mut self,
+        conn: &mut Conn,
+        bytes: &[u8],
+        resume: Resume,
+        owner: Option<&Bytes>,
+        output: &mut Output,
+    ) -> Progress {
+        std::mem::swap(&mut self.host.client, &mut conn.client);
+        let replied = output.bytes.len();
+        let shared_bytes = output.len() - replied;
+        let unsent = conn.client.output_bytes.load(Relaxed) as usize;
+        let mut batch = Batch {
+            lines: self.habit.lines(),
+            large: self.exec.shared.large_bytes(),
+            exec: &mut self.exec,
+            host: &mut self.host,
+            scratch: &mut self.scratch,
+            output,
+            limits: self.limits,
+            quota: QUOTA,
+            unsent,
+            shared_bytes,
+            output_max: self.output_max.saturating_sub(unsent),
+            end: 0,
+            executed: 0,
+            last: 0,
+        };
+        batch.set_shared_bytes(shared_bytes);
+        let progress = batch.run(conn, bytes, resume, owner);
+        let executed = batch.executed;
+        self.habit.note(executed, progress.consumed + output.bytes.len().saturating_sub(replied));
+        let nested = std::mem::take(&mut self.exec.script_calls);
+        self.host.publish(&conn.session, executed, nested);
+        self.host.server.workers[self.host.worker()].traffic.count_batch(executed);
+        std::mem::swap(&mut self.host.client, &mut conn.client);
+        progress
+    }
+}
+
+struct Batch<'w> {
+    exec: &'w mut Executor,
+    host: &'w mut ServerHost,
+    scratch: &'w mut Scratch,
+    output: &'w mut Output,
+    limits: Limits,
+    /// What is left of this turn's quota; the last command may take more.
+    quota: isize,
+    /// Bytes of earlier output that the peer has not taken.
+    unsent: usize,
+    /// Bytes of this batch's output that lie elsewhere.
+    shared_bytes: usize,
+    /// Bytes that the output of an ordinary client may have.
+    output_max: usize,
+    /// The same without `shared_bytes`: up to where `output.bytes` of such a client may grow.
+    end: usize,
+    /// Commands executed so far.
+    executed: u64,
+    /// Bytes of the last of them.
+    last: usize,
+    /// Bytes of a command or its reply from which on it may have to be logged.
+    large: u64,
+    /// Cache lines of an entry to prefetch.
+    lines: usize,
+}
+
+impl Batch<'_> {
+    fn run(
+        &mut self,
+        conn: &mut Conn,
+        bytes: &[u8],
+        mut resume: Resume,
+        owner: Option<&Bytes>,
+    ) -> Progress {
+        let mut args = recycle(std::mem::take(&mut self.scratch.args));
+        let mut ends = std::mem::take(&mut self.scratch.ends);
+        let mut consumed = 0;
+        if !conn.session.is_authenticated() && self.host.server.commands.users.are_open() {
+            conn.session.become_user(None);
+            conn.client.set(Flag::Authenticated, true);
+        }
+        let stop = loop {
+            args.clear();
+            ends.clear();
+            let limits = if conn.session.is_authenticated() {
+                self.limits
+            } else {
+                self.limits.unauthenticated()
+            };
+            let mut parsed = consumed;
+            let end = loop {
+                match parse(&bytes[parsed..], &limits, &mut args, &mut resume) {
+                    Parsed::Command { consumed } => {
+                        parsed += consumed;
+                        ends.push((args.len(), parsed));
+                    }
+                    Parsed::Empty { consumed } => {
+                        parsed += consumed;
+                        ends.push((args.len(), parsed));
+                    }
+                    other => break Some(other),
+                }
+                // Before authentication each command may change the limits of the next.
+                if ends.len() == AHEAD || !conn.session.is_authenticated() {
+                    break None;
+                }
+            };
+            if let Some(stop) = self.execute(conn, &args, &ends, &mut consumed, owner) {
+                break stop;
+            }
+            match end {
+                None => {}
+                Some(Parsed::Inline { consumed: len, args }) => {
+                    let stopped = self.execute_inline(conn, &args, len);
+                    if !matches!(stopped, Some(Stop::Paused | Stop::Quota | Stop::Script)) {
+                        consumed += len;
+                    }
+                    if let Some(stop) = stopped {
+                        break stop;
+                    }
+                }
+                Some(Parsed::Error(error)) => {
+                    self.writer(conn).error(&error.text());
+                    break Stop::Close;
+                }
+                Some(Parsed::Incomplete { needed }) => break Stop::Incomplete { needed, resume },
+                Some(Parsed::Command { .. } | Parsed::Empty { .. }) => {}
+            }
+        };
+        self.splice();
+        self.scratch.args = recycle(args);
+        self.scratch.ends = ends;
+        Progress { consumed, stop, last: self.last }
+    }
+
+    fn execute(
+        &mut self,
+        conn: &mut Conn,
+        args: &[&[u8]],
+        ends: &[(usize, usize)],
+        consumed: &mut usize,
+        owner: Option<&Bytes>,
+    ) -> Option<Stop> {
+        let mut requests: ArrayVec<Request<'_>, AHEAD> = ArrayVec::new();
+        let mut first = 0;
+        for &(last, _) in ends {
+            requests.push(self.exec.prepare(&args[first..last], owner));
+            first = last;
+        }
+        if requests.len() > 1 {
+            let guess = |request| self.exec.guess(request);
+            let hashes: ArrayVec<KeyHash, AHEAD> = requests.iter().filter_map(guess).collect();
+            self.exec.prefetch(conn.session.db, hashes.iter().copied(), self.lines);
+        }
+        for (request, &(_, end)) in requests.iter().zip(ends) {
+            if !request.args.is_empty()
+                && let Some(stop) = self.execute_one(conn, request, end - *consumed)
+            {
+                if matches!(stop, Stop::Close | Stop::Waits) {
+                    *consumed = end;
+                }
+                return Some(stop);
+            }
+            *consumed = end;
+        }
+        None
+    }
+
+    fn execute_inline(&mut self, conn: &mut Conn, args: &[Vec<u8>], len: usize) -> Option<Stop> {
+        let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
+        let request = self.exec.prepare(&args, None);
+        self.execute_one(conn, &request, len)
+    }
+
+    /// Executes one command, which came as so many bytes; `Paused` and `Quota` mean that it was not
+    /// executed.
+    #[inline]
+    fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>, len: usize) -> Option<Stop> {
+        if self.quota <= 0 {
+            return Some(Stop::Quota);
+        }
+        if self.is_held_back(conn, request) {
+            return Some(Stop::Paused);
+        }
+        // A script that runs for long may keep this worker out of the keyspace: what needs none is
+        // executed all the same.
+        if self.exec.shared.scripts.running.is_busy() || !self.exec.yield_unless_busy() {
+            if let Some(command) =
+                request.command.filter(|&command| is_refused(command, request, conn))
+            {
+                if self.exec.shared.scripts.running.was_busy() {
+                    return Some(Stop::Quota);
+                }
+                self.quota -= COMMAND_COST;
+                self.executed += 1;
+                let mut writer = RespWriter::new(
+                    &mut self.output.bytes,
+                    &mut self.scratch.shared,
+                    conn.session.protocol,
+                );
+                self.exec.refuse_busy(command, &mut conn.session, &mut writer);
+                return None;
+            }
+        } else if runs_script(conn, request) && self.host.stand_in.is_none() {
+            return Some(Stop::Script);
+        }
+        if conn.session.replies == Replies::SkipNext {
+            conn.session.replies = Replies::Skip;
+        }
+        if let Some(command) = request.command {
+            self.host.client.last_command.store(command.index, Relaxed);
+        } else if speaks_http(request) {
+            return Some(self.refuse_http());
+        }
+        let before = (self.output.bytes.len(), self.scratch.shared.len());
+        let end = self.output_end();
+        let mut writer = RespWriter::new(
+            &mut self.output.bytes,
+            &mut self.scratch.shared,
+            conn.session.protocol,
+        )
+        .limited(end);
+        let execution = self.exec.execute(request, &mut conn.session, self.host, &mut writer);
+        let is_cut = writer.is_cut();
+        if execution == Execution::Waits {
+            // Counted with its answer.
+            return Some(Stop::Waits);
+        }
+        self.executed += 1;
+        self.last = len;
+        let replied = self.output.bytes.len() - before.0;
+        self.quota -= COMMAND_COST + replied as isize;
+        if (len.max(replied) as u64 >= self.large) | (self.scratch.shared.len() > before.1) | is_cut
+        {
+            self.note_large(request, len, replied, before.1);
+            if is_cut && conn.session.replies == Replies::On {
+                return Some(self.refuse_output(conn));
+            }
+        }
+        if conn.session.replies != Replies::On {
+            if conn.session.replies == Replies::Skip {
+                conn.session.replies = Replies::On;
+            }
+            if !request.command.is_some_and(answers_by_push) {
+                self.output.bytes.truncate(before.0);
+                let dropped = self.scratch.shared.drain(before.1..);
+                let dropped = dropped.map(|(_, value)| value.len()).sum::<usize>();
+                self.set_shared_bytes(self.shared_bytes - dropped);
+            }
+        }
+        if self.host.has_pushed() && self.pass_pushes(conn) {
+            return Some(self.refuse_output(conn));
+        }
+        (conn.session.close || conn.closing).then_some(Stop::Close)
+    }
+
+    /// Up to where `output` may grow: so that with what lies elsewhere, and what the peer has not
+    /// taken, it is within the limit of the client's class.
+    #[inline]
+    fn output_end(&self) -> usize {
+        const UNUSUAL: u32 = Flag::PubSub as u32 | Flag::NoEvict as u32;
+        let flags = self.host.client.flags.load(Relaxed);
+        if flags & UNUSUAL == 0 { self.end } else { self.unusual_output_end() }
+    }
+
+    #[cold]
+    fn unusual_output_end(&self) -> usize {
+        let client = &self.host.client;
+        let most = self.host.output_max(client.has(Flag::PubSub), !client.has(Flag::NoEvict));
+        most.saturating_sub(self.unsent).saturating_sub(self.shared_bytes)
+    }
+
+    /// So many bytes of this batch's output lie elsewhere.
+    #[inline]
+    fn set_shared_bytes(&mut self, bytes: usize) {
+        self.shared_bytes = bytes;
+        self.end = self.output_max.saturating_sub(bytes);
+    }
+
+    /// Closes a connection whose reply passed a limit while it was made: nothing more is executed
+    /// or sent.
+    #[cold]
+    fn refuse_output(&mut self, conn: &mut Conn) -> Stop {
+        let bytes = self.unsent + self.output.bytes.len() + self.shared_bytes;
+        self.host.server.note_output_limit(&self.host.client, bytes as u64);
+        conn.doomed = true;
+        Stop::Close
+    }
+
+    /// Closes a connection that speaks HTTP without executing anything more: a page in a browser
+    /// may make it send requests whose bodies are commands.
+    #[cold]
+    fn refuse_http(&mut self) -> Stop {
+        let (host, now) = (&self.host, self.exec.ks.now_ms());
+        if let Some(untold) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
+            let address = host.client.address(&host.socket_path());
+            tracing::warn!(
+                "possible attack: the client at {address} sends HTTP to the port of commands, perhaps from a browser that is \
+                 misused; it is closed{untold}"
+            );
+        }
+        Stop::Close
+    }
+
+    /// Logs a command that was large, or whose reply was; of that, the values from `shared` on lie
+    /// elsewhere.
+    #[cold]
+    fn note_large(&mut self, request: &Request<'_>, len: usize, replied: usize, shared: usize) {
+        let values: usize =
+            self.scratch.shared[shared..].iter().map(|(_, value)| value.len()).sum();
+        let Some(command) = request.command else { return };
+        self.set_shared_bytes(self.shared_bytes + values);
+        self.quota = self.quota.saturating_sub_unsigned(values);
+        let bytes = (len as u64, (replied + values) as u64);
+        self.exec.shared.note_large(command, request.args, bytes, self.host);
+    }
+
+    /// Hands the connection what its own command has pushed to it, behind the reply. What can only
+    /// be for others is left for the end of the turn. True if that is more than the connection
+    /// may leave unread.
+    #[cold]
+    fn pass_pushes(&mut self, conn: &Conn) -> bool {
+        let end = self.output_end();
+        let Batch { host, output, scratch, .. } = self;
+        if host.leave_pushes() {
+            return false;
+        }
+        let mut room = end.saturating_sub(output.bytes.len());
+        let (before, shared, mut is_cut) = (room, scratch.shared.len(), false);
+        host.collect_pushes(|push| match room.checked_sub(push.len()) {
+            None => is_cut = true,
+            Some(left) => {
+                room = left;
+                push.write(conn.session.protocol, &mut output.bytes, &mut scratch.shared);
+            }
+        });
+        let values = scratch.shared[shared..].iter().map(|(_, value)| value.len());
+        let shared_bytes = self.shared_bytes + values.sum::<usize>();
+        self.set_shared_bytes(shared_bytes);
+        self.quota = self.quota.saturating_sub_unsigned(before - room);
+        is_cut
+    }
+
+    #[inline]
+    fn is_held_back(&self, conn: &Conn, request: &Request<'_>) -> bool {
+        let Some(writes_only) = self.host.server.pause.active(self.exec.ks.now_ms()) else {
+            return false;
+        };
+        let Some(command) = request.command else { return false };
+        let queues = conn.session.in_multi() && command.spec.meta.name != "exec";
+        let shared = &self.exec.shared;
+        let writes = |command, args| may_write(command) && !only_reads(command, args, shared);
+        let writes = match conn.session.open_transaction_queue() {
+            Some(queue) if command.spec.meta.name == "exec" => {
+                let args = queue.args();
+                queue
+                    .requests(&args)
+                    .any(|queued| writes(queued.command.unwrap_or(command), queued.args))
+            }
+            _ => writes(command, request.args),
+        };
+        let exempt = matches!(command.spec.meta.group, petrel_commands::spec::Group::Connection)
+            && command.spec.meta.name == "unpause";
+        // What will be refused is refused at once.
+        let admissible = command.spec.accepts(request.args.len())
+            && (conn.session.is_authenticated() || command.spec.flags.contains(Flags::NO_AUTH));
+        admissible && !queues && !exempt && (!writes_only || writes)
+    }
+
+    fn writer(&mut self, conn: &Conn) -> RespWriter<'_> {
+        RespWriter::new(&mut self.output.bytes, &mut self.scratch.shared, conn.session.protocol)
+    }
+
+    /// Hands large values to the output, by reference.
+    fn splice(&mut self) {
+        for (offset, value) in self.scratch.shared.drain(..) {
+            self.output.splice_at(offset, value);
+        }
+    }
+}
+
+/// Whether an unknown command is a line of an HTTP request that can bring commands: the first of a
+/// `POST`, or the header that none is without.
+#[cold]
+fn speaks_http(request: &Request<'_>) -> bool {
+    let name = request.args.first().copied().unwrap_or_default();
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+/// Whether a command answers by pushes, which are sent to those too who want no replies.
+fn answers_by_push(command: Command) -> bool {
+    command.spec.flags.contains(Flags::PUBSUB) && command.spec.meta.name.ends_with("subscribe")
+}
+
+/// Whether a command runs a script, or a transaction that does.
+#[inline]
+fn runs_script(conn: &Conn, request: &Request<'_>) -> bool {
+    let Some(command) = request.command else { return false };
+    let runs = command.spec.flags.contains(Flags::SCRIPT_RUNNER);
+    if conn.session.extras.is_none() {
+        return runs;
+    }
+    match conn.session.transaction().filter(|transaction| transaction.open) {
+        None => runs,
+        Some(transaction) => {
+            command.spec.meta.name == "exec"
+                && transaction.queued.flags().contains(Flags::SCRIPT_RUNNER)
+        }
+    }
+}
+
+/// Whether a command is refused while a script runs for long: it might touch keys.
+#[cold]
+fn is_refused(command: Command, request: &Request<'_>, conn: &Conn) -> bool {
+    let ends_watches = matches!(command.spec.meta.name, "discard" | "reset" | "quit");
+    let watches = matches!(command.spec.meta.name, "watch" | "unwatch");
+    let admissible = command.spec.accepts(request.args.len())
+        && (conn.session.is_authenticated() || command.spec.flags.contains(Flags::NO_AUTH));
+    let allowed = command.spec.flags.contains(Flags::ALLOW_BUSY)
+        && !watches
+        && !(ends_watches && petrel_commands::watches_keys(&conn.session));
+    admissible && !allowed
+}
+
+/// Whether a command is held back while writes are.
+pub fn may_write(command: Command) -> bool {
+    let flags = command.spec.flags;
+    flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
+}

@@ -1,0 +1,809 @@
+//! A worker: one thread with its own event loop and its share of the connections.
+//!
+//! A turn: poll (which writes what the last turn queued, and waits) ── read the clock ── for each
+//! connection that sent something: parse, execute, queue its replies ── messages from other workers
+//! ── now and then, upkeep.
+
+use crate::client::{CONNECTION_BYTES, Client, Flag};
+use crate::config::OutputBufferLimit;
+use crate::durability::log::Held;
+use crate::event_loop::backpressure::Slow;
+use crate::event_loop::batch::{Engine, Progress, Stop};
+use crate::event_loop::busy_loop::{Absent, Lent};
+use crate::event_loop::connection::Conn;
+use crate::event_loop::mailbox::{Mailbox, Message};
+use crate::event_loop::read::AHEAD;
+use crate::event_loop::timers::{Deadlines, Timers};
+use crate::host::ServerHost;
+use crate::lifecycle::listening::Exchange;
+use crate::observation::traffic::{self, Doing, Traffic};
+use crate::server::{Server, WorkerLink};
+use crate::tls::Secured;
+use petrel_commands::Executor;
+use petrel_commands::clock::Clock;
+use petrel_keyspace::Pace;
+use petrel_net::{Close, Driver, Endpoint, Event, ListenerId, Slot};
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
+
+/// Milliseconds between two samples of the rates, and two looks at what all clients hold.
+const SUPERVISION_MS: i64 = 100;
+
+/// Milliseconds between two rounds of upkeep while there is much to do: short steps, so that nobody
+/// waits for one.
+const BUSY_UPKEEP_MS: i64 = 2;
+
+/// Time that one round of upkeep gives to each part of the keyspace's upkeep, and while there is
+/// much to do.
+const UPKEEP_BUDGET: Duration = Duration::from_millis(1);
+const BUSY_UPKEEP_BUDGET: Duration = Duration::from_micros(400);
+
+/// Milliseconds after which the peaks of the connections' buffers are halved.
+const PEAKS_MS: i64 = 4000;
+
+/// Milliseconds after which this thread's free pages of the general allocator are given to all
+/// threads.
+const COLLECT_MS: i64 = 1000;
+
+/// Until it is tried again to lock keys that a slow script keeps.
+pub(crate) const RETRY_MS: i64 = 10;
+
+/// Between two tries of the waiting commands that time alone may serve.
+const POLL_MS: i64 = 100;
+
+/// Less output than this is taken for written by the next poll.
+const TAKEN_AT_ONCE: u64 = 16 * 1024;
+
+/// What a connection that has never logged in may leave unread.
+const STRANGERS_OUTPUT: OutputBufferLimit =
+    OutputBufferLimit { hard_bytes: TAKEN_AT_ONCE + 1024, soft_bytes: 0, soft_seconds: 0 };
+
+/// A connection whose unfinished command needs at least so much more is read into its own
+/// allocation.
+pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
+
+/// Behind a command of so many bytes, another one of its length is expected.
+const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
+
+/// What belongs to a worker's connections beside the driver. A stand-in has it while the worker
+/// runs a script.
+#[derive(Default)]
+pub(crate) struct Belongings {
+    pub(crate) conns: Vec<Option<Box<Conn>>>,
+    /// What has happened, and is yet to be handled.
+    pub(crate) events: VecDeque<Event>,
+    /// Connections with input that was not executed because their turn was over.
+    pub(crate) ready: VecDeque<Slot>,
+    /// Messages that were taken before it was their turn.
+    pub(crate) heard: Vec<Message>,
+    /// Connections that `CLIENT PAUSE` holds back.
+    pub(crate) paused: Vec<Slot>,
+    /// Connections whose commands wait until their peers have taken more output.
+    pub(crate) slow: Slow,
+    /// Connections whose output may have been too much for one write.
+    pub(crate) unsettled: Vec<Slot>,
+    /// Connections that were accepted in this turn. They are adopted after its events: a slot is
+    /// used again at once, and one whose end is among the events still has its connection
+    /// here.
+    pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
+    /// Connections that are closed while a slow script runs: what they hold in the keyspace is yet
+    /// to be released. Their slots may be others' by now. Boxed, as they were in their places.
+    #[allow(clippy::vec_box)]
+    pub(crate) departed: Vec<Box<Conn>>,
+    pub(crate) timers: Timers,
+    pub(crate) deadlines: Deadlines,
+    /// Connections whose waiting commands are tried again now and then.
+    pub(crate) polling: BTreeSet<u64>,
+}
+
+/// A worker, on its own thread.
+pub struct Worker<D: Driver> {
+    pub(crate) driver: Lent<Secured<Held<D>>>,
+    pub(crate) own: Lent<Belongings>,
+    pub(crate) engine: Engine,
+    pub(crate) index: usize,
+    /// Whoever takes the worker's place while it runs a script; none before the first, nor while
+    /// it does so.
+    pub(crate) stand_in: Option<Box<Worker<D>>>,
+    /// Memory for what a script was sent with; empty between two.
+    pub(crate) script_input: Vec<u8>,
+    /// While this worker is a stand-in: the connection whose script runs.
+    pub(crate) absent: Option<Absent>,
+    /// Connections that are sending a large argument, some that were among them; none of a Unix
+    /// socket.
+    pub(crate) filling: Vec<Slot>,
+    /// A connection's buffers have grown since it was last looked whether all hold too much.
+    crowded: bool,
+    polled_at: i64,
+    upkeep_at: i64,
+    /// The last round of upkeep left much to do.
+    upkeep_busy: bool,
+    supervision_at: i64,
+    /// When this thread's free pages were last collected, and the count of `MEMORY PURGE` then.
+    collected: (i64, u64),
+}
+
+impl<D: Driver> Worker<D> {
+    /// A worker of `server`; its mailbox is open when this returns.
+    pub fn new(server: Arc<Server>, index: usize, driver: D) -> Self {
+        server.workers[index].open(Mailbox::new(driver.waker()), driver.name());
+        let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
+        let here = Endpoint::Unix;
+        let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
+        let host = ServerHost::new(server, Arc::new(nobody));
+        let withheld = host.server.tls_writes_withheld.clone();
+        let driver = Lent::new(Secured::around(Held::around(driver), withheld));
+        Self::idle(driver, Lent::new(Belongings::default()), exec, host, index)
+    }
+
+    /// A worker without connections.
+    pub(crate) fn idle(
+        driver: Lent<Secured<Held<D>>>,
+        own: Lent<Belongings>,
+        exec: Executor,
+        host: ServerHost,
+        index: usize,
+    ) -> Self {
+        Worker {
+            driver,
+            own,
+            engine: Engine::new(exec, host),
+            index,
+            stand_in: None,
+            script_input: Vec::new(),
+            absent: None,
+            filling: Vec::new(),
+            crowded: false,
+            polled_at: 0,
+            upkeep_at: 0,
+            upkeep_busy: false,
+            supervision_at: 0,
+            collected: (0, 0),
+        }
+    }
+
+    /// Accepts on a listener.
+    ///
+    /// # Errors
+    /// If the driver cannot watch it.
+    pub fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()> {
+        self.driver.listen(listener, id)
+    }
+
+    /// Serves until the server stops.
+    ///
+    /// # Errors
+    /// If the event loop itself fails.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Vec::new();
+        while !self.engine.host.server.is_stopping() {
+            if self.driver.below().is_holding() || self.link().holds.load(Relaxed) {
+                self.release_durable();
+            }
+            // Only now: whoever was just served has an answer to get.
+            let timeout = self.timeout();
+            self.traffic().now_does(Doing::Polling);
+            self.driver.poll(timeout, &mut events)?;
+            self.traffic().now_does(Doing::Serving);
+            self.own.events.extend(events.drain(..));
+            if !self.own.unsettled.is_empty() {
+                self.settle_outputs();
+            }
+            if self.driver.has_established() {
+                self.greet();
+            }
+            if self.engine.host.begin_turn() {
+                self.reconfigure();
+            }
+            // Whoever has seen the reply of a command finds what it pushed before the replies of
+            // commands it sends then.
+            self.deliver_pushes();
+            self.relieve();
+            self.begin();
+            // Inside: whoever held the keyspace may have done so for long.
+            self.engine.exec.ks.refresh_clock();
+            let began = self.engine.exec.tick();
+            let commands = self.traffic().pipelined.load(Relaxed);
+            for n in 0.. {
+                if n % AHEAD == 0 {
+                    self.look_ahead();
+                }
+                let Some(event) = self.own.events.pop_front() else { break };
+                self.handle(event);
+                if self.engine.exec.ks.is_outside() {
+                    // A slow script keeps this worker out: the rest is the stand-in's.
+                    self.engine.exec.end();
+                    self.begin();
+                }
+            }
+            if !self.own.departed.is_empty() || !self.own.arrivals.is_empty() {
+                self.dismiss_and_adopt();
+            }
+            self.go_on();
+            self.engine.exec.end();
+            // Before the messages, of which a client's end is one: its replies are not sent any
+            // more then.
+            self.relieve();
+            let heard = std::mem::take(&mut self.own.heard);
+            let come = self.messages();
+            if !heard.is_empty() || !come.is_empty() {
+                heard.into_iter().chain(come).for_each(|message| self.obey(message));
+            }
+            self.traffic().count_turn(self.engine.exec.nanos_of_commands(began), commands);
+            if self.engine.exec.ks.now_ms() >= self.upkeep_at {
+                self.traffic().now_does(Doing::Upkeep);
+                self.upkeep();
+            }
+            self.attend();
+            self.deliver_pushes();
+            self.relieve();
+        }
+        self.shut_down();
+        Ok(())
+    }
+
+    /// Closes clients if all together have come to hold too much.
+    pub(crate) fn relieve(&mut self) {
+        if std::mem::take(&mut self.crowded) {
+            self.engine.host.server.evict_crowd(&self.engine.host.config);
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let answers = !self.engine.host.answers.is_empty() || !self.own.heard.is_empty();
+        // What a stand-in left at the end of a turn.
+        let left = !self.own.events.is_empty() || !self.own.arrivals.is_empty();
+        if !self.own.ready.is_empty() || self.engine.exec.has_ready() || answers || left {
+            return Some(Duration::ZERO);
+        }
+        let now = self.engine.exec.ks.now_ms();
+        let mut next = self.upkeep_at.min(self.own.deadlines.next_ms().unwrap_or(i64::MAX));
+        next = next.min(self.own.slow.next_ms().unwrap_or(i64::MAX));
+        if !self.own.paused.is_empty() || self.engine.exec.has_postponed() {
+            next = next.min(self.engine.host.server.pause.until_ms());
+        }
+        let longest = if self.own.departed.is_empty() { 1000 } else { RETRY_MS };
+        let timeout = Duration::from_millis((next - now).clamp(0, longest) as u64);
+        Some(self.engine.host.held.timeout().map_or(timeout, |held| held.min(timeout)))
+    }
+
+    pub(crate) fn handle(&mut self, event: Event) {
+        match event {
+            Event::Received { slot, chunk } => self.received(slot, chunk),
+            Event::Filled { slot, buffer } => self.filled(slot, buffer),
+            Event::Accepted { listener, socket } => self.accepted(listener, socket),
+            // Its commands have come before its end, and it may read what they answer.
+            Event::HungUp { slot } if self.conn(slot).is_some_and(Conn::goes_on) => {}
+            Event::Closed { slot, .. } | Event::HungUp { slot } => self.forget(slot),
+            Event::Drained { slot } => self.drained(slot),
+            Event::AcceptFailed { error, .. } => {
+                tracing::warn!("cannot accept connections: {error}")
+            }
+            Event::Woken => {}
+        }
+    }
+
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.engine.host.server.workers[self.index].traffic
+    }
+
+    /// Counts anew what the connection holds in buffers; most hold nothing, before and after.
+    #[inline(always)]
+    pub(crate) fn count_buffers(&mut self, conn: &Conn) {
+        let client = &conn.client;
+        let input = conn.input_held() as u64;
+        let output = u64::from(client.output_bytes.load(Relaxed));
+        let queued = u64::from(client.queued_bytes.load(Relaxed));
+        let waiting = if conn.blocked { self.waiting_bytes(conn) } else { 0 };
+        let tracking = self.engine.host.server.trackers.footprint(client);
+        let now = input + output + queued + waiting + tracking;
+        let before = u64::from(client.buffered.load(Relaxed));
+        let now = now.min(u64::from(u32::MAX));
+        if before != now {
+            self.note_buffers(client, (before, now), input, output);
+        }
+    }
+
+    #[inline(never)]
+    fn note_buffers(
+        &mut self,
+        client: &Client,
+        (before, now): (u64, u64),
+        input: u64,
+        output: u64,
+    ) {
+        client.buffered.store(now as u32, Relaxed);
+        client.input_bytes.store(input as u32, Relaxed);
+        self.crowded |= now > before;
+        self.engine.exec.ks.count_foreign(now as i64 - before as i64);
+        let traffic = self.traffic();
+        traffic.buffered.fetch_add(now as i64 - before as i64, Relaxed);
+        traffic::raise(&traffic.input_peak, input);
+        traffic::raise(&traffic.output_peak, output);
+    }
+
+    /// Queues the replies and decides how the connection goes on.
+    pub(crate) fn finish(
+        &mut self,
+        mut conn: Box<Conn>,
+        progress: Progress,
+        output: petrel_net::Output,
+    ) {
+        let slot = conn.slot;
+        if conn.doomed {
+            // It ended while its script ran, or is to.
+            self.driver.recycle(output);
+            self.driver.close(slot, Close::Now);
+            self.depart(conn);
+            return self.end_batch();
+        }
+        conn.client.active_at.store(self.seconds(), Relaxed);
+        if self.engine.exec.ks.is_strict() {
+            self.hold_until_durable(slot);
+        }
+        // Who hears of a change from this client has been left word of it, on whichever worker.
+        self.engine.host.end_batch();
+        if output.is_empty() {
+            self.driver.recycle(output);
+        } else {
+            self.count_sent(&conn, output.len());
+            self.driver.send(slot, output);
+        }
+        match progress.stop {
+            Stop::Close => self.driver.close(slot, Close::AfterFlush),
+            Stop::Quota | Stop::Script => self.list(&mut conn, false),
+            Stop::Paused => self.list(&mut conn, true),
+            Stop::Waits => self.begin_wait(&conn),
+            Stop::Incomplete { needed, .. } => {
+                self.read_on(&mut conn, needed);
+                if conn.input.is_none() && EXPECTED.contains(&progress.last) {
+                    self.driver.expect_input(slot, progress.last);
+                }
+            }
+        }
+        self.check_output(&mut conn);
+        self.settle(conn);
+        self.end_batch();
+    }
+
+    /// Tells this worker's connections of what a batch has changed, whose own connection is in its
+    /// place again.
+    fn end_batch(&mut self) {
+        self.engine.host.end_batch();
+        if self.absent.is_none()
+            && let Some(stale) = self.engine.host.take_own_stale()
+        {
+            self.hold(&stale, None);
+            self.engine.host.held.recycle(stale);
+        }
+        self.engine.host.post_stale();
+        if self.engine.host.has_pending_pushes() {
+            self.deliver_pending();
+        }
+    }
+
+    /// Keeps back what the connection is sent, until what it answers is durable.
+    #[cold]
+    fn hold_until_durable(&mut self, slot: Slot) {
+        let need = self.engine.exec.ks.take_need();
+        if need > 0 {
+            self.driver.below().hold(slot, need);
+        }
+    }
+
+    /// Sends what was kept back and is durable now, and serves who waits for that.
+    fn release_durable(&mut self) {
+        self.send_durable();
+        if !self.own.polling.is_empty() {
+            self.begin();
+            self.poll_waiting();
+            self.engine.exec.end();
+        }
+        if !self.driver.below().is_holding() && self.own.polling.is_empty() {
+            self.link().holds.store(false, SeqCst);
+        }
+    }
+
+    /// Sends what was kept back and is durable now.
+    pub(crate) fn send_durable(&mut self) {
+        // Before the look: whatever becomes durable after it wakes this worker.
+        self.link().holds.store(true, SeqCst);
+        let log = self.engine.host.server.durability.log();
+        self.driver.below().release(log.map_or(u64::MAX, |log| log.durable()));
+    }
+
+    fn link(&self) -> &WorkerLink {
+        &self.engine.host.server.workers[self.index]
+    }
+
+    pub(crate) fn count_sent(&self, conn: &Conn, bytes: usize) {
+        traffic::add(&conn.client.sent, bytes as u64);
+        traffic::add(&self.traffic().sent, bytes as u64);
+        traffic::add(&self.traffic().writes, 1);
+    }
+
+    /// Puts a connection back, or ends it if it was found to be beyond a limit.
+    pub(crate) fn settle(&mut self, conn: Box<Conn>) {
+        if conn.doomed {
+            self.driver.close(conn.slot, Close::Now);
+            if self.absent.is_some() {
+                // A stand-in does not touch the keyspace.
+                return self.depart(conn);
+            }
+            return self.dismiss(conn);
+        }
+        self.put(conn);
+    }
+
+    fn list(&mut self, conn: &mut Conn, paused: bool) {
+        if !conn.listed {
+            conn.listed = true;
+            conn.client.set(Flag::Paused, paused);
+            self.driver.pause_reading(conn.slot);
+            if paused {
+                self.own.paused.push(conn.slot)
+            } else {
+                self.own.ready.push_back(conn.slot)
+            }
+            self.traffic().paused.store(self.own.paused.len(), Relaxed);
+        }
+    }
+
+    /// Goes on with the connections that were left in the middle of their input.
+    pub(crate) fn go_on(&mut self) {
+        if !self.own.paused.is_empty()
+            && self.engine.host.server.pause.active(self.engine.exec.ks.now_ms()).is_none()
+        {
+            let Belongings { ready, paused, .. } = &mut *self.own;
+            ready.extend(paused.drain(..));
+            self.traffic().paused.store(0, Relaxed);
+        }
+        if self.own.slow.next_ms().is_some() {
+            self.look_at_slow();
+        }
+        // One by one: a slow script of one of them lends the others to the stand-in.
+        for _ in 0..self.own.ready.len() {
+            let Some(slot) = self.own.ready.pop_front() else { break };
+            let Some(mut conn) = self.take_up_to_date(slot) else { continue };
+            if self.waits_for_reader(&mut conn) {
+                self.put(conn);
+                continue;
+            }
+            conn.listed = false;
+            conn.client.set(Flag::Paused, false);
+            self.driver.resume_reading(slot);
+            match conn.input.take() {
+                Some(input) => self.execute_input(conn, *input),
+                None => self.put(conn),
+            }
+        }
+    }
+
+    /// The connection is gone, or is to be.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        if let Some(conn) = self.take(slot) {
+            self.dismiss(conn);
+            self.driver.close(slot, Close::Now);
+        }
+    }
+
+    /// Releases what a connection holds that is closed: later, if a slow script keeps the keys.
+    pub(crate) fn dismiss(&mut self, mut conn: Box<Conn>) {
+        if self.release(&mut conn) {
+            return self.discard(&conn);
+        }
+        self.depart(conn);
+        if self.engine.exec.ks.is_outside() {
+            self.engine.exec.end();
+            self.begin();
+        }
+    }
+
+    /// Leaves a connection that is closed for later; nothing more is taken in its name.
+    pub(crate) fn depart(&mut self, conn: Box<Conn>) {
+        conn.client.set(Flag::Killed, true);
+        self.own.departed.push(conn);
+    }
+
+    fn discard(&mut self, conn: &Conn) {
+        conn.client.set(Flag::Gone, true);
+        let link = &self.engine.host.server.workers[self.index];
+        link.clients.remove(&conn.client);
+        link.load.fetch_sub(1, Relaxed);
+        let buffered = conn.client.buffered.swap(0, Relaxed);
+        link.traffic.buffered.fetch_sub(buffered as i64, Relaxed);
+        self.engine.exec.ks.count_foreign(-(CONNECTION_BYTES as i64 + buffered as i64));
+        link.traffic.watch(conn.client.watching.swap(0, Relaxed), 0);
+    }
+
+    /// Looks how much of the large outputs was taken by the poll.
+    fn settle_outputs(&mut self) {
+        for slot in std::mem::take(&mut self.own.unsettled) {
+            if let Some(conn) = self.take(slot) {
+                conn.client.show_output(self.driver.unsent(slot));
+                self.put(conn);
+            }
+        }
+    }
+
+    fn drained(&mut self, slot: Slot) {
+        if let Some(mut conn) = self.take(slot) {
+            conn.soft_since = 0;
+            conn.client.output_bytes.store(0, Relaxed);
+            self.put(conn);
+            self.forget_slow(slot);
+        }
+    }
+
+    /// Closes a connection whose peer does not read: at once above the hard limit, after a while
+    /// above the soft one.
+    pub(crate) fn check_output(&mut self, conn: &mut Conn) {
+        let unsent = self.driver.unsent(conn.slot) as u64;
+        let limits = &self.engine.host.config.client_output_buffer_limit;
+        let is_stranger = !conn.session.is_authenticated() && !conn.client.has(Flag::LoggedIn);
+        let server = &self.engine.host.server;
+        let unsent = match is_stranger && server.replies_count_as_large.load(Relaxed) {
+            true if unsent > 0 => unsent + STRANGERS_OUTPUT.hard_bytes,
+            _ => unsent,
+        };
+        let limit = match conn.client.has(Flag::PubSub) {
+            _ if is_stranger => STRANGERS_OUTPUT,
+            true => limits.pubsub,
+            false => limits.normal,
+        };
+        let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } = limit;
+        let above_soft = soft_bytes > 0 && unsent >= soft_bytes;
+        let above_hard = hard_bytes > 0 && unsent >= hard_bytes;
+        let known = conn.client.output_bytes.load(Relaxed) != 0 || conn.soft_since != 0;
+        if unsent < TAKEN_AT_ONCE && !known && !above_soft && !above_hard {
+            return;
+        }
+        conn.client.show_output(unsent as usize);
+        self.own.unsettled.push(conn.slot);
+        let now = self.seconds() + 1;
+        if !above_soft {
+            conn.soft_since = 0;
+        } else if conn.soft_since == 0 {
+            conn.soft_since = now;
+            let due = self.engine.exec.ks.now_ms() + (soft_seconds as i64 + 1) * 1000;
+            self.own.timers.set(due, conn.slot);
+        }
+        let too_long = above_soft && u64::from(now - conn.soft_since) > soft_seconds;
+        if above_hard || too_long {
+            server.note_output_limit(&conn.client, unsent);
+            conn.doomed = true;
+        }
+    }
+
+    pub(crate) fn messages(&self) -> Vec<Message> {
+        self.engine.host.server.workers[self.index].messages()
+    }
+
+    /// Takes what has arrived, of which only answers are acted upon before the end of the turn.
+    pub(crate) fn hear_answers(&mut self) {
+        for message in self.messages() {
+            match message {
+                Message::Answer { .. } => self.obey(message),
+                other => self.own.heard.push(other),
+            }
+        }
+    }
+
+    fn obey(&mut self, message: Message) {
+        match message {
+            Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
+            Message::Kill { slot } => {
+                self.begin();
+                self.kill(slot);
+                self.engine.exec.end();
+            }
+            Message::Answer { slot, id, answer } => {
+                self.engine.host.answers.push_back((slot, id, answer));
+            }
+            Message::Review(review) => self.review(&review),
+            Message::Listen(exchange) => self.listen_otherwise(exchange),
+            Message::Unpause | Message::Stop => {}
+        }
+    }
+
+    fn listen_otherwise(&mut self, exchange: Exchange) {
+        exchange.closed.into_iter().for_each(|id| self.driver.unlisten(id));
+        for (id, listener) in exchange.opened {
+            if let Err(error) = self.driver.listen(listener, id) {
+                tracing::error!("cannot accept connections: {error}");
+            }
+        }
+    }
+
+    fn kill(&mut self, slot: Slot) {
+        let is_killed = |conn: &Conn| conn.client.has(Flag::Killed);
+        if self.conn(slot).is_some_and(is_killed) {
+            self.forget(slot);
+        }
+    }
+
+    fn upkeep(&mut self) {
+        let now = self.engine.exec.ks.now_ms();
+        let interval = 1000 / i64::from(self.engine.host.config.hz);
+        if self.engine.host.server.upkeep_paused.load(Relaxed) {
+            self.upkeep_at = now + interval;
+            return;
+        }
+        let clock = Clock::get();
+        let began = clock.now();
+        // Whatever keeps this worker out is waited for here, not amid the upkeep.
+        self.begin();
+        self.engine.exec.end();
+        self.engine.exec.drop_flushed();
+        let busy = self.tend();
+        if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
+            self.traffic().forget_peaks();
+        }
+        // Work that is in hand goes on sooner, so that memory comes back within seconds of a mass
+        // delete.
+        self.upkeep_busy = busy;
+        self.upkeep_at = now + if busy { BUSY_UPKEEP_MS.min(interval) } else { interval };
+        if self.index == 0 && now >= self.supervision_at {
+            self.supervision_at = now + SUPERVISION_MS;
+            let Engine { exec, host, .. } = &mut self.engine;
+            host.server.supervise(&host.config, now);
+            host.server.save_if_due(&mut exec.ks, &host.config);
+            host.server.rewrite_if_due(&mut exec.ks, &host.config);
+        }
+        self.collect_memory(now);
+        if !self.filling.is_empty() {
+            self.show_filling();
+        }
+        self.begin();
+        self.engine.exec.ks.forget_readers();
+        self.engine.host.take_upkeep_invalidations(&mut self.engine.exec.ks);
+        while let Some(slot) = self.own.timers.due(now) {
+            self.check_timers(slot, now);
+        }
+        if !self.own.polling.is_empty() && now - self.polled_at >= POLL_MS {
+            self.polled_at = now;
+            self.poll_waiting();
+        }
+        self.engine.exec.end();
+        traffic::add(&self.traffic().upkeep_nanos, clock.nanos(began, clock.now()));
+    }
+
+    /// Gives up the free pages in this thread's part of the general allocator. After `MEMORY PURGE`
+    /// it returns them, and those of all threads, to the system, which may take a while.
+    fn collect_memory(&mut self, now: i64) {
+        let server = &self.engine.host.server;
+        let (collected_at, purges) = self.collected;
+        let asked = server.figures.purges.load(Relaxed);
+        if purges != asked {
+            server.process.purge_allocator();
+        } else if now - collected_at >= COLLECT_MS {
+            server.process.collect_thread();
+        } else {
+            return;
+        }
+        self.collected = (now, asked);
+    }
+
+    /// The upkeep of the keyspace; true if there is more of it.
+    fn tend(&mut self) -> bool {
+        let (clock, pace) = (Clock::get(), self.pace());
+        let began = clock.now();
+        let Executor { ks, shared, .. } = &mut self.engine.exec;
+        // A slow script may have begun meanwhile: what it keeps this worker from is left out.
+        let busy = || shared.scripts.running.is_busy();
+        let swept = ks.tick_unless(Pace { compact: Duration::ZERO, ..pace }, busy);
+        let expired = clock.now();
+        let compacted = ks.tick_unless(Pace { expire: Duration::ZERO, ..pace }, busy);
+        if self.index == 0 {
+            // After the limit was lowered nobody may write for long.
+            if ks.enter_unless(busy) {
+                ks.make_room(0);
+            }
+            ks.exit();
+        }
+        let evicting = ks.take_eviction_nanos();
+        let expiring = clock.nanos(began, expired);
+        let latency = &self.engine.exec.shared.latency;
+        latency.note("expire-cycle", expiring);
+        latency.note("active-defrag-cycle", clock.nanos(expired, clock.now()));
+        latency.note("eviction-cycle", evicting);
+        let traffic = self.traffic();
+        traffic::add(&traffic.expiry_nanos, expiring);
+        traffic::add(&traffic.expiry_unfinished, u64::from(swept.is_busy()));
+        swept.is_busy() || compacted.is_busy()
+    }
+
+    /// How long the next round of upkeep may work on the keyspace.
+    fn pace(&self) -> Pace {
+        let host = &self.engine.host;
+        let budget = if self.upkeep_busy { BUSY_UPKEEP_BUDGET } else { UPKEEP_BUDGET };
+        let server = &host.server;
+        let expires = server.active_expire.load(Relaxed) && !server.commands.is_loading();
+        Pace {
+            expire: if expires {
+                budget * host.config.active_expire_effort
+            } else {
+                Duration::ZERO
+            },
+            compact: if host.config.activedefrag { budget } else { Duration::ZERO },
+        }
+    }
+
+    fn check_timers(&mut self, slot: Slot, now: i64) {
+        let Some(mut conn) = self.take(slot) else { return };
+        self.check_output(&mut conn);
+        let timeout = self.engine.host.config.timeout;
+        let idle = self.seconds().saturating_sub(conn.client.active_at.load(Relaxed));
+        // Both times are rounded down to seconds, so one more has to pass.
+        conn.doomed |= timeout > 0 && idle > timeout && !conn.blocked;
+        if timeout > 0 && !conn.doomed {
+            // Whoever waits for a key is not idle; its time begins with the answer.
+            let left = timeout.saturating_sub(idle) + 1;
+            self.own.timers.set(now + i64::from(left) * 1000, slot);
+        }
+        self.settle(conn);
+    }
+
+    /// Takes over what was changed by `CONFIG SET`.
+    fn reconfigure(&mut self) {
+        self.engine.reconfigure();
+        self.engine.host.server.evict_crowd(&self.engine.host.config);
+        for slot in self.own.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
+            self.watch_idleness_of(slot);
+        }
+    }
+
+    pub(crate) fn watch_idleness_of(&mut self, slot: Slot) {
+        let timeout = self.engine.host.config.timeout;
+        if timeout > 0 {
+            self.own.timers.set(self.engine.exec.ks.now_ms() + i64::from(timeout) * 1000, slot);
+        }
+    }
+
+    pub(crate) fn seconds(&self) -> u32 {
+        ((self.engine.exec.ks.now_ms() - self.engine.host.server.started_unix_ms).max(0) / 1000)
+            as u32
+    }
+
+    fn shut_down(&mut self) {
+        let mut events = Vec::new();
+        self.send_held();
+        for slot in self.own.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
+            self.driver.close(slot, Close::AfterFlush);
+        }
+        // One turn writes what the kernel takes at once; nobody is waited for.
+        let _ = self.driver.poll(Some(Duration::ZERO), &mut events);
+    }
+
+    /// Its connections, but for the one in hand.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Conn> {
+        self.own.conns.iter().flatten().map(|conn| &**conn)
+    }
+
+    pub(crate) fn conn(&self, slot: Slot) -> Option<&Conn> {
+        self.own.conns.get(slot.index())?.as_deref().filter(|conn| conn.slot == slot)
+    }
+
+    /// Takes a connection out of the table, to work with it beside the rest of the worker.
+    #[inline]
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Box<Conn>> {
+        let place = self.own.conns.get_mut(slot.index())?;
+        if place.as_ref().is_some_and(|conn| conn.slot == slot) { place.take() } else { None }
+    }
+
+    /// Puts a connection back; one whose slot the driver has closed meanwhile is discarded.
+    #[inline]
+    pub(crate) fn put(&mut self, conn: Box<Conn>) {
+        self.count_buffers(&conn);
+        let index = conn.slot.index();
+        if index >= self.own.conns.len() {
+            self.own.conns.resize_with(index + 1, || None);
+        }
+        self.own.conns[index] = Some(conn);
+    }
+}

@@ -1,0 +1,9 @@
+//! What a connection is sent without having asked for it just then: messages of channels,
+//! invalidations of client-side caching, lines of `MONITOR`.
+
+pub mod invalidation_queue;
+pub mod monitor;
+pub mod outbox;
+pub mod pubsub;
+pub mod review;
+pub mod tracking;

@@ -1,0 +1,546 @@
+//! Invalidations are sent many at a time: a send costs as much as several commands, and each key
+//! that changes may have to be told to another connection.
+//!
+//! ```text
+//!  who changes keys      encoded once, one behind the other ── at the end of a batch into the queue of each other worker
+//!                        that has readers, which is woken at most every WAKE_PAUSE
+//!  who has the readers   beside the output of each ── sent: with what the connection is sent anyhow, before it
+//!                                                           at once, if none was for a while
+//!                                                           else as soon as the last sends are paid for
+//! ```
+//!
+//! So sending them takes a bounded share of a worker's time, whatever the number of connections
+//! that track; only who hears of nothing else hears later, by a few milliseconds at most. What a
+//! connection is sent is never put before an invalidation that was there earlier: not the reply of
+//! a command, not a message.
+//!
+//! Messages to many subscribers are put in the same place, so that the order is kept, and are sent
+//! as fast as the turns go by (`outbox.rs`).
+
+use crate::event_loop::connection::Conn;
+use crate::event_loop::worker::Worker;
+use crate::fanout::outbox::{Form, Push, Recipient};
+use crate::host::ServerHost;
+use bytes::Bytes;
+use petrel_commands::clock::{Clock, Tick};
+use petrel_net::{Driver, Output, Slot};
+use petrel_resp::Protocol;
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// Time without sends of invalidations that follows each: some forty times what it takes.
+const SEND_PAUSE: Duration = Duration::from_micros(100);
+
+/// But no invalidation is held for longer than about this.
+const SEND_PAUSE_MAX: Duration = Duration::from_millis(5);
+
+/// Time between two calls of workers that may sleep: waking one costs as much as several commands.
+const WAKE_PAUSE: Duration = Duration::from_millis(1);
+
+/// A connection for which so many bytes are held is sent them.
+pub(crate) const HELD_BYTES_MAX: usize = 16 * 1024;
+
+/// Connections that are sent what is due to them before the commands of a turn, and as many behind
+/// them, or this part of all: with tens of thousands, more time would else go into putting messages
+/// beside outputs than into sending these.
+const DUE_SENDS: usize = 64;
+const DUE_PART: usize = 8;
+
+/// Memory for invalidations of one batch that is kept for others, and how many of them.
+const SPARE_BYTES_MAX: usize = 64 * 1024;
+const SPARES_MAX: usize = 8;
+
+/// Invalidations for connections of one worker, in the order of the changes.
+#[derive(Debug, Default)]
+pub struct Stale {
+    /// Pushes, one behind the other.
+    bytes: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+/// Who is told of one.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    to: Recipient,
+    form: Form,
+    /// Where its bytes begin, and how many they are.
+    begin: u32,
+    len: u32,
+}
+
+impl Stale {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// Bytes that they take while they wait.
+    pub fn footprint(&self) -> usize {
+        self.bytes.len() + size_of::<Mark>() * self.marks.len()
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        to: impl IntoIterator<Item = Recipient>,
+        form: Form,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let before = self.bytes.len();
+        write(&mut self.bytes);
+        let (begin, len) = (before as u32, (self.bytes.len() - before) as u32);
+        self.marks.extend(to.into_iter().map(|to| Mark { to, form, begin, len }));
+    }
+
+    /// Moves all of another's behind these.
+    pub fn append(&mut self, other: &mut Stale) {
+        let shift = self.bytes.len();
+        self.bytes.append(&mut other.bytes);
+        self.marks.extend(
+            other.marks.drain(..).map(|mark| Mark { begin: mark.begin + shift as u32, ..mark }),
+        );
+    }
+
+    /// Those for one connection.
+    pub fn pushes_to(&self, id: u64) -> impl Iterator<Item = Push> {
+        let mine = self.marks.iter().filter(move |mark| mark.to.id() == id);
+        mine.map(|mark| Push::of_form(Bytes::copy_from_slice(self.encoded(mark)), mark.form))
+    }
+
+    /// The same, empty, if its memory is worth being kept.
+    fn emptied(mut self) -> Option<Self> {
+        self.bytes.clear();
+        self.marks.clear();
+        (1..=SPARE_BYTES_MAX).contains(&self.bytes.capacity()).then_some(self)
+    }
+
+    fn encoded(&self, mark: &Mark) -> &[u8] {
+        &self.bytes[mark.begin as usize..][..mark.len as usize]
+    }
+}
+
+/// A moment, and how long it is to be waited from then on.
+struct Pause {
+    since: Tick,
+    length: Duration,
+}
+
+impl Pause {
+    /// One that is over.
+    fn over() -> Self {
+        Pause { since: Clock::get().now(), length: Duration::ZERO }
+    }
+
+    fn begin(length: Duration) -> Self {
+        Pause { length, ..Self::over() }
+    }
+
+    fn left(&self) -> Duration {
+        let clock = Clock::get();
+        let passed = Duration::from_nanos(clock.nanos(self.since, clock.now()));
+        self.length.saturating_sub(passed)
+    }
+}
+
+/// What a worker's host knows of invalidations that are on their way.
+pub(crate) struct Held {
+    /// For connections of each worker, not in its queue yet, and how many there are.
+    staged: Vec<Stale>,
+    staged_count: usize,
+    /// Workers that were left some and may sleep.
+    uncalled: Vec<usize>,
+    call_pause: Pause,
+    /// For connections of this worker, not sent yet, by the indices of their slots.
+    places: Vec<Place>,
+    /// Places with an output, and some that had one.
+    listed: Vec<usize>,
+    /// The same of what is sent as fast as the turns go by.
+    due: VecDeque<usize>,
+    /// Memory of batches that are through.
+    spares: Vec<Stale>,
+    send_pause: Pause,
+}
+
+/// What is held for the connection of a slot.
+#[derive(Default)]
+struct Place {
+    held: Option<Holding>,
+    is_listed: bool,
+    is_due: bool,
+}
+
+struct Holding {
+    slot: Slot,
+    output: Output,
+    /// The number of the connection, if that is known to be there, to speak RESP3 and not to wait:
+    /// none of this changes before what is held is taken.
+    speaks_resp3: Option<NonZeroU64>,
+}
+
+impl Held {
+    /// Nothing, in a server of so many workers.
+    pub fn new(workers: usize) -> Self {
+        Held {
+            staged: (0..workers).map(|_| Stale::default()).collect(),
+            staged_count: 0,
+            uncalled: Vec::new(),
+            call_pause: Pause::over(),
+            places: Vec::new(),
+            listed: Vec::new(),
+            due: VecDeque::new(),
+            spares: Vec::new(),
+            send_pause: Pause::over(),
+        }
+    }
+
+    /// Whether something is held for connections of this worker.
+    #[inline]
+    pub fn any(&self) -> bool {
+        !self.listed.is_empty() || !self.due.is_empty()
+    }
+
+    /// Whether some of it is to be sent now.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        !self.due.is_empty() || self.may_send()
+    }
+
+    /// Whether there are invalidations that may be sent now.
+    #[inline]
+    fn may_send(&self) -> bool {
+        !self.listed.is_empty() && self.send_pause.left().is_zero()
+    }
+
+    /// Takes what is held for a connection.
+    fn take(&mut self, slot: Slot) -> Option<Output> {
+        let place = self.places.get_mut(slot.index())?;
+        place.held.take_if(|held| held.slot == slot).map(|held| held.output)
+    }
+
+    /// The output that is held for somebody who is known to speak RESP3 and not to wait.
+    #[inline]
+    fn known(&mut self, to: Recipient) -> Option<&mut Output> {
+        let held = self.places.get_mut(to.slot().index())?.held.as_mut()?;
+        let is_known = held.speaks_resp3.is_some_and(|id| id.get() == to.id());
+        is_known.then_some(&mut held.output)
+    }
+
+    /// The place of a slot, which is there then.
+    fn place(&mut self, slot: Slot) -> usize {
+        let index = slot.index();
+        if index >= self.places.len() {
+            self.places.resize_with(index + 1, Place::default);
+        }
+        index
+    }
+
+    /// Holds an output that is due; returns one that was held for another connection in its place.
+    fn hold_due(&mut self, slot: Slot, output: Output) -> Option<Output> {
+        let index = self.place(slot);
+        let place = &mut self.places[index];
+        if !std::mem::replace(&mut place.is_due, true) {
+            self.due.push_back(index);
+        }
+        let held = Holding { slot, output, speaks_resp3: None };
+        place.held.replace(held).map(|held| held.output)
+    }
+
+    /// The output in which invalidations for a connection are held, and one that was held for
+    /// another in its place.
+    fn output(
+        &mut self,
+        slot: Slot,
+        speaks_resp3: Option<NonZeroU64>,
+        new: impl FnOnce() -> Output,
+    ) -> (&mut Output, Option<Output>) {
+        let index = self.place(slot);
+        let place = &mut self.places[index];
+        if !place.is_listed {
+            place.is_listed = true;
+            self.listed.push(index);
+        }
+        let other = place.held.take_if(|held| held.slot != slot).map(|held| held.output);
+        let new = || Holding { slot, output: new(), speaks_resp3 };
+        let held = place.held.get_or_insert_with(new);
+        held.speaks_resp3 = speaks_resp3;
+        (&mut held.output, other)
+    }
+
+    /// Takes back what all have been told of.
+    pub fn recycle(&mut self, stale: Stale) {
+        if self.spares.len() < SPARES_MAX {
+            self.spares.extend(stale.emptied());
+        }
+    }
+
+    /// After which time something has to be done here, if it is not before.
+    #[inline]
+    pub fn timeout(&self) -> Option<Duration> {
+        if !self.due.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let send = self.any().then(|| self.send_pause.left());
+        let call = (!self.uncalled.is_empty()).then(|| self.call_pause.left());
+        send.into_iter().chain(call).min()
+    }
+
+    /// Leaves an invalidation, which `write` encodes, for connections of a worker.
+    #[inline]
+    pub fn stage(
+        &mut self,
+        worker: usize,
+        to: impl IntoIterator<Item = Recipient>,
+        form: Form,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.staged[worker].add(to, form, write);
+        self.staged_count += 1;
+    }
+
+    /// Invalidations that were left and are in no queue yet; one to several connections of a worker
+    /// is one.
+    #[inline]
+    pub fn staged(&self) -> usize {
+        self.staged_count
+    }
+}
+
+impl ServerHost {
+    /// Takes what was staged for connections of this worker, if nothing is on its way to them that
+    /// comes before it.
+    #[inline]
+    pub(crate) fn take_own_stale(&mut self) -> Option<Stale> {
+        let own = self.worker();
+        if self.held.staged[own].is_empty() || self.has_pending_pushes() || self.has_posted_pushes()
+        {
+            return None;
+        }
+        let spare = self.held.spares.pop().unwrap_or_default();
+        Some(std::mem::replace(&mut self.held.staged[own], spare))
+    }
+
+    /// Puts what was staged into the queues of the workers, each of which finds it before its next
+    /// commands.
+    #[inline]
+    pub(crate) fn post_stale(&mut self) {
+        if self.held.staged_count > 0 {
+            self.held.staged_count = 0;
+            self.post_stale_but(None);
+        }
+    }
+
+    /// The same for workers other than this one.
+    pub(crate) fn post_stale_to_others(&mut self) {
+        self.post_stale_but(Some(self.worker()));
+    }
+
+    /// The same for all workers but one. This host may be no worker's.
+    fn post_stale_but(&mut self, left: Option<usize>) {
+        let own = self.worker();
+        for worker in (0..self.held.staged.len()).filter(|&worker| left != Some(worker)) {
+            let is_posted = self.post_stale_to(worker);
+            if is_posted && worker != own && !self.held.uncalled.contains(&worker) {
+                self.held.uncalled.push(worker);
+            }
+        }
+    }
+
+    /// Puts what was staged into the queue of a worker, if there is some.
+    #[inline]
+    fn post_stale_to(&mut self, worker: usize) -> bool {
+        let stale = &mut self.held.staged[worker];
+        if stale.is_empty() {
+            return false;
+        }
+        self.server.workers[worker].pushes.add_stale(stale);
+        if stale.bytes.capacity() == 0 {
+            *stale = self.held.spares.pop().unwrap_or_default();
+        }
+        true
+    }
+
+    /// Calls the workers that were left something, unless others were called just now.
+    #[inline]
+    pub(crate) fn call_workers(&mut self) {
+        if !self.held.uncalled.is_empty() && self.held.call_pause.left().is_zero() {
+            self.call_uncalled();
+        }
+    }
+
+    #[cold]
+    fn call_uncalled(&mut self) {
+        self.held.call_pause = Pause::begin(WAKE_PAUSE);
+        for worker in self.held.uncalled.drain(..) {
+            self.server.call(worker);
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// An output for a connection: behind what is held for it.
+    #[inline]
+    pub(crate) fn output_for(&mut self, slot: Slot) -> Output {
+        if self.engine.host.held.any()
+            && let Some(held) = self.engine.host.held.take(slot)
+        {
+            return held;
+        }
+        self.driver.output()
+    }
+
+    /// Takes over what arrived for connections of this worker.
+    pub(crate) fn hold(&mut self, stale: &Stale, passed: Option<Slot>) {
+        for mark in stale.marks.iter().filter(|mark| passed != Some(mark.to.slot())) {
+            if mark.form == Form::Resp3
+                && let Some(output) = self.engine.host.held.known(mark.to)
+            {
+                output.bytes.extend_from_slice(stale.encoded(mark));
+                if output.len() >= HELD_BYTES_MAX {
+                    self.send_held_to(mark.to.slot());
+                }
+                continue;
+            }
+            let Some(conn) =
+                self.conn(mark.to.slot()).filter(|conn| conn.client.id == mark.to.id())
+            else {
+                continue;
+            };
+            let (blocked, protocol) = (conn.blocked, conn.session.protocol);
+            let speaks_resp3 =
+                NonZeroU64::new(mark.to.id()).filter(|_| protocol == Protocol::Resp3);
+            let encoded = stale.encoded(mark);
+            if blocked {
+                // Its answer may be on its way: whoever served it sent that before, and it goes
+                // first.
+                self.hear_answers();
+                let push = Push::of_form(Bytes::copy_from_slice(encoded), mark.form);
+                self.send_push(mark.to, &push, None);
+                continue;
+            }
+            let slot = mark.to.slot();
+            let Worker { driver, engine, .. } = self;
+            let (output, other) = engine.host.held.output(slot, speaks_resp3, || driver.output());
+            mark.form.write(encoded, protocol, &mut output.bytes);
+            let is_enough = output.len() >= HELD_BYTES_MAX;
+            if let Some(other) = other {
+                self.driver.recycle(other);
+            }
+            if is_enough {
+                self.send_held_to(slot);
+            }
+        }
+    }
+
+    /// Sends what is held, unless some was sent just now.
+    pub(crate) fn send_held_in_time(&mut self) {
+        if self.engine.host.held.may_send() {
+            self.send_listed();
+        }
+    }
+
+    /// Has a connection be sent something in one of the next turns. It is all that is held for it.
+    pub(crate) fn make_due(&mut self, slot: Slot, output: Output) {
+        if let Some(other) = self.engine.host.held.hold_due(slot, output) {
+            self.driver.recycle(other);
+        }
+    }
+
+    /// Sends some of what is due.
+    pub(crate) fn send_some_due(&mut self) {
+        for _ in 0..DUE_SENDS.max(self.engine.host.held.due.len() / DUE_PART) {
+            let held = &mut self.engine.host.held;
+            let Some(index) = held.due.pop_front() else { return };
+            let place = &mut held.places[index];
+            place.is_due = false;
+            if let Some(Holding { slot, output, .. }) = place.held.take() {
+                self.send_taken(slot, output);
+            }
+        }
+    }
+
+    /// Sends all that is held.
+    pub(crate) fn send_held(&mut self) {
+        while !self.engine.host.held.due.is_empty() {
+            self.send_some_due();
+        }
+        if !self.engine.host.held.listed.is_empty() {
+            self.send_listed();
+        }
+    }
+
+    /// Sends the invalidations that are held.
+    fn send_listed(&mut self) {
+        let mut listed = std::mem::take(&mut self.engine.host.held.listed);
+        let mut sends = 0;
+        for index in listed.drain(..) {
+            let place = &mut self.engine.host.held.places[index];
+            place.is_listed = false;
+            if let Some(Holding { slot, output, .. }) = place.held.take() {
+                sends += 1;
+                self.send_taken(slot, output);
+            }
+        }
+        self.engine.host.held.listed = listed;
+        let length = SEND_PAUSE.saturating_mul(sends).min(SEND_PAUSE_MAX);
+        self.engine.host.held.send_pause = Pause::begin(length);
+    }
+
+    fn send_held_to(&mut self, slot: Slot) {
+        if let Some(output) = self.engine.host.held.take(slot) {
+            self.send_taken(slot, output);
+        }
+    }
+
+    fn send_taken(&mut self, slot: Slot, output: Output) {
+        match self.take(slot) {
+            Some(conn) => self.send_output(conn, output),
+            None => self.driver.recycle(output),
+        }
+    }
+
+    /// Sends a connection what it has not asked for just now.
+    pub(crate) fn send_output(&mut self, mut conn: Box<Conn>, output: Output) {
+        if output.is_empty() || conn.closing || conn.doomed {
+            self.driver.recycle(output);
+            return self.put(conn);
+        }
+        self.count_sent(&conn, output.len());
+        self.driver.send(conn.slot, output);
+        self.check_output(&mut conn);
+        if conn.doomed {
+            self.engine.host.doom(conn.slot);
+        }
+        self.put(conn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_of_two_batches_keeps_its_order_and_places() {
+        let to = |id| Recipient::new(Slot::NOWHERE, id);
+        let mut first = Stale::default();
+        first.add([to(1), to(2)], Form::Resp3, |out| out.extend(b">a"));
+        let mut second = Stale::default();
+        second.add([to(2)], Form::Push, |out| out.extend(b">bc"));
+        first.append(&mut second);
+        assert!(second.is_empty() && second.footprint() == 0);
+        let told = |id, protocol| -> Vec<Vec<u8>> {
+            first.pushes_to(id).map(|push| push.to_bytes(protocol)).collect()
+        };
+        assert_eq!(told(1, Protocol::Resp3), [b">a"]);
+        assert_eq!(told(2, Protocol::Resp3), [&b">a"[..], b">bc"]);
+        assert_eq!(told(2, Protocol::Resp2), [&b""[..], b"*bc"]);
+    }
+
+    #[test]
+    fn a_pause_ends() {
+        assert!(Pause::over().left().is_zero());
+        let pause = Pause::begin(Duration::from_secs(1000));
+        assert!(pause.left() > Duration::from_secs(900));
+        assert!(!Held::new(2).any() && Held::new(2).timeout().is_none());
+    }
+}

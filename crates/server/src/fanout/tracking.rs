@@ -1,0 +1,21 @@
+//! Client-side caching: connections that are told when keys change which they have read, or whose
+//! names begin with a prefix (`CLIENT TRACKING`).
+//!
+//! ```text
+//!  keyspace   who has read a key, or listens to a prefix ── collected per command as it changes keys (`told.rs`)
+//!  here       Host::invalidate takes it, with whose command it was: what goes to one reader that is told itself is encoded at once
+//!             send_invalidations, once the outermost command is over: a push to each other reader, or to whom it redirects
+//!             send_broadcasts, at the end of the turn: one push for each prefix with all of its keys
+//!  push       to the connection itself behind its reply, to others many at a time (`invalidation_queue.rs`)
+//! ```
+//!
+//! A read is remembered under the lock under which it was made, and its reply is in the
+//! connection's output before any push is. So a client hears of every change behind the value that
+//! the change made stale.
+
+mod pending;
+mod routes;
+mod tracker;
+
+pub use pending::Invalidations;
+pub use tracker::{Options, Tracker, Trackers};

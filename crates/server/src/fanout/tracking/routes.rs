@@ -1,0 +1,68 @@
+//! Where what a reader is told goes: what a worker remembers of it, so that telling somebody of a
+//! change looks at nothing that other workers write.
+
+use super::tracker::{Tracker, Trackers};
+use crate::client::Flag;
+use crate::fanout::outbox::Recipient;
+use petrel_keyspace::{Reader, ReaderId};
+
+/// How a reader is told that is told itself, in RESP3.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    reader: ReaderId,
+    /// The connection, and who serves it.
+    pub to: Recipient,
+    pub worker: u16,
+}
+
+impl Route {
+    /// The way to a reader, if it is as simple as that. It stays so until the trackers' version
+    /// changes, or the connection speaks another protocol: whoever serves it looks at that once
+    /// more.
+    fn to(reader: &Reader) -> Option<Route> {
+        let tracker = Tracker::of(reader);
+        let client = &tracker.client;
+        let is_direct = tracker.target().is_none() && client.has(Flag::Resp3);
+        is_direct.then(|| Route {
+            reader: reader.id(),
+            to: Recipient::of(client),
+            worker: client.worker,
+        })
+    }
+}
+
+/// The ways to readers, by their places.
+#[derive(Default)]
+pub(super) struct Routes {
+    version: u64,
+    places: Vec<Option<Route>>,
+}
+
+impl Routes {
+    /// Forgets what may hold no longer.
+    #[inline]
+    pub fn refresh(&mut self, trackers: &Trackers) {
+        let version = trackers.version();
+        if version != self.version {
+            self.places.clear();
+            self.version = version;
+        }
+    }
+
+    /// The way to a reader, if it is known.
+    #[inline]
+    pub fn of(&self, reader: ReaderId) -> Option<Route> {
+        let route = (*self.places.get(reader.place())?)?;
+        (route.reader == reader).then_some(route)
+    }
+
+    /// Remembers the way to a reader that listens. What was [refreshed](Self::refresh) before the
+    /// reader was looked at.
+    pub fn learn(&mut self, reader: &Reader) {
+        let place = reader.id().place();
+        if place >= self.places.len() {
+            self.places.resize(place + 1, None);
+        }
+        self.places[place] = Route::to(reader);
+    }
+}

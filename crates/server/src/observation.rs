@@ -1,0 +1,7 @@
+//! What operators see of a running server besides `INFO`: HTTP, traffic, the state of each worker.
+
+pub mod counted;
+pub(crate) mod http;
+pub(crate) mod recurring;
+pub(crate) mod state;
+pub mod traffic;
