@@ -10,6 +10,7 @@ pub mod host;
 pub mod lifecycle;
 pub mod migrate;
 pub mod observation;
+pub mod replication;
 pub mod server;
 pub mod tls;
 pub mod users;

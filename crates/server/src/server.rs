@@ -18,6 +18,7 @@ use crate::lifecycle::shutdown::Closing;
 use crate::migrate::Migrator;
 use crate::observation::recurring::Recurring;
 use crate::observation::traffic::{Rates, Totals, Traffic};
+use crate::replication::Replication;
 use crate::tls::{Settings, Trouble};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, Hindrance, Shared};
@@ -59,8 +60,8 @@ pub struct Server {
     pub process: Arc<dyn Process>,
     /// 40 hexadecimal digits, drawn at start.
     pub run_id: String,
-    /// Names the history of the data set, in 40 hexadecimal digits.
-    pub replication_id: Mutex<String>,
+    /// Whom the server follows, and by what others follow it.
+    pub replication: Replication,
     /// Whether workers look for expired keys that nobody reads (`DEBUG SET-ACTIVE-EXPIRE`).
     pub active_expire: AtomicBool,
     /// Workers do nothing that no client asked for (`DEBUG PAUSE-CRON`).
@@ -298,8 +299,8 @@ impl Server {
             pause: Pause::default(),
             channels: Directory::default(),
             process,
-            run_id: run_id(),
-            replication_id: Mutex::new(run_id()),
+            run_id: random_id(),
+            replication: Replication::default(),
             active_expire: AtomicBool::new(true),
             upkeep_paused: AtomicBool::new(false),
             any_checksum: AtomicBool::new(false),
@@ -504,11 +505,6 @@ impl Server {
         self.commands.reset();
         self.keyspace.reset_stats();
         self.rates.reset();
-    }
-
-    /// Names the history of the data set anew.
-    pub fn renew_replication_id(&self) {
-        *self.replication_id.lock() = run_id();
     }
 
     /// What the first worker does about ten times a second for all: samples the rates, notes the
@@ -747,7 +743,7 @@ fn keyspace_options(config: &Config) -> Options {
 }
 
 /// 40 hexadecimal digits that no other run has.
-fn run_id() -> String {
+pub(crate) fn random_id() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     (0..3)
         .map(|_| format!("{:016x}", RandomState::new().build_hasher().finish()))

@@ -79,7 +79,7 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `DEBUG CHANGE-REPL-ID`
 fn change_repl_id(ctx: &mut Ctx<'_>) -> Outcome {
-    ServerHost::of(ctx).server.renew_replication_id();
+    ServerHost::of(ctx).server.replication.renew_ids();
     ctx.ok()
 }
 

@@ -159,11 +159,11 @@ pub fn replication(report: &mut Report<'_>) {
         report.field("min_slaves_good_slaves", 0);
     }
     report.field("master_failover_state", "no-failover");
-    let id = report.server.replication_id.lock().clone();
-    report.field("master_replid", id);
-    report.field("master_replid2", "0".repeat(40));
-    report.field("master_repl_offset", 0);
-    report.field("second_repl_offset", -1);
+    let ids = report.server.replication.ids();
+    report.field("master_replid", ids.id);
+    report.field("master_replid2", ids.second_id);
+    report.field("master_repl_offset", report.server.replication.offset());
+    report.field("second_repl_offset", ids.second_offset);
     report.zeros(&[
         "repl_backlog_active",
         "repl_backlog_size",
