@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::manifest::Manifest;
-use crate::name::{Kind, Name};
+use crate::name::{BackupKind, Name};
 use crate::target::Target;
 use futures_util::TryStreamExt;
 use object_store::ObjectStoreExt;
@@ -58,14 +58,14 @@ pub async fn manifest(target: &Target, name: Name) -> Result<Option<Manifest>, E
 pub async fn latest(target: &Target) -> Result<Option<Manifest>, Error> {
     let names = names(target).await?;
     let newest = |kind| latest_of(target, &names, kind);
-    let (snapshot, log) = (newest(Kind::Snapshot).await?, newest(Kind::Log).await?);
+    let (snapshot, log) = (newest(BackupKind::Snapshot).await?, newest(BackupKind::Log).await?);
     Ok([snapshot, log].into_iter().flatten().max_by_key(|manifest| manifest.made))
 }
 
 async fn latest_of(
     target: &Target,
     names: &BTreeMap<Name, bool>,
-    kind: Kind,
+    kind: BackupKind,
 ) -> Result<Option<Manifest>, Error> {
     for (&name, &is_complete) in names.iter().rev().filter(|(name, _)| name.kind == kind) {
         if is_complete && let Some(manifest) = manifest(target, name).await? {
@@ -94,8 +94,8 @@ pub async fn list(target: &Target) -> Result<Vec<Listed>, Error> {
 /// What a list says of a complete backup.
 fn about(manifest: &Manifest) -> String {
     let until = match manifest.name.kind {
-        Kind::Snapshot => String::new(),
-        Kind::Log => format!(", up to {}", Name::at(manifest.made, Kind::Snapshot)),
+        BackupKind::Snapshot => String::new(),
+        BackupKind::Log => format!(", up to {}", Name::at(manifest.made, BackupKind::Snapshot)),
     };
     format!("Petrel {}{until}", manifest.server)
 }
@@ -106,7 +106,7 @@ pub async fn prune(target: &Target, keep: usize) -> Result<u64, Error> {
     let stale = SystemTime::now() - INCOMPLETE_AGE;
     let (mut complete, mut removed) = ([0; 2], 0);
     for (name, is_complete) in names(target).await?.into_iter().rev() {
-        let complete = &mut complete[usize::from(name.kind == Kind::Log)];
+        let complete = &mut complete[usize::from(name.kind == BackupKind::Log)];
         *complete += usize::from(is_complete);
         let goes = if is_complete { keep > 0 && *complete > keep } else { name.time() < stale };
         if goes {

@@ -5,7 +5,7 @@ use crate::SNAPSHOT;
 use crate::catalog::{self, MANIFEST};
 use crate::error::Error;
 use crate::manifest::{FileEntry, Manifest, Sum, is_object_name};
-use crate::name::{Kind, Name};
+use crate::name::{BackupKind, Name};
 use crate::shipper::Figures;
 use crate::target::Target;
 use crate::upload::upload;
@@ -102,7 +102,7 @@ impl Sender<'_> {
     /// Ships what is not in the store yet of a log; nothing if all of it is.
     pub async fn log(&self, log: &LogState, known: &mut Known) -> Result<Option<Shipped>, Error> {
         let Some((_, first)) = log.files.first() else { return Ok(None) };
-        let name = Name::at(modified(first)?, Kind::Log);
+        let name = Name::at(modified(first)?, BackupKind::Log);
         if known.name != Some(name) {
             *known = self.look_up(name).await?;
         }
@@ -139,7 +139,7 @@ impl Sender<'_> {
         self.small(name, &index, log.index.clone()).await?;
         let entry = FileEntry { name: index.clone(), size: log.index.len() as u64, sum };
         // Milliseconds are what a manifest holds.
-        let made = Name::at(made, Kind::Log).time();
+        let made = Name::at(made, BackupKind::Log).time();
         let server = self.server.to_owned();
         self.manifest(&Manifest { name, made, server, files, index: Some(entry) }).await?;
         known.indexes.retain(|before| *before != index);

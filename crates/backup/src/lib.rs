@@ -26,8 +26,8 @@ mod upload;
 pub use catalog::Listed;
 pub use error::Error;
 pub use job::LogState;
-pub use name::{Kind, Name};
-pub use restore::{LogPlace, Place, Restored, list, restore};
+pub use name::{BackupKind, Name};
+pub use restore::{LogTarget, RestoreTarget, Restored, list, restore};
 pub use shipper::{Figures, Options, Shipper};
 pub use target::Source;
 

@@ -15,7 +15,7 @@
 //! known makes the manifest unreadable, so what a later version adds gets another number in the
 //! first line.
 
-use crate::name::{Kind, Name};
+use crate::name::{BackupKind, Name};
 use ring::digest;
 use std::fmt::{self, Write};
 use std::time::SystemTime;
@@ -109,7 +109,7 @@ impl Manifest {
 
     /// Its text.
     pub fn text(&self) -> String {
-        let made = Name::at(self.made, Kind::Snapshot);
+        let made = Name::at(self.made, BackupKind::Snapshot);
         let mut text =
             format!("{FIRST}\nname {}\nmade {made}\nserver {}\n", self.name, self.server);
         let files = self.files.iter().map(|file| ("file", file));
@@ -154,8 +154,8 @@ impl Manifest {
             }
         }
         let is_whole = match name.kind {
-            Kind::Snapshot => files.len() == 1 && index.is_none() && made == name.time(),
-            Kind::Log => !files.is_empty() && index.is_some() && made >= name.time(),
+            BackupKind::Snapshot => files.len() == 1 && index.is_none() && made == name.time(),
+            BackupKind::Log => !files.is_empty() && index.is_some() && made >= name.time(),
         };
         is_whole.then_some(Manifest { name, made, server, files, index })
     }
@@ -192,7 +192,7 @@ mod tests {
         let manifest = example();
         assert_eq!(Manifest::parse(manifest.text().as_bytes()), Ok(manifest.clone()));
         let mut log = manifest.clone();
-        log.name.kind = Kind::Log;
+        log.name.kind = BackupKind::Log;
         log.made += std::time::Duration::from_millis(17);
         let entry = |name: &str| FileEntry { name: name.into(), ..log.files[0].clone() };
         (log.index, log.files) =

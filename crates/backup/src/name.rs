@@ -11,12 +11,12 @@ pub struct Name {
     /// Milliseconds since 1970: of what is in a snapshot, or of what a log begins with.
     ms: i64,
     /// What it is.
-    pub kind: Kind,
+    pub kind: BackupKind,
 }
 
 /// What a backup is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Kind {
+pub enum BackupKind {
     /// One file, of one moment.
     Snapshot,
     /// A base and the files of a log that follow on it; it grows.
@@ -30,7 +30,7 @@ const MAX_MS: i64 = 253_402_300_799_999;
 
 impl Name {
     /// The name for a time; what lies outside of the years 1970 to 9999 is moved to their ends.
-    pub fn at(time: SystemTime, kind: Kind) -> Self {
+    pub fn at(time: SystemTime, kind: BackupKind) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let ms = i64::try_from(since.as_millis()).unwrap_or(MAX_MS).min(MAX_MS);
         Name { ms, kind }
@@ -39,8 +39,8 @@ impl Name {
     /// Reads what `Display` writes; nothing else.
     pub fn parse(text: &str) -> Option<Self> {
         let (time, kind) = match text.strip_suffix(LOG) {
-            Some(time) => (time, Kind::Log),
-            None => (text, Kind::Snapshot),
+            Some(time) => (time, BackupKind::Log),
+            None => (text, BackupKind::Snapshot),
         };
         let time = NaiveDateTime::parse_from_str(time, FORMAT).ok()?;
         let name = Name { ms: time.and_utc().timestamp_millis(), kind };
@@ -63,7 +63,7 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Within its range, so there is a date.
         let time = DateTime::from_timestamp_millis(self.ms).unwrap_or_default();
-        let kind = if self.kind == Kind::Log { LOG } else { "" };
+        let kind = if self.kind == BackupKind::Log { LOG } else { "" };
         write!(f, "{}{kind}", time.format(FORMAT))
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn names_sort_as_their_times_do_and_are_read_back() {
         let times = [0, 1, 999, 1000, 1_795_291_381_123, MAX_MS as u64];
-        let kinds = [Kind::Snapshot, Kind::Log];
+        let kinds = [BackupKind::Snapshot, BackupKind::Log];
         let names: Vec<_> = times
             .iter()
             .flat_map(|&ms| {

@@ -4,7 +4,7 @@ use crate::catalog::{self, Listed};
 use crate::download::download;
 use crate::error::Error;
 use crate::manifest::{FileEntry, Manifest};
-use crate::name::{Kind, Name};
+use crate::name::{BackupKind, Name};
 use crate::target::{Source, Target};
 use std::fs::{self, File};
 use std::io;
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Where what is restored goes.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RestoreTarget {
     /// The snapshot's file.
     pub snapshot: PathBuf,
     /// The log; none if the server keeps none.
-    pub log: Option<LogPlace>,
+    pub log: Option<LogTarget>,
 }
 
 /// Where a log goes.
 #[derive(Clone, Debug)]
-pub struct LogPlace {
+pub struct LogTarget {
     /// Its directory, which is made.
     pub directory: PathBuf,
     /// The file in it that tells what the others are.
@@ -55,7 +55,7 @@ pub fn list(url: &str) -> Result<Vec<Listed>, Error> {
 /// # Errors
 /// If there is no such backup, it is damaged, or it cannot be fetched or written; nothing is in the
 /// place then.
-pub fn restore(source: &Source, place: &Place) -> Result<Restored, Error> {
+pub fn restore(source: &Source, place: &RestoreTarget) -> Result<Restored, Error> {
     block_on(async {
         let target = Target::open(&source.url)?;
         let manifest = find(&target, source).await?;
@@ -63,9 +63,11 @@ pub fn restore(source: &Source, place: &Place) -> Result<Restored, Error> {
         tracing::info!("restoring the backup {name} of {}: {bytes} bytes", source.url);
         let fetch = Fetch { target: &target, name, bytes, done: 0, told: Instant::now() };
         match (name.kind, &place.log) {
-            (Kind::Snapshot, _) => fetch.snapshot(&manifest.files[0], &place.snapshot).await?,
-            (Kind::Log, Some(place)) => fetch.log(&manifest, place).await?,
-            (Kind::Log, None) => {
+            (BackupKind::Snapshot, _) => {
+                fetch.snapshot(&manifest.files[0], &place.snapshot).await?
+            }
+            (BackupKind::Log, Some(place)) => fetch.log(&manifest, place).await?,
+            (BackupKind::Log, None) => {
                 let what = format!("the backup {name} is a log: start with --appendonly yes");
                 return Err(Error::Missing { what });
             }
@@ -105,7 +107,7 @@ impl Fetch<'_> {
         fs::rename(&part, to).and_then(|()| sync_parent(to)).map_err(|error| on_disk(to, error))
     }
 
-    async fn log(mut self, manifest: &Manifest, place: &LogPlace) -> Result<(), Error> {
+    async fn log(mut self, manifest: &Manifest, place: &LogTarget) -> Result<(), Error> {
         let to = &place.directory;
         let mut part = to.as_os_str().to_owned();
         part.push(".restoring");
@@ -125,7 +127,7 @@ impl Fetch<'_> {
     async fn log_files(
         &mut self,
         manifest: &Manifest,
-        place: &LogPlace,
+        place: &LogTarget,
         part: &Path,
     ) -> Result<(), Error> {
         // The first file's time is the backup's name.

@@ -13,7 +13,7 @@
 use crate::catalog;
 use crate::error::Error;
 use crate::job::{Job, Known, LogState, Sender, Shipped, Snapshot};
-use crate::name::{Kind, Name};
+use crate::name::{BackupKind, Name};
 use crate::restore::runtime;
 use crate::target::Target;
 use parking_lot::Mutex;
@@ -155,7 +155,7 @@ impl Shipper {
 
     fn enqueue(&self, file: File, if_newer: bool) {
         let made = file.metadata().and_then(|metadata| metadata.modified());
-        let name = Name::at(made.unwrap_or_else(|_| SystemTime::now()), Kind::Snapshot);
+        let name = Name::at(made.unwrap_or_else(|_| SystemTime::now()), BackupKind::Snapshot);
         let mut queue = self.shared.queue.lock();
         if queue.stop.is_none()
             && queue.snapshot.replace(Snapshot { name, file, if_newer }).is_some()
@@ -300,7 +300,7 @@ impl Shared {
     fn note_shipped(&self, shipped: &Shipped, began: Instant) {
         let Shipped { name, made, bytes } = *shipped;
         let (figures, took) = (&self.figures, began.elapsed());
-        let seconds = |time| Name::at(time, Kind::Snapshot).unix_seconds();
+        let seconds = |time| Name::at(time, BackupKind::Snapshot).unix_seconds();
         figures.bytes.fetch_add(bytes, Relaxed);
         figures.last_at.store(seconds(SystemTime::now()), Relaxed);
         figures.last_made.store(seconds(made), Relaxed);
@@ -309,13 +309,13 @@ impl Shared {
         figures.shipped.fetch_add(1, Relaxed);
         let (url, seconds) = (&self.url, took.as_secs_f64());
         match name.kind {
-            Kind::Snapshot => {
+            BackupKind::Snapshot => {
                 tracing::info!(
                     "shipped the backup {name} to {url}: {bytes} bytes in {seconds:.2} s"
                 );
             }
             // There may be one a minute.
-            Kind::Log => {
+            BackupKind::Log => {
                 tracing::debug!("the backup {name} has grown by {bytes} bytes in {seconds:.2} s");
             }
         }

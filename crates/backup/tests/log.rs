@@ -1,7 +1,7 @@
 //! The backup of a log: it grows, is fetched back, and begins anew with each base.
 
 use petrel_backup::{
-    Kind, LogPlace, LogState, Name, Options, Place, Shipper, Source, list, restore,
+    BackupKind, LogState, LogTarget, Name, Options, RestoreTarget, Shipper, Source, list, restore,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,8 +65,8 @@ impl Scratch {
     fn restored(&self, name: Option<Name>) -> (PathBuf, String) {
         let directory = self.0.join("restored");
         let _ = fs::remove_dir_all(&directory);
-        let log = LogPlace { directory: directory.clone(), index: "the.index".into() };
-        let place = Place { snapshot: self.0.join("dump.rdb"), log: Some(log) };
+        let log = LogTarget { directory: directory.clone(), index: "the.index".into() };
+        let place = RestoreTarget { snapshot: self.0.join("dump.rdb"), log: Some(log) };
         restore(&Source { url: self.url(), name }, &place).unwrap();
         let index = fs::read_to_string(directory.join("the.index")).unwrap();
         (directory, index)
@@ -96,7 +96,7 @@ fn a_log_grows_and_comes_back() {
     assert_eq!(scratch.ship(0, &states[1..]), 1);
     let listed = list(&scratch.url()).unwrap();
     assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].name.kind, Kind::Log);
+    assert_eq!(listed[0].name.kind, BackupKind::Log);
     assert_eq!(listed[0].bytes, Some(15));
     assert!(listed[0].about.ends_with(", up to 20270115T080030.000Z"), "{listed:?}");
     let (directory, index) = scratch.restored(None);
@@ -143,9 +143,9 @@ fn the_newest_content_counts_whenever_its_backup_began() {
     let shipper = scratch.shipper(1);
     shipper.ship_snapshot(fs::File::open(scratch.0.join("log/dump.rdb")).unwrap());
     shipper.stop(PATIENCE);
-    let place = Place { snapshot: scratch.0.join("dump.rdb"), log: None };
+    let place = RestoreTarget { snapshot: scratch.0.join("dump.rdb"), log: None };
     let newest = Source { url: scratch.url(), name: None };
-    assert_eq!(restore(&newest, &place).unwrap().name.kind, Kind::Snapshot);
+    assert_eq!(restore(&newest, &place).unwrap().name.kind, BackupKind::Snapshot);
     scratch.ship(1, &[&["1.base", "2.log"]]);
     assert_eq!(scratch.restored(None).1, "1.base\n2.log");
     let error = restore(&newest, &place).unwrap_err().to_string();
@@ -160,8 +160,8 @@ fn a_damaged_file_leaves_nothing_behind() {
     let name = list(&scratch.url()).unwrap()[0].name;
     let path = scratch.0.join("store").join(name.to_string()).join("1.base");
     fs::write(path, "bask").unwrap();
-    let log = LogPlace { directory: scratch.0.join("restored"), index: "i".into() };
-    let place = Place { snapshot: scratch.0.join("dump.rdb"), log: Some(log) };
+    let log = LogTarget { directory: scratch.0.join("restored"), index: "i".into() };
+    let place = RestoreTarget { snapshot: scratch.0.join("dump.rdb"), log: Some(log) };
     let error = restore(&Source { url: scratch.url(), name: None }, &place).unwrap_err();
     assert!(error.to_string().contains("1.base has the checksum"), "{error}");
     let left: Vec<_> = fs::read_dir(&scratch.0).unwrap().map(|e| e.unwrap().file_name()).collect();

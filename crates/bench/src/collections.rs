@@ -60,7 +60,7 @@ pub const DESCRIPTION: &Description = &Description {
 };
 
 /// A kind of collection: name, elements of one key (0: all in one), command, one element.
-type Kind = (&'static str, u64, &'static str, &'static str);
+type CollectionCase = (&'static str, u64, &'static str, &'static str);
 
 /// A field and its value, an integer, a member of 14 bytes, the same with its score, an item of 15
 /// bytes, and an entry of a stream with readings once a second.
@@ -71,7 +71,7 @@ const SCORED: &str = "{n*37+at*7919%1000000} member:{n*16+at%10000000:07}";
 const ITEM: &str = "element:{n*100+at%10000000:07}";
 const ENTRY: &str = "{n+at*1000+1700000000000}-0 sensor {n+at%1000} temperature {at*7%40}.{at%10}";
 
-const KINDS: [Kind; 13] = [
+const KINDS: [CollectionCase; 13] = [
     ("hashes of 10 fields", 10, "HSET", FIELD),
     ("one hash", 0, "HSET", FIELD),
     ("sets of 16 integers", 16, "SADD", INTEGER),
@@ -88,11 +88,11 @@ const KINDS: [Kind; 13] = [
 ];
 
 /// A stream takes one entry by each command, and takes them in order.
-fn is_single(kind: &Kind) -> bool {
+fn is_single(kind: &CollectionCase) -> bool {
     kind.2 == "XADD"
 }
 
-fn kind(point: &Point) -> &'static Kind {
+fn kind(point: &Point) -> &'static CollectionCase {
     let same = KINDS.iter().find(|kind| kind.0 == point["collection"]);
     same.expect("the grid is made of them")
 }
@@ -146,7 +146,7 @@ impl Experiment for CollectionsArgs {
 }
 
 impl CollectionsArgs {
-    fn fill(&self, kind: &Kind, exchange: &mut Exchange) -> Result<(), String> {
+    fn fill(&self, kind: &CollectionCase, exchange: &mut Exchange) -> Result<(), String> {
         let (_, each, command, element) = *kind;
         let each = if each == 0 { self.elements } else { each };
         let per_command = if is_single(kind) { 1 } else { ELEMENTS_PER_COMMAND.min(each) };

@@ -16,7 +16,7 @@ use petrel_net::{
     bind_unix,
 };
 
-use counter::{Counter, Kind};
+use counter::{Counter, FloorReply};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
@@ -151,14 +151,14 @@ impl Replies {
     }
 
     #[inline]
-    fn put(&self, kind: Kind, output: &mut Output) {
+    fn put(&self, kind: FloorReply, output: &mut Output) {
         match kind {
-            Kind::Write => output.bytes.extend_from_slice(b"+OK\r\n"),
-            Kind::Get if self.value.len() < SHARED_MIN => {
+            FloorReply::Write => output.bytes.extend_from_slice(b"+OK\r\n"),
+            FloorReply::Get if self.value.len() < SHARED_MIN => {
                 output.bytes.extend_from_slice(&self.value);
             }
-            Kind::Get => output.splice(self.value.clone()),
-            Kind::Ping => output.bytes.extend_from_slice(b"+PONG\r\n"),
+            FloorReply::Get => output.splice(self.value.clone()),
+            FloorReply::Ping => output.bytes.extend_from_slice(b"+PONG\r\n"),
         }
     }
 }

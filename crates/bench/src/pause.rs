@@ -17,7 +17,7 @@ use crate::experiment::{
 use crate::load::Stream;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
-use kind::{KINDS, Kind};
+use kind::{KINDS, PauseCase};
 use prober::{Prober, Urgency};
 
 /// The key that is removed, the one it is copied from, and one that is renamed over it.
@@ -209,7 +209,7 @@ impl Experiment for PauseArgs {
 /// other keys.
 pub struct Scene {
     server: Server,
-    kind: &'static Kind,
+    kind: &'static PauseCase,
     remover: Stream,
     prober: Prober,
     urgency: Urgency,
@@ -224,7 +224,7 @@ impl Session for Scene {
 }
 
 impl Scene {
-    fn start(server: Server, kind: &'static Kind, args: &PauseArgs) -> io::Result<Scene> {
+    fn start(server: Server, kind: &'static PauseCase, args: &PauseArgs) -> io::Result<Scene> {
         let remover = connect(server.endpoint())?;
         let gap = Duration::from_micros(args.gap);
         let mut prober = Prober::connect(server.endpoint(), args.connections, gap)?;

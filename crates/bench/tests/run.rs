@@ -15,14 +15,14 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_petrel-bench");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A run's directory: the result file, and below it everything temporary.
-struct Place(PathBuf);
+struct RunDirectory(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl RunDirectory {
+    fn new(name: &str) -> RunDirectory {
         let path = std::env::temp_dir().join(format!("pb-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("tmp")).unwrap();
-        Place(path)
+        RunDirectory(path)
     }
 
     fn command(&self, words: &str) -> Command {
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RunDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -85,7 +85,7 @@ const SMALL: &str = "matrix --servers floor-epoll --keys 100 --pipelines 1,4 --s
 
 #[test]
 fn a_run_leaves_a_result_file_a_page_and_plots_and_report_makes_them_again() {
-    let place = Place::new("whole");
+    let place = RunDirectory::new("whole");
     let output = place.run(&format!("{SMALL} --rounds 2"));
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(place.complete(), 2 * 2 * 2, "SET and GET, two pipelines, two rounds");
@@ -124,7 +124,7 @@ fn a_run_leaves_a_result_file_a_page_and_plots_and_report_makes_them_again() {
 
 #[test]
 fn an_interrupted_run_keeps_what_it_has_ends_its_servers_and_goes_on() {
-    let place = Place::new("stop");
+    let place = RunDirectory::new("stop");
     let words = format!("{SMALL} --rounds 300");
     let mut child = place.command(&words).spawn().unwrap();
     wait(&mut child, || place.complete() >= 4);
@@ -148,7 +148,7 @@ fn an_interrupted_run_keeps_what_it_has_ends_its_servers_and_goes_on() {
 
 #[test]
 fn a_server_that_does_not_start_or_dies_is_named_and_the_others_are_measured() {
-    let place = Place::new("dead");
+    let place = RunDirectory::new("dead");
     let bad =
         format!("{SMALL} --rounds 1 --peer 'bad=/bin/sh -c \"echo no luck >&2; exit 3\" {{port}}'");
     let output = place.run(&bad.replace("floor-epoll", "floor-epoll,bad"));
@@ -172,7 +172,7 @@ fn a_server_that_does_not_start_or_dies_is_named_and_the_others_are_measured() {
 
 #[test]
 fn results_that_cannot_be_written_are_an_error_before_anything_is_measured() {
-    let place = Place::new("full");
+    let place = RunDirectory::new("full");
     fs::write(place.0.join("file"), "").unwrap();
     let mut command = Command::new(PROGRAM);
     command.args(SMALL.split_whitespace()).arg("--out").arg(place.0.join("file/below"));

@@ -16,7 +16,7 @@ use crate::numbers::double;
 use crate::sorted_sets::members::{AddOptions, add};
 use crate::sorted_sets::read;
 use crate::spec::CommandSpec;
-use geohash::Place;
+use geohash::Position;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_resp::{Dialect, Reply};
 use petrel_table::commands as meta;
@@ -40,23 +40,23 @@ fn unit(ctx: &Ctx<'_>, i: usize) -> Result<f64, Fail> {
 }
 
 /// Arguments `i` and `i + 1` as a place.
-fn place(ctx: &Ctx<'_>, i: usize) -> Result<Place, Fail> {
+fn place(ctx: &Ctx<'_>, i: usize) -> Result<Position, Fail> {
     let coordinate = |i| double::parse(ctx.arg(i)).ok_or(Fail::NOT_A_FLOAT);
-    let place = Place { longitude: coordinate(i)?, latitude: coordinate(i + 1)? };
+    let place = Position { longitude: coordinate(i)?, latitude: coordinate(i + 1)? };
     if place.is_valid() {
         return Ok(place);
     }
-    let Place { longitude, latitude } = place;
+    let Position { longitude, latitude } = place;
     Err(Fail::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
 }
 
 /// The place of a member.
-fn place_of(set: &SortedSetRef<'_>, member: &[u8]) -> Option<Place> {
-    set.score(member).map(Place::of_score)
+fn place_of(set: &SortedSetRef<'_>, member: &[u8]) -> Option<Position> {
+    set.score(member).map(Position::of_score)
 }
 
 /// Writes a place: Redis with the fewest digits that say it, Valkey with 17 behind the point.
-fn write_place(reply: &mut dyn Reply, dialect: Dialect, place: Place) {
+fn write_place(reply: &mut dyn Reply, dialect: Dialect, place: Position) {
     reply.array(2);
     for degrees in [place.longitude, place.latitude] {
         match dialect {
@@ -130,7 +130,7 @@ fn geopos(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 /// Writes an array of what `write` writes of each member's place.
-fn each_place(ctx: &mut Ctx<'_>, write: fn(&mut dyn Reply, Dialect, Option<Place>)) -> Outcome {
+fn each_place(ctx: &mut Ctx<'_>, write: fn(&mut dyn Reply, Dialect, Option<Position>)) -> Outcome {
     let (key, db, members, dialect) = (ctx.key(1), ctx.db(), &ctx.args()[2..], ctx.dialect());
     let set = read(&mut ctx.exec.ks, db, key)?;
     ctx.reply.array(members.len());

@@ -135,7 +135,7 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SCRIPT KILL`
 fn kill(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.exec.shared.scripts.running.kill(run::Kind::Script, ctx.dialect())?;
+    ctx.exec.shared.scripts.running.kill(run::ProgramKind::Script, ctx.dialect())?;
     ctx.ok()
 }
 

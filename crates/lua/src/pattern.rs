@@ -29,7 +29,7 @@ enum Capture {
     /// From here on, so many bytes.
     Text(usize, usize),
     /// The place itself: `()`.
-    Place(usize),
+    Position(usize),
 }
 
 /// A value that a match yields.
@@ -38,7 +38,7 @@ pub(crate) enum Captured<'t> {
     /// A part of the text.
     Text(&'t [u8]),
     /// A place in it, from 1.
-    Place(usize),
+    Position(usize),
 }
 
 /// Where a pattern was found, and what it captured. Owns nothing.
@@ -68,7 +68,7 @@ impl Match {
             None if at == 0 => Ok(Captured::Text(&text[self.begin..self.end])),
             None => Err(Stop::Malformed("invalid capture index")),
             Some(&Capture::Text(begin, len)) => Ok(Captured::Text(&text[begin..begin + len])),
-            Some(&Capture::Place(at)) => Ok(Captured::Place(at + 1)),
+            Some(&Capture::Position(at)) => Ok(Captured::Position(at + 1)),
             Some(Capture::Open(_)) => Err(Stop::Malformed("unfinished capture")),
         }
     }
@@ -157,7 +157,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
             self.steps.count(1)?;
             let Some(sign) = self.pattern_at(p) else { return Ok(Some(s)) };
             match (sign, self.pattern_at(p + 1)) {
-                (b'(', Some(b')')) => return self.capture(Capture::Place(s), s, p + 2),
+                (b'(', Some(b')')) => return self.capture(Capture::Position(s), s, p + 2),
                 (b'(', _) => return self.capture(Capture::Open(s), s, p + 1),
                 (b')', _) => return self.end_capture(s, p + 1),
                 (b'$', None) => return Ok((s == self.text.len()).then_some(s)),
@@ -360,7 +360,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
         let capture = at.and_then(|at| self.captures[..self.level].get(at));
         match capture {
             None | Some(Capture::Open(_)) => Err(Stop::Malformed("invalid capture index")),
-            Some(Capture::Place(_)) => Ok(None),
+            Some(Capture::Position(_)) => Ok(None),
             Some(&Capture::Text(begin, len)) => {
                 self.steps.count(len / 16)?;
                 let captured = &self.text[begin..begin + len];

@@ -133,7 +133,7 @@ pub(crate) fn push_values(
 pub(crate) fn push_value(stack: Stack, text: &[u8], found: &Match, at: usize) -> Result<(), Raise> {
     match found.value(text, at).map_err(|stop| raise(stack, stop))? {
         Captured::Text(part) => stack.push_text(part),
-        Captured::Place(place) => {
+        Captured::Position(place) => {
             stack.push_number(place as f64);
             Ok(())
         }
@@ -244,7 +244,7 @@ fn put_replacement(
             let value = found.value(text, usize::from(meant - b'1'));
             match value.map_err(|stop| raise(stack, stop))? {
                 Captured::Text(part) => out.extend(part)?,
-                Captured::Place(place) => out.extend(place.to_string().as_bytes())?,
+                Captured::Position(place) => out.extend(place.to_string().as_bytes())?,
             }
         }
         tally.add(1 + (out.len() - before) / BYTES_PER_STEP)?;

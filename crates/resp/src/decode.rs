@@ -112,8 +112,9 @@ impl Decoder {
     }
 
     /// Begins an aggregate; returns the reply if that ends it.
-    fn open(&mut self, kind: Kind, len: usize) -> Result<Option<Value>, DecodeError> {
-        let per_item = if matches!(kind, Kind::Map | Kind::Attribute) { 2 } else { 1 };
+    fn open(&mut self, kind: AggregateKind, len: usize) -> Result<Option<Value>, DecodeError> {
+        let per_item =
+            if matches!(kind, AggregateKind::Map | AggregateKind::Attribute) { 2 } else { 1 };
         let remaining = len.checked_mul(per_item).ok_or(DecodeError::TooLong)?;
         if remaining > self.limits.values_max {
             return Err(DecodeError::TooLong);
@@ -164,14 +165,14 @@ impl Decoder {
 /// An aggregate of which not all items were read.
 #[derive(Debug)]
 struct Aggregate {
-    kind: Kind,
+    kind: AggregateKind,
     /// Items to come; above 0 while it is open.
     remaining: usize,
     items: Vec<Value>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum AggregateKind {
     Array,
     Map,
     Set,
@@ -186,15 +187,15 @@ impl Aggregate {
     /// about.
     fn finish(mut self) -> Result<Value, Aggregate> {
         Ok(match self.kind {
-            Kind::Array => Value::Array(self.items),
-            Kind::Set => Value::Set(self.items),
-            Kind::Push => Value::Push(self.items),
-            Kind::Map => Value::Map(pairs(self.items)),
-            Kind::Attribute => {
-                let kind = Kind::Attributed(pairs(self.items));
+            AggregateKind::Array => Value::Array(self.items),
+            AggregateKind::Set => Value::Set(self.items),
+            AggregateKind::Push => Value::Push(self.items),
+            AggregateKind::Map => Value::Map(pairs(self.items)),
+            AggregateKind::Attribute => {
+                let kind = AggregateKind::Attributed(pairs(self.items));
                 return Err(Aggregate { kind, remaining: 1, items: Vec::new() });
             }
-            Kind::Attributed(attributes) => {
+            AggregateKind::Attributed(attributes) => {
                 let value = Box::new(self.items.pop().unwrap_or(Value::Null));
                 Value::Attribute { attributes, value }
             }
@@ -214,7 +215,7 @@ fn pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
 /// A scalar, or the header of an aggregate of `len` items or pairs.
 enum Item {
     Scalar(Value),
-    Open { kind: Kind, len: usize },
+    Open { kind: AggregateKind, len: usize },
 }
 
 /// Reads a scalar or a header; returns it with the position after it, or `None` if it is not whole.
@@ -266,11 +267,11 @@ fn sized(
     limits: &DecodeLimits,
 ) -> Result<Option<(Item, usize)>, DecodeError> {
     let kind = match marker {
-        b'*' => Kind::Array,
-        b'%' => Kind::Map,
-        b'~' => Kind::Set,
-        b'>' => Kind::Push,
-        b'|' => Kind::Attribute,
+        b'*' => AggregateKind::Array,
+        b'%' => AggregateKind::Map,
+        b'~' => AggregateKind::Set,
+        b'>' => AggregateKind::Push,
+        b'|' => AggregateKind::Attribute,
         _ => {
             if len > limits.bulk_len_max {
                 return Err(DecodeError::TooLong);

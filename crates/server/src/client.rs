@@ -134,7 +134,7 @@ const _: () = assert!(size_of::<Client>() <= 112);
 /// What a client is subscribed to, for others to see.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subscribed {
-    /// Names of each [`crate::fanout::pubsub::Kind`].
+    /// Names of each [`crate::fanout::pubsub::ChannelKind`].
     pub counts: [u32; 3],
     /// Bytes that the subscriptions take.
     pub bytes: usize,

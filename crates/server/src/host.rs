@@ -6,7 +6,7 @@ use crate::config::{Config, ConfigReader};
 use crate::event_loop::batch::may_write;
 use crate::event_loop::busy_loop::StandIn;
 use crate::event_loop::mailbox::Message;
-use crate::fanout::invalidation_queue::Held;
+use crate::fanout::invalidation_queue::InvalidationQueue;
 use crate::fanout::outbox::PushDesk;
 use crate::fanout::pubsub::Subscribers;
 use crate::fanout::tracking::Invalidations;
@@ -42,7 +42,7 @@ pub struct ServerHost {
     /// What this worker's commands have changed and those who cache are to be told.
     pub(crate) invalidations: Invalidations,
     /// Invalidations that are on their way.
-    pub(crate) held: Held,
+    pub(crate) held: InvalidationQueue,
     /// Serves the worker's connections while it runs a script.
     pub(crate) stand_in: Option<Box<dyn StandIn>>,
     /// The worker's number.
@@ -64,7 +64,7 @@ impl ServerHost {
         let config = server.config.reader();
         let worker = client.worker;
         let answers = VecDeque::new();
-        let held = Held::new(server.workers.len());
+        let held = InvalidationQueue::new(server.workers.len());
         ServerHost {
             server,
             config,

@@ -2,7 +2,7 @@
 
 /// What a command is answered with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum FloorReply {
     /// `+OK`.
     Write,
     /// A value.
@@ -35,7 +35,7 @@ pub struct NotResp;
 impl Counter {
     /// Gives the kind of each command that is complete with `bytes`.
     #[inline]
-    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Kind)) -> Result<(), NotResp> {
+    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(FloorReply)) -> Result<(), NotResp> {
         let mut at = 0;
         while at < bytes.len() {
             if self.skip == 0 {
@@ -86,11 +86,11 @@ impl Counter {
 }
 
 #[inline]
-fn kind(name: u8) -> Kind {
+fn kind(name: u8) -> FloorReply {
     match name {
-        b'G' | b'g' => Kind::Get,
-        b'P' | b'p' => Kind::Ping,
-        _ => Kind::Write,
+        b'G' | b'g' => FloorReply::Get,
+        b'P' | b'p' => FloorReply::Ping,
+        _ => FloorReply::Write,
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
             for part in stream.chunks(piece) {
                 counter.feed(part, |kind| kinds.push(kind)).unwrap();
             }
-            let want = [Kind::Write, Kind::Get, Kind::Ping, Kind::Write];
+            let want = [FloorReply::Write, FloorReply::Get, FloorReply::Ping, FloorReply::Write];
             assert_eq!(kinds, want, "pieces of {piece}");
         }
     }

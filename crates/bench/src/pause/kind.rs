@@ -13,10 +13,10 @@ const ELEMENTS_PER_COMMAND: u64 = 1_000;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A kind of value: its option, its name, the command that fills it, one element.
-pub type Kind = (&'static str, &'static str, &'static str, &'static str);
+pub type PauseCase = (&'static str, &'static str, &'static str, &'static str);
 
 /// All of them.
-pub const KINDS: [Kind; 7] = [
+pub const KINDS: [PauseCase; 7] = [
     ("integers", "set of integers", "SADD", "{at*1021}"),
     ("set", "set of strings", "SADD", "member:{at:08}"),
     ("hash", "hash", "HSET", "field:{at} value:{at*7%100000}"),
@@ -33,7 +33,7 @@ pub const KINDS: [Kind; 7] = [
 
 /// Makes one at `key`.
 pub fn fill(
-    (_, _, command, element): &Kind,
+    (_, _, command, element): &PauseCase,
     endpoint: &Endpoint,
     key: &[u8],
     args: &PauseArgs,

@@ -11,7 +11,7 @@ use crate::sys;
 
 /// A server program that the benchmark knows how to start, or a command given by the user.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Kind {
+enum Program {
     Petrel,
     Redis,
     Valkey,
@@ -34,14 +34,14 @@ const TLS_PORT: &str = "--port 0 --tls-port {port} --tls-cert-file {dir}/server.
 const DIRECT_DESCRIPTORS_MAX: usize = 19_000;
 
 /// The ready-made entries: name, program, kind. Floors are this program itself.
-const READY_MADE: [(&str, &str, Kind); 7] = [
-    ("petrel", "petrel", Kind::Petrel),
-    ("redis", "redis-server", Kind::Redis),
-    ("valkey", "valkey-server", Kind::Valkey),
-    ("pogocache", "pogocache", Kind::Pogocache),
-    ("memcached", "memcached", Kind::Memcached),
-    ("floor-uring", "", Kind::FloorUring),
-    ("floor-epoll", "", Kind::FloorEpoll),
+const READY_MADE: [(&str, &str, Program); 7] = [
+    ("petrel", "petrel", Program::Petrel),
+    ("redis", "redis-server", Program::Redis),
+    ("valkey", "valkey-server", Program::Valkey),
+    ("pogocache", "pogocache", Program::Pogocache),
+    ("memcached", "memcached", Program::Memcached),
+    ("floor-uring", "", Program::FloorUring),
+    ("floor-epoll", "", Program::FloorEpoll),
 ];
 
 /// A server to be measured.
@@ -49,7 +49,7 @@ const READY_MADE: [(&str, &str, Kind); 7] = [
 pub struct Peer {
     /// As the tables show it.
     pub name: String,
-    kind: Kind,
+    kind: Program,
     program: PathBuf,
     /// Threads it is always started with, whatever the setting says.
     threads: Option<usize>,
@@ -124,7 +124,7 @@ impl PeerArgs {
 impl Peer {
     /// How it is spoken to.
     pub fn protocol(&self) -> Protocol {
-        if self.kind == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
+        if self.kind == Program::Memcached { Protocol::Memcached } else { Protocol::Resp }
     }
 
     /// Whether it speaks RESP.
@@ -135,7 +135,7 @@ impl Peer {
     /// The file of its program; only a name where PATH is searched.
     pub fn program(&self) -> PathBuf {
         match &self.kind {
-            Kind::Custom(command) => {
+            Program::Custom(command) => {
                 shlex::split(command).into_iter().flatten().next().unwrap_or_default().into()
             }
             _ => self.program.clone(),
@@ -165,13 +165,13 @@ impl Peer {
 
     /// Whether it is a bare loop, which stores nothing.
     pub fn is_floor(&self) -> bool {
-        matches!(self.kind, Kind::FloorUring | Kind::FloorEpoll)
+        matches!(self.kind, Program::FloorUring | Program::FloorEpoll)
     }
 
     /// A variant with one thread, for servers that run commands on one thread and may be slower
     /// with more I/O threads: they are to be compared with their best.
     pub fn with_one_thread(&self) -> Option<Peer> {
-        matches!(self.kind, Kind::Redis | Kind::Valkey).then(|| Peer {
+        matches!(self.kind, Program::Redis | Program::Valkey).then(|| Peer {
             name: format!("{} (1 thread)", self.name),
             threads: Some(1),
             ..self.clone()
@@ -183,7 +183,7 @@ impl Peer {
         let line = self.line(setting);
         let (first, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let program = match self.kind {
-            Kind::Custom(_) => Path::new(first),
+            Program::Custom(_) => Path::new(first),
             _ => &self.program,
         };
         let program = program.file_name().map_or("".into(), |name| name.to_string_lossy());
@@ -196,7 +196,10 @@ impl Peer {
         let setting =
             &Setting { threads: self.threads.unwrap_or(setting.threads), ..setting.clone() };
         if setting.transport == Transport::Tls
-            && !matches!(self.kind, Kind::Petrel | Kind::Redis | Kind::Valkey | Kind::Custom(_))
+            && !matches!(
+                self.kind,
+                Program::Petrel | Program::Redis | Program::Valkey | Program::Custom(_)
+            )
         {
             return Err(format!("{} is not started with TLS here", self.name));
         }
@@ -209,7 +212,7 @@ impl Peer {
         }
         let first = words.remove(0);
         let program = match self.kind {
-            Kind::Custom(_) => PathBuf::from(first),
+            Program::Custom(_) => PathBuf::from(first),
             _ => self.program.clone(),
         };
         Ok((program, words))
@@ -221,7 +224,7 @@ impl Peer {
     fn line(&self, setting: &Setting) -> String {
         let own = self.usual_line(setting);
         match (setting.transport, &self.kind) {
-            (Transport::Tls, Kind::Petrel | Kind::Redis | Kind::Valkey) => {
+            (Transport::Tls, Program::Petrel | Program::Redis | Program::Valkey) => {
                 own.replace("--port {port}", TLS_PORT)
             }
             _ => own,
@@ -230,20 +233,20 @@ impl Peer {
 
     fn usual_line(&self, setting: &Setting) -> String {
         match &self.kind {
-            Kind::Custom(command) => command.clone(),
-            Kind::Petrel => "petrel --port {port} --unixsocket {sock} --threads {threads} \
+            Program::Custom(command) => command.clone(),
+            Program::Petrel => "petrel --port {port} --unixsocket {sock} --threads {threads} \
                  --save '' --maxclients {connections}"
                 .to_owned(),
-            Kind::Redis | Kind::Valkey => "redis --port {port} --unixsocket {sock} \
+            Program::Redis | Program::Valkey => "redis --port {port} --unixsocket {sock} \
                  --io-threads {threads} --save '' --appendonly no --maxclients {connections} \
                  --dir {dir} --daemonize no"
                 .to_owned(),
-            Kind::Pogocache => "pogocache -p {port} -s {sock} --threads {threads} \
+            Program::Pogocache => "pogocache -p {port} -s {sock} --threads {threads} \
                  --maxconns {connections}"
                 .to_owned(),
-            Kind::Memcached => memcached(setting),
-            Kind::FloorUring => floor("uring", setting),
-            Kind::FloorEpoll => floor("epoll", setting),
+            Program::Memcached => memcached(setting),
+            Program::FloorUring => floor("uring", setting),
+            Program::FloorEpoll => floor("epoll", setting),
         }
     }
 }
@@ -262,7 +265,7 @@ impl FromStr for Peer {
         }
         Ok(Peer {
             name: name.to_owned(),
-            kind: Kind::Custom(command.to_owned()),
+            kind: Program::Custom(command.to_owned()),
             program: PathBuf::new(),
             threads: None,
         })

@@ -115,7 +115,7 @@ impl Executor {
     /// Counts and logs a refusal.
     pub fn note_refusal(
         &mut self,
-        kind: Kind,
+        kind: DenialKind,
         object: Vec<u8>,
         user: &[u8],
         session: &Session,
@@ -163,7 +163,7 @@ impl Ctx<'_> {
 
 /// What was refused, as it is counted and logged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum DenialKind {
     /// To log in.
     Login,
     /// A command.
@@ -176,25 +176,25 @@ pub enum Kind {
     Database,
 }
 
-impl Kind {
+impl DenialKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Login => "auth",
-            Kind::Command => "command",
-            Kind::Key => "key",
-            Kind::Channel => "channel",
-            Kind::Database => "database",
+            DenialKind::Login => "auth",
+            DenialKind::Command => "command",
+            DenialKind::Key => "key",
+            DenialKind::Channel => "channel",
+            DenialKind::Database => "database",
         }
     }
 }
 
-impl From<Reason> for Kind {
+impl From<Reason> for DenialKind {
     fn from(reason: Reason) -> Self {
         match reason {
-            Reason::Database => Kind::Database,
-            Reason::Command => Kind::Command,
-            Reason::Key => Kind::Key,
-            Reason::Channel => Kind::Channel,
+            Reason::Database => DenialKind::Database,
+            Reason::Command => DenialKind::Command,
+            Reason::Key => DenialKind::Key,
+            Reason::Channel => DenialKind::Channel,
         }
     }
 }

@@ -25,7 +25,7 @@ mod user;
 mod users;
 
 pub use check::{Call, Denial, Reason};
-pub use gate::Kind;
+pub use gate::DenialKind;
 pub(crate) use gate::Seen;
 pub use log::{AclLog, Context, LogEntry};
 pub use password::Hash;

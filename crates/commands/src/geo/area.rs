@@ -1,6 +1,6 @@
 //! Areas to be searched: what is inside, and which cells of the grid cover them.
 
-use super::geohash::{Bounds, Cell, EARTH_RADIUS_M, PRECISION_MAX, Place};
+use super::geohash::{Bounds, Cell, EARTH_RADIUS_M, PRECISION_MAX, Position};
 use std::ops::Range;
 
 /// Half the way around the equator of the map, in meters.
@@ -24,37 +24,37 @@ pub enum Shape {
     /// Places inside of lines that are straight on the map.
     Polygon {
         /// The corners in order; the last is joined to the first.
-        vertices: Vec<Place>,
+        vertices: Vec<Position>,
     },
 }
 
 /// A shape around a center.
 #[derive(Clone, Debug)]
 pub struct Area {
-    center: Place,
+    center: Position,
     shape: Shape,
 }
 
 impl Area {
     /// A circle or a box around a place.
-    pub fn around(center: Place, shape: Shape) -> Self {
+    pub fn around(center: Position, shape: Shape) -> Self {
         Area { center, shape }
     }
 
     /// A polygon; distances are from the middle of its corners.
-    pub fn polygon(vertices: Vec<Place>) -> Self {
+    pub fn polygon(vertices: Vec<Position>) -> Self {
         Area { center: middle(&vertices), shape: Shape::Polygon { vertices } }
     }
 
     /// Distance from the center in meters, if the place is in the area.
-    pub fn distance_inside_m(&self, place: &Place) -> Option<f64> {
+    pub fn distance_inside_m(&self, place: &Position) -> Option<f64> {
         let inside = match &self.shape {
             Shape::Circle { radius_m } => {
                 let distance = self.center.distance_m(place);
                 return (distance <= *radius_m).then_some(distance);
             }
             Shape::Box { width_m, height_m } => {
-                let beside = Place { latitude: place.latitude, ..self.center };
+                let beside = Position { latitude: place.latitude, ..self.center };
                 self.center.latitude_distance_m(place) <= height_m / 2.0
                     && beside.distance_m(place) <= width_m / 2.0
             }
@@ -119,7 +119,7 @@ impl Area {
                 let Bounds { west, east, south, north } = *bounds;
                 let corners = [(west, south), (west, north), (east, south), (east, north)];
                 let distances = corners.map(|(longitude, latitude)| {
-                    self.center.distance_m(&Place { longitude, latitude })
+                    self.center.distance_m(&Position { longitude, latitude })
                 });
                 distances.into_iter().fold(0.0, f64::max)
             }
@@ -133,7 +133,7 @@ impl Area {
             Shape::Box { width_m, height_m } => (*width_m, *height_m),
             Shape::Polygon { vertices } => return bounds_of(vertices),
         };
-        let Place { longitude, latitude } = self.center;
+        let Position { longitude, latitude } = self.center;
         let north = (height_m / 2.0 / EARTH_RADIUS_M).to_degrees();
         // The parallel farther from the equator is the shorter one: it takes more degrees.
         let farthest = latitude.abs() + north;
@@ -167,7 +167,7 @@ fn neighbors_cover(within: &Bounds, bounds: &Bounds) -> bool {
 }
 
 /// The point of the globe below the middle of places in space.
-fn middle(places: &[Place]) -> Place {
+fn middle(places: &[Position]) -> Position {
     let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
     for place in places {
         let (longitude, latitude) = (place.longitude.to_radians(), place.latitude.to_radians());
@@ -175,12 +175,12 @@ fn middle(places: &[Place]) -> Place {
         y += latitude.cos() * longitude.sin();
         z += latitude.sin();
     }
-    Place { longitude: y.atan2(x).to_degrees(), latitude: z.atan2(x.hypot(y)).to_degrees() }
+    Position { longitude: y.atan2(x).to_degrees(), latitude: z.atan2(x.hypot(y)).to_degrees() }
 }
 
-fn bounds_of(places: &[Place]) -> Bounds {
-    let least = |of: fn(&Place) -> f64| places.iter().map(of).fold(f64::INFINITY, f64::min);
-    let most = |of: fn(&Place) -> f64| places.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+fn bounds_of(places: &[Position]) -> Bounds {
+    let least = |of: fn(&Position) -> f64| places.iter().map(of).fold(f64::INFINITY, f64::min);
+    let most = |of: fn(&Position) -> f64| places.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
     Bounds {
         west: least(|place| place.longitude),
         east: most(|place| place.longitude),
@@ -190,7 +190,7 @@ fn bounds_of(places: &[Place]) -> Bounds {
 }
 
 /// Whether a line from the place to the east crosses the sides of a polygon an odd number of times.
-fn encloses(vertices: &[Place], place: &Place) -> bool {
+fn encloses(vertices: &[Position], place: &Position) -> bool {
     let Some(mut from) = vertices.last() else { return false };
     let mut inside = false;
     for to in vertices {
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn place(longitude: f64, latitude: f64) -> Place {
-        Place { longitude, latitude }
+    fn place(longitude: f64, latitude: f64) -> Position {
+        Position { longitude, latitude }
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let square = [(0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)];
         let area = Area::polygon(square.map(|(x, y)| place(x, y)).to_vec());
         // As observed in Valkey 9.
-        let distance = area.distance_inside_m(&Place::of_score(3_379_881_761_160_527.0));
+        let distance = area.distance_inside_m(&Position::of_score(3_379_881_761_160_527.0));
         assert_eq!(distance.map(|m| format!("{m:.4}")).as_deref(), Some("2113.5207"));
         assert!(area.distance_inside_m(&place(10.1, 5.0)).is_none());
         assert!(area.distance_inside_m(&place(5.0, -0.1)).is_none());
@@ -253,7 +253,7 @@ mod tests {
         );
     }
 
-    fn places() -> impl Strategy<Value = Place> {
+    fn places() -> impl Strategy<Value = Position> {
         (-180.0..180.0, -85.0..85.0).prop_map(|(longitude, latitude)| place(longitude, latitude))
     }
 

@@ -22,7 +22,7 @@ const TEXT_ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 
 /// A place on the globe, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct Position {
     /// East of Greenwich.
     pub longitude: f64,
     /// North of the equator.
@@ -52,7 +52,7 @@ pub struct Cell {
     precision: u32,
 }
 
-impl Place {
+impl Position {
     /// Whether it is on the map.
     pub fn is_valid(&self) -> bool {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
@@ -117,7 +117,7 @@ impl Place {
 
 impl Cell {
     /// The cell in which a valid place lies.
-    pub fn of(place: &Place, precision: u32) -> Self {
+    pub fn of(place: &Position, precision: u32) -> Self {
         let last = (1 << precision) - 1;
         Cell {
             x: index(place.longitude, LONGITUDE_MAX, precision).min(last),
@@ -158,9 +158,9 @@ impl Cell {
         }
     }
 
-    fn middle(self) -> Place {
+    fn middle(self) -> Position {
         let Bounds { west, east, south, north } = self.bounds();
-        Place {
+        Position {
             longitude: ((west + east) / 2.0).clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
             latitude: ((south + north) / 2.0).clamp(-LATITUDE_MAX, LATITUDE_MAX),
         }
@@ -211,12 +211,12 @@ const SPREAD: [(u32, u64); 5] = [
 mod tests {
     use super::*;
 
-    fn place(longitude: f64, latitude: f64) -> Place {
-        Place { longitude, latitude }
+    fn place(longitude: f64, latitude: f64) -> Position {
+        Position { longitude, latitude }
     }
 
-    const PALERMO: Place = Place { longitude: 13.361389, latitude: 38.115556 };
-    const CATANIA: Place = Place { longitude: 15.087269, latitude: 37.502669 };
+    const PALERMO: Position = Position { longitude: 13.361389, latitude: 38.115556 };
+    const CATANIA: Position = Position { longitude: 15.087269, latitude: 37.502669 };
 
     /// As observed in Redis 8.
     #[test]
@@ -226,18 +226,19 @@ mod tests {
         assert_eq!(place(-180.0, -LATITUDE_MAX).score(), 0);
         assert_eq!(place(180.0, LATITUDE_MAX).score(), 13_510_798_882_111_488);
         assert_eq!(
-            Place::of_score(PALERMO.score() as f64),
+            Position::of_score(PALERMO.score() as f64),
             place(13.361389338970184, 38.1155563954963)
         );
-        assert_eq!(Place::of_score(13_510_798_882_111_488.0), place(180.0, LATITUDE_MAX));
-        assert_eq!(Place::of_score(0.0), place(-179.99999731779099, -85.05112751263943));
+        assert_eq!(Position::of_score(13_510_798_882_111_488.0), place(180.0, LATITUDE_MAX));
+        assert_eq!(Position::of_score(0.0), place(-179.99999731779099, -85.05112751263943));
     }
 
     /// As observed in Redis 8.
     #[test]
     fn texts() {
-        let text =
-            |score: u64| String::from_utf8(Place::of_score(score as f64).text().to_vec()).unwrap();
+        let text = |score: u64| {
+            String::from_utf8(Position::of_score(score as f64).text().to_vec()).unwrap()
+        };
         assert_eq!(text(PALERMO.score()), "sqc8b49rny0");
         assert_eq!(text(CATANIA.score()), "sqdtr74hyu0");
         assert_eq!(text(13_510_798_882_111_488), "bp05b5048p0");
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn distances() {
         let [palermo, catania] =
-            [PALERMO, CATANIA].map(|place| Place::of_score(place.score() as f64));
+            [PALERMO, CATANIA].map(|place| Position::of_score(place.score() as f64));
         assert_eq!(format!("{:.4}", palermo.distance_m(&catania)), "166274.1516");
         assert_eq!(palermo.distance_m(&palermo), 0.0);
         let quarter = place(0.0, 0.0).distance_m(&place(90.0, 0.0));
@@ -282,8 +283,8 @@ mod tests {
             latitude in -85.05..85.05,
             precision in 1..=26_u32,
         ) {
-            let place = Place { longitude, latitude };
-            let back = Place::of_score(place.score() as f64);
+            let place = Position { longitude, latitude };
+            let back = Position::of_score(place.score() as f64);
             // Cells are 0.6 by 0.3 meters.
             proptest::prop_assert!(place.distance_m(&back) < 0.4);
             proptest::prop_assert_eq!(back.score(), place.score());

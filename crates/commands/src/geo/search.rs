@@ -1,7 +1,7 @@
 //! Members of a geographic index inside an area: GEOSEARCH, and GEORADIUS, which came before it.
 
 use super::area::{Area, Shape};
-use super::geohash::Place;
+use super::geohash::Position;
 use super::{place, place_of, unit, write_distance, write_place};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -57,8 +57,8 @@ impl Syntax {
 /// Where a search begins. In a key that does not exist no member has a place.
 #[derive(Clone, Copy, Debug)]
 enum Center {
-    Place(Place),
-    Member(Option<Place>),
+    Position(Position),
+    Member(Option<Position>),
 }
 
 /// In which order members are wanted.
@@ -91,7 +91,7 @@ fn member_place(
     ctx: &Ctx<'_>,
     i: usize,
     set: Option<SortedSetRef<'_>>,
-) -> Result<Option<Place>, Fail> {
+) -> Result<Option<Position>, Fail> {
     let Some(set) = set else { return Ok(None) };
     let (member, place) = (ctx.arg(i), place_of(&set, ctx.arg(i)));
     place.map(Some).ok_or_else(|| Fail::new([b"ERR member ", member, b" does not exist"].concat()))
@@ -101,7 +101,7 @@ fn member_place(
 struct Hit<'a> {
     member: Item<'a>,
     score: f64,
-    place: Place,
+    place: Position,
     distance_m: f64,
 }
 
@@ -143,7 +143,7 @@ impl Asked {
         };
         let from = match syntax {
             Syntax::Radius { .. } => {
-                asked.center = Some(Center::Place(place(ctx, 2)?));
+                asked.center = Some(Center::Position(place(ctx, 2)?));
                 asked.circle(ctx, 4)?;
                 6
             }
@@ -230,10 +230,10 @@ impl Asked {
                 self.center = Some(Center::Member(member_place(ctx, i + 1, set)?));
                 Ok(2)
             }
-            (None | Some(Center::Place(_)), _)
+            (None | Some(Center::Position(_)), _)
                 if ctx.is(i, "FROMLONLAT") && left >= 2 && !has_polygon =>
             {
-                self.center = Some(Center::Place(place(ctx, i + 1)?));
+                self.center = Some(Center::Position(place(ctx, i + 1)?));
                 Ok(3)
             }
             (_, None | Some(Shape::Circle { .. })) if ctx.is(i, "BYRADIUS") && left >= 2 => {
@@ -332,7 +332,7 @@ impl Asked {
     fn area(&self) -> Option<Area> {
         match (self.shape.clone()?, self.center) {
             (Shape::Polygon { vertices }, _) => Some(Area::polygon(vertices)),
-            (shape, Some(Center::Place(place) | Center::Member(Some(place)))) => {
+            (shape, Some(Center::Position(place) | Center::Member(Some(place)))) => {
                 Some(Area::around(place, shape))
             }
             _ => None,
@@ -351,7 +351,7 @@ impl Asked {
                 if hits.len() == enough {
                     break;
                 }
-                let place = Place::of_score(score);
+                let place = Position::of_score(score);
                 if let Some(distance_m) = area.distance_inside_m(&place) {
                     hits.push(Hit { member, score, place, distance_m });
                 }

@@ -12,7 +12,7 @@
 //! The format is Redis's, to the byte: strings are read and written by either.
 
 use super::estimate::Histogram;
-use super::sparse::{self, Corrupted, Place, Raised};
+use super::sparse::{self, Corrupted, Raised, RunPosition};
 use super::{dense, murmur};
 use crate::fail::Fail;
 
@@ -138,7 +138,7 @@ pub(super) fn histogram(registers: &Registers) -> Histogram {
 pub(super) struct Draft {
     bytes: Vec<u8>,
     /// Where a sparse one was searched last.
-    place: Place,
+    place: RunPosition,
 }
 
 impl Draft {
@@ -149,13 +149,13 @@ impl Draft {
         bytes.resize(HEADER, 0);
         bytes[ENCODING_AT] = SPARSE;
         bytes.extend_from_slice(&sparse::EMPTY);
-        Draft { bytes, place: Place::default() }
+        Draft { bytes, place: RunPosition::default() }
     }
 
     pub fn of(sketch: Sketch<'_>) -> Self {
         let mut bytes = Vec::with_capacity(sketch.bytes.len() + GROWTH);
         bytes.extend_from_slice(sketch.bytes);
-        Draft { bytes, place: Place::default() }
+        Draft { bytes, place: RunPosition::default() }
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -104,7 +104,7 @@ pub(super) enum Raised {
 /// A run, and the registers before it, at which the search for a register begins. Registers that
 /// are raised in ascending order need not be searched for from the first one each time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct RunPosition {
     at: usize,
     register: usize,
 }
@@ -114,7 +114,7 @@ pub(super) struct Place {
 pub(super) fn raise(
     bytes: &mut Vec<u8>,
     start: usize,
-    place: &mut Place,
+    place: &mut RunPosition,
     register: usize,
     value: u8,
     len_max: usize,
@@ -123,7 +123,7 @@ pub(super) fn raise(
         return Ok(Raised::Refused);
     }
     if place.register > register || place.at < start {
-        *place = Place { at: start, register: 0 };
+        *place = RunPosition { at: start, register: 0 };
     }
     // The run itself and the two before it.
     let mut trail = [*place; 3];
@@ -133,7 +133,7 @@ pub(super) fn raise(
         if register < here.register + run.len {
             break run;
         }
-        let next = Place { at: here.at + run.size, register: here.register + run.len };
+        let next = RunPosition { at: here.at + run.size, register: here.register + run.len };
         trail = [next, here, trail[1]];
     };
     let [here, before, farther] = trail;
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn raised(bytes: &mut Vec<u8>, register: usize, value: u8) -> Raised {
-        raise(bytes, 0, &mut Place::default(), register, value, 3000).unwrap()
+        raise(bytes, 0, &mut RunPosition::default(), register, value, 3000).unwrap()
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         }
         assert_eq!(check(&EMPTY), Ok(()));
         assert_eq!(get(&[0x3f], 64), Err(Corrupted));
-        let result = raise(&mut vec![0x3f], 0, &mut Place::default(), 64, 1, 3000);
+        let result = raise(&mut vec![0x3f], 0, &mut RunPosition::default(), 64, 1, 3000);
         assert_eq!(result, Err(Corrupted));
     }
 
@@ -245,11 +245,11 @@ mod tests {
     fn a_place_kept_changes_nothing() {
         let (mut one, mut other) = (EMPTY.to_vec(), EMPTY.to_vec());
         for round in 0..4 {
-            let mut place = Place::default();
+            let mut place = RunPosition::default();
             for register in (0..600).filter(|register| register % (round + 2) != 1) {
                 let value = (register * 7 / (round + 1) % 3 + round) as u8 + 1;
                 raise(&mut one, 0, &mut place, register, value, 3000).unwrap();
-                raise(&mut other, 0, &mut Place::default(), register, value, 3000).unwrap();
+                raise(&mut other, 0, &mut RunPosition::default(), register, value, 3000).unwrap();
             }
         }
         assert_eq!(one, other);

@@ -2,7 +2,7 @@
 
 use super::function_thread::FunctionThread;
 use super::libraries::{Library, List};
-use super::run::{self, Access, Call, Kind};
+use super::run::{self, Access, Call, ProgramKind};
 use super::shebang;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
@@ -62,7 +62,7 @@ fn call_with(ctx: &mut Ctx<'_>, thread: &mut FunctionThread, access: Access) -> 
     let (keys, args) = super::split(ctx)?;
     let function = callable.function();
     let call = Call {
-        kind: Kind::Function,
+        kind: ProgramKind::Function,
         flags: Some(function.flags),
         access,
         strays: &function.strays,
@@ -151,7 +151,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `FUNCTION KILL`
 fn kill(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.exec.shared.scripts.running.kill(Kind::Function, ctx.dialect())?;
+    ctx.exec.shared.scripts.running.kill(ProgramKind::Function, ctx.dialect())?;
     ctx.ok()
 }
 

@@ -46,7 +46,7 @@ pub(crate) enum Access {
 
 /// What runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum ProgramKind {
     /// A script.
     Script,
     /// A function of a library.
@@ -130,7 +130,7 @@ fn run_script(
     args: &[&[u8]],
 ) -> Outcome {
     let call = Call {
-        kind: Kind::Script,
+        kind: ProgramKind::Script,
         flags: ready.script.flags,
         access,
         strays: &ready.script.strays,
@@ -147,7 +147,7 @@ fn run_script(
 
 /// What is known of a script or a function before it runs.
 pub(crate) struct Call<'a> {
-    pub kind: Kind,
+    pub kind: ProgramKind,
     /// What it says of itself; none for a script that says nothing.
     pub flags: Option<ScriptFlags>,
     pub access: Access,
@@ -185,10 +185,10 @@ pub(crate) fn run(
     let read_only = !may_write;
     if lacks_memory && call.flags.is_some() && !read_only && !says(ScriptFlags::ALLOW_OOM) {
         return Err(Fail::fixed(match call.kind {
-            Kind::Script => {
+            ProgramKind::Script => {
                 "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
             }
-            Kind::Function => {
+            ProgramKind::Function => {
                 "OOM allow-oom flag is not set on the function, can not run it when used memory > 'maxmemory'"
             }
         }));
@@ -497,14 +497,16 @@ impl Server for Runner<'_> {
         let killed = watched.killed.load(Relaxed);
         killed.then(|| {
             let text = match (self.exec.shared.dialect(), self.call.kind) {
-                (Dialect::Redis, Kind::Script) => {
+                (Dialect::Redis, ProgramKind::Script) => {
                     "Error running script, script killed by user with SCRIPT KILL."
                 }
-                (Dialect::Redis, Kind::Function) => {
+                (Dialect::Redis, ProgramKind::Function) => {
                     "Error running function, function killed by user with FUNCTION KILL."
                 }
-                (Dialect::Valkey, Kind::Script) => "Script killed by user with SCRIPT KILL.",
-                (Dialect::Valkey, Kind::Function) => "Script killed by user with FUNCTION KILL.",
+                (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
+                (Dialect::Valkey, ProgramKind::Function) => {
+                    "Script killed by user with FUNCTION KILL."
+                }
             };
             text.into()
         })
@@ -567,7 +569,7 @@ impl Runner<'_> {
 #[derive(Debug)]
 pub struct Watched {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ProgramKind,
     /// Its sum, or the function's name.
     pub name: String,
     /// The call, with its name first.
@@ -632,7 +634,7 @@ impl Running {
     ///
     /// # Errors
     /// If none runs, or none may be ended.
-    pub fn kill(&self, kind: Kind, dialect: Dialect) -> Outcome {
+    pub fn kill(&self, kind: ProgramKind, dialect: Dialect) -> Outcome {
         let scripts = self.lock();
         if scripts.is_empty() {
             return Err(Fail::fixed("NOTBUSY No scripts in execution right now."));
@@ -662,7 +664,7 @@ impl Running {
             .iter()
             .find(|script| script.is_slow.load(Relaxed))
             .map(|script| script.kind);
-        busy_with(slow.unwrap_or(Kind::Script), dialect)
+        busy_with(slow.unwrap_or(ProgramKind::Script), dialect)
     }
 
     fn begin(&self, script: Watched) -> Arc<Watched> {
@@ -683,11 +685,11 @@ impl Running {
     }
 }
 
-fn busy_with(kind: Kind, dialect: Dialect) -> Fail {
+fn busy_with(kind: ProgramKind, dialect: Dialect) -> Fail {
     let name = dialect.choose("Redis", "Valkey");
     let what = match kind {
-        Kind::Script => "SCRIPT",
-        Kind::Function => "FUNCTION",
+        ProgramKind::Script => "SCRIPT",
+        ProgramKind::Function => "FUNCTION",
     };
     Fail::new(format!(
         "BUSY {name} is busy running a script. You can only call {what} KILL or SHUTDOWN NOSAVE."

@@ -20,14 +20,14 @@ pub(super) fn decode(stack: Stack) -> Result<c_int, Raise> {
     let first = reader.next()?;
     reader.value(&first)?;
     let last = reader.next()?;
-    if last.kind != Kind::End {
+    if last.kind != TokenKind::End {
         return Err(last.unexpected("the end"));
     }
     Ok(1)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum TokenKind {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
@@ -46,7 +46,7 @@ enum Kind {
 
 #[derive(Clone, Copy)]
 struct Token {
-    kind: Kind,
+    kind: TokenKind,
     /// Where it is, from 0.
     at: usize,
 }
@@ -54,18 +54,18 @@ struct Token {
 impl Token {
     fn unexpected(&self, expected: &str) -> Raise {
         let found = match self.kind {
-            Kind::ObjectBegin => "T_OBJ_BEGIN",
-            Kind::ObjectEnd => "T_OBJ_END",
-            Kind::ArrayBegin => "T_ARR_BEGIN",
-            Kind::ArrayEnd => "T_ARR_END",
-            Kind::String => "T_STRING",
-            Kind::Number(_) => "T_NUMBER",
-            Kind::Boolean(_) => "T_BOOLEAN",
-            Kind::Null => "T_NULL",
-            Kind::Colon => "T_COLON",
-            Kind::Comma => "T_COMMA",
-            Kind::End => "T_END",
-            Kind::Error(text) => text,
+            TokenKind::ObjectBegin => "T_OBJ_BEGIN",
+            TokenKind::ObjectEnd => "T_OBJ_END",
+            TokenKind::ArrayBegin => "T_ARR_BEGIN",
+            TokenKind::ArrayEnd => "T_ARR_END",
+            TokenKind::String => "T_STRING",
+            TokenKind::Number(_) => "T_NUMBER",
+            TokenKind::Boolean(_) => "T_BOOLEAN",
+            TokenKind::Null => "T_NULL",
+            TokenKind::Colon => "T_COLON",
+            TokenKind::Comma => "T_COMMA",
+            TokenKind::End => "T_END",
+            TokenKind::Error(text) => text,
         };
         let place = self.at + 1;
         Raise::new(format!("Expected {expected} but found {found} at character {place}"))
@@ -88,12 +88,12 @@ impl Reader<'_> {
     fn value(&mut self, token: &Token) -> Result<(), Raise> {
         self.tally.step()?;
         match token.kind {
-            Kind::String => return self.string.push_value(),
-            Kind::Number(number) => self.stack.push_number(number),
-            Kind::Boolean(value) => self.stack.push_boolean(value),
-            Kind::Null => self.stack.push_null(),
-            Kind::ObjectBegin => return self.object(),
-            Kind::ArrayBegin => return self.array(),
+            TokenKind::String => return self.string.push_value(),
+            TokenKind::Number(number) => self.stack.push_number(number),
+            TokenKind::Boolean(value) => self.stack.push_boolean(value),
+            TokenKind::Null => self.stack.push_null(),
+            TokenKind::ObjectBegin => return self.object(),
+            TokenKind::ArrayBegin => return self.array(),
             _ => return Err(token.unexpected("value")),
         }
         Ok(())
@@ -114,17 +114,17 @@ impl Reader<'_> {
         self.descend()?;
         self.stack.new_table(0, 0);
         let mut token = self.next()?;
-        if token.kind == Kind::ObjectEnd {
+        if token.kind == TokenKind::ObjectEnd {
             self.depth -= 1;
             return Ok(());
         }
         loop {
-            if token.kind != Kind::String {
+            if token.kind != TokenKind::String {
                 return Err(token.unexpected("object key string"));
             }
             self.string.push_value()?;
             let colon = self.next()?;
-            if colon.kind != Kind::Colon {
+            if colon.kind != TokenKind::Colon {
                 return Err(colon.unexpected("colon"));
             }
             let value = self.next()?;
@@ -132,8 +132,8 @@ impl Reader<'_> {
             self.stack.set(-3)?;
             let end = self.next()?;
             match end.kind {
-                Kind::ObjectEnd => break,
-                Kind::Comma => token = self.next()?,
+                TokenKind::ObjectEnd => break,
+                TokenKind::Comma => token = self.next()?,
                 _ => return Err(end.unexpected("comma or object end")),
             }
         }
@@ -150,7 +150,7 @@ impl Reader<'_> {
             self.stack.set_metatable(-2);
         }
         let mut token = self.next()?;
-        if token.kind == Kind::ArrayEnd {
+        if token.kind == TokenKind::ArrayEnd {
             self.depth -= 1;
             return Ok(());
         }
@@ -159,8 +159,8 @@ impl Reader<'_> {
             self.stack.set_index(-2, n)?;
             let end = self.next()?;
             match end.kind {
-                Kind::ArrayEnd => break,
-                Kind::Comma => token = self.next()?,
+                TokenKind::ArrayEnd => break,
+                TokenKind::Comma => token = self.next()?,
                 _ => return Err(end.unexpected("comma or array end")),
             }
         }
@@ -177,33 +177,33 @@ impl Reader<'_> {
         self.tally.add((at - before) / BYTES_PER_STEP)?;
         let rest = &self.text[at..];
         let (kind, len) = match rest.first() {
-            None | Some(0) => (Kind::End, 0),
-            Some(b'{') => (Kind::ObjectBegin, 1),
-            Some(b'}') => (Kind::ObjectEnd, 1),
-            Some(b'[') => (Kind::ArrayBegin, 1),
-            Some(b']') => (Kind::ArrayEnd, 1),
-            Some(b':') => (Kind::Colon, 1),
-            Some(b',') => (Kind::Comma, 1),
+            None | Some(0) => (TokenKind::End, 0),
+            Some(b'{') => (TokenKind::ObjectBegin, 1),
+            Some(b'}') => (TokenKind::ObjectEnd, 1),
+            Some(b'[') => (TokenKind::ArrayBegin, 1),
+            Some(b']') => (TokenKind::ArrayEnd, 1),
+            Some(b':') => (TokenKind::Colon, 1),
+            Some(b',') => (TokenKind::Comma, 1),
             Some(b'"') => return self.string(),
             Some(b'-' | b'0'..=b'9') => self.number(rest, "invalid number"),
-            _ if rest.starts_with(b"true") => (Kind::Boolean(true), 4),
-            _ if rest.starts_with(b"false") => (Kind::Boolean(false), 5),
-            _ if rest.starts_with(b"null") => (Kind::Null, 4),
+            _ if rest.starts_with(b"true") => (TokenKind::Boolean(true), 4),
+            _ if rest.starts_with(b"false") => (TokenKind::Boolean(false), 5),
+            _ if rest.starts_with(b"null") => (TokenKind::Null, 4),
             _ if number::is_unknown_to_json(rest) => self.number(rest, "invalid token"),
-            _ => (Kind::Error("invalid token"), 0),
+            _ => (TokenKind::Error("invalid token"), 0),
         };
         self.at += len;
         self.tally.add(len / BYTES_PER_STEP)?;
         Ok(Token { kind, at })
     }
 
-    fn number(&self, rest: &[u8], refusal: &'static str) -> (Kind, usize) {
+    fn number(&self, rest: &[u8], refusal: &'static str) -> (TokenKind, usize) {
         if !self.options.decode_invalid && number::is_unknown_to_json(rest) {
-            return (Kind::Error(refusal), 0);
+            return (TokenKind::Error(refusal), 0);
         }
         match number::parse(rest) {
-            Some((number, len)) => (Kind::Number(number), len),
-            None => (Kind::Error("invalid number"), 0),
+            Some((number, len)) => (TokenKind::Number(number), len),
+            None => (TokenKind::Error("invalid number"), 0),
         }
     }
 
@@ -219,7 +219,7 @@ impl Reader<'_> {
             self.tally.add(1 + plain / BYTES_PER_STEP)?;
             self.at += plain;
             let place = self.at;
-            let error = |text| Ok(Token { kind: Kind::Error(text), at: place });
+            let error = |text| Ok(Token { kind: TokenKind::Error(text), at: place });
             match self.text.get(place) {
                 None | Some(0) => return error("unexpected end of string"),
                 Some(b'"') => break,
@@ -249,7 +249,7 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-        Ok(Token { kind: Kind::String, at: begin })
+        Ok(Token { kind: TokenKind::String, at: begin })
     }
 
     /// Reads an escape of four hexadecimal digits, or two of them that are one character.

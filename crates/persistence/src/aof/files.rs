@@ -1,6 +1,6 @@
 //! Which append-only files there are.
 
-use crate::log::{Kind, Manifest};
+use crate::log::{FileKind, Manifest};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub fn find(directory: &Path, name: &str) -> io::Result<Found> {
 pub fn of_manifest(path: &Path, text: &str) -> io::Result<Found> {
     let manifest =
         Manifest::parse(text).map_err(|error| located(path, io::ErrorKind::InvalidData, &error))?;
-    if manifest.entries.iter().any(|entry| entry.kind == Kind::Effects) {
+    if manifest.entries.iter().any(|entry| entry.kind == FileKind::Effects) {
         return Ok(Found::Own(manifest));
     }
     let directory = path.parent().unwrap_or(Path::new(""));

@@ -9,7 +9,7 @@
 //! come back: nothing is deleted that any of them names.
 
 use super::format::{FileHead, VERSION};
-use super::manifest::{Entry, Kind, Manifest};
+use super::manifest::{Entry, FileKind, Manifest};
 use super::pending::Pending;
 use crate::leftover;
 use std::fs::{self, File, OpenOptions};
@@ -149,11 +149,11 @@ impl Directory {
     }
 
     fn effects_entry(&self, seq: u64) -> Entry {
-        Entry { name: format!("{}.{seq}.effects.log", self.name), seq, kind: Kind::Effects }
+        Entry { name: format!("{}.{seq}.effects.log", self.name), seq, kind: FileKind::Effects }
     }
 
     fn base_entry(&self, seq: u64) -> Entry {
-        Entry { name: format!("{}.{seq}.base.rdb", self.name), seq, kind: Kind::Base }
+        Entry { name: format!("{}.{seq}.base.rdb", self.name), seq, kind: FileKind::Base }
     }
 
     fn make(&self, entry: &Entry, head: FileHead) -> io::Result<File> {
@@ -194,7 +194,7 @@ impl Directory {
         self.settle_if_needed()?;
         let entry = self.base_entry(self.last_seq() + 1);
         fs::rename(self.base_in_work(), self.path_of(&entry))?;
-        let stays = |entry: &&Entry| entry.kind == Kind::Effects && entry.seq >= first;
+        let stays = |entry: &&Entry| entry.kind == FileKind::Effects && entry.seq >= first;
         let later = self.manifest.entries.iter().chain(&self.unnamed).filter(stays).cloned();
         let manifest = Manifest { entries: std::iter::once(entry.clone()).chain(later).collect() };
         match self.replace_manifest(manifest) {

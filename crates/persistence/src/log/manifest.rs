@@ -10,7 +10,7 @@ use std::fmt;
 
 /// What a file of a log is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum FileKind {
     /// What everything after it stands on: an RDB file, or commands.
     Base,
     /// Replaced, and to be deleted.
@@ -21,22 +21,22 @@ pub enum Kind {
     Effects,
 }
 
-impl Kind {
+impl FileKind {
     fn letter(self) -> char {
         match self {
-            Kind::Base => 'b',
-            Kind::History => 'h',
-            Kind::Commands => 'i',
-            Kind::Effects => 'e',
+            FileKind::Base => 'b',
+            FileKind::History => 'h',
+            FileKind::Commands => 'i',
+            FileKind::Effects => 'e',
         }
     }
 
     fn from_letter(letter: &str) -> Option<Self> {
         match letter {
-            "b" => Some(Kind::Base),
-            "h" => Some(Kind::History),
-            "i" => Some(Kind::Commands),
-            "e" => Some(Kind::Effects),
+            "b" => Some(FileKind::Base),
+            "h" => Some(FileKind::History),
+            "i" => Some(FileKind::Commands),
+            "e" => Some(FileKind::Effects),
             _ => None,
         }
     }
@@ -50,7 +50,7 @@ pub struct Entry {
     /// Its number.
     pub seq: u64,
     /// What it is.
-    pub kind: Kind,
+    pub kind: FileKind,
 }
 
 /// The files of a log, in the order in which they are to be read.
@@ -98,11 +98,13 @@ impl Manifest {
     }
 
     fn add(&mut self, entry: Entry) -> Result<(), &'static str> {
-        let last = |kind: Kind| self.entries.iter().rfind(|entry| entry.kind == kind);
+        let last = |kind: FileKind| self.entries.iter().rfind(|entry| entry.kind == kind);
         match entry.kind {
-            Kind::Base if last(Kind::Base).is_some() => return Err("there is a base already"),
-            Kind::Base => self.entries.insert(0, entry),
-            Kind::Commands | Kind::Effects
+            FileKind::Base if last(FileKind::Base).is_some() => {
+                return Err("there is a base already");
+            }
+            FileKind::Base => self.entries.insert(0, entry),
+            FileKind::Commands | FileKind::Effects
                 if last(entry.kind).is_some_and(|last| last.seq >= entry.seq) =>
             {
                 return Err("its number is not higher than that of the file before");
@@ -114,12 +116,14 @@ impl Manifest {
 
     /// The base.
     pub fn base(&self) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.kind == Kind::Base)
+        self.entries.iter().find(|entry| entry.kind == FileKind::Base)
     }
 
     /// The files that follow on the base, in their order.
     pub fn logs(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| matches!(entry.kind, Kind::Commands | Kind::Effects))
+        self.entries
+            .iter()
+            .filter(|entry| matches!(entry.kind, FileKind::Commands | FileKind::Effects))
     }
 
     /// The highest number of a file.
@@ -162,7 +166,7 @@ fn parse_line(line: &str) -> Result<Entry, &'static str> {
         match &key.to_ascii_lowercase()[..] {
             "file" => name = Some(value.clone()),
             "seq" => seq = value.parse().ok(),
-            "type" => kind = Kind::from_letter(value),
+            "type" => kind = FileKind::from_letter(value),
             // Later versions may say more.
             _ => {}
         }
@@ -231,10 +235,10 @@ mod tests {
         let entry = |name: &str, seq, kind| Entry { name: name.into(), seq, kind };
         let manifest = Manifest {
             entries: vec![
-                entry("appendonly.aof.1.base.rdb", 1, Kind::Base),
-                entry("old one.rdb", 1, Kind::History),
-                entry("a \"b\\\n\u{e9}", 1, Kind::Commands),
-                entry("appendonly.aof.2.effects.log", 2, Kind::Effects),
+                entry("appendonly.aof.1.base.rdb", 1, FileKind::Base),
+                entry("old one.rdb", 1, FileKind::History),
+                entry("a \"b\\\n\u{e9}", 1, FileKind::Commands),
+                entry("appendonly.aof.2.effects.log", 2, FileKind::Effects),
             ],
         };
         let text = manifest.to_string();

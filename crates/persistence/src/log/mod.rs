@@ -37,7 +37,7 @@ mod tests;
 pub use directory::{Directory, is_full};
 pub use format::{BlockHead, FileHead, is_log};
 pub use group::{Events, Log, LogSource, Policy};
-pub use manifest::{Entry, Kind, Manifest, ManifestError};
+pub use manifest::{Entry, FileKind, Manifest, ManifestError};
 pub use pending::Pending;
 pub use read::{BlockReader, LogError, Lost};
 pub use recorder::Recorder;

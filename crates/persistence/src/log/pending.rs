@@ -147,7 +147,7 @@ impl Pending {
         match made {
             Ok(mapping) => {
                 let pending = self.clone();
-                let slot = Slot { mapping, place: Place { pending, index } };
+                let slot = Slot { mapping, place: PendingSlot { pending, index } };
                 slot.word(OFFSET, offset);
                 slot.word(CAPACITY, len);
                 Ok(slot)
@@ -200,15 +200,15 @@ impl Pending {
 pub(super) struct Slot {
     pub mapping: Mapping,
     // Behind the mapping: it is unmapped before its pages are freed.
-    place: Place,
+    place: PendingSlot,
 }
 
-struct Place {
+struct PendingSlot {
     pending: Arc<Pending>,
     index: usize,
 }
 
-impl Drop for Place {
+impl Drop for PendingSlot {
     fn drop(&mut self) {
         self.pending.release(self.index);
     }

@@ -111,7 +111,7 @@ pub fn replay<R: Read>(
 /// Records of some blocks, and which effects in them are whose.
 struct Batch {
     bytes: Vec<u8>,
-    shares: Vec<Mutex<Vec<Place>>>,
+    shares: Vec<Mutex<Vec<EffectPosition>>>,
     /// Where in the file it begins.
     at: u64,
 }
@@ -124,7 +124,7 @@ impl Batch {
 
 /// Where an effect stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct EffectPosition {
     order: Order,
     hash: KeyHash,
     at: usize,
@@ -211,7 +211,8 @@ impl<R: Read> Replay<'_, R> {
                 }
                 match found.map_err(malformed)? {
                     Ok(Some(hash)) => {
-                        let place = Place { order: context.order, hash, at, db: before.db };
+                        let place =
+                            EffectPosition { order: context.order, hash, at, db: before.db };
                         shares[(hash.stripe() % threads) as usize].get_mut().push(place);
                         self.replayed.effects += 1;
                     }
@@ -394,7 +395,7 @@ impl Target {
     }
 
     /// Asks for what the changes behind this one will look at.
-    fn prefetch(&self, places: &[Place], i: usize) {
+    fn prefetch(&self, places: &[EffectPosition], i: usize) {
         if let Some(place) = places.get(i + 2 * AHEAD) {
             self.handle.prefetch_stripe(place.hash);
         }

@@ -3,7 +3,7 @@
 use super::kind::type_byte as is;
 use super::length::{read_count, read_number};
 use super::listpack::Listpack;
-use super::text::{Held, read_blob, read_text};
+use super::text::{KeptText, read_blob, read_text};
 use super::ziplist::Ziplist;
 use super::{Error, Item, Shape, Source, ValueSink, intset, read_stream, zipmap};
 
@@ -154,7 +154,7 @@ fn read_sorted_set<S: Source, K: ValueSink>(
 ) -> Result<(), Error> {
     let len = read_len(source, TEXT_MIN + 1)?;
     sink.begin(Shape::SortedSet { len })?;
-    let (mut member, mut scratch) = (Held::default(), Vec::new());
+    let (mut member, mut scratch) = (KeptText::default(), Vec::new());
     for _ in 0..len {
         member.read(source, &mut scratch)?;
         sink.scored(member.item(), number(score(source)?)?)?;
@@ -193,7 +193,7 @@ fn read_hash<S: Source, K: ValueSink>(
 ) -> Result<(), Error> {
     let len = read_len(source, 2 * TEXT_MIN)?;
     sink.begin(Shape::Hash { len })?;
-    let (mut field, mut value) = (Held::default(), Held::default());
+    let (mut field, mut value) = (KeptText::default(), KeptText::default());
     let mut scratch = Vec::new();
     for _ in 0..len {
         field.read(source, &mut scratch)?;
@@ -216,7 +216,7 @@ fn read_hash_expiring<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> 
     let earliest = i64::from_le_bytes(source.array()?);
     let len = read_len(source, 1 + 2 * TEXT_MIN)?;
     sink.begin(Shape::Hash { len })?;
-    let (mut field, mut scratch) = (Held::default(), Vec::new());
+    let (mut field, mut scratch) = (KeptText::default(), Vec::new());
     for _ in 0..len {
         let later = i64::try_from(read_number(source)?);
         let expiry = match later {

@@ -70,12 +70,12 @@ pub(super) fn read_blob<'a, S: Source>(
 
 /// A string that outlives the next one read.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct KeptText {
     text: Vec<u8>,
     int: Option<i64>,
 }
 
-impl Held {
+impl KeptText {
     /// Reads a string and holds it.
     #[inline]
     pub(super) fn read<S: Source>(

@@ -2,7 +2,7 @@
 
 use crate::client::Flag;
 use crate::host::ServerHost;
-use petrel_commands::acl::{DEFAULT_USER, Kind};
+use petrel_commands::acl::{DEFAULT_USER, DenialKind};
 use petrel_commands::spec::Locks;
 use petrel_commands::{
     CommandSpec, Ctx, Dialect, Fail, Modes, Outcome, Replies, VALKEY_VERSION, redis_version,
@@ -158,7 +158,7 @@ fn authenticate(ctx: &mut Ctx<'_>, name: &[u8], password: &[u8]) -> Outcome {
 #[cold]
 fn refuse_login(ctx: &mut Ctx<'_>, name: &[u8]) -> Fail {
     let (object, now) = (ctx.arg(0).to_vec(), ctx.exec.ks.now_ms());
-    ctx.exec.note_refusal(Kind::Login, object, name, ctx.session, ctx.host);
+    ctx.exec.note_refusal(DenialKind::Login, object, name, ctx.session, ctx.host);
     let host = ServerHost::of(ctx);
     if let Some(untold) = host.server.figures.failed_logins.happened(now, LOGIN_WARNING_MS) {
         let address = host.client.address(&host.socket_path());

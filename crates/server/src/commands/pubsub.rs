@@ -1,6 +1,6 @@
 //! SUBSCRIBE, PUBLISH and their companions; how messages travel is told in [`crate::fanout::pubsub`].
 
-use crate::fanout::pubsub::Kind;
+use crate::fanout::pubsub::ChannelKind;
 use crate::host::ServerHost;
 use petrel_commands::server::help::help;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
@@ -8,35 +8,41 @@ use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::SUBSCRIBE, |ctx| subscribe(ctx, Kind::Channel, b"subscribe")),
-    CommandSpec::new(&meta::PSUBSCRIBE, |ctx| subscribe(ctx, Kind::Pattern, b"psubscribe")),
-    CommandSpec::new(&meta::SSUBSCRIBE, |ctx| subscribe(ctx, Kind::Shard, b"ssubscribe")),
-    CommandSpec::new(&meta::UNSUBSCRIBE, |ctx| unsubscribe(ctx, Kind::Channel, b"unsubscribe")),
-    CommandSpec::new(&meta::PUNSUBSCRIBE, |ctx| unsubscribe(ctx, Kind::Pattern, b"punsubscribe")),
-    CommandSpec::new(&meta::SUNSUBSCRIBE, |ctx| unsubscribe(ctx, Kind::Shard, b"sunsubscribe")),
-    CommandSpec::new(&meta::PUBLISH, |ctx| publish(ctx, Kind::Channel)),
-    CommandSpec::new(&meta::SPUBLISH, |ctx| publish(ctx, Kind::Shard)),
+    CommandSpec::new(&meta::SUBSCRIBE, |ctx| subscribe(ctx, ChannelKind::Channel, b"subscribe")),
+    CommandSpec::new(&meta::PSUBSCRIBE, |ctx| subscribe(ctx, ChannelKind::Pattern, b"psubscribe")),
+    CommandSpec::new(&meta::SSUBSCRIBE, |ctx| subscribe(ctx, ChannelKind::Shard, b"ssubscribe")),
+    CommandSpec::new(&meta::UNSUBSCRIBE, |ctx| {
+        unsubscribe(ctx, ChannelKind::Channel, b"unsubscribe")
+    }),
+    CommandSpec::new(&meta::PUNSUBSCRIBE, |ctx| {
+        unsubscribe(ctx, ChannelKind::Pattern, b"punsubscribe")
+    }),
+    CommandSpec::new(&meta::SUNSUBSCRIBE, |ctx| {
+        unsubscribe(ctx, ChannelKind::Shard, b"sunsubscribe")
+    }),
+    CommandSpec::new(&meta::PUBLISH, |ctx| publish(ctx, ChannelKind::Channel)),
+    CommandSpec::new(&meta::SPUBLISH, |ctx| publish(ctx, ChannelKind::Shard)),
     CommandSpec::container(&meta::PUBSUB, SUBCOMMANDS),
 ];
 
 static SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::PUBSUB_CHANNELS, |ctx| channels(ctx, Kind::Channel)),
+    CommandSpec::new(&meta::PUBSUB_CHANNELS, |ctx| channels(ctx, ChannelKind::Channel)),
     CommandSpec::new(&meta::PUBSUB_NUMPAT, numpat),
-    CommandSpec::new(&meta::PUBSUB_NUMSUB, |ctx| numsub(ctx, Kind::Channel)),
-    CommandSpec::new(&meta::PUBSUB_SHARDCHANNELS, |ctx| channels(ctx, Kind::Shard)),
-    CommandSpec::new(&meta::PUBSUB_SHARDNUMSUB, |ctx| numsub(ctx, Kind::Shard)),
+    CommandSpec::new(&meta::PUBSUB_NUMSUB, |ctx| numsub(ctx, ChannelKind::Channel)),
+    CommandSpec::new(&meta::PUBSUB_SHARDCHANNELS, |ctx| channels(ctx, ChannelKind::Shard)),
+    CommandSpec::new(&meta::PUBSUB_SHARDNUMSUB, |ctx| numsub(ctx, ChannelKind::Shard)),
     CommandSpec::new(&meta::PUBSUB_HELP, help),
 ];
 
 /// `PUBLISH channel message`, `SPUBLISH shardchannel message`
-fn publish(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+fn publish(ctx: &mut Ctx<'_>, kind: ChannelKind) -> Outcome {
     let (channel, message) = (ctx.arg(1), ctx.arg(2));
     let receivers = ServerHost::of(ctx).publish_message(kind, channel, message);
     ctx.number(receivers as i64)
 }
 
 /// `SUBSCRIBE channel [channel ...]` and its likes: a push for each name.
-fn subscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
+fn subscribe(ctx: &mut Ctx<'_>, kind: ChannelKind, word: &[u8]) -> Outcome {
     let names = &ctx.args()[1..];
     ServerHost::of(ctx).admit_subscriptions(kind, names.len())?;
     if ctx.exec.ks.is_beyond_limit(names.iter().map(|name| name.len()).sum()) {
@@ -52,7 +58,7 @@ fn subscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
 }
 
 /// `UNSUBSCRIBE [channel [channel ...]]` and its likes: without a name, from all of the kind.
-fn unsubscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
+fn unsubscribe(ctx: &mut Ctx<'_>, kind: ChannelKind, word: &[u8]) -> Outcome {
     let named = &ctx.args()[1..];
     if named.is_empty() {
         let all = ServerHost::of(ctx).subscriptions(kind);
@@ -65,7 +71,7 @@ fn unsubscribe(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn leave(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: &[u8]) {
+fn leave(ctx: &mut Ctx<'_>, kind: ChannelKind, word: &[u8], name: &[u8]) {
     let host = ServerHost::of(ctx);
     let grown = host.unsubscribe(kind, name);
     let listens = host.is_subscriber();
@@ -75,7 +81,7 @@ fn leave(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: &[u8]) {
 }
 
 /// Tells the connection what it is subscribed to now, behind the messages that were sent before.
-fn confirm(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: Option<&[u8]>) {
+fn confirm(ctx: &mut Ctx<'_>, kind: ChannelKind, word: &[u8], name: Option<&[u8]>) {
     // Inside the reply of EXEC there is no room for a message.
     if !ctx.session.in_exec {
         let protocol = ctx.reply.protocol();
@@ -85,8 +91,11 @@ fn confirm(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: Option<&[u8]>) {
     }
     let host = ServerHost::of(ctx);
     let count = match kind {
-        Kind::Shard => host.count_subscriptions(Kind::Shard),
-        _ => host.count_subscriptions(Kind::Channel) + host.count_subscriptions(Kind::Pattern),
+        ChannelKind::Shard => host.count_subscriptions(ChannelKind::Shard),
+        _ => {
+            host.count_subscriptions(ChannelKind::Channel)
+                + host.count_subscriptions(ChannelKind::Pattern)
+        }
     };
     ctx.reply.push(3);
     ctx.reply.bulk(word);
@@ -98,7 +107,7 @@ fn confirm(ctx: &mut Ctx<'_>, kind: Kind, word: &[u8], name: Option<&[u8]>) {
 }
 
 /// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`
-fn channels(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+fn channels(ctx: &mut Ctx<'_>, kind: ChannelKind) -> Outcome {
     let pattern = match *ctx.args() {
         [_, _] => None,
         [_, _, pattern] => Some(pattern),
@@ -116,7 +125,7 @@ fn channels(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
 }
 
 /// `PUBSUB NUMSUB [channel [channel ...]]`, `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
-fn numsub(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+fn numsub(ctx: &mut Ctx<'_>, kind: ChannelKind) -> Outcome {
     let names = &ctx.args()[2..];
     ctx.reply.array(names.len() * 2);
     for name in names {
@@ -129,6 +138,6 @@ fn numsub(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
 
 /// `PUBSUB NUMPAT`
 fn numpat(ctx: &mut Ctx<'_>) -> Outcome {
-    let patterns = ServerHost::of(ctx).server.channels.len(Kind::Pattern);
+    let patterns = ServerHost::of(ctx).server.channels.len(ChannelKind::Pattern);
     ctx.number(patterns as i64)
 }

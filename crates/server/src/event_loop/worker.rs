@@ -6,7 +6,7 @@
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::OutputBufferLimit;
-use crate::durability::log::Held;
+use crate::durability::log::ReplyGate;
 use crate::event_loop::backpressure::Slow;
 use crate::event_loop::batch::{Engine, Progress, Stop};
 use crate::event_loop::busy_loop::{Absent, Lent};
@@ -103,7 +103,7 @@ pub(crate) struct Belongings {
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
-    pub(crate) driver: Lent<Secured<Held<D>>>,
+    pub(crate) driver: Lent<Secured<ReplyGate<D>>>,
     pub(crate) own: Lent<Belongings>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
@@ -137,13 +137,13 @@ impl<D: Driver> Worker<D> {
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         let host = ServerHost::new(server, Arc::new(nobody));
         let withheld = host.server.tls_writes_withheld.clone();
-        let driver = Lent::new(Secured::around(Held::around(driver), withheld));
+        let driver = Lent::new(Secured::around(ReplyGate::around(driver), withheld));
         Self::idle(driver, Lent::new(Belongings::default()), exec, host, index)
     }
 
     /// A worker without connections.
     pub(crate) fn idle(
-        driver: Lent<Secured<Held<D>>>,
+        driver: Lent<Secured<ReplyGate<D>>>,
         own: Lent<Belongings>,
         exec: Executor,
         host: ServerHost,

@@ -144,7 +144,7 @@ impl Pause {
 }
 
 /// What a worker's host knows of invalidations that are on their way.
-pub(crate) struct Held {
+pub(crate) struct InvalidationQueue {
     /// For connections of each worker, not in its queue yet, and how many there are.
     staged: Vec<Stale>,
     staged_count: usize,
@@ -152,7 +152,7 @@ pub(crate) struct Held {
     uncalled: Vec<usize>,
     call_pause: Pause,
     /// For connections of this worker, not sent yet, by the indices of their slots.
-    places: Vec<Place>,
+    places: Vec<ConnectionQueue>,
     /// Places with an output, and some that had one.
     listed: Vec<usize>,
     /// The same of what is sent as fast as the turns go by.
@@ -164,7 +164,7 @@ pub(crate) struct Held {
 
 /// What is held for the connection of a slot.
 #[derive(Default)]
-struct Place {
+struct ConnectionQueue {
     held: Option<Holding>,
     is_listed: bool,
     is_due: bool,
@@ -178,10 +178,10 @@ struct Holding {
     speaks_resp3: Option<NonZeroU64>,
 }
 
-impl Held {
+impl InvalidationQueue {
     /// Nothing, in a server of so many workers.
     pub fn new(workers: usize) -> Self {
-        Held {
+        InvalidationQueue {
             staged: (0..workers).map(|_| Stale::default()).collect(),
             staged_count: 0,
             uncalled: Vec::new(),
@@ -230,7 +230,7 @@ impl Held {
     fn place(&mut self, slot: Slot) -> usize {
         let index = slot.index();
         if index >= self.places.len() {
-            self.places.resize_with(index + 1, Place::default);
+            self.places.resize_with(index + 1, ConnectionQueue::default);
         }
         index
     }
@@ -541,6 +541,6 @@ mod tests {
         assert!(Pause::over().left().is_zero());
         let pause = Pause::begin(Duration::from_secs(1000));
         assert!(pause.left() > Duration::from_secs(900));
-        assert!(!Held::new(2).any() && Held::new(2).timeout().is_none());
+        assert!(!InvalidationQueue::new(2).any() && InvalidationQueue::new(2).timeout().is_none());
     }
 }

@@ -24,7 +24,7 @@ use crate::client::Client;
 use crate::event_loop::connection::Conn;
 use crate::event_loop::worker::Worker;
 use crate::fanout::invalidation_queue::{HELD_BYTES_MAX, Stale};
-use crate::fanout::pubsub::{Kind, Message};
+use crate::fanout::pubsub::{ChannelKind, Message};
 use crate::host::ServerHost;
 use crate::observation::counted::Counted;
 use crate::server::Server;
@@ -496,7 +496,9 @@ impl ServerHost {
         if mine.contains(message.kind(), message.channel()) {
             own(&message.plain());
         }
-        for pattern in message.patterns().iter().filter(|name| mine.contains(Kind::Pattern, name)) {
+        for pattern in
+            message.patterns().iter().filter(|name| mine.contains(ChannelKind::Pattern, name))
+        {
             own(&message.matched(pattern));
         }
     }
@@ -641,13 +643,13 @@ impl<D: Driver> Worker<D> {
         self.send_to_listeners(message.kind(), message.channel(), &pushes, passed);
         for pattern in message.patterns() {
             let matched = Push::both(message.matched(pattern));
-            self.send_to_listeners(Kind::Pattern, pattern, &matched, passed);
+            self.send_to_listeners(ChannelKind::Pattern, pattern, &matched, passed);
         }
     }
 
     fn send_to_listeners(
         &mut self,
-        kind: Kind,
+        kind: ChannelKind,
         name: &[u8],
         pushes: &[Push; 2],
         passed: Option<Slot>,

@@ -13,7 +13,7 @@
 use crate::client::{Client, Flag};
 use crate::event_loop::mailbox::Message;
 use crate::event_loop::worker::Worker;
-use crate::fanout::pubsub::Kind;
+use crate::fanout::pubsub::ChannelKind;
 use crate::host::ServerHost;
 use petrel_commands::acl::{DEFAULT_USER, User};
 use petrel_commands::{Command, Ctx, Outcome};
@@ -96,9 +96,9 @@ impl ServerHost {
         let user = user.as_ref().unwrap_or_else(|| self.server.commands.users.default_user());
         let Some(own) = self.subscribers.of(client.id) else { return false };
         let permissions = user.permissions();
-        Kind::ALL.iter().any(|&kind| {
+        ChannelKind::ALL.iter().any(|&kind| {
             let forbidden =
-                |name: &Arc<[u8]>| !permissions.allow_channel(name, kind == Kind::Pattern);
+                |name: &Arc<[u8]>| !permissions.allow_channel(name, kind == ChannelKind::Pattern);
             own.names(kind).iter().any(forbidden)
         })
     }

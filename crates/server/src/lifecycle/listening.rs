@@ -113,7 +113,7 @@ impl Listening {
         Ok(Exchange { opened: listeners, closed })
     }
 
-    fn open_missing(&mut self, config: &Config, wanted: &[Place]) -> io::Result<Vec<Tcp>> {
+    fn open_missing(&mut self, config: &Config, wanted: &[ListenAddress]) -> io::Result<Vec<Tcp>> {
         let mut opened = Vec::new();
         for place in wanted {
             if self.tcp.iter().any(|tcp| place.is(tcp)) {
@@ -138,7 +138,7 @@ impl Listening {
 }
 
 /// A place to listen on.
-struct Place {
+struct ListenAddress {
     ip: String,
     port: u16,
     tls: bool,
@@ -146,15 +146,15 @@ struct Place {
     optional: bool,
 }
 
-impl Place {
+impl ListenAddress {
     fn is(&self, tcp: &Tcp) -> bool {
         self.ip == tcp.ip && self.port == tcp.port && self.tls == is_tls(tcp.id)
     }
 }
 
 /// The places to listen on, each once; none for a port that is turned off.
-fn wanted(config: &Config) -> io::Result<Vec<Place>> {
-    let mut wanted: Vec<Place> = Vec::new();
+fn wanted(config: &Config) -> io::Result<Vec<ListenAddress>> {
+    let mut wanted: Vec<ListenAddress> = Vec::new();
     for (port, tls) in [(config.port, false), (config.tls.tls_port, true)] {
         if port == 0 {
             continue;
@@ -162,7 +162,7 @@ fn wanted(config: &Config) -> io::Result<Vec<Place>> {
         for address in config.bind.iter() {
             for ip in resolve(&address.address, port)? {
                 if !wanted.iter().any(|other| other.ip == ip && other.tls == tls) {
-                    wanted.push(Place { ip, port, tls, optional: address.optional });
+                    wanted.push(ListenAddress { ip, port, tls, optional: address.optional });
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! `errorstats`, `latencystats`.
 
 use super::Report;
-use crate::fanout::pubsub::Kind;
+use crate::fanout::pubsub::ChannelKind;
 use crate::server::unix_ms;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,9 +49,9 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("keyspace_hits", data.hits);
     report.field("keyspace_misses", data.misses);
     report.field("migrate_cached_sockets", server.migrator.cached());
-    report.field("pubsub_channels", server.channels.len(Kind::Channel));
-    report.field("pubsub_patterns", server.channels.len(Kind::Pattern));
-    report.field("pubsubshard_channels", server.channels.len(Kind::Shard));
+    report.field("pubsub_channels", server.channels.len(ChannelKind::Channel));
+    report.field("pubsub_patterns", server.channels.len(ChannelKind::Pattern));
+    report.field("pubsubshard_channels", server.channels.len(ChannelKind::Shard));
     report.zeros(&[
         "latest_fork_usec",
         "total_forks",

@@ -4,7 +4,7 @@ use super::log;
 use crate::config::Config;
 use crate::durability::log::Durability;
 use crate::server::Server;
-use petrel_backup::{LogPlace, LogState, Options, Place, Shipper, Source};
+use petrel_backup::{LogState, LogTarget, Options, RestoreTarget, Shipper, Source};
 use petrel_persistence::log::Manifest;
 use std::fmt::Write;
 use std::fs::File;
@@ -38,11 +38,11 @@ pub fn list(url: &str) -> io::Result<String> {
 /// directory.
 pub(super) fn fetch(config: &Config, log: &Path) -> io::Result<()> {
     let source = Source::parse(&config.restore_from.lossy()).map_err(io::Error::other)?;
-    let log = config.appendonly.then(|| LogPlace {
+    let log = config.appendonly.then(|| LogTarget {
         directory: log.to_owned(),
         index: format!("{}.manifest", config.appendfilename.lossy()),
     });
-    let place = Place { snapshot: config.dbfilename.clone(), log };
+    let place = RestoreTarget { snapshot: config.dbfilename.clone(), log };
     let restored = petrel_backup::restore(&source, &place).map_err(io::Error::other)?;
     tracing::info!("restored the backup {}: {} bytes", restored.name, restored.bytes);
     Ok(())

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::observation::counted::Counted;
 use crate::server::Server;
 use petrel_keyspace::Handle;
-use petrel_persistence::log::{Directory, Entry, Kind, LogSource, Replayed, is_full, replay};
+use petrel_persistence::log::{Directory, Entry, FileKind, LogSource, Replayed, is_full, replay};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{LoadOptions, load};
 use std::fs::{File, OpenOptions};
@@ -208,10 +208,10 @@ impl Server {
     ) -> Result<Found, String> {
         let manifest = directory.manifest().clone();
         let mut found = Found::default();
-        let own = manifest.logs().filter(|entry| entry.kind == Kind::Effects).count();
+        let own = manifest.logs().filter(|entry| entry.kind == FileKind::Effects).count();
         let foreign: Vec<&Entry> =
-            manifest.logs().take_while(|entry| entry.kind == Kind::Commands).collect();
-        if manifest.logs().skip(foreign.len()).any(|entry| entry.kind == Kind::Commands) {
+            manifest.logs().take_while(|entry| entry.kind == FileKind::Commands).collect();
+        if manifest.logs().skip(foreign.len()).any(|entry| entry.kind == FileKind::Commands) {
             return Err("the manifest names files of another server behind those of Petrel: both went on with the \
                         log, each without the other's changes"
                 .into());
@@ -228,7 +228,7 @@ impl Server {
             }
         }
         let mut log_id = None;
-        for entry in manifest.logs().filter(|entry| entry.kind == Kind::Effects) {
+        for entry in manifest.logs().filter(|entry| entry.kind == FileKind::Effects) {
             let path = directory.path_of(entry);
             let replayed = self.replay_file(&path, found.last_epoch)?;
             if let Some((torn, whole)) = &found.torn

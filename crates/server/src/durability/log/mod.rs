@@ -5,15 +5,15 @@
 //! into it from then on, workers keep replies back until what they answer is durable, and it is
 //! rewritten when it has grown.
 
-mod held;
 mod load;
 mod pending;
+mod reply_gate;
 mod rewrite;
 #[cfg(feature = "object-store")]
 mod seal;
 mod unopened;
 
-pub use held::Held;
+pub use reply_gate::ReplyGate;
 pub(crate) use rewrite::Rewriting;
 
 use crate::config::Config;

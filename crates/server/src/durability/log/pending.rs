@@ -5,7 +5,7 @@ use super::load::Found;
 use crate::observation::counted::Counted;
 use crate::server::{Server, unix_ms};
 use petrel_persistence::log::{
-    Directory, Kind, Known, PendingEpoch, Remains, SystemFile, append_pending, replay_pending,
+    Directory, FileKind, Known, PendingEpoch, Remains, SystemFile, append_pending, replay_pending,
 };
 use std::fs;
 use std::io;
@@ -65,7 +65,7 @@ impl Server {
         let Some(remains) = Remains::read(&path).map_err(|error| failed(&error))? else {
             return Ok(());
         };
-        let first = directory.manifest().logs().find(|entry| entry.kind == Kind::Effects);
+        let first = directory.manifest().logs().find(|entry| entry.kind == FileKind::Effects);
         let known = Known {
             log_id: found.log_id,
             first_seq: first.map_or(0, |entry| entry.seq),

@@ -1,7 +1,7 @@
 //! What all workers share of subscriptions: which workers have subscribers of a channel or pattern,
 //! and how many.
 
-use super::{Kind, Name};
+use super::{ChannelKind, Name};
 use foldhash::quality::RandomState;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use petrel_commands::glob::{Case, Pattern, matches};
@@ -94,18 +94,18 @@ impl Default for Directory {
 }
 
 /// The locks under which the subscribers of one name are changed.
-pub enum Held<'d> {
+pub enum SubscribersLock<'d> {
     /// Of a channel's shard.
     Shard(MutexGuard<'d, Table>, &'d AtomicUsize),
     /// Of all patterns.
     Patterns(RwLockWriteGuard<'d, Table>, &'d AtomicUsize),
 }
 
-impl Held<'_> {
+impl SubscribersLock<'_> {
     fn parts(&mut self) -> (&mut Table, &AtomicUsize) {
         match self {
-            Held::Shard(table, len) => (table, len),
-            Held::Patterns(table, len) => (table, len),
+            SubscribersLock::Shard(table, len) => (table, len),
+            SubscribersLock::Patterns(table, len) => (table, len),
         }
     }
 
@@ -155,28 +155,34 @@ pub struct Audience<'d> {
 impl Directory {
     /// Whether nobody can be listening: there are no subscriptions of a kind that could match.
     #[inline]
-    pub fn is_silent(&self, kind: Kind) -> bool {
+    pub fn is_silent(&self, kind: ChannelKind) -> bool {
         match kind {
-            Kind::Shard => self.shard_channels.len.load(SeqCst) == 0,
+            ChannelKind::Shard => self.shard_channels.len.load(SeqCst) == 0,
             _ => self.channels.len.load(SeqCst) == 0 && self.patterns_len.load(SeqCst) == 0,
         }
     }
 
     /// Holds what a subscription to this name changes.
-    pub fn hold(&self, kind: Kind, name: &[u8]) -> Held<'_> {
+    pub fn hold(&self, kind: ChannelKind, name: &[u8]) -> SubscribersLock<'_> {
         match kind {
-            Kind::Pattern => Held::Patterns(self.patterns.write(), &self.patterns_len),
-            Kind::Channel => Held::Shard(self.shard(&self.channels, name), &self.channels.len),
-            Kind::Shard => {
-                Held::Shard(self.shard(&self.shard_channels, name), &self.shard_channels.len)
+            ChannelKind::Pattern => {
+                SubscribersLock::Patterns(self.patterns.write(), &self.patterns_len)
             }
+            ChannelKind::Channel => {
+                SubscribersLock::Shard(self.shard(&self.channels, name), &self.channels.len)
+            }
+            ChannelKind::Shard => SubscribersLock::Shard(
+                self.shard(&self.shard_channels, name),
+                &self.shard_channels.len,
+            ),
         }
     }
 
     /// Who is to get a message of a channel; none if nobody is.
-    pub fn audience(&self, kind: Kind, channel: &[u8]) -> Option<Audience<'_>> {
-        let of_kind = if kind == Kind::Shard { &self.shard_channels } else { &self.channels };
-        let asks_patterns = kind == Kind::Channel && self.patterns_len.load(SeqCst) > 0;
+    pub fn audience(&self, kind: ChannelKind, channel: &[u8]) -> Option<Audience<'_>> {
+        let of_kind =
+            if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels };
+        let asks_patterns = kind == ChannelKind::Channel && self.patterns_len.load(SeqCst) > 0;
         let all_patterns = asks_patterns.then(|| self.patterns.read());
         let shard = self.shard(of_kind, channel);
         let mut counts = shard.get(channel).cloned().unwrap_or_default();
@@ -195,7 +201,7 @@ impl Directory {
 
     /// Names of the channels of a kind that have subscribers and match the pattern, if there is
     /// one.
-    pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Name> {
+    pub fn names(&self, kind: ChannelKind, pattern: Option<&[u8]>) -> Vec<Name> {
         let pattern = pattern.map(|pattern| Pattern::new(pattern, Case::Sensitive));
         let admits = |name: &&Name| pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
         let shards = self.of(kind).shards.iter();
@@ -205,14 +211,14 @@ impl Directory {
     }
 
     /// How many are subscribed to a channel.
-    pub fn subscribers(&self, kind: Kind, channel: &[u8]) -> u64 {
+    pub fn subscribers(&self, kind: ChannelKind, channel: &[u8]) -> u64 {
         self.shard(self.of(kind), channel).get(channel).map_or(0, Counts::total)
     }
 
     /// How many names of a kind have subscribers.
-    pub fn len(&self, kind: Kind) -> usize {
+    pub fn len(&self, kind: ChannelKind) -> usize {
         match kind {
-            Kind::Pattern => self.patterns_len.load(Relaxed),
+            ChannelKind::Pattern => self.patterns_len.load(Relaxed),
             _ => self.of(kind).len.load(Relaxed),
         }
     }
@@ -231,8 +237,8 @@ impl Directory {
         }
     }
 
-    fn of(&self, kind: Kind) -> &Channels {
-        if kind == Kind::Shard { &self.shard_channels } else { &self.channels }
+    fn of(&self, kind: ChannelKind) -> &Channels {
+        if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels }
     }
 
     fn shard<'d>(&self, of_kind: &'d Channels, name: &[u8]) -> MutexGuard<'d, Table> {
@@ -247,35 +253,37 @@ mod tests {
     #[test]
     fn subscribers_are_counted_by_worker() {
         let directory = Directory::default();
-        assert!(directory.is_silent(Kind::Channel) && directory.is_silent(Kind::Shard));
-        directory.hold(Kind::Channel, b"c").add(b"c", 0);
-        directory.hold(Kind::Channel, b"c").add(b"c", 1);
-        directory.hold(Kind::Channel, b"c").add(b"c", 1);
-        directory.hold(Kind::Pattern, b"c*").add(b"c*", 3);
-        let audience = directory.audience(Kind::Channel, b"c").unwrap();
+        assert!(
+            directory.is_silent(ChannelKind::Channel) && directory.is_silent(ChannelKind::Shard)
+        );
+        directory.hold(ChannelKind::Channel, b"c").add(b"c", 0);
+        directory.hold(ChannelKind::Channel, b"c").add(b"c", 1);
+        directory.hold(ChannelKind::Channel, b"c").add(b"c", 1);
+        directory.hold(ChannelKind::Pattern, b"c*").add(b"c*", 3);
+        let audience = directory.audience(ChannelKind::Channel, b"c").unwrap();
         assert_eq!(audience.counts.total(), 4);
         assert_eq!(audience.counts.iter().collect::<Vec<_>>(), [(0, 1), (1, 2), (3, 1)]);
         assert_eq!(audience.patterns.len(), 1);
         drop(audience);
-        assert_eq!(directory.subscribers(Kind::Channel, b"c"), 3);
-        assert_eq!(directory.audience(Kind::Channel, b"cc").unwrap().counts.total(), 1);
-        assert!(directory.audience(Kind::Channel, b"d").is_none());
-        assert!(directory.is_silent(Kind::Shard));
+        assert_eq!(directory.subscribers(ChannelKind::Channel, b"c"), 3);
+        assert_eq!(directory.audience(ChannelKind::Channel, b"cc").unwrap().counts.total(), 1);
+        assert!(directory.audience(ChannelKind::Channel, b"d").is_none());
+        assert!(directory.is_silent(ChannelKind::Shard));
     }
 
     #[test]
     fn what_nobody_listens_to_is_forgotten() {
         let directory = Directory::default();
         for worker in [0, 1] {
-            directory.hold(Kind::Shard, b"s").add(b"s", worker);
+            directory.hold(ChannelKind::Shard, b"s").add(b"s", worker);
         }
-        assert_eq!(directory.names(Kind::Shard, Some(b"?")), [Name::from(&b"s"[..])]);
-        assert!(directory.names(Kind::Shard, Some(b"x")).is_empty());
-        directory.hold(Kind::Shard, b"s").remove(b"s", 0);
-        directory.hold(Kind::Shard, b"s").remove(b"other", 0);
-        assert_eq!(directory.len(Kind::Shard), 1);
-        directory.hold(Kind::Shard, b"s").remove(b"s", 1);
-        assert_eq!(directory.len(Kind::Shard), 0);
-        assert!(directory.is_silent(Kind::Shard));
+        assert_eq!(directory.names(ChannelKind::Shard, Some(b"?")), [Name::from(&b"s"[..])]);
+        assert!(directory.names(ChannelKind::Shard, Some(b"x")).is_empty());
+        directory.hold(ChannelKind::Shard, b"s").remove(b"s", 0);
+        directory.hold(ChannelKind::Shard, b"s").remove(b"other", 0);
+        assert_eq!(directory.len(ChannelKind::Shard), 1);
+        directory.hold(ChannelKind::Shard, b"s").remove(b"s", 1);
+        assert_eq!(directory.len(ChannelKind::Shard), 0);
+        assert!(directory.is_silent(ChannelKind::Shard));
     }
 }

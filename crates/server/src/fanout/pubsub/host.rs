@@ -1,7 +1,7 @@
 //! Publishing and subscribing, as commands of a connection do it.
 
 use super::subscribers::SUBSCRIPTIONS_MAX;
-use super::{Kind, Message, Name};
+use super::{ChannelKind, Message, Name};
 use crate::client::{Client, Flag, Subscribed};
 use crate::fanout::outbox::{Delivery, Recipient};
 use crate::host::ServerHost;
@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering::Relaxed;
 impl ServerHost {
     /// Publishes a message; returns how many connections get it.
     #[inline]
-    pub fn publish_message(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> u64 {
+    pub fn publish_message(&mut self, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> u64 {
         if self.server.channels.is_silent(kind) {
             return 0;
         }
         self.publish_to_some(kind, channel, payload)
     }
 
-    fn publish_to_some(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> u64 {
+    fn publish_to_some(&mut self, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> u64 {
         let server = self.server.clone();
         let Some(mut audience) = server.channels.audience(kind, channel) else { return 0 };
         let patterns = std::mem::take(&mut audience.patterns);
@@ -34,7 +34,7 @@ impl ServerHost {
     ///
     /// # Errors
     /// If it would be subscribed to too much.
-    pub fn admit_subscriptions(&self, kind: Kind, more: usize) -> Outcome {
+    pub fn admit_subscriptions(&self, kind: ChannelKind, more: usize) -> Outcome {
         if self.count_subscriptions(kind) + more <= SUBSCRIPTIONS_MAX {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl ServerHost {
     /// Subscribes the connection in hand; does nothing if it is subscribed already. Returns by how
     /// many bytes memory has grown, which are the caller's to count.
     #[must_use]
-    pub fn subscribe(&mut self, kind: Kind, name: &[u8]) -> i64 {
+    pub fn subscribe(&mut self, kind: ChannelKind, name: &[u8]) -> i64 {
         let own = self.subscribers.of(self.client.id);
         if own.is_some_and(|own| own.contains(kind, name)) {
             return 0;
@@ -67,7 +67,7 @@ impl ServerHost {
     /// Ends a subscription of the connection in hand. What was published before is delivered to it
     /// before. Returns by how many bytes memory has grown: fewer than none.
     #[must_use]
-    pub fn unsubscribe(&mut self, kind: Kind, name: &[u8]) -> i64 {
+    pub fn unsubscribe(&mut self, kind: ChannelKind, name: &[u8]) -> i64 {
         if !self.subscribers.of(self.client.id).is_some_and(|own| own.contains(kind, name)) {
             return 0;
         }
@@ -90,12 +90,12 @@ impl ServerHost {
     }
 
     /// Names of a kind that the connection in hand is subscribed to.
-    pub fn subscriptions(&self, kind: Kind) -> Vec<Name> {
+    pub fn subscriptions(&self, kind: ChannelKind) -> Vec<Name> {
         self.subscribers.of(self.client.id).map_or_else(Vec::new, |own| own.names(kind))
     }
 
     /// How many names of a kind the connection in hand is subscribed to.
-    pub fn count_subscriptions(&self, kind: Kind) -> usize {
+    pub fn count_subscriptions(&self, kind: ChannelKind) -> usize {
         self.subscribers.of(self.client.id).map_or(0, |own| own.len(kind))
     }
 
@@ -109,7 +109,7 @@ impl ServerHost {
         client.set(Flag::PubSub, false);
         let server = self.server.clone();
         server.channels.count_client(false);
-        for kind in Kind::ALL {
+        for kind in ChannelKind::ALL {
             let names = self.subscribers.of(client.id).map_or_else(Vec::new, |own| own.names(kind));
             for name in names {
                 let mut held = server.channels.hold(kind, &name);
@@ -129,7 +129,7 @@ impl ServerHost {
     fn show_subscriptions_of(&mut self, client: &Client) -> i64 {
         let own = self.subscribers.of(client.id);
         let shown = own.map_or_else(Subscribed::default, |own| Subscribed {
-            counts: Kind::ALL.map(|kind| own.len(kind) as u32),
+            counts: ChannelKind::ALL.map(|kind| own.len(kind) as u32),
             bytes: own.bytes(),
         });
         let grown = shown.bytes as i64 - client.subscribed().bytes as i64;

@@ -1,6 +1,6 @@
 //! A published message: encoded once, whoever gets it.
 
-use super::{Kind, Name};
+use super::{ChannelKind, Name};
 use crate::fanout::outbox::Push;
 use bytes::Bytes;
 use petrel_resp::{Protocol, Reply, RespWriter};
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// A message to a channel, on its way to the subscribers of one worker.
 #[derive(Debug)]
 pub struct Message {
-    kind: Kind,
+    kind: ChannelKind,
     /// `>3 message <channel> <payload>`, the parts that patterns say otherwise included.
     encoded: Bytes,
     channel: Range<usize>,
@@ -20,13 +20,13 @@ pub struct Message {
 
 impl Message {
     /// Encodes a message to a channel, which these patterns match.
-    pub fn new(kind: Kind, channel: &[u8], payload: &[u8], patterns: Vec<Name>) -> Self {
+    pub fn new(kind: ChannelKind, channel: &[u8], payload: &[u8], patterns: Vec<Name>) -> Self {
         let mut bytes = Vec::with_capacity(channel.len() + payload.len() + 64);
         // Values go in by copy: what is pushed outlives the command.
         let mut shared = Vec::new();
         let mut reply = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3);
         reply.push(3);
-        reply.bulk(if kind == Kind::Shard { b"smessage" } else { b"message" });
+        reply.bulk(if kind == ChannelKind::Shard { b"smessage" } else { b"message" });
         let tail = bytes.len();
         let mut reply = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3);
         reply.bulk(channel);
@@ -42,7 +42,7 @@ impl Message {
     }
 
     /// What was published to: a channel or a shard's channel.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ChannelKind {
         self.kind
     }
 
@@ -111,14 +111,15 @@ mod tests {
 
     #[test]
     fn forms_share_channel_and_payload() {
-        let message = Message::new(Kind::Channel, b"news", b"hi", vec![Name::from(&b"n*"[..])]);
+        let message =
+            Message::new(ChannelKind::Channel, b"news", b"hi", vec![Name::from(&b"n*"[..])]);
         assert_eq!(message.channel(), b"news");
         let tail = "$4\r\nnews\r\n$2\r\nhi\r\n";
         let plain = text(&message.plain(), Protocol::Resp2);
         assert_eq!(plain, format!("*3\r\n$7\r\nmessage\r\n{tail}"));
         let matched = text(&message.matched(b"n*"), Protocol::Resp3);
         assert_eq!(matched, format!(">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n{tail}"));
-        let shard = Message::new(Kind::Shard, b"", b"", Vec::new());
+        let shard = Message::new(ChannelKind::Shard, b"", b"", Vec::new());
         assert_eq!(
             text(&shard.plain(), Protocol::Resp3),
             ">3\r\n$8\r\nsmessage\r\n$0\r\n\r\n$0\r\n\r\n"
@@ -127,10 +128,10 @@ mod tests {
 
     #[test]
     fn neighbours_to_one_channel_are_joined() {
-        let [a, b] =
-            ["1", "2"].map(|text| Message::new(Kind::Channel, b"c", text.as_bytes(), Vec::new()));
-        let other = Message::new(Kind::Channel, b"d", b"1", Vec::new());
-        let shard = Message::new(Kind::Shard, b"c", b"1", Vec::new());
+        let [a, b] = ["1", "2"]
+            .map(|text| Message::new(ChannelKind::Channel, b"c", text.as_bytes(), Vec::new()));
+        let other = Message::new(ChannelKind::Channel, b"d", b"1", Vec::new());
+        let shard = Message::new(ChannelKind::Shard, b"c", b"1", Vec::new());
         assert!(a.shares_audience(&b) && !a.shares_audience(&other) && !a.shares_audience(&shard));
         let [resp2, resp3] = Message::joined([&a, &b].into_iter());
         for (push, protocol) in [(resp2, Protocol::Resp2), (resp3, Protocol::Resp3)] {

@@ -29,7 +29,7 @@ pub type Name = Arc<[u8]>;
 /// What one can subscribe to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum ChannelKind {
     /// A channel of the whole deployment (`SUBSCRIBE`).
     Channel,
     /// A channel of a shard (`SSUBSCRIBE`).
@@ -38,7 +38,8 @@ pub enum Kind {
     Pattern,
 }
 
-impl Kind {
+impl ChannelKind {
     /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Channel, Kind::Shard, Kind::Pattern];
+    pub const ALL: [ChannelKind; 3] =
+        [ChannelKind::Channel, ChannelKind::Shard, ChannelKind::Pattern];
 }

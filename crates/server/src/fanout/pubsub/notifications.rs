@@ -1,6 +1,6 @@
 //! Events of keys as messages: <https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>.
 
-use super::Kind;
+use super::ChannelKind;
 use crate::host::ServerHost;
 use petrel_keyspace::Event;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::io::Write;
 impl ServerHost {
     /// Publishes an event in the channels that the configuration chooses.
     pub fn publish_event(&mut self, event: &Event) {
-        if self.server.channels.is_silent(Kind::Channel) {
+        if self.server.channels.is_silent(ChannelKind::Channel) {
             return;
         }
         let chosen = self.config.notify_keyspace_events;
@@ -47,7 +47,7 @@ impl ServerHost {
     }
 
     fn publish_in(&mut self, channel: &[u8], payload: &[u8]) {
-        self.publish_message(Kind::Channel, channel, payload);
+        self.publish_message(ChannelKind::Channel, channel, payload);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One worker's subscribers: by channel, and what each connection is subscribed to.
 
-use super::{Kind, Name};
+use super::{ChannelKind, Name};
 use crate::fanout::outbox::Recipient;
 use foldhash::quality::RandomState;
 use std::collections::HashMap;
@@ -34,17 +34,17 @@ pub struct Subscriptions {
 
 impl Subscriptions {
     /// How many names of a kind.
-    pub fn len(&self, kind: Kind) -> usize {
+    pub fn len(&self, kind: ChannelKind) -> usize {
         self.places[kind as usize].len()
     }
 
     /// Whether it is subscribed to this.
-    pub fn contains(&self, kind: Kind, name: &[u8]) -> bool {
+    pub fn contains(&self, kind: ChannelKind, name: &[u8]) -> bool {
         self.places[kind as usize].contains_key(name)
     }
 
     /// The names of a kind.
-    pub fn names(&self, kind: Kind) -> Vec<Name> {
+    pub fn names(&self, kind: ChannelKind) -> Vec<Name> {
         self.places[kind as usize].keys().cloned().collect()
     }
 
@@ -66,7 +66,7 @@ impl Subscribers {
     }
 
     /// Subscribes a connection to a name that it is not subscribed to.
-    pub fn add(&mut self, kind: Kind, name: Name, client: Recipient) {
+    pub fn add(&mut self, kind: ChannelKind, name: Name, client: Recipient) {
         let listeners = self.listeners[kind as usize].entry(name.clone()).or_default();
         let own = self.by_client.entry(client.id()).or_default();
         own.bytes += name.len() + SUBSCRIPTION_BYTES;
@@ -75,7 +75,7 @@ impl Subscribers {
     }
 
     /// Ends a subscription; false if there is none.
-    pub fn remove(&mut self, kind: Kind, name: &[u8], id: u64) -> bool {
+    pub fn remove(&mut self, kind: ChannelKind, name: &[u8], id: u64) -> bool {
         let Some(own) = self.by_client.get_mut(&id) else { return false };
         let Some(place) = own.places[kind as usize].remove(name) else { return false };
         own.bytes = own.bytes.saturating_sub(name.len() + SUBSCRIPTION_BYTES);
@@ -104,12 +104,12 @@ impl Subscribers {
 
     /// The listeners of a name, taken out while they are sent something: nobody may come or go
     /// until they are put back.
-    pub fn take(&mut self, kind: Kind, name: &[u8]) -> Vec<Recipient> {
+    pub fn take(&mut self, kind: ChannelKind, name: &[u8]) -> Vec<Recipient> {
         self.listeners[kind as usize].get_mut(name).map(std::mem::take).unwrap_or_default()
     }
 
     /// Puts back what was taken.
-    pub fn put_back(&mut self, kind: Kind, name: &[u8], listeners: Vec<Recipient>) {
+    pub fn put_back(&mut self, kind: ChannelKind, name: &[u8], listeners: Vec<Recipient>) {
         if let Some(place) = self.listeners[kind as usize].get_mut(name) {
             *place = listeners;
         }
@@ -144,23 +144,23 @@ mod tests {
             for (comes, channel, id) in steps {
                 if comes && model.insert((channel, id)) {
                     let to = Recipient::new(Slot::NOWHERE, id);
-                    subscribers.add(Kind::Channel, name(channel), to);
+                    subscribers.add(ChannelKind::Channel, name(channel), to);
                 } else if !comes {
-                    let removed = subscribers.remove(Kind::Channel, &[channel], id);
+                    let removed = subscribers.remove(ChannelKind::Channel, &[channel], id);
                     prop_assert_eq!(removed, model.remove(&(channel, id)));
                 }
             }
             for channel in 0..4 {
-                let listeners = subscribers.take(Kind::Channel, &[channel]);
+                let listeners = subscribers.take(ChannelKind::Channel, &[channel]);
                 let ids: BTreeSet<_> = listeners.iter().map(|to| (channel, to.id())).collect();
                 prop_assert_eq!(ids.len(), listeners.len());
                 let expected = model.iter().filter(|(of, _)| *of == channel).copied().collect();
                 prop_assert_eq!(ids, expected);
-                subscribers.put_back(Kind::Channel, &[channel], listeners);
+                subscribers.put_back(ChannelKind::Channel, &[channel], listeners);
             }
             for id in 0..6 {
                 let expected = model.iter().filter(|(_, of)| *of == id).count();
-                prop_assert_eq!(subscribers.of(id).map_or(0, |own| own.len(Kind::Channel)), expected);
+                prop_assert_eq!(subscribers.of(id).map_or(0, |own| own.len(ChannelKind::Channel)), expected);
             }
         }
     }

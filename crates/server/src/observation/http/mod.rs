@@ -63,7 +63,7 @@ fn accept(server: &Weak<Server>, listener: &TcpListener, open: &Arc<AtomicUsize>
             std::thread::sleep(IDLE);
             continue;
         };
-        let place = Place::take(open.clone());
+        let place = ConnectionPermit::take(open.clone());
         let Some((server, place)) = server.upgrade().zip(place) else { continue };
         let serve = move || {
             let _place = place;
@@ -77,16 +77,16 @@ fn accept(server: &Weak<Server>, listener: &TcpListener, open: &Arc<AtomicUsize>
 }
 
 /// One of the connections that may be open.
-struct Place(Arc<AtomicUsize>);
+struct ConnectionPermit(Arc<AtomicUsize>);
 
-impl Place {
+impl ConnectionPermit {
     fn take(open: Arc<AtomicUsize>) -> Option<Self> {
-        let place = Place(open);
+        let place = ConnectionPermit(open);
         (place.0.fetch_add(1, Relaxed) < CONNECTIONS_MAX).then_some(place)
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }

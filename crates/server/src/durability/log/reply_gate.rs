@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A driver whose output can be kept back.
-pub struct Held<D> {
+pub struct ReplyGate<D> {
     inner: D,
     /// By the index of their slot.
     waits: HashMap<usize, Wait>,
@@ -44,10 +44,10 @@ enum What {
     Close,
 }
 
-impl<D: Driver> Held<D> {
+impl<D: Driver> ReplyGate<D> {
     /// A driver around `inner`.
     pub fn around(inner: D) -> Self {
-        Held { inner, waits: HashMap::new(), queue: VecDeque::new(), durable: 0 }
+        ReplyGate { inner, waits: HashMap::new(), queue: VecDeque::new(), durable: 0 }
     }
 
     /// Whether anything is kept back.
@@ -128,7 +128,7 @@ impl<D: Driver> Held<D> {
     }
 }
 
-impl<D: Driver> Driver for Held<D> {
+impl<D: Driver> Driver for ReplyGate<D> {
     fn new(options: &Options) -> io::Result<Self> {
         D::new(options).map(Self::around)
     }
