@@ -1,0 +1,7 @@
+//! The replication stream of Petrel, as Redis's replicas read it: the changes of the keyspace
+//! written as commands, and the bytes of the stream that are kept so that a replica whose link
+//! broke can go on where it was. No sockets.
+
+pub mod backlog;
+
+pub use backlog::{Backlog, Lost, Piece, Reader};
