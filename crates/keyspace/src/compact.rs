@@ -3,14 +3,14 @@
 //! One thread at a time has the compaction under way, whichever takes the next step. It walks over
 //! all tables in the order of stripes, a few buckets under each hold of a lock, and moves the
 //! entries whose block lies in a slab that the heap wants empty
-//! ([`crate::heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
+//! ([`petrel_heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
 
 use crate::bucket::SLOTS;
 use crate::entry::Entry;
 use crate::handle::Handle;
-use crate::heap::{Evacuation, Stats};
-use crate::prefetch::prefetch;
 use crate::table::Position;
+use petrel_heap::prefetch;
+use petrel_heap::{Evacuation, Stats};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError, TryLockError};

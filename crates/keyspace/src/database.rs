@@ -4,10 +4,10 @@ use crate::access::View;
 use crate::effect::{Effect, Removal};
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
-use crate::heap::Cache;
 use crate::keyspace::Keyspace;
 use crate::table::Table;
 use crate::tracking::Tracked;
+use petrel_heap::Cache;
 use std::sync::Arc;
 
 /// Tables that were taken out of the keyspace, with everything in them. Freeing them takes time in

@@ -20,11 +20,11 @@ mod image;
 use crate::bucket::{Item, SLOTS};
 use crate::element::Element;
 use crate::hash::{KeyHash, KeyHasher};
-use crate::heap::{BLOCK_BYTES_MAX, Cache};
-use crate::prefetch::prefetch;
 use crate::scan::{first_position, homed};
 use crate::table::{Position, Retired, Table, capacity};
 use image::Taking;
+use petrel_heap::prefetch;
+use petrel_heap::{BLOCK_BYTES_MAX, Cache};
 use std::ops::Range;
 
 /// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at
@@ -532,7 +532,7 @@ fn scan_table(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::Heap;
+    use petrel_heap::Heap;
     use std::collections::HashSet;
 
     fn name(n: usize) -> Vec<u8> {

@@ -15,7 +15,7 @@
 //! block.
 
 use crate::bucket::{Bucket, Item};
-use crate::heap::{Cache, usable};
+use petrel_heap::{Cache, usable};
 use std::ptr::{self, NonNull};
 
 const WORD: u8 = 0b00001;
@@ -300,7 +300,7 @@ impl Item for Element {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::Heap;
+    use petrel_heap::Heap;
 
     #[test]
     fn every_shape_reads_back() {

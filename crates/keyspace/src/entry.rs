@@ -15,11 +15,11 @@
 //! flags of a collection name its [`Form`].
 
 use crate::bucket::{Bucket, Item};
-use crate::heap::{Cache, are_alike, usable};
-use crate::image::STAMP;
+use crate::stamp::{STAMP, Stamp};
 use crate::types::{Form, Large, Type};
 use crate::value::{StrRef, Value};
 use bytes::Bytes;
+use petrel_heap::{Cache, are_alike, usable};
 use std::ptr::{self, NonNull};
 
 /// Values from this length on are reference-counted blobs: received into their own allocation, sent
@@ -246,7 +246,7 @@ impl Entry {
         // begins at a multiple of 8.
         unsafe {
             let base = entry.base();
-            entry.write_head(shape, access, cache.stamp());
+            entry.write_head(shape, access, Stamp::through(cache).now());
             if let Some(at) = expiry {
                 base.add(entry.expiry_at()).cast::<i64>().write(at);
             }
@@ -312,7 +312,7 @@ impl Entry {
         // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same
         // length.
         unsafe {
-            new.write_head(shape, self.access(), cache.stamp());
+            new.write_head(shape, self.access(), Stamp::through(cache).now());
             if let Some(at) = expiry {
                 new.base().add(new.expiry_at()).cast::<i64>().write(at);
             }

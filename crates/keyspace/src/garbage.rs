@@ -11,9 +11,9 @@
 //! and no more has piled up than may. A lower priority would not do: it would be stopped while it
 //! holds a lock of the heap that others need.
 
-use crate::heap::Breather;
 use crate::keyspace::Keyspace;
 use crate::types::Large;
+use petrel_heap::Breather;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;

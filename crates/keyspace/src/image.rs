@@ -19,35 +19,14 @@ use crate::entry::Entry;
 use crate::handle::Handle;
 use crate::portions::Portions;
 use crate::scan::walk_some;
+use crate::stamp::Stamp;
 use crate::usage::Usage;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-
-/// The bit of an entry's length of the value that is its stamp.
-pub(crate) const STAMP: u16 = 1 << 15;
-/// An image is being taken: said beside the keyspace's stamp.
-const TAKING: u16 = 1;
 
 /// Buckets that are walked under one hold of a stripe.
 const BUCKETS_PER_HOLD: usize = 16;
-
-/// The stamp that new entries get, and whether an image is being taken.
-#[derive(Debug, Default)]
-pub(crate) struct Stamp(AtomicU16);
-
-impl Stamp {
-    /// The stamp of entries that are made now.
-    #[inline]
-    pub fn now(&self) -> u16 {
-        self.0.load(Relaxed) & STAMP
-    }
-
-    #[inline]
-    fn is_taking(&self) -> bool {
-        self.0.load(Relaxed) & TAKING != 0
-    }
-}
 
 /// A key as it was at an image's moment. Its stripe is held: what is needed is copied.
 pub struct ImageKey<'k> {
@@ -145,14 +124,14 @@ impl Handle {
         if !holds {
             self.lock_all();
         }
-        let stamp = self.ks.heap.stamp();
+        let stamp = Stamp::of(&self.ks.heap);
         let begins = !stamp.is_taking();
         if begins {
             let image = &self.ks.image;
             image.set(Some(sink));
             *image.origin.write().unwrap_or_else(PoisonError::into_inner) =
                 (0..self.ks.databases).collect();
-            stamp.0.store((stamp.now() ^ STAMP) | TAKING, Relaxed);
+            stamp.turn_over();
             at_moment(self);
         }
         if !holds {
@@ -188,7 +167,7 @@ impl Handle {
     /// Walks some buckets of a table; returns the position to go on from, none at its end.
     fn image_buckets(&self, place: ImagePlace, take: &mut TakeKey<'_>) -> Option<u32> {
         let table = self.stripe_at(place.stripe).table(place.db)?;
-        let (stamp, usages) = (self.ks.heap.stamp().now(), self.usages());
+        let (stamp, usages) = (Stamp::of(&self.ks.heap).now(), self.usages());
         let db = self.ks.image.origin(place.db);
         walk_some(table, place.position, BUCKETS_PER_HOLD, &mut |entry: Entry| {
             if entry.stamp() == stamp {
@@ -203,14 +182,14 @@ impl Handle {
     /// To be called before an entry is changed or removed.
     #[inline]
     pub(crate) fn before_change(&self, db: u16, entry: Entry) {
-        if self.ks.heap.stamp().is_taking() {
+        if Stamp::of(&self.ks.heap).is_taking() {
             self.hand_out_first(db, entry);
         }
     }
 
     #[cold]
     fn hand_out_first(&self, db: u16, entry: Entry) {
-        let now = self.ks.heap.stamp().now();
+        let now = Stamp::of(&self.ks.heap).now();
         if entry.stamp() != now
             && let Some(sink) = self.ks.image.get()
         {
@@ -228,7 +207,7 @@ impl Handle {
         let image = &self.ks.image;
         let mut kept = image.cleared();
         // Asked behind the lock: the end of an image takes it as well.
-        if !self.ks.heap.stamp().is_taking() {
+        if !Stamp::of(&self.ks.heap).is_taking() {
             return Some(cleared);
         }
         kept.push((image.origin(db), cleared));
@@ -241,7 +220,7 @@ impl Handle {
     pub fn continue_cleared(&mut self, take: &mut TakeKey<'_>) -> bool {
         let next = self.ks.image.cleared().pop();
         let Some((db, mut cleared)) = next else { return false };
-        let (stamp, usages) = (self.ks.heap.stamp().now(), self.usages());
+        let (stamp, usages) = (Stamp::of(&self.ks.heap).now(), self.usages());
         cleared.drain_one(&mut |entry| {
             if entry.stamp() != stamp {
                 let view = View::new(entry);
@@ -258,7 +237,7 @@ impl Handle {
     /// To be called when two databases change places. Everything is held.
     pub(crate) fn swap_in_image(&self, a: u16, b: u16) {
         let image = &self.ks.image;
-        if self.ks.heap.stamp().is_taking() {
+        if Stamp::of(&self.ks.heap).is_taking() {
             image.swaps.fetch_add(1, Relaxed);
             image.portions().iter().for_each(|portions| portions.swap(a, b));
             let mut origin = image.origin.write().unwrap_or_else(PoisonError::into_inner);
@@ -274,9 +253,8 @@ impl Handle {
         if !cleared.is_empty() || !image.portions().is_empty() {
             return false;
         }
-        let stamp = self.ks.heap.stamp();
-        // Whoever sees it late finds that every entry bears the new stamp.
-        stamp.0.store(stamp.now(), Relaxed);
+        let stamp = Stamp::of(&self.ks.heap);
+        stamp.settle();
         image.set(None);
         true
     }

@@ -3,7 +3,7 @@
 //! Memory is shared and divided into stripes, each with a lock of its own; whoever wants a key
 //! locks its stripe, works and lets go. Every change goes through a mutator that records one
 //! [`Effect`]. The layout of an entry is drawn in `entry.rs`, of a table in `table.rs`, the locks
-//! in [`lock`].
+//! in [`petrel_lock`].
 //!
 //! ```
 //! use petrel_keyspace::{Keyspace, Options, Value};
@@ -34,22 +34,20 @@ mod garbage;
 mod ghost;
 mod handle;
 mod hash;
-pub mod heap;
 mod image;
 mod interest;
 mod keyspace;
 mod limits;
-pub mod lock;
 mod order;
 pub mod packed;
 mod peek;
 mod policy;
 mod portions;
 mod pour;
-mod prefetch;
 mod random;
 mod roster;
 mod scan;
+mod stamp;
 mod string;
 mod stripe;
 mod sweep;
@@ -80,9 +78,9 @@ pub use keyspace::{Keyspace, Options};
 pub use limits::TypeLimits;
 pub use order::{Epochs, Order, Origin, SinkSource};
 pub use peek::Peeker;
+pub use petrel_heap::prefetch_to_write;
 pub use policy::Policy;
 pub use portions::{ImageElement, Portions, TakeElement};
-pub use prefetch::prefetch_to_write;
 pub use scan::Cursor;
 pub use string::AddError;
 pub use sweep::Swept;

@@ -14,8 +14,8 @@
 //! always held as one, so equal strings have equal bytes. There is no length behind an item: items
 //! are walked forwards.
 
-use crate::prefetch::prefetch;
 use crate::value::parse_int;
+use petrel_heap::prefetch;
 
 const STRING_12: u8 = 0b1110_0000;
 const STRING_32: u8 = 0b1111_0000;

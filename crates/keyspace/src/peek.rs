@@ -8,8 +8,8 @@
 
 use crate::handle::Handle;
 use crate::hash::KeyHash;
-use crate::prefetch::prefetch;
 use crate::stripe::Stripe;
+use petrel_heap::prefetch;
 
 /// Leave to look at tables without their locks: its thread is inside, and stays so as long as this
 /// lives.

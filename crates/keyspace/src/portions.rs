@@ -19,9 +19,9 @@
 use crate::bucket::Item as _;
 use crate::entry::{Entry, Kind};
 use crate::handle::Handle;
-use crate::heap::Cache;
 use crate::types::Large;
 use crate::types::stream::{GroupHead, PendingHead, Stream, StreamId, StreamNode};
+use petrel_heap::Cache;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -2,9 +2,9 @@
 
 use crate::ghost::Ghost;
 use crate::interest::Interest;
-use crate::lock::StripeLock;
 use crate::order::Order;
 use crate::table::Table;
+use petrel_lock::StripeLock;
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU8;
 
@@ -24,7 +24,7 @@ unsafe impl Sync for Stripe {}
 // SAFETY: nothing in a stripe belongs to one thread.
 unsafe impl Send for Stripe {}
 
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+#[cfg(not(feature = "shuttle"))]
 const _: () = assert!(size_of::<Stripe>() == 64);
 
 /// What the lock of a stripe guards.

@@ -17,8 +17,8 @@
 use crate::bucket::{Bucket, DISPLACEMENT_MAX, Item, Line, SLOTS, Slot};
 use crate::entry::Entry;
 use crate::hash::KeyHash;
-use crate::heap::{BLOCK_BYTES_MAX, Cache, alignment, usable};
-use crate::prefetch::prefetch;
+use petrel_heap::prefetch;
+use petrel_heap::{BLOCK_BYTES_MAX, Cache, alignment, usable};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;

@@ -26,8 +26,8 @@ mod tracked;
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::hash::KeyHash;
-use crate::prefetch::prefetch;
 use crate::table::Position;
+use petrel_heap::prefetch;
 pub(crate) use readers::Registry;
 pub use readers::{Reader, ReaderId, ReadersView};
 use std::sync::atomic::{

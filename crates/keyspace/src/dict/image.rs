@@ -8,9 +8,9 @@
 //! out, those with the old stamp and the copies. At the end all stamps are the dict's again.
 
 use super::{Dict, Element};
-use crate::heap::Cache;
 use crate::portions::Portions;
 use crate::scan::walk_some;
+use petrel_heap::Cache;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::bucket::Item as _;
     use crate::hash::KeyHasher;
-    use crate::heap::Heap;
+    use petrel_heap::Heap;
     use std::collections::BTreeSet;
 
     fn name(n: usize) -> Vec<u8> {

@@ -20,8 +20,8 @@ mod node;
 
 pub use node::Scored;
 
-use crate::heap::{Cache, usable};
 use node::{Child, INNER_MAX, Inner, Kind, KindMut, LEAF_MAX, Leaf, Node, Slots};
+use petrel_heap::{Cache, usable};
 use std::ops::Range;
 
 /// Where the nodes of a tree begin in the cursor of a relocation that moves the items before.

@@ -20,11 +20,11 @@ use crate::element::Element;
 use crate::entry::Entry;
 use crate::handle::{Handle, Key};
 use crate::hash::KeyHasher;
-use crate::heap::Cache;
 use crate::limits::TypeLimits;
 use crate::packed::Item;
 use crate::table::Position;
 use pairs::{Pair, Pairs, Writer};
+use petrel_heap::Cache;
 use std::cmp::Ordering;
 use std::ops::Range;
 

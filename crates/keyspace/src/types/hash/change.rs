@@ -6,10 +6,10 @@ use super::{Hash, WALKED_MAX};
 use crate::effect::{Effect, Removal};
 use crate::entry::{Entry, PACKED_MAX};
 use crate::handle::{Handle, Key};
-use crate::heap::Cache;
 use crate::packed::{Item, find};
 use crate::table::Position;
 use crate::types::{Form, Large, Type, WrongType};
+use petrel_heap::Cache;
 
 pub(super) type Place = (Position, Entry);
 

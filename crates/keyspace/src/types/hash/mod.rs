@@ -25,9 +25,9 @@ use crate::bucket::Item as _;
 use crate::dict::{Dict, Place};
 use crate::element::Element;
 use crate::hash::{KeyHash, KeyHasher};
-use crate::heap::Cache;
 use crate::types::rank_tree::{NODES, RankTree, Scored};
 use crate::types::{Form, Large};
+use petrel_heap::Cache;
 
 /// Packed fields are walked, so a hash that is nominally a hash table has at most this many.
 const WALKED_MAX: usize = 128;
@@ -303,7 +303,7 @@ fn put_in_order(order: &mut Option<Vec<Element>>, old: Element, new: Option<Elem
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::Heap;
+    use petrel_heap::Heap;
 
     #[test]
     fn fields_that_are_moved_keep_their_order() {

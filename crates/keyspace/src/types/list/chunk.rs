@@ -14,8 +14,8 @@
 
 use super::End;
 use super::run::{Element, Layout, Packing, Run, Texts};
-use crate::heap::{Cache, usable};
 use crate::packed::{Item, Parts};
+use petrel_heap::{Cache, usable};
 use std::mem;
 use std::ops::Range;
 use std::ptr::{self, NonNull};

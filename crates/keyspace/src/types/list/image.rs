@@ -15,8 +15,8 @@
 
 use super::End;
 use super::large::List;
-use crate::heap::Cache;
 use crate::portions::Portions;
+use petrel_heap::Cache;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;

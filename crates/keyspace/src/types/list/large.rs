@@ -6,7 +6,7 @@ use super::encoding::{LISTPACK_FRAME, listpack_entry_len, listpack_len_of};
 use super::image::Taking;
 use super::landmarks::{CHUNKS_MIN, Landmarks, NEAR};
 use super::run::{Element, Elements, Run};
-use crate::heap::Cache;
+use petrel_heap::Cache;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::OnceLock;

@@ -7,7 +7,7 @@ use super::End;
 use super::encoding::{LISTPACK_FRAME, listpack_entry_len};
 use super::large::List;
 use super::run::Element;
-use crate::heap::{Cache, Heap};
+use petrel_heap::{Cache, Heap};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use text::Text;

@@ -1,6 +1,6 @@
 //! Nodes of the rank tree: blocks of the heap, and the arrays in them.
 
-use crate::heap::Cache;
+use petrel_heap::Cache;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};

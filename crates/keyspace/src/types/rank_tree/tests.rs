@@ -1,7 +1,7 @@
 //! The tree against a `BTreeSet`.
 
 use super::*;
-use crate::heap::Heap;
+use petrel_heap::Heap;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

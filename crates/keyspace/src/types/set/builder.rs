@@ -4,10 +4,10 @@ use super::change::{Joining, joining, unpacked};
 use super::{Encoding, Limits, Set, SetRef};
 use crate::entry::Entry;
 use crate::hash::KeyHasher;
-use crate::heap::Cache;
 use crate::packed::Item;
 use crate::types::intset::{Edit, IntSet};
 use crate::types::{Form, Large};
+use petrel_heap::Cache;
 
 /// A set in the making: an intset for as long as it can be one.
 pub(crate) struct SetBuilder<'a> {

@@ -6,12 +6,12 @@ use crate::effect::Effect;
 use crate::entry::{Entry, PACKED_MAX};
 use crate::event::class;
 use crate::handle::{Handle, Key};
-use crate::heap::Cache;
 use crate::packed::{self, Item, Items};
 use crate::random::{below, choose};
 use crate::table::Position;
 use crate::types::intset::{Edit, IntSet};
 use crate::types::{Form, Large, Type, WrongType};
+use petrel_heap::Cache;
 
 type Place = (Position, Entry);
 

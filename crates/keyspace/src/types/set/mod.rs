@@ -19,11 +19,11 @@ use crate::bucket::Item as _;
 use crate::dict::Dict;
 use crate::element::Element;
 use crate::hash::{KeyHash, KeyHasher};
-use crate::heap::Cache;
 use crate::packed::Item;
 use crate::random::choose;
 use crate::types::Large;
 use encoding::{Encoding, Limits};
+use petrel_heap::Cache;
 
 /// A larger share of the members than one in this many is popped in a walk over all.
 const POPPED_SHARE: usize = 4;

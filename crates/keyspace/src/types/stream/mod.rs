@@ -30,8 +30,8 @@ pub use producers::Producers;
 pub use range::{Range, RevRange};
 pub use trim::{References, Trim, TrimTo, Trimmed};
 
-use crate::heap::Cache;
 use chunk::Chunk;
+use petrel_heap::Cache;
 use std::collections::VecDeque;
 
 /// Chunks or pending entries that are freed between two breaths.

@@ -2,11 +2,11 @@
 //! consistent; the memory orderings are `gate_loom.rs`'s part). Waits have no time limit here, so a
 //! lost wake-up shows as a deadlock.
 //!
-//! `cargo test -p petrel-keyspace --features shuttle --test lock_model`
+//! `cargo test -p petrel-lock --features shuttle --test lock_model`
 
 #![cfg(all(feature = "shuttle", not(feature = "loom")))]
 
-use petrel_keyspace::lock::{Gate, Pass, StripeLock};
+use petrel_lock::{Gate, Pass, StripeLock};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner, thread};

@@ -4,7 +4,7 @@ use std::alloc::{self, Layout};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::classes::{BLOCK_BYTES_MAX, CLASS, CLASSES, Class, class_of, usable};
@@ -49,10 +49,10 @@ unsafe impl Send for Bins {}
 unsafe impl Sync for Bins {}
 
 impl Cache {
-    /// What entries are stamped with that are made now.
+    /// The word of [`Heap::shared_word`].
     #[inline]
-    pub(crate) fn stamp(&self) -> u16 {
-        self.shared.stamp.now()
+    pub fn shared_word(&self) -> &AtomicU16 {
+        &self.shared.word
     }
 
     pub(super) fn new(heap: &Heap) -> Cache {

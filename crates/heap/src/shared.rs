@@ -1,7 +1,6 @@
 //! What all threads share of a heap.
 
-use crate::image::Stamp;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Stats;
@@ -28,8 +27,8 @@ pub struct Shared {
     pub caches: Mutex<Vec<Arc<Bins>>>,
     /// The balance of huge bytes of caches that are no more.
     pub huge_bytes_of_dropped: AtomicI64,
-    /// What entries are stamped with that are made now.
-    pub stamp: Stamp,
+    /// [`Heap::shared_word`].
+    pub word: AtomicU16,
 }
 
 impl Heap {
@@ -40,15 +39,16 @@ impl Heap {
                 slabs: Slabs::new(Region::new()),
                 caches: Mutex::default(),
                 huge_bytes_of_dropped: AtomicI64::new(0),
-                stamp: Stamp::default(),
+                word: AtomicU16::new(0),
             }),
         }
     }
 
-    /// The stamp of entries.
+    /// A word that is the user's, 0 at first. Every cache reads it without going elsewhere
+    /// ([`Cache::shared_word`]): for what new blocks are to be marked with.
     #[inline]
-    pub(crate) fn stamp(&self) -> &Stamp {
-        &self.shared.stamp
+    pub fn shared_word(&self) -> &AtomicU16 {
+        &self.shared.word
     }
 
     /// A cache for one thread. All blocks are allocated and freed through caches.

@@ -1,4 +1,4 @@
-//! The heap that key entries are allocated from.
+//! The heap that the keyspace allocates its blocks from; it knows nothing of keys.
 //!
 //! General allocators have four to eight size classes per doubling, and lose 6 to 12 % of memory to
 //! them; this one has 32 and loses 1.5 %. It is told the size when a block is freed, and its slabs
@@ -25,6 +25,7 @@ mod classes;
 mod evacuation;
 #[cfg(not(feature = "system-heap"))]
 mod poison;
+mod prefetch;
 #[cfg(not(feature = "system-heap"))]
 mod region;
 #[cfg(not(feature = "system-heap"))]
@@ -39,9 +40,8 @@ mod tests;
 
 #[cfg(not(feature = "system-heap"))]
 pub use self::{cache::Cache, evacuation::Evacuation, shared::Heap};
-pub(crate) use classes::BLOCK_BYTES_MAX;
-pub(crate) use classes::alignment;
-pub use classes::{are_alike, usable};
+pub use classes::{BLOCK_BYTES_MAX, alignment, are_alike, usable};
+pub use prefetch::{prefetch, prefetch_to_write};
 #[cfg(feature = "system-heap")]
 pub use system::{Cache, Evacuation, Heap};
 

@@ -2,7 +2,7 @@
 
 #![cfg(not(any(feature = "loom", feature = "shuttle")))]
 
-use petrel_keyspace::lock::{Gate, Pass, StripeLock};
+use petrel_lock::{Gate, Pass, StripeLock};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

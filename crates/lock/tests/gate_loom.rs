@@ -2,14 +2,14 @@
 //! that the memory model allows, up to a bound of preemptions. Data that the locks guard sits in
 //! cells that report races.
 //!
-//! `cargo test --release -p petrel-keyspace --features loom --test gate_loom`
+//! `cargo test --release -p petrel-lock --features loom --test gate_loom`
 
 #![cfg(feature = "loom")]
 
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
 use loom::thread;
-use petrel_keyspace::lock::{Gate, Pass, StripeLock};
+use petrel_lock::{Gate, Pass, StripeLock};
 use std::sync::Arc;
 
 struct World {

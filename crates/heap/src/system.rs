@@ -3,13 +3,12 @@
 //! Evacuation is imitated, so that its users are checked too: about half of all blocks, chosen by
 //! their address, are to be moved.
 
-use crate::image::Stamp;
 use std::alloc::{self, Layout};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 
 use super::classes::{BLOCK_BYTES_MAX, alignment, usable};
 use super::{Breather, Stats};
@@ -26,7 +25,7 @@ struct Shared {
     huge_bytes: AtomicI64,
     trim_epoch: AtomicU64,
     evacuating: AtomicBool,
-    stamp: Stamp,
+    word: AtomicU16,
 }
 
 /// A thread's way into a [`Heap`]: allocates and frees blocks.
@@ -48,10 +47,11 @@ impl Heap {
         Heap::default()
     }
 
-    /// The stamp of entries.
+    /// A word that is the user's, 0 at first. Every cache reads it without going elsewhere
+    /// ([`Cache::shared_word`]): for what new blocks are to be marked with.
     #[inline]
-    pub(crate) fn stamp(&self) -> &Stamp {
-        &self.shared.stamp
+    pub fn shared_word(&self) -> &AtomicU16 {
+        &self.shared.word
     }
 
     /// A cache for one thread. All blocks are allocated and freed through caches.
@@ -103,10 +103,10 @@ impl Heap {
 }
 
 impl Cache {
-    /// What entries are stamped with that are made now.
+    /// The word of [`Heap::shared_word`].
     #[inline]
-    pub(crate) fn stamp(&self) -> u16 {
-        self.shared.stamp.now()
+    pub fn shared_word(&self) -> &AtomicU16 {
+        &self.shared.word
     }
 
     /// Allocates a block of at least `size` bytes, aligned to 8 bytes. Ends the process when the

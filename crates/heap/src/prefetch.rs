@@ -2,7 +2,7 @@
 
 /// Asks for the cache line of `address` to be brought near; never faults, whatever the address.
 #[inline]
-pub(crate) fn prefetch(address: usize) {
+pub fn prefetch(address: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing and cannot fault.
     unsafe {

@@ -1,0 +1,51 @@
+//! The stamp of entries: one bit that says whether the snapshot being taken has seen them.
+
+use petrel_heap::{Cache, Heap};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+/// The bit of an entry's length of the value that is its stamp.
+pub(crate) const STAMP: u16 = 1 << 15;
+/// A snapshot is being taken: said beside the stamp.
+const TAKING: u16 = 1;
+
+/// The stamp that new entries get, and whether a snapshot is being taken. All threads share it as
+/// the heap's word, which the cache that an entry is made through has at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp<'h>(&'h AtomicU16);
+
+impl<'h> Stamp<'h> {
+    /// The stamp of the keyspace that a heap belongs to.
+    #[inline]
+    pub fn of(heap: &'h Heap) -> Self {
+        Stamp(heap.shared_word())
+    }
+
+    /// The same, through a thread's cache.
+    #[inline]
+    pub fn through(cache: &'h Cache) -> Self {
+        Stamp(cache.shared_word())
+    }
+
+    /// The stamp of entries that are made now.
+    #[inline]
+    pub fn now(self) -> u16 {
+        self.0.load(Relaxed) & STAMP
+    }
+
+    /// Whether a snapshot is being taken.
+    #[inline]
+    pub fn is_taking(self) -> bool {
+        self.0.load(Relaxed) & TAKING != 0
+    }
+
+    /// A snapshot begins: all entries there are bear the old stamp from now on. Everything is held.
+    pub fn turn_over(self) {
+        self.0.store((self.now() ^ STAMP) | TAKING, Relaxed);
+    }
+
+    /// The snapshot is complete. A thread that sees it late finds that every entry bears the new
+    /// stamp.
+    pub fn settle(self) {
+        self.0.store(self.now(), Relaxed);
+    }
+}
