@@ -1,4 +1,4 @@
-//! The frame of a log's files. Numbers are little-endian; drawn in `docs/formats.md`.
+//! The frame of a log's files. Numbers are little-endian; drawn in `docs/formats-log.md`.
 //!
 //! ```text
 //! file    +-----------+---------+---------+-- ...

@@ -13,7 +13,7 @@
 //!         +-------------+------------------+--------+--------+-- ...
 //! ```
 //!
-//! Drawn byte by byte in `docs/formats.md`.
+//! Drawn byte by byte in `docs/formats-log.md`.
 
 use super::format::checksum;
 use crate::direct::PAGE;
