@@ -1,5 +1,6 @@
 //! Figures of the code's structure, beside the last accepted ones. Fails when one has risen above
-//! what `.ci/ratchet.txt` accepts; whoever needs more changes that file in the same commit.
+//! what `.ci/ratchet.txt` accepts; a change that needs more changes that file in the same commit.
+//! Also fails when a dependency's licence is not in `deny.toml`.
 //!
 //! | figure | counts |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! `cargo run --manifest-path .ci/ratchet/Cargo.toml` prints and compares; with `--accept` it writes
 //! the figures as they are now into the file.
 
+mod dependencies;
 mod imports;
 mod source;
 
@@ -25,12 +27,17 @@ use std::{env, fs};
 
 const FIGURES: [&str; 6] = ["code", "cycle", "long", "unsafe", "wide", "large"];
 
+/// The row whose first figure is the number of packages from registries.
+const DEPENDENCIES: &str = "~ dependencies";
+
 type Table = BTreeMap<String, [usize; 6]>;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let accepted_path = root.join(".ci/ratchet.txt");
-    let now = measure(&root);
+    let mut now = measure(&root);
+    let dependencies = dependencies::read(&root);
+    now.insert(DEPENDENCIES.into(), [dependencies.count, 0, 0, 0, 0, 0]);
     if env::args().any(|arg| arg == "--accept") {
         fs::write(&accepted_path, print(&now)).expect("the file of accepted figures is written");
         return ExitCode::SUCCESS;
@@ -47,8 +54,13 @@ fn main() -> ExitCode {
         risen += figures.iter().zip(before).filter(|(figure, before)| *figure > before).count();
         println!("{name:<12} {}", cells.collect::<String>());
     }
+    for package in &dependencies.refused {
+        println!("\nThe licence of {package} is not in deny.toml.");
+    }
     if risen > 0 {
         println!("\n{risen} figures have risen above .ci/ratchet.txt (in parentheses).");
+    }
+    if risen > 0 || !dependencies.refused.is_empty() {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
