@@ -1,9 +1,9 @@
 //! The tables `redis` and `server`: what scripts can ask of the server.
 
+use crate::extra::{Declared, Purpose, Release, with_server};
 use crate::reply::ScriptReply;
 use crate::room::Scratch;
 use crate::sha1::{hex, sha1_in_pieces};
-use crate::state::{Declared, Purpose, Release, with_server};
 use crate::vm::{
     LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, push_reply_error,
 };
@@ -177,7 +177,7 @@ fn execute(stack: Stack, args: &[&[u8]]) -> bool {
     let mut reply = ScriptReply::new(stack, protocol);
     let executed = with_server(stack, |server| server.call(args, &mut reply));
     let complete = reply.is_whole() && stack.top() == count + 1;
-    if executed == Some(true) && crate::state::interrupted(stack).is_some() {
+    if executed == Some(true) && crate::extra::interrupted(stack).is_some() {
         // Before the next instruction, so that the script cannot catch it.
         stack.set_period();
     }
@@ -398,7 +398,7 @@ fn register_function(stack: Stack) -> Result<c_int, Raise> {
     if known {
         return refuse("Function already exists in the library");
     }
-    let function = crate::state::kept(stack);
+    let function = crate::extra::kept(stack);
     stack.with(|extra| {
         if let Some(library) = &mut extra.library {
             library.functions.push(Declared { name, function, description, flags });

@@ -3,8 +3,10 @@
 mod decode;
 mod encode;
 mod number;
+pub(crate) mod options;
 
 use crate::vm::{LUA_TBOOLEAN, LUA_TNIL, LUA_TNONE, LUA_TSTRING, Raise, Stack};
+use options::{Invalid, Options, PRECISION_MAX};
 use std::ffi::c_int;
 
 /// Name of the field that marks the metatable of a table that was an array in JSON.
@@ -12,49 +14,6 @@ const ARRAY_MARK: &[u8] = b"__is_cjson_array";
 
 /// Tables within tables, whatever the options say: each takes a part of the thread's stack.
 const DEPTH_MAX: i32 = 1000;
-
-/// Digits of numbers at most.
-const PRECISION_MAX: i32 = 14;
-
-/// How numbers that JSON does not know are written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Invalid {
-    Refused,
-    Written,
-    Null,
-}
-
-/// The options of the library.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    sparse_convert: bool,
-    sparse_ratio: i32,
-    sparse_safe: i32,
-    encode_max_depth: i32,
-    decode_max_depth: i32,
-    encode_invalid: Invalid,
-    decode_invalid: bool,
-    precision: i32,
-    keep_buffer: bool,
-    mark_arrays: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            sparse_convert: false,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_max_depth: 1000,
-            decode_max_depth: 1000,
-            encode_invalid: Invalid::Refused,
-            decode_invalid: true,
-            precision: PRECISION_MAX,
-            keep_buffer: true,
-            mark_arrays: false,
-        }
-    }
-}
 
 /// Sets the table of the library, and keeps the metatable of arrays.
 pub(crate) fn open(stack: Stack, globals: c_int) {

@@ -4,7 +4,7 @@
 //! told before, and asked now and then whether to go on. A result that is broken off is an error,
 //! unless its reader is to be closed for its size.
 
-use crate::state::{Failure, interrupted, with_server};
+use crate::extra::{Failure, interrupted, with_server};
 use crate::vm::{
     LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, truncated,
 };

@@ -1,6 +1,6 @@
 //! The owner of a state.
 
-use crate::state::Extra;
+use crate::extra::Extra;
 use crate::vm::Stack;
 use mlua_sys as ffi;
 use mlua_sys::lua_State;

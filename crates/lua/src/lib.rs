@@ -8,23 +8,27 @@
 //!                 Server::call ── executes a command, whose reply is built as Lua values where they are wanted
 //! ```
 //!
-//! The crate knows no commands: whoever runs a script is its [`Server`]. `vm.rs` is the
+//! The crate knows no commands: the program that runs a script is its [`Server`]. `vm.rs` is the
 //! interpreter's C interface made safe and says how; `sandbox.rs` is what scripts may touch.
 
 #[cfg(test)]
 mod against_lua;
 mod api;
+mod base;
 mod bit;
 mod cjson;
 mod cmsgpack;
 mod convert;
 mod coroutine;
 mod digits;
+mod extra;
+mod generator;
 mod gsub;
 mod interpreter;
 mod lists;
 mod memory;
 mod pattern;
+mod protected;
 mod random;
 mod reply;
 mod room;
@@ -38,6 +42,7 @@ mod vm;
 mod words;
 mod work;
 
+pub use extra::{Compiled, Declared, Failure, Library, Purpose, Release, Server};
 pub use reply::ScriptReply;
 pub use sha1::{Sha, hex, sha1};
-pub use state::{Compiled, Declared, Failure, Library, Lua, Purpose, Release, Server};
+pub use state::Lua;

@@ -4,7 +4,7 @@
 //! joining them, looking for the next element of a table that was emptied. So the more memory is in
 //! large blocks, the fewer instructions are executed between two looks at the time.
 
-use crate::state::Extra;
+use crate::extra::Extra;
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::ffi::{c_int, c_void};
 

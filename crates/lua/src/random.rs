@@ -1,33 +1,8 @@
-//! `math.random`: the generator of POSIX's `lrand48`, so that a seed gives the numbers that scripts
-//! know from Redis.
+//! `math.random` and `math.randomseed`.
 
+use crate::generator::{DRAWN_MAX, Random};
 use crate::vm::{Raise, Stack};
 use std::ffi::c_int;
-
-const MULTIPLIER: u64 = 0x5_DEEC_E66D;
-const INCREMENT: u64 = 0xB;
-const MASK: u64 = (1 << 48) - 1;
-/// What is below the seed in the initial state.
-const SEED_LOW: u64 = 0x330E;
-/// The largest number drawn.
-const DRAWN_MAX: u32 = 0x7FFF_FFFF;
-
-/// State of the generator.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// The generator of a seed, of which 32 bits count.
-    pub fn new(seed: u64) -> Self {
-        Random((seed & 0xFFFF_FFFF) << 16 | SEED_LOW)
-    }
-
-    /// 31 bits.
-    fn draw(&mut self) -> u32 {
-        self.0 = MULTIPLIER.wrapping_mul(self.0).wrapping_add(INCREMENT) & MASK;
-        (self.0 >> 17) as u32
-    }
-}
 
 /// `math.random([m [, n]])`
 pub(crate) fn random(stack: Stack) -> Result<c_int, Raise> {
@@ -61,15 +36,4 @@ pub(crate) fn randomseed(stack: Stack) -> Result<c_int, Raise> {
     let seed = stack.check_integer(1)?;
     stack.with(|extra| extra.random = Random::new(seed as u64));
     Ok(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_gives_the_numbers_of_posix() {
-        let mut random = Random::new(5);
-        assert_eq!(f64::from(random.draw()) / f64::from(DRAWN_MAX), 0.5248395793721264);
-    }
 }

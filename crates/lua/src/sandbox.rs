@@ -7,13 +7,12 @@
 //! and what reads around it (`rawget`, `next`) sees through them. So nothing that one script does
 //! is seen by another.
 
-use crate::state::{Purpose, Release, set_globals};
+use crate::extra::{Purpose, Release};
+use crate::protected::{READONLY, set_globals};
 use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Raise, Stack};
-use crate::{api, bit, cjson, cmsgpack, random, strings, structs};
+use crate::{api, base, bit, cjson, cmsgpack, random, strings, structs};
 use mlua_sys as ffi;
 use std::ffi::c_int;
-
-pub(crate) const READONLY: &str = "Attempt to modify a readonly table";
 
 /// Globals of the base library that scripts do not get.
 const WITHHELD: &[&str] = &[
@@ -102,39 +101,39 @@ fn restrict(stack: Stack, globals: c_int) {
     stack.push_native(crate::coroutine::wrap, 1);
     set("coroutine", "wrap");
     get("", "collectgarbage");
-    stack.push_native(vm::collecting, 1);
+    stack.push_native(base::collecting, 1);
     set("", "collectgarbage");
     for &(library, name, arguments) in CHANGING {
         get(library, name);
         stack.push_number(f64::from(arguments));
-        stack.push_native(vm::guarded, 2);
+        stack.push_native(base::guarded, 2);
         set(library, name);
     }
     for &(library, name) in READING {
         get(library, name);
-        stack.push_native(vm::seeing_through, 1);
+        stack.push_native(base::seeing_through, 1);
         set(library, name);
     }
     for name in WALKING {
         get("string", name);
-        stack.push_native(vm::walking, 1);
+        stack.push_native(base::walking, 1);
         set("string", name);
     }
     stack.raw_get_field(globals, b"string");
     strings::open(stack, -1);
     stack.pop(1);
     get("", "pcall");
-    stack.push_native(vm::pcall, 1);
+    stack.push_native(base::pcall, 1);
     set("", "pcall");
     for name in WITHHELD {
         stack.push_nil();
         set("", name);
     }
-    stack.push_function(vm::loadstring);
+    stack.push_function(base::loadstring);
     set("", "loadstring");
     stack.push_function(unpack);
     set("", "unpack");
-    stack.push_native(vm::load_pieces, 0);
+    stack.push_native(base::load_pieces, 0);
     set("", "load");
     get("", "next");
     let next = stack.keep();
@@ -289,27 +288,6 @@ fn push_refusal(stack: Stack) {
     }
     let kept = stack.with(|extra| extra.refusal);
     stack.raw_get_index(vm::LUA_REGISTRYINDEX, kept);
-}
-
-/// Whether the value at `index` stands for a table that scripts may not change.
-pub(crate) fn is_protected(stack: Stack, index: c_int) -> bool {
-    // Most tables have no metatable, let alone one of ours.
-    if !stack.metatable(index) {
-        return false;
-    }
-    stack.pop(1);
-    let address = stack.address(index);
-    stack.with(|extra| extra.protected.contains(&address))
-}
-
-/// Pushes the table that the protected one at `index` stands for.
-pub(crate) fn push_behind(stack: Stack, index: c_int) {
-    if stack.metatable(index) {
-        stack.raw_get_field(-1, b"__index");
-        stack.remove(-2);
-    } else {
-        stack.push_nil();
-    }
 }
 
 fn refuse(_: Stack) -> Result<c_int, Raise> {

@@ -1,18 +1,14 @@
-//! An interpreter: compiles texts, runs functions, and knows who runs them.
+//! An interpreter: compiles texts, runs functions, and writes their results.
 
 use crate::convert;
+use crate::extra::{Compiled, Extra, Failure, Library, Purpose, Release, Server};
+use crate::generator::Random;
 use crate::interpreter::Interpreter;
 use crate::lists::{List, list_bytes, push_list};
 use crate::memory::Memory;
-use crate::random::Random;
-use crate::reply::ScriptReply;
 use crate::sandbox;
-use crate::vm::{
-    LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack,
-    lua_State,
-};
-use petrel_resp::{Dialect, Protocol, Reply};
-use std::borrow::Cow;
+use crate::vm::{LUA_ERRMEM, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack};
+use petrel_resp::{Protocol, Reply};
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 
@@ -21,140 +17,6 @@ const HANDLER: c_int = 1;
 const GLOBALS: c_int = 2;
 /// And the lists, of two slots each.
 const BASE: c_int = 6;
-
-/// What scripts ask of whoever runs them.
-pub trait Server {
-    /// Executes a command and writes one reply. `args` has the name first. True if it has been long
-    /// since [`Server::interrupt`] was called, so that it is to be called now.
-    fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) -> bool;
-
-    /// Called now and then while a script runs: what ends it, if something does.
-    fn interrupt(&mut self) -> Option<Cow<'static, str>>;
-
-    /// Writes a line to the log; `level` from 0 (debug) to 3 (warning).
-    fn log(&mut self, level: u8, text: &[u8]);
-
-    /// Whether the user may run this command, or why it is none.
-    fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, &'static str>;
-
-    /// The script is over, and has no more effects. What it returned is about to be written, which
-    /// may take long: [`Server::interrupt`] is called now and then meanwhile.
-    fn begin_result(&mut self) {}
-
-    /// So many bytes of the result have been written.
-    fn note_result(&mut self, _bytes: usize) {}
-}
-
-/// What an interpreter is for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Purpose {
-    /// Scripts that are sent with each call, or known by their sum.
-    Scripts,
-    /// Libraries of functions.
-    Functions,
-}
-
-/// What the server tells scripts of itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Release {
-    /// Whose words it speaks.
-    pub dialect: Dialect,
-    /// The version of Redis that it says it is.
-    pub redis_version: &'static str,
-    /// That of Valkey, which it says in Valkey's words only.
-    pub valkey_version: &'static str,
-}
-
-/// A compiled function, kept by its interpreter until [`Lua::release`].
-#[derive(Debug, Eq, PartialEq)]
-pub struct Compiled(c_int);
-
-/// Why a script failed.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Failure {
-    /// The error.
-    pub text: Vec<u8>,
-    /// Where it happened: chunk and line; none if that is not known.
-    pub place: Option<(Vec<u8>, i32)>,
-    /// It is a command's error, which has been counted.
-    pub is_counted: bool,
-}
-
-impl Failure {
-    /// There is not enough memory.
-    fn memory() -> Self {
-        Failure { text: format!("ERR {NOT_ENOUGH_MEMORY}").into(), ..Failure::default() }
-    }
-
-    /// The error that a raise is, of what is done once the script is over.
-    pub(crate) fn of(raise: Raise) -> Self {
-        match raise {
-            Raise::Plain(text) | Raise::Located(text) => {
-                Failure { text: format!("ERR {text}").into(), ..Failure::default() }
-            }
-            Raise::Reply(text) => Failure { text: text.into_owned(), ..Failure::default() },
-            Raise::Argument(..) | Raise::Top => Failure::memory(),
-        }
-    }
-}
-
-/// A function as a library declares it.
-#[derive(Debug)]
-pub struct Declared {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub function: Compiled,
-    /// What is said of it.
-    pub description: Option<Vec<u8>>,
-    /// Names of its flags.
-    pub flags: Vec<String>,
-}
-
-/// The functions of a library that is being loaded.
-#[derive(Debug, Default)]
-pub struct Library {
-    /// In the order in which they were declared.
-    pub functions: Vec<Declared>,
-}
-
-/// What belongs to an interpreter beside its values.
-pub(crate) struct Extra {
-    pub memory: Memory,
-    pub random: Random,
-    /// What the script in hand speaks.
-    pub protocol: Protocol,
-    /// Whose words the server speaks.
-    pub dialect: Dialect,
-    /// Tables that scripts may not change: the address of what stands for each.
-    pub protected: Vec<usize>,
-    /// Options of the library `cjson`.
-    pub json: crate::cjson::Options,
-    /// Where the metatable of arrays is kept, and its address.
-    pub array_metatable: c_int,
-    pub array_address: usize,
-    /// Where `next` is kept.
-    pub next: c_int,
-    /// Where it is kept what is shown as the metatable of protected tables, and the function that
-    /// refuses changes; 0 before.
-    pub shown: c_int,
-    pub refusal: c_int,
-    /// Where the function is kept that sets a field.
-    pub setter: c_int,
-    /// The script in hand has changed how often garbage is collected, perhaps.
-    pub sets_collector: bool,
-    /// What functions a library declares, while one is loaded.
-    pub library: Option<Library>,
-    failure: Option<Failure>,
-    server: Option<NonNull<dyn Server>>,
-    killed: Option<Cow<'static, str>>,
-    /// The script in hand is to end: the hook is called before every instruction.
-    pub ends: bool,
-    /// The coroutine that runs, or the state itself; null before there is one.
-    pub running: *mut lua_State,
-    /// Steps of work outside of the script's own instructions before it is asked whether to go on.
-    pub steps: u32,
-}
 
 /// An interpreter with its libraries, for one thread.
 pub struct Lua {
@@ -178,7 +40,7 @@ impl Lua {
             protocol: Protocol::Resp2,
             dialect: release.dialect,
             protected: Vec::new(),
-            json: crate::cjson::Options::default(),
+            json: Default::default(),
             array_metatable: 0,
             array_address: 0,
             next: 0,
@@ -419,28 +281,6 @@ impl std::fmt::Debug for Lua {
     }
 }
 
-/// Lets the server do something for the script in hand; none if none is running.
-pub(crate) fn with_server<T>(stack: Stack, work: impl FnOnce(&mut dyn Server) -> T) -> Option<T> {
-    let server = stack.with(|extra| extra.server)?;
-    // SAFETY: it is there while the script runs, and nobody else uses it meanwhile: a server does
-    // not run scripts with the interpreter that called it.
-    Some(work(unsafe { &mut *server.as_ptr() }))
-}
-
-/// What ends the script in hand, if something does.
-pub(crate) fn interrupted(stack: Stack) -> Option<Cow<'static, str>> {
-    let known = stack.with(|extra| extra.killed.clone());
-    if known.is_some() {
-        return known;
-    }
-    let text = with_server(stack, |server| server.interrupt()).flatten();
-    stack.with(|extra| {
-        extra.ends |= text.is_some();
-        extra.killed.clone_from(&text);
-    });
-    text
-}
-
 /// Makes sure that a script may have its `KEYS` and `ARGV`.
 #[inline]
 fn fit_lists(stack: Stack, keys: &[&[u8]], args: &[&[u8]]) -> Result<(), Failure> {
@@ -486,11 +326,6 @@ fn on_error(stack: Stack) -> Result<c_int, Raise> {
     Ok(1)
 }
 
-/// The table of globals is what stands for it from now on.
-pub(crate) fn set_globals(stack: Stack) {
-    stack.replace(LUA_GLOBALSINDEX);
-}
-
 /// The error that the result on top is, if it is one.
 fn returned_error(stack: Stack) -> Option<Failure> {
     if stack.kind(-1) != LUA_TTABLE {
@@ -507,11 +342,6 @@ fn returned_error(stack: Stack) -> Option<Failure> {
     }
     stack.pop(1);
     failure
-}
-
-/// Keeps the function on top, and takes it.
-pub(crate) fn kept(stack: Stack) -> Compiled {
-    Compiled(stack.keep())
 }
 
 #[cfg(test)]

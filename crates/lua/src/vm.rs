@@ -1,7 +1,7 @@
 //! The interpreter's C interface, made safe to use. Beside it unsafe code is where the interpreter
-//! is made and ended ([`crate::interpreter`], [`crate::memory`], [`crate::state`]), where a table's
+//! is made and ended ([`crate::interpreter`], [`crate::memory`], [`crate::extra`]), where a table's
 //! parts are looked at ([`crate::lists`]) and in functions that take the place of Lua's own:
-//! [`crate::sort`], [`crate::gsub`], [`crate::coroutine`], [`crate::digits`].
+//! [`crate::base`], [`crate::sort`], [`crate::gsub`], [`crate::coroutine`], [`crate::digits`].
 //!
 //! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped
 //! over:
@@ -16,11 +16,11 @@
 //! Whoever pushes sees to it that there is room: [`Stack::reserve`] beyond the 20 slots that every
 //! function has.
 
-use crate::state::Extra;
+use crate::extra::Extra;
 use crate::words::in_words_of;
 use mlua_sys as ffi;
 use std::borrow::Cow;
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 
 pub(crate) use ffi::{
@@ -60,7 +60,7 @@ impl Raise {
 }
 
 /// Bytes of a script's own words that a message quotes, and of a chunk's name.
-const SHOWN_MAX: usize = 1024;
+pub(crate) const SHOWN_MAX: usize = 1024;
 
 /// A script's own words as a message quotes them.
 pub(crate) fn shown(words: &[u8]) -> Cow<'_, str> {
@@ -630,7 +630,7 @@ fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the interpreter passes its state.
     let stack = unsafe { Stack::of(state) };
-    let interrupted = crate::state::interrupted(stack);
+    let interrupted = crate::extra::interrupted(stack);
     stack.set_period();
     let Some(text) = interrupted else { return };
     stack.push_bytes(text.as_bytes());
@@ -652,154 +652,7 @@ pub(crate) unsafe fn shorten_period(extra: *mut Extra) {
     }
 }
 
-/// Calls a function of the interpreter's libraries (the first upvalue), unless its first argument
-/// is a table that scripts may not change.
-pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack::of(state) };
-    if stack.kind(1) == LUA_TTABLE && crate::sandbox::is_protected(stack, 1) {
-        let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
-        stack.push_bytes(crate::sandbox::READONLY.as_bytes());
-        stack.with(|extra| extra.memory.lenient = was);
-        // SAFETY: nothing in this frame is owned.
-        unsafe { ffi::lua_error(state) }
-    }
-    // From so many arguments on (the second upvalue) it moves the elements of a list.
-    if stack.top() >= stack.to_number(Stack::upvalue(2)) as c_int && stack.kind(1) == LUA_TTABLE {
-        let elements = stack.len(1);
-        // SAFETY: nothing in this frame is owned.
-        unsafe { attempt(state, |stack| crate::work::count_work(stack, elements / 2)) };
-    }
-    call_upvalue(stack)
-}
-
-/// Calls a function of the interpreter's libraries (the first upvalue) that walks over its first
-/// argument, a text.
-pub(crate) unsafe extern "C-unwind" fn walking(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack::of(state) };
-    if stack.kind(1) == LUA_TSTRING {
-        let len = stack.len(1);
-        // SAFETY: nothing in this frame is owned.
-        unsafe { attempt(state, |stack| crate::work::count_work(stack, len / 16)) };
-    }
-    call_upvalue(stack)
-}
-
-/// Calls a function of the interpreter's libraries (the first upvalue) that may look at all values
-/// there are.
-pub(crate) unsafe extern "C-unwind" fn collecting(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack::of(state) };
-    let used = stack.with(|extra| {
-        extra.sets_collector = true;
-        extra.memory.used
-    });
-    // SAFETY: nothing in this frame is owned.
-    unsafe { attempt(state, |stack| crate::work::count_work(stack, used / 64)) };
-    call_upvalue(stack)
-}
-
-/// Calls a function of the interpreter's libraries (the first upvalue) that reads its first
-/// argument: what stands for a protected table is replaced by the table itself.
-pub(crate) unsafe extern "C-unwind" fn seeing_through(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack::of(state) };
-    if stack.kind(1) == LUA_TTABLE && crate::sandbox::is_protected(stack, 1) {
-        crate::sandbox::push_behind(stack, 1);
-        stack.replace(1);
-    }
-    call_upvalue(stack)
-}
-
-/// Lua's own `pcall` (the first upvalue), but that an error which is a table, as those of commands
-/// are, is handed on as its text.
-pub(crate) unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack::of(state) };
-    let results = call_upvalue(stack);
-    if results == 2 && stack.kind(-1) == LUA_TTABLE && !stack.to_boolean(-2) {
-        let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
-        let kind = stack.raw_get_field(-1, b"err");
-        stack.with(|extra| extra.memory.lenient = was);
-        match kind {
-            LUA_TSTRING => stack.replace(-2),
-            _ => stack.pop(1),
-        }
-    }
-    results
-}
-
-/// `loadstring(text [, name])`. Compiled functions are refused: those are not checked, and could do
-/// anything.
-pub(crate) fn loadstring(stack: Stack) -> Result<c_int, Raise> {
-    let text = stack.check_bytes(1)?;
-    let name = if stack.top() > 1 { stack.to_bytes(2) } else { None };
-    load_text(stack, text, name.unwrap_or(text))
-}
-
-fn load_text(stack: Stack, text: &[u8], name: &[u8]) -> Result<c_int, Raise> {
-    crate::work::count_work(stack, text.len())?;
-    let name = &name[..name.len().min(SHOWN_MAX)];
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    let name = CString::new(&name[..end]).unwrap_or_default();
-    if text.first() == Some(&27) {
-        let shown: String = name.to_string_lossy().chars().filter(|c| !c.is_control()).collect();
-        stack.push_nil();
-        let message = format!("[string \"{shown}\"]:1: unexpected symbol near 'char(27)'");
-        stack.push_bytes(message.as_bytes());
-        return Ok(2);
-    }
-    if stack.load(text, &name) {
-        return Ok(1);
-    }
-    stack.push_nil();
-    stack.insert(-2);
-    Ok(2)
-}
-
-/// A reader of pieces may hand out a compiled function: `load` collects the pieces first.
-pub(crate) unsafe extern "C-unwind" fn load_pieces(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state; no value of this frame is owned when a piece is
-    // asked for, and all pieces are on the interpreter's stack.
-    unsafe {
-        ffi::luaL_checktype(state, 1, LUA_TFUNCTION);
-        ffi::luaL_optlstring(state, 2, c"=(load)".as_ptr(), std::ptr::null_mut());
-        ffi::lua_settop(state, 2);
-        ffi::lua_pushlstring_(state, c"".as_ptr(), 0);
-        loop {
-            ffi::lua_pushvalue(state, 1);
-            ffi::lua_call(state, 0, 1);
-            match ffi::lua_type(state, -1) {
-                LUA_TNIL => break,
-                LUA_TSTRING | LUA_TNUMBER if ffi::lua_objlen(state, -1) == 0 => break,
-                LUA_TSTRING | LUA_TNUMBER => ffi::lua_concat(state, 2),
-                _ => {
-                    ffi::luaL_error(state, c"reader function must return a string".as_ptr());
-                }
-            }
-        }
-        ffi::lua_settop(state, 3);
-        if ffi::lua_isnil(state, 2) != 0 {
-            ffi::lua_pushlstring_(state, c"=(load)".as_ptr(), 7);
-            ffi::lua_replace(state, 2);
-        }
-    }
-    // SAFETY: nothing in this frame is owned.
-    unsafe { enter_loaded(state) }
-}
-
-/// Compiles the third value on the stack, under the name that is the second.
-unsafe fn enter_loaded(state: *mut lua_State) -> c_int {
-    let compile = |stack: Stack| {
-        let text = stack.check_bytes(3)?;
-        let name = stack.check_bytes(2)?;
-        load_text(stack, text, name)
-    };
-    // SAFETY: as for whatever the interpreter calls.
-    unsafe { run(state, compile) }
-}
-
+/// Calls the function that is the first upvalue of the running one, with its arguments.
 pub(crate) fn call_upvalue(stack: Stack) -> c_int {
     // SAFETY: the closures that call this were made with a C function as their first upvalue, which
     // uses none itself; what it raises jumps over frames that own nothing.

@@ -1,7 +1,7 @@
 //! Work that is done outside of a script's own instructions, which are counted by the interpreter:
 //! so that a script can be ended whatever it does.
 
-use crate::state::interrupted;
+use crate::extra::interrupted;
 use crate::vm::{Raise, Stack};
 
 /// Steps of work between two looks whether the script is to end; one takes about as long as an
