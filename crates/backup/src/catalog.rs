@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// The object that is written last.
 pub const MANIFEST: &str = "manifest";
 
-/// Backups that were not completed are removed after this time: whoever was shipping them gave up
+/// Backups that were not completed are removed after this time: their shipper gave up
 /// long ago.
 const INCOMPLETE_AGE: Duration = Duration::from_secs(24 * 3600);
 
@@ -34,7 +34,7 @@ pub async fn names(target: &Target) -> Result<BTreeMap<Name, bool>, Error> {
     let mut objects = target.store.list(Some(target.prefix()));
     while let Some(object) = objects.try_next().await.map_err(doing)? {
         let Some(mut parts) = object.location.prefix_match(target.prefix()) else { continue };
-        // What has another name is somebody else's.
+        // What has another name is not a backup of Petrel.
         let name = parts.next().and_then(|part| Name::parse(part.as_ref()));
         let (Some(name), Some(object)) = (name, parts.next()) else { continue };
         *names.entry(name).or_default() |= object.as_ref() == MANIFEST;

@@ -108,7 +108,7 @@ fn advice(error: &object_store::Error, said: &str) -> &'static str {
     use object_store::Error::*;
     let answered = |status: &str| said.contains(status);
     if METADATA_SERVICES.iter().any(|address| answered(address)) {
-        // Whom a store's client asks that was given none.
+        // Where a store's client looks that was given none.
         "no credentials were found: set those of the store in the server's environment (AWS_*, GOOGLE_*, AZURE_*)"
     } else if matches!(error, PermissionDenied { .. }) || answered("403 Forbidden") {
         "the credentials must allow to list, read, write and delete below the prefix"

@@ -65,7 +65,7 @@ pub struct Sender<'a> {
 pub struct Known {
     name: Option<Name>,
     files: Vec<FileEntry>,
-    /// Its indexes, the newest last: whoever has read the manifest before may still want the one
+    /// Its indexes, the newest last: a reader of the manifest before may still want the one
     /// before.
     indexes: Vec<String>,
 }

@@ -9,7 +9,7 @@
 //!
 //! A backup is complete once its manifest is there, so one that was shipped by half is never taken
 //! for one. Names are times (UTC) and sort by age. The server's side is [`Shipper`], a thread that
-//! ships what it is handed; [`restore`] and [`list`] are for whoever starts a server, and use the
+//! ships what it is handed; [`restore`] and [`list`] are for the start of a server, and use the
 //! calling thread.
 
 mod catalog;
@@ -35,5 +35,5 @@ pub use target::Source;
 pub const SNAPSHOT: &str = "dump.rdb";
 
 /// Bytes that are sent or fetched by one request, unless the file is so large that a store would
-/// not take so many parts.
+/// not take this many parts.
 const PART_BYTES: u64 = 8 << 20;

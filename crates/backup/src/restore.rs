@@ -50,7 +50,7 @@ pub fn list(url: &str) -> Result<Vec<Listed>, Error> {
 }
 
 /// Fetches a backup and puts it into place once all of it is there and as its manifest says. What
-/// is in the place already is replaced: whoever calls has seen to it that nothing is.
+/// is in the place already is replaced: the caller has made sure that nothing is.
 ///
 /// # Errors
 /// If there is no such backup, it is damaged, or it cannot be fetched or written; nothing is in the

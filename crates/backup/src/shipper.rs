@@ -71,7 +71,7 @@ pub struct Shipper {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread and those who hand it something share.
+/// What the thread and its callers share.
 struct Shared {
     target: Target,
     url: String,

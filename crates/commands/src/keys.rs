@@ -1,4 +1,5 @@
-//! Commands on keys of any type: existence, names, expiry, iteration, serialisation, SORT, databases.
+//! Commands on keys of any type: existence, names, expiry, iteration, serialisation, SORT,
+//! databases.
 
 pub(crate) mod databases;
 pub(crate) mod dump;

@@ -1,8 +1,9 @@
 //! Petrel's commands: the table, the handlers, and the one gate through which all of them run.
 //!
 //! A newcomer finds GET in `strings.rs`, its row of the command table in `petrel-table`'s
-//! `commands/strings`, and the path of every call in `execute.rs`. A family of commands is a file or
-//! a folder with `COMMANDS`; session commands live with the server and join the same [`Registry`].
+//! `commands/strings`, and the path of every call in `execute.rs`. A family of commands is a file
+//! or a folder with `COMMANDS`; session commands live with the server and join the same
+//! [`Registry`].
 
 pub mod acl;
 mod admit;

@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
         // SAFETY: nothing in this frame is owned.
         unsafe { ffi::lua_error(state) }
     }
-    // From so many arguments on (the second upvalue) it moves the elements of a list.
+    // From this many arguments on (the second upvalue) it moves the elements of a list.
     if stack.top() >= stack.to_number(Stack::upvalue(2)) as c_int && stack.kind(1) == LUA_TTABLE {
         let elements = stack.len(1);
         // SAFETY: nothing in this frame is owned.

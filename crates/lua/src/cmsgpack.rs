@@ -190,7 +190,7 @@ fn unpack_one(stack: Stack) -> Result<c_int, Raise> {
     unpack_from(stack, text, 1, offset, true)
 }
 
-/// `cmsgpack.unpack_limit(text, limit [, offset])`: the same with so many values at most.
+/// `cmsgpack.unpack_limit(text, limit [, offset])`: the same with this many values at most.
 fn unpack_limit(stack: Stack) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
     let limit = stack.check_integer(2)?;
@@ -246,7 +246,7 @@ fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], Raise> {
     Ok(taken)
 }
 
-/// An unsigned number of so many bytes.
+/// An unsigned number of this many bytes.
 fn take_number(rest: &mut &[u8], len: usize) -> Result<u64, Raise> {
     Ok(take(rest, len)?.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }

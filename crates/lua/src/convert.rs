@@ -18,7 +18,7 @@ const SLOTS: i32 = 6;
 /// Tables within tables that are written.
 const DEPTH_MAX: usize = 1000;
 
-/// Longer texts are written as tables are, of which the server is told before.
+/// Longer texts are written as tables are, which the server learns of before.
 const TEXT_MAX: usize = 4096;
 
 /// Elements of an array that is not counted twice.

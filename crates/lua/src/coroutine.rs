@@ -1,6 +1,6 @@
 //! `coroutine.resume` and `coroutine.wrap`: those of Lua 5.1, but that it is known which coroutine
-//! runs, and that who creates and resumes many of them is asked whether to go on: each counts its
-//! instructions for itself.
+//! runs, and that a script that creates and resumes many of them is asked whether to go on: each
+//! counts its instructions for itself.
 
 use crate::vm::{self, LUA_TNUMBER, LUA_TSTRING, Raise, Stack, lua_State};
 use crate::work::count_work;
@@ -62,11 +62,11 @@ unsafe extern "C-unwind" fn wrapped(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Resumes a coroutine with so many values from the top, and leaves what it yields or returns: so
+/// Resumes a coroutine with this many values from the top, and leaves what it yields or returns: so
 /// many values. Or, if it cannot be resumed or fails, the error alone: none.
 unsafe fn run(state: *mut lua_State, co: *mut lua_State, args: c_int) -> Option<c_int> {
     // SAFETY: both states are alive, the second because it is on the stack of the first, or an
-    // upvalue of its function; this frame owns nothing. Nothing between the two settings of who
+    // upvalue of its function; this frame owns nothing. Nothing between the two settings of what
     // runs raises an error: resuming catches them.
     unsafe {
         vm::attempt(state, |stack| {

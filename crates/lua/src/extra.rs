@@ -1,5 +1,5 @@
-//! What belongs to an interpreter beside its values: the block that its allocator and every function
-//! of a library find by the state, and the types in it.
+//! What belongs to an interpreter beside its values: the block that its allocator and every
+//! function of a library find by the state, and the types in it.
 
 use crate::cjson::options::Options;
 use crate::generator::Random;
@@ -30,7 +30,7 @@ pub trait Server {
     /// may take long: [`Server::interrupt`] is called now and then meanwhile.
     fn begin_result(&mut self) {}
 
-    /// So many bytes of the result have been written.
+    /// This many bytes of the result have been written.
     fn note_result(&mut self, _bytes: usize) {}
 }
 
@@ -111,7 +111,7 @@ pub struct Library {
 pub(crate) struct Extra {
     pub memory: Memory,
     pub random: Random,
-    /// What the script in hand speaks.
+    /// What the running script speaks.
     pub protocol: Protocol,
     /// Whose words the server speaks.
     pub dialect: Dialect,
@@ -130,7 +130,7 @@ pub(crate) struct Extra {
     pub refusal: c_int,
     /// Where the function is kept that sets a field.
     pub setter: c_int,
-    /// The script in hand has changed how often garbage is collected, perhaps.
+    /// The running script has changed how often garbage is collected, perhaps.
     pub sets_collector: bool,
     /// What functions a library declares, while one is loaded.
     pub library: Option<Library>,
@@ -140,7 +140,7 @@ pub(crate) struct Extra {
     pub server: Option<NonNull<dyn Server>>,
     /// What ends the script.
     pub killed: Option<Cow<'static, str>>,
-    /// The script in hand is to end: the hook is called before every instruction.
+    /// The running script is to end: the hook is called before every instruction.
     pub ends: bool,
     /// The coroutine that runs, or the state itself; null before there is one.
     pub running: *mut lua_State,
@@ -148,7 +148,7 @@ pub(crate) struct Extra {
     pub steps: u32,
 }
 
-/// Lets the server do something for the script in hand; none if none is running.
+/// Lets the server do something for the running script; none if none is running.
 pub(crate) fn with_server<T>(stack: Stack, work: impl FnOnce(&mut dyn Server) -> T) -> Option<T> {
     let server = stack.with(|extra| extra.server)?;
     // SAFETY: it is there while the script runs, and nothing else uses it meanwhile: a server does
@@ -156,7 +156,7 @@ pub(crate) fn with_server<T>(stack: Stack, work: impl FnOnce(&mut dyn Server) ->
     Some(work(unsafe { &mut *server.as_ptr() }))
 }
 
-/// What ends the script in hand, if something does.
+/// What ends the running script, if something does.
 pub(crate) fn interrupted(stack: Stack) -> Option<Cow<'static, str>> {
     let known = stack.with(|extra| extra.killed.clone());
     if known.is_some() {

@@ -1,4 +1,5 @@
-//! The generator of POSIX's `lrand48`, so that a seed gives the numbers that scripts know from Redis.
+//! The generator of POSIX's `lrand48`, so that a seed gives the numbers that scripts know from
+//! Redis.
 
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const INCREMENT: u64 = 0xB;

@@ -29,7 +29,7 @@ impl Interpreter {
     /// The state's stack.
     #[inline]
     pub fn stack(&self) -> Stack {
-        // SAFETY: the state is alive for as long as this is, and whoever has a stack has borrowed
+        // SAFETY: the state is alive for as long as this is, and the holder of a stack has borrowed
         // the interpreter.
         unsafe { Stack::of(self.state.as_ptr()) }
     }

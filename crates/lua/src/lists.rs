@@ -95,7 +95,7 @@ pub(crate) struct List {
     globals: c_int,
     /// The kept table as it was made.
     made: Shape,
-    /// Elements of the script in hand.
+    /// Elements of the running script.
     len: usize,
 }
 
@@ -131,7 +131,7 @@ impl List {
         }
     }
 
-    /// Takes away what the script in hand has found in the list, and put there.
+    /// Takes away what the running script has found in the list, and put there.
     #[inline]
     pub fn empty(&mut self, stack: Stack) {
         if self.len > ROOM {
@@ -151,7 +151,7 @@ impl List {
         }
     }
 
-    /// Lets the script in hand find another table, with room for these.
+    /// Lets the running script find another table, with room for these.
     #[cold]
     fn replace(&self, stack: Stack, values: &[&[u8]]) {
         stack.copy(self.name);

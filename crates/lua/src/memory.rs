@@ -18,7 +18,7 @@ const PERIOD_MAX: usize = 100_000;
 /// as a rule, and seconds in the worst case, texts of nothing but zeros that are compared.
 const WALKED_MAX: usize = 1 << 29;
 
-/// Blocks of so many bytes or more are large.
+/// Blocks of this many bytes or more are large.
 const LARGE: usize = 32 << 10;
 
 /// What an interpreter has allocated, and may.
@@ -61,7 +61,7 @@ impl Memory {
         self.wanted_period() < self.period / 2
     }
 
-    /// Whether so many more bytes may be in use.
+    /// Whether this many more bytes may be in use.
     #[inline]
     pub fn fits(&self, bytes: usize) -> bool {
         self.used.saturating_add(bytes) <= self.limit
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn allocate(
     old: usize,
     new: usize,
 ) -> *mut c_void {
-    // SAFETY: the interpreter runs on one thread, and nobody else refers to the counters while it
+    // SAFETY: the interpreter runs on one thread, and nothing else refers to the counters while it
     // allocates.
     let memory = unsafe { &mut (*extra.cast::<Extra>()).memory };
     let old = if block.is_null() { 0 } else { old };

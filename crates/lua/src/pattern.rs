@@ -1,6 +1,6 @@
 //! Lua's patterns ("Patterns" in the manual of Lua 5.1), matched by backtracking that counts its
-//! steps: a pattern may take time that grows with a power of the text's length, and whoever runs
-//! the script must be able to end it.
+//! steps: a pattern may take time that grows with a power of the text's length, and the server that
+//! runs the script must be able to end it.
 //!
 //! A pattern ends at its first byte of zero, as it does in Lua 5.1.
 
@@ -26,7 +26,7 @@ pub(crate) enum Stop {
 enum Capture {
     /// It began here and has not ended.
     Open(usize),
-    /// From here on, so many bytes.
+    /// From here on, this many bytes.
     Text(usize, usize),
     /// The place itself: `()`.
     Position(usize),

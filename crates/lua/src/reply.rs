@@ -101,7 +101,7 @@ impl ScriptReply {
         self.is_too_large
     }
 
-    /// Makes room for a value of so many bytes; what comes once there is none is dropped.
+    /// Makes room for a value of this many bytes; what comes once there is none is dropped.
     #[inline]
     fn reserve(&mut self, bytes: usize) -> bool {
         if !self.overflown && !self.stack.reserve(8) {
@@ -213,7 +213,7 @@ impl ScriptReply {
         }
     }
 
-    /// A value of so many bytes.
+    /// A value of this many bytes.
     #[inline]
     fn value(&mut self, bytes: usize, push: impl FnOnce(Stack)) {
         if self.reserve(bytes) {

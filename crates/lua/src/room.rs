@@ -21,7 +21,7 @@ const CAREFUL_STEPS: usize = 8;
 const FULL: Raise = Raise::Plain(std::borrow::Cow::Borrowed(NOT_ENOUGH_MEMORY));
 
 impl Stack {
-    /// Makes sure that so many more bytes may be in use, if need be by collecting garbage.
+    /// Makes sure that this many more bytes may be in use, if need be by collecting garbage.
     ///
     /// # Errors
     /// If they may not, or the script is to end.
@@ -165,7 +165,7 @@ impl Scratch {
         Scratch { stack, bytes: Vec::new() }
     }
 
-    /// Makes room for so many more.
+    /// Makes room for this many more.
     ///
     /// # Errors
     /// As [`Stack::make_room`].
@@ -209,7 +209,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Adds so many zeros.
+    /// Adds this many zeros.
     ///
     /// # Errors
     /// As [`Stack::make_room`].
@@ -219,7 +219,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Adds the first so many bytes once more.
+    /// Adds the first this many bytes once more.
     ///
     /// # Errors
     /// As [`Stack::make_room`].

@@ -238,7 +238,7 @@ pub(crate) fn exchange_globals(stack: Stack) {
 /// Replaces the table on top by one that stands for it.
 pub(crate) fn stand_for(stack: Stack) {
     stack.new_table(0, 0);
-    // The metatable: reads go on, writes do not, and whoever asks for it gets another that cannot
+    // The metatable: reads go on, writes do not, and `getmetatable` gets another that cannot
     // be changed.
     stack.new_table(0, 3);
     stack.copy(-3);

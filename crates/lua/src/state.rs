@@ -29,7 +29,7 @@ pub struct Lua {
 }
 
 impl Lua {
-    /// A new interpreter whose scripts may have so many bytes of memory.
+    /// A new interpreter whose scripts may have this many bytes of memory.
     ///
     /// # Panics
     /// If there is no memory for it.
@@ -216,8 +216,8 @@ impl Lua {
 
     /// Lets a script ask this server.
     fn lend(&mut self, server: &mut dyn Server) {
-        // SAFETY: only the lifetime changes, and the pointer is taken back by `end`, before whoever
-        // calls this returns.
+        // SAFETY: only the lifetime changes, and the pointer is taken back by `end`, before the
+        // caller of this returns.
         let server: NonNull<dyn Server + 'static> =
             unsafe { std::mem::transmute(NonNull::from(server)) };
         self.interpreter.stack().with(|extra| {
@@ -226,7 +226,7 @@ impl Lua {
         });
     }
 
-    /// Forgets the server, and whatever else is only about the script in hand.
+    /// Forgets the server, and whatever else is only about the running script.
     fn end(&mut self) {
         let stack = self.interpreter.stack();
         let sets_collector = stack.with(|extra| {
@@ -240,7 +240,7 @@ impl Lua {
         }
     }
 
-    /// Calls the function below so many arguments and leaves one result.
+    /// Calls the function below this many arguments and leaves one result.
     fn call(&mut self, args: c_int) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
         stack.with(|extra| extra.memory.lenient = false);

@@ -113,7 +113,7 @@ fn search(stack: Stack, text: &[u8], pattern: &[u8], from: usize) -> Result<Opti
     Ok(found)
 }
 
-/// Pushes so many of the values that a match yields.
+/// Pushes this many of the values that a match yields.
 pub(crate) fn push_values(
     stack: Stack,
     text: &[u8],

@@ -13,7 +13,7 @@
 //! * [`Stack`] has no method that runs a script's code or a metamethod, but for
 //!   [`Stack::protected_call`], which catches.
 //!
-//! Whoever pushes sees to it that there is room: [`Stack::reserve`] beyond the 20 slots that every
+//! A caller that pushes makes room first: [`Stack::reserve`] beyond the 20 slots that every
 //! function has.
 
 use crate::extra::Extra;
@@ -28,7 +28,7 @@ pub(crate) use ffi::{
     LUA_TLIGHTUSERDATA, LUA_TNIL, LUA_TNONE, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
 };
 
-/// A state of the interpreter, as whoever it calls sees it. Valid while the call lasts.
+/// A state of the interpreter, as the function that it calls sees it. Valid while the call lasts.
 #[derive(Clone, Copy)]
 pub(crate) struct Stack(NonNull<lua_State>);
 
@@ -213,7 +213,8 @@ impl Stack {
         unsafe { ffi::lua_pushcclosure(self.raw(), enter::<F>, 0) }
     }
 
-    /// Pushes a function of ours with so many values from the top, which it finds as its upvalues.
+    /// Pushes a function of ours with this many values from the top, which it finds as its
+    /// upvalues.
     pub fn push_closure<F>(self, function: F, upvalues: c_int)
     where
         F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
@@ -410,7 +411,7 @@ impl Stack {
         }
     }
 
-    /// The function that runs `level` calls below the one in hand.
+    /// The function that runs `level` calls below the running one.
     pub fn frame(self, level: c_int) -> Option<Frame> {
         // SAFETY: the interpreter fills the record, whose pointers are read while the frame is
         // there.
@@ -440,7 +441,7 @@ impl Stack {
         unsafe { ffi::lua_sethook(self.raw(), Some(hook), ffi::LUA_MASKCOUNT, period) };
     }
 
-    /// A state as whoever it calls sees it.
+    /// A state as the function that it calls sees it.
     ///
     /// # Safety
     /// It is alive, and is not used for longer than it is.
@@ -625,7 +626,7 @@ fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Called every so many instructions: lets whoever runs the script do what has to be done
+/// Called after each period of instructions: lets the server do what has to be done
 /// meanwhile, or end the script.
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the interpreter passes its state.
@@ -641,9 +642,9 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) 
 /// Lets the hook be called sooner, amid an instruction that has made much longer ones possible.
 ///
 /// # Safety
-/// The extra is that of an interpreter that allocates, and nobody else refers to it.
+/// The extra is that of an interpreter that allocates, and nothing else refers to it.
 pub(crate) unsafe fn shorten_period(extra: *mut Extra) {
-    // SAFETY: whoever runs is alive; setting a hook allocates nothing and may be done at any
+    // SAFETY: the running state is alive; setting a hook allocates nothing and may be done at any
     // moment.
     unsafe {
         if !(*extra).running.is_null() {

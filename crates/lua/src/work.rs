@@ -64,7 +64,7 @@ impl Tally {
         Tally { stack, steps: 0 }
     }
 
-    /// Counts so many more.
+    /// Counts this many more.
     ///
     /// # Errors
     /// If the script is to end.

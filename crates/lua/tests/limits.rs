@@ -340,11 +340,11 @@ fn writing_a_result_ends_when_the_script_is_to_end() {
 fn a_result_that_nobody_will_read_is_not_written() {
     let mut server = Asked { reply_max: 1 << 20, ..Asked::default() };
     let (result, reply) = run(&mut interpreter(LIMIT), NESTED, &[], &mut server);
-    // What came behind is dropped by whoever made the writer.
+    // What came behind is dropped by the writer's owner.
     assert!(result.is_ok() && reply.len() < 4096, "{}", reply.len());
     // It would be sixteen times as large.
     assert!((100_000..1 << 20).contains(&server.noted), "{}", server.noted);
-    // Before what is small nobody is told.
+    // A small value is not announced.
     let mut server = Asked::default();
     let (result, reply) = run(&mut interpreter(LIMIT), "return 'x'", &[], &mut server);
     assert_eq!((result, &reply[..], server.results), (Ok(()), &b"$1\r\nx\r\n"[..], 0));

@@ -156,7 +156,7 @@ pub trait Driver: Sized + 'static {
     /// [`Driver::read_into`] is unfinished.
     fn expect_input(&mut self, slot: Slot, bytes: usize);
 
-    /// Stops reading from `slot`: backpressure on a peer whose commands cannot run now or who
+    /// Stops reading from `slot`: backpressure on a peer whose commands cannot run now or which
     /// does not take its output. What had been received already is kept for it, at most the receive
     /// buffers of the driver (2 MiB).
     /// A peer that goes away meanwhile is reported once as [`Event::HungUp`].

@@ -46,8 +46,8 @@ pub fn bind_tcp(address: &str, port: u16, backlog: u32) -> io::Result<OwnedFd> {
 /// Where the kernel's `tcp_info` has the bytes received.
 const BYTES_RECEIVED_AT: usize = 128;
 
-/// Bytes that a TCP connection has received since it began, whoever has read them; none for what is
-/// no such connection.
+/// Bytes that a TCP connection has received since it began, read by whichever process; none for
+/// what is no such connection.
 pub fn bytes_received(fd: i32) -> Option<u64> {
     let mut info = [0u8; BYTES_RECEIVED_AT + 8];
     let mut len = info.len() as libc::socklen_t;
@@ -72,7 +72,7 @@ pub fn bytes_unread(fd: RawFd) -> usize {
     if result == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }
 
-/// Listens on a Unix socket, with the file mode `mode` if given. A socket file on which nobody
+/// Listens on a Unix socket, with the file mode `mode` if given. A socket file on which no process
 /// listens any more is replaced; any other file, and a socket in use, is left alone.
 ///
 /// # Errors
@@ -98,7 +98,7 @@ pub fn bind_unix_for(
         let socket = stream_socket(Domain::UNIX)?;
         socket.bind(&address)?;
         let admit = || {
-            // The group first: what the mode lets its group do, it lets nobody else do.
+            // The group first: what the mode lets its group do, it lets no other user do.
             if let Some(group) = group {
                 chown(path, None, Some(group))?;
             }

@@ -2,19 +2,19 @@
 //!
 //! A driver that has sent its answers and finds nothing else to do is about to sleep, to be woken
 //! by the first request that comes: one wake-up and two switches of the processor for as few
-//! requests as were there at that moment. Where those who ask run on the same processors, they do
-//! better if they are let run first: they leave all their requests at once and wake nobody, and the
-//! driver goes on with them without ever having slept. Once requests come together they keep doing
-//! so, for their answers leave together.
+//! requests as were there at that moment. Where the clients run on the same processors, they do
+//! better if they are let run first: they leave all their requests at once and wake no process, and
+//! the driver goes on with them without ever having slept. Once requests come together they keep
+//! doing so, for their answers leave together.
 //!
 //! Where that does not help it is left alone for a while: twice as many turns each time that
-//! nothing came of it, and in proportion to the time for which somebody kept the processor who had
-//! nothing to ask, since requests that come meanwhile wait for him. Once is no sign of such a one:
-//! a virtual machine is stopped for as long by its host now and then.
+//! nothing came of it, and in proportion to the time for which a process kept the processor that
+//! had nothing to ask, since requests that come meanwhile wait for him. Once is no sign of such a
+//! one: a virtual machine is stopped for as long by its host now and then.
 
 use std::time::{Duration, Instant};
 
-/// Who keeps the processor for longer is not one of those who ask.
+/// A process that keeps the processor for longer is no client.
 const LONG: Duration = Duration::from_millis(1);
 /// For how many times as long the processor is then not given away.
 const REST: u32 = 8;

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The driver runs: whoever notifies it now is seen before it sleeps.
+/// The driver runs: a notification now is seen before it sleeps.
 const AWAKE: u8 = 0;
 /// The driver is blocked in the kernel, or about to be: the eventfd must be written.
 const ASLEEP: u8 = 1;

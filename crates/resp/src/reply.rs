@@ -77,8 +77,8 @@ pub trait Reply {
     fn boolean(&mut self, value: bool);
     /// A verbatim string; `format` is three characters (`txt`, `mkd`).
     fn verbatim(&mut self, format: &[u8; 3], text: &[u8]);
-    /// Pushes that come before the reply, as RESP. Writers of other forms have nobody to pass them
-    /// to.
+    /// Pushes that come before the reply, as RESP. Writers of other forms have no receiver to pass
+    /// them to.
     fn encoded(&mut self, _resp: &[u8]) {}
     /// A number beyond 64 bits, as decimal digits.
     fn big_number(&mut self, digits: &str);

@@ -31,7 +31,7 @@ pub struct RespWriter<'o> {
 /// Bytes that the buffer of a reply that was cut keeps for what is still written and dropped.
 const CUT_ROOM: usize = 4096;
 
-/// The first allocation of a reply's buffer has at least so many bytes.
+/// The first allocation of a reply's buffer has at least this many bytes.
 const FIRST_ROOM: usize = 64;
 
 impl<'o> RespWriter<'o> {
@@ -59,7 +59,7 @@ impl<'o> RespWriter<'o> {
         self.is_cut
     }
 
-    /// Makes room for so many bytes; false if they are to be dropped.
+    /// Makes room for this many bytes; false if they are to be dropped.
     #[inline]
     fn room(&mut self, needed: usize) -> bool {
         self.bytes.len() + needed <= self.fits || self.grow(needed)

@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p petrel-server --example engine_rate -- [keys] [pipeline] [rounds of GET]
 //! [rounds of SET]` prints the processor time per command; under `valgrind --tool=callgrind
-//! --toggle-collect=petrel_server::event_loop::batch::Engine::run` the same run counts instructions, which a
-//! busy machine does not disturb.
+//! --toggle-collect=petrel_server::event_loop::batch::Engine::run` the same run counts
+//! instructions, which a busy machine does not disturb.
 
 use petrel_commands::{Executor, Session};
 use petrel_net::{Endpoint, Output, Slot};

@@ -1,4 +1,5 @@
-//! Natural numbers of any size, as far as reading and printing [`crate::numbers::extended`] needs them.
+//! Natural numbers of any size, as far as reading and printing [`crate::numbers::extended`] needs
+//! them.
 
 /// A natural number.
 #[derive(Clone, Debug)]

@@ -44,10 +44,10 @@ use ring::Ring;
 const BUFFERS: u16 = 8;
 const BUFFER_BYTES: u32 = 128 * 1024;
 
-/// How often in a row the processor is given to those who send or take a large value: as many
+/// How often in a row the processor is given to peers that send or take a large value: as many
 /// socket buffers as the value fills.
 const GIVES_MAX: u32 = 4;
-/// Giving the processor away takes less if nobody wants it.
+/// Giving the processor away takes less if no process wants it.
 const RUN_MIN: Duration = Duration::from_micros(5);
 
 /// The operation, in the upper eight bits of a tag; the lower 56 are a slot, if it is one of a
@@ -368,9 +368,9 @@ impl Uring {
         unsafe { self.ring.push(&entry) }
     }
 
-    /// Lets those run who have just been answered, or who send or take a large value; true if they
-    /// left something to do. What has come for the ring completes as the call returns. A part
-    /// of a large value completes nothing, so that somebody has run is taken for it.
+    /// Lets the peers run that have just been answered, or that send or take a large value; true if
+    /// they left something to do. What has come for the ring completes as the call returns. A
+    /// part of a large value completes nothing, so that a process has run is taken for it.
     fn give_turn(&mut self) -> bool {
         let most = if self.partial > 0 { GIVES_MAX } else { 1 };
         for _ in 0..most {

@@ -383,7 +383,7 @@ pub fn a_reset_peer_closes<D: Driver>(driver: D) {
 pub fn a_reset_peer_closes_with_output_pending<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
     let (client, slot) = harness.connect_tcp();
-    // With the receive under way before the send, the send is told of the reset, and the receive of
+    // With the receive under way before the send, the send reports the reset, and the receive of
     // an ordinary end.
     harness.silence(MOMENT);
     say(&mut harness.driver, slot, &pattern(LARGER_THAN_BUFFERS));
@@ -601,7 +601,7 @@ pub fn outputs_keep_their_order<D: Driver>(driver: D) {
     reader.join().unwrap();
 }
 
-/// More pieces than one send takes: whoever saw some of them left is told when none is.
+/// More pieces than one send takes: a caller that saw some of them left learns when none is.
 pub fn the_rest_of_many_pieces_is_reported<D: Driver>(driver: D) {
     let mut harness = Harness::new(driver);
     let (mut client, slot) = harness.connect();

@@ -1,4 +1,5 @@
-//! SUBSCRIBE, PUBLISH and their companions; how messages travel is told in [`crate::fanout::pubsub`].
+//! SUBSCRIBE, PUBLISH and their companions; how messages travel is told in
+//! [`crate::fanout::pubsub`].
 
 use crate::fanout::pubsub::ChannelKind;
 use crate::host::ServerHost;

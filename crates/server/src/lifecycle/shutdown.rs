@@ -38,8 +38,8 @@ impl Closing {
 
 impl Server {
     /// Stops the server as a signal asks for it ([`Closing::request`]): by
-    /// [`crate::lifecycle::process::Process::leave`], unless something stands against it. To be called on
-    /// a thread that has time for it.
+    /// [`crate::lifecycle::process::Process::leave`], unless something stands against it. To be
+    /// called on a thread that has time for it.
     pub fn shut_down(&self, flags: &ShutdownFlags) {
         while self.upkeep_paused.load(Relaxed) && self.closing.requested.load(Relaxed) {
             std::thread::sleep(LOOK);
