@@ -1,10 +1,11 @@
 //! The typed API for programs that embed the keyspace: each call locks, works and unlocks by
 //! itself.
 
-use crate::access::View;
-use crate::handle::{Handle, Key};
-use crate::scan::Cursor;
-use crate::value::Value;
+use crate::handle::Handle;
+use crate::mutators::scan::Cursor;
+use crate::structures::key_hash::Key;
+use crate::structures::value::Value;
+use crate::structures::view::View;
 use bytes::Bytes;
 
 /// What [`Handle::update`] does with a key.

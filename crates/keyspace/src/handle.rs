@@ -1,24 +1,27 @@
 //! A thread's way into the keyspace: batches, stripe locks, and what it owes when it lets go of
 //! them.
 
-use crate::counters::Counters;
-use crate::effect::EffectSink;
-use crate::entry::Entry;
-use crate::event::Events;
-use crate::evict::Evictor;
-use crate::garbage::GARBAGE_LEN_MIN;
-use crate::hash::KeyHash;
-use crate::keyspace::Keyspace;
-use crate::order::Origin;
-use crate::policy::AccessClock;
-use crate::pour::Uncommitted;
-use crate::roster::RosterView;
-use crate::stripe::StripeData;
-use crate::sweep::SweepPlace;
-use crate::table::Retired;
-use crate::told::{PrefixView, Told};
-use crate::types::Large;
-use crate::waiting::ReadyKey;
+pub(crate) mod peek;
+
+use crate::state::counters::Counters;
+use crate::state::effect::EffectSink;
+use crate::state::event::Events;
+use crate::state::evictor::Evictor;
+use crate::state::garbage::GARBAGE_LEN_MIN;
+use crate::state::invalidation::{PrefixView, Told};
+use crate::state::keyspace::Keyspace;
+use crate::state::order::Origin;
+use crate::state::order::Uncommitted;
+use crate::state::policy::AccessClock;
+use crate::state::stripe::StripeData;
+use crate::state::sweep_place::SweepPlace;
+use crate::state::thread_stats::RosterView;
+use crate::state::waiting::ReadyKey;
+use crate::structures::entry::Entry;
+use crate::structures::key_hash::Key;
+use crate::structures::key_hash::KeyHash;
+use crate::structures::large::Large;
+use crate::structures::table::Retired;
 use petrel_heap::Cache;
 use petrel_heap::prefetch;
 use petrel_lock::Pass;
@@ -30,15 +33,6 @@ use std::sync::atomic::fence;
 
 /// Replaced bucket arrays kept at most before a thread tries to free them.
 const RETIRED_MAX: usize = 32;
-
-/// A key with its hash, which is computed once per command.
-#[derive(Clone, Copy, Debug)]
-pub struct Key<'a> {
-    /// The key's bytes.
-    pub bytes: &'a [u8],
-    /// Its hash, from [`Handle::hash`].
-    pub hash: KeyHash,
-}
 
 /// One thread's access to a [`Keyspace`].
 ///
@@ -574,7 +568,7 @@ impl Handle {
 
     fn free_entry(&mut self, entry: Entry) {
         match entry.large() {
-            Some(large) if large.len() >= GARBAGE_LEN_MIN || large.portions().is_some() => {
+            Some(large) if large.len() >= GARBAGE_LEN_MIN || large.image_id().is_some() => {
                 if let Some(large) = entry.take_large(&mut self.cache) {
                     self.free_large(large);
                 }
@@ -587,7 +581,7 @@ impl Handle {
     /// all of it.
     #[cold]
     pub(crate) fn free_large(&mut self, large: Box<Large>) {
-        if let Some(portions) = large.portions().cloned() {
+        if let Some(portions) = large.image_id().and_then(|id| self.ks.image.portions_of(id)) {
             return portions.own(large);
         }
         let is_garbage = large.len() >= GARBAGE_LEN_MIN;

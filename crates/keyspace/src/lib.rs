@@ -16,81 +16,76 @@
 //! # Ok::<(), petrel_keyspace::OutOfMemory>(())
 //! ```
 
-mod access;
-mod apply;
-mod bucket;
-mod build;
-mod compact;
-mod counters;
-mod database;
-mod dict;
-mod effect;
-mod element;
 mod embed;
-mod entry;
-pub mod event;
-mod evict;
-mod garbage;
-mod ghost;
 mod handle;
-mod hash;
-mod image;
-mod interest;
-mod keyspace;
-mod limits;
-mod order;
-pub mod packed;
-mod peek;
-mod policy;
-mod portions;
-mod pour;
-mod random;
-mod roster;
-mod scan;
-mod stamp;
-mod string;
-mod stripe;
-mod sweep;
-mod table;
-mod tick;
-mod told;
-mod tracking;
-mod transaction;
-pub mod types;
-mod usage;
-mod value;
-mod waiting;
-mod watch;
+mod mutators;
+mod observers;
+mod state;
+mod structures;
+mod upkeep;
 
-pub use access::View;
-pub use apply::Misfit;
-pub use compact::Compacted;
-pub use counters::{DbStats, Stats};
-pub use database::Cleared;
-pub use effect::{Effect, EffectHead, EffectSink, Removal};
+/// Names of events, and the classes by which they are asked for.
+pub mod event {
+    pub use crate::state::event::{Event, Naming, class};
+}
+
+/// Packed items, as small collections hold them.
+pub use structures::packed;
+
+/// Collections, by type.
+pub mod types {
+    pub use crate::structures::form::{Type, WrongType};
+    pub use crate::structures::intset;
+
+    /// Lists.
+    pub mod list {
+        pub use crate::mutators::lists::ListMut;
+        pub use crate::structures::list::*;
+    }
+
+    /// Sorted sets.
+    pub use crate::structures::sorted_set;
+
+    /// Streams.
+    pub mod stream {
+        pub use crate::mutators::streams::StreamMut;
+        pub use crate::structures::stream::*;
+    }
+}
+
 pub use embed::{OutOfMemory, Update};
-pub use entry::{BLOB_MIN, Kind, blob_bytes};
-pub use event::{Event, Naming};
-pub use handle::{Handle, Key};
-pub use hash::{KeyHash, KeyHasher};
-pub use image::{ImageKey, ImagePlace, ImageSink, TakeKey};
-pub use keyspace::{Keyspace, Options};
-pub use limits::TypeLimits;
-pub use order::{Epochs, Order, Origin, SinkSource};
-pub use peek::Peeker;
+pub use handle::Handle;
+pub use handle::peek::Peeker;
+pub use mutators::apply::Misfit;
+pub use mutators::hashes::FieldExpiry;
+pub use mutators::scan::Cursor;
+pub use mutators::set_algebra::SetOperation;
+pub use mutators::strings::AddError;
+pub use observers::watch::WatchedKey;
 pub use petrel_heap::prefetch_to_write;
-pub use policy::Policy;
-pub use portions::{ImageElement, Portions, TakeElement};
-pub use scan::Cursor;
-pub use string::AddError;
-pub use sweep::Swept;
-pub use tick::{Pace, Ticked};
-pub use told::{Broadcast, Invalidation, Told};
-pub use tracking::{Reader, ReaderId, Readers, ReadersView};
-pub use transaction::WatchedKey;
-pub use types::hash::{Field, FieldExpiry, HashRef};
-pub use types::set::{SetOperation, SetRef};
-pub use types::{Type, WrongType};
-pub use usage::{Usage, Usages};
-pub use value::{StrRef, Value, parse_int};
-pub use waiting::{Awaited, ReadyKey, WaitedKeys, Waiter};
+pub use state::cleared::Cleared;
+pub use state::counters::{DbStats, Stats};
+pub use state::effect::{Effect, EffectHead, EffectSink, Removal};
+pub use state::event::{Event, Naming};
+pub use state::image::{ImageKey, ImageSink, TakeKey};
+pub use state::invalidation::{Broadcast, Invalidation, Told};
+pub use state::keyspace::{Keyspace, Options};
+pub use state::order::{Epochs, Order, Origin, SinkSource};
+pub use state::policy::Policy;
+pub use state::portions::Portions;
+pub use state::tracking::{Reader, ReaderId, Readers, ReadersView};
+pub use state::usage::{Usage, Usages};
+pub use state::waiting::{Awaited, ReadyKey, WaitedKeys, Waiter};
+pub use structures::entry::{BLOB_MIN, Kind, blob_bytes};
+pub use structures::form::{Type, WrongType};
+pub use structures::hash::{Field, HashRef};
+pub use structures::image::{ImageElement, TakeElement};
+pub use structures::key_hash::{Key, KeyHash, KeyHasher};
+pub use structures::limits::TypeLimits;
+pub use structures::set::SetRef;
+pub use structures::value::{StrRef, Value, parse_int};
+pub use structures::view::View;
+pub use upkeep::compact::Compacted;
+pub use upkeep::image::ImagePlace;
+pub use upkeep::sweep::Swept;
+pub use upkeep::tick::{Pace, Ticked};

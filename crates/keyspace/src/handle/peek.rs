@@ -1,0 +1,78 @@
+//! Looking at tables without the locks of their stripes, to ask for cache lines before they are
+//! needed.
+//!
+//! A bucket array that is replaced is freed once every thread has ended the batch it was in. What a
+//! flush takes out is freed at once: that is done with the keyspace held exclusively, when no other
+//! thread is inside. A thread that has given up waiting to come inside is in a batch all the same,
+//! so a look at a table demands that it is inside.
+
+use crate::handle::Handle;
+use crate::state::stripe::Stripe;
+use crate::structures::key_hash::KeyHash;
+use petrel_heap::prefetch;
+
+/// Leave to look at tables without their locks: its thread is inside, and stays so as long as this
+/// lives.
+#[derive(Clone, Copy)]
+pub struct Peeker<'h>(&'h Handle);
+
+impl Handle {
+    /// Leave to look at tables without their locks; none if the thread is
+    /// [outside](Handle::is_outside).
+    #[inline]
+    pub fn peeker(&self) -> Option<Peeker<'_>> {
+        self.is_inside().then_some(Peeker(self))
+    }
+}
+
+impl Peeker<'_> {
+    /// Asks for the cache line in which a lookup of `hash` will begin.
+    #[inline]
+    pub fn prefetch_bucket(self, db: u16, hash: KeyHash) {
+        if db == 0 {
+            let table = self.stripe(hash.stripe()).first_table();
+            // SAFETY: only the table's atomic word is read.
+            if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
+                prefetch(bucket.addr());
+            }
+        }
+    }
+
+    /// Asks for the entries that a lookup of `hash` will compare: so many cache lines from where
+    /// they begin; and for what is known of its readers, if some are.
+    #[inline]
+    pub fn prefetch_entry(self, db: u16, hash: KeyHash, lines: usize) {
+        if db == 0 {
+            let table = self.stripe(hash.stripe()).first_table();
+            // SAFETY: only atomic parts are read. An array that was current in this batch is freed
+            // after the batch has ended, or with the keyspace held exclusively, which
+            // it is not while this thread is inside.
+            unsafe {
+                (*table).peek_entries(hash, |address, is_tracked| {
+                    (0..lines).for_each(|line| prefetch(address + line * 64));
+                    if is_tracked {
+                        self.prefetch_readers(hash);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Asks for the cache lines that say who has read a key.
+    #[inline]
+    pub fn prefetch_readers(self, hash: KeyHash) {
+        self.0.prefetch_readers(hash);
+    }
+
+    /// Whether the stripe has no key in database 0.
+    pub(crate) fn is_vacant(self, stripe: u32) -> bool {
+        let table = self.stripe(stripe).first_table();
+        // SAFETY: only the table's atomic word is read.
+        unsafe { (*table).peek_buckets() == 0 }
+    }
+
+    #[inline]
+    fn stripe(&self, stripe: u32) -> &Stripe {
+        &self.0.ks.stripes[stripe as usize]
+    }
+}

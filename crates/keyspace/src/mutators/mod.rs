@@ -1,0 +1,17 @@
+//! Reading keys, and the functions that change them, each of which records one effect.
+
+pub(crate) mod access;
+pub(crate) mod apply;
+pub(crate) mod build;
+pub(crate) mod collections;
+pub(crate) mod database;
+pub(crate) mod hash_expiry;
+pub(crate) mod hashes;
+pub(crate) mod lists;
+pub(crate) mod scan;
+pub(crate) mod set_algebra;
+pub(crate) mod sets;
+pub(crate) mod sorted_sets;
+pub(crate) mod streams;
+pub(crate) mod strings;
+pub(crate) mod usage;

@@ -1,0 +1,308 @@
+//! Walking the keys: `SCAN`, `KEYS`, `RANDOMKEY`.
+//!
+//! A cursor is a place in the order of hashes, so it means the same after any table has grown or
+//! shrunk, and needs no state: every key that is there from the first to the last call is seen
+//! exactly once.
+
+use crate::handle::Handle;
+use crate::state::effect::Removal;
+use crate::structures::bucket::{Item, SLOTS};
+use crate::structures::entry::Entry;
+use crate::structures::key_hash::Key;
+use crate::structures::view::View;
+use crate::structures::walk::first_position;
+use crate::structures::walk::homed;
+use std::cell::OnceCell;
+use std::time::{Duration, Instant};
+
+/// How long upkeep waits for a stripe.
+const SOON: Duration = Duration::from_millis(2);
+
+/// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is
+/// both the beginning and the end.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Cursor(u64);
+
+impl Cursor {
+    /// From the number that a client sent back.
+    pub fn from_number(number: u64) -> Self {
+        Cursor(number)
+    }
+
+    /// The number for the client; 0 when the walk is over.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    fn new(stripe: u32, position: u32) -> Self {
+        Cursor(u64::from(stripe) << 32 | u64::from(position))
+    }
+
+    fn stripe(self) -> u64 {
+        self.0 >> 32
+    }
+
+    fn position(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl Handle {
+    /// Hands the keys from the cursor on to `each`, at least `count` of them if there are as many,
+    /// whole buckets at a time, and returns where to go on. Keys whose time has passed are left
+    /// out.
+    ///
+    /// Stripes are locked one after another unless the thread holds the keyspace already.
+    pub fn scan(
+        &mut self,
+        db: u16,
+        cursor: Cursor,
+        count: usize,
+        each: impl FnMut(View<'_>),
+    ) -> Cursor {
+        self.scan_removing(db, cursor, count, &|_| true, each)
+    }
+
+    /// The same; of keys whose time has passed, only those that are `removable` are removed on the
+    /// way.
+    pub fn scan_removing(
+        &mut self,
+        db: u16,
+        cursor: Cursor,
+        count: usize,
+        removable: &dyn Fn(&View<'_>) -> bool,
+        each: impl FnMut(View<'_>),
+    ) -> Cursor {
+        self.scan_unless(db, cursor, count, removable, each, &|| false).unwrap_or_default()
+    }
+
+    /// The same, unless `give_up` comes to say so while a stripe is waited for: none then.
+    pub fn scan_unless(
+        &mut self,
+        db: u16,
+        cursor: Cursor,
+        count: usize,
+        removable: &dyn Fn(&View<'_>) -> bool,
+        mut each: impl FnMut(View<'_>),
+        give_up: &dyn Fn() -> bool,
+    ) -> Option<Cursor> {
+        let stripes = self.ks.stripes.len() as u64;
+        let mut position = cursor.position();
+        let mut seen = 0;
+        let mut stripe = cursor.stripe();
+        while stripe < stripes {
+            if db == 0 && self.is_vacant(stripe as u32) {
+                position = 0;
+                stripe += 1;
+                continue;
+            }
+            let next = self.with_stripe_unless(stripe as u32, give_up, |handle| {
+                let (from, count) = ((db, stripe as u32, position), count - seen);
+                handle.scan_stripe(from, count, removable, &mut |view| {
+                    seen += 1;
+                    each(view);
+                })
+            })?;
+            if let Some(position) = next {
+                return Some(Cursor::new(stripe as u32, position));
+            }
+            position = 0;
+            stripe += 1;
+            if seen >= count {
+                break;
+            }
+        }
+        Some(if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) })
+    }
+
+    /// Slots that the tables of a database have room for keys in, used or not.
+    pub fn table_slots(&mut self, db: u16) -> usize {
+        let stripes = 0..self.ks.stripes.len() as u32;
+        let slots = stripes.map(|stripe| {
+            let buckets = |handle: &mut Self| {
+                handle.stripe_at(stripe).table(db).map_or(0, |table| table.buckets())
+            };
+            self.with_stripe(stripe, buckets) * SLOTS
+        });
+        slots.sum()
+    }
+
+    /// A key drawn at random, or none if the database is empty. While what expires is
+    /// [held](crate::Keyspace::hold_until), a database of nothing else has keys all the same.
+    pub fn random_key(&mut self, db: u16, random: &mut impl FnMut() -> u64) -> Option<Vec<u8>> {
+        let stripes = self.ks.stripes.len() as u64;
+        for _ in 0..RANDOM_TRIES {
+            let stripe = (random() % stripes) as u32;
+            if let Some(key) = self.random_in_stripe(db, stripe, false, random) {
+                return Some(key);
+            }
+        }
+        let first = random() % stripes;
+        let mut in_turn = (0..stripes).map(|i| ((first + i) % stripes) as u32);
+        let alive = in_turn.clone().find_map(|stripe| {
+            let mut found = None;
+            self.with_stripe(stripe, |handle| {
+                let mut each = |view: View<'_>| found = Some(view.key().to_vec());
+                handle.scan_stripe((db, stripe, 0), 1, &|_| true, &mut each)
+            });
+            found
+        });
+        if alive.is_some() || !self.holds_expired() {
+            return alive;
+        }
+        in_turn.find_map(|stripe| self.random_in_stripe(db, stripe, true, random))
+    }
+
+    /// True if the stripe has no key in database 0: told without its lock, so that an almost empty
+    /// keyspace is walked in one call. False also if the thread is outside.
+    pub(crate) fn is_vacant(&self, stripe: u32) -> bool {
+        self.peeker().is_some_and(|peeker| peeker.is_vacant(stripe))
+    }
+
+    /// Runs `work` with the stripe held, which it may be already.
+    pub(crate) fn with_stripe<T>(&mut self, stripe: u32, work: impl FnOnce(&mut Self) -> T) -> T {
+        if self.holds_any() {
+            return work(self);
+        }
+        self.lock_stripe(stripe);
+        let result = work(self);
+        self.unlock();
+        result
+    }
+
+    /// The same, unless `give_up` comes to say so while the stripe is waited for: none then.
+    fn with_stripe_unless<T>(
+        &mut self,
+        stripe: u32,
+        give_up: &dyn Fn() -> bool,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        if self.holds_any() {
+            return Some(work(self));
+        }
+        if !self.lock_stripe_unless(stripe, give_up) {
+            return None;
+        }
+        let result = work(self);
+        self.unlock();
+        Some(result)
+    }
+
+    /// The same for upkeep, which passes over a stripe that cannot be had soon: none then, and the
+    /// thread may be [outside](Handle::is_outside). A script may hold its stripes for long.
+    pub(crate) fn with_stripe_soon<T>(
+        &mut self,
+        stripe: u32,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        if self.holds_any() {
+            return Some(work(self));
+        }
+        // The clock is read only if the stripe is not free at once.
+        let since = OnceCell::new();
+        let too_long = || since.get_or_init(Instant::now).elapsed() >= SOON;
+        if self.is_outside() || !self.lock_stripe_unless(stripe, too_long) {
+            return None;
+        }
+        let result = work(self);
+        self.unlock();
+        Some(result)
+    }
+
+    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were
+    /// seen before the end. Some of the keys that are left out because their time has passed
+    /// are removed.
+    fn scan_stripe(
+        &mut self,
+        from: (u16, u32, u32),
+        count: usize,
+        removable: &dyn Fn(&View<'_>) -> bool,
+        each: &mut dyn FnMut(View<'_>),
+    ) -> Option<u32> {
+        let mut expired = Vec::new();
+        let next = self.walk_stripe(from, count, each, &mut expired);
+        for entry in expired {
+            let (db, key) = (from.0, self.key_of(entry));
+            if !removable(&View::new(entry)) || self.holds_expired() {
+                continue;
+            }
+            if let Some((at, entry)) = self.find(db, key) {
+                self.remove_at(db, key, at, entry, Removal::Expired);
+            }
+        }
+        next
+    }
+
+    fn walk_stripe(
+        &self,
+        (db, stripe, position): (u16, u32, u32),
+        count: usize,
+        each: &mut dyn FnMut(View<'_>),
+        expired: &mut Vec<Entry>,
+    ) -> Option<u32> {
+        let table = self.stripe_at(stripe).table(db)?;
+        let buckets = table.buckets();
+        if buckets == 0 {
+            return None;
+        }
+        let mut seen = 0;
+        let first = ((u64::from(position) * buckets as u64) >> 32) as usize;
+        for home in first..buckets {
+            for entry in homed(table, home, &|entry| self.hash(entry.key()).position()) {
+                let hash = self.hash(entry.key());
+                if hash.position() < position {
+                    continue;
+                }
+                if !self.is_expired(entry) {
+                    each(View::new(entry));
+                    seen += 1;
+                } else if expired.len() < EXPIRED_PER_HOLD {
+                    expired.push(entry);
+                }
+            }
+            if seen >= count && home + 1 < buckets {
+                return Some(first_position(home + 1, buckets));
+            }
+        }
+        None
+    }
+
+    fn random_in_stripe(
+        &mut self,
+        db: u16,
+        stripe: u32,
+        expired_too: bool,
+        random: &mut impl FnMut() -> u64,
+    ) -> Option<Vec<u8>> {
+        self.with_stripe(stripe, |handle| {
+            let table = handle.stripe_at(stripe).table(db)?;
+            if table.len() == 0 {
+                return None;
+            }
+            // Rejection keeps every key of the stripe equally likely.
+            for _ in 0..RANDOM_TRIES {
+                let draw = random();
+                let bucket =
+                    table.bucket(((draw as u32 as u64 * table.buckets() as u64) >> 32) as usize);
+                let slot = (draw >> 32) as usize % SLOTS;
+                if bucket.tag(slot) != 0 {
+                    let entry = bucket.slot(slot).item::<Entry>();
+                    if expired_too || !handle.is_expired(entry) {
+                        return Some(entry.key().to_vec());
+                    }
+                }
+            }
+            None
+        })
+    }
+
+    /// Key of an entry, as the mutators want it.
+    pub(crate) fn key_of(&self, entry: Entry) -> Key<'static> {
+        self.key(entry.key())
+    }
+}
+
+/// Draws before a random choice falls back to a walk.
+const RANDOM_TRIES: usize = 64;
+/// Keys that are removed by one walk of a stripe because their time has passed, at most.
+const EXPIRED_PER_HOLD: usize = 64;

@@ -1,0 +1,213 @@
+//! Unions, intersections and differences of sets.
+
+use crate::handle::Handle;
+use crate::state::effect::Effect;
+use crate::structures::form::WrongType;
+use crate::structures::key_hash::Key;
+use crate::structures::packed::Item;
+use crate::structures::set::SetRef;
+use crate::structures::set::builder::SetBuilder;
+use crate::structures::set::encoding::Limits;
+use crate::structures::view::View;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// How sets are combined.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SetOperation {
+    /// What any of them has.
+    Union,
+    /// What all of them have.
+    Intersection,
+    /// What the first has and no other.
+    Difference,
+}
+
+/// A member, the same whatever form of set it comes from.
+#[derive(Eq, Hash, PartialEq)]
+enum Member<'a> {
+    Int(i64),
+    Text(&'a [u8]),
+}
+
+impl<'a> Member<'a> {
+    fn of(item: Item<'a>) -> Self {
+        let item = match item {
+            Item::Text(text) => Item::from_text(text),
+            item => item,
+        };
+        match item {
+            Item::Int(n) => Member::Int(n),
+            Item::Text(text) => Member::Text(text),
+            Item::Double(_) => Member::Text(&[]),
+        }
+    }
+}
+
+type Each<'e, 'a> = &'e mut dyn FnMut(Item<'a>) -> ControlFlow<()>;
+
+impl SetOperation {
+    /// Hands every member of the result to `each` once, until it breaks. A missing key is a set
+    /// without members.
+    fn combine<'a>(self, sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) {
+        let _ = match self {
+            SetOperation::Union => union(sets, each),
+            SetOperation::Intersection => intersection(sets, each),
+            SetOperation::Difference => difference(sets, each),
+        };
+    }
+}
+
+/// The largest set as it is, then what others add to it.
+fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()> {
+    let mut others: Vec<SetRef<'a>> = sets.iter().copied().flatten().collect();
+    let Some(largest) = (0..others.len()).max_by_key(|&i| others[i].len()) else {
+        return ControlFlow::Continue(());
+    };
+    let largest = others.remove(largest);
+    largest.try_each(each)?;
+    let mut seen = HashSet::new();
+    let is_only = others.len() == 1;
+    for other in others {
+        other.try_each(&mut |member| {
+            if largest.contains_item(&member) || !is_only && !seen.insert(Member::of(member)) {
+                return ControlFlow::Continue(());
+            }
+            each(member)
+        })?;
+    }
+    ControlFlow::Continue(())
+}
+
+/// Of the smallest set, what all others have; the smaller of them are asked first.
+fn intersection<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()> {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<_>>>() else {
+        return ControlFlow::Continue(());
+    };
+    sets.sort_by_cached_key(SetRef::len);
+    let Some((smallest, others)) = sets.split_first() else { return ControlFlow::Continue(()) };
+    smallest.try_each(&mut |member| {
+        if others.iter().all(|other| other.contains_item(&member)) {
+            return each(member);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// Of the first set, what no other has: each member is looked for in all others, or all members of
+/// the others in the first, whichever is less work.
+fn difference<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()> {
+    let Some((&Some(first), others)) = sets.split_first() else {
+        return ControlFlow::Continue(());
+    };
+    let mut others: Vec<SetRef<'a>> = others.iter().copied().flatten().collect();
+    let len = first.len();
+    let lens = others.iter().map(SetRef::len);
+    if len.saturating_mul(others.len()) > lens.sum::<usize>() + len {
+        let mut gone = HashSet::new();
+        for other in others {
+            other.each(&mut |member| {
+                if first.contains_item(&member) {
+                    gone.insert(Member::of(member));
+                }
+            });
+        }
+        return first.try_each(&mut |member| {
+            if gone.contains(&Member::of(member)) {
+                ControlFlow::Continue(())
+            } else {
+                each(member)
+            }
+        });
+    }
+    others.sort_by_cached_key(|other| std::cmp::Reverse(other.len()));
+    first.try_each(&mut |member| {
+        if others.iter().any(|other| other.contains_item(&member)) {
+            return ControlFlow::Continue(());
+        }
+        each(member)
+    })
+}
+
+impl Handle {
+    /// The members of a combination of sets, each once. Reading counts as for [`Handle::read`].
+    pub fn set_combine(
+        &mut self,
+        db: u16,
+        operation: SetOperation,
+        keys: &[Key<'_>],
+    ) -> Result<Vec<Item<'_>>, WrongType> {
+        let sets = self.sets_at(db, keys)?;
+        let mut members = Vec::new();
+        operation.combine(&sets, &mut |member| {
+            members.push(member);
+            ControlFlow::Continue(())
+        });
+        Ok(members)
+    }
+
+    /// How many members a combination of sets has, counted up to `limit`.
+    pub fn set_count(
+        &mut self,
+        db: u16,
+        operation: SetOperation,
+        keys: &[Key<'_>],
+        limit: usize,
+    ) -> Result<usize, WrongType> {
+        let sets = self.sets_at(db, keys)?;
+        let mut count = 0;
+        operation.combine(&sets, &mut |_| {
+            count += 1;
+            if count < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        Ok(count)
+    }
+
+    /// Sets a key to a combination of sets, of which it may be one, whatever it held before;
+    /// returns how many members that has. The key is removed if it has none.
+    pub fn set_store(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        operation: SetOperation,
+        sources: &[Key<'_>],
+    ) -> Result<usize, WrongType> {
+        let sets = self.sets_at(db, sources)?;
+        let access = self.initial_access(key.hash);
+        let limits = Limits::of(&self.ks.limits);
+        let mut builder = SetBuilder::new(limits, &self.ks.hasher);
+        let cache = &mut self.cache;
+        operation.combine(&sets, &mut |member| {
+            builder.add(member, cache);
+            ControlFlow::Continue(())
+        });
+        let len = builder.len();
+        if len == 0 {
+            self.remove(db, key);
+            return Ok(0);
+        }
+        let entry = builder.entry(key.bytes, access, &mut self.cache);
+        self.put_entry(db, key, entry);
+        let effect = Effect::Store { key: key.bytes, value: View::new(entry), expiry: None };
+        self.record(db, key, &effect);
+        Ok(len)
+    }
+
+    /// The sets at keys. They stay where they are until the stripes are let go of, for nothing is
+    /// freed under a lock and they are not changed: callers do not pass them on for longer.
+    fn sets_at<'a>(
+        &mut self,
+        db: u16,
+        keys: &[Key<'_>],
+    ) -> Result<Vec<Option<SetRef<'a>>>, WrongType> {
+        let mut sets = Vec::with_capacity(keys.len());
+        for &key in keys {
+            let set = match self.read(db, key) {
+                Some(view) => Some(SetRef::of(view.entry()).ok_or(WrongType)?),
+                None => None,
+            };
+            sets.push(set);
+        }
+        Ok(sets)
+    }
+}

@@ -1,0 +1,95 @@
+//! What becomes of an effect: which observers there are, and what each is given.
+
+use crate::handle::Handle;
+use crate::state::effect::{Effect, Removal};
+use crate::structures::key_hash::Key;
+
+impl Handle {
+    /// Counts an effect and tells its consumers.
+    #[inline]
+    pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        self.counters.changes.add(1);
+        self.tell(db, key, effect);
+    }
+
+    /// Tells the consumers of an effect that is part of another and not counted by itself. With
+    /// none this is three predictable branches, of which the first asks for interest in the
+    /// stripe and in all keys at once.
+    #[inline]
+    pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        if self.is_anybody_interested(key) {
+            self.tell_interested(db, key, effect);
+        }
+        if self.notes_events() {
+            self.note_effect(db, effect);
+        }
+        if self.sink.is_some() {
+            self.pour(db, key, effect);
+        }
+    }
+
+    /// Whether somebody watches, waits for or tracks keys of the stripe, or listens to any key: two
+    /// cache lines, of which one is the stripe's and the other never changes.
+    #[inline]
+    fn is_anybody_interested(&self, key: Key<'_>) -> bool {
+        self.tracks_in(key.hash.stripe()) | self.is_anybody_else_interested(key)
+    }
+
+    /// The same without those who track.
+    #[inline]
+    fn is_anybody_else_interested(&self, key: Key<'_>) -> bool {
+        self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any()
+    }
+
+    /// Whether somebody may learn of effects of this key: else none need be made.
+    #[inline]
+    pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
+        self.is_anybody_interested(key) || self.notes_events() || self.sink.is_some()
+    }
+
+    /// The same without those who track.
+    #[inline]
+    pub(crate) fn is_observed_by_others(&self, key: Key<'_>) -> bool {
+        self.is_anybody_else_interested(key) || self.notes_events() || self.sink.is_some()
+    }
+
+    /// Counts a key as modified for `WATCH` and client-side caching though it is what it was, as
+    /// Redis does where a command has written what was there already (`signalModifiedKey`).
+    /// Nothing is logged. The key's stripe is held.
+    pub fn signal_modified(&mut self, db: u16, key: Key<'_>) {
+        if self.is_anybody_interested(key) {
+            self.invalidate(key, true);
+            if let Some(interest) = &mut self.stripe(key.hash).interest {
+                interest.watched.touch(db, key.bytes);
+            }
+        }
+    }
+
+    /// Notes that clients are to drop a key that they cache.
+    fn invalidate(&mut self, key: Key<'_>, by_client: bool) {
+        if self.ks.prefixes.any() {
+            self.broadcast(key, by_client);
+        }
+        if self.tracks_in(key.hash.stripe()) {
+            self.take_readers(key, by_client);
+        }
+    }
+
+    #[cold]
+    fn tell_interested(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        let by_client = !matches!(
+            effect,
+            Effect::Remove { why: Removal::Expired | Removal::Evicted, .. }
+                | Effect::FieldRemove { why: Removal::Expired, .. }
+        );
+        self.invalidate(key, by_client);
+        let Some(interest) = &mut self.stripe(key.hash).interest else { return };
+        if !interest.watched.is_empty() && effect.modifies_value() {
+            interest.watched.touch(db, key.bytes);
+        }
+        // Nobody waits for another time to live.
+        if !matches!(effect, Effect::Expire { .. }) {
+            self.make_ready(db, key);
+        }
+    }
+}

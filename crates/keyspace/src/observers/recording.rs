@@ -1,0 +1,271 @@
+//! What a thread's sink learns of its changes, and when they are committed.
+
+use crate::handle::{Handle, Held};
+use crate::state::effect::{Effect, EffectHead, EffectSink};
+use crate::state::order::Uncommitted;
+use crate::state::order::{Epochs, Order, SinkSource};
+use crate::structures::key_hash::Key;
+use std::sync::Arc;
+
+/// Several sinks as one; the first decides epochs.
+struct FanOut(Vec<Box<dyn EffectSink>>);
+
+impl EffectSink for FanOut {
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        self.0.iter_mut().for_each(|sink| sink.record(head, effect));
+    }
+
+    fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
+        let Some((first, others)) = self.0.split_first_mut() else { return epochs.now() };
+        let epoch = first.commit(epochs, alone);
+        others.iter_mut().for_each(|sink| sink.committed(epoch, alone));
+        epoch
+    }
+
+    fn hand_over(&mut self) {
+        self.0.iter_mut().for_each(|sink| sink.hand_over());
+    }
+}
+
+impl Handle {
+    /// Consumer of every effect that this thread makes from now on.
+    pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
+        self.sink = sink;
+    }
+
+    /// Gives every thread a sink from `source` beside those of other sources, in place of the
+    /// source that had the same name, or takes that away; from this moment on, for the whole
+    /// keyspace is held ([`Handle::lock_all`]). What was committed before has been handed over.
+    pub fn set_sinks(&mut self, name: &'static str, source: Option<Arc<dyn SinkSource>>) {
+        debug_assert!(self.holds_everything());
+        self.ks.sinks.set(name, source);
+        self.renew_sink();
+    }
+
+    #[cold]
+    pub(crate) fn renew_sink(&mut self) {
+        self.sinks_seen = self.ks.sinks.version();
+        self.is_strict = self.ks.sinks.is_strict();
+        let mut sinks = self.ks.sinks.make();
+        self.sink = match sinks.len() {
+            0 | 1 => sinks.pop(),
+            _ => Some(Box::new(FanOut(sinks))),
+        };
+    }
+
+    /// The latest epoch that this thread has committed something to since the last call or, with a
+    /// strict sink, has held a stripe of that was written in it: what it answers may be known
+    /// once that epoch is durable. 0 if there was none.
+    #[inline]
+    pub fn take_need(&mut self) -> u64 {
+        std::mem::take(&mut self.need)
+    }
+
+    /// What this thread answers may be known once this epoch is durable.
+    pub fn note_need(&mut self, epoch: u64) {
+        self.need = self.need.max(epoch);
+    }
+
+    /// Whether readers wait for what they have seen to be durable.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
+    /// Hands over what was committed, before something that takes long.
+    pub fn hand_over(&mut self) {
+        if let Some(sink) = &mut self.sink {
+            sink.hand_over();
+        }
+    }
+
+    /// Tells the sink of an effect.
+    #[inline(never)]
+    pub(crate) fn pour(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        self.begin_commit();
+        let epoch = self.uncommitted.epoch;
+        let stripe = self.stripe(key.hash);
+        let order = stripe.order.next(epoch);
+        stripe.order = order;
+        if let Some(sink) = &mut self.sink {
+            sink.record(EffectHead { db, order, origin: self.origin }, effect);
+        }
+    }
+
+    /// Tells the sink of an effect of a whole database. Everything is held.
+    pub(crate) fn pour_whole(&mut self, db: u16, effect: &Effect<'_>) {
+        if self.sink.is_some() {
+            self.begin_commit();
+            self.uncommitted.alone = true;
+        }
+        if let Some(sink) = &mut self.sink {
+            sink.record(EffectHead { db, order: Order::default(), origin: self.origin }, effect);
+        }
+    }
+
+    #[inline]
+    fn begin_commit(&mut self) {
+        if !self.uncommitted.any {
+            self.uncommitted = Uncommitted { any: true, alone: false, epoch: self.ks.epochs.now() };
+        }
+    }
+
+    /// Commits what the sink has learned of; called before the locks are let go of.
+    #[inline(never)]
+    pub(crate) fn commit(&mut self) {
+        let Uncommitted { any, alone, epoch: began } = self.uncommitted;
+        if any {
+            self.uncommitted = Uncommitted::default();
+            let Some(sink) = &mut self.sink else { return };
+            let epoch = sink.commit(&self.ks.epochs, alone);
+            self.need = self.need.max(epoch);
+            if epoch != began {
+                self.raise_order(Order::first_of(epoch));
+            }
+        } else if self.is_strict {
+            self.need = self.need.max(self.seen_epoch());
+        }
+    }
+
+    /// The latest epoch that something held was written in.
+    fn seen_epoch(&self) -> u64 {
+        match self.held {
+            Held::Nothing => 0,
+            Held::One(stripe) => self.stripe_at(stripe).order.epoch(),
+            Held::Many => {
+                let epochs =
+                    self.held_many.iter().map(|&stripe| self.stripe_at(stripe).order.epoch());
+                epochs.max().unwrap_or(0)
+            }
+            Held::All => self.ks.epochs.now(),
+        }
+    }
+
+    /// Whoever holds these stripes next finds the epoch that they were written in.
+    #[cold]
+    fn raise_order(&mut self, order: Order) {
+        let raise = |stripe: u32| {
+            let stripe = self.stripe_at(stripe);
+            stripe.order = stripe.order.max(order);
+        };
+        match self.held {
+            Held::Nothing => {}
+            Held::One(stripe) => raise(stripe),
+            Held::Many => self.held_many.iter().copied().for_each(raise),
+            Held::All => (0..self.ks.stripes.len() as u32).for_each(raise),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::value::Value;
+    use crate::{Keyspace, Options};
+    use std::sync::Mutex;
+
+    /// What became of effects: their orders, then `commit` with the epoch.
+    #[derive(Debug, Eq, PartialEq)]
+    enum Heard {
+        Effect(u64),
+        Commit(u64, bool),
+        HandOver,
+    }
+
+    #[derive(Clone, Default)]
+    struct Listener(Arc<Mutex<Vec<Heard>>>);
+
+    impl Listener {
+        fn note(&self, heard: Heard) {
+            self.0.lock().unwrap().push(heard);
+        }
+    }
+
+    impl EffectSink for Listener {
+        fn record(&mut self, head: EffectHead, _: &Effect<'_>) {
+            self.note(Heard::Effect(head.order.0));
+        }
+
+        fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
+            self.note(Heard::Commit(epochs.now(), alone));
+            epochs.now()
+        }
+
+        fn hand_over(&mut self) {
+            self.note(Heard::HandOver);
+        }
+    }
+
+    impl SinkSource for Listener {
+        fn sink(&self) -> Box<dyn EffectSink> {
+            Box::new(self.clone())
+        }
+
+        fn is_strict(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn changes_are_numbered_by_stripe_and_committed_by_lock() {
+        let ks = Keyspace::new(&Options { stripes: 1, ..Options::default() });
+        let listener = Listener::default();
+        let mut handle = ks.attach();
+        handle.enter();
+        handle.lock_all();
+        handle.set_sinks("listener", Some(Arc::new(listener.clone())));
+        handle.unlock();
+        let put = |handle: &mut Handle, text: &str| {
+            let key = Key { bytes: b"key", hash: handle.hash(b"key") };
+            handle.put(0, key, Value::from_text(text.as_bytes()), None);
+        };
+        let hash = handle.hash(b"key");
+        handle.lock(hash);
+        put(&mut handle, "a");
+        put(&mut handle, "b");
+        handle.unlock();
+        assert_eq!(handle.take_need(), 1);
+        ks.epochs().advance();
+        handle.lock(hash);
+        handle.unlock();
+        // Nothing was written, but something of epoch 1 was seen.
+        assert_eq!(handle.take_need(), 1);
+        handle.lock(hash);
+        put(&mut handle, "c");
+        handle.unlock();
+        assert_eq!(handle.take_need(), 2);
+        handle.lock_all();
+        drop(handle.clear(Some(0)));
+        handle.unlock();
+        handle.exit();
+        let first = |epoch| Order::first_of(epoch).0;
+        let expected = vec![
+            Heard::Effect(first(1)),
+            Heard::Effect(first(1) + 1),
+            Heard::Commit(1, false),
+            Heard::Effect(first(2)),
+            Heard::Commit(2, false),
+            Heard::Effect(0),
+            Heard::Commit(2, true),
+            Heard::HandOver,
+        ];
+        assert_eq!(*listener.0.lock().unwrap(), expected);
+        // A thread that comes later has a sink too.
+        let mut other = ks.attach();
+        other.enter();
+        other.lock(hash);
+        assert!(other.sink.is_some());
+        other.unlock();
+        other.exit();
+        handle.enter();
+        handle.lock_all();
+        handle.set_sinks("listener", None);
+        handle.unlock();
+        handle.exit();
+        other.enter();
+        other.lock(hash);
+        assert!(other.sink.is_none());
+        other.unlock();
+        other.exit();
+    }
+}

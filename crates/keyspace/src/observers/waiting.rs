@@ -1,0 +1,125 @@
+//! Clients that are blocked until a key changes: joining and leaving its queue, and being tried.
+
+use crate::handle::Handle;
+use crate::state::waiting::{Awaited, Queue, ReadyKey, Waiter};
+use crate::structures::key_hash::Key;
+use crate::structures::view::View;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Handle {
+    /// A place in the order of all who wait. Taken under the locks of the keys that are waited for,
+    /// it is the order of each key.
+    pub fn arrive(&self) -> u64 {
+        self.ks.waits.arrivals.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Begins to wait for a key, whose stripe is held; ended by [`Handle::leave`].
+    pub fn wait_for(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        awaited: Awaited,
+        arrival: u64,
+        waiter: Waiter,
+    ) {
+        let interest = self.stripe(key.hash).interest.get_or_insert_default();
+        interest.waiting.add(db, key.bytes, awaited, arrival, waiter, &self.ks.waits);
+    }
+
+    /// Ends a wait; the key's stripe is held. Does nothing if it has ended already.
+    pub fn leave(&mut self, db: u16, key: Key<'_>, arrival: u64) {
+        let slot = &mut self.stripe(key.hash).interest;
+        let Some(interest) = slot else { return };
+        interest.waiting.remove(db, key.bytes, arrival, &self.ks.waits);
+        if interest.is_empty() {
+            *slot = None;
+        }
+    }
+
+    /// Whether this thread has made keys ready whose waiters it has not tried yet.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes the next key that this thread made ready, in the order in which they became so.
+    pub fn next_ready(&mut self) -> Option<ReadyKey> {
+        self.ready.pop_front()
+    }
+
+    /// Gives a key back that [`Handle::next_ready`] gave, to be the next again.
+    pub fn serve_later(&mut self, key: ReadyKey) {
+        self.ready.push_front(key);
+    }
+
+    /// Makes a key ready as if it had changed; its stripe is held.
+    pub fn make_ready(&mut self, db: u16, key: Key<'_>) {
+        let Some(interest) = &mut self.stripe(key.hash).interest else { return };
+        if interest.waiting.make_ready(db, key.bytes, &self.ks.waits) {
+            self.ready.push_back(ReadyKey { db, key: key.bytes.into() });
+        }
+    }
+
+    /// Whether a stripe that is held has a ready key, whoever made it so.
+    #[inline]
+    pub fn holds_ready(&self) -> bool {
+        if self.holds_everything() && self.nothing_ready() {
+            return false;
+        }
+        self.any_held(|stripe| {
+            stripe.interest.as_ref().is_some_and(|known| known.waiting.ready > 0)
+        })
+    }
+
+    /// A ready key of a stripe that is held.
+    pub fn held_ready(&self) -> Option<ReadyKey> {
+        let mut found = None;
+        self.any_held(|stripe| {
+            let interest = stripe.interest.as_ref();
+            found = interest.and_then(|interest| interest.waiting.first_ready());
+            found.is_some()
+        });
+        found
+    }
+
+    /// Whether no key at all is ready.
+    fn nothing_ready(&self) -> bool {
+        self.ks.waits.ready.load(Relaxed) == 0
+    }
+
+    /// The next who is to be tried for a ready key, whose stripe is held, with its arrival. None
+    /// ends the round: the key is ready no longer.
+    pub fn next_waiter(&mut self, db: u16, key: Key<'_>) -> Option<(u64, Waiter)> {
+        self.stripe(key.hash).interest.as_ref()?;
+        let found = self.find_alive(db, key).map(|(_, entry)| View::new(entry));
+        let waiting = &mut self.stripe(key.hash).interest.as_mut()?.waiting;
+        let queue = waiting.queue(db, key.bytes).filter(|queue| queue.ready)?;
+        let next = queue.next(found);
+        if next.is_none() {
+            queue.ready = false;
+            waiting.count_ready(-1, &self.ks.waits);
+        }
+        next
+    }
+
+    /// Says that a waiter is about to be tried: until [`Handle::end_try`], changes of the key make
+    /// nothing ready.
+    pub fn begin_try(&mut self, db: u16, key: Key<'_>) {
+        self.with_queue(db, key, |queue| queue.busy = true);
+    }
+
+    /// The waiter of this arrival has been tried; it need not be there any more.
+    pub fn end_try(&mut self, db: u16, key: Key<'_>, arrival: u64) {
+        self.with_queue(db, key, |queue| {
+            queue.busy = false;
+            queue.tried = arrival;
+        });
+    }
+
+    fn with_queue(&mut self, db: u16, key: Key<'_>, change: impl FnOnce(&mut Queue)) {
+        let interest = self.stripe(key.hash).interest.as_mut();
+        if let Some(queue) = interest.and_then(|interest| interest.waiting.queue(db, key.bytes)) {
+            change(queue);
+        }
+    }
+}

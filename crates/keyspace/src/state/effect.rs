@@ -1,0 +1,289 @@
+//! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes
+//! learn from.
+
+use crate::state::order::{Epochs, Order, Origin};
+use crate::structures::list::End;
+use crate::structures::stream::StreamChange;
+use crate::structures::value::StrRef;
+use crate::structures::view::View;
+
+/// One change of one key (or of a whole database), deterministic: times are absolute, generated
+/// values resolved.
+///
+/// Applying an effect with [`crate::Handle::apply`] makes the same change through the same
+/// mutators.
+///
+/// Changes of a collection's elements are effects of their own. A collection that became empty is
+/// removed, which a [`Effect::Remove`] says.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect<'a> {
+    /// The key holds this string and this expiry from now on, whatever it held before: a register
+    /// is set.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// Its value.
+        value: StrRef<'a>,
+        /// Expiry in Unix milliseconds.
+        expiry: Option<i64>,
+    },
+    /// The key holds a copy of this value of any type from now on: after `COPY`, `RENAME`,
+    /// `RESTORE` and what stores a whole collection.
+    Store {
+        /// The key.
+        key: &'a [u8],
+        /// Its value, to be read before the sink returns.
+        value: View<'a>,
+        /// Expiry in Unix milliseconds.
+        expiry: Option<i64>,
+    },
+    /// The key is gone.
+    Remove {
+        /// The key.
+        key: &'a [u8],
+        /// What removed it.
+        why: Removal,
+    },
+    /// The key's expiry changed, its value did not.
+    Expire {
+        /// The key.
+        key: &'a [u8],
+        /// Expiry in Unix milliseconds; `None` after `PERSIST`.
+        expiry: Option<i64>,
+    },
+    /// A number was added to an integer; expiry is kept. A missing key counts as 0.
+    Add {
+        /// The key.
+        key: &'a [u8],
+        /// What was added.
+        delta: i64,
+    },
+    /// Bytes were written into a string from `offset` on, which zeros reach if it was shorter;
+    /// expiry is kept.
+    Write {
+        /// The key.
+        key: &'a [u8],
+        /// Where the bytes begin.
+        offset: usize,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// A member of a sorted set has this score from now on; a missing key becomes a sorted set.
+    /// Expiry is kept.
+    ScorePut {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+        /// Its score; never NaN.
+        score: f64,
+    },
+    /// A member of a sorted set is gone. With the last one goes the key, which is an effect of its
+    /// own.
+    ScoreRemove {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+    },
+    /// A set has a member that it did not have. A missing key counts as an empty set.
+    MemberAdd {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+    },
+    /// A set has lost a member.
+    MemberRemove {
+        /// The key.
+        key: &'a [u8],
+        /// The member.
+        member: &'a [u8],
+    },
+    /// An element was pushed at an end of a list, which was created if the key did not exist.
+    ListPush {
+        /// The key.
+        key: &'a [u8],
+        /// Which end.
+        end: End,
+        /// The element.
+        element: &'a [u8],
+    },
+    /// The element at an end of a list was removed.
+    ListPop {
+        /// The key.
+        key: &'a [u8],
+        /// Which end.
+        end: End,
+    },
+    /// An element of a list was replaced.
+    ListSet {
+        /// The key.
+        key: &'a [u8],
+        /// Its place.
+        index: usize,
+        /// The new element.
+        element: &'a [u8],
+    },
+    /// An element was inserted into a list.
+    ListInsert {
+        /// The key.
+        key: &'a [u8],
+        /// Its place.
+        index: usize,
+        /// The element.
+        element: &'a [u8],
+    },
+    /// An element of a list was removed.
+    ListRemove {
+        /// The key.
+        key: &'a [u8],
+        /// Its place.
+        index: usize,
+    },
+    /// All elements of a list were removed but a run of them.
+    ListTrim {
+        /// The key.
+        key: &'a [u8],
+        /// The first that stays.
+        from: usize,
+        /// How many stay.
+        len: usize,
+    },
+    /// Something changed in a stream.
+    Stream {
+        /// The key.
+        key: &'a [u8],
+        /// What.
+        change: StreamChange<'a>,
+    },
+    /// A field of a hash has this value and this expiry from now on. A missing key counts as an
+    /// empty hash.
+    FieldPut {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+        /// Expiry of the field in Unix milliseconds.
+        expiry: Option<i64>,
+    },
+    /// The expiry of a field changed, its value did not.
+    FieldExpire {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Expiry of the field in Unix milliseconds; `None` after `HPERSIST`.
+        expiry: Option<i64>,
+    },
+    /// A hash has lost a field.
+    FieldRemove {
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// Whether a command removed it or its time had passed.
+        why: Removal,
+    },
+    /// Every key of the database is gone.
+    Clear,
+    /// The database changed places with another.
+    Swap {
+        /// Number of the other database.
+        with: u16,
+    },
+}
+
+impl<'a> Effect<'a> {
+    /// The key that changed; none if a whole database did.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match *self {
+            Effect::Put { key, .. }
+            | Effect::Store { key, .. }
+            | Effect::Remove { key, .. }
+            | Effect::Expire { key, .. }
+            | Effect::Add { key, .. }
+            | Effect::Write { key, .. }
+            | Effect::ScorePut { key, .. }
+            | Effect::ScoreRemove { key, .. }
+            | Effect::MemberAdd { key, .. }
+            | Effect::MemberRemove { key, .. }
+            | Effect::ListPush { key, .. }
+            | Effect::ListPop { key, .. }
+            | Effect::ListSet { key, .. }
+            | Effect::ListInsert { key, .. }
+            | Effect::ListRemove { key, .. }
+            | Effect::ListTrim { key, .. }
+            | Effect::Stream { key, .. }
+            | Effect::FieldPut { key, .. }
+            | Effect::FieldExpire { key, .. }
+            | Effect::FieldRemove { key, .. } => Some(key),
+            Effect::Clear | Effect::Swap { .. } => None,
+        }
+    }
+
+    /// Whether the key counts as modified to a client that watches it. As in Redis it does not
+    /// where only a stream's consumer groups or its figures have changed: consumers at work
+    /// would abort every transaction.
+    pub(crate) fn modifies_value(&self) -> bool {
+        !matches!(self, Effect::Stream { change, .. } if !change.modifies_entries())
+    }
+}
+
+/// Why a key was removed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Removal {
+    /// By a command.
+    Deleted,
+    /// Its last element was removed.
+    Emptied,
+    /// Its time to live had passed.
+    Expired,
+    /// To stay under the memory limit.
+    Evicted,
+}
+
+/// Where an effect belongs, and where it came from.
+#[derive(Clone, Copy, Debug)]
+pub struct EffectHead {
+    /// The database.
+    pub db: u16,
+    /// Its place among the effects of the key's stripe.
+    pub order: Order,
+    /// Where it was made first.
+    pub origin: Origin,
+}
+
+/// A consumer of effects. It is called under the key's stripe lock, on the thread that made the
+/// change: it copies what it needs and returns.
+pub trait EffectSink: Send {
+    /// Takes one effect.
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>);
+
+    /// All effects since the last call were made under locks that are about to be released: no
+    /// other thread has seen a part of them. They belong to the epoch that this returns; with
+    /// `alone`, to one that nothing else belongs to: everything is held then. Called of the
+    /// sink that owns epochs ([`crate::SinkSource::owns_epochs`]), or of the first if none
+    /// does.
+    fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
+        let epoch = epochs.now();
+        self.committed(epoch, alone);
+        epoch
+    }
+
+    /// The same, of every other sink: the epoch was decided.
+    fn committed(&mut self, epoch: u64, alone: bool) {
+        let _ = (epoch, alone);
+    }
+
+    /// The thread has ended a batch: what was committed is to go where it should without its help.
+    fn hand_over(&mut self) {}
+}
+
+impl<F: FnMut(u16, &Effect<'_>) + Send> EffectSink for F {
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        self(head.db, effect);
+    }
+}

@@ -1,0 +1,76 @@
+//! Events of keys as they wait for the end of their command (`observers/events.rs`).
+
+use std::cell::{Cell, RefCell};
+
+/// Sorts of events, one bit each, with the letters of `notify-keyspace-events`.
+pub mod class {
+    /// `g`: commands of keys of any type.
+    pub const GENERIC: u32 = 1 << 0;
+    /// `$`: strings.
+    pub const STRING: u32 = 1 << 1;
+    /// `l`: lists.
+    pub const LIST: u32 = 1 << 2;
+    /// `s`: sets.
+    pub const SET: u32 = 1 << 3;
+    /// `h`: hashes.
+    pub const HASH: u32 = 1 << 4;
+    /// `z`: sorted sets.
+    pub const SORTED_SET: u32 = 1 << 5;
+    /// `x`: keys that expired.
+    pub const EXPIRED: u32 = 1 << 6;
+    /// `e`: keys that were evicted.
+    pub const EVICTED: u32 = 1 << 7;
+    /// `t`: streams.
+    pub const STREAM: u32 = 1 << 8;
+    /// `m`: keys that were read and are not there.
+    pub const MISS: u32 = 1 << 9;
+    /// `n`: keys that are new.
+    pub const NEW: u32 = 1 << 10;
+    /// `o`: keys whose value was replaced as a whole.
+    pub const OVERWRITTEN: u32 = 1 << 11;
+    /// `c`: keys that hold another type than before.
+    pub const TYPE_CHANGED: u32 = 1 << 12;
+    /// Not a class: fields of hashes are to be named too.
+    pub const FIELDS: u32 = 1 << 31;
+}
+
+/// Something that happened to a key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Event {
+    /// One bit of [`class`].
+    pub class: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// The database.
+    pub db: u16,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// The fields of a hash that it is about, if they were asked for.
+    pub fields: Vec<Box<[u8]>>,
+}
+
+/// Events that wait for the end of their command.
+#[derive(Default)]
+pub(crate) struct Events {
+    /// Bits of [`class`]: nothing else is noted.
+    pub(crate) wanted: Cell<u32>,
+    /// Something waits.
+    pub(crate) pending: Cell<bool>,
+    /// How the command in hand calls what it does.
+    pub(crate) naming: Cell<Naming>,
+    pub(crate) queue: RefCell<Vec<Event>>,
+    /// Keys whose collection was emptied, to be told of last.
+    pub(crate) emptied: RefCell<Vec<(u16, Box<[u8]>)>>,
+}
+
+/// How a command names its events.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Naming {
+    /// As the effects say.
+    #[default]
+    ByEffect,
+    /// Changes of values have this name.
+    As(&'static str),
+    /// The command states all of its events.
+    Stated,
+}

@@ -1,0 +1,149 @@
+//! Large collections that are nobody's any more, waiting to be freed by a thread that has time for
+//! it.
+//!
+//! Freeing ten million elements takes a second or so. Who removes, overwrites or expires such a
+//! value only takes it out of its table; if the program has said who collects
+//! ([`Keyspace::set_collector`]), the elements are left to that thread, otherwise they are freed on
+//! the spot.
+//!
+//! That thread would still take a processor from those that serve, and they would wait for whole
+//! slices of its time. So it works for a moment and rests for longer, as long as others are at work
+//! and no more has piled up than may. A lower priority would not do: it would be stopped while it
+//! holds a lock of the heap that others need.
+
+use crate::state::keyspace::Keyspace;
+use crate::structures::large::Large;
+use petrel_heap::Breather;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Collections of fewer elements are freed on the spot: it takes some microseconds.
+pub(crate) const GARBAGE_LEN_MIN: usize = 256;
+
+/// How long the collecting thread works before it looks whether others are at work.
+const WORK: Duration = Duration::from_micros(100);
+/// How long it rests then if they are.
+const REST: Duration = Duration::from_micros(300);
+/// How long a thread that was seen at work is taken to be.
+const SEEN: Duration = Duration::from_millis(20);
+/// With more than this many bytes waiting to be freed, or more than this part of the memory limit,
+/// it does not rest.
+const WAITING_BYTES_MAX: usize = 1 << 30;
+const WAITING_SHARE: u64 = 8;
+
+/// What waits to be freed, and who is told of it.
+#[derive(Default)]
+pub(crate) struct Garbage {
+    waiting: Mutex<Vec<Large>>,
+    /// Bytes that wait or are being freed.
+    bytes: AtomicUsize,
+    collector: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Threads that free much at this moment.
+    freeing: AtomicUsize,
+}
+
+/// A thread that frees much and gives way to others.
+struct Freeing(Arc<Keyspace>);
+
+impl Freeing {
+    fn begin(keyspace: &Arc<Keyspace>) -> Self {
+        keyspace.garbage.freeing.fetch_add(1, Relaxed);
+        Freeing(keyspace.clone())
+    }
+}
+
+impl Drop for Freeing {
+    fn drop(&mut self) {
+        self.0.garbage.freeing.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Garbage {
+    /// Takes a collection if there is a collector; gives it back otherwise.
+    pub fn take(&self, large: Box<Large>) -> Option<Box<Large>> {
+        let Some(collector) = self.collector.get() else { return Some(large) };
+        self.bytes.fetch_add(large.footprint(), Relaxed);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(*large);
+        collector();
+        None
+    }
+
+    /// Whether a thread frees much at this moment.
+    pub fn is_freed(&self) -> bool {
+        self.freeing.load(Relaxed) > 0
+    }
+
+    fn next(&self) -> Option<Large> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+impl Keyspace {
+    /// From now on, large collections are left to whoever calls [`Keyspace::collect_garbage`], and
+    /// `notify` is called each time there is one: it returns at once, for it may be called by
+    /// any thread. The first call counts.
+    pub fn set_collector(&self, notify: impl Fn() + Send + Sync + 'static) {
+        let _ = self.garbage.collector.set(Box::new(notify));
+    }
+
+    /// Frees the large collections that were removed since the last call, and gives way to threads
+    /// that are at work; returns how many elements they had.
+    pub fn collect_garbage(self: &Arc<Self>) -> usize {
+        let mut cache = self.heap.cache();
+        cache.breathe_with(self.breather());
+        let mut freed = 0;
+        while let Some(large) = self.garbage.next() {
+            let bytes = large.footprint();
+            freed += large.len();
+            large.release(&mut cache);
+            self.garbage.bytes.fetch_sub(bytes, Relaxed);
+        }
+        freed
+    }
+
+    /// Frees what waits, at the end of the keyspace.
+    pub(crate) fn free_garbage(&mut self) {
+        let mut cache = self.heap.cache();
+        while let Some(large) = self.garbage.next() {
+            large.release(&mut cache);
+        }
+    }
+
+    /// What lets a thread that frees much give way to those that serve.
+    pub(crate) fn breather(self: &Arc<Self>) -> Breather {
+        let freeing = Freeing::begin(self);
+        let mut began = Instant::now();
+        let (mut batches, mut busy_until) = (0, began);
+        Box::new(move || {
+            let keyspace = &freeing.0;
+            let now = Instant::now();
+            if now - began < WORK {
+                return;
+            }
+            let seen = keyspace.batches();
+            if seen != batches {
+                (batches, busy_until) = (seen, now + SEEN);
+            }
+            if now < busy_until && !keyspace.is_pressed() {
+                thread::sleep(REST);
+            }
+            began = Instant::now();
+        })
+    }
+
+    /// Changes whenever a thread begins or ends a batch.
+    fn batches(&self) -> u64 {
+        self.threads().iter().map(|thread| thread.batch.load(Relaxed)).fold(0, u64::wrapping_add)
+    }
+
+    /// Whether so much waits to be freed that it is to be freed at any price.
+    fn is_pressed(&self) -> bool {
+        let max = match self.memory_limit.load(Relaxed) {
+            0 => WAITING_BYTES_MAX,
+            limit => WAITING_BYTES_MAX.min((limit / WAITING_SHARE) as usize),
+        };
+        self.garbage.bytes.load(Relaxed) > max
+    }
+}

@@ -1,0 +1,90 @@
+//! The snapshot that is being taken, as all threads share it (`upkeep/image.rs`).
+
+use crate::state::cleared::Cleared;
+use crate::state::portions::Portions;
+use crate::state::usage::Usage;
+use crate::structures::image::ImageId;
+use crate::structures::view::View;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// A key as it was at an image's moment. Its stripe is held: what is needed is copied.
+pub struct ImageKey<'k> {
+    /// The database in which it was at that moment.
+    pub db: u16,
+    /// The value, as far as it is not handed out in portions.
+    pub view: View<'k>,
+    /// How it was used.
+    pub usage: Usage,
+    /// Whether the thread holds one stripe only, so that it holds up few if it waits for a moment.
+    pub may_wait: bool,
+    /// Through which the elements are handed out ([`Handle::continue_portions`]); none if they are
+    /// all in the view.
+    pub portions: Option<Arc<Portions>>,
+}
+
+/// Takes what threads hand out that are about to change something. What the walk comes across it
+/// gives to its caller.
+pub trait ImageSink: Send + Sync {
+    /// A key, handed out by a thread whose clock says `now_ms`.
+    fn key(&self, key: ImageKey<'_>, now_ms: i64);
+}
+
+/// Takes a key that the walk comes across; says when it has taken enough for one hold of the
+/// stripe.
+pub type TakeKey<'t> = dyn FnMut(ImageKey<'_>) -> ControlFlow<()> + 't;
+
+/// The image that is being taken, if one is.
+#[derive(Default)]
+pub(crate) struct ImageCell {
+    sink: RwLock<Option<Arc<dyn ImageSink>>>,
+    /// Which database each was at the image's moment. It changes while everything is held.
+    pub(crate) origin: RwLock<Vec<u16>>,
+    /// How often databases have changed places.
+    pub(crate) swaps: AtomicU32,
+    /// Tables of databases that were flushed, with their databases at the image's moment.
+    cleared: Mutex<Vec<(u16, Cleared)>>,
+    /// Collections of which not everything was handed out yet.
+    portions: Mutex<Vec<Arc<Portions>>>,
+    /// How many collections were begun ever.
+    ids: AtomicU64,
+}
+
+impl ImageCell {
+    pub(crate) fn set(&self, sink: Option<Arc<dyn ImageSink>>) {
+        *self.sink.write().unwrap_or_else(PoisonError::into_inner) = sink;
+    }
+
+    pub(crate) fn get(&self) -> Option<Arc<dyn ImageSink>> {
+        self.sink.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn origin(&self, db: u16) -> u16 {
+        let origin = self.origin.read().unwrap_or_else(PoisonError::into_inner);
+        origin.get(usize::from(db)).copied().unwrap_or(db)
+    }
+
+    pub(crate) fn portions(&self) -> MutexGuard<'_, Vec<Arc<Portions>>> {
+        self.portions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name for the snapshot of another collection.
+    pub(crate) fn next_id(&self) -> ImageId {
+        ImageId(self.ids.fetch_add(1, Relaxed))
+    }
+
+    /// Where the collection is that knows its snapshot by this name.
+    pub(crate) fn portions_of(&self, id: ImageId) -> Option<Arc<Portions>> {
+        self.portions().iter().find(|portions| portions.id() == id).cloned()
+    }
+
+    /// All of a collection was handed out.
+    pub(crate) fn forget(&self, portions: &Arc<Portions>) {
+        self.portions().retain(|other| !Arc::ptr_eq(other, portions));
+    }
+
+    pub(crate) fn cleared(&self) -> MutexGuard<'_, Vec<(u16, Cleared)>> {
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

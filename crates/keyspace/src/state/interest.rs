@@ -1,0 +1,21 @@
+//! Who is interested in keys of a stripe: a side table that exists only while somebody is.
+
+use crate::state::waiting::Waiting;
+use crate::state::watch::Watched;
+
+/// Watched keys, and keys that are waited for, of one stripe. One box for both, since a stripe is
+/// one cache line.
+#[derive(Default)]
+pub(crate) struct Interest {
+    /// For `WATCH`.
+    pub watched: Watched,
+    /// For commands that block.
+    pub waiting: Waiting,
+}
+
+impl Interest {
+    /// True if nobody is interested any more.
+    pub fn is_empty(&self) -> bool {
+        self.watched.is_empty() && self.waiting.is_empty()
+    }
+}

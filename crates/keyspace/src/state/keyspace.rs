@@ -1,0 +1,368 @@
+//! The keyspace as a whole: what all threads share.
+
+use crate::handle::Handle;
+use crate::state::compaction::Compaction;
+use crate::state::counters::{Cell, Counters, DbStats, Stats};
+use crate::state::garbage::Garbage;
+use crate::state::image::ImageCell;
+use crate::state::invalidation::Prefixes;
+use crate::state::order::{Epochs, Sinks};
+use crate::state::policy::{Policy, PolicyCell};
+use crate::state::stripe::Stripe;
+use crate::state::tracking::{Reader, ReadersView, Tracking};
+use crate::state::waiting::{WaitCounts, WaitedKeys};
+use crate::structures::key_hash::KeyHasher;
+use crate::structures::limits::TypeLimits;
+use petrel_heap::Heap;
+use petrel_lock::{Gate, Survey};
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How to build a keyspace.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number of databases, at least 1.
+    pub databases: u16,
+    /// Number of stripes, rounded up to a power of two of at most 65,536.
+    pub stripes: usize,
+    /// Seed of the hash function; unpredictable where clients are not trusted.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { databases: 16, stripes: 4096, seed: random_seed() }
+    }
+}
+
+/// A seed that an outsider cannot guess.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// All databases, shared by all threads. A thread works through its [`Handle`].
+pub struct Keyspace {
+    pub(crate) stripes: Box<[Stripe]>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) image: ImageCell,
+    pub(crate) epochs: Epochs,
+    pub(crate) sinks: Sinks,
+    pub(crate) heap: Arc<Heap>,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) databases: u16,
+    pub(crate) policy: PolicyCell,
+    pub(crate) memory_limit: AtomicU64,
+    /// Turn in the ring of stripes that active expiry claims next, whichever thread takes it.
+    pub(crate) sweep_at: AtomicUsize,
+    pub(crate) compaction: Compaction,
+    pub(crate) waits: WaitCounts,
+    pub(crate) limits: TypeLimits,
+    pub(crate) garbage: Garbage,
+    /// [`Keyspace::hold_until`].
+    pub(crate) hold_until_ms: AtomicI64,
+    /// [`Keyspace::keep_expired`].
+    pub(crate) keeps_expired: AtomicBool,
+    /// [`Keyspace::stop_clock`].
+    pub(crate) clock_stands_at: AtomicI64,
+    pub(crate) tracking: Tracking,
+    /// Beside what every change reads.
+    pub(crate) prefixes: Prefixes,
+    /// Set once there has been a large collection: until then no entry need be read to find one.
+    pub(crate) any_large: AtomicBool,
+    roster: Mutex<Roster>,
+    roster_version: AtomicU64,
+    stats_base: StatsBase,
+}
+
+/// The threads' figures, those of departed threads summed up.
+#[derive(Default)]
+struct Roster {
+    threads: Vec<Arc<Counters>>,
+    departed: Option<Arc<Counters>>,
+}
+
+/// Where the statistics that `CONFIG RESETSTAT` clears were when it last did.
+#[derive(Default)]
+struct StatsBase {
+    hits: AtomicI64,
+    misses: AtomicI64,
+    expired: AtomicI64,
+    evicted: AtomicI64,
+    expired_active: AtomicI64,
+    expired_fields: AtomicI64,
+    expired_fields_active: AtomicI64,
+}
+
+impl Keyspace {
+    /// An empty keyspace.
+    pub fn new(options: &Options) -> Arc<Self> {
+        let stripes = options.stripes.clamp(1, 1 << 16).next_power_of_two();
+        Arc::new(Keyspace {
+            stripes: (0..stripes).map(|_| Stripe::new()).collect(),
+            gate: Arc::new(Gate::new()),
+            image: ImageCell::default(),
+            epochs: Epochs::default(),
+            sinks: Sinks::default(),
+            heap: Arc::new(Heap::new()),
+            hasher: KeyHasher::new(options.seed, stripes.trailing_zeros()),
+            databases: options.databases.max(1),
+            policy: PolicyCell::default(),
+            memory_limit: AtomicU64::new(0),
+            sweep_at: AtomicUsize::new(0),
+            compaction: Compaction::default(),
+            waits: WaitCounts::default(),
+            limits: TypeLimits::default(),
+            garbage: Garbage::default(),
+            hold_until_ms: AtomicI64::new(0),
+            keeps_expired: AtomicBool::new(false),
+            clock_stands_at: AtomicI64::new(0),
+            tracking: Tracking::default(),
+            prefixes: Prefixes::default(),
+            any_large: AtomicBool::new(false),
+            roster: Mutex::default(),
+            roster_version: AtomicU64::new(0),
+            stats_base: StatsBase::default(),
+        })
+    }
+
+    /// Which threads are inside, and which wait: for operators.
+    pub fn survey_gate(&self) -> Survey {
+        self.gate.survey()
+    }
+
+    /// A handle for the calling thread, through which it reads and writes.
+    pub fn attach(self: &Arc<Self>) -> Handle {
+        let pass = self.gate.register();
+        let counters = Arc::new(Counters::new(usize::from(self.databases)));
+        self.with_roster(|roster| roster.threads.push(counters.clone()));
+        Handle::new(self.clone(), pass, counters)
+    }
+
+    pub(crate) fn detach(&self, counters: &Arc<Counters>) {
+        let databases = usize::from(self.databases);
+        self.with_roster(|roster| {
+            roster.threads.retain(|thread| !Arc::ptr_eq(thread, counters));
+            let departed =
+                roster.departed.get_or_insert_with(|| Arc::new(Counters::new(databases)));
+            departed.used.add(counters.used.get());
+            departed.table_bytes.add(counters.table_bytes.get());
+            departed.inserted.add(counters.inserted.get());
+            departed.hits.add(counters.hits.get());
+            departed.misses.add(counters.misses.get());
+            departed.expired.add(counters.expired.get());
+            departed.expired_active.add(counters.expired_active.get());
+            departed.evicted.add(counters.evicted.get());
+            departed.changes.add(counters.changes.get());
+            departed.tracked_keys.add(counters.tracked_keys.get());
+            departed.tracked_items.add(counters.tracked_items.get());
+            departed.tracked_bytes.add(counters.tracked_bytes.get());
+            departed.expired_fields.add(counters.expired_fields.get());
+            departed.expired_fields_active.add(counters.expired_fields_active.get());
+            for (sum, db) in departed.dbs.iter().zip(&counters.dbs) {
+                sum.keys.add(db.keys.get());
+                sum.volatile.add(db.volatile.get());
+                sum.expiring.add(db.expiring.get());
+            }
+        });
+    }
+
+    /// The epochs that changes belong to.
+    pub fn epochs(&self) -> &Epochs {
+        &self.epochs
+    }
+
+    /// Number of databases.
+    pub fn databases(&self) -> u16 {
+        self.databases
+    }
+
+    /// Number of stripes.
+    pub fn stripes(&self) -> u32 {
+        self.stripes.len() as u32
+    }
+
+    /// Thresholds of the collections' encodings.
+    pub fn limits(&self) -> &TypeLimits {
+        &self.limits
+    }
+
+    /// The heap that entries live in, for its statistics.
+    pub fn heap(&self) -> &Arc<Heap> {
+        &self.heap
+    }
+
+    /// Limit of [`Stats::used`] in bytes, 0 for none, and what to remove when it is reached.
+    pub fn set_memory_limit(&self, bytes: u64, policy: Policy) {
+        self.memory_limit.store(bytes, Relaxed);
+        self.policy.set(policy);
+    }
+
+    /// Candidates drawn per eviction, and the two parameters of the LFU counter.
+    pub fn tune_policy(&self, samples: u32, lfu_log_factor: u32, lfu_decay_minutes: u32) {
+        self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
+    }
+
+    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let
+    /// through.
+    pub fn set_eviction_tenacity(&self, tenacity: u32) {
+        self.policy.set_tenacity(tenacity);
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Policy {
+        self.policy.get()
+    }
+
+    /// Until this moment, in Unix milliseconds, nothing is evicted, and keys and fields whose time
+    /// passes are only not seen: they go when somebody writes to them, or later.
+    pub fn hold_until(&self, until_ms: i64) {
+        self.hold_until_ms.store(until_ms, Relaxed);
+    }
+
+    /// From now on nothing expires and nothing is evicted, until that is taken back: what has
+    /// expired is only not seen, and stays where it is given a time that has passed. For data
+    /// that comes from a server which decides what has expired.
+    pub fn keep_expired(&self, on: bool) {
+        self.keeps_expired.store(on, Relaxed);
+    }
+
+    /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has
+    /// not expired then does not. 0 lets them go on.
+    pub fn stop_clock(&self, at_ms: i64) {
+        self.clock_stands_at.store(at_ms, Relaxed);
+    }
+
+    /// Sums over all threads.
+    pub fn stats(&self) -> Stats {
+        let base = &self.stats_base;
+        let threads = self.threads();
+        let sum =
+            |of: fn(&Counters) -> &Cell| threads.iter().map(|thread| of(thread).get()).sum::<i64>();
+        let since = |of: fn(&Counters) -> &Cell, base: &AtomicI64| {
+            (sum(of) - base.load(Relaxed)).max(0) as u64
+        };
+        Stats {
+            used: sum(|thread| &thread.used).max(0) as u64,
+            tables: sum(|thread| &thread.table_bytes).max(0) as u64,
+            changes: sum(|thread| &thread.changes).max(0) as u64,
+            tracked_keys: sum(|thread| &thread.tracked_keys).max(0) as u64,
+            tracked_items: sum(|thread| &thread.tracked_items).max(0) as u64,
+            tracked_bytes: sum(|thread| &thread.tracked_bytes).max(0) as u64,
+            hits: since(|thread| &thread.hits, &base.hits),
+            misses: since(|thread| &thread.misses, &base.misses),
+            expired: since(|thread| &thread.expired, &base.expired),
+            expired_active: since(|thread| &thread.expired_active, &base.expired_active),
+            evicted: since(|thread| &thread.evicted, &base.evicted),
+            expired_fields: since(|thread| &thread.expired_fields, &base.expired_fields),
+            expired_fields_active: since(
+                |thread| &thread.expired_fields_active,
+                &base.expired_fields_active,
+            ),
+        }
+    }
+
+    /// Counts hits, misses, expired and evicted keys from 0 again.
+    pub fn reset_stats(&self) {
+        let base = &self.stats_base;
+        let now = self.stats();
+        base.hits.fetch_add(now.hits as i64, Relaxed);
+        base.misses.fetch_add(now.misses as i64, Relaxed);
+        base.expired.fetch_add(now.expired as i64, Relaxed);
+        base.expired_active.fetch_add(now.expired_active as i64, Relaxed);
+        base.evicted.fetch_add(now.evicted as i64, Relaxed);
+        base.expired_fields.fetch_add(now.expired_fields as i64, Relaxed);
+        base.expired_fields_active.fetch_add(now.expired_fields_active as i64, Relaxed);
+    }
+
+    /// Size of a database.
+    pub fn db_stats(&self, db: u16) -> DbStats {
+        let (mut keys, mut volatile, mut expiring) = (0, 0, 0);
+        for thread in self.threads() {
+            let db = &thread.dbs[usize::from(db)];
+            keys += db.keys.get();
+            volatile += db.volatile.get();
+            expiring += db.expiring.get();
+        }
+        let count = |sum: i64| sum.max(0) as u64;
+        DbStats { keys: count(keys), volatile: count(volatile), expiring: count(expiring) }
+    }
+
+    /// How many keys are remembered with their readers at most; 0 for any number.
+    pub fn limit_tracking(&self, keys: usize) {
+        self.tracking.limit(keys);
+    }
+
+    /// A reader that belongs to `owner` and listens.
+    pub fn add_reader(&self, owner: impl Any + Send + Sync) -> Arc<Reader> {
+        self.tracking.readers.add(owner)
+    }
+
+    /// The reader is gone: nobody is told in its name.
+    pub fn remove_reader(&self, reader: &Reader) {
+        self.tracking.readers.remove(reader.id());
+    }
+
+    /// All readers.
+    pub fn readers(&self) -> ReadersView<'_> {
+        self.tracking.readers.view()
+    }
+
+    /// Somebody listens to the changes of keys with this prefix from now on.
+    pub fn add_prefix(&self, prefix: Arc<[u8]>) {
+        self.prefixes.add(prefix);
+    }
+
+    /// Nobody does any longer.
+    pub fn remove_prefix(&self, prefix: &[u8]) {
+        self.prefixes.remove(prefix);
+    }
+
+    /// Keys that somebody waits for.
+    pub fn waited_keys(&self) -> WaitedKeys {
+        self.waits.keys()
+    }
+
+    /// Every thread's figures, the departed threads' sum included.
+    pub(crate) fn threads(&self) -> Vec<Arc<Counters>> {
+        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        roster.threads.iter().chain(&roster.departed).cloned().collect()
+    }
+
+    /// Changes whenever [`Keyspace::threads`] would answer differently.
+    pub(crate) fn roster_version(&self) -> u64 {
+        self.roster_version.load(Relaxed)
+    }
+
+    fn with_roster(&self, change: impl FnOnce(&mut Roster)) {
+        change(&mut self.roster.lock().unwrap_or_else(PoisonError::into_inner));
+        self.roster_version.fetch_add(1, Relaxed);
+    }
+}
+
+impl Drop for Keyspace {
+    fn drop(&mut self) {
+        self.free_garbage();
+        let mut cache = self.heap.cache();
+        for stripe in &self.stripes {
+            // SAFETY: the last owner drops the keyspace; nobody else can reach a stripe.
+            let data = unsafe { stripe.data() };
+            for db in 0..self.databases {
+                let mut table = data.take_table(db);
+                if let Some(array) = table.drain(|entry| entry.release(&mut cache)) {
+                    // SAFETY: nobody else exists who could peek at the array.
+                    unsafe { array.free(&mut cache) };
+                }
+            }
+        }
+        for stripe in 0..self.stripes.len() as u32 {
+            // SAFETY: as above.
+            unsafe {
+                if let Some(tracked) = self.tracking.tables.of(stripe) {
+                    std::mem::take(tracked).free(&mut cache);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What threads share, and what each keeps: tables of keys and of observers, counters, policies. It
+//! knows no [`crate::Handle`].
+
+pub(crate) mod cleared;
+pub(crate) mod compaction;
+pub(crate) mod counters;
+pub(crate) mod effect;
+pub(crate) mod event;
+pub(crate) mod evictor;
+pub(crate) mod garbage;
+pub(crate) mod ghost;
+pub(crate) mod image;
+pub(crate) mod interest;
+pub(crate) mod invalidation;
+pub(crate) mod keyspace;
+pub(crate) mod order;
+pub(crate) mod policy;
+pub(crate) mod portions;
+pub(crate) mod stripe;
+pub(crate) mod sweep_place;
+pub(crate) mod thread_stats;
+pub(crate) mod tracking;
+pub(crate) mod usage;
+pub(crate) mod waiting;
+pub(crate) mod watch;

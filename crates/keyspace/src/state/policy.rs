@@ -1,0 +1,435 @@
+//! Eviction policies, and what the 24-bit access field of an entry means under each.
+//!
+//! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24, of
+//!   the last use.
+//! * LRM: the same, of the last change.
+//! * LFU: 16 bits of minutes when the counter was last decayed, 8 bits of logarithmic counter
+//!   (Morris), as Redis documents under `lfu-log-factor` and `lfu-decay-time`.
+//! * S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): 21 bits
+//!   of time when the entry joined its queue, 1 bit for the main queue, 2 bits of uses since. Time
+//!   is counted in bytes inserted, in units of 1/4096 of the memory limit or so: an entry's age
+//!   says how much has come after it.
+//!
+//! A field written under one policy is misread for a while after a change to another, as it is in
+//! Redis.
+
+use crate::structures::entry::Entry;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const ACCESS_MASK: u32 = 0x00ff_ffff;
+
+/// LFU counter of an entry that was just made: high enough not to be evicted before it had a
+/// chance.
+const LFU_INITIAL: u32 = 5;
+
+/// S3-FIFO: uses counted at most, the bit of the main queue, and where the time begins.
+const USES_MASK: u32 = 0b011;
+const MAIN_BIT: u32 = 0b100;
+const JOINED_SHIFT: u32 = 3;
+const JOINED_MASK: u32 = ACCESS_MASK >> JOINED_SHIFT;
+/// Units of the byte clock per memory limit, as a power of two.
+const UNITS_PER_LIMIT_LOG2: u32 = 12;
+
+/// What is removed when the memory limit is reached.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Policy {
+    /// Nothing: writes that need memory are refused.
+    #[default]
+    NoEviction,
+    /// Any key, approximately the least recently used.
+    AllKeysLru,
+    /// Any key, approximately the least recently modified: what is only read grows old.
+    AllKeysLrm,
+    /// Any key, approximately the least frequently used.
+    AllKeysLfu,
+    /// Any key.
+    AllKeysRandom,
+    /// Of the keys with an expiry, approximately the least recently used.
+    VolatileLru,
+    /// Of the keys with an expiry, approximately the least recently modified.
+    VolatileLrm,
+    /// Of the keys with an expiry, approximately the least frequently used.
+    VolatileLfu,
+    /// Any key with an expiry.
+    VolatileRandom,
+    /// Of the keys with an expiry, approximately the one that expires first.
+    VolatileTtl,
+    /// Any key, approximately in the order of S3-FIFO: new keys must be used soon or go first, and
+    /// keys that went so but are set again are given a longer stay.
+    AllKeysS3Fifo,
+}
+
+const POLICIES: [(Policy, &str); 11] = [
+    (Policy::NoEviction, "noeviction"),
+    (Policy::AllKeysLru, "allkeys-lru"),
+    (Policy::AllKeysLrm, "allkeys-lrm"),
+    (Policy::AllKeysLfu, "allkeys-lfu"),
+    (Policy::AllKeysRandom, "allkeys-random"),
+    (Policy::VolatileLru, "volatile-lru"),
+    (Policy::VolatileLrm, "volatile-lrm"),
+    (Policy::VolatileLfu, "volatile-lfu"),
+    (Policy::VolatileRandom, "volatile-random"),
+    (Policy::VolatileTtl, "volatile-ttl"),
+    (Policy::AllKeysS3Fifo, "allkeys-s3fifo"),
+];
+
+impl Policy {
+    /// All policies.
+    pub fn all() -> impl Iterator<Item = Policy> {
+        POLICIES.iter().map(|(policy, _)| *policy)
+    }
+
+    /// The name that `maxmemory-policy` knows it by.
+    pub fn name(self) -> &'static str {
+        POLICIES[self as usize].1
+    }
+
+    /// The policy of a name, in lower case.
+    pub fn from_name(name: &str) -> Option<Policy> {
+        POLICIES.iter().find(|(_, known)| *known == name).map(|(policy, _)| *policy)
+    }
+
+    /// True if only keys with an expiry are candidates.
+    pub fn is_volatile(self) -> bool {
+        matches!(
+            self,
+            Policy::VolatileLru
+                | Policy::VolatileLrm
+                | Policy::VolatileLfu
+                | Policy::VolatileRandom
+                | Policy::VolatileTtl
+        )
+    }
+
+    /// True if the access field counts frequency: `OBJECT FREQ` has an answer.
+    pub fn is_lfu(self) -> bool {
+        matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
+    }
+
+    /// True if keys are removed by the time of their last use, or of their last change.
+    pub fn is_lru(self) -> bool {
+        matches!(
+            self,
+            Policy::AllKeysLru | Policy::VolatileLru | Policy::AllKeysLrm | Policy::VolatileLrm
+        )
+    }
+
+    /// True if the access field holds the time of the last use: `OBJECT IDLETIME` has an answer.
+    pub fn knows_idle_time(self) -> bool {
+        !self.is_lfu() && self != Policy::AllKeysS3Fifo
+    }
+}
+
+/// The policy in force and its parameters, changed at any time by `CONFIG SET`.
+#[derive(Debug)]
+pub(crate) struct PolicyCell {
+    policy: AtomicU8,
+    samples: AtomicU32,
+    lfu_log_factor: AtomicU32,
+    lfu_decay_minutes: AtomicU32,
+    /// Time that a command spends on evictions at most, in nanoseconds.
+    budget_nanos: AtomicU64,
+}
+
+impl Default for PolicyCell {
+    fn default() -> Self {
+        PolicyCell {
+            policy: AtomicU8::new(Policy::default() as u8),
+            samples: AtomicU32::new(5),
+            lfu_log_factor: AtomicU32::new(10),
+            lfu_decay_minutes: AtomicU32::new(1),
+            budget_nanos: AtomicU64::new(budget(10).as_nanos() as u64),
+        }
+    }
+}
+
+impl PolicyCell {
+    pub fn get(&self) -> Policy {
+        let known = POLICIES.get(usize::from(self.policy.load(Relaxed)));
+        known.map(|(policy, _)| *policy).unwrap_or_default()
+    }
+
+    pub fn set(&self, policy: Policy) {
+        self.policy.store(policy as u8, Relaxed);
+    }
+
+    pub fn samples(&self) -> u32 {
+        self.samples.load(Relaxed)
+    }
+
+    /// Time that a command spends on evictions at most before it is let through, as long as there
+    /// is something to evict.
+    pub fn budget(&self) -> Duration {
+        Duration::from_nanos(self.budget_nanos.load(Relaxed))
+    }
+
+    pub fn set_tenacity(&self, tenacity: u32) {
+        let nanos = u64::try_from(budget(tenacity).as_nanos()).unwrap_or(u64::MAX);
+        self.budget_nanos.store(nanos, Relaxed);
+    }
+
+    pub fn tune(&self, samples: u32, lfu_log_factor: u32, lfu_decay_minutes: u32) {
+        self.samples.store(samples.max(1), Relaxed);
+        self.lfu_log_factor.store(lfu_log_factor, Relaxed);
+        self.lfu_decay_minutes.store(lfu_decay_minutes, Relaxed);
+    }
+}
+
+/// What `maxmemory-eviction-tenacity` allows: 50 microseconds each up to 10, 15 % more for each
+/// step from there on, and with 100 as long as it takes.
+fn budget(tenacity: u32) -> Duration {
+    let step = Duration::from_micros(50);
+    match tenacity {
+        0..=10 => step * tenacity,
+        11..=99 => (step * 10).mul_f64(1.15f64.powi(tenacity as i32 - 10)),
+        _ => Duration::MAX,
+    }
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Field {
+    #[default]
+    LastUse,
+    Frequency,
+    Queue,
+}
+
+/// What a thread writes into the access field, refreshed with its clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AccessClock {
+    field: Field,
+    /// Under LRM a use that changes nothing is not noted.
+    only_changes: bool,
+    seconds: u32,
+    minutes: u32,
+    /// The byte clock, in units.
+    inserted: u32,
+    log_factor: u32,
+    decay_minutes: u32,
+    random: Cell<u64>,
+}
+
+impl AccessClock {
+    pub fn update(&mut self, policy: &PolicyCell, now_ms: i64) {
+        let seconds = now_ms / 1000;
+        self.seconds = seconds as u32 & ACCESS_MASK;
+        self.minutes = (seconds / 60) as u32 & 0xffff;
+        self.field = match policy.get() {
+            Policy::AllKeysLfu | Policy::VolatileLfu => Field::Frequency,
+            Policy::AllKeysS3Fifo => Field::Queue,
+            _ => Field::LastUse,
+        };
+        self.only_changes = matches!(policy.get(), Policy::AllKeysLrm | Policy::VolatileLrm);
+        self.log_factor = policy.lfu_log_factor.load(Relaxed);
+        self.decay_minutes = policy.lfu_decay_minutes.load(Relaxed);
+    }
+
+    /// Sets the byte clock: bytes ever inserted by all threads, under a memory limit.
+    pub fn set_inserted(&mut self, bytes: u64, limit: u64) {
+        let shift = (limit.max(1).ilog2()).saturating_sub(UNITS_PER_LIMIT_LOG2);
+        self.inserted = (bytes >> shift) as u32 & JOINED_MASK;
+    }
+
+    /// True if the field says which queue an entry is in.
+    #[inline]
+    pub fn has_queues(&self) -> bool {
+        self.field == Field::Queue
+    }
+
+    /// Field of a new entry.
+    #[inline]
+    pub fn initial(&self) -> u32 {
+        match self.field {
+            Field::LastUse => self.seconds,
+            Field::Frequency => self.minutes << 8 | LFU_INITIAL,
+            Field::Queue => self.inserted << JOINED_SHIFT,
+        }
+    }
+
+    /// Field of an entry that joins the main queue now.
+    pub fn in_main(&self) -> u32 {
+        self.inserted << JOINED_SHIFT | MAIN_BIT
+    }
+
+    /// Field of an entry that was used and had the field `old`, or that takes the place of one.
+    #[inline]
+    pub fn used(&self, old: u32) -> u32 {
+        match self.field {
+            Field::LastUse => self.seconds,
+            Field::Frequency => {
+                let counter = u32::from(self.frequency(old));
+                let rises = counter < 255 && self.chance(counter);
+                (self.minutes << 8) | (counter + u32::from(rises))
+            }
+            Field::Queue if old & USES_MASK == USES_MASK => old,
+            Field::Queue => old + 1,
+        }
+    }
+
+    /// Notes a use that changes nothing by itself.
+    #[inline]
+    pub fn touch_unchanged(&self, entry: Entry) {
+        if !self.only_changes {
+            self.touch(entry);
+        }
+    }
+
+    /// Notes a change of what was noted as used before.
+    #[inline]
+    pub fn touch_changed(&self, entry: Entry) {
+        if self.only_changes {
+            self.touch(entry);
+        }
+    }
+
+    /// Notes a use. The entry's line is written only if the field changes.
+    #[inline]
+    pub fn touch(&self, entry: Entry) {
+        let old = entry.access();
+        let new = self.used(old);
+        if new != old {
+            entry.set_access(new);
+        }
+    }
+
+    /// Seconds since the last use, when the field holds a time.
+    pub fn idle_seconds(&self, access: u32) -> u32 {
+        self.seconds.wrapping_sub(access) & ACCESS_MASK
+    }
+
+    /// Field of an entry that was last used so many seconds ago, when the field holds a time. It
+    /// wraps as the field does.
+    pub fn idle_for(&self, seconds: u64) -> u32 {
+        self.seconds.wrapping_sub(seconds as u32) & ACCESS_MASK
+    }
+
+    /// Field of an entry with this frequency counter, when the field holds one.
+    pub fn used_so_often(&self, frequency: u8) -> u32 {
+        self.minutes << 8 | u32::from(frequency)
+    }
+
+    /// The frequency counter as of now, when the field holds one.
+    pub fn frequency(&self, access: u32) -> u8 {
+        let counter = access & 0xff;
+        let elapsed = self.minutes.wrapping_sub(access >> 8) & 0xffff;
+        let periods = elapsed.checked_div(self.decay_minutes).unwrap_or(0);
+        counter.saturating_sub(periods) as u8
+    }
+
+    /// Units of the byte clock since the entry joined its queue.
+    pub fn queue_age(&self, access: u32) -> u32 {
+        self.inserted.wrapping_sub(access >> JOINED_SHIFT) & JOINED_MASK
+    }
+
+    /// Field of an entry whose turn has come at the end of its queue, if it stays: in the main
+    /// queue, for as often as it was used since it joined. `None` if it goes.
+    pub fn second_chance(&self, access: u32) -> Option<u32> {
+        let uses = access & USES_MASK;
+        match (is_main(access), uses) {
+            (_, 0) => None,
+            (true, _) => Some(self.in_main() | (uses - 1)),
+            (false, _) => Some(self.in_main()),
+        }
+    }
+
+    /// True with probability `1 / ((counter - initial) * log_factor + 1)`.
+    fn chance(&self, counter: u32) -> bool {
+        let base = u64::from(counter.saturating_sub(LFU_INITIAL));
+        let bound = base * u64::from(self.log_factor) + 1;
+        ((draw(&self.random) >> 32) * bound) >> 32 == 0
+    }
+}
+
+/// Whether an S3-FIFO field is that of an entry in the main queue.
+pub(crate) fn is_main(access: u32) -> bool {
+    access & MAIN_BIT != 0
+}
+
+/// SplitMix64 (Steele et al., OOPSLA 2014): sampling needs cheap chance, not secrecy.
+pub(crate) fn draw(state: &Cell<u64>) -> u64 {
+    let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    state.set(next);
+    let mut x = next;
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(policy: Policy, now_ms: i64) -> AccessClock {
+        let cell = PolicyCell::default();
+        cell.set(policy);
+        let mut clock = AccessClock::default();
+        clock.update(&cell, now_ms);
+        clock
+    }
+
+    #[test]
+    fn names_lead_back_to_their_policies() {
+        for policy in Policy::all() {
+            assert_eq!(Policy::from_name(policy.name()), Some(policy));
+            let cell = PolicyCell::default();
+            cell.set(policy);
+            assert_eq!(cell.get(), policy);
+        }
+        assert_eq!(Policy::from_name("allkeys"), None);
+    }
+
+    #[test]
+    fn tenacity_is_a_time_up_to_two_minutes_and_then_any() {
+        let cell = PolicyCell::default();
+        assert_eq!(cell.budget(), Duration::from_micros(500));
+        let budgets = [0, 1, 10, 99, 100].map(|tenacity| {
+            cell.set_tenacity(tenacity);
+            cell.budget().as_micros()
+        });
+        assert_eq!(budgets[..3], [0, 50, 500]);
+        assert!((100..140).contains(&(budgets[3] / 1_000_000)), "{}", budgets[3]);
+        assert!(budgets[4] > 1 << 50);
+    }
+
+    #[test]
+    fn idle_time_survives_the_wrap_of_the_field() {
+        let before = clock(Policy::AllKeysLru, ((1 << 24) - 5) * 1000).initial();
+        assert_eq!(clock(Policy::AllKeysLru, ((1 << 24) + 5) * 1000).idle_seconds(before), 10);
+    }
+
+    #[test]
+    fn use_can_be_stated() {
+        let lru = clock(Policy::AllKeysLru, 5000);
+        assert_eq!(lru.idle_seconds(lru.idle_for(1000)), 1000);
+        assert_eq!(lru.idle_seconds(lru.idle_for((1 << 24) + 7)), 7);
+        let lfu = clock(Policy::AllKeysLfu, 5000);
+        assert_eq!(lfu.frequency(lfu.used_so_often(200)), 200);
+    }
+
+    #[test]
+    fn frequency_rises_slowly_and_decays_by_the_minute() {
+        let now = clock(Policy::AllKeysLfu, 0);
+        let once = now.used(now.initial());
+        assert_eq!(now.frequency(once), 6);
+        let many = (0..1000).fold(once, |field, _| now.used(field));
+        assert!((10..40).contains(&now.frequency(many)), "{}", now.frequency(many));
+        assert_eq!(clock(Policy::AllKeysLfu, 4 * 60_000).frequency(once), 2);
+    }
+
+    #[test]
+    fn a_used_entry_is_promoted_once_and_then_lives_by_its_uses() {
+        let clock = clock(Policy::AllKeysS3Fifo, 0);
+        let new = clock.initial();
+        assert_eq!(clock.second_chance(new), None);
+        let main = clock.second_chance(clock.used(new)).unwrap();
+        assert!(is_main(main) && !is_main(new));
+        assert_eq!(clock.second_chance(main), None);
+        let thrice = (0..9).fold(main, |field, _| clock.used(field));
+        let rounds = std::iter::successors(Some(thrice), |field| clock.second_chance(*field));
+        assert_eq!(rounds.count(), 4);
+    }
+}

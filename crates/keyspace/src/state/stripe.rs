@@ -1,0 +1,122 @@
+//! A stripe: one lock, and what it guards, on one cache line.
+
+use crate::state::ghost::Ghost;
+use crate::state::interest::Interest;
+use crate::state::order::Order;
+use crate::structures::entry::EntryTable;
+use petrel_lock::StripeLock;
+use std::cell::UnsafeCell;
+use std::sync::atomic::AtomicU8;
+
+/// The share of the keyspace whose hashes begin alike, in all databases.
+#[repr(align(64))]
+pub(crate) struct Stripe {
+    pub lock: StripeLock,
+    /// Which keys of the stripe are tracked ([`crate::tracking::TRACKED`]); changed by the holder
+    /// of the lock.
+    pub tracked: AtomicU8,
+    data: UnsafeCell<StripeData>,
+}
+
+// SAFETY: `data` is reached only by the holder of `lock`, by the holder of the exclusive intent, or
+// (tables, to peek) through atomics.
+unsafe impl Sync for Stripe {}
+// SAFETY: nothing in a stripe belongs to one thread.
+unsafe impl Send for Stripe {}
+
+#[cfg(not(feature = "shuttle"))]
+const _: () = assert!(size_of::<Stripe>() == 64);
+
+/// What the lock of a stripe guards.
+#[derive(Default)]
+pub(crate) struct StripeData {
+    first: EntryTable,
+    /// Order of the last change that a sink learned of.
+    pub order: Order,
+    /// Tables of the databases from 1 on; none until one of them is written.
+    more: Option<Box<Later>>,
+    /// There only while some client watches a key of the stripe, or waits for one.
+    pub interest: Option<Box<Interest>>,
+    /// There only after evictions by S3-FIFO.
+    pub ghost: Option<Box<Ghost>>,
+}
+
+/// Tables of the databases from 1 on.
+struct Later(Box<[EntryTable]>);
+
+impl Stripe {
+    pub fn new() -> Self {
+        Stripe { lock: StripeLock::new(), tracked: AtomicU8::new(0), data: UnsafeCell::default() }
+    }
+
+    /// What the lock guards.
+    ///
+    /// # Safety
+    /// The calling thread holds the lock or the exclusive intent, and no other reference from here
+    /// is alive.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn data(&self) -> &mut StripeData {
+        // SAFETY: by the contract.
+        unsafe { &mut *self.data.get() }
+    }
+
+    /// The table of database 0, for a peek without the lock: only its atomic parts may be used.
+    pub fn first_table(&self) -> *const EntryTable {
+        // SAFETY: no reference is made; the field lies inside the cell.
+        unsafe { &raw const (*self.data.get()).first }
+    }
+}
+
+impl StripeData {
+    /// The table of database 0.
+    #[inline]
+    pub fn first_mut(&mut self) -> &mut EntryTable {
+        &mut self.first
+    }
+
+    /// The table of a database; none if it was never written.
+    #[inline]
+    pub fn table(&self, db: u16) -> Option<&EntryTable> {
+        match db {
+            0 => Some(&self.first),
+            _ => self.more.as_ref().map(|more| &more.0[usize::from(db) - 1]),
+        }
+    }
+
+    /// The table of a database, made if it was never written.
+    #[inline]
+    pub fn table_mut(&mut self, db: u16, databases: usize) -> &mut EntryTable {
+        match db {
+            0 => &mut self.first,
+            _ => self.later_table_mut(db, databases),
+        }
+    }
+
+    /// Apart, so that the way to database 0 is short.
+    #[inline(never)]
+    fn later_table_mut(&mut self, db: u16, databases: usize) -> &mut EntryTable {
+        let tables = || Box::new(Later((1..databases).map(|_| EntryTable::default()).collect()));
+        &mut self.more.get_or_insert_with(tables).0[usize::from(db) - 1]
+    }
+
+    /// Takes the table of a database out, leaving an empty one. The keyspace is held exclusively: a
+    /// thread that might [peek](crate::Peeker) at the table, whose atomic word is moved, would
+    /// be inside.
+    pub fn take_table(&mut self, db: u16) -> EntryTable {
+        match db {
+            0 => std::mem::take(&mut self.first),
+            _ => match &mut self.more {
+                Some(more) => std::mem::take(&mut more.0[usize::from(db) - 1]),
+                None => EntryTable::default(),
+            },
+        }
+    }
+
+    /// Lets two databases change places. The keyspace is held exclusively, as for
+    /// [`StripeData::take_table`].
+    pub fn swap_tables(&mut self, a: u16, b: u16, databases: usize) {
+        let table = self.take_table(a);
+        let other = std::mem::replace(self.table_mut(b, databases), table);
+        *self.table_mut(a, databases) = other;
+    }
+}

@@ -1,0 +1,37 @@
+//! How keys were used, as what saves them passes it on.
+
+use crate::state::policy::AccessClock;
+use crate::structures::view::View;
+
+/// How a key was used, as far as the policy in force knows it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Usage {
+    /// The policy keeps nothing that others understand.
+    #[default]
+    Unknown,
+    /// Seconds since the last use.
+    IdleSeconds(u32),
+    /// The logarithmic counter of uses.
+    Frequency(u8),
+}
+
+/// Tells the usage of keys that are being walked, as of the moment at which it was made.
+#[derive(Clone, Debug)]
+pub struct Usages {
+    pub(crate) clock: AccessClock,
+    pub(crate) is_lru: bool,
+    pub(crate) is_lfu: bool,
+}
+
+impl Usages {
+    /// The usage of a key.
+    pub fn of(&self, view: View<'_>) -> Usage {
+        if self.is_lfu {
+            Usage::Frequency(self.clock.frequency(view.access()))
+        } else if self.is_lru {
+            Usage::IdleSeconds(self.clock.idle_seconds(view.access()))
+        } else {
+            Usage::Unknown
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A dict that an image takes in portions, between which it changes.
+//!
+//! As in the keyspace (`upkeep/image.rs`), each element has a stamp of one bit. Beginning turns the
+//! dict's own stamp over, by which all elements that are there have yet to be handed out. Elements
+//! that come in get the new stamp, and are no part of the image. Of one that still bears
+//! the old stamp a copy is kept before it is changed or removed, and the original gets the new
+//! stamp. So whatever happens, the elements of the image are at every moment those that are handed
+//! out, those with the old stamp and the copies. At the end all stamps are the dict's again.
+
+use crate::structures::dict::{Dict, Element};
+use crate::structures::image::ImageId;
+use crate::structures::walk::walk_some;
+use petrel_heap::Cache;
+use std::ops::ControlFlow;
+
+/// Buckets that are walked at once: some ten microseconds, and what the elements take to be copied.
+const BUCKETS_AT_ONCE: usize = 32;
+
+/// How far it is.
+pub(super) struct Taking {
+    id: ImageId,
+    /// Copies of elements that were changed or removed before they were handed out.
+    kept: Vec<Element>,
+    /// The segment in hand, and where in it the walk goes on.
+    segment: usize,
+    position: u32,
+    /// That segment's depth when it was last looked at.
+    depth: u32,
+}
+
+impl Dict {
+    /// Begins an image of the elements that there are.
+    pub fn begin_image(&mut self, id: ImageId) {
+        self.stamp ^= crate::structures::element::STAMP;
+        let kept = Vec::new();
+        let taking = Taking { id, kept, segment: 0, position: 0, depth: 0 };
+        self.taking = Some(Box::new(taking));
+    }
+
+    /// The image that is being taken, if one is.
+    pub fn image_id(&self) -> Option<ImageId> {
+        self.taking.as_ref().map(|taking| taking.id)
+    }
+
+    /// To be called before an element is changed where it lies.
+    #[inline]
+    pub fn before_change(&mut self, element: Element, cache: &mut Cache) {
+        if self.taking.is_some() {
+            self.keep(element, cache);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, element: Element, cache: &mut Cache) {
+        if let Some(taking) = &mut self.taking
+            && element.stamp() != self.stamp
+        {
+            taking.kept.push(element.duplicate(cache));
+            element.set_stamp(self.stamp);
+        }
+    }
+
+    /// Gives `take` some elements of the image until it has enough; false at the end, after which
+    /// nothing is being taken any more.
+    pub fn continue_image(
+        &mut self,
+        cache: &mut Cache,
+        take: &mut dyn FnMut(Element) -> ControlFlow<()>,
+    ) -> bool {
+        let Some(taking) = &mut self.taking else { return false };
+        while let Some(element) = taking.kept.pop() {
+            let enough = take(element).is_break();
+            element.release(cache);
+            if enough {
+                return true;
+            }
+        }
+        let Some(segment) = self.segments.get(taking.segment) else {
+            self.taking = None;
+            return false;
+        };
+        if taking.depth != segment.depth {
+            // It was split, so the position means something else. What went to another segment is
+            // ahead: new ones come last.
+            (taking.depth, taking.position) = (segment.depth, 0);
+        }
+        let stamp = self.stamp;
+        let next = walk_some(&segment.table, taking.position, BUCKETS_AT_ONCE, &mut |element| {
+            if element.stamp() == stamp {
+                return ControlFlow::Continue(());
+            }
+            element.set_stamp(stamp);
+            take(element)
+        });
+        match next {
+            Some(position) => taking.position = position,
+            None => (taking.segment, taking.position) = (taking.segment + 1, 0),
+        }
+        true
+    }
+
+    /// Ends an image that nobody will go on with, as the dict is freed.
+    pub(super) fn end_image(&mut self, cache: &mut Cache) {
+        if let Some(taking) = self.taking.take() {
+            taking.kept.into_iter().for_each(|element| element.release(cache));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::bucket::Item as _;
+    use crate::structures::key_hash::KeyHasher;
+    use petrel_heap::Heap;
+    use std::collections::BTreeSet;
+
+    fn name(n: usize) -> Vec<u8> {
+        format!("member:{n}").into_bytes()
+    }
+
+    #[test]
+    fn elements_are_handed_out_once_though_segments_split_and_shrink() {
+        const LEN: usize = 20_000;
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let mut dict = Dict::new(&KeyHasher::new(7, 12));
+        let mut next = LEN;
+        for n in 0..LEN {
+            dict.insert(Element::member(&mut cache, &name(n)), &mut cache);
+        }
+        for round in 0..4 {
+            let before: BTreeSet<Vec<u8>> = dict.iter().map(|it| it.key().to_vec()).collect();
+            dict.begin_image(ImageId(0));
+            let (mut taken, mut goes_on, mut portions) = (Vec::new(), true, 0);
+            while goes_on {
+                goes_on = dict.continue_image(&mut cache, &mut |element| {
+                    taken.push(element.key().to_vec());
+                    if taken.len() % 50 > 0 {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                });
+                portions += 1;
+                // Some rounds grow, some shrink.
+                for n in 0..if round % 2 == 0 { 40 } else { 20 } {
+                    dict.insert(Element::member(&mut cache, &name(next)), &mut cache);
+                    next += 1;
+                    let gone = name((next * 31 + n) % next);
+                    if let Some((place, _)) =
+                        dict.find(&gone).filter(|_| round % 2 == 1 || n % 8 == 0)
+                    {
+                        dict.remove(place, &mut cache).release(&mut cache);
+                    }
+                }
+            }
+            let distinct: BTreeSet<Vec<u8>> = taken.iter().cloned().collect();
+            assert!(distinct == before && taken.len() == before.len(), "round {round}");
+            assert!(portions > 100 && dict.iter().all(|element| element.stamp() == dict.stamp));
+        }
+        dict.release(&mut cache);
+    }
+}

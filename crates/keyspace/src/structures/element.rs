@@ -1,0 +1,356 @@
+//! One element of a large collection: a heap block without a byte that the element does not use.
+//!
+//! ```text
+//!  0        1           2 or 5       + 0, 1 or 4   + 0 or 8
+//! +--------+-----------+------------+-------------+---------+-----------+
+//! | meta   | key_len   | [val_len]  | [word]      | key     | [value]   |
+//! |        | u8 / u32  | u8 / u32   | i64 / f64   |         |           |
+//! +--------+-----------+------------+-------------+---------+-----------+
+//! ```
+//!
+//! The first byte says which of them there are, and has the element's stamp (`dict/image.rs`).
+//!
+//! A member of a set is a key alone; a field of a hash has a value, and an expiry as its word only
+//! if it has one; a member of a sorted set has its score as its word. Nothing is aligned but the
+//! block.
+
+use crate::structures::bucket::{Bucket, Item};
+use petrel_heap::{Cache, usable};
+use std::ptr::{self, NonNull};
+
+const WORD: u8 = 0b00001;
+const EXPIRY: u8 = 0b00010;
+const WIDE_KEY: u8 = 0b00100;
+const VALUE: u8 = 0b01000;
+const WIDE_VALUE: u8 = 0b10000;
+/// The element's stamp, by which an image knows whether it has handed the element out
+/// (`dict/image.rs`).
+pub(crate) const STAMP: u8 = 0b10_0000;
+
+const NARROW_MAX: usize = u8::MAX as usize;
+
+/// A pointer to a live element.
+///
+/// Invariant of every method: the stripe of the collection's key is held by the calling thread (or
+/// nobody else knows the element), and what is returned is not used after the element is replaced
+/// or freed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Element(NonNull<u8>);
+
+// SAFETY: an element belongs to no thread; the locks of the stripes decide who may use it.
+unsafe impl Send for Element {}
+// SAFETY: as above.
+unsafe impl Sync for Element {}
+
+/// What determines the size and layout of an element.
+#[derive(Clone, Copy)]
+struct Shape {
+    meta: u8,
+    key_len: usize,
+    val_len: usize,
+}
+
+impl Shape {
+    fn new(key: &[u8], value: Option<&[u8]>, word: u8) -> Self {
+        let mut meta = word;
+        if key.len() > NARROW_MAX {
+            meta |= WIDE_KEY;
+        }
+        if let Some(value) = value {
+            meta |= if value.len() > NARROW_MAX { VALUE | WIDE_VALUE } else { VALUE };
+        }
+        Shape { meta, key_len: key.len(), val_len: value.map_or(0, <[u8]>::len) }
+    }
+
+    fn val_len_at(self) -> usize {
+        if self.meta & WIDE_KEY != 0 { 5 } else { 2 }
+    }
+
+    fn word_at(self) -> usize {
+        self.val_len_at()
+            + match self.meta & (VALUE | WIDE_VALUE) {
+                0 => 0,
+                VALUE => 1,
+                _ => 4,
+            }
+    }
+
+    fn key_at(self) -> usize {
+        self.word_at() + if self.meta & WORD != 0 { 8 } else { 0 }
+    }
+
+    fn size(self) -> usize {
+        self.key_at() + self.key_len + self.val_len
+    }
+}
+
+impl Element {
+    /// A member of a set.
+    pub fn member(cache: &mut Cache, member: &[u8]) -> Self {
+        Self::build(cache, Shape::new(member, None, 0), member, &[], 0)
+    }
+
+    /// A field of a hash; expiry in Unix milliseconds.
+    pub fn field(cache: &mut Cache, field: &[u8], value: &[u8], expiry: Option<i64>) -> Self {
+        let word = if expiry.is_some() { WORD | EXPIRY } else { 0 };
+        let shape = Shape::new(field, Some(value), word);
+        Self::build(cache, shape, field, value, expiry.unwrap_or(0) as u64)
+    }
+
+    /// A member of a sorted set.
+    pub fn scored(cache: &mut Cache, member: &[u8], score: f64) -> Self {
+        Self::build(cache, Shape::new(member, None, WORD), member, &[], score.to_bits())
+    }
+
+    fn build(cache: &mut Cache, shape: Shape, key: &[u8], value: &[u8], word: u64) -> Self {
+        let element = Element(cache.alloc(shape.size()));
+        let base = element.base();
+        // SAFETY: the block is fresh and `shape.size()` bytes long; all writes lie inside by the
+        // definition of `Shape`.
+        unsafe {
+            base.write(shape.meta);
+            element.write_len(1, shape.key_len, shape.meta & WIDE_KEY != 0);
+            if shape.meta & VALUE != 0 {
+                let wide = shape.meta & WIDE_VALUE != 0;
+                element.write_len(shape.val_len_at(), shape.val_len, wide);
+            }
+            if shape.meta & WORD != 0 {
+                base.add(shape.word_at()).cast::<u64>().write_unaligned(word);
+            }
+            let key_at = shape.key_at();
+            ptr::copy_nonoverlapping(key.as_ptr(), base.add(key_at), key.len());
+            ptr::copy_nonoverlapping(value.as_ptr(), base.add(key_at + key.len()), value.len());
+        }
+        element
+    }
+
+    /// The same element in a block of its own.
+    pub fn duplicate(self, cache: &mut Cache) -> Self {
+        let size = self.shape().size();
+        let new = Element(cache.alloc(size));
+        // SAFETY: two distinct blocks of at least `size` bytes.
+        unsafe { ptr::copy_nonoverlapping(self.base(), new.base(), size) };
+        new
+    }
+
+    /// Frees the block.
+    pub fn release(self, cache: &mut Cache) {
+        // SAFETY: the block came from this heap with this size, and the caller gives up its only
+        // pointer.
+        unsafe { cache.free(self.0, self.shape().size()) };
+    }
+
+    /// The value of a field, empty for other elements.
+    pub fn value<'a>(self) -> &'a [u8] {
+        let shape = self.shape();
+        // SAFETY: the value lies behind the key; see the type's invariant for the lifetime.
+        unsafe {
+            let at = self.base().add(shape.key_at() + shape.key_len);
+            std::slice::from_raw_parts(at, shape.val_len)
+        }
+    }
+
+    /// Overwrites the value of a field in place where the new one fits the same block; false if it
+    /// does not.
+    pub fn overwrite(self, value: &[u8]) -> bool {
+        let shape = self.shape();
+        let fitting = Shape::new(self.key(), Some(value), shape.meta & (WORD | EXPIRY));
+        if fitting.meta != shape.meta || usable(fitting.size()) != usable(shape.size()) {
+            return false;
+        }
+        // SAFETY: the layout before the value is the same, and the new size fits the block.
+        unsafe {
+            self.write_len(shape.val_len_at(), value.len(), shape.meta & WIDE_VALUE != 0);
+            let at = self.base().add(shape.key_at() + shape.key_len);
+            ptr::copy_nonoverlapping(value.as_ptr(), at, value.len());
+        }
+        true
+    }
+
+    /// Expiry of a field as Unix time in milliseconds.
+    pub fn expiry(self) -> Option<i64> {
+        self.has_expiry().then(|| self.word() as i64)
+    }
+
+    /// Changes the expiry of a field that has one.
+    pub fn set_expiry(self, at: i64) {
+        debug_assert!(self.has_expiry());
+        self.set_word(at as u64);
+    }
+
+    /// Score of a member of a sorted set.
+    #[inline]
+    pub fn score(self) -> f64 {
+        f64::from_bits(self.word())
+    }
+
+    /// Changes the score.
+    pub fn set_score(self, score: f64) {
+        self.set_word(score.to_bits());
+    }
+
+    /// The stamp.
+    #[inline]
+    pub fn stamp(self) -> u8 {
+        // SAFETY: the block's first byte.
+        unsafe { self.base().read() & STAMP }
+    }
+
+    /// Gives the element another stamp.
+    #[inline]
+    pub fn set_stamp(self, stamp: u8) {
+        // SAFETY: the block's first byte.
+        unsafe { self.base().write(self.base().read() & !STAMP | stamp) };
+    }
+
+    /// Bytes that the element occupies: its block, rounded as the heap rounds.
+    pub fn footprint(self) -> usize {
+        usable(self.shape().size())
+    }
+
+    #[inline]
+    fn has_expiry(self) -> bool {
+        // SAFETY: the block's first byte.
+        unsafe { self.base().read() & EXPIRY != 0 }
+    }
+
+    #[inline]
+    fn word(self) -> u64 {
+        let shape = self.shape();
+        debug_assert!(shape.meta & WORD != 0);
+        // SAFETY: the word exists when the flag is set.
+        unsafe { self.base().add(shape.word_at()).cast::<u64>().read_unaligned() }
+    }
+
+    fn set_word(self, word: u64) {
+        let shape = self.shape();
+        debug_assert!(shape.meta & WORD != 0);
+        // SAFETY: as above.
+        unsafe { self.base().add(shape.word_at()).cast::<u64>().write_unaligned(word) };
+    }
+
+    #[inline]
+    fn shape(self) -> Shape {
+        // SAFETY: the header was written by `build`; wide lengths take four bytes.
+        unsafe {
+            let meta = self.base().read() & !STAMP;
+            let mut shape = Shape { meta, key_len: 0, val_len: 0 };
+            shape.key_len = self.read_len(1, meta & WIDE_KEY != 0);
+            if meta & VALUE != 0 {
+                shape.val_len = self.read_len(shape.val_len_at(), meta & WIDE_VALUE != 0);
+            }
+            shape
+        }
+    }
+
+    /// # Safety
+    /// A length of that width lies at `at`.
+    #[inline]
+    unsafe fn read_len(self, at: usize, wide: bool) -> usize {
+        // SAFETY: by the contract.
+        unsafe {
+            let at = self.base().add(at);
+            if wide { at.cast::<u32>().read_unaligned() as usize } else { at.read().into() }
+        }
+    }
+
+    /// # Safety
+    /// There is room for a length of that width at `at`, and `len` fits it.
+    unsafe fn write_len(self, at: usize, len: usize, wide: bool) {
+        // SAFETY: by the contract.
+        unsafe {
+            let at = self.base().add(at);
+            if wide { at.cast::<u32>().write_unaligned(len as u32) } else { at.write(len as u8) }
+        }
+    }
+
+    fn base(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+}
+
+impl Item for Element {
+    type Line = Bucket;
+
+    unsafe fn from_slot(address: usize, _: bool) -> Self {
+        debug_assert!(address != 0 && address.is_multiple_of(8));
+        // SAFETY: by the contract the address is that of a block, so not null.
+        Element(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    }
+
+    #[inline]
+    fn address(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    #[inline]
+    fn key<'a>(self) -> &'a [u8] {
+        let shape = self.shape();
+        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant
+        // for the lifetime.
+        unsafe { std::slice::from_raw_parts(self.base().add(shape.key_at()), shape.key_len) }
+    }
+
+    #[inline]
+    fn flag(self) -> bool {
+        self.has_expiry()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petrel_heap::Heap;
+
+    #[test]
+    fn every_shape_reads_back() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        for key_len in [0, 1, 14, 255, 256, 70_000] {
+            let key = vec![b'k'; key_len];
+            let member = Element::member(&mut cache, &key);
+            assert_eq!((member.key(), member.value()), (&key[..], &[][..]));
+            let scored = Element::scored(&mut cache, &key, -0.5);
+            scored.set_score(scored.score() * 2.0);
+            assert_eq!((scored.key(), scored.score()), (&key[..], -1.0));
+            assert!(!scored.has_expiry());
+            for val_len in [0, 1, 255, 256, 5_000] {
+                let value = vec![b'v'; val_len];
+                for expiry in [None, Some(77)] {
+                    let field = Element::field(&mut cache, &key, &value, expiry);
+                    let copy = field.duplicate(&mut cache);
+                    field.release(&mut cache);
+                    assert_eq!((copy.key(), copy.value()), (&key[..], &value[..]));
+                    assert_eq!(copy.expiry(), expiry);
+                    copy.release(&mut cache);
+                }
+            }
+            member.release(&mut cache);
+            scored.release(&mut cache);
+        }
+    }
+
+    #[test]
+    fn small_members_waste_nothing() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let member = Element::member(&mut cache, b"member:0000001");
+        assert_eq!(member.footprint(), 16);
+        let scored = Element::scored(&mut cache, b"member:0000001", 1.0);
+        assert_eq!(scored.footprint(), 24);
+        member.release(&mut cache);
+        scored.release(&mut cache);
+    }
+
+    #[test]
+    fn values_are_overwritten_only_within_their_block() {
+        let heap = Heap::new();
+        let mut cache = heap.cache();
+        let field = Element::field(&mut cache, b"f", b"12345678", Some(5));
+        assert!(field.overwrite(b"abcdef"));
+        assert_eq!((field.value(), field.expiry()), (&b"abcdef"[..], Some(5)));
+        assert!(!field.overwrite(&[0; 64]));
+        assert_eq!(field.value(), b"abcdef");
+        field.release(&mut cache);
+    }
+}

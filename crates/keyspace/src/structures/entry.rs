@@ -1,0 +1,774 @@
+//! One key with its value: a single heap block, contiguous, no field that the key does not use.
+//!
+//! ```text
+//!  0        1            4          6          8
+//! +--------+------------+----------+----------+---------+----------+---------+-----+--------+
+//! | kind   | access     | key_len  | val_len  | [wide]  | [expiry] | [fixed] | key | inline |
+//! | + flags| (24 bits)  | u16      | u16      | u64     | i64 ms   | 8 / 32  |     | value  |
+//! +--------+------------+----------+----------+---------+----------+---------+-----+--------+
+//! ```
+//!
+//! The highest bit of `val_len` is the entry's stamp (`image.rs`). `wide` holds the key's length
+//! where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
+//! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`] or the pointer of a
+//! [`Kind::Large`]; an inline string, or a small collection's packed items, follow the key. The
+//! flags of a collection name its [`Form`].
+
+use crate::structures::bucket::{Bucket, Item};
+use crate::structures::form::{Form, Type};
+use crate::structures::large::Large;
+use crate::structures::stamp::{STAMP, Stamp};
+use crate::structures::table::Table;
+use crate::structures::value::{StrRef, Value};
+use bytes::Bytes;
+use petrel_heap::{Cache, are_alike, usable};
+use std::ptr::{self, NonNull};
+
+/// The table of a database in one stripe.
+pub(crate) type EntryTable = Table<Entry>;
+
+/// Values from this length on are reference-counted blobs: received into their own allocation, sent
+/// without a copy.
+pub const BLOB_MIN: usize = 16 * 1024;
+
+/// Longest allocation that the general allocator rounds up to a size class, bytes; it rounds longer
+/// ones up to pages.
+const CLASSED_MAX: usize = 512 * 1024;
+/// Bytes of a page.
+const PAGE_BYTES: usize = 4096;
+
+/// Bytes that the block of a blob of `len` bytes, at least [`BLOB_MIN`], takes: mimalloc and
+/// jemalloc have four size classes per doubling up to 512 KiB, so up to a fifth of a block is
+/// unused. Part of [`Entry::footprint`].
+pub fn blob_bytes(len: usize) -> usize {
+    let step = match len {
+        ..BLOB_MIN => return len,
+        BLOB_MIN..=CLASSED_MAX => 1 << ((len - 1).ilog2() - 2),
+        _ => PAGE_BYTES,
+    };
+    len.next_multiple_of(step)
+}
+
+/// Longest string whose `OBJECT ENCODING` is `embstr`.
+const EMBSTR_MAX: usize = 44;
+
+/// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its
+/// own.
+pub(crate) const PACKED_MAX: usize = 4096;
+
+const KIND_MASK: u8 = 0b0000_0111;
+const EXPIRY: u8 = 0b0000_1000;
+const WIDE: u8 = 0b0001_0000;
+/// Of a string: made by `APPEND` or `SETRANGE`.
+const RAW: u8 = 0b0010_0000;
+/// Of a collection: its [`Form`]; of a string: flags.
+const SUB_MASK: u8 = 0b1110_0000;
+const SUB_SHIFT: u32 = 5;
+
+const HEADER: usize = 8;
+const KEY_LEN_AT: usize = 4;
+const VAL_LEN_AT: usize = 6;
+
+/// How a value is held in its entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A string shorter than [`BLOB_MIN`], inline after the key.
+    Str = 0,
+    /// A string that is the canonical decimal form of an `i64`.
+    Int = 1,
+    /// A string of [`BLOB_MIN`] bytes or more.
+    Blob = 2,
+    /// A small collection: packed items inline after the key.
+    Packed = 3,
+    /// The same, of a collection that passed the thresholds of `OBJECT ENCODING` though it is
+    /// small.
+    PackedBeyond = 4,
+    /// A large collection, in an allocation of its own.
+    Large = 5,
+}
+
+impl Kind {
+    const fn fixed(self) -> usize {
+        match self {
+            Kind::Str | Kind::Packed | Kind::PackedBeyond => 0,
+            Kind::Int => 8,
+            Kind::Blob => size_of::<Bytes>(),
+            Kind::Large => size_of::<*mut Large>(),
+        }
+    }
+
+    /// Whether the value is a string.
+    pub fn is_string(self) -> bool {
+        matches!(self, Kind::Str | Kind::Int | Kind::Blob)
+    }
+
+    const fn of(meta: u8) -> Self {
+        match meta & KIND_MASK {
+            0 => Kind::Str,
+            1 => Kind::Int,
+            2 => Kind::Blob,
+            3 => Kind::Packed,
+            4 => Kind::PackedBeyond,
+            _ => Kind::Large,
+        }
+    }
+}
+
+/// Offset of the key by the low five bits of the meta byte: kind, expiry, wide.
+const KEY_AT: [u8; 32] = {
+    let mut table = [0u8; 32];
+    let mut meta = 0;
+    while meta < 32 {
+        let fixed = Kind::of(meta as u8).fixed();
+        let wide = if meta as u8 & WIDE != 0 { 8 } else { 0 };
+        let expiry = if meta as u8 & EXPIRY != 0 { 8 } else { 0 };
+        table[meta] = (HEADER + wide + expiry + fixed) as u8;
+        meta += 1;
+    }
+    table
+};
+
+/// A pointer to a live entry.
+///
+/// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else
+/// knows the entry), and the returned references are not used after the entry is replaced or freed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Entry(NonNull<u8>);
+
+// SAFETY: an entry belongs to no thread; the locks of the stripes decide who may use it.
+unsafe impl Send for Entry {}
+
+/// What determines the size and layout of an entry.
+#[derive(Clone, Copy)]
+struct Shape {
+    kind: Kind,
+    /// The bits of [`SUB_MASK`].
+    sub: u8,
+    key_len: usize,
+    inline_len: usize,
+    expiry: bool,
+}
+
+impl Shape {
+    fn meta(self) -> u8 {
+        let wide = if self.key_len > usize::from(u16::MAX) { WIDE } else { 0 };
+        let expiry = if self.expiry { EXPIRY } else { 0 };
+        self.kind as u8 | self.sub | wide | expiry
+    }
+
+    fn size(self) -> usize {
+        usize::from(KEY_AT[usize::from(self.meta() & !SUB_MASK)]) + self.key_len + self.inline_len
+    }
+}
+
+impl Entry {
+    /// Builds an entry. `access` is the 24-bit access field.
+    pub fn new(
+        cache: &mut Cache,
+        key: &[u8],
+        value: Value<'_>,
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        let (kind, inline, raw) = match &value {
+            Value::Bytes(b) if b.len() < BLOB_MIN => (Kind::Str, *b, false),
+            Value::Blob(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], false),
+            Value::Raw(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], true),
+            Value::Int(_) => (Kind::Int, &[][..], false),
+            _ => (Kind::Blob, &[][..], false),
+        };
+        let sub = if raw { RAW } else { 0 };
+        let (entry, fixed) = Self::build(cache, key, kind, sub, inline, expiry, access);
+        // SAFETY: the block has a fixed part of the kind's type, 8-byte aligned and not initialised
+        // yet.
+        unsafe {
+            match value {
+                Value::Int(n) => fixed.cast::<i64>().write(n),
+                Value::Blob(b) | Value::Raw(b) if kind == Kind::Blob => {
+                    fixed.cast::<Bytes>().write(b)
+                }
+                Value::Bytes(b) if kind == Kind::Blob => {
+                    fixed.cast::<Bytes>().write(Bytes::copy_from_slice(b));
+                }
+                _ => {}
+            }
+        }
+        entry
+    }
+
+    /// Builds the entry of a small collection: its packed items, at most [`PACKED_MAX`] bytes of
+    /// them. `beyond`: it has passed the thresholds of `OBJECT ENCODING`.
+    pub fn packed_collection(
+        cache: &mut Cache,
+        key: &[u8],
+        form: Form,
+        beyond: bool,
+        items: &[u8],
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        debug_assert!(items.len() <= PACKED_MAX);
+        let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
+        Self::build(cache, key, kind, (form as u8) << SUB_SHIFT, items, expiry, access).0
+    }
+
+    /// Builds the entry of a large collection.
+    pub fn large_collection(
+        cache: &mut Cache,
+        key: &[u8],
+        large: Box<Large>,
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        let sub = (large.form() as u8) << SUB_SHIFT;
+        let (entry, fixed) = Self::build(cache, key, Kind::Large, sub, &[], expiry, access);
+        // SAFETY: the fixed part of a large entry is one aligned pointer.
+        unsafe { fixed.cast::<*mut Large>().write(Box::into_raw(large)) };
+        entry
+    }
+
+    /// Allocates and fills an entry but for its fixed part, to which the pointer leads.
+    fn build(
+        cache: &mut Cache,
+        key: &[u8],
+        kind: Kind,
+        sub: u8,
+        inline: &[u8],
+        expiry: Option<i64>,
+        access: u32,
+    ) -> (Self, *mut u8) {
+        let shape = Shape {
+            kind,
+            sub,
+            key_len: key.len(),
+            inline_len: inline.len(),
+            expiry: expiry.is_some(),
+        };
+        let entry = Entry(cache.alloc(shape.size()));
+        // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write
+        // below lies inside it by the definition of `Shape::size`, and the fixed part
+        // begins at a multiple of 8.
+        unsafe {
+            let base = entry.base();
+            entry.write_head(shape, access, Stamp::through(cache).now());
+            if let Some(at) = expiry {
+                base.add(entry.expiry_at()).cast::<i64>().write(at);
+            }
+            let key_at = entry.key_at();
+            ptr::copy_nonoverlapping(key.as_ptr(), base.add(key_at), key.len());
+            ptr::copy_nonoverlapping(inline.as_ptr(), base.add(key_at + key.len()), inline.len());
+            (entry, base.add(key_at - kind.fixed()))
+        }
+    }
+
+    /// Overwrites the value in place where the new one fits the same block; false if it does not.
+    #[inline]
+    pub fn overwrite(self, value: &Value<'_>, expiry: Option<i64>, access: u32) -> bool {
+        let (inline, raw) = match value {
+            Value::Bytes(b) if b.len() < BLOB_MIN => (*b, false),
+            Value::Raw(b) if b.len() < BLOB_MIN => (&b[..], true),
+            _ => return false,
+        };
+        let meta = self.meta();
+        // The key must not move: readers of the slot rely on nothing else, but moving it would need
+        // a buffer.
+        if Kind::of(meta) != Kind::Str || (meta & EXPIRY != 0) != expiry.is_some() {
+            return false;
+        }
+        let value_at = self.key_at() + self.key_len();
+        if !are_alike(value_at + inline.len(), value_at + self.inline_len()) {
+            return false;
+        }
+        let meta = meta & !SUB_MASK | if raw { RAW } else { 0 };
+        // SAFETY: same block size, same layout before the inline value, so all writes stay inside
+        // the block.
+        unsafe {
+            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
+            self.write_inline_len(inline.len());
+            if let Some(at) = expiry {
+                self.base().add(self.expiry_at()).cast::<i64>().write(at);
+            }
+            let to = self.base().add(value_at);
+            ptr::copy_nonoverlapping(inline.as_ptr(), to, inline.len());
+        }
+        true
+    }
+
+    /// The same entry with another expiry, in a block of its own if the layout changes. The old one
+    /// is then hollow: to be released with [`Entry::release_hollow`].
+    pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
+        if let (true, Some(at)) = (self.has_expiry(), expiry) {
+            // SAFETY: the entry has an expiry field; it is 8-byte aligned.
+            unsafe { self.base().add(self.expiry_at()).cast::<i64>().write(at) };
+            return self;
+        }
+        if !self.has_expiry() && expiry.is_none() {
+            return self;
+        }
+        let shape = Shape {
+            kind: self.kind(),
+            sub: self.meta() & SUB_MASK,
+            key_len: self.key_len(),
+            inline_len: self.inline_len(),
+            expiry: expiry.is_some(),
+        };
+        let new = Entry(cache.alloc(shape.size()));
+        // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same
+        // length.
+        unsafe {
+            new.write_head(shape, self.access(), Stamp::through(cache).now());
+            if let Some(at) = expiry {
+                new.base().add(new.expiry_at()).cast::<i64>().write(at);
+            }
+            let fixed = shape.kind.fixed();
+            let len = fixed + shape.key_len + shape.inline_len;
+            ptr::copy_nonoverlapping(
+                self.base().add(self.key_at() - fixed),
+                new.base().add(new.key_at() - fixed),
+                len,
+            );
+        }
+        new
+    }
+
+    /// The same value and expiry at another key, in a block of its own. The old one is then hollow.
+    pub fn with_key(self, cache: &mut Cache, key: &[u8]) -> Self {
+        let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
+        let (expiry, access) = (self.expiry(), self.access());
+        let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
+        // SAFETY: the fixed parts are of the same kind, and the old one is given up.
+        unsafe {
+            let from = self.base().add(self.key_at() - kind.fixed());
+            ptr::copy_nonoverlapping(from, fixed, kind.fixed());
+        }
+        new
+    }
+
+    /// A copy of the value at another key; a blob is shared, everything else copied.
+    pub fn duplicate(self, cache: &mut Cache, key: &[u8], expiry: Option<i64>) -> Self {
+        let access = self.access();
+        if let Some(large) = self.large() {
+            let large = large.duplicate(cache);
+            return Self::large_collection(cache, key, large, expiry, access);
+        }
+        let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
+        let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
+        match self.string() {
+            // SAFETY: the fixed part is of the same kind, aligned and not initialised yet.
+            Some(StrRef::Int(n)) => unsafe { fixed.cast::<i64>().write(n) },
+            // SAFETY: as above.
+            Some(StrRef::Blob(blob)) => unsafe { fixed.cast::<Bytes>().write(blob.clone()) },
+            _ => {}
+        }
+        new
+    }
+
+    /// The same entry moved to a fresh block (to leave a sparse slab). The old one is then hollow.
+    pub fn relocate(self, cache: &mut Cache) -> Self {
+        let size = self.size();
+        let new = Entry(cache.alloc(size));
+        // SAFETY: two distinct blocks of at least `size` bytes.
+        unsafe { ptr::copy_nonoverlapping(self.base(), new.base(), size) };
+        new
+    }
+
+    /// Frees the entry with its value.
+    pub fn release(self, cache: &mut Cache) {
+        match self.kind() {
+            // SAFETY: a blob entry holds an initialised, aligned `Bytes`; it is dropped once, here.
+            Kind::Blob => unsafe { ptr::drop_in_place(self.blob_ptr()) },
+            // SAFETY: the pointer came from a box and is given up with the entry.
+            Kind::Large => unsafe { Box::from_raw(self.large_ptr()) }.release(cache),
+            _ => {}
+        }
+        self.release_hollow(cache);
+    }
+
+    /// Frees the entry, but hands out its large collection.
+    pub fn take_large(self, cache: &mut Cache) -> Option<Box<Large>> {
+        // SAFETY: the pointer came from a box and is given up with the entry.
+        let large =
+            (self.kind() == Kind::Large).then(|| unsafe { Box::from_raw(self.large_ptr()) });
+        self.release_hollow(cache);
+        large
+    }
+
+    /// Frees the block of an entry whose value was moved to another block.
+    pub fn release_hollow(self, cache: &mut Cache) {
+        // SAFETY: the block came from this heap with this size, and the caller gives up its only
+        // pointer.
+        unsafe { cache.free(self.0, self.size()) };
+    }
+
+    pub fn kind(self) -> Kind {
+        Kind::of(self.meta())
+    }
+
+    /// The string; none if the value is of another type.
+    #[inline]
+    pub fn string<'a>(self) -> Option<StrRef<'a>> {
+        // SAFETY: each kind's value lies where `build` and `new` wrote it.
+        unsafe {
+            match self.kind() {
+                Kind::Str => Some(StrRef::Bytes(self.inline())),
+                Kind::Int => Some(StrRef::Int(*self.int_ptr())),
+                Kind::Blob => Some(StrRef::Blob(&*self.blob_ptr())),
+                _ => None,
+            }
+        }
+    }
+
+    /// The packed items of a small collection.
+    #[inline]
+    pub fn packed<'a>(self) -> Option<&'a [u8]> {
+        matches!(self.kind(), Kind::Packed | Kind::PackedBeyond).then(|| self.inline())
+    }
+
+    /// The same, to be changed without changing their length.
+    pub fn packed_mut<'a>(self) -> Option<&'a mut [u8]> {
+        // SAFETY: the inline bytes are the block's own, and the caller holds the stripe, so nobody
+        // else reads them.
+        self.packed().map(|packed| unsafe {
+            let at = self.base().add(self.key_at() + self.key_len());
+            std::slice::from_raw_parts_mut(at, packed.len())
+        })
+    }
+
+    /// The large collection.
+    #[inline]
+    pub fn large<'a>(self) -> Option<&'a Large> {
+        // SAFETY: a large entry holds a pointer to a live box, which the caller's lock guards.
+        (self.kind() == Kind::Large).then(|| unsafe { &*self.large_ptr() })
+    }
+
+    /// The large collection, to be changed in place; the caller keeps one reference at a time.
+    #[inline]
+    pub fn large_mut<'a>(self) -> Option<&'a mut Large> {
+        // SAFETY: as above; the caller holds the stripe, so nobody else reads it.
+        (self.kind() == Kind::Large).then(|| unsafe { &mut *self.large_ptr() })
+    }
+
+    /// How the collection is laid out; of a string it means nothing.
+    #[inline]
+    pub fn form(self) -> Form {
+        Form::from_bits(self.meta() >> SUB_SHIFT)
+    }
+
+    /// The type of the value.
+    #[inline]
+    pub fn type_of(self) -> Type {
+        if self.kind().is_string() { Type::String } else { self.form().type_of() }
+    }
+
+    /// The form of a collection's packed items; none of other values.
+    #[inline]
+    pub fn packed_form(self) -> Option<Form> {
+        self.packed().map(|_| self.form())
+    }
+
+    /// Whether a small collection has passed the thresholds of `OBJECT ENCODING`.
+    pub fn is_beyond(self) -> bool {
+        self.kind() == Kind::PackedBeyond
+    }
+
+    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where
+    /// the block does not fit, the entry moves to another: the old one is then hollow, to be
+    /// released with [`Entry::release_hollow`].
+    pub fn splice<const N: usize>(
+        self,
+        cache: &mut Cache,
+        at: usize,
+        remove: usize,
+        insert: [&[u8]; N],
+    ) -> Self {
+        debug_assert!(self.packed().is_some_and(|items| at + remove <= items.len()));
+        let (old_len, head) = (self.inline_len(), self.key_at() + self.key_len() + at);
+        let inserted: usize = insert.iter().map(|part| part.len()).sum();
+        let (size, len) = (head - at + old_len, old_len - remove + inserted);
+        let new_size = size - remove + inserted;
+        debug_assert!(len <= PACKED_MAX);
+        let tail = old_len - at - remove;
+        let in_place = are_alike(new_size, size);
+        let new = if in_place { self } else { Entry(cache.alloc(new_size)) };
+        // SAFETY: both blocks hold what their sizes say, `inserted` bytes more and `remove` fewer
+        // in the new one; the tail may overlap itself only where the block is the same, and
+        // `copy` allows for that.
+        unsafe {
+            let (from, to) = (self.base(), new.base());
+            ptr::copy(from.add(head + remove), to.add(head + inserted), tail);
+            let mut end = head;
+            for part in insert {
+                ptr::copy_nonoverlapping(part.as_ptr(), to.add(end), part.len());
+                end += part.len();
+            }
+            if !in_place {
+                ptr::copy_nonoverlapping(from, to, head);
+            }
+            new.write_inline_len(len);
+        }
+        new
+    }
+
+    /// Says that a small collection has passed the thresholds of `OBJECT ENCODING`, or is laid out
+    /// in another form.
+    pub fn set_packed_form(self, form: Form, beyond: bool) {
+        debug_assert!(self.packed().is_some());
+        let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
+        let meta = self.meta() & !(KIND_MASK | SUB_MASK) | kind as u8 | (form as u8) << SUB_SHIFT;
+        // SAFETY: the first byte of the block; both kinds have the same layout.
+        unsafe { self.base().write(meta) };
+    }
+
+    /// Says that a large collection is of another form of the same type.
+    pub fn set_large_form(self, form: Form) {
+        debug_assert!(self.kind() == Kind::Large && form.type_of() == self.type_of());
+        let meta = self.meta() & !SUB_MASK | (form as u8) << SUB_SHIFT;
+        // SAFETY: the first byte of the block.
+        unsafe { self.base().write(meta) };
+    }
+
+    /// Replaces the number of a [`Kind::Int`] entry.
+    pub fn set_int(self, n: i64) {
+        debug_assert_eq!(self.kind(), Kind::Int);
+        // SAFETY: an integer entry holds an aligned i64 before its key.
+        unsafe { self.int_ptr().write(n) };
+    }
+
+    /// The blob, to be changed in place.
+    pub fn blob_mut<'a>(self) -> Option<&'a mut Bytes> {
+        // SAFETY: as in `value`; the caller holds the stripe, so nobody else reads it.
+        (self.kind() == Kind::Blob).then(|| unsafe { &mut *self.blob_ptr() })
+    }
+
+    /// The inline bytes, to be changed in place; marks the string as `raw`.
+    pub fn inline_mut<'a>(self) -> Option<&'a mut [u8]> {
+        if self.kind() != Kind::Str {
+            return None;
+        }
+        // SAFETY: as in `value`; the meta byte is the block's first.
+        unsafe {
+            self.base().write(self.meta() | RAW);
+            let at = self.base().add(self.key_at() + self.key_len());
+            Some(std::slice::from_raw_parts_mut(at, self.inline_len()))
+        }
+    }
+
+    /// The bytes after the key.
+    #[inline]
+    fn inline<'a>(self) -> &'a [u8] {
+        // SAFETY: they lie behind the key, initialised; see the type's invariant for the lifetime.
+        unsafe {
+            let at = self.base().add(self.key_at() + self.key_len());
+            std::slice::from_raw_parts(at, self.inline_len())
+        }
+    }
+
+    /// Grows or shrinks the inline value within the block; false if it does not fit. New bytes are
+    /// zero.
+    pub fn resize_inline(self, len: usize) -> bool {
+        let shape = Shape {
+            kind: Kind::Str,
+            sub: self.meta() & SUB_MASK,
+            key_len: self.key_len(),
+            inline_len: len,
+            expiry: self.has_expiry(),
+        };
+        if self.kind() != Kind::Str
+            || len >= BLOB_MIN
+            || usable(shape.size()) != usable(self.size())
+        {
+            return false;
+        }
+        let old = self.inline_len();
+        // SAFETY: the block is `usable(size)` bytes long and the new size maps to the same figure.
+        unsafe {
+            self.write_inline_len(len);
+            if len > old {
+                let at = self.base().add(self.key_at() + self.key_len() + old);
+                ptr::write_bytes(at, 0, len - old);
+            }
+        }
+        true
+    }
+
+    /// Whether the key has an expiry.
+    #[inline]
+    pub fn has_expiry(self) -> bool {
+        self.meta() & EXPIRY != 0
+    }
+
+    /// Whether elements of the collection have an expiry of their own.
+    #[inline]
+    pub fn elements_expire(self) -> bool {
+        self.meta() & SUB_MASK == (Form::ExpiringHash as u8) << SUB_SHIFT
+            && (self.kind() == Kind::Large || self.earliest_field_expiry() != i64::MAX)
+    }
+
+    /// Expiry as Unix time in milliseconds.
+    pub fn expiry(self) -> Option<i64> {
+        // SAFETY: the field exists when the flag is set.
+        self.has_expiry().then(|| unsafe { self.base().add(self.expiry_at()).cast::<i64>().read() })
+    }
+
+    /// The 24-bit access field; what it means is the eviction policy's affair.
+    pub fn access(self) -> u32 {
+        // SAFETY: the header is 8 initialised, aligned bytes.
+        unsafe { self.base().cast::<u32>().read() >> 8 }
+    }
+
+    pub fn set_access(self, access: u32) {
+        // SAFETY: as above.
+        unsafe { self.base().cast::<u32>().write(u32::from(self.meta()) | access << 8) };
+    }
+
+    /// `OBJECT ENCODING` of the value.
+    pub fn encoding(self) -> &'static str {
+        match self.kind() {
+            Kind::Int => "int",
+            Kind::Str if self.meta() & RAW == 0 && self.inline_len() <= EMBSTR_MAX => "embstr",
+            Kind::Str | Kind::Blob => "raw",
+            Kind::Packed | Kind::PackedBeyond => self.form().encoding(self.is_beyond()),
+            Kind::Large => self.large().map_or("", Large::encoding),
+        }
+    }
+
+    /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind
+    /// it.
+    #[inline]
+    pub fn footprint(self) -> usize {
+        let block = usable(self.size());
+        if self.is_one_block() { block } else { block + self.footprint_behind() }
+    }
+
+    #[inline(never)]
+    fn footprint_behind(self) -> usize {
+        match self.kind() {
+            // SAFETY: a blob entry holds an initialised, aligned `Bytes`.
+            Kind::Blob => blob_bytes(unsafe { (*self.blob_ptr()).len() }),
+            _ => self.large().map_or(0, Large::footprint),
+        }
+    }
+
+    /// Whether there is nothing of the value behind the entry's block.
+    #[inline]
+    pub fn is_one_block(self) -> bool {
+        !matches!(self.kind(), Kind::Blob | Kind::Large)
+    }
+
+    #[inline]
+    fn size(self) -> usize {
+        self.key_at() + self.key_len() + self.inline_len()
+    }
+
+    fn base(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    fn meta(self) -> u8 {
+        // SAFETY: the first byte of the block.
+        unsafe { self.base().read() }
+    }
+
+    fn key_at(self) -> usize {
+        usize::from(KEY_AT[usize::from(self.meta() & !SUB_MASK)])
+    }
+
+    fn expiry_at(self) -> usize {
+        if self.meta() & WIDE != 0 { HEADER + 8 } else { HEADER }
+    }
+
+    fn key_len(self) -> usize {
+        // SAFETY: the header is initialised; a wide entry has its length in the next word.
+        unsafe {
+            if self.meta() & WIDE != 0 {
+                self.base().add(HEADER).cast::<u64>().read() as usize
+            } else {
+                usize::from(self.base().add(KEY_LEN_AT).cast::<u16>().read())
+            }
+        }
+    }
+
+    fn inline_len(self) -> usize {
+        // SAFETY: the header is initialised.
+        unsafe { usize::from(self.base().add(VAL_LEN_AT).cast::<u16>().read() & !STAMP) }
+    }
+
+    /// Says that the inline value is so long; the stamp stays.
+    fn write_inline_len(self, len: usize) {
+        let word = len as u16 | self.stamp();
+        // SAFETY: the header is initialised.
+        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
+    }
+
+    /// The stamp by which an image knows whether it has handed the entry out.
+    #[inline]
+    pub fn stamp(self) -> u16 {
+        // SAFETY: the header is initialised.
+        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().read() & STAMP }
+    }
+
+    /// Gives the entry another stamp.
+    pub fn set_stamp(self, stamp: u16) {
+        let word = self.inline_len() as u16 | stamp;
+        // SAFETY: the header is initialised.
+        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
+    }
+
+    fn int_ptr(self) -> *mut i64 {
+        // SAFETY: inside the block: the fixed part ends where the key begins.
+        unsafe { self.base().add(self.key_at() - Kind::Int.fixed()).cast() }
+    }
+
+    fn blob_ptr(self) -> *mut Bytes {
+        // SAFETY: as above.
+        unsafe { self.base().add(self.key_at() - Kind::Blob.fixed()).cast() }
+    }
+
+    fn large_ptr(self) -> *mut Large {
+        // SAFETY: the fixed part of a large entry is one aligned, initialised pointer.
+        unsafe { self.base().add(self.key_at() - Kind::Large.fixed()).cast::<*mut Large>().read() }
+    }
+
+    /// # Safety
+    /// The block is at least `shape.size()` bytes long.
+    unsafe fn write_head(self, shape: Shape, access: u32, stamp: u16) {
+        let meta = shape.meta();
+        // SAFETY: by the contract; all fields are naturally aligned in an 8-byte aligned block.
+        unsafe {
+            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
+            self.base().add(KEY_LEN_AT).cast::<u16>().write(shape.key_len as u16);
+            self.base().add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16 | stamp);
+            if meta & WIDE != 0 {
+                self.base().add(HEADER).cast::<u64>().write(shape.key_len as u64);
+            }
+        }
+    }
+}
+
+impl Item for Entry {
+    type Line = Bucket;
+
+    unsafe fn from_slot(address: usize, _: bool) -> Self {
+        debug_assert!(address != 0 && address.is_multiple_of(8));
+        // SAFETY: by the contract the address is that of a block, so not null.
+        Entry(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    }
+
+    #[inline]
+    fn address(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    #[inline]
+    fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant
+        // for the lifetime.
+        unsafe { std::slice::from_raw_parts(self.base().add(self.key_at()), self.key_len()) }
+    }
+
+    #[inline]
+    fn flag(self) -> bool {
+        self.has_expiry() || self.elements_expire()
+    }
+}

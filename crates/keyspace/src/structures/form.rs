@@ -1,0 +1,111 @@
+//! The types of values, and the forms in which collections are held.
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Type {
+    /// Bytes.
+    String,
+    /// A sequence of strings.
+    List,
+    /// Distinct strings.
+    Set,
+    /// Distinct strings, ordered by a score of each.
+    SortedSet,
+    /// Fields with a string each.
+    Hash,
+    /// A log of entries with fields.
+    Stream,
+}
+
+impl Type {
+    /// All of them.
+    pub const ALL: [Type; 6] =
+        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
+
+    /// The name that `TYPE` answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::String => "string",
+            Type::List => "list",
+            Type::Set => "set",
+            Type::SortedSet => "zset",
+            Type::Hash => "hash",
+            Type::Stream => "stream",
+        }
+    }
+}
+
+/// The key holds another type than the operation is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct WrongType;
+
+impl std::fmt::Display for WrongType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the key holds a value of another type")
+    }
+}
+
+impl std::error::Error for WrongType {}
+
+/// How a packed collection is laid out; of a large one, which type it is. Three bits of the entry's
+/// first byte.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum Form {
+    /// Items in order.
+    List = 0,
+    /// Members in the order in which they came.
+    Set = 1,
+    /// Integers in ascending order, each as wide as the widest.
+    Intset = 2,
+    /// Members, each followed by its score, in the order of scores.
+    SortedSet = 3,
+    /// Fields, each followed by its value, in the order in which they came.
+    Hash = 4,
+    /// Never packed.
+    Stream = 5,
+    /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each
+    /// followed by its value and its expiry.
+    ExpiringHash = 6,
+}
+
+impl Form {
+    /// From the bits that an entry keeps.
+    #[inline]
+    pub fn from_bits(bits: u8) -> Self {
+        match bits {
+            0 => Form::List,
+            1 => Form::Set,
+            2 => Form::Intset,
+            3 => Form::SortedSet,
+            4 => Form::Hash,
+            6 => Form::ExpiringHash,
+            _ => Form::Stream,
+        }
+    }
+
+    /// The type.
+    #[inline]
+    pub fn type_of(self) -> Type {
+        match self {
+            Form::List => Type::List,
+            Form::Set | Form::Intset => Type::Set,
+            Form::SortedSet => Type::SortedSet,
+            Form::Hash | Form::ExpiringHash => Type::Hash,
+            Form::Stream => Type::Stream,
+        }
+    }
+
+    /// `OBJECT ENCODING` of packed items, within the thresholds or `beyond` them.
+    pub fn encoding(self, beyond: bool) -> &'static str {
+        match (self, beyond) {
+            (Form::Stream, _) => "stream",
+            (Form::Intset, false) => "intset",
+            (Form::ExpiringHash, false) => "listpackex",
+            (_, false) => "listpack",
+            (Form::List, true) => "quicklist",
+            (Form::Set | Form::Intset | Form::Hash | Form::ExpiringHash, true) => "hashtable",
+            (Form::SortedSet, true) => "skiplist",
+        }
+    }
+}

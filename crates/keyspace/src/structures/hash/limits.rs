@@ -1,0 +1,31 @@
+//! Redis's thresholds for what `OBJECT ENCODING` answers for a hash.
+
+use crate::structures::limits::TypeLimits;
+
+/// The thresholds, read once per command.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    entries: usize,
+    value: usize,
+}
+
+impl Limits {
+    pub fn of(limits: &TypeLimits) -> Self {
+        let size = |limit: i64| usize::try_from(limit).unwrap_or(0);
+        Limits {
+            entries: size(limits.hash_max_listpack_entries()),
+            value: size(limits.hash_max_listpack_value()),
+        }
+    }
+
+    /// Whether a hash is a hash table once a command has set these fields, some of which may be
+    /// equal or there.
+    pub fn passed_by(&self, pairs: &[&[u8]]) -> bool {
+        pairs.len() / 2 > self.entries || pairs.iter().any(|text| text.len() > self.value)
+    }
+
+    /// Whether a hash of `len` fields is a hash table.
+    pub fn passed_at(&self, len: usize) -> bool {
+        len > self.entries
+    }
+}

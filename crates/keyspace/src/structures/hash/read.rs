@@ -1,0 +1,268 @@
+//! Reading hashes, whatever their form.
+
+use crate::structures::bucket::Item as _;
+use crate::structures::element::Element;
+use crate::structures::entry::Entry;
+use crate::structures::form::{Form, WrongType};
+use crate::structures::hash::Hash;
+use crate::structures::hash::packed::Fields;
+use crate::structures::packed::Item;
+use crate::structures::random::{below, choose, gaps};
+use crate::structures::view::View;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// A hash where it lies, as it is at a moment: fields that have expired by then are not seen.
+#[derive(Clone, Copy)]
+pub struct HashRef<'a> {
+    held: Held<'a>,
+    now_ms: i64,
+}
+
+#[derive(Clone, Copy)]
+enum Held<'a> {
+    Packed(Fields<'a>),
+    Large(&'a Hash),
+}
+
+/// A field of a hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    /// Its name.
+    pub name: Item<'a>,
+    /// Its value.
+    pub value: Item<'a>,
+    /// Its expiry in Unix milliseconds.
+    pub expiry: Option<i64>,
+}
+
+impl Field<'_> {
+    fn of<'a>(element: Element) -> Field<'a> {
+        Field {
+            name: Item::Text(element.key()),
+            value: Item::Text(element.value()),
+            expiry: element.expiry(),
+        }
+    }
+
+    #[inline]
+    fn is_alive(&self, now_ms: i64) -> bool {
+        self.expiry.is_none_or(|at| at > now_ms)
+    }
+}
+
+/// Fields are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk
+/// over all.
+const DRAWN_SHARE: usize = 3;
+
+impl<'a> View<'a> {
+    /// The hash as it is at a moment, in Unix milliseconds.
+    #[inline]
+    pub fn hash(&self, now_ms: i64) -> Result<HashRef<'a>, WrongType> {
+        HashRef::of(self.entry(), now_ms).ok_or(WrongType)
+    }
+}
+
+impl<'a> HashRef<'a> {
+    /// The hash that an entry holds. It is valid as long as the entry is neither changed nor freed.
+    #[inline]
+    pub(crate) fn of(entry: Entry, now_ms: i64) -> Option<Self> {
+        let held = match entry.packed_form() {
+            Some(form @ (Form::Hash | Form::ExpiringHash)) => {
+                Held::Packed(Fields::new(form, entry.packed()?))
+            }
+            Some(_) => return None,
+            None => Held::Large(entry.large()?.hash()?),
+        };
+        Some(HashRef { held, now_ms })
+    }
+
+    /// Number of fields, those included that have expired but are not removed yet.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self.held {
+            Held::Packed(fields) => fields.count(),
+            Held::Large(hash) => hash.len(),
+        }
+    }
+
+    /// Never true of a hash at a key.
+    pub fn is_empty(&self) -> bool {
+        match self.held {
+            Held::Packed(fields) => fields.is_empty(),
+            Held::Large(hash) => hash.len() == 0,
+        }
+    }
+
+    /// Number of fields that can be seen.
+    pub fn alive(&self) -> usize {
+        match self.held {
+            _ if !self.has_expired() => self.len(),
+            Held::Packed(fields) => fields.filter(|field| field.is_alive(self.now_ms)).count(),
+            Held::Large(hash) => hash.len() - hash.expired(self.now_ms),
+        }
+    }
+
+    /// Whether there are fields that have expired but are not removed yet.
+    #[inline]
+    pub fn has_expired(&self) -> bool {
+        let earliest = match self.held {
+            Held::Packed(fields) => fields.earliest(),
+            Held::Large(hash) => hash.earliest().unwrap_or(i64::MAX),
+        };
+        earliest <= self.now_ms
+    }
+
+    /// The earliest expiry of a field that can be seen.
+    pub fn earliest_expiry(&self) -> Option<i64> {
+        match self.held {
+            Held::Packed(fields) => {
+                let expiries = fields.filter_map(|field| field.expiry);
+                expiries.filter(|&at| at > self.now_ms).min()
+            }
+            Held::Large(hash) => hash.expiring.get(hash.expired(self.now_ms))?.0.expiry(),
+        }
+    }
+
+    /// A field.
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<Field<'a>> {
+        self.find(name).filter(|field| field.is_alive(self.now_ms))
+    }
+
+    /// Whether a field has expired but is not removed yet.
+    pub fn is_expired(&self, name: &[u8]) -> bool {
+        self.find(name).is_some_and(|field| !field.is_alive(self.now_ms))
+    }
+
+    #[inline]
+    fn find(&self, name: &[u8]) -> Option<Field<'a>> {
+        match self.held {
+            Held::Packed(fields) => {
+                let field = fields.named(&Item::from_text(name).parts()).ok()?;
+                Some(Field { name: field.name, value: field.value, expiry: field.expiry })
+            }
+            Held::Large(hash) => hash.fields.get(name).map(Field::of),
+        }
+    }
+
+    /// Hands every field to `each`.
+    pub fn each(&self, each: &mut dyn FnMut(Field<'a>)) {
+        let _ = self.try_each(&mut |field| {
+            each(field);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Hands fields to `each` until it breaks. Names and values in a large hash are text, even if
+    /// they are that of an integer.
+    pub fn try_each(&self, each: &mut dyn FnMut(Field<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
+        let mut alive = |field: Field<'a>| {
+            if field.is_alive(self.now_ms) { each(field) } else { ControlFlow::Continue(()) }
+        };
+        match self.held {
+            Held::Packed(mut fields) => fields.try_for_each(|field| {
+                alive(Field { name: field.name, value: field.value, expiry: field.expiry })
+            }),
+            Held::Large(hash) => match hash.ordered() {
+                Some(order) => order.iter().map(|field| Field::of(*field)).try_for_each(alive),
+                None => hash.fields.iter().map(Field::of).try_for_each(alive),
+            },
+        }
+    }
+
+    /// A field drawn at random.
+    pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Field<'a>> {
+        if let (Held::Large(hash), false) = (self.held, self.has_expired()) {
+            return hash.fields.random(&mut || random()).map(Field::of);
+        }
+        let mut left = below(self.alive().max(1), random);
+        let mut found = None;
+        let _ = self.try_each(&mut |field| {
+            if left == 0 {
+                found = Some(field);
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            ControlFlow::Continue(())
+        });
+        found
+    }
+
+    /// Hands fields to `each` that are drawn at random one after the other, `count` of them, some
+    /// more than once.
+    pub fn draw(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Field<'a>),
+    ) {
+        let is_fast = matches!(self.held, Held::Large(_)) && !self.has_expired();
+        if count <= 1 || is_fast {
+            (0..count).filter_map(|_| self.random(random)).for_each(each);
+            return;
+        }
+        let mut fields = Vec::new();
+        self.each(&mut |field| fields.push(field));
+        if !fields.is_empty() {
+            (0..count).for_each(|_| each(fields[below(fields.len(), random)]));
+        }
+    }
+
+    /// Hands `count` different fields drawn at random to `each`, or all if there are not more.
+    pub fn sample(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Field<'a>),
+    ) {
+        let len = self.alive();
+        match self.held {
+            Held::Large(hash) if !self.has_expired() && count < len / DRAWN_SHARE => {
+                let mut drawn = HashSet::with_capacity(count);
+                while drawn.len() < count {
+                    let Some(element) = hash.fields.random(&mut || random()) else { return };
+                    if drawn.insert(element.address()) {
+                        each(Field::of(element));
+                    }
+                }
+            }
+            Held::Packed(mut fields) if !self.has_expired() => {
+                for passed in gaps(len, count, random) {
+                    let Some(field) = fields.nth(passed) else { return };
+                    each(Field { name: field.name, value: field.value, expiry: field.expiry });
+                }
+            }
+            _ => {
+                let mut chosen = choose(len, count, random);
+                let _ = self.try_each(&mut |field| match chosen.next() {
+                    Some(true) => {
+                        each(field);
+                        ControlFlow::Continue(())
+                    }
+                    Some(false) => ControlFlow::Continue(()),
+                    None => ControlFlow::Break(()),
+                });
+            }
+        }
+    }
+
+    /// Hands the fields from the cursor on to `each`, about `count` of a large hash and all of a
+    /// small one, or one whose order is kept; returns where to go on, 0 at the end.
+    pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Field<'a>)) -> u64 {
+        match self.held {
+            Held::Large(hash) if hash.ordered().is_none() => {
+                hash.fields.scan(cursor, count, |element| {
+                    let field = Field::of(element);
+                    if field.is_alive(self.now_ms) {
+                        each(field);
+                    }
+                })
+            }
+            _ => {
+                self.each(each);
+                0
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The hash of a key, drawn once per command: its bits choose the stripe, the position in the table
+//! and the tag.
+
+use crate::structures::bucket::TAG_MASK;
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 15
+/// are the tag.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KeyHash {
+    bits: u64,
+    stripe_bits: u32,
+}
+
+impl KeyHash {
+    /// The stripe's number.
+    #[inline]
+    pub fn stripe(self) -> u32 {
+        // Two shifts, since a shift by 64 is undefined where there is a single stripe.
+        (self.bits >> 1 >> (63 - self.stripe_bits)) as u32
+    }
+
+    /// Place in the order of the stripe's keys.
+    #[inline]
+    pub fn position(self) -> u32 {
+        (self.bits << self.stripe_bits >> 32) as u32
+    }
+
+    /// The same hash where `depth` bits (at most 16) choose the part of the whole:
+    /// [`KeyHash::stripe`] is that part, and [`KeyHash::position`] the place inside it.
+    #[inline]
+    pub(crate) fn at_depth(self, depth: u32) -> Self {
+        KeyHash { stripe_bits: depth, ..self }
+    }
+
+    /// The tag kept in the slot, of 15 bits; never 0, which marks an empty slot.
+    #[inline]
+    pub fn tag(self) -> u16 {
+        let tag = self.bits as u16 & TAG_MASK;
+        if tag == 0 { 1 } else { tag }
+    }
+}
+
+/// Makes hashes with a seed of its own, so that nobody outside can choose keys that collide.
+#[derive(Clone, Debug)]
+pub struct KeyHasher {
+    state: SeedableRandomState,
+    stripe_bits: u32,
+}
+
+impl KeyHasher {
+    /// A hasher for `2^stripe_bits` stripes (at most 2^16).
+    pub fn new(seed: u64, stripe_bits: u32) -> Self {
+        assert!(stripe_bits <= 16, "stripe, position and tag must not overlap");
+        KeyHasher {
+            state: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()),
+            stripe_bits,
+        }
+    }
+
+    /// A hasher whose seed follows from this one's, another each time: what lies in the order of
+    /// one hasher's hashes is in no order of the other's. Who fills a table in the order of its
+    /// own hashes finds its first buckets crowded.
+    pub fn reseeded(&self) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let seed = self.hash(&COUNT.fetch_add(1, Relaxed).to_le_bytes()).bits;
+        KeyHasher::new(seed, self.stripe_bits)
+    }
+
+    /// Hash of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        let mut hasher = self.state.build_hasher();
+        hasher.write(key);
+        KeyHash { bits: hasher.finish(), stripe_bits: self.stripe_bits }
+    }
+}
+
+/// A key with its hash, which is computed once per command.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The key's bytes.
+    pub bytes: &'a [u8],
+    /// Its hash, from [`crate::Handle::hash`].
+    pub hash: KeyHash,
+}

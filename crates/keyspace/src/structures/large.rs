@@ -1,0 +1,199 @@
+//! Large collections: those that have an allocation of their own.
+
+use super::form::Form;
+use super::hash::Hash;
+use super::image::{ImageElement, ImageId, TakeElement};
+use super::list::large::List;
+use super::set::Set;
+use super::sorted_set::SortedSet;
+use super::stream::Stream;
+use crate::structures::bucket::Item as _;
+use petrel_heap::Cache;
+
+/// A large collection. The entry of its key points at it.
+pub(crate) enum Large {
+    /// A list.
+    List(List),
+    /// A stream.
+    Stream(Stream),
+    /// A set.
+    Set(Set),
+    /// A sorted set.
+    SortedSet(SortedSet),
+    /// A hash.
+    Hash(Hash),
+}
+
+impl Large {
+    /// Which type it is.
+    pub fn form(&self) -> Form {
+        match self {
+            Large::List(_) => Form::List,
+            Large::Stream(_) => Form::Stream,
+            Large::Set(_) => Form::Set,
+            Large::SortedSet(_) => Form::SortedSet,
+            Large::Hash(hash) => hash.form(),
+        }
+    }
+
+    /// `OBJECT ENCODING`.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Large::List(list) => list.encoding(),
+            Large::Stream(_) => "stream",
+            Large::Set(set) => set.encoding(),
+            Large::SortedSet(set) => set.encoding(),
+            Large::Hash(hash) => hash.encoding(),
+        }
+    }
+
+    /// What it takes to free it: the number of its elements, or of what holds several.
+    pub fn len(&self) -> usize {
+        match self {
+            Large::List(list) => list.chunks(),
+            Large::Stream(stream) => stream.pieces(),
+            Large::Set(set) => set.len(),
+            Large::SortedSet(set) => set.len(),
+            Large::Hash(hash) => hash.len(),
+        }
+    }
+
+    /// Bytes that it occupies, itself included; told without walking it.
+    pub fn footprint(&self) -> usize {
+        size_of::<Large>()
+            + match self {
+                Large::List(list) => list.footprint(),
+                Large::Stream(stream) => stream.footprint() - size_of::<Stream>(),
+                Large::Set(set) => set.footprint(),
+                Large::SortedSet(set) => set.footprint(),
+                Large::Hash(hash) => hash.footprint(),
+            }
+    }
+
+    /// A copy that shares nothing.
+    pub fn duplicate(&self, cache: &mut Cache) -> Box<Self> {
+        Box::new(match self {
+            Large::List(list) => Large::List(list.duplicate(cache)),
+            Large::Stream(stream) => Large::Stream(stream.clone()),
+            Large::Set(set) => Large::Set(set.duplicate(cache)),
+            Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
+            Large::Hash(hash) => Large::Hash(hash.duplicate(cache)),
+        })
+    }
+
+    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse
+    /// slabs), for some ten microseconds. Returns where to go on, none at the end; 0 is the
+    /// beginning. The footprint may change.
+    pub fn relocate(
+        &mut self,
+        cursor: u64,
+        is_marked: &dyn Fn(usize) -> bool,
+        cache: &mut Cache,
+    ) -> Option<u64> {
+        match self {
+            Large::List(list) => list.relocate(cursor, is_marked, cache),
+            // Nothing of it lies in slabs.
+            Large::Stream(_) => None,
+            Large::Set(set) => set.relocate(cursor, is_marked, cache),
+            Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
+            Large::Hash(hash) => hash.relocate(cursor, is_marked, cache),
+        }
+    }
+
+    /// Frees it with all its elements.
+    pub fn release(self, cache: &mut Cache) {
+        match self {
+            Large::List(list) => list.release(cache),
+            Large::Stream(stream) => stream.release(cache),
+            Large::Set(set) => set.release(cache),
+            Large::SortedSet(set) => set.release(cache),
+            Large::Hash(hash) => hash.release(cache),
+        }
+    }
+}
+
+/// The structures themselves.
+impl Large {
+    #[inline]
+    pub fn hash(&self) -> Option<&Hash> {
+        match self {
+            Large::Hash(hash) => Some(hash),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn hash_mut(&mut self) -> Option<&mut Hash> {
+        match self {
+            Large::Hash(hash) => Some(hash),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn set(&self) -> Option<&Set> {
+        match self {
+            Large::Set(set) => Some(set),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn set_mut(&mut self) -> Option<&mut Set> {
+        match self {
+            Large::Set(set) => Some(set),
+            _ => None,
+        }
+    }
+}
+
+/// A snapshot of the elements.
+impl Large {
+    /// Begins an image of its elements.
+    pub fn begin_image(&mut self, id: ImageId) {
+        match self {
+            Large::List(list) => list.begin_image(id),
+            Large::Set(set) => set.dict_mut().begin_image(id),
+            Large::SortedSet(set) => set.dict_mut().begin_image(id),
+            Large::Hash(hash) => hash.dict_mut().begin_image(id),
+            Large::Stream(stream) => stream.begin_image(id),
+        }
+    }
+
+    /// The image that is being taken of it, if one is.
+    pub fn image_id(&self) -> Option<ImageId> {
+        match self {
+            Large::List(list) => list.image_id(),
+            Large::Set(set) => set.dict().image_id(),
+            Large::SortedSet(set) => set.dict().image_id(),
+            Large::Hash(hash) => hash.dict().image_id(),
+            Large::Stream(stream) => stream.image_id(),
+        }
+    }
+
+    /// What there is of the image beside its elements, when they were all handed out.
+    pub fn take_rest(&mut self) -> Option<Box<Self>> {
+        match self {
+            Large::Stream(stream) => stream.take_rest().map(|rest| Box::new(Large::Stream(rest))),
+            _ => None,
+        }
+    }
+
+    /// Gives `take` some elements of the image; false at the end.
+    pub fn continue_image(&mut self, cache: &mut Cache, take: &mut TakeElement<'_>) -> bool {
+        use ImageElement::{Field, Item, Member, Scored};
+        match self {
+            Large::List(list) => list.continue_image(cache, &mut |text| take(Item(text))),
+            Large::Set(set) => {
+                set.dict_mut().continue_image(cache, &mut |element| take(Member(element.key())))
+            }
+            Large::SortedSet(set) => set
+                .dict_mut()
+                .continue_image(cache, &mut |element| take(Scored(element.key(), element.score()))),
+            Large::Hash(hash) => hash.dict_mut().continue_image(cache, &mut |element| {
+                take(Field(element.key(), element.value(), element.expiry()))
+            }),
+            Large::Stream(stream) => stream.continue_image(take),
+        }
+    }
+}

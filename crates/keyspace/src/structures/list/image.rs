@@ -1,0 +1,240 @@
+//! A list that an image takes in portions, between which it changes.
+//!
+//! The elements of the image that have yet to be handed out are, in their order:
+//!
+//! ```text
+//! due        elements that were ahead, and were popped from the front before their turn
+//! live       `left` elements of the list, from `next` on; instead of such as were replaced, what they were
+//! popped     elements that were popped from the back, the last popped first
+//! ```
+//!
+//! What is before `next` in the list was handed out or came in later; what is behind the live ones
+//! came in later. Pushes, pops and replacements keep it so by little work. What changes the middle
+//! otherwise takes a walk over the list anyway: it first *freezes* the elements, that is,
+//! the live ones go on in a copy of the list that nobody changes.
+
+use crate::structures::image::ImageId;
+use crate::structures::list::End;
+use crate::structures::list::large::List;
+use petrel_heap::Cache;
+use std::collections::{HashMap, VecDeque};
+use std::ops::{ControlFlow, Range};
+
+/// Elements that are walked at once: some ten microseconds, and what they take to be copied.
+const AT_ONCE: usize = 256;
+
+/// Elements that are set aside one by one; more are frozen.
+const ASIDE_MAX: usize = 4096;
+
+/// How far it is.
+#[derive(Debug)]
+pub(super) struct Taking {
+    id: ImageId,
+    due: VecDeque<Vec<u8>>,
+    next: usize,
+    left: usize,
+    /// Number of elements of the image that were before the live ones.
+    passed: usize,
+    /// What live elements were that have been replaced, by their number in the image.
+    replaced: HashMap<usize, Vec<u8>>,
+    popped: Vec<Vec<u8>>,
+    /// What the live elements are part of, if it is no longer the list itself.
+    frozen: Option<List>,
+}
+
+impl Taking {
+    /// Where the live elements are in the list they are part of.
+    fn live(&self) -> Range<usize> {
+        self.next..self.next + self.left
+    }
+
+    /// So many of the live elements are no longer that, from the first on.
+    fn pass(&mut self, count: usize) {
+        self.left -= count;
+        self.passed += count;
+    }
+
+    /// The live element at an index of the list is set aside: as it was when the image began.
+    fn aside(&mut self, index: usize, now: Vec<u8>) -> Vec<u8> {
+        self.replaced.remove(&(self.passed + index - self.next)).unwrap_or(now)
+    }
+}
+
+/// What is to be called before each change, while an image is being taken. Once the live elements
+/// are frozen it does nothing.
+impl List {
+    fn taking_of_self(&mut self) -> Option<&mut Taking> {
+        self.taking.as_deref_mut().filter(|taking| taking.frozen.is_none())
+    }
+
+    /// Begins an image of the elements that there are.
+    pub fn begin_image(&mut self, id: ImageId) {
+        self.taking = Some(Box::new(Taking {
+            id,
+            due: VecDeque::new(),
+            next: 0,
+            left: self.len(),
+            passed: 0,
+            replaced: HashMap::new(),
+            popped: Vec::new(),
+            frozen: None,
+        }));
+    }
+
+    /// The image that is being taken, if one is.
+    pub fn image_id(&self) -> Option<ImageId> {
+        self.taking.as_ref().map(|taking| taking.id)
+    }
+
+    #[cold]
+    pub(super) fn before_push(&mut self, end: End) {
+        if let Some(taking) = self.taking_of_self()
+            && end == End::Front
+        {
+            taking.next += 1;
+        }
+    }
+
+    #[cold]
+    pub(super) fn before_pop(&mut self, end: End) {
+        if let Some(last) = self.len().checked_sub(1) {
+            let index = if end == End::Front { 0 } else { last };
+            self.set_aside(index..index + 1);
+        }
+    }
+
+    #[cold]
+    pub(super) fn before_set(&mut self, index: usize) {
+        let text = self.get(index).map(|element| element.to_vec());
+        if let (Some(taking), Some(text)) = (self.taking_of_self(), text)
+            && taking.live().contains(&index)
+        {
+            taking.replaced.entry(taking.passed + index - taking.next).or_insert(text);
+        }
+    }
+
+    #[cold]
+    pub(super) fn before_insert(&mut self, index: usize, cache: &mut Cache) {
+        let Some(taking) = self.taking_of_self() else { return };
+        let live = taking.live();
+        if index <= live.start {
+            taking.next += 1;
+        } else if index < live.end {
+            self.freeze(cache);
+        }
+    }
+
+    #[cold]
+    pub(super) fn before_remove(&mut self, range: Range<usize>, cache: &mut Cache) {
+        let Some(taking) = self.taking_of_self() else { return };
+        let live = taking.live();
+        let within = range.start.max(live.start)..range.end.min(live.end);
+        let is_inside = live.start < within.start && within.end < live.end;
+        if !within.is_empty() && (is_inside || within.len() > ASIDE_MAX) {
+            return self.freeze(cache);
+        }
+        self.set_aside(range);
+    }
+
+    /// Sets aside what a range that is removed has of the live elements, which are the first or the
+    /// last of them.
+    fn set_aside(&mut self, range: Range<usize>) {
+        let Some(mut taking) = self.taking.take_if(|taking| taking.frozen.is_none()) else {
+            return;
+        };
+        let live = taking.live();
+        let within = range.start.max(live.start)..range.end.min(live.end);
+        if !within.is_empty() {
+            let elements = self.iter_from(within.start).take(within.len());
+            let texts = elements.zip(within.clone());
+            let texts: Vec<Vec<u8>> =
+                texts.map(|(element, index)| taking.aside(index, element.to_vec())).collect();
+            if within.start == live.start {
+                taking.pass(within.len());
+                taking.due.extend(texts);
+            } else {
+                taking.left -= within.len();
+                taking.popped.extend(texts.into_iter().rev());
+            }
+        }
+        // What is removed before the live elements lets them move up.
+        taking.next -= range.end.min(live.start).saturating_sub(range.start);
+        self.taking = Some(taking);
+    }
+
+    /// Lets the live elements go on in a copy of the list.
+    #[cold]
+    pub(super) fn freeze(&mut self, cache: &mut Cache) {
+        let is_live = self.taking_of_self().is_some_and(|taking| !taking.live().is_empty());
+        if is_live {
+            let copy = self.duplicate(cache);
+            if let Some(taking) = &mut self.taking {
+                taking.frozen = Some(copy);
+            }
+        }
+    }
+}
+
+/// Handing out.
+impl List {
+    /// Gives `take` the next elements of the image until it has enough; false at the end, after
+    /// which nothing is being taken any more.
+    pub fn continue_image(
+        &mut self,
+        cache: &mut Cache,
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> bool {
+        let Some(mut taking) = self.taking.take() else { return false };
+        let is_done = self.take_some(&mut taking, take).is_continue();
+        self.taking = Some(taking);
+        if is_done {
+            self.end_image(cache);
+        }
+        !is_done
+    }
+
+    fn take_some(
+        &self,
+        taking: &mut Taking,
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        while let Some(text) = taking.due.pop_front() {
+            take(&text)?;
+        }
+        let mut frozen = taking.frozen.take();
+        let walked = self.take_live(frozen.as_ref().unwrap_or(self), taking, take);
+        std::mem::swap(&mut taking.frozen, &mut frozen);
+        walked?;
+        while let Some(text) = taking.popped.pop() {
+            take(&text)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn take_live(
+        &self,
+        list: &List,
+        taking: &mut Taking,
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let count = taking.left.min(AT_ONCE);
+        let mut text = Vec::new();
+        for element in list.iter_from(taking.next).take(count) {
+            text.clear();
+            match taking.replaced.remove(&taking.passed) {
+                Some(replaced) => text = replaced,
+                None => element.append_to(&mut text),
+            }
+            taking.next += 1;
+            taking.pass(1);
+            take(&text)?;
+        }
+        if taking.left > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    pub(super) fn end_image(&mut self, cache: &mut Cache) {
+        if let Some(frozen) = self.taking.take().and_then(|taking| taking.frozen) {
+            frozen.release(cache);
+        }
+    }
+}

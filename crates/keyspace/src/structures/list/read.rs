@@ -1,0 +1,171 @@
+//! Reading lists.
+
+use crate::structures::form::{Type, WrongType};
+use crate::structures::large::Large;
+use crate::structures::limits::TypeLimits;
+use crate::structures::list::End;
+use crate::structures::list::encoding::Nodes;
+use crate::structures::list::large::{self, List};
+use crate::structures::list::run::{Element, Elements, Run};
+use crate::structures::list::small::Small;
+use crate::structures::view::View;
+
+/// A list where it lies, for as long as nothing is changed.
+#[derive(Clone, Copy)]
+pub struct ListRef<'a>(Form<'a>);
+
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    Small(Small<'a>),
+    Large(&'a List),
+}
+
+impl<'a> View<'a> {
+    /// The list.
+    #[inline]
+    pub fn list(&self) -> Result<ListRef<'a>, WrongType> {
+        let entry = self.entry();
+        if entry.type_of() != Type::List {
+            return Err(WrongType);
+        }
+        match (entry.packed(), entry.large()) {
+            (Some(packed), _) => Ok(ListRef(Form::Small(Small::new(packed)))),
+            (None, Some(Large::List(list))) => Ok(ListRef(Form::Large(list))),
+            _ => Err(WrongType),
+        }
+    }
+}
+
+impl<'a> ListRef<'a> {
+    pub(crate) fn small(list: Small<'a>) -> Self {
+        ListRef(Form::Small(list))
+    }
+
+    pub(crate) fn large(list: &'a List) -> Self {
+        ListRef(Form::Large(list))
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self.0 {
+            Form::Small(list) => list.len(),
+            Form::Large(list) => list.len(),
+        }
+    }
+
+    /// Whether there are none; a key never holds such a list.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element at `index`.
+    pub fn get(&self, index: usize) -> Option<Element<'a>> {
+        match self.0 {
+            Form::Small(list) if index + 1 == list.len() => {
+                Some(list.run().at(list.run().last().0))
+            }
+            Form::Small(list) => list.run().elements(index).next(),
+            Form::Large(list) => list.get(index),
+        }
+    }
+
+    /// The nodes that a quicklist of Redis would have; found out by a walk over all elements.
+    pub fn quicklist_nodes(&self, limits: &TypeLimits) -> Nodes {
+        Nodes::of(self.iter_from(0), limits)
+    }
+
+    /// Walks forwards from `index` on.
+    pub fn iter_from(&self, index: usize) -> Iter<'a> {
+        match self.0 {
+            Form::Small(list) => Iter::Small(list.run().elements(index)),
+            Form::Large(list) => Iter::Large(list.iter_from(index)),
+        }
+    }
+
+    /// Calls `found` with the index of every element that equals a given one, of the first or last
+    /// `most`, from an end on, until it says that it is enough.
+    pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
+        let list = match self.0 {
+            Form::Small(list) => list,
+            Form::Large(list) => return list.find(text, from, most, found),
+        };
+        let len = list.len();
+        match from {
+            End::Front => list.run().find(text, |at| at < most && found(at)),
+            End::Back => {
+                let mut matches = Vec::new();
+                list.run().find(text, |at| {
+                    matches.push(at);
+                    true
+                });
+                for at in matches.into_iter().rev() {
+                    if len - 1 - at >= most || !found(at) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Walks backwards from `index` on, or from the last element if there is none at `index`.
+    pub fn iter_back_from(&self, index: usize) -> BackIter<'a> {
+        match self.0 {
+            Form::Small(list) => {
+                let count = index.saturating_add(1).min(list.len());
+                BackIter::Small { run: list.run(), offsets: list.run().offsets(count) }
+            }
+            Form::Large(list) => BackIter::Large(list.iter_back_from(index)),
+        }
+    }
+}
+
+/// The elements of a list, forwards.
+#[derive(Clone, Debug)]
+pub enum Iter<'a> {
+    /// Of a small list.
+    Small(Elements<'a>),
+    /// Of a large one.
+    Large(large::Iter<'a>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        match self {
+            Iter::Small(elements) => elements.next(),
+            Iter::Large(elements) => elements.next(),
+        }
+    }
+}
+
+/// The elements of a list, backwards.
+#[derive(Clone, Debug)]
+pub enum BackIter<'a> {
+    /// Of a small list.
+    Small {
+        /// The elements.
+        run: Run<'a>,
+        /// Where those begin that are still to come.
+        offsets: Vec<u32>,
+    },
+    /// Of a large one.
+    Large(large::BackIter<'a>),
+}
+
+impl<'a> Iterator for BackIter<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        match self {
+            BackIter::Small { run, offsets } => {
+                let at = offsets.pop()?;
+                Some(run.at(at as usize))
+            }
+            BackIter::Large(elements) => elements.next(),
+        }
+    }
+}

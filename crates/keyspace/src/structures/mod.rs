@@ -1,0 +1,30 @@
+//! Data structures: they know bytes, not the keyspace. A value is packed into its key's entry while
+//! it is small ([`packed`]), and a [`large::Large`] beyond; both are read by one reference per type
+//! (`SetRef`, `HashRef`, ...). When a collection goes from one to the other is a question of speed
+//! and memory, and is not what `OBJECT ENCODING` answers: that follows Redis's thresholds
+//! ([`crate::TypeLimits`]) and stays once it has changed, so a packed collection may be *beyond*
+//! them.
+
+pub(crate) mod bucket;
+pub(crate) mod dict;
+pub(crate) mod element;
+pub(crate) mod entry;
+pub(crate) mod form;
+pub(crate) mod hash;
+pub(crate) mod image;
+pub mod intset;
+pub(crate) mod key_hash;
+pub(crate) mod large;
+pub(crate) mod limits;
+pub mod list;
+pub mod packed;
+pub(crate) mod random;
+pub(crate) mod rank_tree;
+pub(crate) mod set;
+pub mod sorted_set;
+pub(crate) mod stamp;
+pub mod stream;
+pub(crate) mod table;
+pub(crate) mod value;
+pub(crate) mod view;
+pub(crate) mod walk;

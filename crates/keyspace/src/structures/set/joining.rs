@@ -1,0 +1,64 @@
+//! How a packed set takes in a member.
+
+use super::WALKED_MAX;
+use super::encoding::{Encoding, Limits};
+use crate::structures::entry::PACKED_MAX;
+use crate::structures::form::Form;
+use crate::structures::intset::{Edit, IntSet};
+use crate::structures::packed::{self, Item};
+
+/// How a packed set takes in a member that it does not have.
+pub(crate) enum Joining {
+    /// An intset changes so.
+    Ints(Edit),
+    /// The member follows the others.
+    Append,
+    /// An intset becomes packed items, which the member follows.
+    Unpack,
+    /// The set becomes a large one.
+    Enlarge,
+}
+
+/// How `member` joins packed members, and what the set's encoding is then; none if it is there.
+#[inline]
+pub(crate) fn joining(
+    form: Form,
+    items: &[u8],
+    encoding: Encoding,
+    member: &Item<'_>,
+    limits: &Limits,
+) -> Option<(Joining, Encoding)> {
+    let appended = |len: usize, bytes: usize, encoding: Encoding| {
+        bytes + member.packed_len() <= PACKED_MAX && (!encoding.is_beyond() || len < WALKED_MAX)
+    };
+    if form != Form::Intset {
+        let len = packed::find(items, &member.parts(), 1).err()?;
+        let encoding = encoding.joined(len, member, 0, limits);
+        let appends = appended(len, items.len(), encoding);
+        return Some((if appends { Joining::Append } else { Joining::Enlarge }, encoding));
+    }
+    let ints = IntSet::new(items);
+    if let Item::Int(n) = *member {
+        let edit = ints.insertion(n)?;
+        let encoding = encoding.joined(ints.len(), member, 0, limits);
+        let bytes = match &edit {
+            Edit::Rewrite(bytes) => bytes.len(),
+            Edit::Insert { len, .. } => items.len() + len,
+            Edit::Remove { .. } => items.len(),
+        };
+        let fits = bytes <= PACKED_MAX;
+        return Some((if fits { Joining::Ints(edit) } else { Joining::Enlarge }, encoding));
+    }
+    let ends = [0, ints.len() - 1].map(|i| Item::Int(ints.get(i)).text_len());
+    let encoding = encoding.joined(ints.len(), member, ends[0].max(ends[1]), limits);
+    let bytes = ints.iter().map(|n| Item::Int(n).packed_len()).sum();
+    let fits = appended(ints.len(), bytes, encoding);
+    Some((if fits { Joining::Unpack } else { Joining::Enlarge }, encoding))
+}
+
+/// The packed items of an intset's members.
+pub(crate) fn unpacked(ints: IntSet<'_>) -> Vec<u8> {
+    let mut items = Vec::new();
+    ints.iter().for_each(|n| Item::Int(n).pack(&mut items));
+    items
+}

@@ -1,0 +1,198 @@
+//! Reading sets, whatever their form.
+
+use crate::structures::bucket::Item as _;
+use crate::structures::element::Element;
+use crate::structures::entry::Entry;
+use crate::structures::form::{Form, WrongType};
+use crate::structures::intset::IntSet;
+use crate::structures::packed::{self, Item, Items};
+use crate::structures::random::{below, choose, gaps};
+use crate::structures::set::Set;
+use crate::structures::value::parse_int;
+use crate::structures::view::View;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// A set where it lies.
+#[derive(Clone, Copy)]
+pub struct SetRef<'a>(Held<'a>);
+
+#[derive(Clone, Copy)]
+enum Held<'a> {
+    Ints(IntSet<'a>),
+    Packed(&'a [u8]),
+    Large(&'a Set),
+}
+
+/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a
+/// walk over all.
+const DRAWN_SHARE: usize = 3;
+
+impl<'a> View<'a> {
+    /// The set.
+    #[inline]
+    pub fn set(&self) -> Result<SetRef<'a>, WrongType> {
+        SetRef::of(self.entry()).ok_or(WrongType)
+    }
+}
+
+impl<'a> SetRef<'a> {
+    /// The set that an entry holds. It is valid as long as the entry is neither changed nor freed.
+    #[inline]
+    pub(crate) fn of(entry: Entry) -> Option<Self> {
+        match entry.packed_form() {
+            Some(form) => Self::packed(form, entry.packed()?),
+            None => Some(SetRef(Held::Large(entry.large()?.set()?))),
+        }
+    }
+
+    /// The set in packed items; none if they are of another type.
+    pub(crate) fn packed(form: Form, items: &'a [u8]) -> Option<Self> {
+        match form {
+            Form::Intset => Some(SetRef(Held::Ints(IntSet::new(items)))),
+            Form::Set => Some(SetRef(Held::Packed(items))),
+            _ => None,
+        }
+    }
+
+    /// Number of members.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self.0 {
+            Held::Ints(ints) => ints.len(),
+            Held::Packed(items) => packed::count(items),
+            Held::Large(set) => set.len(),
+        }
+    }
+
+    /// Never true of a set at a key.
+    pub fn is_empty(&self) -> bool {
+        match self.0 {
+            Held::Ints(ints) => ints.is_empty(),
+            Held::Packed(items) => items.is_empty(),
+            Held::Large(set) => set.len() == 0,
+        }
+    }
+
+    /// Whether `member` is there.
+    #[inline]
+    pub fn contains(&self, member: &[u8]) -> bool {
+        match self.0 {
+            Held::Ints(ints) => parse_int(member).is_some_and(|n| ints.contains(n)),
+            Held::Packed(items) => packed::find(items, &Item::from_text(member).parts(), 1).is_ok(),
+            Held::Large(set) => set.members.get(member).is_some(),
+        }
+    }
+
+    /// Whether a member of another set, as it is held there, is there.
+    #[inline]
+    pub fn contains_item(&self, member: &Item<'_>) -> bool {
+        match (self.0, member) {
+            (Held::Ints(ints), Item::Int(n)) => ints.contains(*n),
+            (Held::Packed(items), Item::Int(_)) => packed::find(items, &member.parts(), 1).is_ok(),
+            _ => self.contains(member.bytes(&mut itoa::Buffer::new())),
+        }
+    }
+
+    /// Hands every member to `each`.
+    pub fn each(&self, each: &mut dyn FnMut(Item<'a>)) {
+        let _ = self.try_each(&mut |member| {
+            each(member);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Hands members to `each` until it breaks. A member of a large set is text, even if it is that
+    /// of an integer.
+    pub fn try_each(&self, each: &mut dyn FnMut(Item<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
+        match self.0 {
+            Held::Ints(ints) => ints.iter().map(Item::Int).try_for_each(each),
+            Held::Packed(items) => Items::new(items).try_for_each(each),
+            Held::Large(set) => set.members.iter().map(text_of).try_for_each(each),
+        }
+    }
+
+    /// A member drawn at random.
+    pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Item<'a>> {
+        match self.0 {
+            _ if self.is_empty() => None,
+            Held::Ints(ints) => Some(Item::Int(ints.get(below(ints.len(), random)))),
+            Held::Packed(items) => Items::new(items).nth(below(packed::count(items), random)),
+            Held::Large(set) => set.members.random(&mut || random()).map(text_of),
+        }
+    }
+
+    /// Hands members to `each` that are drawn at random one after the other, `count` of them, some
+    /// more than once.
+    pub fn draw(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Item<'a>),
+    ) {
+        let members: Vec<Item<'a>> = match self.0 {
+            Held::Packed(items) if count > 1 => Items::new(items).collect(),
+            _ => {
+                (0..count).filter_map(|_| self.random(random)).for_each(each);
+                return;
+            }
+        };
+        (0..count).for_each(|_| each(members[below(members.len(), random)]));
+    }
+
+    /// Hands `count` different members drawn at random to `each`, or all if there are not more.
+    pub fn sample(
+        &self,
+        count: usize,
+        random: &mut dyn FnMut() -> u64,
+        each: &mut dyn FnMut(Item<'a>),
+    ) {
+        let len = self.len();
+        match self.0 {
+            Held::Large(set) if count < len / DRAWN_SHARE => {
+                let mut drawn = HashSet::with_capacity(count);
+                while drawn.len() < count {
+                    let Some(element) = set.members.random(&mut || random()) else { return };
+                    if drawn.insert(element.address()) {
+                        each(text_of(element));
+                    }
+                }
+            }
+            Held::Packed(items) => {
+                let mut members = Items::new(items);
+                for passed in gaps(len, count, random) {
+                    members.skip_items(passed);
+                    let Some(member) = members.next() else { return };
+                    each(member);
+                }
+            }
+            _ => {
+                let mut chosen = choose(len, count, random);
+                let _ = self.try_each(&mut |member| match chosen.next() {
+                    Some(true) => {
+                        each(member);
+                        ControlFlow::Continue(())
+                    }
+                    Some(false) => ControlFlow::Continue(()),
+                    None => ControlFlow::Break(()),
+                });
+            }
+        }
+    }
+
+    /// Hands the members from the cursor on to `each`, about `count` of a large set and all of a
+    /// small one; returns where to go on, 0 at the end.
+    pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Item<'a>)) -> u64 {
+        match self.0 {
+            Held::Large(set) => set.members.scan(cursor, count, |element| each(text_of(element))),
+            _ => {
+                self.each(each);
+                0
+            }
+        }
+    }
+}
+
+fn text_of<'a>(element: Element) -> Item<'a> {
+    Item::Text(element.key())
+}

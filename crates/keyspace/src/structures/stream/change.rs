@@ -1,0 +1,129 @@
+//! One change of a stream, as an effect describes it.
+
+use super::id::StreamId;
+
+/// What changed in a stream. If there is none, it is made.
+#[derive(Clone, Copy, Debug)]
+pub enum StreamChange<'a> {
+    /// An entry was appended.
+    Add {
+        /// Its ID.
+        id: StreamId,
+        /// Names and values in turn.
+        fields: &'a [&'a [u8]],
+    },
+    /// An entry was deleted.
+    Delete {
+        /// Its ID.
+        id: StreamId,
+    },
+    /// An entry was trimmed from amid others: the greatest ID of a deleted entry stays what it was.
+    TrimOne {
+        /// Its ID.
+        id: StreamId,
+    },
+    /// All entries up to an ID were trimmed.
+    TrimUpTo {
+        /// The ID.
+        id: StreamId,
+    },
+    /// The stream's own figures were set.
+    Set {
+        /// The greatest ID that an entry ever had.
+        last_id: StreamId,
+        /// Number of entries ever added.
+        added: u64,
+        /// The greatest ID of a deleted entry.
+        max_deleted: StreamId,
+    },
+    /// A consumer group was made, or its position set.
+    Group {
+        /// The group.
+        group: &'a [u8],
+        /// The greatest ID that was delivered.
+        last_delivered: StreamId,
+        /// Number of entries up to that one.
+        read: Option<u64>,
+    },
+    /// A consumer group was removed.
+    GroupRemove {
+        /// The group.
+        group: &'a [u8],
+    },
+    /// A consumer was made, or was seen.
+    Consumer {
+        /// The group.
+        group: &'a [u8],
+        /// The consumer.
+        consumer: &'a [u8],
+        /// When it was seen, Unix milliseconds.
+        seen_ms: i64,
+        /// When it got entries.
+        active_ms: Option<i64>,
+    },
+    /// A consumer was removed, with all that it had pending.
+    ConsumerRemove {
+        /// The group.
+        group: &'a [u8],
+        /// The consumer.
+        consumer: &'a [u8],
+    },
+    /// An entry is pending, in this way from now on.
+    Pending {
+        /// The group.
+        group: &'a [u8],
+        /// The entry.
+        id: StreamId,
+        /// Who has it, which is a consumer of the group; none after it was given back.
+        consumer: Option<&'a [u8]>,
+        /// When it was delivered.
+        delivered_ms: i64,
+        /// How often it was delivered.
+        count: u64,
+    },
+    /// An entry is no longer pending.
+    PendingRemove {
+        /// The group.
+        group: &'a [u8],
+        /// The entry.
+        id: StreamId,
+    },
+    /// A producer gave an entry an ID of its own.
+    Produced {
+        /// The producer.
+        producer: &'a [u8],
+        /// The producer's ID.
+        own_id: &'a [u8],
+        /// The entry.
+        id: StreamId,
+    },
+    /// For how long, and how many, producers' IDs are remembered was set.
+    Producers {
+        /// Seconds.
+        duration_s: u32,
+        /// Number of each producer.
+        ids_max: u32,
+    },
+}
+
+impl StreamChange<'_> {
+    /// Whether entries came or went, or producers' IDs; else groups have changed, or the stream's
+    /// figures.
+    pub(crate) fn modifies_entries(&self) -> bool {
+        match self {
+            StreamChange::Add { .. }
+            | StreamChange::Delete { .. }
+            | StreamChange::TrimOne { .. }
+            | StreamChange::TrimUpTo { .. }
+            | StreamChange::Produced { .. }
+            | StreamChange::Producers { .. } => true,
+            StreamChange::Set { .. }
+            | StreamChange::Group { .. }
+            | StreamChange::GroupRemove { .. }
+            | StreamChange::Consumer { .. }
+            | StreamChange::ConsumerRemove { .. }
+            | StreamChange::Pending { .. }
+            | StreamChange::PendingRemove { .. } => false,
+        }
+    }
+}

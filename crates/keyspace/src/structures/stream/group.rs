@@ -1,0 +1,395 @@
+//! Consumer groups: how far each has read, and what its consumers have been given and not yet
+//! acknowledged.
+
+mod image;
+
+pub use image::{ConsumerHead, GroupHead, PendingHead};
+
+use crate::structures::stream::id::StreamId;
+use image::{Apart, GroupsImage, PendingImage};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes that a pending entry takes in the group's map and its consumer's set.
+pub(super) const PENDING_BYTES: usize = 104;
+/// The same of an entry given back, in the group's map and the queue.
+const NACKED_BYTES: usize = 120;
+/// Bytes that a pending entry takes in the order of delivery.
+const TIMED_BYTES: usize = 48;
+/// Bytes of a map's node for each of its entries, beside key and value.
+const MAP_BYTES: usize = 16;
+
+/// The groups of a stream, in the order of their names.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    groups: BTreeMap<Box<[u8]>, Group>,
+    bytes: usize,
+    /// An image that is being taken in portions.
+    image: Apart<GroupsImage>,
+}
+
+impl Groups {
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn footprint(&self) -> usize {
+        self.bytes
+    }
+
+    /// Frees the groups piece by piece: `breathe` is called after each.
+    pub fn release(self, breathe: &mut dyn FnMut()) {
+        for (_, group) in self.groups {
+            group.pending.into_iter().for_each(|_| breathe());
+            group.nacked.into_iter().for_each(|_| breathe());
+            group.by_time.into_iter().flatten().for_each(|_| breathe());
+            let consumers = group.consumers.into_iter().flatten();
+            consumers.flat_map(|consumer| consumer.pending).for_each(|_| breathe());
+        }
+    }
+
+    /// The group of this name.
+    pub fn get(&self, name: &[u8]) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
+    /// All groups, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &Group)> {
+        self.groups.iter().map(|(name, group)| (&**name, group))
+    }
+
+    /// Makes a group, or sets how far one has read; true if it is new.
+    pub fn put(&mut self, name: &[u8], last_delivered: StreamId, read: Option<u64>) -> bool {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.last_delivered = last_delivered;
+            group.entries_read = read;
+            return false;
+        }
+        let group = Group { last_delivered, entries_read: read, ..Group::default() };
+        self.bytes += group_bytes(name);
+        self.groups.insert(name.into(), group);
+        true
+    }
+
+    /// Removes a group with all that it has pending; false if there is none.
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let Some(group) = self.groups.remove(name) else { return false };
+        self.bytes -= group_bytes(name) + group.bytes;
+        self.removed(name, group);
+        true
+    }
+
+    /// Changes a group; none if it does not exist.
+    pub fn change<R>(&mut self, name: &[u8], change: impl FnOnce(&mut Group) -> R) -> Option<R> {
+        let group = self.groups.get_mut(name)?;
+        let before = group.bytes;
+        let result = change(group);
+        self.bytes = self.bytes + group.bytes - before;
+        Some(result)
+    }
+
+    /// Whether any group has the entry pending.
+    pub fn refer_to(&self, id: StreamId) -> bool {
+        self.groups.values().any(|group| group.pending.contains_key(&id))
+    }
+
+    /// Whether every group was given the entry and has acknowledged it.
+    pub fn have_acknowledged(&self, id: StreamId) -> bool {
+        self.groups
+            .values()
+            .all(|group| group.last_delivered >= id && !group.pending.contains_key(&id))
+    }
+}
+
+fn group_bytes(name: &[u8]) -> usize {
+    name.len() + size_of::<(Box<[u8]>, Group)>() + MAP_BYTES
+}
+
+/// A consumer of a group, for as long as it exists.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ConsumerId(u32);
+
+/// A consumer group.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    last_delivered: StreamId,
+    entries_read: Option<u64>,
+    pending: BTreeMap<StreamId, Slot>,
+    names: BTreeMap<Box<[u8]>, ConsumerId>,
+    /// By the numbers of their IDs; those of consumers that are gone are used again.
+    consumers: Vec<Option<Consumer>>,
+    /// Entries given back by their consumers, the first one first.
+    nacked: BTreeMap<u64, StreamId>,
+    /// Number of the next entry given back.
+    next_nack: u64,
+    /// What consumers have pending, by the time of delivery; built when it is first asked for.
+    by_time: Option<BTreeSet<(i64, StreamId)>>,
+    /// Bytes of all the above.
+    bytes: usize,
+    /// An image that is being taken in portions.
+    image: Apart<PendingImage>,
+}
+
+/// A consumer.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    name: Box<[u8]>,
+    seen_ms: i64,
+    active_ms: Option<i64>,
+    pending: BTreeSet<StreamId>,
+}
+
+impl Consumer {
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// When it last tried to get entries, Unix milliseconds.
+    pub fn seen_ms(&self) -> i64 {
+        self.seen_ms
+    }
+
+    /// When it last got some.
+    pub fn active_ms(&self) -> Option<i64> {
+        self.active_ms
+    }
+
+    /// IDs of the entries that it has pending, from `start` on.
+    pub fn pending(&self, start: StreamId) -> impl DoubleEndedIterator<Item = StreamId> {
+        self.pending.range(start..).copied()
+    }
+
+    /// Number of entries that it has pending.
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+/// A pending entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pending {
+    /// Who was given it; none after it was given back.
+    pub owner: Option<ConsumerId>,
+    /// When it was delivered last, Unix milliseconds; 0 if it was given back.
+    pub delivered_ms: i64,
+    /// How often it was delivered.
+    pub count: u64,
+}
+
+/// A pending entry as it is kept: one that was given back has its number in the queue for a time.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    owner: u32,
+    delivered_ms: i64,
+    count: u64,
+}
+
+/// The owner of what was given back.
+const NOBODY: u32 = u32::MAX;
+
+impl Slot {
+    fn pending(self) -> Pending {
+        if self.owner == NOBODY {
+            Pending { owner: None, delivered_ms: 0, count: self.count }
+        } else {
+            let owner = Some(ConsumerId(self.owner));
+            Pending { owner, delivered_ms: self.delivered_ms, count: self.count }
+        }
+    }
+}
+
+impl Group {
+    /// The greatest ID that was delivered to a consumer, or that was set.
+    pub fn last_delivered(&self) -> StreamId {
+        self.last_delivered
+    }
+
+    /// Number of entries of the stream up to that one, as far as it is known.
+    pub fn entries_read(&self) -> Option<u64> {
+        self.entries_read
+    }
+
+    /// Sets how far the group has read.
+    pub fn set_position(&mut self, last_delivered: StreamId, read: Option<u64>) {
+        self.last_delivered = last_delivered;
+        self.entries_read = read;
+    }
+
+    /// Number of pending entries.
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Number of pending entries that were given back.
+    pub fn nacked_len(&self) -> usize {
+        self.nacked.len()
+    }
+
+    /// A pending entry.
+    pub fn pending(&self, id: StreamId) -> Option<Pending> {
+        self.pending.get(&id).map(|slot| slot.pending())
+    }
+
+    /// The pending entries from `start` on, by ID.
+    pub fn pending_from(
+        &self,
+        start: StreamId,
+    ) -> impl DoubleEndedIterator<Item = (StreamId, Pending)> {
+        self.pending.range(start..).map(|(&id, slot)| (id, slot.pending()))
+    }
+
+    /// Prepares [`Group::claimable`]: from now on the order is kept.
+    pub fn order_by_time(&mut self) {
+        if self.by_time.is_none() {
+            let owned = self.pending.iter().filter(|(_, slot)| slot.owner != NOBODY);
+            let by_time: BTreeSet<_> = owned.map(|(&id, slot)| (slot.delivered_ms, id)).collect();
+            self.bytes += by_time.len() * TIMED_BYTES;
+            self.by_time = Some(by_time);
+        }
+    }
+
+    /// The pending entries that were delivered at `until_ms` or before: those given back in the
+    /// order in which they were, then the others by the time of delivery, once that [order is
+    /// kept](Group::order_by_time).
+    pub fn claimable(&self, until_ms: i64) -> impl Iterator<Item = StreamId> {
+        let owned = self.by_time.iter().flatten().take_while(move |(at, _)| *at <= until_ms);
+        self.nacked.values().copied().chain(owned.map(|&(_, id)| id))
+    }
+
+    /// All consumers, by name.
+    pub fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+        self.names.values().filter_map(|&id| self.consumer(id))
+    }
+
+    /// Number of consumers.
+    pub fn consumers_len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The consumer of this name.
+    pub fn consumer_id(&self, name: &[u8]) -> Option<ConsumerId> {
+        self.names.get(name).copied()
+    }
+
+    /// A consumer; none if it is gone.
+    pub fn consumer(&self, id: ConsumerId) -> Option<&Consumer> {
+        self.consumers.get(id.0 as usize)?.as_ref()
+    }
+
+    /// Finds or makes a consumer, and notes that it was seen, and active.
+    pub fn put_consumer(
+        &mut self,
+        name: &[u8],
+        seen_ms: i64,
+        active_ms: Option<i64>,
+    ) -> ConsumerId {
+        if let Some(id) = self.consumer_id(name) {
+            if let Some(consumer) = self.consumer_mut(id) {
+                consumer.seen_ms = seen_ms;
+                consumer.active_ms = active_ms.or(consumer.active_ms);
+            }
+            return id;
+        }
+        let free = self.consumers.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.consumers.len());
+        let pending = BTreeSet::new();
+        let consumer = Some(Consumer { name: name.into(), seen_ms, active_ms, pending });
+        match self.consumers.get_mut(at) {
+            Some(slot) => *slot = consumer,
+            None => self.consumers.push(consumer),
+        }
+        let id = ConsumerId(at as u32);
+        self.bytes += consumer_bytes(name);
+        self.names.insert(name.into(), id);
+        id
+    }
+
+    /// Removes a consumer with all that it has pending, of which it says the number; none if there
+    /// is no such consumer.
+    pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
+        let id = self.names.remove(name)?;
+        let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
+        self.bytes -= consumer_bytes(name);
+        for &entry in &consumer.pending {
+            self.before_change(entry);
+            if let Some(slot) = self.pending.remove(&entry) {
+                self.unlink(entry, slot);
+            }
+        }
+        Some(consumer.pending.len())
+    }
+
+    /// Makes an entry pending, or changes one that is. One without an owner goes to the end of
+    /// those given back.
+    pub fn put_pending(&mut self, id: StreamId, pending: Pending) {
+        self.before_change(id);
+        self.remove_pending(id);
+        let slot = match pending.owner {
+            Some(ConsumerId(owner)) => {
+                Slot { owner, delivered_ms: pending.delivered_ms, count: pending.count }
+            }
+            None => {
+                let number = self.next_nack as i64;
+                Slot { owner: NOBODY, delivered_ms: number, count: pending.count }
+            }
+        };
+        self.link(id, slot);
+        self.pending.insert(id, slot);
+    }
+
+    /// Makes an entry no longer pending; false if it was not.
+    pub fn remove_pending(&mut self, id: StreamId) -> bool {
+        self.before_change(id);
+        let Some(slot) = self.pending.remove(&id) else { return false };
+        self.unlink(id, slot);
+        true
+    }
+
+    fn link(&mut self, id: StreamId, slot: Slot) {
+        if slot.owner == NOBODY {
+            self.nacked.insert(self.next_nack, id);
+            self.next_nack += 1;
+            self.bytes += NACKED_BYTES;
+            return;
+        }
+        if let Some(consumer) = self.consumer_mut(ConsumerId(slot.owner)) {
+            consumer.pending.insert(id);
+        }
+        self.bytes += PENDING_BYTES;
+        if let Some(by_time) = &mut self.by_time {
+            by_time.insert((slot.delivered_ms, id));
+            self.bytes += TIMED_BYTES;
+        }
+    }
+
+    fn unlink(&mut self, id: StreamId, slot: Slot) {
+        if slot.owner == NOBODY {
+            self.nacked.remove(&(slot.delivered_ms as u64));
+            self.bytes -= NACKED_BYTES;
+            return;
+        }
+        if let Some(consumer) = self.consumer_mut(ConsumerId(slot.owner)) {
+            consumer.pending.remove(&id);
+        }
+        self.bytes -= PENDING_BYTES;
+        if let Some(by_time) = &mut self.by_time {
+            by_time.remove(&(slot.delivered_ms, id));
+            self.bytes -= TIMED_BYTES;
+        }
+    }
+
+    fn consumer_mut(&mut self, id: ConsumerId) -> Option<&mut Consumer> {
+        self.consumers.get_mut(id.0 as usize)?.as_mut()
+    }
+}
+
+fn consumer_bytes(name: &[u8]) -> usize {
+    2 * name.len() + size_of::<Consumer>() + size_of::<(Box<[u8]>, ConsumerId)>() + MAP_BYTES
+}

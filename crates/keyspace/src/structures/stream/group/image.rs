@@ -1,0 +1,326 @@
+//! Consumer groups that an image takes in portions, between which they change.
+//!
+//! Who the consumers are and how far a group has read is copied when the image begins. Pending
+//! entries are handed out by ID: of one that is changed, removed or added before it is its turn,
+//! what it was is kept.
+//!
+//! ```text
+//! pending   | handed out: whatever it is now | up to here | there, unless kept | ...
+//! kept                                                    | by ID: what it was, or that it was not there |
+//! ```
+
+use crate::structures::image::{ImageElement, TakeElement};
+use crate::structures::stream::StreamId;
+use crate::structures::stream::group::{Group, Groups, NOBODY, Pending, Slot, group_bytes};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Bound, ControlFlow};
+
+/// Pending entries that are handed out at once.
+const PENDING_AT_ONCE: usize = 1024;
+
+/// What a value has for itself: its copies begin without it.
+#[derive(Debug)]
+pub(super) struct Apart<T>(Option<Box<T>>);
+
+impl<T> Default for Apart<T> {
+    fn default() -> Self {
+        Apart(None)
+    }
+}
+
+impl<T> Clone for Apart<T> {
+    fn clone(&self) -> Self {
+        Apart(None)
+    }
+}
+
+/// How far the pending entries of a group are.
+#[derive(Debug, Default)]
+pub(super) struct PendingImage {
+    /// The last one that was handed out.
+    last: Option<StreamId>,
+    /// What later ones were that are not so any more.
+    kept: BTreeMap<StreamId, Option<Slot>>,
+}
+
+/// How far the groups of a stream are.
+#[derive(Debug)]
+pub(super) struct GroupsImage {
+    /// Those that were not handed out, or not as a whole: the first, once it is begun.
+    heads: VecDeque<GroupHead>,
+    is_begun: bool,
+    /// Entries of that group that were given back, by their numbers.
+    given_back: BTreeMap<u64, StreamId>,
+    /// Groups that were removed meanwhile.
+    gone: BTreeMap<Box<[u8]>, Group>,
+    /// Those of them that were handed out.
+    done: Groups,
+}
+
+/// What a group was at the image's moment, but for its pending entries.
+#[derive(Debug)]
+pub struct GroupHead {
+    name: Box<[u8]>,
+    last_delivered: StreamId,
+    entries_read: Option<u64>,
+    consumers: Vec<ConsumerHead>,
+    /// The place among the consumers by the number of a consumer's ID.
+    places: Vec<u32>,
+    pending_len: usize,
+    nacked_len: usize,
+}
+
+/// What a consumer was at the image's moment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConsumerHead {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// When it last tried to get entries, Unix milliseconds.
+    pub seen_ms: i64,
+    /// When it last got some.
+    pub active_ms: Option<i64>,
+}
+
+/// A pending entry as it was at the image's moment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PendingHead {
+    /// The entry.
+    pub id: StreamId,
+    /// The place of its consumer among those of the group; none if it was given back.
+    pub owner: Option<usize>,
+    /// When it was delivered last, Unix milliseconds; 0 if it was given back.
+    pub delivered_ms: i64,
+    /// How often it was delivered.
+    pub count: u64,
+}
+
+impl GroupHead {
+    fn of(name: &[u8], group: &Group) -> Self {
+        let mut places = vec![NOBODY; group.consumers.len()];
+        for (place, id) in group.names.values().enumerate() {
+            places[id.0 as usize] = place as u32;
+        }
+        let consumers = group.consumers().map(|consumer| ConsumerHead {
+            name: consumer.name.clone(),
+            seen_ms: consumer.seen_ms,
+            active_ms: consumer.active_ms,
+        });
+        GroupHead {
+            name: name.into(),
+            last_delivered: group.last_delivered,
+            entries_read: group.entries_read,
+            consumers: consumers.collect(),
+            places,
+            pending_len: group.pending.len(),
+            nacked_len: group.nacked.len(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The greatest ID that was delivered to a consumer, or that was set.
+    pub fn last_delivered(&self) -> StreamId {
+        self.last_delivered
+    }
+
+    /// Number of entries of the stream up to that one, as far as it is known.
+    pub fn entries_read(&self) -> Option<u64> {
+        self.entries_read
+    }
+
+    /// The consumers, by name.
+    pub fn consumers(&self) -> &[ConsumerHead] {
+        &self.consumers
+    }
+
+    /// Number of pending entries.
+    pub fn pending_len(&self) -> usize {
+        self.pending_len
+    }
+
+    /// Number of pending entries that were given back.
+    pub fn nacked_len(&self) -> usize {
+        self.nacked_len
+    }
+
+    fn pending(&self, id: StreamId, slot: Slot) -> PendingHead {
+        let Pending { owner, delivered_ms, count } = slot.pending();
+        let place = owner.and_then(|owner| self.places.get(owner.0 as usize));
+        PendingHead { id, owner: place.map(|&place| place as usize), delivered_ms, count }
+    }
+}
+
+impl Groups {
+    /// Begins an image of what there is.
+    pub(in crate::structures::stream) fn begin_image(&mut self) {
+        let heads = self.groups.iter().map(|(name, group)| GroupHead::of(name, group)).collect();
+        for group in self.groups.values_mut() {
+            group.image.0 = Some(Box::default());
+        }
+        self.image.0 = Some(Box::new(GroupsImage {
+            heads,
+            is_begun: false,
+            given_back: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            done: Groups::default(),
+        }));
+    }
+
+    /// To be called with a group that was removed.
+    pub(super) fn removed(&mut self, name: &[u8], group: Group) {
+        if let Some(image) = &mut self.image.0
+            && group.image.0.is_some()
+        {
+            image.gone.insert(name.into(), group);
+        }
+    }
+
+    /// Gives `take` some of the image: each group, what it has pending, and what was given back in
+    /// the order in which it was. False when that was all.
+    pub(in crate::structures::stream) fn continue_image(
+        &mut self,
+        take: &mut TakeElement<'_>,
+    ) -> bool {
+        let Some(image) = &mut self.image.0 else { return false };
+        let Some(head) = image.heads.front() else { return false };
+        if !std::mem::replace(&mut image.is_begun, true)
+            && take(ImageElement::Group(head)).is_break()
+        {
+            return true;
+        }
+        let gone = image.gone.get_mut(&head.name);
+        let Some(group) = gone.or_else(|| self.groups.get_mut(&head.name)) else { return false };
+        let given_back = &mut image.given_back;
+        let goes_on = group.continue_image(&mut |id, slot| {
+            if slot.owner == NOBODY {
+                given_back.insert(slot.delivered_ms as u64, id);
+            }
+            take(ImageElement::Pending(head.pending(id, slot)))
+        });
+        if goes_on {
+            return true;
+        }
+        for _ in 0..PENDING_AT_ONCE {
+            let Some((_, id)) = image.given_back.pop_first() else { break };
+            if take(ImageElement::GivenBack(id)).is_break() {
+                break;
+            }
+        }
+        if !image.given_back.is_empty() {
+            return true;
+        }
+        group.image.0 = None;
+        if let Some((name, group)) = image.gone.remove_entry(&head.name) {
+            image.done.bytes += group_bytes(&name) + group.bytes;
+            image.done.groups.insert(name, group);
+        }
+        image.heads.pop_front();
+        image.is_begun = false;
+        !image.heads.is_empty()
+    }
+
+    /// The image is over: groups that only it still had, which are to be freed.
+    pub(in crate::structures::stream) fn end_image(&mut self) -> Groups {
+        self.image.0.take().map_or_else(Groups::default, |image| image.done)
+    }
+}
+
+impl Group {
+    /// To be called before a pending entry is changed, removed or added.
+    #[inline]
+    pub(super) fn before_change(&mut self, id: StreamId) {
+        if let Some(image) = &mut self.image.0
+            && image.last.is_none_or(|last| id > last)
+        {
+            let pending = &self.pending;
+            image.kept.entry(id).or_insert_with(|| pending.get(&id).copied());
+        }
+    }
+
+    /// Gives `take` the next pending entries of the image until it has enough; false at the end.
+    fn continue_image(&mut self, take: &mut dyn FnMut(StreamId, Slot) -> ControlFlow<()>) -> bool {
+        let Some(image) = &mut self.image.0 else { return false };
+        let start = image.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut there = self.pending.range((start, Bound::Unbounded)).peekable();
+        for _ in 0..PENDING_AT_ONCE {
+            let kept = image.kept.first_key_value().map(|(&id, _)| id);
+            let next = there.peek().map(|&(&id, _)| id);
+            let Some(id) = kept.into_iter().chain(next).min() else { return false };
+            let now = there.next_if(|&(&at, _)| at == id).map(|(_, &slot)| slot);
+            let was = if kept == Some(id) {
+                image.kept.pop_first().and_then(|(_, was)| was)
+            } else {
+                now
+            };
+            image.last = Some(id);
+            if was.is_some_and(|slot| take(id, slot).is_break()) {
+                return true;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u64) -> StreamId {
+        StreamId::new(n, 0)
+    }
+
+    /// What one portion hands out: numbers of pending entries, and of those given back below zero.
+    fn portion(groups: &mut Groups) -> (Vec<i64>, bool) {
+        let mut taken = Vec::new();
+        let goes_on = groups.continue_image(&mut |element| {
+            match element {
+                ImageElement::Pending(pending) => taken.push(pending.id.ms as i64),
+                ImageElement::GivenBack(id) => taken.push(-(id.ms as i64)),
+                ImageElement::Group(_) => {}
+                other => panic!("{other:?}"),
+            }
+            ControlFlow::Continue(())
+        });
+        (taken, goes_on)
+    }
+
+    #[test]
+    fn pending_entries_come_in_portions_and_as_they_were() {
+        let (mut groups, many) = (Groups::default(), 3 * PENDING_AT_ONCE as u64);
+        groups.put(b"g", id(0), None);
+        let owner = groups.change(b"g", |group| group.put_consumer(b"c", 1, None));
+        let [owned, given_back] =
+            [owner, None].map(|owner| Pending { owner, delivered_ms: 1, count: 1 });
+        groups.change(b"g", |group| {
+            (1..=many).for_each(|n| group.put_pending(id(2 * n), owned));
+            (1..=many).rev().step_by(3).for_each(|n| group.put_pending(id(2 * n), given_back));
+        });
+        let all: Vec<i64> = (1..=many as i64).map(|n| 2 * n).collect();
+        let queue: Vec<i64> = (1..=many as i64).rev().step_by(3).map(|n| -2 * n).collect();
+        groups.begin_image();
+        let (mut taken, mut goes_on) = portion(&mut groups);
+        assert_eq!((taken.len(), goes_on), (PENDING_AT_ONCE, true));
+        // The copy has nothing to do with the image, and the group that takes its name neither.
+        let copy = groups.clone();
+        groups.change(b"g", |group| {
+            (1..=many).for_each(|n| {
+                group.put_pending(id(2 * n + 1), owned);
+                group.remove_pending(id(2 * n));
+            });
+        });
+        groups.remove(b"g");
+        groups.put(b"g", id(7), None);
+        while goes_on {
+            let (more, on) = portion(&mut groups);
+            assert!(more.len() <= 2 * PENDING_AT_ONCE);
+            (taken, goes_on) = ([taken, more].concat(), on);
+        }
+        assert!(taken == [all, queue].concat());
+        assert_eq!(groups.end_image().len(), 1, "what was removed is left to be freed");
+        assert_eq!(copy.get(b"g").map(Group::pending_len), Some(many as usize));
+        assert_eq!(groups.get(b"g").map(Group::pending_len), Some(0));
+    }
+}

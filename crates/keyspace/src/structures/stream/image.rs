@@ -1,0 +1,180 @@
+//! A stream that an image takes in portions, between which it changes.
+//!
+//! A portion is some chunks. Those that were there when the image began have numbers; of one that
+//! is changed or removed before it was handed out, what it was is kept. Behind the last chunk its
+//! groups are handed out (`group/image.rs`). All else that a stream has is copied when the image
+//! begins, and handed out when the stream itself is no longer needed.
+//!
+//! ```text
+//! chunks    | handed out, or new at the front: none | next: has a number, or `KEPT` | ... | came in later |
+//! kept      what chunks were, by number
+//! ```
+
+use crate::structures::image::ImageId;
+use crate::structures::image::{ImageElement, TakeElement};
+use crate::structures::stream::chunk::{Chunk, EntryRef};
+use crate::structures::stream::id::StreamId;
+use crate::structures::stream::{Groups, Stream};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Chunks that are handed out at once, of a few KiB each.
+const CHUNKS_AT_ONCE: usize = 16;
+
+/// Instead of the number of a chunk: what it was is kept.
+const KEPT: u32 = u32::MAX;
+
+/// How far it is.
+#[derive(Debug)]
+pub(super) struct Taking {
+    id: ImageId,
+    /// The first chunk that has yet to be handed out.
+    next: usize,
+    /// The numbers of that one and those after it that were there at the beginning.
+    numbers: VecDeque<u32>,
+    kept: BTreeMap<u32, Chunk>,
+    /// The stream without entries and groups; none when that is all that is left.
+    rest: Option<Box<Stream>>,
+    /// What it is was said, behind the last chunk.
+    is_told: bool,
+    /// ID of the first entry.
+    first: StreamId,
+    /// Number of groups.
+    groups: usize,
+}
+
+/// Entries of a stream that are written together.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamNode<'e>(&'e Chunk);
+
+impl<'e> StreamNode<'e> {
+    /// The entries, in order.
+    pub fn entries(self) -> impl Iterator<Item = EntryRef<'e>> {
+        self.0.entries()
+    }
+}
+
+/// What is to be called before each change of a chunk, while an image is being taken.
+impl Taking {
+    /// The number of a chunk that has yet to be handed out as it is.
+    fn number(&mut self, index: usize) -> Option<&mut u32> {
+        self.numbers.get_mut(index.checked_sub(self.next)?)
+    }
+
+    fn before_change(&mut self, index: usize, chunk: &Chunk) {
+        if let Some(number) = self.number(index).filter(|number| **number != KEPT) {
+            let number = std::mem::replace(number, KEPT);
+            self.kept.insert(number, chunk.clone());
+        }
+    }
+
+    fn removed(&mut self, index: usize, chunk: Chunk) {
+        if index < self.next {
+            self.next -= 1;
+        } else if let Some(number) = self.numbers.remove(index - self.next)
+            && number != KEPT
+        {
+            self.kept.insert(number, chunk);
+        }
+    }
+}
+
+impl Stream {
+    /// Begins an image of what there is.
+    pub(crate) fn begin_image(&mut self, id: ImageId) {
+        let rest = Stream {
+            chunks: VecDeque::new(),
+            chunk_bytes: 0,
+            groups: Groups::default(),
+            producers: self.producers.clone(),
+            taking: None,
+            ..*self
+        };
+        self.groups.begin_image();
+        self.taking = Some(Box::new(Taking {
+            id,
+            next: 0,
+            // A chunk takes more than one byte of memory, and a number is below 2^32 - 1.
+            numbers: (0..self.chunks.len() as u32).collect(),
+            kept: BTreeMap::new(),
+            rest: Some(Box::new(rest)),
+            is_told: false,
+            first: self.first_id(),
+            groups: self.groups.len(),
+        }));
+    }
+
+    /// The image that is being taken, if one is.
+    pub(crate) fn image_id(&self) -> Option<ImageId> {
+        self.taking.as_ref().map(|taking| taking.id)
+    }
+
+    /// To be called before a chunk is changed.
+    #[inline]
+    pub(super) fn before_change(&mut self, index: usize) {
+        if let Some(taking) = &mut self.taking
+            && let Some(chunk) = self.chunks.get(index)
+        {
+            taking.before_change(index, chunk);
+        }
+    }
+
+    /// To be called with a chunk that was removed.
+    #[inline]
+    pub(super) fn drop_chunk(&mut self, index: usize, chunk: Chunk) {
+        if let Some(taking) = &mut self.taking {
+            taking.removed(index, chunk);
+        }
+    }
+
+    /// Gives `take` the next chunks of the image, and then its groups, until it has enough; false
+    /// when they all were, after which [`Stream::take_rest`] says how it goes on. Of a rest it
+    /// gives what it is, and is done.
+    pub(crate) fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
+        let Some(taking) = &mut self.taking else { return false };
+        if taking.rest.is_none() {
+            self.taking = None;
+            let _ = take(ImageElement::StreamRest(self));
+            return false;
+        }
+        for _ in 0..CHUNKS_AT_ONCE {
+            while taking.numbers.front() == Some(&KEPT) {
+                taking.numbers.pop_front();
+                taking.next += 1;
+            }
+            let kept = taking.kept.first_key_value().map_or(KEPT, |(&number, _)| number);
+            let there = taking.numbers.front().copied().unwrap_or(KEPT);
+            let taken = if kept < there {
+                taking
+                    .kept
+                    .pop_first()
+                    .map(|(_, chunk)| take(ImageElement::Node(StreamNode(&chunk))))
+            } else if there < KEPT {
+                taking.numbers.pop_front();
+                taking.next += 1;
+                let chunk = self.chunks.get(taking.next - 1);
+                chunk.map(|chunk| take(ImageElement::Node(StreamNode(chunk))))
+            } else {
+                let is_told = std::mem::replace(&mut taking.is_told, true);
+                if let Some(rest) = taking.rest.as_deref().filter(|_| !is_told) {
+                    let _ = take(ImageElement::StreamState(rest, taking.first, taking.groups));
+                }
+                return self.groups.continue_image(take);
+            };
+            if taken.is_none_or(|taken| taken.is_break()) {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// The rest of an image whose chunks and groups were all handed out: a stream that is the
+    /// image's own.
+    pub(crate) fn take_rest(&mut self) -> Option<Stream> {
+        let mut taking = self.taking.take()?;
+        let mut rest = *taking.rest.take()?;
+        // To be freed with it.
+        rest.groups = self.groups.end_image();
+        rest.taking = Some(taking);
+        Some(rest)
+    }
+}

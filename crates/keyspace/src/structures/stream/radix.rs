@@ -1,0 +1,91 @@
+//! How many nodes the radix tree would have in which Redis keeps the nodes of a stream, as `XINFO
+//! STREAM` tells.
+
+use crate::structures::stream::Stream;
+use crate::structures::stream::id::StreamId;
+
+/// Bytes of a key of the tree: an ID.
+const KEY_LEN: u32 = 16;
+/// Chunks looked at; of more, the others are taken to be like them.
+const LOOKED_AT_MAX: usize = 65_536;
+
+impl Stream {
+    /// Number of nodes of the radix tree: one where keys part, and one for each run of bytes
+    /// between.
+    pub fn radix_nodes(&self) -> usize {
+        let looked_at = self.chunks.len().min(LOOKED_AT_MAX);
+        let nodes = radix_nodes(self.chunks.iter().take(looked_at).map(|chunk| chunk.base()));
+        match looked_at {
+            0 => 1,
+            _ => nodes * self.chunks.len() / looked_at,
+        }
+    }
+}
+
+/// The nodes of the tree of these keys, which ascend.
+fn radix_nodes(mut keys: impl Iterator<Item = StreamId>) -> usize {
+    let Some(mut before) = keys.next() else { return 1 };
+    let mut nodes = 0;
+    // Depths at which keys part, on the way to the latest key; and the deepest of them for that key
+    // so far.
+    let mut partings: Vec<u32> = Vec::new();
+    let mut deepest = None;
+    for key in keys {
+        let depth = common_prefix(before, key);
+        nodes += run(deepest.max(Some(depth)), KEY_LEN);
+        while let Some(top) = partings.pop_if(|top| *top > depth) {
+            let parent = partings.last().copied().max(Some(depth));
+            nodes += 1 + run(parent, top);
+        }
+        if partings.last() != Some(&depth) {
+            partings.push(depth);
+        }
+        deepest = Some(depth);
+        before = key;
+    }
+    nodes += run(deepest, KEY_LEN);
+    while let Some(top) = partings.pop() {
+        nodes += 1 + run(partings.last().copied(), top);
+    }
+    nodes
+}
+
+/// Whether there are bytes between a parting (none: the root) and what follows it at `depth`.
+fn run(parting: Option<u32>, depth: u32) -> usize {
+    usize::from(depth > parting.map_or(0, |at| at + 1))
+}
+
+/// Number of bytes that two IDs have in common from the front.
+fn common_prefix(a: StreamId, b: StreamId) -> u32 {
+    let wide = |id: StreamId| u128::from(id.ms) << 64 | u128::from(id.seq);
+    (wide(a) ^ wide(b)).leading_zeros() / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_counted_as_redis_counts_them() {
+        let spread =
+            |count| radix_nodes((1..=count).map(|i| StreamId::new(1_700_000_000_000 + i * 7, 0)));
+        for (keys, nodes) in [
+            (1, 1),
+            (2, 4),
+            (3, 5),
+            (5, 7),
+            (16, 18),
+            (33, 35),
+            (100, 105),
+            (500, 516),
+            (1999, 2056),
+        ] {
+            assert_eq!(spread(keys), nodes, "{keys}");
+        }
+        let dense = |count| radix_nodes((1..=count).map(|i| StreamId::new(5, i)));
+        for (keys, nodes) in [(1, 1), (2, 2), (17, 2), (255, 2), (256, 4), (500, 4)] {
+            assert_eq!(dense(keys), nodes, "{keys}");
+        }
+        assert_eq!(radix_nodes(std::iter::empty()), 1);
+    }
+}

@@ -1,0 +1,691 @@
+//! A hash table: open addressing over cache-line buckets. The entries of one stripe and one
+//! database are one, and so is each segment of a [`crate::dict::Dict`].
+//!
+//! * A key's home bucket is `position * buckets >> 32`: the order of buckets is the order of hashes
+//!   for any number of buckets, which is what lets `SCAN` resume after the table has grown or
+//!   shrunk, and lets the table grow by half instead of doubling.
+//! * An entry whose home is full lies in one of the next buckets; a search ends at the first bucket
+//!   that is not full. A slot says how far it was displaced, so that removal can close the gap
+//!   without reading other entries.
+//! * A table that is filled and emptied again and again leaves a tombstone instead of closing the
+//!   gap ([`Table::vacate`]): that reads nothing of the next bucket. Searches pass it; what is
+//!   added takes its place.
+//! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of
+//!   thousands of the keys, so this takes microseconds. What is replaced is retired, not freed,
+//!   because another worker may be peeking at it.
+
+use crate::structures::bucket::{Bucket, DISPLACEMENT_MAX, Item, Line, SLOTS, Slot};
+use crate::structures::key_hash::KeyHash;
+use petrel_heap::prefetch;
+use petrel_heap::{BLOCK_BYTES_MAX, Cache, alignment, usable};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+
+/// Items that so many buckets hold at most: the table grows beyond seven eighths.
+pub(crate) const fn capacity(buckets: usize) -> usize {
+    buckets * (SLOTS - 1)
+}
+
+/// Buckets are at most this many: the count shares a word with the address.
+const BUCKETS_MAX: usize = (1 << COUNT_BITS) - 1;
+const COUNT_BITS: u32 = 22;
+
+/// Buckets that a search in a table with tombstones passes before the table is rebuilt.
+const SEARCH_MAX: usize = 16;
+
+/// Entries prefetched ahead while a table is rebuilt.
+const REBUILD_AHEAD: usize = 16;
+
+/// Where an entry lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    pub bucket: usize,
+    pub slot: usize,
+}
+
+/// A bucket array that was replaced; freed when nobody can be peeking at it any more.
+pub(crate) struct Retired {
+    address: usize,
+    layout: Layout,
+}
+
+impl Retired {
+    /// Frees the array.
+    ///
+    /// # Safety
+    /// No thread reads the array any more.
+    pub unsafe fn free(self, cache: &mut Cache) {
+        let (base, layout) =
+            (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
+        // SAFETY: by the contract nobody uses the array. It was allocated by `Buckets::new` with
+        // the same layout; the word before a padded array says where its block begins.
+        unsafe {
+            if is_aligned(layout) {
+                cache.free(NonNull::new_unchecked(base), layout.size());
+            } else if is_block(layout) {
+                let block = base.sub(base.cast::<usize>().sub(1).read());
+                cache.free(NonNull::new_unchecked(block), block_size(layout));
+            } else {
+                dealloc(base, layout);
+            }
+        }
+    }
+}
+
+/// A table. The lock of its stripe guards everything except [`Table::peek`].
+pub(crate) struct Table<I: Item> {
+    /// Address and length of the bucket array in one word, so that a peek sees a matching pair.
+    buckets: AtomicU64,
+    len: u32,
+    /// Items whose [flag](Item::flag) is set.
+    flagged: u32,
+    /// What the entries occupy, so that a flush need not read them.
+    bytes: u64,
+    items: PhantomData<I>,
+}
+
+impl<I: Item> Default for Table<I> {
+    fn default() -> Self {
+        Table { buckets: AtomicU64::new(0), len: 0, flagged: 0, bytes: 0, items: PhantomData }
+    }
+}
+
+impl<I: Item> Table<I> {
+    /// An empty table of so many buckets.
+    pub fn with_buckets(buckets: usize, cache: &mut Cache) -> Self {
+        let table = Table::default();
+        table.publish(Buckets::new(buckets.min(BUCKETS_MAX), cache));
+        table
+    }
+
+    /// Whether one more item would make the table grow.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() >= capacity(self.buckets())
+    }
+
+    /// A table of the same shape, of the copies that `copy` makes of the items.
+    pub fn duplicate(&self, cache: &mut Cache, copy: impl Fn(I, &mut Cache) -> I) -> Self {
+        let (from, to) = (self.array(), Buckets::<I::Line>::new(self.buckets(), cache));
+        for (i, (from, to)) in from.as_slice().iter().zip(to.as_slice()).enumerate() {
+            if let Some(ahead) = self.array().as_slice().get(i + REBUILD_AHEAD / SLOTS) {
+                let ahead = ahead.bucket();
+                ahead.used().for_each(|slot| prefetch(ahead.slot(slot).address()));
+            }
+            for slot in from.bucket().used() {
+                let old = from.bucket().slot(slot);
+                let new = copy(old.item(), cache);
+                let tag = from.bucket().tag(slot);
+                to.bucket().set(slot, tag, Slot::new(new, old.displacement()));
+                to.set_word(slot, from.word(slot));
+            }
+        }
+        let mut table = Table::default();
+        (table.len, table.flagged, table.bytes) = (self.len, self.flagged, self.bytes);
+        table.publish(to);
+        table
+    }
+
+    /// Keys in the table, those with a TTL that has passed included.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Items whose [flag](Item::flag) is set: of a keyspace's tables the keys that have a TTL.
+    pub fn flagged(&self) -> usize {
+        self.flagged as usize
+    }
+
+    /// Bytes that the entries occupy.
+    pub fn weight(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The entries occupy so many bytes more.
+    #[inline]
+    pub fn weigh(&mut self, bytes: i64) {
+        self.bytes = self.bytes.wrapping_add_signed(bytes);
+    }
+
+    /// Bytes that the bucket array takes of the heap.
+    pub fn footprint(&self) -> usize {
+        match self.buckets() {
+            0 => 0,
+            buckets => block_bytes(Buckets::<I::Line>::layout(buckets)),
+        }
+    }
+
+    /// Number of buckets.
+    pub fn buckets(&self) -> usize {
+        self.array().len()
+    }
+
+    /// Bucket `i`.
+    #[inline]
+    pub fn bucket(&self, i: usize) -> &Bucket {
+        self.array().as_slice()[i].bucket()
+    }
+
+    /// What is kept beside an item.
+    #[inline]
+    pub fn word(&self, at: Position) -> Word<I> {
+        self.array().as_slice()[at.bucket].word(at.slot)
+    }
+
+    /// Whether an item bears the mark, which stays with it while it, or another of its key, is in
+    /// the table.
+    #[inline]
+    pub fn is_marked(&self, at: Position) -> bool {
+        self.array().as_slice()[at.bucket].bucket().is_marked(at.slot)
+    }
+
+    /// Marks an item.
+    pub fn mark(&mut self, at: Position) {
+        self.bucket(at.bucket).mark(at.slot);
+    }
+
+    /// Takes the mark of an item away, if it bears it.
+    #[inline]
+    pub fn take_mark(&mut self, at: Position) -> bool {
+        self.bucket(at.bucket).take_mark(at.slot)
+    }
+
+    /// Keeps something else beside an item.
+    #[inline]
+    pub fn set_word(&mut self, at: Position, word: Word<I>) {
+        self.array().as_slice()[at.bucket].set_word(at.slot, word);
+    }
+
+    /// Finds the entry of `key`.
+    #[inline]
+    pub fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(Position, I)> {
+        let array = self.array();
+        let buckets = array.as_slice();
+        if buckets.is_empty() {
+            return None;
+        }
+        let mut at = array.home(hash);
+        for _ in 0..buckets.len() {
+            let bucket = buckets[at].bucket();
+            for slot in bucket.matches(hash.tag()) {
+                let entry: I = bucket.slot(slot).item();
+                if entry.key() == key {
+                    return Some((Position { bucket: at, slot }, entry));
+                }
+            }
+            if bucket.ends_search() {
+                return None;
+            }
+            at = array.next(at);
+        }
+        None
+    }
+
+    /// The item in a slot that is in use.
+    pub fn item_at(&self, at: Position) -> I {
+        self.bucket(at.bucket).slot(at.slot).item()
+    }
+
+    /// Finds the entry at `address`, whose hash is `hash`, without reading any entry.
+    #[inline]
+    pub fn find_address(&self, hash: KeyHash, address: usize) -> Option<Position> {
+        let array = self.array();
+        let buckets = array.as_slice();
+        let mut at = if buckets.is_empty() { 0 } else { array.home(hash) };
+        for _ in 0..buckets.len() {
+            let bucket = buckets[at].bucket();
+            let mut slots = bucket.matches(hash.tag());
+            if let Some(slot) = slots.find(|slot| bucket.slot(*slot).address() == address) {
+                return Some(Position { bucket: at, slot });
+            }
+            if bucket.ends_search() {
+                return None;
+            }
+            at = array.next(at);
+        }
+        None
+    }
+
+    /// Adds an entry whose key is not in the table. Returns the array that had to be replaced for
+    /// it.
+    pub fn insert(
+        &mut self,
+        hash: KeyHash,
+        entry: I,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let retired = if self.is_full() { self.grow(cache, rehash) } else { None };
+        self.put(hash, entry, Word::<I>::default());
+        retired
+    }
+
+    /// The same for a table with something beside each item, some of which may have been
+    /// [vacated](Self::vacate).
+    pub fn add(
+        &mut self,
+        hash: KeyHash,
+        item: I,
+        word: Word<I>,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let retired = if self.is_full() {
+            self.grow(cache, rehash)
+        } else if self.searches_far(hash) {
+            // Of what there is many are tombstones, or there would not be so many buckets in a row
+            // that end no search.
+            match self.len() * 2 > capacity(self.buckets()) {
+                true => self.grow(cache, rehash),
+                false => self.rebuild(self.buckets(), cache, rehash),
+            }
+        } else {
+            None
+        };
+        self.put(hash, item, word);
+        retired
+    }
+
+    fn grow(&mut self, cache: &mut Cache, rehash: impl Fn(&[u8]) -> KeyHash) -> Option<Retired> {
+        let grown = (self.buckets() + self.buckets().div_ceil(2)).max(1);
+        self.rebuild(grown, cache, rehash)
+    }
+
+    fn put(&mut self, hash: KeyHash, item: I, word: Word<I>) {
+        self.array().place(hash, hash.tag(), Slot::new(item, 0), word);
+        self.len += 1;
+        self.flagged += u32::from(item.flag());
+    }
+
+    /// Whether a search for something that is not there passes too many buckets.
+    fn searches_far(&self, hash: KeyHash) -> bool {
+        let array = self.array();
+        let mut at = array.home(hash);
+        for _ in 0..SEARCH_MAX.min(array.len()) {
+            if array.as_slice()[at].bucket().ends_search() {
+                return false;
+            }
+            at = array.next(at);
+        }
+        true
+    }
+
+    /// Makes room for `len` entries altogether, so that the table need not grow before. Returns the
+    /// array that was replaced.
+    pub fn reserve(
+        &mut self,
+        len: usize,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let wanted = len.div_ceil(SLOTS - 1).min(BUCKETS_MAX);
+        if wanted <= self.buckets() { None } else { self.rebuild(wanted, cache, rehash) }
+    }
+
+    /// Puts another entry of the same key where `at` points.
+    #[inline]
+    pub fn replace(&mut self, at: Position, entry: I) {
+        let array = self.array();
+        let bucket = array.as_slice()[at.bucket].bucket();
+        let old = bucket.slot(at.slot);
+        let flag = entry.flag();
+        self.flagged = self.flagged + u32::from(flag) - u32::from(old.flag());
+        bucket.replace(at.slot, Slot::new(entry, old.displacement()));
+    }
+
+    /// Takes the slot out; the entry is the caller's. Returns the array that shrinking replaced.
+    pub fn remove(
+        &mut self,
+        at: Position,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        self.take_out(at, &rehash);
+        self.shrink(2, 5, cache, rehash)
+    }
+
+    /// Takes out the item at `address`, whose hash is `hash`, and leaves a gap: items are added to
+    /// such a table with [`Table::add`] only. Returns what was beside it.
+    #[inline]
+    pub fn vacate(&mut self, hash: KeyHash, address: usize) -> Option<Word<I>> {
+        let at = self.find_address(hash, address)?;
+        let line = &self.array().as_slice()[at.bucket];
+        let word = line.word(at.slot);
+        self.flagged -= u32::from(line.bucket().slot(at.slot).flag());
+        self.len -= 1;
+        line.bucket().vacate(at.slot);
+        Some(word)
+    }
+
+    /// Shrinks if less than an eighth is in use: of a table that is likely to grow again. Returns
+    /// the array that was replaced.
+    #[inline]
+    pub fn shrink_late(
+        &mut self,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        self.shrink(1, 8, cache, rehash)
+    }
+
+    fn take_out(&mut self, at: Position, rehash: &impl Fn(&[u8]) -> KeyHash) {
+        let array = self.array();
+        let bucket = array.as_slice()[at.bucket].bucket();
+        let flag = bucket.slot(at.slot).flag();
+        let was_full = bucket.is_full();
+        bucket.clear(at.slot);
+        if was_full {
+            array.close_gap(at, &|slot| rehash(slot.item::<I>().key()));
+        }
+        self.len -= 1;
+        self.flagged -= u32::from(flag);
+    }
+
+    /// Shrinks if less than this share is in use.
+    #[inline]
+    fn shrink(
+        &mut self,
+        part: usize,
+        of: usize,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let buckets = self.buckets();
+        if self.len == 0 || (buckets > 4 && self.len() < capacity(buckets) * part / of) {
+            return self.shrink_to_fit(cache, rehash);
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn shrink_to_fit(
+        &mut self,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        self.rebuild(self.len().div_ceil(SLOTS - 2), cache, rehash)
+    }
+
+    /// Forgets every entry, handing each to `each`. Returns the array.
+    pub fn drain(&mut self, mut each: impl FnMut(I)) -> Option<Retired> {
+        let array = self.array();
+        for line in array.as_slice() {
+            for slot in line.bucket().used() {
+                each(line.bucket().slot(slot).item());
+            }
+        }
+        self.len = 0;
+        self.flagged = 0;
+        self.bytes = 0;
+        self.publish(Buckets::NONE);
+        array.retired()
+    }
+
+    /// Number of buckets; the stripe need not be held.
+    pub fn peek_buckets(&self) -> usize {
+        self.array().len()
+    }
+
+    /// Address of the home bucket's cache line, for a prefetch; the stripe need not be held.
+    #[inline]
+    pub fn peek_home(&self, hash: KeyHash) -> Option<*const Bucket> {
+        let array = self.array();
+        let home = || array.base().wrapping_add(array.home(hash));
+        // A line begins with its bucket.
+        (array.len() > 0).then(|| home().cast_const().cast())
+    }
+
+    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the
+    /// mark; the stripe need not be held.
+    ///
+    /// # Safety
+    /// Retired arrays are not freed before the caller's batch ends.
+    #[inline]
+    pub unsafe fn peek_entries(&self, hash: KeyHash, mut each: impl FnMut(usize, bool)) {
+        if let Some(bucket) = self.peek_home(hash) {
+            // SAFETY: the array is alive by the contract, and all its fields are atomic.
+            let bucket = unsafe { &*bucket };
+            for slot in bucket.matches(hash.tag()) {
+                each(bucket.slot(slot).address(), bucket.is_marked(slot));
+            }
+        }
+    }
+
+    fn array(&self) -> Buckets<I::Line> {
+        Buckets::of_word(self.buckets.load(Acquire))
+    }
+
+    /// Address of the bucket array, if there is one.
+    pub fn array_address(&self) -> Option<*const u8> {
+        let array = self.array();
+        (array.len() > 0).then(|| array.base().cast_const().cast())
+    }
+
+    /// Moves the bucket array to a fresh block (to leave a sparse slab). Returns the old one.
+    pub fn relocate_array(&mut self, cache: &mut Cache) -> Option<Retired> {
+        let old = self.array();
+        let new = Buckets::<I::Line>::new(old.len(), cache);
+        for (from, to) in old.as_slice().iter().zip(new.as_slice()) {
+            to.bucket().copy(from.bucket());
+            (0..SLOTS).for_each(|slot| to.set_word(slot, from.word(slot)));
+        }
+        self.publish(new);
+        old.retired()
+    }
+
+    /// Lets peekers see an array with all that was written to it.
+    fn publish(&self, array: Buckets<I::Line>) {
+        self.buckets.store(array.word, Release);
+    }
+
+    fn rebuild(
+        &mut self,
+        buckets: usize,
+        cache: &mut Cache,
+        rehash: impl Fn(&[u8]) -> KeyHash,
+    ) -> Option<Retired> {
+        let old = self.array();
+        let new = Buckets::new(buckets.min(BUCKETS_MAX), cache);
+        let mut pending = Vec::with_capacity(self.len());
+        for line in old.as_slice() {
+            let bucket = line.bucket();
+            let all = bucket.used();
+            pending.extend(all.map(|slot| (bucket.slot(slot), bucket.tag(slot), line.word(slot))));
+        }
+        for (i, &(slot, tag, word)) in pending.iter().enumerate() {
+            if let Some((ahead, ..)) = pending.get(i + REBUILD_AHEAD) {
+                prefetch(ahead.address());
+            }
+            new.place(rehash(slot.item::<I>().key()), tag, slot, word);
+        }
+        self.publish(new);
+        old.retired()
+    }
+}
+
+impl<I: Item> Drop for Table<I> {
+    fn drop(&mut self) {
+        debug_assert!(self.array().len() == 0, "a table is drained before it is dropped");
+    }
+}
+
+/// Whether an array of this layout lies in a block of the heap.
+fn is_block(layout: Layout) -> bool {
+    block_size(layout) <= BLOCK_BYTES_MAX
+}
+
+/// Bytes that an array of this layout takes: its block, rounded as the heap rounds, or an
+/// allocation of its own.
+fn block_bytes(layout: Layout) -> usize {
+    if is_block(layout) { usable(block_size(layout)) } else { layout.size() }
+}
+
+/// Whether an array of this layout takes a block's beginning: blocks of its size are aligned as it
+/// is.
+fn is_aligned(layout: Layout) -> bool {
+    layout.size() <= BLOCK_BYTES_MAX && alignment(layout.size()) >= layout.align()
+}
+
+/// Bytes of the block that holds an array of this layout, with room to align it where blocks of its
+/// size are not.
+fn block_size(layout: Layout) -> usize {
+    layout.size() + if is_aligned(layout) { 0 } else { layout.align() }
+}
+
+/// What a table keeps beside each item.
+pub(crate) type Word<I> = <<I as Item>::Line as Line>::Word;
+
+/// Address (64-byte aligned) and length of a bucket array in one word.
+struct Buckets<L> {
+    word: u64,
+    lines: PhantomData<fn() -> L>,
+}
+
+impl<L> Clone for Buckets<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Buckets<L> {}
+
+impl<L: Line> Buckets<L> {
+    const NONE: Self = Self::of_word(0);
+
+    const fn of_word(word: u64) -> Self {
+        Buckets { word, lines: PhantomData }
+    }
+
+    /// An array of empty buckets, from the heap where its classes reach, so that it can be moved
+    /// when its slab is sparse. Where the heap does not align blocks of this size to lines, the
+    /// array begins at the first line that leaves a word before it, and that word says where
+    /// the block begins.
+    fn new(len: usize, cache: &mut Cache) -> Self {
+        if len == 0 {
+            return Buckets::NONE;
+        }
+        let layout = Self::layout(len);
+        // SAFETY: a block of the heap is aligned as the array is, or has room for a word, the
+        // padding to a line, and the array behind it; an allocation of its own is aligned.
+        // Zeroed memory is a valid array of empty buckets.
+        let base = unsafe {
+            let base = if is_aligned(layout) {
+                cache.alloc(layout.size()).as_ptr()
+            } else if is_block(layout) {
+                let block = cache.alloc(block_size(layout)).as_ptr();
+                let skip = size_of::<usize>();
+                let base = block.add(skip + block.add(skip).align_offset(layout.align()));
+                base.cast::<usize>().sub(1).write(base.offset_from_unsigned(block));
+                base
+            } else {
+                alloc(layout)
+            };
+            if base.is_null() {
+                handle_alloc_error(layout);
+            }
+            base.write_bytes(0, layout.size());
+            base
+        };
+        let address = base.expose_provenance() as u64;
+        assert!(address >> 48 == 0, "addresses are expected below 2^48");
+        Buckets::of_word(address >> 6 << COUNT_BITS | len as u64)
+    }
+
+    /// The array as it is to be freed, if there is one.
+    fn retired(self) -> Option<Retired> {
+        let address = self.base().addr();
+        (self.len() > 0).then(|| Retired { address, layout: Self::layout(self.len()) })
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::array::<L>(len).expect("at most 2^22 buckets of 64 or 128 bytes")
+    }
+
+    #[inline]
+    fn len(self) -> usize {
+        (self.word & ((1 << COUNT_BITS) - 1)) as usize
+    }
+
+    #[inline]
+    fn base(self) -> *mut L {
+        std::ptr::with_exposed_provenance_mut((self.word >> COUNT_BITS << 6) as usize)
+    }
+
+    #[inline]
+    fn as_slice<'a>(self) -> &'a [L] {
+        if self.len() == 0 {
+            return &[];
+        }
+        // SAFETY: the word describes an array of `len` initialised buckets; it is freed only when
+        // retired.
+        unsafe { std::slice::from_raw_parts(self.base(), self.len()) }
+    }
+
+    #[inline]
+    fn home(self, hash: KeyHash) -> usize {
+        ((u64::from(hash.position()) * self.len() as u64) >> 32) as usize
+    }
+
+    #[inline]
+    fn next(self, at: usize) -> usize {
+        if at + 1 == self.len() { 0 } else { at + 1 }
+    }
+
+    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room;
+    /// there is one.
+    fn place(self, hash: KeyHash, tag: u16, slot: Slot, word: L::Word) {
+        let buckets = self.as_slice();
+        let mut at = self.home(hash);
+        let mut displacement = 0;
+        loop {
+            if let Some(free) = buckets[at].bucket().vacancy() {
+                buckets[at].bucket().set(free, tag, slot.displaced(displacement));
+                buckets[at].set_word(free, word);
+                return;
+            }
+            at = self.next(at);
+            displacement += 1;
+        }
+    }
+
+    /// Moves displaced entries back after a slot of a full bucket was cleared, so that searches
+    /// still find them.
+    fn close_gap(self, mut gap: Position, rehash: &impl Fn(Slot) -> KeyHash) {
+        let buckets = self.as_slice();
+        let mut distance = 1;
+        let mut at = self.next(gap.bucket);
+        while at != gap.bucket {
+            let bucket = buckets[at].bucket();
+            let was_full = bucket.is_full();
+            let candidate = bucket.used().find_map(|slot| {
+                let displacement = self.displacement(at, bucket.slot(slot), rehash);
+                (displacement as usize >= distance).then_some((slot, displacement))
+            });
+            if let Some((slot, displacement)) = candidate {
+                let moved = bucket.slot(slot);
+                let nearer = moved.displaced(displacement - distance as u32);
+                buckets[gap.bucket].bucket().set(gap.slot, bucket.tag(slot), nearer);
+                buckets[gap.bucket].set_word(gap.slot, buckets[at].word(slot));
+                bucket.clear(slot);
+                gap = Position { bucket: at, slot };
+                distance = 0;
+            }
+            if !was_full {
+                return;
+            }
+            at = self.next(at);
+            distance += 1;
+        }
+    }
+
+    /// Exact displacement of a slot in bucket `at`.
+    fn displacement(self, at: usize, slot: Slot, rehash: &impl Fn(Slot) -> KeyHash) -> u32 {
+        if slot.displacement() < DISPLACEMENT_MAX {
+            return slot.displacement();
+        }
+        let home = self.home(rehash(slot));
+        ((at + self.len() - home) % self.len()) as u32
+    }
+}

@@ -1,0 +1,85 @@
+//! A key's value, to be read.
+
+use crate::structures::bucket::Item as _;
+use crate::structures::entry::{Entry, Kind};
+use crate::structures::form::{Type, WrongType};
+use crate::structures::large::Large;
+use crate::structures::stream::Stream;
+use crate::structures::value::StrRef;
+use std::marker::PhantomData;
+
+/// A key's value where it lies, for as long as nothing is changed.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub(crate) entry: Entry,
+    alive: PhantomData<&'a ()>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(entry: Entry) -> Self {
+        View { entry, alive: PhantomData }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &'a [u8] {
+        self.entry.key()
+    }
+
+    /// How the value is held.
+    pub fn kind(&self) -> Kind {
+        self.entry.kind()
+    }
+
+    /// The string.
+    #[inline]
+    pub fn string(&self) -> Result<StrRef<'a>, WrongType> {
+        self.entry.string().ok_or(WrongType)
+    }
+
+    /// The stream.
+    #[inline]
+    pub fn stream(&self) -> Result<&'a Stream, WrongType> {
+        match self.entry.large() {
+            Some(Large::Stream(stream)) => Ok(stream),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// The type of the value.
+    pub fn type_of(&self) -> Type {
+        self.entry.type_of()
+    }
+
+    /// Expiry as Unix time in milliseconds.
+    pub fn expiry(&self) -> Option<i64> {
+        self.entry.expiry()
+    }
+
+    /// Encoding name as `OBJECT ENCODING` answers it.
+    pub fn encoding(&self) -> &'static str {
+        self.entry.encoding()
+    }
+
+    /// Bytes that key and value occupy, without their table slot.
+    pub fn footprint(&self) -> usize {
+        self.entry.footprint()
+    }
+
+    pub(crate) fn access(&self) -> u32 {
+        self.entry.access()
+    }
+
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View")
+            .field("key", &self.key())
+            .field("type", &self.type_of())
+            .field("expiry", &self.expiry())
+            .finish()
+    }
+}

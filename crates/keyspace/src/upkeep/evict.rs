@@ -1,0 +1,461 @@
+//! Eviction: making room before a command that may need memory.
+//!
+//! The sum of all threads' figures is compared with the limit. A thread repeats that only when it
+//! has grown by a small share of the limit since, so most commands cost one comparison of two local
+//! numbers.
+//!
+//! Victims are found by sampling, for there is no list of all keys to keep in order: buckets drawn
+//! at random offer their entries to a small pool of the best candidates seen so far, and the best
+//! of the pool goes. This is how Redis documents its approximated LRU. A candidate is looked at
+//! again under its stripe's lock; one that was used meanwhile stays. Under S3-FIFO the pool is two,
+//! one for each queue.
+
+use crate::handle::Handle;
+use crate::state::effect::Removal;
+use crate::state::evictor::Candidate;
+use crate::state::ghost::Ghost;
+use crate::state::policy::{Policy, is_main};
+use crate::structures::bucket::Item;
+use crate::structures::bucket::SLOTS;
+use crate::structures::entry::Entry;
+use crate::structures::key_hash::Key;
+use crate::structures::key_hash::KeyHash;
+use crate::structures::table::Position;
+use petrel_heap::prefetch;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// Evictions between two looks at the time.
+const EVICTIONS_PER_LOOK: u32 = 8;
+/// Stripes gone through between two looks at the time.
+const STRIPES_PER_LOOK: u32 = 64;
+/// All threads together grow by one in so many bytes of the limit before each looks again: the
+/// error of the limit.
+const SLACK_SHARE: u64 = 1024;
+/// Room made at most ahead of need, in bytes; it bounds the pause.
+const SLACK_MAX: u64 = 32 << 10;
+/// A slack that is used up however much the thread frees: the sum may be above the limit still.
+const LOOK_AGAIN: i64 = i64::MIN;
+/// Draws without a candidate before all stripes are searched in turn.
+const DRAWS_MAX: usize = 32;
+/// S3-FIFO: draws for a candidate from the queue whose turn it is before the other is asked.
+const DRAWS_PER_QUEUE: usize = 4;
+/// Buckets looked through from a random one on.
+const BUCKETS_PER_DRAW: usize = 16;
+const QUEUE_SAMPLES_MIN: u32 = 8;
+
+/// How much room was made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Made {
+    Nothing,
+    /// Less than was asked for: the next command is to look again.
+    Some,
+    Enough,
+}
+
+impl Handle {
+    /// Sees to it that about `needed` more bytes fit under the memory limit, by evicting keys where
+    /// the policy allows. False if they do not fit and nothing can be evicted: the command is
+    /// to be refused.
+    ///
+    /// To be called before a command that may use more memory; the thread is in a batch and holds
+    /// nothing.
+    #[inline]
+    pub fn make_room(&mut self, needed: usize) -> bool {
+        let limit = self.ks.memory_limit.load(Relaxed);
+        if limit == 0 {
+            return true;
+        }
+        let grown = self.counters.used.get() - self.evictor.own_then + needed as i64;
+        if limit == self.evictor.limit && grown <= self.evictor.slack {
+            return true;
+        }
+        self.make_room_slow(limit, needed as u64)
+    }
+
+    /// Whether so many bytes would not fit under the memory limit even if there were nothing else.
+    pub fn is_beyond_limit(&self, bytes: usize) -> bool {
+        let limit = self.ks.memory_limit.load(Relaxed);
+        limit > 0 && bytes as u64 >= limit
+    }
+
+    /// Nanoseconds that this thread has spent on evictions since it was last asked.
+    #[inline]
+    pub fn take_eviction_nanos(&mut self) -> u64 {
+        std::mem::take(&mut self.evictor.nanos)
+    }
+
+    /// Seconds since a key was last used; the key's stripe is held. `None` if it does not exist, or
+    /// if the policy keeps no such time ([`Policy::knows_idle_time`]).
+    pub fn idle_seconds(&mut self, db: u16, key: Key<'_>) -> Option<u32> {
+        let known = self.ks.policy().knows_idle_time();
+        let access = self.peek(db, key)?.access();
+        known.then(|| self.clock.idle_seconds(access))
+    }
+
+    /// The logarithmic counter of a key's uses, 0 to 255; the key's stripe is held. `None` if it
+    /// does not exist, or if the policy counts no uses ([`Policy::is_lfu`]).
+    pub fn frequency(&mut self, db: u16, key: Key<'_>) -> Option<u8> {
+        let known = self.ks.policy().is_lfu();
+        let access = self.peek(db, key)?.access();
+        known.then(|| self.clock.frequency(access))
+    }
+
+    /// Makes a key one that was last used so many seconds ago, if the policy keeps the time; its
+    /// stripe is held. True if the key exists.
+    pub fn set_idle_seconds(&mut self, db: u16, key: Key<'_>, seconds: u64) -> bool {
+        let known = self.ks.policy().knows_idle_time();
+        let access = self.clock.idle_for(seconds);
+        self.set_access(db, key, known.then_some(access))
+    }
+
+    /// Sets the logarithmic counter of a key's uses, if the policy counts them; its stripe is held.
+    /// True if the key exists.
+    pub fn set_frequency(&mut self, db: u16, key: Key<'_>, frequency: u8) -> bool {
+        let known = self.ks.policy().is_lfu();
+        let access = self.clock.used_so_often(frequency);
+        self.set_access(db, key, known.then_some(access))
+    }
+
+    fn set_access(&mut self, db: u16, key: Key<'_>, access: Option<u32>) -> bool {
+        let Some((_, entry)) = self.find_alive(db, key) else { return false };
+        if let Some(access) = access {
+            entry.set_access(access);
+        }
+        true
+    }
+
+    /// The access field of a new entry.
+    #[inline]
+    pub(crate) fn initial_access(&mut self, hash: KeyHash) -> u32 {
+        if self.clock.has_queues() {
+            let ghost = &mut self.stripe(hash).ghost;
+            if ghost.as_mut().is_some_and(|ghost| ghost.recall(hash)) {
+                return self.clock.in_main();
+            }
+        }
+        self.clock.initial()
+    }
+
+    /// Sets the byte clock of S3-FIFO, which other policies do without.
+    pub(crate) fn refresh_byte_clock(&mut self) {
+        if self.clock.has_queues() {
+            let threads = self.roster.threads(&self.ks);
+            let bytes: i64 = threads.iter().map(|thread| thread.inserted.get()).sum();
+            self.clock.set_inserted(bytes as u64, self.ks.memory_limit.load(Relaxed));
+        }
+    }
+
+    #[cold]
+    fn make_room_slow(&mut self, limit: u64, needed: u64) -> bool {
+        if self.holds_expired() && !self.keeps_expired() {
+            return true;
+        }
+        if needed > limit {
+            // It would not fit if there were nothing else: nothing is evicted for it.
+            return false;
+        }
+        let threads = self.roster.threads(&self.ks);
+        let count = threads.len() as u64;
+        let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();
+        let used = used.max(0) as u64 + needed.min(limit / 2);
+        let slack = (limit / SLACK_SHARE / count).max(1);
+        let policy = if self.keeps_expired() { Policy::NoEviction } else { self.ks.policy() };
+        self.refresh_byte_clock();
+        self.evictor.limit = limit;
+        if used <= limit {
+            self.evictor.own_then = self.counters.used.get();
+            self.evictor.slack = slack as i64;
+            return true;
+        }
+        let slack = slack.min(SLACK_MAX);
+        let made = match policy {
+            Policy::NoEviction => Made::Nothing,
+            _ => {
+                let start = Instant::now();
+                let made = self.evict(policy, used - limit + slack);
+                self.evictor.nanos += start.elapsed().as_nanos() as u64;
+                made
+            }
+        };
+        self.evictor.own_then = self.counters.used.get();
+        self.evictor.slack = if made == Made::Enough { slack as i64 } else { LOOK_AGAIN };
+        made != Made::Nothing
+    }
+
+    /// Evicts until `excess` bytes are free or the time is up.
+    fn evict(&mut self, policy: Policy, excess: u64) -> Made {
+        if policy != self.evictor.policy {
+            self.evictor.pools = Default::default();
+            self.evictor.policy = policy;
+        }
+        if !self.find_eligible(policy) {
+            return Made::Nothing;
+        }
+        let (start, budget) = (Instant::now(), self.ks.policy.budget());
+        let own_then = self.counters.used.get();
+        let mut evictions = 0u32;
+        loop {
+            let freed = own_then - self.counters.used.get();
+            if freed >= excess as i64 {
+                return Made::Enough;
+            }
+            let found = self.evict_one(policy);
+            if !found && !self.search_all(policy) {
+                return if freed > 0 { Made::Some } else { Made::Nothing };
+            }
+            evictions += 1;
+            let look = !found || evictions.is_multiple_of(EVICTIONS_PER_LOOK);
+            if look && start.elapsed() >= budget {
+                return Made::Some;
+            }
+        }
+    }
+
+    /// Lists the databases with keys that the policy may evict; false if there are none.
+    fn find_eligible(&mut self, policy: Policy) -> bool {
+        let threads = self.roster.threads(&self.ks);
+        self.evictor.eligible.clear();
+        let mut sum = 0;
+        for db in 0..self.ks.databases {
+            let figures = threads.iter().map(|thread| &thread.dbs[usize::from(db)]);
+            let keys: i64 = figures
+                .map(|db| if policy.is_volatile() { db.volatile.get() } else { db.keys.get() })
+                .sum();
+            if keys > 0 {
+                sum += keys as u64;
+                self.evictor.eligible.push((db, sum));
+            }
+        }
+        sum > 0
+    }
+
+    /// Evicts one key, or gives up after some draws.
+    fn evict_one(&mut self, policy: Policy) -> bool {
+        let samples = self.ks.policy.samples();
+        let samples =
+            if self.clock.has_queues() { samples.max(QUEUE_SAMPLES_MIN) } else { samples };
+        for draws in 0..DRAWS_MAX {
+            let mut left = samples as usize;
+            for _ in 0..samples {
+                let db = self.evictor.draw_db();
+                let stripe = (self.evictor.draw() % self.ks.stripes.len() as u64) as u32;
+                left -= self.sample(policy, db, stripe, left).min(left);
+                if left == 0 {
+                    break;
+                }
+            }
+            if draws == 0 {
+                self.gather(policy, left);
+            }
+            let any = draws >= DRAWS_PER_QUEUE;
+            while let Some(candidate) = self.evictor.take_best(any, &self.clock) {
+                if self.evict_candidate(candidate) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any,
+    /// draws alone find too few to choose from.
+    fn gather(&mut self, policy: Policy, mut wanted: usize) {
+        if wanted == 0 {
+            return;
+        }
+        let (start, budget) = (Instant::now(), self.ks.policy.budget());
+        let stripes = self.ks.stripes.len() as u32;
+        for step in 0..stripes {
+            self.evictor.search_at = (self.evictor.search_at + 1) % stripes;
+            for i in 0..self.evictor.eligible.len() {
+                let db = self.evictor.eligible[i].0;
+                let seen = self.sample(policy, db, self.evictor.search_at, wanted);
+                wanted -= seen.min(wanted);
+            }
+            let look = step % STRIPES_PER_LOOK == STRIPES_PER_LOOK - 1;
+            if wanted == 0 || look && start.elapsed() >= budget {
+                return;
+            }
+        }
+    }
+
+    /// Looks for a candidate in all stripes in turn; for when there are few, or few stripes have
+    /// any. Costs no more than the time allowed, and goes on with the next call. False only if
+    /// nothing was found in any.
+    fn search_all(&mut self, policy: Policy) -> bool {
+        let (start, budget) = (Instant::now(), self.ks.policy.budget());
+        let stripes = self.ks.stripes.len() as u32;
+        for _ in 0..stripes {
+            self.evictor.search_at = (self.evictor.search_at + 1) % stripes;
+            for i in 0..self.evictor.eligible.len() {
+                let db = self.evictor.eligible[i].0;
+                if self.sample(policy, db, self.evictor.search_at, 1) > 0 {
+                    let found = self.evictor.take_best(true, &self.clock);
+                    if found.is_some_and(|candidate| self.evict_candidate(candidate)) {
+                        return true;
+                    }
+                }
+            }
+            if start.elapsed() >= budget {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Offers some `wanted` entries of a stripe to the pool, from a random bucket on. Returns how
+    /// many there were, those included that had expired and are gone now.
+    fn sample(&mut self, policy: Policy, db: u16, stripe: u32, wanted: usize) -> usize {
+        if db == 0 && self.is_vacant(stripe) {
+            return 0;
+        }
+        let draw = self.evictor.draw();
+        let seen = self.with_stripe_soon(stripe, |handle| {
+            let mut seen = 0;
+            let mut expired = None;
+            let mut offset = 0;
+            while let Some(drawn) = handle.drawn_entries(policy, db, stripe, draw, offset) {
+                for entry in drawn.into_iter().flatten() {
+                    seen += 1;
+                    if handle.is_expired(entry) {
+                        expired = Some(entry);
+                    } else {
+                        handle.offer(policy, db, entry);
+                    }
+                }
+                offset += 1;
+                if seen >= wanted {
+                    break;
+                }
+            }
+            if let Some(key) = expired.map(|entry| handle.key_of(entry))
+                && let Some((at, entry)) = handle.find(db, key)
+            {
+                handle.remove_at(db, key, at, entry, Removal::Expired);
+            }
+            seen
+        });
+        seen.unwrap_or_else(|| {
+            self.come_inside();
+            0
+        })
+    }
+
+    /// The entries of the bucket `offset` places after the drawn one that the policy may evict.
+    fn drawn_entries(
+        &self,
+        policy: Policy,
+        db: u16,
+        stripe: u32,
+        draw: u64,
+        offset: usize,
+    ) -> Option<[Option<Entry>; SLOTS]> {
+        let table = self.stripe_at(stripe).table(db)?;
+        let buckets = table.buckets();
+        let candidates = if policy.is_volatile() { table.flagged() } else { table.len() };
+        // Few candidates in a large table are worth a longer search than many.
+        let reach = if candidates < buckets { buckets } else { BUCKETS_PER_DRAW.min(buckets) };
+        if candidates == 0 || offset >= reach {
+            return None;
+        }
+        let first = ((u64::from(draw as u32) * buckets as u64) >> 32) as usize;
+        let bucket = table.bucket((first + offset) % buckets);
+        let mut drawn = [None; SLOTS];
+        for i in bucket.used() {
+            let slot = bucket.slot(i);
+            if slot.flag() || !policy.is_volatile() {
+                prefetch(slot.address());
+                drawn[i] = Some(slot.item::<Entry>());
+            }
+        }
+        Some(drawn)
+    }
+
+    fn offer(&mut self, policy: Policy, db: u16, entry: Entry) {
+        // Of a hash whose fields expire, the slot says only that something does.
+        if policy.is_volatile() && !entry.has_expiry() {
+            return;
+        }
+        let access = entry.access();
+        let mut pool = 0;
+        if self.clock.has_queues() {
+            self.evictor.average(entry, access);
+            pool = usize::from(is_main(access));
+        }
+        let candidate = Candidate {
+            hash: self.hash(entry.key()),
+            db,
+            entry,
+            access,
+            rank: match policy {
+                Policy::VolatileTtl => entry.expiry().unwrap_or(0),
+                Policy::AllKeysRandom | Policy::VolatileRandom => self.evictor.draw() as i64,
+                _ => 0,
+            },
+        };
+        self.evictor.pools[pool].offer(candidate, policy, &self.clock);
+    }
+
+    /// Removes a candidate if it is what it was when it was offered.
+    fn evict_candidate(&mut self, candidate: Candidate) -> bool {
+        let policy = self.evictor.policy;
+        let evicted = self.with_stripe_soon(candidate.hash.stripe(), |handle| {
+            let Some((at, entry)) = handle.locate(candidate) else { return false };
+            let access = entry.access();
+            if handle.clock.has_queues() {
+                // Uses since then are no reason to leave it, since they are what decides here.
+                let turn = handle.clock.queue_age(access)
+                    == handle.clock.queue_age(candidate.access)
+                    && is_main(access) == is_main(candidate.access);
+                let stays = handle.clock.second_chance(access);
+                if let (true, Some(access)) = (turn, stays) {
+                    entry.set_access(access);
+                }
+                if !turn || stays.is_some() {
+                    return false;
+                }
+            } else if access != candidate.access
+                || policy == Policy::VolatileTtl && entry.expiry() != Some(candidate.rank)
+            {
+                return false;
+            }
+            let key = handle.key_of(entry);
+            handle.remove_at(candidate.db, key, at, entry, Removal::Evicted);
+            handle.keep_ghost(candidate, access);
+            true
+        });
+        evicted.unwrap_or_else(|| {
+            self.come_inside();
+            false
+        })
+    }
+
+    /// The candidate's place, if its entry is still there. Its stripe is held.
+    fn locate(&self, candidate: Candidate) -> Option<(Position, Entry)> {
+        let table = self.stripe(candidate.hash).table(candidate.db)?;
+        let at = table.find_address(candidate.hash, candidate.entry.address())?;
+        // Another key may have been given the same block.
+        (self.hash(candidate.entry.key()) == candidate.hash).then_some((at, candidate.entry))
+    }
+
+    /// Remembers a victim from the small queue; without queues there is nothing to remember, and no
+    /// ghost is kept.
+    fn keep_ghost(&mut self, candidate: Candidate, access: u32) {
+        let data = self.stripe(candidate.hash);
+        let before = data.ghost.as_ref().map_or(0, |ghost| ghost.footprint());
+        if !self.clock.has_queues() {
+            data.ghost = None;
+        } else if !is_main(access) {
+            let keys = data.table(candidate.db).map_or(0, |table| table.len());
+            if data.ghost.as_ref().is_none_or(|ghost| ghost.misfits(keys)) {
+                data.ghost = Some(Box::new(Ghost::new(keys)));
+            }
+            if let Some(ghost) = &mut data.ghost {
+                ghost.remember(candidate.hash);
+            }
+        }
+        let after = data.ghost.as_ref().map_or(0, |ghost| ghost.footprint());
+        self.count_bytes(after as i64 - before as i64, 0);
+    }
+}

@@ -1,0 +1,194 @@
+//! An image: every key as it was at one moment, handed out while the keyspace goes on.
+//!
+//! Each entry has a stamp of one bit. Beginning an image turns the keyspace's own stamp over, with
+//! everything held for a moment, and so all entries there are bear the old one: they have yet to be
+//! handed out. A walk does that, stripe by stripe; whoever is about to change or remove an entry
+//! that still bears the old stamp hands it out first. Entries that are made meanwhile bear the
+//! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and
+//! nothing is copied but what is being handed out.
+//!
+//! Of a large collection only a beginning is made, and its elements are handed out in portions
+//! (`portions.rs`).
+//!
+//! A database that is flushed meanwhile loses its tables to the image, which goes through them when
+//! it has gone through the stripes, and frees them.
+
+use crate::handle::Handle;
+use crate::state::cleared::Cleared;
+use crate::state::image::ImageKey;
+use crate::state::image::ImageSink;
+use crate::state::image::TakeKey;
+use crate::structures::entry::Entry;
+use crate::structures::stamp::Stamp;
+use crate::structures::view::View;
+use crate::structures::walk::walk_some;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+/// Buckets that are walked under one hold of a stripe.
+const BUCKETS_PER_HOLD: usize = 16;
+
+/// Where the walk of one stripe goes on.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ImagePlace {
+    stripe: u32,
+    db: u16,
+    position: u32,
+    /// [`ImageCell::swaps`] when the walk of the stripe began.
+    swaps: u32,
+}
+
+impl ImagePlace {
+    /// The beginning of a stripe: each has to be walked, in any order and by any thread.
+    pub fn stripe(stripe: u32) -> Self {
+        ImagePlace { stripe, ..ImagePlace::default() }
+    }
+}
+
+impl Handle {
+    /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while
+    /// nobody changes anything. The thread is in a batch and holds nothing, or everything.
+    /// Somebody must walk every stripe with [`Handle::continue_image`], and then what
+    /// was flushed with [`Handle::continue_cleared`], and every collection with
+    /// [`Handle::continue_portions`], until [`Handle::end_image`] says that it is done.
+    pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {
+        let holds = self.holds_everything();
+        if !holds {
+            self.lock_all();
+        }
+        let stamp = Stamp::of(&self.ks.heap);
+        let begins = !stamp.is_taking();
+        if begins {
+            let image = &self.ks.image;
+            image.set(Some(sink));
+            *image.origin.write().unwrap_or_else(PoisonError::into_inner) =
+                (0..self.ks.databases).collect();
+            stamp.turn_over();
+            at_moment(self);
+        }
+        if !holds {
+            self.unlock();
+        }
+        begins
+    }
+
+    /// Gives `take` some of the keys of a stripe that have not been handed out: those of a few
+    /// buckets, under one hold. Returns where to go on; none when the stripe is through. The
+    /// thread is in a batch and holds nothing, or everything.
+    pub fn continue_image(
+        &mut self,
+        mut place: ImagePlace,
+        take: &mut TakeKey<'_>,
+    ) -> Option<ImagePlace> {
+        let next = self.with_stripe(place.stripe, |handle| {
+            // While the stripe is held no database changes its place.
+            let swaps = handle.ks.image.swaps.load(Relaxed);
+            if swaps != place.swaps {
+                // What was in a database yet to come may be in one that has been walked.
+                place = ImagePlace { db: 0, position: 0, swaps, ..place };
+            }
+            handle.image_buckets(place, take)
+        });
+        if let Some(position) = next {
+            return Some(ImagePlace { position, ..place });
+        }
+        let db = place.db + 1;
+        (db < self.ks.databases).then_some(ImagePlace { db, position: 0, ..place })
+    }
+
+    /// Walks some buckets of a table; returns the position to go on from, none at its end.
+    fn image_buckets(&self, place: ImagePlace, take: &mut TakeKey<'_>) -> Option<u32> {
+        let table = self.stripe_at(place.stripe).table(place.db)?;
+        let (stamp, usages) = (Stamp::of(&self.ks.heap).now(), self.usages());
+        let db = self.ks.image.origin(place.db);
+        walk_some(table, place.position, BUCKETS_PER_HOLD, &mut |entry: Entry| {
+            if entry.stamp() == stamp {
+                return ControlFlow::Continue(());
+            }
+            entry.set_stamp(stamp);
+            let (view, portions) = (View::new(entry), self.begin_portions(place.db, entry));
+            take(ImageKey { db, view, usage: usages.of(view), may_wait: false, portions })
+        })
+    }
+
+    /// To be called before an entry is changed or removed.
+    #[inline]
+    pub(crate) fn before_change(&self, db: u16, entry: Entry) {
+        if Stamp::of(&self.ks.heap).is_taking() {
+            self.hand_out_first(db, entry);
+        }
+    }
+
+    #[cold]
+    fn hand_out_first(&self, db: u16, entry: Entry) {
+        let now = Stamp::of(&self.ks.heap).now();
+        if entry.stamp() != now
+            && let Some(sink) = self.ks.image.get()
+        {
+            entry.set_stamp(now);
+            let (view, portions) = (View::new(entry), self.begin_portions(db, entry));
+            let (db, usage) = (self.ks.image.origin(db), self.usages().of(view));
+            let may_wait = self.holds_one_stripe();
+            sink.key(ImageKey { db, view, usage, may_wait, portions }, self.now_ms);
+        }
+    }
+
+    /// Leaves the tables of a database that is flushed to the image, if one is being taken; gives
+    /// them back otherwise. Everything is held.
+    pub(crate) fn keep_for_image(&self, db: u16, cleared: Cleared) -> Option<Cleared> {
+        let image = &self.ks.image;
+        let mut kept = image.cleared();
+        // Asked behind the lock: the end of an image takes it as well.
+        if !Stamp::of(&self.ks.heap).is_taking() {
+            return Some(cleared);
+        }
+        kept.push((image.origin(db), cleared));
+        None
+    }
+
+    /// Gives `take` those keys of a table of a flushed database that have not been handed out, and
+    /// frees the table; false if there is none. The thread holds nothing, and need not be in a
+    /// batch.
+    pub fn continue_cleared(&mut self, take: &mut TakeKey<'_>) -> bool {
+        let next = self.ks.image.cleared().pop();
+        let Some((db, mut cleared)) = next else { return false };
+        let (stamp, usages) = (Stamp::of(&self.ks.heap).now(), self.usages());
+        cleared.drain_one(&mut |entry| {
+            if entry.stamp() != stamp {
+                let view = View::new(entry);
+                let (usage, may_wait) = (usages.of(view), false);
+                let _ = take(ImageKey { db, view, usage, may_wait, portions: None });
+            }
+        });
+        if !cleared.is_drained() {
+            self.ks.image.cleared().push((db, cleared));
+        }
+        true
+    }
+
+    /// To be called when two databases change places. Everything is held.
+    pub(crate) fn swap_in_image(&self, a: u16, b: u16) {
+        let image = &self.ks.image;
+        if Stamp::of(&self.ks.heap).is_taking() {
+            image.swaps.fetch_add(1, Relaxed);
+            image.portions().iter().for_each(|portions| portions.swap(a, b));
+            let mut origin = image.origin.write().unwrap_or_else(PoisonError::into_inner);
+            origin.swap(a.into(), b.into());
+        }
+    }
+
+    /// Ends the image, every stripe of which has been walked; false if there is something to go
+    /// through that was flushed since, or a collection of which not everything was handed out.
+    pub fn end_image(&mut self) -> bool {
+        let image = &self.ks.image;
+        let cleared = image.cleared();
+        if !cleared.is_empty() || !image.portions().is_empty() {
+            return false;
+        }
+        let stamp = Stamp::of(&self.ks.heap);
+        stamp.settle();
+        image.set(None);
+        true
+    }
+}

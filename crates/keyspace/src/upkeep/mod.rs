@@ -1,0 +1,8 @@
+//! What is done beside commands: expiry, eviction, compaction, snapshots.
+
+pub(crate) mod compact;
+pub(crate) mod evict;
+pub(crate) mod image;
+pub(crate) mod portions;
+pub(crate) mod sweep;
+pub(crate) mod tick;

@@ -1,0 +1,140 @@
+//! Large collections that an image hands out in portions, so that nobody waits for more than one.
+//!
+//! A collection that has yet to be handed out, by the walk or because it is about to be changed, is
+//! only *begun*: the image learns its key and how many elements it has, and from then on the
+//! collection itself keeps apart what is the image's (`dict/image.rs`, `types/list/image.rs`).
+//! Whoever writes the image asks for a portion at a time, under a hold of the stripe in which the
+//! collection is at that moment:
+//!
+//! | what happens | what that does |
+//! |---|---|
+//! | the key is renamed, its database changes its place | [`Portions`] knows where it is now |
+//! | the collection is removed, by whatever | it is not freed but becomes the image's own, which frees it at the end |
+//! | it is copied | the copy is no part of the image |
+//! | it is a stream whose entries and groups were handed out | the rest, which was copied, is the image's own |
+//!
+//! Between the removal and the moment at which it is the image's, both of which the same thread
+//! sees to, it is in neither place; the image asks again.
+
+use crate::handle::Handle;
+use crate::state::portions::{Place, Portions};
+use crate::structures::bucket::Item as _;
+use crate::structures::entry::{Entry, Kind};
+use crate::structures::image::TakeElement;
+use crate::structures::large::Large;
+use std::sync::Arc;
+
+/// Smaller collections are handed out whole.
+const WHOLE_MAX: usize = 64 * 1024;
+
+impl Handle {
+    /// Begins to hand out a collection that is large enough for that; none if it is to be handed
+    /// out whole. Its stripe is held.
+    pub(crate) fn begin_portions(&self, db: u16, entry: Entry) -> Option<Arc<Portions>> {
+        if entry.kind() != Kind::Large {
+            return None;
+        }
+        let large = entry.large_mut().filter(|large| large.footprint() > WHOLE_MAX)?;
+        let portions = Portions::new(self.ks.image.next_id(), db, entry.key());
+        large.begin_image(portions.id());
+        self.ks.image.portions().push(portions.clone());
+        Some(portions)
+    }
+
+    /// Gives `take` some elements of a collection, under one hold of its stripe; false when all
+    /// were. The thread is in a batch and holds nothing.
+    pub fn continue_portions(
+        &mut self,
+        portions: &Arc<Portions>,
+        take: &mut TakeElement<'_>,
+    ) -> bool {
+        let mut place = portions.place();
+        let (db, key) = match &*place {
+            Place::Key { db, key } => (*db, key.clone()),
+            Place::Own(_) => {
+                let own = std::mem::replace(&mut *place, Place::Done);
+                // Nobody else comes for it, but whoever flushes looks at the place.
+                drop(place);
+                return self.continue_own(portions, own, take);
+            }
+            Place::Done => return false,
+        };
+        // A thread that holds stripes may wait for the place, and must not be waited for.
+        drop(place);
+        let key = self.key(&key);
+        self.lock(key.hash);
+        let large = self.find(db, key).and_then(|(_, entry)| entry.large_mut());
+        let large = large.filter(|large| large.image_id() == Some(portions.id()));
+        let is_away = large.is_none();
+        let mut goes_on = true;
+        if let Some(large) = large
+            && !large.continue_image(&mut self.cache, take)
+        {
+            let rest = large.take_rest();
+            goes_on = rest.is_some();
+            *portions.place() = rest.map_or(Place::Done, Place::Own);
+            if !goes_on {
+                self.ks.image.forget(portions);
+            }
+        }
+        self.unlock();
+        if is_away {
+            std::thread::yield_now();
+        }
+        goes_on
+    }
+
+    /// Goes on with what is the image's own.
+    fn continue_own(
+        &mut self,
+        portions: &Arc<Portions>,
+        own: Place,
+        take: &mut TakeElement<'_>,
+    ) -> bool {
+        let Place::Own(mut large) = own else { return false };
+        if large.continue_image(&mut self.cache, take) {
+            *portions.place() = Place::Own(large);
+            return true;
+        }
+        let rest = large.take_rest();
+        let goes_on = rest.is_some();
+        *portions.place() = rest.map_or(Place::Done, Place::Own);
+        self.free_large(large);
+        if !goes_on {
+            self.ks.image.forget(portions);
+        }
+        goes_on
+    }
+
+    /// To be called when a collection has come to another key. Both stripes are held.
+    #[inline]
+    pub(crate) fn moved_in_image(&self, db: u16, entry: Entry) {
+        if let Some(id) = entry.large().and_then(Large::image_id)
+            && let Some(portions) = self.ks.image.portions_of(id)
+        {
+            portions.moved(db, entry.key());
+        }
+    }
+
+    /// Takes what is being handed out in portions of a database out of a stripe, before its table
+    /// is. Everything is held.
+    pub(crate) fn own_portions(&mut self, stripe: u32, db: u16) {
+        let all = self.ks.image.portions().clone();
+        for portions in all {
+            let key = match &*portions.place() {
+                Place::Key { db: at, key } if *at == db => key.clone(),
+                _ => continue,
+            };
+            let key = self.key(&key);
+            if key.hash.stripe() != stripe {
+                continue;
+            }
+            if let Some((at, entry)) = self.find(db, key) {
+                self.take_at(db, key, at, entry);
+                if let Some(large) = entry.take_large(&mut self.cache) {
+                    portions.own(large);
+                }
+            }
+        }
+    }
+}

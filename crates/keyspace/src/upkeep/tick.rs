@@ -1,0 +1,141 @@
+//! What a worker does for the keyspace when it has a moment.
+
+use crate::handle::Handle;
+use crate::upkeep::compact::{Compacted, FRAGMENTATION_PCT_MIN};
+use crate::upkeep::sweep::Swept;
+use std::time::Duration;
+
+/// Milliseconds after which a thread returns the free blocks in its cache, and has memory given
+/// back that no slab wanted.
+const TRIM_EVERY_MS: i64 = 1000;
+
+/// For how long the upkeep of the heap is put off at most.
+const PUT_OFF_MAX_MS: i64 = 10_000;
+
+/// What a tick achieved.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Ticked {
+    /// Of active expiry.
+    pub swept: Swept,
+    /// Of compaction.
+    pub compacted: Compacted,
+}
+
+impl Ticked {
+    /// True if another tick soon would find work to do.
+    pub fn is_busy(&self) -> bool {
+        self.compacted.unfinished && self.compacted.moved > 0
+            || self.swept.expired * 10 > self.swept.looked_at
+    }
+}
+
+/// How long each part of a tick may take, about; zero leaves it out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pace {
+    /// Removing expired keys.
+    pub expire: Duration,
+    /// Moving entries out of sparse slabs.
+    pub compact: Duration,
+}
+
+impl Handle {
+    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and gives back
+    /// memory that this thread no longer needs; each of the first two takes at most half of
+    /// `budget` or so. Every worker calls it about ten times a second, and may do so more often
+    /// while it is idle and [`Ticked::is_busy`]. The thread is not in a batch.
+    pub fn tick(&mut self, budget: Duration) -> Ticked {
+        self.tick_at(Pace { expire: budget / 2, compact: budget / 2 })
+    }
+
+    /// The same at a pace of the caller's.
+    pub fn tick_at(&mut self, pace: Pace) -> Ticked {
+        self.tick_unless(pace, || false)
+    }
+
+    /// The same, but for what would have to wait for another thread that owns the keyspace when
+    /// `give_up` says that it is no use.
+    pub fn tick_unless(&mut self, pace: Pace, give_up: impl Fn() -> bool) -> Ticked {
+        let mut ticked = Ticked::default();
+        self.refresh_clock();
+        let heap_too = !self.puts_off_heap();
+        if heap_too {
+            self.trim_now_and_then();
+        }
+        if !pace.expire.is_zero() {
+            if self.enter_unless(&give_up) {
+                ticked.swept = self.expire_step(pace.expire);
+            }
+            self.exit();
+        }
+        if !pace.compact.is_zero() && heap_too {
+            if self.enter_unless(&give_up) {
+                ticked.compacted = self.compact_step(pace.compact, FRAGMENTATION_PCT_MIN);
+            }
+            self.exit();
+        }
+        self.free_retired();
+        ticked
+    }
+
+    /// Blocks in a thread's cache keep their slabs from being given back: a few each, but in every
+    /// class.
+    fn trim_now_and_then(&mut self) {
+        if self.now_ms.wrapping_sub(self.trimmed_at) >= TRIM_EVERY_MS {
+            self.trimmed_at = self.now_ms;
+            self.cache.trim();
+            self.ks.heap.purge_unused();
+        } else {
+            self.cache.trim_if_asked();
+        }
+    }
+
+    /// Whether upkeep leaves the heap alone, for a while at most: a thread that frees much holds
+    /// one of the heap's locks half of the time, and the system may stop it then for the sake
+    /// of other programs. Who serves is not to wait for that.
+    fn puts_off_heap(&mut self) -> bool {
+        if !self.ks.garbage.is_freed() {
+            self.put_off_since = 0;
+            return false;
+        }
+        if self.put_off_since == 0 {
+            self.put_off_since = self.now_ms;
+        }
+        self.now_ms.wrapping_sub(self.put_off_since) < PUT_OFF_MAX_MS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::keyspace::{Keyspace, Options};
+
+    #[test]
+    fn a_tick_leaves_out_what_it_would_have_to_wait_for() {
+        let keyspace = Keyspace::new(&Options::default());
+        let mut owner = keyspace.attach();
+        owner.enter();
+        owner.lock_all();
+        let pace = Pace { expire: Duration::from_millis(1), compact: Duration::from_millis(1) };
+        let other = std::thread::spawn(move || {
+            let mut other = keyspace.attach();
+            let ticked = other.tick_unless(pace, || true);
+            (ticked.is_busy(), other.is_inside())
+        });
+        assert_eq!(other.join().unwrap(), (false, false));
+        owner.unlock();
+        owner.exit();
+    }
+
+    #[test]
+    fn upkeep_leaves_the_heap_to_who_frees_much_but_not_for_ever() {
+        let keyspace = Keyspace::new(&Options::default());
+        let mut handle = keyspace.attach();
+        assert!(!handle.puts_off_heap());
+        let breather = keyspace.breather();
+        assert!(handle.puts_off_heap());
+        handle.put_off_since -= PUT_OFF_MAX_MS;
+        assert!(!handle.puts_off_heap());
+        drop(breather);
+        assert!(!handle.puts_off_heap());
+    }
+}
