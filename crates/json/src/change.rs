@@ -1,0 +1,59 @@
+//! One change of a document, as it is made and as it is logged.
+
+use crate::path::Step;
+use std::fmt;
+
+/// Steps from the root to a value.
+pub type Steps<'a> = Vec<Step<'a>>;
+
+/// One change at one place.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// From the root to the place.
+    pub place: &'a [Step<'a>],
+    /// What is done there.
+    pub op: Op<'a>,
+}
+
+/// What a change does at its place.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'a> {
+    /// The place has this value, of one tape, from now on. A member that does not exist is added.
+    Set(&'a [u8]),
+    /// Values, one tape after the other, come to lie before the array's element at the place, or
+    /// behind the last one.
+    Insert {
+        /// How many.
+        count: usize,
+        /// Their tapes.
+        values: &'a [u8],
+    },
+    /// The member at the place is gone, or so many elements of an array from it on.
+    Remove {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// Why a change cannot be made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Misfit {
+    /// The document has no such place.
+    NoPlace,
+    /// The document would be nested too deep.
+    TooDeep,
+    /// The document would be too long.
+    TooLong,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Misfit::NoPlace => "the document has no such place",
+            Misfit::TooDeep => "recursion limit exceeded",
+            Misfit::TooLong => "the document would be too long",
+        })
+    }
+}
+
+impl std::error::Error for Misfit {}

@@ -1,0 +1,39 @@
+//! JSON documents: parsed into one block of bytes, printed, searched by path, changed in place.
+//!
+//! A document is a *tape* ([`tape`]): every value one after the other, containers preceded by how
+//! long they are, so that a search skips what it does not want. It takes less memory than its text.
+//! A change is an [`Edit`] of the tape: a range of bytes replaced, and the headers of the
+//! containers around it rewritten.
+//!
+//! ```
+//! use petrel_json::{Format, Parse, Path, parse, print};
+//!
+//! let document = parse(br#"{"a": {"b": [1, 2.5]}}"#, Parse::default())?;
+//! let path = Path::parse("$.a.b[1]")?;
+//! let mut text = Vec::new();
+//! path.find(document.root(), &mut |value, _| print(value, &Format::default(), &mut text))?;
+//! assert_eq!(text, b"2.5");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod change;
+mod edit;
+mod float;
+mod merge;
+mod number;
+mod parse;
+pub mod path;
+mod print;
+pub mod tape;
+mod value;
+
+pub use change::{Change, Misfit, Op, Steps};
+pub use edit::Edit;
+pub use float::FloatType;
+pub use merge::{merge, without_nulls};
+pub use number::{Arithmetic, ArithmeticError, Number};
+pub use parse::{DEPTH_MAX, Parse, ParseError, parse};
+pub use path::{Path, PathError, Step, TooMuchWork};
+pub use print::{Format, print};
+pub use tape::Document;
+pub use value::{Items, Kind, Members, Value};

@@ -1,0 +1,191 @@
+//! Paths: JSONPath, which begins with `$`, and the legacy paths of RedisJSON, which do not.
+//!
+//! A legacy path means what it means with `$.` before it; only replies differ. Nodes are found
+//! depth first, in the order of the document; a node that is found on two ways is found twice.
+
+mod filter;
+mod parse;
+mod search;
+
+use crate::value::Value;
+use filter::Filter;
+use std::fmt;
+
+/// How many parts and selectors a path may have.
+pub const SELECTORS_MAX: usize = 256;
+
+/// A path to values of a document.
+#[derive(Debug)]
+pub struct Path {
+    segments: Vec<Segment>,
+    /// As it was written.
+    text: Box<str>,
+    is_legacy: bool,
+}
+
+/// One step from a container to what it contains.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Step<'a> {
+    /// To the member of this name.
+    Name(&'a [u8]),
+    /// To the element at this index.
+    Index(usize),
+}
+
+/// A part of a path: what is selected of each node.
+#[derive(Debug)]
+struct Segment {
+    /// Of the node's descendants too.
+    descends: bool,
+    selectors: Vec<Selector>,
+}
+
+#[derive(Debug)]
+enum Selector {
+    Name(Box<str>),
+    /// Negative ones count from the end.
+    Index(i64),
+    Slice {
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+    },
+    All,
+    Filter(Box<Filter>),
+}
+
+/// A path that is none: what it should have been, and where.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PathError {
+    text: String,
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for PathError {}
+
+/// A search took so many steps that it was ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TooMuchWork;
+
+impl fmt::Display for TooMuchWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the path matches too much: use fewer '..' and '*'")
+    }
+}
+
+impl std::error::Error for TooMuchWork {}
+
+impl Path {
+    /// Parses a path.
+    ///
+    /// # Errors
+    /// If it is none, or has more than [`SELECTORS_MAX`] selectors.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let is_legacy = !matches!(text.as_bytes(), [b'$'] | [b'$', b'.' | b'[', ..]);
+        let segments = parse::segments(text, is_legacy)?;
+        Ok(Path { segments, text: text.into(), is_legacy })
+    }
+
+    /// Whether it does not begin with `$`, so that replies are about one value.
+    pub fn is_legacy(&self) -> bool {
+        self.is_legacy
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// As JSONPath.
+    pub fn standard(&self) -> String {
+        match self.is_legacy {
+            false => self.text.to_string(),
+            true if &*self.text == "." => "$".into(),
+            true if self.text.starts_with(['.', '[']) => format!("${}", self.text),
+            true => format!("$.{}", self.text),
+        }
+    }
+
+    /// Whether it is the whole document's.
+    pub fn is_root(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// The place that it leads to in every document, if it names each step: none with an index
+    /// from the end, wildcards and the like.
+    pub fn steps(&self) -> Option<Vec<Step<'_>>> {
+        self.segments.iter().map(Segment::step).collect()
+    }
+
+    /// Whether every part names one member or one element, maybe counted from the end.
+    pub fn is_static(&self) -> bool {
+        self.segments.iter().all(|segment| {
+            !segment.descends
+                && matches!(segment.selectors[..], [Selector::Name(_) | Selector::Index(_)])
+        })
+    }
+
+    /// The name that the last part selects, if it is one.
+    pub fn last_name(&self) -> Option<&[u8]> {
+        match self.segments.last()?.step()? {
+            Step::Name(name) => Some(name),
+            Step::Index(_) => None,
+        }
+    }
+
+    /// Finds values, each with the steps to it.
+    ///
+    /// # Errors
+    /// If that takes too many steps.
+    pub fn find<'d>(
+        &self,
+        root: Value<'d>,
+        found: &mut dyn FnMut(Value<'d>, &[Step<'d>]),
+    ) -> Result<(), TooMuchWork> {
+        search::find(&self.segments, root, found)
+    }
+
+    /// The same without the last part: what would contain a value that is to be added.
+    ///
+    /// # Errors
+    /// If that takes too many steps.
+    pub fn find_parents<'d>(
+        &self,
+        root: Value<'d>,
+        found: &mut dyn FnMut(Value<'d>, &[Step<'d>]),
+    ) -> Result<(), TooMuchWork> {
+        let outer = self.segments.len().saturating_sub(1);
+        search::find(&self.segments[..outer], root, found)
+    }
+
+    /// The one value that a path finds in which every part names one step, without a search.
+    #[inline]
+    pub fn find_static<'d>(&self, root: Value<'d>) -> Option<Value<'d>> {
+        let mut value = root;
+        for segment in &self.segments {
+            value = match &segment.selectors[..] {
+                [Selector::Name(name)] => value.member(name.as_bytes())?,
+                [Selector::Index(index)] => value.item(search::resolve(*index, value.len())?)?,
+                _ => return None,
+            };
+        }
+        Some(value)
+    }
+}
+
+impl Segment {
+    fn step(&self) -> Option<Step<'_>> {
+        match &self.selectors[..] {
+            [Selector::Name(name)] if !self.descends => Some(Step::Name(name.as_bytes())),
+            [Selector::Index(index)] if !self.descends => {
+                usize::try_from(*index).ok().map(Step::Index)
+            }
+            _ => None,
+        }
+    }
+}
