@@ -142,7 +142,7 @@ pub(crate) fn span(tape: &[u8]) -> usize {
     let tag = tape[0];
     match tag {
         SHORT_STRING.. => 1 + usize::from(tag & 0x7f),
-        SMALL_INT.. | NULL | FALSE | TRUE => 1,
+        SMALL_INT..SHORT_STRING | NULL | FALSE | TRUE => 1,
         I8 => 2,
         I16 | DECIMAL8 => 3,
         DECIMAL16 => 4,
@@ -253,9 +253,9 @@ impl Writer {
         let out = &mut self.out;
         let len = text.len();
         match len {
-            ..128 => out.push(SHORT_STRING | len as u8),
-            ..256 => out.extend([STRING8, len as u8]),
-            ..0x1_0000 => {
+            0..128 => out.push(SHORT_STRING | len as u8),
+            128..256 => out.extend([STRING8, len as u8]),
+            256..0x1_0000 => {
                 out.push(STRING16);
                 out.extend((len as u16).to_le_bytes());
             }

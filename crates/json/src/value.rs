@@ -63,7 +63,7 @@ impl<'a> Value<'a> {
     pub fn kind(self) -> Kind {
         match self.tape[0] {
             tape::SHORT_STRING.. | tape::STRING8..=tape::STRING32 => Kind::String,
-            tape::SMALL_INT.. | tape::I8..=tape::U64 => Kind::Integer,
+            tape::SMALL_INT..tape::SHORT_STRING | tape::I8..=tape::U64 => Kind::Integer,
             tape::NULL => Kind::Null,
             tape::FALSE | tape::TRUE => Kind::Boolean,
             tape::F64..=tape::DECIMAL32 => Kind::Double,

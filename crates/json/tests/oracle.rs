@@ -93,11 +93,14 @@ fn at<'j>(mut json: &'j mut Json, steps: &[Json]) -> &'j mut Json {
 }
 
 fn steps(place: &[Json]) -> Vec<Step<'_>> {
-    let step = |step| match step {
-        &Json::String(ref name) => Step::Name(name.as_bytes()),
-        index => Step::Index(index.as_u64().unwrap_or(0) as usize),
-    };
     place.iter().map(step).collect()
+}
+
+fn step(of: &Json) -> Step<'_> {
+    match of {
+        Json::String(name) => Step::Name(name.as_bytes()),
+        index => Step::Index(index.as_u64().unwrap_or(0) as usize),
+    }
 }
 
 /// Makes one change, chosen by the numbers, in both.
