@@ -1,0 +1,275 @@
+//! Walks from node to node towards a vector.
+
+use super::{CHUNK_LEN, Graph};
+use crate::quantise::EncodedRef;
+use std::cell::RefCell;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// A node and how far away it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Near {
+    /// From 0 to 2, never NaN.
+    pub distance: f32,
+    /// The node.
+    pub node: u32,
+}
+
+impl Ord for Near {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Of equally distant nodes the later one comes first.
+        self.distance.total_cmp(&other.distance).then(other.node.cmp(&self.node))
+    }
+}
+
+impl PartialOrd for Near {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Near {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Near {}
+
+/// Which nodes a walk has met: a stamp for each, so that nothing is cleared between two walks.
+#[derive(Default)]
+struct Visited {
+    stamps: Vec<u32>,
+    stamp: u32,
+}
+
+impl Visited {
+    fn begin(&mut self, nodes: usize) {
+        if self.stamps.len() < nodes {
+            self.stamps.resize(nodes.next_multiple_of(CHUNK_LEN), 0);
+        }
+        self.stamp = self.stamp.wrapping_add(1);
+        if self.stamp == 0 {
+            self.stamps.fill(0);
+            self.stamp = 1;
+        }
+    }
+
+    /// Notes a node; false if it was met before.
+    #[inline]
+    fn insert(&mut self, node: u32) -> bool {
+        match self.stamps.get_mut(node as usize) {
+            Some(stamp) => std::mem::replace(stamp, self.stamp) != self.stamp,
+            // A node that came in while the walk let go of the lock.
+            None => {
+                self.stamps.resize((node as usize + 1).next_multiple_of(CHUNK_LEN), 0);
+                self.stamps[node as usize] = self.stamp;
+                true
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Visited nodes of the walks that have ended on this thread.
+    static SPARE: RefCell<Visited> = RefCell::default();
+}
+
+/// A walk over the lowest level, which can be interrupted: between two [steps](Walk::step) the
+/// graph may change.
+pub struct Walk {
+    visited: Visited,
+    /// Nodes whose links have yet to be followed, nearest first.
+    ahead: BinaryHeap<Reverse<Near>>,
+    /// The nearest nodes that pass, farthest first.
+    best: BinaryHeap<Near>,
+    ef: usize,
+    /// How many links may be followed.
+    budget: usize,
+    /// What the graph's [`Graph::changes`] were, and the generations of the nodes in the heaps.
+    changes: u64,
+    generations: Vec<(u32, u32)>,
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        let visited = std::mem::take(&mut self.visited);
+        SPARE.with(|spare| {
+            let Ok(mut spare) = spare.try_borrow_mut() else { return };
+            if spare.stamps.len() <= visited.stamps.len() {
+                *spare = visited;
+            }
+        });
+    }
+}
+
+impl Walk {
+    /// Begins a search for the `ef` nearest nodes, which looks at the links of at most `budget`
+    /// nodes.
+    pub fn begin(graph: &Graph, query: EncodedRef<'_>, ef: usize, budget: usize) -> Self {
+        let mut walk = Walk::new(graph, ef, budget);
+        if let Some(mut at) = graph.nearest_entry(query) {
+            for level in (1..=graph.top_level()).rev() {
+                at = graph.descend(query, at, level);
+            }
+            walk.visited.insert(at.node);
+            walk.ahead.push(Reverse(at));
+        }
+        walk
+    }
+
+    fn new(graph: &Graph, ef: usize, budget: usize) -> Self {
+        let mut visited =
+            SPARE.with(|spare| spare.try_borrow_mut().map(|mut it| std::mem::take(&mut *it)));
+        let mut visited = visited.as_mut().map(std::mem::take).unwrap_or_default();
+        visited.begin(graph.end() as usize);
+        Walk {
+            visited,
+            ahead: BinaryHeap::new(),
+            best: BinaryHeap::new(),
+            ef: ef.max(1),
+            budget,
+            changes: graph.changes(),
+            generations: Vec::new(),
+        }
+    }
+
+    /// Follows the links of up to `nodes` nodes of a level; false at the end. `passes` says which
+    /// nodes count; the others are passed through.
+    pub fn step(
+        &mut self,
+        graph: &Graph,
+        query: EncodedRef<'_>,
+        nodes: usize,
+        passes: &mut dyn FnMut(u32) -> bool,
+    ) -> bool {
+        self.step_on(graph, query, 0, nodes, passes)
+    }
+
+    fn step_on(
+        &mut self,
+        graph: &Graph,
+        query: EncodedRef<'_>,
+        level: usize,
+        nodes: usize,
+        passes: &mut dyn FnMut(u32) -> bool,
+    ) -> bool {
+        for _ in 0..nodes {
+            let Some(Reverse(near)) = self.ahead.pop() else { return false };
+            if self.budget == 0 || self.is_too_far(near.distance) {
+                return false;
+            }
+            self.budget -= 1;
+            if passes(near.node) {
+                self.best.push(near);
+                if self.best.len() > self.ef {
+                    self.best.pop();
+                }
+            }
+            for &node in graph.links(near.node, level) {
+                if self.visited.insert(node) {
+                    let distance = graph.distance_to(query, node);
+                    if !self.is_too_far(distance) {
+                        self.ahead.push(Reverse(Near { distance, node }));
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn is_too_far(&self, distance: f32) -> bool {
+        self.best.len() >= self.ef && self.best.peek().is_some_and(|last| distance > last.distance)
+    }
+
+    /// To be called before the graph may change, and [`Walk::resume`] after it.
+    pub fn pause(&mut self, graph: &Graph) {
+        let nodes = self.ahead.iter().map(|near| near.0.node);
+        let nodes = nodes.chain(self.best.iter().map(|near| near.node));
+        self.generations = nodes.map(|node| (node, graph.generation(node))).collect();
+        self.changes = graph.changes();
+    }
+
+    /// Forgets nodes that are gone, or are others now.
+    pub fn resume(&mut self, graph: &Graph) {
+        if self.changes == graph.changes() {
+            return;
+        }
+        let mut known = std::mem::take(&mut self.generations);
+        known.sort_unstable();
+        let is_same = |node: u32| {
+            let before = known.binary_search_by_key(&node, |&(node, _)| node);
+            let is_node = graph.contains(node);
+            is_node && before.is_ok_and(|at| known[at].1 == graph.generation(node))
+        };
+        self.ahead.retain(|near| is_same(near.0.node));
+        self.best.retain(|near| is_same(near.node));
+    }
+
+    /// What was found, nearest first.
+    pub fn finish(&mut self) -> Vec<Near> {
+        std::mem::take(&mut self.best).into_sorted_vec()
+    }
+}
+
+impl Graph {
+    pub(super) fn nearest_entry(&self, query: EncodedRef<'_>) -> Option<Near> {
+        let node = self.entry?;
+        Some(Near { distance: self.distance_to(query, node), node })
+    }
+
+    /// The nearest node that can be reached on a level by nodes that are ever nearer.
+    pub(super) fn descend(&self, query: EncodedRef<'_>, from: Near, level: usize) -> Near {
+        let mut at = from;
+        loop {
+            let links = self.links(at.node, level).iter();
+            let next = links.map(|&node| Near { distance: self.distance_to(query, node), node });
+            match next.min() {
+                Some(next) if next.distance < at.distance => at = next,
+                _ => return at,
+            }
+        }
+    }
+
+    /// The nearest nodes of a level, nearest first.
+    pub(super) fn nearest_on(
+        &self,
+        query: EncodedRef<'_>,
+        from: &[Near],
+        level: usize,
+        ef: usize,
+    ) -> Vec<Near> {
+        let mut walk = Walk::new(self, ef, usize::MAX);
+        for &near in from {
+            if walk.visited.insert(near.node) {
+                walk.ahead.push(Reverse(near));
+            }
+        }
+        walk.step_on(self, query, level, usize::MAX, &mut |_| true);
+        walk.finish()
+    }
+
+    /// The `count` nearest nodes of those in `nodes` that pass, by looking at each.
+    pub fn scan(
+        &self,
+        query: EncodedRef<'_>,
+        nodes: std::ops::Range<u32>,
+        count: usize,
+        best: &mut BinaryHeap<Near>,
+        passes: &mut dyn FnMut(u32) -> bool,
+    ) {
+        for node in nodes {
+            if !self.contains(node) {
+                continue;
+            }
+            let near = Near { distance: self.distance_to(query, node), node };
+            let is_better = best.len() < count || best.peek().is_some_and(|last| near < *last);
+            if is_better && passes(node) {
+                best.push(near);
+                if best.len() > count {
+                    best.pop();
+                }
+            }
+        }
+    }
+}

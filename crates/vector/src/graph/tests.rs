@@ -1,0 +1,209 @@
+//! Recall against exact search, and the invariants of links, through changes.
+
+use super::*;
+use crate::quantise::{Encoded, Quantisation};
+use std::collections::BinaryHeap;
+
+const DIM: usize = 48;
+
+/// Draws clustered Gaussians.
+pub struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// About normally distributed.
+    fn normal(&mut self) -> f32 {
+        let sum: u64 = (0..12).map(|_| self.next() % 65_536).sum();
+        sum as f32 / 65_536.0 - 6.0
+    }
+
+    fn vector(&mut self, centres: &[Vec<f32>]) -> Vec<f32> {
+        let centre = &centres[self.next() as usize % centres.len()];
+        centre.iter().map(|x| x + self.normal() * 0.7).collect()
+    }
+}
+
+fn shape(quantisation: Quantisation, links: u16) -> Shape {
+    Shape { dim: DIM as u32, quantisation, links, input_dim: None }
+}
+
+fn centres(draw: &mut Draw) -> Vec<Vec<f32>> {
+    (0..40).map(|_| (0..DIM).map(|_| draw.normal()).collect()).collect()
+}
+
+fn add(graph: &mut Graph, vector: &Encoded, ef: usize) -> u32 {
+    let level = graph.next_level();
+    let plan = graph.plan(vector.as_ref(), level, ef);
+    graph.insert(vector.as_ref(), &plan)
+}
+
+/// The share of the nearest ten by looking at all that a walk finds, over some queries.
+fn recall(graph: &Graph, queries: &[Encoded], ef: usize) -> f64 {
+    let mut found = 0;
+    for query in queries {
+        let query = query.as_ref();
+        let mut exact = BinaryHeap::new();
+        graph.scan(query, 0..graph.end(), 10, &mut exact, &mut |_| true);
+        let mut walk = Walk::begin(graph, query, ef, usize::MAX);
+        while walk.step(graph, query, 7, &mut |_| true) {}
+        let best = walk.finish();
+        // By distance, since codes may be equal.
+        let farthest = exact.peek().unwrap().distance;
+        found += best.iter().take(10).filter(|near| near.distance <= farthest).count();
+    }
+    found as f64 / (queries.len() * 10) as f64
+}
+
+/// Links go both ways, to nodes of the level, none twice, none to itself, not too many.
+fn check(graph: &Graph) {
+    let mut nodes = 0;
+    let mut lens = [0; LEVELS_MAX];
+    for node in (0..graph.end()).filter(|&node| graph.contains(node)) {
+        nodes += 1;
+        lens[graph.level(node)] += 1;
+        for level in 0..=graph.level(node) {
+            let links = graph.links(node, level);
+            assert!(links.len() <= link_limit(graph.shape(), level));
+            for (i, &other) in links.iter().enumerate() {
+                assert!(other != node && graph.contains(other) && graph.level(other) >= level);
+                assert!(graph.links(other, level).contains(&node));
+                assert!(!links[..i].contains(&other));
+            }
+        }
+    }
+    assert_eq!((nodes, lens), (graph.len(), graph.level_lens));
+    assert_eq!(graph.entry.is_none(), nodes == 0);
+    if let Some(entry) = graph.entry {
+        assert_eq!(Some(graph.level(entry)), lens.iter().rposition(|&len| len > 0));
+    }
+    let bytes: usize = graph.chunks.iter().map(|chunk| chunk.footprint()).sum();
+    assert_eq!(bytes, graph.chunk_bytes);
+}
+
+fn reached(graph: &Graph) -> usize {
+    let mut seen = vec![false; graph.end() as usize];
+    let mut ahead: Vec<u32> = graph.entry.into_iter().collect();
+    let mut count = 0;
+    while let Some(node) = ahead.pop() {
+        if !std::mem::replace(&mut seen[node as usize], true) {
+            count += 1;
+            ahead.extend_from_slice(graph.links(node, 0));
+        }
+    }
+    count
+}
+
+#[test]
+fn recall_holds_through_inserts_updates_and_removals() {
+    for (form, expected) in
+        [(Quantisation::None, 0.97), (Quantisation::Q8, 0.97), (Quantisation::Binary, 0.85)]
+    {
+        let mut draw = Draw(42);
+        let centres = centres(&mut draw);
+        let shape = shape(form, 16);
+        let mut graph = Graph::new(shape, 7);
+        let encode = |draw: &mut Draw| shape.encode(&draw.vector(&centres)).unwrap();
+        let mut nodes: Vec<u32> =
+            (0..10_000).map(|_| add(&mut graph, &encode(&mut draw), 100)).collect();
+        let queries: Vec<Encoded> = (0..100).map(|_| encode(&mut draw)).collect();
+        check(&graph);
+        let fresh = recall(&graph, &queries, 100);
+        assert!(fresh >= expected, "{form:?}: {fresh}");
+        // Each step updates one, removes one and adds one.
+        for _ in 0..3000 {
+            let at = draw.next() as usize % nodes.len();
+            graph.remove(nodes[at]);
+            nodes[at] = add(&mut graph, &encode(&mut draw), 100);
+            let gone = nodes.swap_remove(draw.next() as usize % nodes.len());
+            graph.remove(gone);
+            nodes.push(add(&mut graph, &encode(&mut draw), 100));
+        }
+        check(&graph);
+        let changed = recall(&graph, &queries, 100);
+        assert!(changed >= expected, "{form:?}: {changed}");
+        // Half of them go.
+        for _ in 0..5000 {
+            graph.remove(nodes.swap_remove(draw.next() as usize % nodes.len()));
+        }
+        check(&graph);
+        assert!(reached(&graph) + 5 >= graph.len(), "{} of {}", reached(&graph), graph.len());
+        let halved = recall(&graph, &queries, 100);
+        assert!(halved >= expected, "{form:?}: {halved}");
+        for node in nodes {
+            graph.remove(node);
+        }
+        check(&graph);
+        assert!(graph.is_empty());
+    }
+}
+
+#[test]
+fn few_links_and_equal_vectors_are_no_trouble() {
+    let shape = shape(Quantisation::Q8, 4);
+    let mut graph = Graph::new(shape, 1);
+    let same = shape.encode(&[1.0; DIM]).unwrap();
+    let nodes: Vec<u32> = (0..600).map(|_| add(&mut graph, &same, 10)).collect();
+    check(&graph);
+    assert_eq!(reached(&graph), 600);
+    for node in &nodes[..300] {
+        graph.remove(*node);
+    }
+    check(&graph);
+    let nan = shape.encode(&[f32::NAN; DIM]).unwrap();
+    add(&mut graph, &nan, 10);
+    check(&graph);
+}
+
+#[test]
+fn a_walk_survives_changes_between_its_steps() {
+    let mut draw = Draw(5);
+    let centres = centres(&mut draw);
+    let shape = shape(Quantisation::Q8, 8);
+    let mut graph = Graph::new(shape, 3);
+    let encode = |draw: &mut Draw| shape.encode(&draw.vector(&centres)).unwrap();
+    let mut nodes: Vec<u32> = (0..500).map(|_| add(&mut graph, &encode(&mut draw), 50)).collect();
+    for _ in 0..100 {
+        let query = encode(&mut draw);
+        let mut walk = Walk::begin(&graph, query.as_ref(), 20, usize::MAX);
+        while walk.step(&graph, query.as_ref(), 3, &mut |_| true) {
+            walk.pause(&graph);
+            for _ in 0..5 {
+                let at = draw.next() as usize % nodes.len();
+                graph.remove(nodes[at]);
+                nodes[at] = add(&mut graph, &encode(&mut draw), 50);
+            }
+            walk.resume(&graph);
+        }
+        for near in walk.finish() {
+            assert_eq!(near.distance, graph.distance_to(query.as_ref(), near.node));
+        }
+    }
+    check(&graph);
+}
+
+#[test]
+fn filtered_walks_find_what_passes() {
+    let mut draw = Draw(9);
+    let centres = centres(&mut draw);
+    let shape = shape(Quantisation::Q8, 16);
+    let mut graph = Graph::new(shape, 3);
+    let encode = |draw: &mut Draw| shape.encode(&draw.vector(&centres)).unwrap();
+    for _ in 0..3000 {
+        add(&mut graph, &encode(&mut draw), 100);
+    }
+    let query = encode(&mut draw);
+    let mut walk = Walk::begin(&graph, query.as_ref(), 10, usize::MAX);
+    while walk.step(&graph, query.as_ref(), 1000, &mut |node| node % 10 == 0) {}
+    let best = walk.finish();
+    assert_eq!(best.len(), 10);
+    assert!(best.iter().all(|near| near.node % 10 == 0));
+    let mut walk = Walk::begin(&graph, query.as_ref(), 10, 5);
+    while walk.step(&graph, query.as_ref(), 1000, &mut |_| true) {}
+    assert_eq!(walk.finish().len(), 5);
+}

@@ -1,0 +1,277 @@
+//! How a vector becomes a code.
+//!
+//! A vector is divided by its length, which is kept apart, and then:
+//!
+//! | form | code | of a component x |
+//! |---|---|---|
+//! | none | 32-bit floats, little endian | x |
+//! | 8 bits | signed bytes; the range, the greatest magnitude, is kept apart | round(x / range * 127) |
+//! | binary | 64-bit words, little endian, the first component the lowest bit | 1 if x > 0 |
+//!
+//! These are the codes of Redis's vector sets, bit for bit: `VEMB RAW` shows them.
+//!
+//! A set may reduce vectors before that: multiplied by a matrix of +1 and -1 over the root of the
+//! input's dimension, whose signs are those of a Hadamard matrix (-1 where row and column have an
+//! odd number of common bits).
+
+use crate::distance::I8_MAX;
+
+/// Most dimensions of a vector, before and after reduction.
+pub const DIM_MAX: usize = 65_536;
+
+/// Most cells of the matrix that reduces vectors: some hundredths of a second for each vector.
+const MATRIX_MAX: u64 = 1 << 26;
+
+/// What a component becomes.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Quantisation {
+    /// A 32-bit float.
+    None,
+    /// A signed byte.
+    Q8,
+    /// A bit.
+    Binary,
+}
+
+impl Quantisation {
+    /// The number that stands for it in images.
+    pub const fn number(self) -> u8 {
+        match self {
+            Quantisation::None => 0,
+            Quantisation::Q8 => 1,
+            Quantisation::Binary => 2,
+        }
+    }
+
+    /// The inverse of [`Quantisation::number`].
+    pub const fn from_number(number: u64) -> Option<Self> {
+        match number {
+            0 => Some(Quantisation::None),
+            1 => Some(Quantisation::Q8),
+            2 => Some(Quantisation::Binary),
+            _ => None,
+        }
+    }
+
+    /// What `VINFO` calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Quantisation::None => "f32",
+            Quantisation::Q8 => "int8",
+            Quantisation::Binary => "bin",
+        }
+    }
+}
+
+/// What all vectors of a set have in common.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Shape {
+    /// Dimensions of a stored vector, 1 to [`DIM_MAX`].
+    pub dim: u32,
+    /// Its code.
+    pub quantisation: Quantisation,
+    /// Most links of a node on the upper levels, 4 to 4,096; twice as many on the lowest.
+    pub links: u16,
+    /// Dimensions before reduction, if vectors are reduced.
+    pub input_dim: Option<u32>,
+}
+
+/// What a code does not say of its vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Factors {
+    /// Length of the vector, which its code is divided by.
+    pub norm: f32,
+    /// The greatest magnitude of the normalised vector; 0 but for 8-bit codes.
+    pub range: f32,
+}
+
+/// A vector as a set keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Encoded {
+    /// [`Shape::code_bytes`] bytes.
+    pub code: Box<[u8]>,
+    /// What the code does not say.
+    pub factors: Factors,
+}
+
+impl Encoded {
+    /// Borrows it.
+    pub fn as_ref(&self) -> EncodedRef<'_> {
+        EncodedRef { code: &self.code, factors: self.factors }
+    }
+}
+
+/// The same, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EncodedRef<'a> {
+    /// [`Shape::code_bytes`] bytes.
+    pub code: &'a [u8],
+    /// What the code does not say.
+    pub factors: Factors,
+}
+
+impl EncodedRef<'_> {
+    /// A copy.
+    pub fn to_owned(self) -> Encoded {
+        Encoded { code: self.code.into(), factors: self.factors }
+    }
+}
+
+impl Shape {
+    /// Whether its numbers are within their limits.
+    pub fn is_valid(&self) -> bool {
+        let dim = |dim: u32| dim > 0 && dim as usize <= DIM_MAX;
+        let cells = u64::from(self.dim) * u64::from(self.input_dim.unwrap_or(0));
+        dim(self.dim)
+            && self.input_dim.is_none_or(dim)
+            && cells <= MATRIX_MAX
+            && (4..=4096).contains(&self.links)
+    }
+
+    /// Bytes of a code.
+    pub fn code_bytes(&self) -> usize {
+        let dim = self.dim as usize;
+        match self.quantisation {
+            Quantisation::None => dim * 4,
+            Quantisation::Q8 => dim,
+            Quantisation::Binary => dim.div_ceil(64) * 8,
+        }
+    }
+
+    /// Dimensions of a vector that is given: before reduction.
+    pub fn dim_given(&self) -> usize {
+        self.input_dim.unwrap_or(self.dim) as usize
+    }
+
+    /// The code of a vector of [`Shape::dim_given`] components; none if it has another number.
+    pub fn encode(&self, vector: &[f32]) -> Option<Encoded> {
+        if vector.len() != self.dim_given() {
+            return None;
+        }
+        let mut vector = match self.input_dim {
+            Some(_) => self.reduce(vector),
+            None => vector.to_vec(),
+        };
+        let norm = normalise(&mut vector);
+        let (code, range) = match self.quantisation {
+            Quantisation::None => (vector.iter().flat_map(|x| x.to_le_bytes()).collect(), 0.0),
+            Quantisation::Q8 => encode_i8(&vector),
+            Quantisation::Binary => (encode_bits(&vector), 0.0),
+        };
+        Some(Encoded { code, factors: Factors { norm, range } })
+    }
+
+    /// The vector of a code, as far as the code tells: of its own length, but for a binary one,
+    /// whose components are +1 and -1.
+    pub fn decode(&self, encoded: EncodedRef<'_>) -> Vec<f32> {
+        let norm = encoded.factors.norm;
+        match self.quantisation {
+            Quantisation::None => {
+                let components = encoded.code.as_chunks::<4>().0.iter();
+                components.map(|&bytes| f32::from_le_bytes(bytes) * norm).collect()
+            }
+            Quantisation::Q8 => {
+                let range = encoded.factors.range;
+                let component = |&byte: &u8| f32::from(byte.cast_signed()) * range / I8_MAX * norm;
+                encoded.code.iter().map(component).collect()
+            }
+            Quantisation::Binary => (0..self.dim as usize)
+                .map(|i| if encoded.code[i / 8] >> (i % 8) & 1 == 1 { 1.0 } else { -1.0 })
+                .collect(),
+        }
+    }
+
+    /// The matrix of the reduction, row by row: as many rows as there are stored dimensions.
+    pub fn matrix(&self) -> impl Iterator<Item = f32> {
+        let columns = self.input_dim.unwrap_or(0);
+        let scale = 1.0 / (columns as f32).sqrt();
+        (0..self.dim).flat_map(move |row| (0..columns).map(move |column| sign(row, column) * scale))
+    }
+
+    fn reduce(&self, vector: &[f32]) -> Vec<f32> {
+        let scale = 1.0 / (vector.len() as f32).sqrt();
+        let row = |row| -> f32 {
+            vector.iter().zip(0u32..).map(|(x, column)| x * (sign(row, column) * scale)).sum()
+        };
+        (0..self.dim).map(row).collect()
+    }
+}
+
+/// A sign of a Hadamard matrix.
+fn sign(row: u32, column: u32) -> f32 {
+    if (row & column).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
+}
+
+/// Divides a vector by its length, which it returns; a zero vector stays what it is.
+fn normalise(vector: &mut [f32]) -> f32 {
+    let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if norm != 0.0 {
+        vector.iter_mut().for_each(|x| *x /= norm);
+    }
+    norm
+}
+
+fn encode_i8(vector: &[f32]) -> (Box<[u8]>, f32) {
+    let range = vector.iter().fold(0f32, |max, x| max.max(x.abs()));
+    if range == 0.0 {
+        return (vec![0; vector.len()].into(), 0.0);
+    }
+    // A cast saturates, and makes 0 of NaN.
+    let byte = |x: &f32| ((x / range * I8_MAX).round() as i8).cast_unsigned();
+    (vector.iter().map(byte).collect(), range)
+}
+
+fn encode_bits(vector: &[f32]) -> Box<[u8]> {
+    let mut code = vec![0u8; vector.len().div_ceil(64) * 8];
+    for (i, x) in vector.iter().enumerate() {
+        code[i / 8] |= u8::from(*x > 0.0) << (i % 8);
+    }
+    code.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(quantisation: Quantisation, dim: u32) -> Shape {
+        Shape { dim, quantisation, links: 16, input_dim: None }
+    }
+
+    #[test]
+    fn codes_are_those_of_redis() {
+        let vector = [1.0, 2.0, 3.0];
+        let encoded = shape(Quantisation::Q8, 3).encode(&vector).unwrap();
+        assert_eq!(*encoded.code, [0x2a, 0x55, 0x7f]);
+        assert_eq!(encoded.factors, Factors { norm: 3.741_657_5, range: 0.801_783_7 });
+        let encoded = shape(Quantisation::None, 3).encode(&vector).unwrap();
+        assert_eq!(*encoded.code, *b"w\xd6\x88>w\xd6\x08?\xb2\x41\x4d?");
+        let encoded = shape(Quantisation::Binary, 3).encode(&[1.0, -2.0, 3.0]).unwrap();
+        assert_eq!(*encoded.code, [5, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn reduction_is_by_hadamard_signs() {
+        let shape =
+            Shape { dim: 4, quantisation: Quantisation::None, links: 16, input_dim: Some(3) };
+        let encoded = shape.encode(&[1.0, 2.0, 3.0]).unwrap();
+        let decoded = shape.decode(encoded.as_ref());
+        let expected = [6.0, 2.0, 0.0, -4.0].map(|x: f32| x / 3f32.sqrt());
+        for (x, y) in decoded.iter().zip(expected) {
+            assert!((x - y).abs() < 1e-5, "{decoded:?}");
+        }
+        assert_eq!(shape.matrix().count(), 12);
+    }
+
+    #[test]
+    fn zero_and_infinite_vectors_have_codes() {
+        for form in [Quantisation::None, Quantisation::Q8, Quantisation::Binary] {
+            let shape = shape(form, 2);
+            for vector in [[0.0, 0.0], [f32::INFINITY, 1.0], [f32::NAN, 1.0], [f32::MAX, 1.0]] {
+                let encoded = shape.encode(&vector).unwrap();
+                assert_eq!(encoded.code.len(), shape.code_bytes());
+                assert_eq!(shape.decode(encoded.as_ref()).len(), 2);
+            }
+        }
+        assert!(shape(Quantisation::Q8, 3).encode(&[1.0]).is_none());
+    }
+}

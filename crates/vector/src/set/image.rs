@@ -1,0 +1,302 @@
+//! A set as it was at one moment, and a set from an image.
+//!
+//! A snapshot shares the chunks of the set; changes after it copy those that they touch.
+
+use super::{Element, Inner, VectorSet};
+use crate::graph::{Chunk, Graph, LEVELS_MAX, link_limit, place};
+use crate::quantise::{EncodedRef, Shape};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a set was when the snapshot was taken.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    shape: Shape,
+    chunks: Vec<Arc<Chunk>>,
+    elements: Vec<Arc<Vec<Option<Element>>>>,
+    len: usize,
+    has_attributes: bool,
+}
+
+/// An element of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotNode<'s> {
+    snapshot: &'s Snapshot,
+    node: u32,
+    element: &'s Element,
+}
+
+impl VectorSet {
+    /// What the set is now; it takes some nanoseconds for each thousand elements.
+    pub fn snapshot(&self) -> Snapshot {
+        let inner = self.inner.read();
+        Snapshot {
+            shape: self.shape,
+            chunks: inner.graph.chunks().to_vec(),
+            elements: inner.elements.clone(),
+            len: inner.names.len(),
+            has_attributes: inner.attributed > 0,
+        }
+    }
+}
+
+impl Snapshot {
+    /// What the vectors have in common.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether any has attributes.
+    pub fn has_attributes(&self) -> bool {
+        self.has_attributes
+    }
+
+    /// All of them, in portions: those at nodes from `at` on.
+    pub fn nodes_from(&self, at: u32) -> impl Iterator<Item = SnapshotNode<'_>> {
+        let end = self.elements.len() * crate::graph::CHUNK_LEN;
+        (at..end as u32).filter_map(|node| {
+            let (chunk, at) = place(node);
+            let element = self.elements[chunk].get(at)?.as_ref()?;
+            Some(SnapshotNode { snapshot: self, node, element })
+        })
+    }
+}
+
+impl<'s> SnapshotNode<'s> {
+    /// Its number, from 0.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'s [u8] {
+        &self.element.name
+    }
+
+    /// Its attributes.
+    pub fn attributes(&self) -> Option<&'s [u8]> {
+        self.element.attributes.as_deref()
+    }
+
+    /// Its vector.
+    pub fn vector(&self) -> EncodedRef<'s> {
+        let (chunk, at) = place(self.node);
+        self.snapshot.chunks[chunk].vector(at)
+    }
+
+    /// Its highest level.
+    pub fn level(&self) -> usize {
+        let (chunk, at) = place(self.node);
+        self.snapshot.chunks[chunk].level(at)
+    }
+
+    /// Its links on a level.
+    pub fn links(&self, level: usize) -> &'s [u32] {
+        let (chunk, at) = place(self.node);
+        self.snapshot.chunks[chunk].links(at, level)
+    }
+
+    /// The farthest of them: its distance and its place among them; 0 and 0 if there are none.
+    pub fn farthest(&self, level: usize) -> (f32, usize) {
+        let shape = &self.snapshot.shape;
+        let distance = |&other: &u32| {
+            let (chunk, at) = place(other);
+            shape.distance(self.vector(), self.snapshot.chunks[chunk].vector(at))
+        };
+        let distances = self.links(level).iter().map(distance).zip(0..);
+        distances.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0))
+    }
+
+    /// Most links that it may have on a level.
+    pub fn link_limit(&self, level: usize) -> usize {
+        link_limit(&self.snapshot.shape, level)
+    }
+}
+
+/// Why an image is no set.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ImageError {
+    /// Dimensions or links out of range.
+    Shape,
+    /// Two elements of one name.
+    DoubledName,
+    /// Two elements of one number.
+    DoubledNumber,
+    /// An element whose number is 0.
+    NumberZero,
+    /// A code that is longer or shorter than the shape says.
+    CodeLength,
+    /// An element with no levels, or too many.
+    Levels,
+    /// More links than there may be.
+    LinkCount,
+    /// A link to what is not there, not on that level, or the element itself.
+    LinkTarget,
+    /// Two links to one element.
+    DoubledLink,
+    /// A link that does not lead back.
+    OneWayLink,
+    /// No element.
+    Empty,
+    /// More elements than a set may have.
+    TooMany,
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ImageError::Shape => "vector set: dimensions or links out of range",
+            ImageError::DoubledName => "vector set: two elements have the same name",
+            ImageError::DoubledNumber => "vector set: two elements have the same number",
+            ImageError::NumberZero => "vector set: an element has the number 0",
+            ImageError::CodeLength => "vector set: a vector has the wrong length",
+            ImageError::Levels => "vector set: an element has no levels, or too many",
+            ImageError::LinkCount => "vector set: an element has too many links",
+            ImageError::LinkTarget => "vector set: a link leads nowhere",
+            ImageError::DoubledLink => "vector set: a link is there twice",
+            ImageError::OneWayLink => "vector set: a link does not lead back",
+            ImageError::Empty => "vector set: there are no elements",
+            ImageError::TooMany => "vector set: there are too many elements",
+        })
+    }
+}
+
+impl std::error::Error for ImageError {}
+
+/// An element of an image.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeImage<'a> {
+    /// Its number, by which links refer to it; not 0.
+    pub number: u64,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its attributes.
+    pub attributes: Option<&'a [u8]>,
+    /// Its vector.
+    pub vector: EncodedRef<'a>,
+    /// The numbers of what it is linked to: by level, the lowest first.
+    pub levels: &'a [Vec<u64>],
+}
+
+/// Makes a set of the elements of an image. Memory grows with what was given, not with what an
+/// image claims to hold.
+pub struct Loader {
+    inner: Inner,
+    numbers: HashMap<u64, u32>,
+    /// Number of links and the links, level by level, element by element.
+    links: Vec<u64>,
+    nodes: Vec<(u32, usize)>,
+}
+
+impl Loader {
+    /// Begins a set.
+    ///
+    /// # Errors
+    /// If the shape is not valid.
+    pub fn new(shape: Shape, seed: u64) -> Result<Self, ImageError> {
+        if !shape.is_valid() {
+            return Err(ImageError::Shape);
+        }
+        let inner = Inner {
+            graph: Graph::new(shape, seed),
+            names: BTreeMap::new(),
+            elements: Vec::new(),
+            element_bytes: 0,
+            attributed: 0,
+            inserted: 0,
+        };
+        Ok(Loader { inner, numbers: HashMap::new(), links: Vec::new(), nodes: Vec::new() })
+    }
+
+    /// Takes an element.
+    ///
+    /// # Errors
+    /// If it does not fit the shape, or is there already.
+    pub fn push(&mut self, image: &NodeImage<'_>) -> Result<(), ImageError> {
+        let graph = &mut self.inner.graph;
+        if image.vector.code.len() != graph.shape().code_bytes() {
+            return Err(ImageError::CodeLength);
+        }
+        if image.number == 0 {
+            return Err(ImageError::NumberZero);
+        }
+        if image.levels.is_empty() || image.levels.len() > LEVELS_MAX {
+            return Err(ImageError::Levels);
+        }
+        let limits = (0..).map(|level| link_limit(graph.shape(), level));
+        if image.levels.iter().zip(limits).any(|(links, limit)| links.len() > limit) {
+            return Err(ImageError::LinkCount);
+        }
+        if graph.is_full() {
+            return Err(ImageError::TooMany);
+        }
+        if self.inner.names.contains_key(image.name) {
+            return Err(ImageError::DoubledName);
+        }
+        if self.numbers.contains_key(&image.number) {
+            return Err(ImageError::DoubledNumber);
+        }
+        let node = graph.insert_unlinked(image.vector, image.levels.len() - 1);
+        self.numbers.insert(image.number, node);
+        let attributes = image.attributes.filter(|text| !text.is_empty()).map(Into::into);
+        self.inner.put(node, Element { name: image.name.into(), attributes });
+        for links in image.levels {
+            self.links.push(links.len() as u64);
+            self.links.extend(links);
+        }
+        self.nodes.push((node, image.levels.len()));
+        Ok(())
+    }
+
+    /// The set, when all elements were given.
+    ///
+    /// # Errors
+    /// If links do not go both ways, or lead nowhere, or there is no element.
+    pub fn finish(self) -> Result<VectorSet, ImageError> {
+        let Loader { mut inner, numbers, links, nodes } = self;
+        if nodes.is_empty() {
+            return Err(ImageError::Empty);
+        }
+        let mut links = links.into_iter();
+        let mut of_level = Vec::new();
+        for &(node, levels) in &nodes {
+            for level in 0..levels {
+                let count = links.next().unwrap_or(0) as usize;
+                of_level.clear();
+                for number in links.by_ref().take(count) {
+                    let other = *numbers.get(&number).ok_or(ImageError::LinkTarget)?;
+                    if other == node || inner.graph.level(other) < level {
+                        return Err(ImageError::LinkTarget);
+                    }
+                    of_level.push(other);
+                }
+                if !inner.graph.set_links(node, level, &of_level) {
+                    return Err(ImageError::LinkCount);
+                }
+                of_level.sort_unstable();
+                if of_level.windows(2).any(|pair| pair[0] == pair[1]) {
+                    return Err(ImageError::DoubledLink);
+                }
+            }
+        }
+        let goes_back = |node: u32, level: usize| {
+            let mut links = inner.graph.links(node, level).iter();
+            links.all(|&other| inner.graph.links(other, level).contains(&node))
+        };
+        if !nodes.iter().all(|&(node, levels)| (0..levels).all(|level| goes_back(node, level))) {
+            return Err(ImageError::OneWayLink);
+        }
+        Ok(VectorSet::with(inner))
+    }
+}

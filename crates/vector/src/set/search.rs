@@ -1,0 +1,141 @@
+//! Searching beside changes.
+
+use super::VectorSet;
+use crate::filter::Filter;
+use crate::graph::{Near, Walk};
+use crate::quantise::EncodedRef;
+use parking_lot::RwLockReadGuard;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// Nodes whose links a search follows before it lets writers go first.
+const NODES_PER_HOLD: usize = 256;
+
+/// Nodes that a search which looks at all of them sees before it does.
+const SCANNED_PER_HOLD: u32 = 4096;
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// How many elements at most.
+    pub count: usize,
+    /// How many of the nearest are kept on the way: more find better ones.
+    pub ef: usize,
+    /// The greatest distance, halved: 0 to 1.
+    pub epsilon: Option<f64>,
+    /// With a filter: how many nodes are looked at, at most.
+    pub filter_ef: usize,
+    /// Every element is looked at instead.
+    pub exact: bool,
+}
+
+/// An element that was found.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// Its name.
+    pub name: Arc<[u8]>,
+    /// How far away it is, 0 to 2.
+    pub distance: f32,
+    /// Its attributes.
+    pub attributes: Option<Arc<[u8]>>,
+}
+
+impl VectorSet {
+    /// The elements nearest to a vector, nearest first. What is there from the beginning to the end
+    /// is found as it would be if nothing changed meanwhile; what comes or goes meanwhile may be
+    /// found or not.
+    pub fn search(
+        &self,
+        query: EncodedRef<'_>,
+        search: &Search,
+        filter: Option<&Filter>,
+    ) -> Vec<Hit> {
+        if query.code.len() != self.shape.code_bytes() {
+            return Vec::new();
+        }
+        let mut inner = self.inner.read();
+        let nearest = match search.exact {
+            true => self.look_at_all(&mut inner, query, search.count, filter),
+            false => self.walk(&mut inner, query, search, filter),
+        };
+        let epsilon = search.epsilon.unwrap_or(f64::INFINITY);
+        let hit = |near: Near| {
+            let element = inner.element(near.node)?;
+            let (name, attributes) = (element.name.clone(), element.attributes.clone());
+            Some(Hit { name, distance: near.distance, attributes })
+        };
+        let is_near = |near: &Near| f64::from(near.distance) / 2.0 <= epsilon;
+        nearest.into_iter().take(search.count).filter(is_near).filter_map(hit).collect()
+    }
+
+    fn walk(
+        &self,
+        inner: &mut RwLockReadGuard<'_, super::Inner>,
+        query: EncodedRef<'_>,
+        search: &Search,
+        filter: Option<&Filter>,
+    ) -> Vec<Near> {
+        let ef = search.ef.max(search.count).min(inner.graph.len());
+        let budget = if filter.is_some() { search.filter_ef } else { usize::MAX };
+        let mut walk = Walk::begin(&inner.graph, query, ef, budget);
+        loop {
+            let goes_on = walk.step(&inner.graph, query, NODES_PER_HOLD, &mut |node| {
+                filter.is_none_or(|filter| inner.passes(node, filter))
+            });
+            if !goes_on {
+                return walk.finish();
+            }
+            walk.pause(&inner.graph);
+            RwLockReadGuard::bump(inner);
+            walk.resume(&inner.graph);
+        }
+    }
+
+    fn look_at_all(
+        &self,
+        inner: &mut RwLockReadGuard<'_, super::Inner>,
+        query: EncodedRef<'_>,
+        count: usize,
+        filter: Option<&Filter>,
+    ) -> Vec<Near> {
+        let mut best = BinaryHeap::new();
+        let mut from = 0;
+        while from < inner.graph.end() {
+            let to = from.saturating_add(SCANNED_PER_HOLD).min(inner.graph.end());
+            inner.graph.scan(query, from..to, count, &mut best, &mut |node| {
+                filter.is_none_or(|filter| inner.passes(node, filter))
+            });
+            from = to;
+            if from < inner.graph.end() {
+                self.let_writers_in(inner, &mut best);
+            }
+        }
+        best.into_sorted_vec()
+    }
+
+    /// Lets go of the lock for a moment; forgets what is gone after it.
+    fn let_writers_in(
+        &self,
+        inner: &mut RwLockReadGuard<'_, super::Inner>,
+        best: &mut BinaryHeap<Near>,
+    ) {
+        let changes = inner.graph.changes();
+        let generation = |node| inner.graph.generation(node);
+        let known: Vec<(Near, u32)> =
+            best.iter().map(|&near| (near, generation(near.node))).collect();
+        RwLockReadGuard::bump(inner);
+        if inner.graph.changes() != changes {
+            let is_same = |&(near, generation): &(Near, u32)| {
+                inner.graph.contains(near.node) && inner.graph.generation(near.node) == generation
+            };
+            *best = known.into_iter().filter(is_same).map(|(near, _)| near).collect();
+        }
+    }
+}
+
+impl super::Inner {
+    fn passes(&self, node: u32, filter: &Filter) -> bool {
+        let attributes = self.element(node).and_then(|element| element.attributes.as_deref());
+        attributes.is_some_and(|attributes| filter.passes(attributes))
+    }
+}

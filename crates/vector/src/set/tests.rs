@@ -1,0 +1,260 @@
+//! Sets through random changes, their images, and many threads at once.
+
+use super::*;
+use crate::quantise::Quantisation;
+use crate::{Filter, ImageError, Loader, NodeImage, Search};
+use proptest::prelude::*;
+
+fn shape(dim: u32) -> Shape {
+    Shape { dim, quantisation: Quantisation::Q8, links: 4, input_dim: None }
+}
+
+fn search(count: usize, exact: bool) -> Search {
+    Search { count, ef: 100, epsilon: None, filter_ef: usize::MAX, exact }
+}
+
+/// A vector that depends on a number.
+fn vector(set: &VectorSet, n: u32) -> Encoded {
+    let component = |i: u32| ((n.wrapping_mul(2_654_435_761) >> (i * 3)) % 17) as f32 - 8.0;
+    let components: Vec<f32> = (0..set.shape().dim).map(component).collect();
+    set.shape().encode(&components).unwrap()
+}
+
+/// The set that the image of a snapshot is.
+fn reloaded(set: &VectorSet) -> Result<VectorSet, ImageError> {
+    let snapshot = set.snapshot();
+    let mut loader = Loader::new(*snapshot.shape(), 1)?;
+    for node in snapshot.nodes_from(0) {
+        let links = |level| node.links(level).iter().map(|&node| u64::from(node) + 1).collect();
+        let levels: Vec<Vec<u64>> = (0..=node.level()).map(links).collect();
+        loader.push(&NodeImage {
+            number: u64::from(node.node()) + 1,
+            name: node.name(),
+            attributes: node.attributes(),
+            vector: node.vector(),
+            levels: &levels,
+        })?;
+    }
+    loader.finish()
+}
+
+/// Everything there is in a set, in order.
+fn contents(set: &VectorSet) -> Vec<(Vec<u8>, Encoded, Option<Vec<u8>>)> {
+    let mut all = Vec::new();
+    set.for_each(|name, vector, attributes| {
+        all.push((name.to_vec(), vector.to_owned(), attributes.map(<[u8]>::to_vec)));
+    });
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #[test]
+    fn a_set_is_what_a_map_is(steps in prop::collection::vec((0u8..6, 0u32..40, any::<u32>()), 0..300)) {
+        let set = VectorSet::new(shape(5), 11);
+        let mut model = BTreeMap::new();
+        let mut snapshots = Vec::new();
+        for (step, n, value) in steps {
+            let name = n.to_string().into_bytes();
+            match step {
+                0..=2 => {
+                    let new = vector(&set, value);
+                    let given: &[&[u8]] = &[b"", b"{}", b"{\"a\":1}"];
+                    let attributes = given.get(value as usize % 4).copied();
+                    let is_new = set.insert(&name, new.as_ref(), attributes, 20).unwrap();
+                    let old: Option<(Encoded, Option<Vec<u8>>)> = model.remove(&name);
+                    prop_assert_eq!(is_new, old.is_none());
+                    let kept = old.and_then(|(_, kept)| kept);
+                    let attributes = match attributes {
+                        Some(b"") => None,
+                        Some(given) => Some(given.to_vec()),
+                        None => kept,
+                    };
+                    model.insert(name, (new, attributes));
+                }
+                3 => prop_assert_eq!(set.remove(&name), model.remove(&name).is_some()),
+                4 => {
+                    let is_there = set.set_attributes(&name, Some(b"[]"));
+                    prop_assert_eq!(is_there, model.contains_key(&name));
+                    model.entry(name).and_modify(|entry| entry.1 = Some(b"[]".to_vec()));
+                }
+                _ => snapshots.push((set.snapshot(), model.clone())),
+            }
+            prop_assert_eq!(set.len(), model.len());
+        }
+        let all: Vec<_> = model.iter().map(|(name, (v, a))| (name.clone(), v.clone(), a.clone())).collect();
+        prop_assert_eq!(&contents(&set), &all);
+        prop_assert_eq!(set.info().attributed, all.iter().filter(|one| one.2.is_some()).count());
+        for (snapshot, model) in &snapshots {
+            let of_snapshot: BTreeMap<_, _> = snapshot
+                .nodes_from(0)
+                .map(|node| (node.name().to_vec(), (node.vector().to_owned(), node.attributes().map(<[u8]>::to_vec))))
+                .collect();
+            prop_assert_eq!(&of_snapshot, model);
+        }
+        if !all.is_empty() {
+            let copy = reloaded(&set).unwrap();
+            prop_assert_eq!(&contents(&copy), &all);
+            let query = vector(&set, 7);
+            let names = |set: &VectorSet, exact| -> Vec<f32> {
+                set.search(query.as_ref(), &search(10, exact), None).iter().map(|hit| hit.distance).collect()
+            };
+            prop_assert_eq!(names(&set, true), names(&copy, true));
+            prop_assert_eq!(names(&set, false), names(&set, true));
+        }
+        drop(snapshots);
+        let twin = set.duplicate();
+        prop_assert_eq!(&contents(&twin), &all);
+        // Emptied by removals of everything, what is left is room.
+        for (name, ..) in &all {
+            set.remove(name);
+        }
+        prop_assert!(set.is_empty() && set.inner.read().elements.iter().flat_map(|c| c.iter()).all(Option::is_none));
+        prop_assert_eq!(set.inner.read().attributed, 0);
+        prop_assert_eq!(contents(&twin), all);
+    }
+
+    #[test]
+    fn any_image_is_a_set_or_an_error(
+        nodes in prop::collection::vec(
+            (0u64..6, 0u8..6, prop::collection::vec(prop::collection::vec(0u64..6, 0..5), 0..3)),
+            0..6,
+        ),
+    ) {
+        let mut loader = Loader::new(shape(2), 1).unwrap();
+        let code = [1, 2];
+        let factors = crate::Factors { norm: 1.0, range: 1.0 };
+        let mut pushed = 0;
+        for (number, name, levels) in &nodes {
+            let vector = EncodedRef { code: &code, factors };
+            let image = NodeImage { number: *number, name: &[*name], attributes: None, vector, levels };
+            pushed += usize::from(loader.push(&image).is_ok());
+        }
+        if let Ok(set) = loader.finish() {
+            prop_assert_eq!(set.len(), pushed);
+            let query = vector(&set, 1);
+            set.search(query.as_ref(), &search(3, false), None);
+            for (_, name, _) in &nodes {
+                set.remove(&[*name]);
+            }
+            prop_assert!(set.is_empty());
+        }
+    }
+}
+
+#[test]
+fn images_that_are_wrong_are_refused() {
+    let code = [1u8, 2];
+    let factors = crate::Factors { norm: 1.0, range: 1.0 };
+    let load = |nodes: &[(u64, &[u8], Vec<Vec<u64>>)]| {
+        let mut loader = Loader::new(shape(2), 1)?;
+        for (number, name, levels) in nodes {
+            let vector = EncodedRef { code: &code, factors };
+            loader.push(&NodeImage { number: *number, name, attributes: None, vector, levels })?;
+        }
+        loader.finish().map(|set| set.len())
+    };
+    let one = |links: &[u64]| vec![links.to_vec()];
+    assert_eq!(load(&[(1, b"a", one(&[2])), (2, b"b", one(&[1]))]), Ok(2));
+    assert_eq!(load(&[]), Err(ImageError::Empty));
+    assert_eq!(load(&[(0, b"a", one(&[]))]), Err(ImageError::NumberZero));
+    assert_eq!(load(&[(1, b"a", one(&[])), (1, b"b", one(&[]))]), Err(ImageError::DoubledNumber));
+    assert_eq!(load(&[(1, b"a", one(&[])), (2, b"a", one(&[]))]), Err(ImageError::DoubledName));
+    assert_eq!(load(&[(1, b"a", one(&[2])), (2, b"b", one(&[]))]), Err(ImageError::OneWayLink));
+    assert_eq!(
+        load(&[(1, b"a", one(&[2, 2])), (2, b"b", one(&[1]))]),
+        Err(ImageError::DoubledLink)
+    );
+    assert_eq!(load(&[(1, b"a", one(&[1]))]), Err(ImageError::LinkTarget));
+    assert_eq!(load(&[(1, b"a", one(&[9]))]), Err(ImageError::LinkTarget));
+    assert_eq!(load(&[(1, b"a", one(&[1; 9]))]), Err(ImageError::LinkCount));
+    assert_eq!(load(&[(1, b"a", vec![])]), Err(ImageError::Levels));
+    assert_eq!(load(&[(1, b"a", vec![vec![]; 17])]), Err(ImageError::Levels));
+    let wide = Shape { dim: 1 << 20, ..shape(2) };
+    assert_eq!(Loader::new(wide, 1).err(), Some(ImageError::Shape));
+    let mut loader = Loader::new(shape(3), 1).unwrap();
+    let vector = EncodedRef { code: &code, factors };
+    let levels = one(&[]);
+    let image = NodeImage { number: 1, name: b"a", attributes: None, vector, levels: &levels };
+    assert_eq!(loader.push(&image), Err(ImageError::CodeLength));
+}
+
+#[test]
+fn names_have_an_order() {
+    let set = VectorSet::new(shape(2), 1);
+    for name in ["b", "a", "d", "c"] {
+        set.insert(name.as_bytes(), vector(&set, 1).as_ref(), None, 10);
+    }
+    let range = |from, to, max| -> String {
+        set.range(from, to, max).iter().flat_map(|name| name.iter().map(|&b| b as char)).collect()
+    };
+    assert_eq!(range(Bound::Unbounded, Bound::Unbounded, 9), "abcd");
+    assert_eq!(range(Bound::Excluded(b"a"), Bound::Included(b"c"), 9), "bc");
+    assert_eq!(range(Bound::Included(b"c"), Bound::Excluded(b"c"), 9), "");
+    assert_eq!(range(Bound::Excluded(b"c"), Bound::Excluded(b"c"), 9), "");
+    assert_eq!(range(Bound::Included(b"d"), Bound::Included(b"a"), 9), "");
+    assert_eq!(range(Bound::Unbounded, Bound::Unbounded, 2), "ab");
+}
+
+#[test]
+fn chance_reaches_all() {
+    let set = VectorSet::new(shape(2), 1);
+    for n in 0..40u32 {
+        set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), None, 10);
+    }
+    let mut state = 1u64;
+    let mut below = move |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % n
+    };
+    for count in [0, 5, 13, 39, 40, 50] {
+        let names: HashSet<_> = set.sample(count, &mut below).into_iter().collect();
+        assert_eq!(names.len(), count.min(40));
+    }
+    let seen: HashSet<_> = (0..2000).filter_map(|_| set.random(&mut below)).collect();
+    assert_eq!(seen.len(), 40);
+    for n in 1..40u32 {
+        set.remove(&n.to_le_bytes());
+    }
+    assert_eq!(set.random(&mut below).as_deref(), Some(&0u32.to_le_bytes()[..]));
+}
+
+#[test]
+fn threads_search_beside_changes() {
+    let set = VectorSet::new(shape(8), 3);
+    for n in 0..500u32 {
+        set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), Some(b"{\"a\":1}"), 50);
+    }
+    let filter = Filter::compile(b".a == 1").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..2u32 {
+            let set = &set;
+            scope.spawn(move || {
+                for n in 0..1500u32 {
+                    // The first hundred stay.
+                    let name = (100 + (n * 7 + thread) % 400).to_le_bytes();
+                    match n % 3 {
+                        0 => drop(set.remove(&name)),
+                        _ => drop(set.insert(&name, vector(set, n).as_ref(), None, 50)),
+                    }
+                }
+            });
+        }
+        for thread in 0..2u32 {
+            let (set, filter) = (&set, &filter);
+            scope.spawn(move || {
+                for n in 0..300u32 {
+                    let name = (n % 100).to_le_bytes();
+                    let own = set.vector(&name).unwrap();
+                    let exact = (n + thread).is_multiple_of(5);
+                    let filter = n.is_multiple_of(2).then_some(filter);
+                    let hits = set.search(own.as_ref(), &search(10, exact), filter);
+                    assert!(!hits.is_empty());
+                    assert!(hits.is_sorted_by(|a, b| a.distance <= b.distance));
+                }
+            });
+        }
+    });
+    let copy = reloaded(&set).unwrap();
+    assert_eq!(contents(&copy), contents(&set));
+}
