@@ -273,7 +273,7 @@ impl Kept {
             Effect::ListPush { key, end, element } => Kept::Push(key.into(), end, element.into()),
             Effect::ListPop { key, end } => Kept::Pop(key.into(), end),
             Effect::ListSet { key, index, element } => Kept::Set(key.into(), index, element.into()),
-            Effect::ListInsert { key, index, element } => {
+            Effect::ListInsert { key, index, element, .. } => {
                 Kept::Insert(key.into(), index, element.into())
             }
             Effect::ListRemove { key, index } => Kept::Remove(key.into(), index),
@@ -293,7 +293,9 @@ impl Kept {
             Kept::Push(key, end, element) => Effect::ListPush { key, end: *end, element },
             Kept::Pop(key, end) => Effect::ListPop { key, end: *end },
             Kept::Set(key, index, element) => Effect::ListSet { key, index: *index, element },
-            Kept::Insert(key, index, element) => Effect::ListInsert { key, index: *index, element },
+            Kept::Insert(key, index, element) => {
+                Effect::ListInsert { key, index: *index, element, next: None }
+            }
             Kept::Remove(key, index) => Effect::ListRemove { key, index: *index },
             Kept::Trim(key, from, len) => Effect::ListTrim { key, from: *from, len: *len },
             Kept::Gone(key, why) => Effect::Remove { key, why: *why },

@@ -11,6 +11,7 @@
 //! `master_repl_offset`. At least the last [`Backlog::size`] bytes are kept, and all that an
 //! attached replica has yet to be sent: how much that may be is decided by its output limit.
 
+use crate::commands::Batch;
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -123,19 +124,20 @@ impl Backlog {
         drop(dropped);
     }
 
-    /// Appends commands of which the first is for database `first`, and the last for `last`: that
-    /// is said before them unless the command before was for `first`. Returns the end.
+    /// Appends the commands of a commit. Before them stands the database of the first, unless the
+    /// command before was for that one. Returns the end.
     ///
     /// The order of the calls is the order of the stream: a change is appended under the locks
     /// that it was made under.
     #[inline]
-    pub fn append(&self, first: u16, last: u16, commands: &mut Vec<u8>) -> u64 {
+    pub fn append(&self, commands: Batch<'_>) -> u64 {
+        let Batch { bytes, skip, first, last } = commands;
         let mut kept = self.kept.lock();
         if kept.db != Some(first) {
             kept.select(first);
         }
         kept.db = Some(last);
-        kept.put(commands);
+        kept.put(bytes, skip);
         self.publish(kept)
     }
 
@@ -211,14 +213,14 @@ impl Kept {
         self.copy(command.as_bytes());
     }
 
-    /// Appends bytes; what is long is taken.
+    /// Appends bytes from `skip` on; what is long is taken.
     #[inline]
-    fn put(&mut self, bytes: &mut Vec<u8>) {
+    fn put(&mut self, bytes: &mut Vec<u8>, skip: usize) {
         if bytes.len() < OWN_CHUNK_LEN {
-            return self.copy(bytes);
+            return self.copy(&bytes[skip..]);
         }
         self.seal();
-        let taken = Bytes::from(std::mem::take(bytes));
+        let taken = Bytes::from(std::mem::take(bytes)).slice(skip..);
         let len = taken.len() as u64;
         self.chunks.push_back((self.current_at, taken));
         self.current_at += len;
@@ -326,17 +328,22 @@ mod tests {
         bytes
     }
 
+    fn append(backlog: &Backlog, first: u16, last: u16, bytes: &[u8]) -> u64 {
+        let mut bytes = [b"skipped", bytes].concat();
+        backlog.append(Batch { bytes: &mut bytes, skip: 7, first, last })
+    }
+
     #[test]
     fn the_database_is_said_where_it_changes() {
         let backlog = Backlog::new(100, 1 << 20);
         let mut reader = backlog.reader(100).unwrap();
-        backlog.append(0, 0, &mut b"a".to_vec());
-        backlog.append(0, 12, &mut b"b".to_vec());
-        backlog.append(12, 12, &mut b"c".to_vec());
+        append(&backlog, 0, 0, b"a");
+        append(&backlog, 0, 12, b"b");
+        append(&backlog, 12, 12, b"c");
         backlog.append_aside(b"-");
-        backlog.append(12, 12, &mut b"d".to_vec());
+        append(&backlog, 12, 12, b"d");
         assert_eq!(backlog.forget_database(), backlog.end());
-        backlog.append(12, 12, &mut b"e".to_vec());
+        append(&backlog, 12, 12, b"e");
         let select = |db: &str| format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{db}\r\n", db.len());
         let expected = format!("{}abc-d{}e", select("0"), select("12"));
         assert_eq!(read_all(&mut reader, 7), expected.as_bytes());
@@ -380,7 +387,7 @@ mod tests {
                     2 => backlog.append_aside(&bytes),
                     _ => {
                         backlog.kept.lock().db = Some(3);
-                        backlog.append(3, 3, &mut bytes.clone())
+                        append(&backlog, 3, 3, &bytes)
                     }
                 };
                 if kind == 3 {

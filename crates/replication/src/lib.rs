@@ -3,5 +3,10 @@
 //! broke can go on where it was. No sockets.
 
 pub mod backlog;
+mod commands;
+pub mod encode;
+mod streams;
 
 pub use backlog::{Backlog, Lost, Piece, Reader};
+pub use commands::Batch;
+pub use encode::{Encoder, Understood};

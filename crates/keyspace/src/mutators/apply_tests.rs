@@ -135,7 +135,10 @@ fn what_does_not_fit_is_an_error_that_names_key_and_effect() {
             (Effect::MemberAdd { key: b"text", member: b"m" }, "MemberAdd of key 'text'"),
             (Effect::ListPop { key: b"none", end: End::Back }, "ListPop of key 'none'"),
             (Effect::ListSet { key: b"l", index: 1, element: b"x" }, "ListSet of key 'l'"),
-            (Effect::ListInsert { key: b"l", index: 2, element: b"x" }, "ListInsert of key 'l'"),
+            (
+                Effect::ListInsert { key: b"l", index: 2, element: b"x", next: None },
+                "ListInsert of key 'l'",
+            ),
             (Effect::ListRemove { key: b"l", index: 9 }, "ListRemove of key 'l'"),
             (Effect::ListTrim { key: b"l", from: 1, len: usize::MAX }, "ListTrim of key 'l'"),
             (Effect::Expire { key: b"none", expiry: None }, "Expire of key 'none'"),

@@ -353,12 +353,19 @@ impl<'k> ListMut<'_, 'k> {
     /// Inserts an element before the one at `index`, or at the end.
     pub fn insert(&mut self, index: usize, element: &[u8]) {
         let index = index.min(self.len());
+        let next = self.handle.sink.is_some().then(|| self.read().get(index)).flatten();
+        let next = next.map(|next| {
+            let mut digits = itoa::Buffer::new();
+            let (prefix, rest) = next.parts(&mut digits);
+            [prefix, rest].concat()
+        });
         self.prepare_growth(&[element]);
         if !self.put_small(index..index, element) {
             self.enlarge();
             self.change_large(|list, handle| list.insert(&mut handle.cache, index, element));
         }
-        let effect = Effect::ListInsert { key: self.key.bytes, index, element };
+        let effect =
+            Effect::ListInsert { key: self.key.bytes, index, element, next: next.as_deref() };
         self.handle.record(self.db, self.key, &effect);
     }
 

@@ -199,7 +199,7 @@ impl StreamMut<'_> {
     /// Makes a group, or sets its position; true if it is new.
     pub fn put_group(&mut self, group: &[u8], last_delivered: StreamId, read: Option<u64>) -> bool {
         let is_new = self.stream.groups_mut().put(group, last_delivered, read);
-        self.record(StreamChange::Group { group, last_delivered, read });
+        self.record(StreamChange::Group { group, last_delivered, read, is_new });
         is_new
     }
 
@@ -331,7 +331,7 @@ impl StreamMut<'_> {
             StreamChange::Set { last_id, added, max_deleted } => {
                 self.set(last_id, added, max_deleted);
             }
-            StreamChange::Group { group, last_delivered, read } => {
+            StreamChange::Group { group, last_delivered, read, .. } => {
                 self.put_group(group, last_delivered, read);
             }
             StreamChange::GroupRemove { group } => {

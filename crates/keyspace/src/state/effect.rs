@@ -133,6 +133,9 @@ pub enum Effect<'a> {
         index: usize,
         /// The element.
         element: &'a [u8],
+        /// The element behind it, which was in its place before; none at the end. What applies
+        /// effects need not know it.
+        next: Option<&'a [u8]>,
     },
     /// An element of a list was removed.
     ListRemove {

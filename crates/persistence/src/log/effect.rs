@@ -237,7 +237,7 @@ fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, ef
             put(out, index as u64);
             put_bytes(out, element);
         }
-        Effect::ListInsert { key, index, element } => {
+        Effect::ListInsert { key, index, element, .. } => {
             head(out, context, kind::LIST_INSERT, key);
             put(out, index as u64);
             put_bytes(out, element);
@@ -310,7 +310,7 @@ fn put_stream_change(out: &mut Vec<u8>, change: &StreamChange<'_>) {
             put(out, added);
             put_id(out, max_deleted);
         }
-        StreamChange::Group { group, last_delivered, read } => {
+        StreamChange::Group { group, last_delivered, read, .. } => {
             put_bytes(out, group);
             put_id(out, last_delivered);
             read.into_iter().for_each(|read| put(out, read));
@@ -422,7 +422,7 @@ pub fn take_effect<'a, T>(
         kind::POP_BACK => Effect::ListPop { key, end: End::Back },
         kind::LIST_SET => Effect::ListSet { key, index: size(bytes)?, element: bytes.bytes()? },
         kind::LIST_INSERT => {
-            Effect::ListInsert { key, index: size(bytes)?, element: bytes.bytes()? }
+            Effect::ListInsert { key, index: size(bytes)?, element: bytes.bytes()?, next: None }
         }
         kind::LIST_REMOVE => Effect::ListRemove { key, index: size(bytes)? },
         kind::LIST_TRIM => Effect::ListTrim { key, from: size(bytes)?, len: size(bytes)? },
@@ -492,6 +492,7 @@ fn take_stream_change<'a>(
             group: bytes.bytes()?,
             last_delivered: take_id(bytes)?,
             read: if has_option { Some(bytes.number()?) } else { None },
+            is_new: false,
         },
         kind::GROUP_REMOVE => StreamChange::GroupRemove { group: bytes.bytes()? },
         kind::CONSUMER => StreamChange::Consumer {

@@ -16,7 +16,21 @@ use petrel_keyspace::{Handle, Key, View};
 /// # Errors
 /// If the value exceeds what the format can hold.
 pub fn dump(view: View<'_>, now_ms: i64, dialect: Dialect) -> Result<Vec<u8>, Error> {
-    let form = form(view, now_ms, dialect);
+    dump_within(view, now_ms, dialect, u16::MAX)
+}
+
+/// The same for servers that know no newer version of RDB, as far as that can be: what such a
+/// version does not know of a stream is left out.
+///
+/// # Errors
+/// If the value exceeds what the format can hold.
+pub fn dump_within(
+    view: View<'_>,
+    now_ms: i64,
+    dialect: Dialect,
+    version_max: u16,
+) -> Result<Vec<u8>, Error> {
+    let form = form(view, now_ms, dialect).within(version_max);
     let mut out = vec![form.type_byte()];
     let mut writer = Writer::new(&mut out, form, true);
     feed(view, now_ms, &mut writer)?;

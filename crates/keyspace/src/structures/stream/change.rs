@@ -44,6 +44,8 @@ pub enum StreamChange<'a> {
         last_delivered: StreamId,
         /// Number of entries up to that one.
         read: Option<u64>,
+        /// It was made. What applies effects finds that out itself.
+        is_new: bool,
     },
     /// A consumer group was removed.
     GroupRemove {

@@ -1,0 +1,195 @@
+//! Commands as they stand in the stream, those of one commit together.
+//!
+//! ```text
+//! MULTI │ command │ command │ ... │ EXEC        several, which a replica executes as a whole
+//!         command                               one
+//! ```
+//!
+//! Commands that take any number of elements are gathered: a script that pushes ten times makes
+//! one `RPUSH` of ten elements.
+
+use bytes::BufMut;
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// Most arguments that are gathered into one command, so that none holds a replica up.
+const GATHERED_MAX: usize = 1024;
+
+/// Memory that is kept for the next commit.
+const KEPT_MAX: usize = 1 << 20;
+
+/// The commands of a commit that are complete, and the one that is being gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Commands {
+    /// Begins with `MULTI` whether that will be needed or not, unless it is empty.
+    bytes: Vec<u8>,
+    count: usize,
+    /// The database of the first command, and of the last.
+    first: u16,
+    db: u16,
+    gathered: Gathered,
+}
+
+/// A command that may get more arguments.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// Its name; empty if there is none.
+    name: &'static str,
+    key: Vec<u8>,
+    /// Arguments behind the key as they will be written.
+    args: Vec<u8>,
+    count: usize,
+}
+
+/// The commands of a commit.
+#[derive(Debug)]
+pub struct Batch<'b> {
+    /// The bytes, of which the first `skip` are none of the stream's.
+    pub bytes: &'b mut Vec<u8>,
+    /// See `bytes`.
+    pub skip: usize,
+    /// The database of the first command.
+    pub first: u16,
+    /// The database of the last one.
+    pub last: u16,
+}
+
+/// Appends an argument.
+#[inline]
+pub(crate) fn put_arg(out: &mut Vec<u8>, arg: &[u8]) {
+    put_len(out, b'$', arg.len());
+    out.put_slice(arg);
+    out.put_slice(b"\r\n");
+}
+
+/// Appends a number as an argument.
+#[inline]
+pub(crate) fn put_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    put_arg(out, itoa::Buffer::new().format(number).as_bytes());
+}
+
+#[inline]
+fn put_len(out: &mut Vec<u8>, mark: u8, len: usize) {
+    out.put_u8(mark);
+    out.put_slice(itoa::Buffer::new().format(len).as_bytes());
+    out.put_slice(b"\r\n");
+}
+
+impl Commands {
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What follows is for this database.
+    #[inline]
+    pub fn select(&mut self, db: u16) {
+        if self.bytes.is_empty() {
+            self.bytes.extend_from_slice(MULTI);
+            (self.first, self.db) = (db, db);
+        } else if self.db != db {
+            self.end_gathering();
+            self.put(&["SELECT"], |out| put_number(out, db), 1);
+            self.db = db;
+        }
+    }
+
+    /// Begins a command that has so many arguments, its name's words included; they are to be
+    /// appended to what is returned.
+    #[inline]
+    pub fn begin(&mut self, name: &[&str], args: usize) -> &mut Vec<u8> {
+        self.end_gathering();
+        self.count += 1;
+        put_len(&mut self.bytes, b'*', args);
+        name.iter().for_each(|word| put_arg(&mut self.bytes, word.as_bytes()));
+        &mut self.bytes
+    }
+
+    /// A whole command: its name's words, then `args` arguments that `rest` writes.
+    pub fn put(&mut self, name: &[&str], rest: impl FnOnce(&mut Vec<u8>), args: usize) {
+        rest(self.begin(name, name.len() + args));
+    }
+
+    /// A whole command of a name, a key and other arguments.
+    pub fn command(&mut self, name: &[&str], args: &[&[u8]]) {
+        let out = self.begin(name, name.len() + args.len());
+        args.iter().for_each(|arg| put_arg(out, arg));
+    }
+
+    /// Whether the command that is being gathered has this name and is for this key.
+    #[inline]
+    pub fn gathers(&self, name: &str, key: &[u8]) -> bool {
+        self.gathered.name == name && self.gathered.key == key
+    }
+
+    /// Adds arguments to the command of this name and key that is being gathered, or begins one.
+    #[inline]
+    pub fn gather(&mut self, name: &'static str, key: &[u8], args: &[&[u8]]) {
+        if !self.gathers(name, key) || self.gathered.count >= GATHERED_MAX {
+            self.end_gathering();
+            self.gathered.name = name;
+            self.gathered.key.extend_from_slice(key);
+        }
+        args.iter().for_each(|arg| put_arg(&mut self.gathered.args, arg));
+        self.gathered.count += args.len();
+    }
+
+    /// Completes the command that is being gathered, which has one more argument.
+    pub fn end_with(&mut self, arg: &[u8]) {
+        put_arg(&mut self.gathered.args, arg);
+        self.gathered.count += 1;
+        self.end_gathering();
+    }
+
+    /// Whether the last command is for this database.
+    #[inline]
+    pub fn is_at(&self, db: u16) -> bool {
+        self.db == db
+    }
+
+    /// Completes the command that is being gathered.
+    #[inline]
+    pub fn end_gathering(&mut self) {
+        if !self.gathered.name.is_empty() {
+            self.put_gathered();
+        }
+    }
+
+    fn put_gathered(&mut self) {
+        let Gathered { name, key, args, count } = &mut self.gathered;
+        self.count += 1;
+        put_len(&mut self.bytes, b'*', 2 + *count);
+        put_arg(&mut self.bytes, name.as_bytes());
+        put_arg(&mut self.bytes, key);
+        self.bytes.extend_from_slice(args);
+        (*name, *count) = ("", 0);
+        key.clear();
+        args.clear();
+        args.shrink_to(KEPT_MAX);
+    }
+
+    /// The commands of the commit, which is complete; what is returned is to be emptied.
+    #[inline]
+    pub fn finish(&mut self) -> Batch<'_> {
+        self.end_gathering();
+        let skip = if self.count > 1 {
+            self.bytes.extend_from_slice(EXEC);
+            0
+        } else {
+            MULTI.len()
+        };
+        self.count = 0;
+        Batch { bytes: &mut self.bytes, skip, first: self.first, last: self.db }
+    }
+
+    /// Forgets the commit.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_MAX {
+            self.bytes = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Effects written as the commands that Redis propagates for such changes.
+//!
+//! | effect | command |
+//! |---|---|
+//! | `Put` | `SET key value [PXAT ms]` |
+//! | `Store` | `RESTORE key ms payload REPLACE ABSTTL` |
+//! | `Remove` | `DEL` |
+//! | `Add`, `Write` | `INCRBY`, `SETRANGE` |
+//! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
+//! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
+//! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
+//! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
+//!
+//! What is done to one element follows the name of its effect; [`super::streams`] has streams.
+//! Every command means the same on a replica that is where the primary was: none fails, and none
+//! depends on the time.
+
+use crate::commands::{Batch, Commands, put_arg, put_number};
+use petrel_keyspace::types::list::End;
+use petrel_keyspace::{Effect, Removal, StrRef};
+use petrel_persistence::rdb::Dialect;
+use petrel_persistence::value;
+
+/// The version of RDB that hashes with expiring fields came with, and so the commands for them.
+const FIELDS_EXPIRE_VERSION: u16 = 12;
+
+/// What replicas understand.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Understood {
+    /// Whose payloads where Redis and Valkey part.
+    pub dialect: Dialect,
+    /// The newest version of RDB that they load: `rdb-version`.
+    pub version_max: u16,
+    /// Databases: a flush of all of them is one command.
+    pub databases: u16,
+}
+
+/// Elements of a list that are removed together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marked {
+    count: usize,
+    /// The index of the last one when it was removed.
+    last: usize,
+    /// Each is behind the one before.
+    ascends: bool,
+}
+
+/// Writes the effects of a thread as commands.
+#[derive(Debug)]
+pub struct Encoder {
+    pub(crate) commands: Commands,
+    understood: Understood,
+    /// An element that no list has: it marks a place for the next command.
+    mark: Box<[u8]>,
+    marked: Marked,
+    /// The key of the list whose elements are marked.
+    marked_key: Vec<u8>,
+    /// Elements that are popped from an end of the list.
+    popped: usize,
+    /// Databases that are flushed, from the first one on.
+    cleared: (u16, u16),
+}
+
+impl Encoder {
+    /// An encoder for replicas that understand so much; `mark` is an element that no client can
+    /// guess.
+    pub fn new(understood: Understood, mark: &[u8]) -> Self {
+        Encoder {
+            commands: Commands::default(),
+            understood,
+            mark: mark.into(),
+            marked: Marked::default(),
+            marked_key: Vec::new(),
+            popped: 0,
+            cleared: (0, 0),
+        }
+    }
+
+    /// Whether nothing has been added since the last commit.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Adds an effect on a database.
+    #[inline]
+    pub fn add(&mut self, db: u16, effect: &Effect<'_>) {
+        if let Effect::Put { key, value, expiry } = *effect {
+            self.settle();
+            self.commands.select(db);
+            self.put(key, value, expiry);
+        } else {
+            self.add_other(db, effect);
+        }
+    }
+
+    /// Adds the sources of all libraries of functions: others are gone.
+    pub fn functions<'a>(&mut self, sources: impl Iterator<Item = &'a [u8]>) {
+        self.settle();
+        self.commands.select(0);
+        self.commands.command(&["FUNCTION", "FLUSH"], &[]);
+        sources.for_each(|source| self.commands.command(&["FUNCTION", "LOAD"], &[source]));
+    }
+
+    /// The commands of the effects since the last commit; none if there is nothing to be said.
+    /// They are to be taken or copied before the next effect.
+    #[inline]
+    pub fn finish(&mut self) -> Option<Batch<'_>> {
+        self.settle();
+        if self.commands.is_empty() {
+            return None;
+        }
+        Some(self.commands.finish())
+    }
+
+    /// Begins the next commit.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.commands.clear();
+    }
+
+    #[inline]
+    fn put(&mut self, key: &[u8], value: StrRef<'_>, expiry: Option<i64>) {
+        let out = self.commands.begin(&["SET"], if expiry.is_some() { 5 } else { 3 });
+        put_arg(out, key);
+        match value {
+            StrRef::Bytes(bytes) => put_arg(out, bytes),
+            StrRef::Blob(blob) => put_arg(out, blob),
+            StrRef::Int(n) => put_number(out, n),
+        }
+        if let Some(at) = expiry {
+            put_arg(out, b"PXAT");
+            put_number(out, at);
+        }
+    }
+
+    fn add_other(&mut self, db: u16, effect: &Effect<'_>) {
+        if !matches!(effect, Effect::Clear) {
+            self.settle_clears();
+        }
+        let continues = match *effect {
+            Effect::ListPop { key, end } => self.gathers(db, pop_name(end), key),
+            Effect::ListRemove { key, index } => self.continues_removal(db, key, index),
+            Effect::Remove { key, why: Removal::Emptied } => self.is_emptied(db, key),
+            _ => false,
+        };
+        if !continues {
+            self.settle_list();
+        }
+        if matches!(effect, Effect::Clear) {
+            return self.clear_database(db);
+        }
+        self.commands.select(db);
+        match *effect {
+            Effect::Remove { .. } if continues => {}
+            Effect::Remove { key, .. } => self.commands.command(&["DEL"], &[key]),
+            Effect::Store { key, value, expiry } => self.store(key, value, expiry),
+            Effect::Expire { key, expiry: Some(at) } => {
+                let mut digits = itoa::Buffer::new();
+                self.commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
+            }
+            Effect::Expire { key, expiry: None } => self.commands.command(&["PERSIST"], &[key]),
+            Effect::Add { key, delta } => {
+                let mut digits = itoa::Buffer::new();
+                self.commands.command(&["INCRBY"], &[key, digits.format(delta).as_bytes()]);
+            }
+            // It makes the key, should there be none.
+            Effect::Write { key, bytes: b"", .. } => {
+                self.commands.command(&["APPEND"], &[key, b""]);
+            }
+            Effect::Write { key, offset, bytes } => {
+                let mut digits = itoa::Buffer::new();
+                let offset = digits.format(offset).as_bytes();
+                self.commands.command(&["SETRANGE"], &[key, offset, bytes]);
+            }
+            Effect::Swap { with } => {
+                let (mut a, mut b) = (itoa::Buffer::new(), itoa::Buffer::new());
+                let databases = [a.format(db).as_bytes(), b.format(with).as_bytes()];
+                self.commands.command(&["SWAPDB"], &databases);
+            }
+            Effect::Stream { key, change } => self.stream(key, change),
+            Effect::ListPush { .. }
+            | Effect::ListPop { .. }
+            | Effect::ListSet { .. }
+            | Effect::ListInsert { .. }
+            | Effect::ListRemove { .. }
+            | Effect::ListTrim { .. } => self.list(effect),
+            _ => self.element(effect),
+        }
+    }
+
+    /// Members and fields.
+    fn element(&mut self, effect: &Effect<'_>) {
+        match *effect {
+            Effect::ScorePut { key, member, score } => {
+                // The shortest text that is read as the same number.
+                let mut digits = ryu::Buffer::new();
+                self.commands.gather("ZADD", key, &[digits.format(score).as_bytes(), member]);
+            }
+            Effect::ScoreRemove { key, member } => self.commands.gather("ZREM", key, &[member]),
+            Effect::MemberAdd { key, member } => self.commands.gather("SADD", key, &[member]),
+            Effect::MemberRemove { key, member } => self.commands.gather("SREM", key, &[member]),
+            Effect::FieldPut { key, field, value, expiry } => {
+                self.commands.gather("HSET", key, &[field, value]);
+                if expiry.is_some() {
+                    self.expire_field(key, field, expiry);
+                }
+            }
+            Effect::FieldExpire { key, field, expiry } => self.expire_field(key, field, expiry),
+            Effect::FieldRemove { key, field, .. } => self.commands.gather("HDEL", key, &[field]),
+            _ => {}
+        }
+    }
+
+    /// A replica that knows nothing of it keeps the field until the primary removes it.
+    fn expire_field(&mut self, key: &[u8], field: &[u8], expiry: Option<i64>) {
+        if self.understood.version_max < FIELDS_EXPIRE_VERSION {
+            return;
+        }
+        match expiry {
+            Some(at) => {
+                let mut digits = itoa::Buffer::new();
+                let at = digits.format(at).as_bytes();
+                self.commands.command(&["HPEXPIREAT"], &[key, at, b"FIELDS", b"1", field]);
+            }
+            None => self.commands.command(&["HPERSIST"], &[key, b"FIELDS", b"1", field]),
+        }
+    }
+
+    fn store(&mut self, key: &[u8], view: petrel_keyspace::View<'_>, expiry: Option<i64>) {
+        let Understood { dialect, version_max, .. } = self.understood;
+        // All that the value has: what expires is removed by effects of its own. It is a value of
+        // the keyspace, so that its payload can be made.
+        match value::dump_within(view, 0, dialect, version_max) {
+            Ok(payload) => {
+                let mut digits = itoa::Buffer::new();
+                let at = digits.format(expiry.unwrap_or(0)).as_bytes();
+                let args = [key, at, &payload, b"REPLACE", b"ABSTTL"];
+                self.commands.command(&["RESTORE"], &args);
+            }
+            Err(error) => debug_assert!(false, "{error}"),
+        }
+    }
+
+    fn list(&mut self, effect: &Effect<'_>) {
+        let (mut digits, mut more) = (itoa::Buffer::new(), itoa::Buffer::new());
+        match *effect {
+            Effect::ListPush { key, end, element } => {
+                let name = if end == End::Front { "LPUSH" } else { "RPUSH" };
+                self.commands.gather(name, key, &[element]);
+            }
+            Effect::ListPop { key, end } => {
+                // The number of elements is written when all of them are known.
+                self.commands.gather(pop_name(end), key, &[]);
+                self.popped += 1;
+            }
+            Effect::ListSet { key, index, element } => {
+                self.commands.command(&["LSET"], &[key, digits.format(index).as_bytes(), element]);
+            }
+            Effect::ListInsert { key, element, next: None, .. } => {
+                self.commands.gather("RPUSH", key, &[element]);
+            }
+            Effect::ListInsert { key, index: 0, element, .. } => {
+                self.commands.gather("LPUSH", key, &[element]);
+            }
+            Effect::ListInsert { key, index, element, next: Some(next) } => {
+                let at = digits.format(index).as_bytes();
+                self.commands.command(&["LSET"], &[key, at, &self.mark]);
+                self.commands.command(&["LINSERT"], &[key, b"BEFORE", &self.mark, element]);
+                let behind = more.format(index + 1).as_bytes();
+                self.commands.command(&["LSET"], &[key, behind, next]);
+            }
+            Effect::ListRemove { key, index } => self.mark_element(key, index),
+            Effect::ListTrim { key, from, len } => {
+                // With nothing left the key is removed, which is an effect of its own.
+                if len > 0 {
+                    let range = [digits.format(from), more.format(from + len - 1)];
+                    let [from, to] = range.map(str::as_bytes);
+                    self.commands.command(&["LTRIM"], &[key, from, to]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an element of a list goes with those that are marked. These are all there still, so
+    /// that its index is what it was before the first of them.
+    fn continues_removal(&self, db: u16, key: &[u8], index: usize) -> bool {
+        let Marked { count, last, ascends } = self.marked;
+        let is_same = count > 0 && self.marked_key == key && self.commands.is_at(db);
+        is_same && (count == 1 || ascends == (index >= last))
+    }
+
+    fn mark_element(&mut self, key: &[u8], index: usize) {
+        let Marked { count, last, .. } = self.marked;
+        let ascends = count > 0 && index >= last;
+        let place = if ascends { index + count } else { index };
+        if count == 0 {
+            self.marked_key.clear();
+            self.marked_key.extend_from_slice(key);
+        }
+        self.marked = Marked { count: count + 1, last: index, ascends };
+        let mut digits = itoa::Buffer::new();
+        self.commands.command(&["LSET"], &[key, digits.format(place).as_bytes(), &self.mark]);
+    }
+
+    /// Whether what was removed of a key last was its last element, so that a replica has removed
+    /// the key. A hash may have more: fields whose time has passed.
+    fn is_emptied(&self, db: u16, key: &[u8]) -> bool {
+        self.marked.count > 0 && self.marked_key == key && self.commands.is_at(db)
+            || ["SREM", "ZREM", "LPOP", "RPOP"].iter().any(|name| self.gathers(db, name, key))
+    }
+
+    fn gathers(&self, db: u16, name: &str, key: &[u8]) -> bool {
+        self.commands.is_at(db) && self.commands.gathers(name, key)
+    }
+
+    fn clear_database(&mut self, db: u16) {
+        let (first, count) = self.cleared;
+        if count > 0 && db == first + count {
+            self.cleared = (first, count + 1);
+        } else {
+            self.settle_clears();
+            self.cleared = (db, 1);
+        }
+    }
+
+    /// Completes what more effects could have been part of.
+    #[inline]
+    fn settle(&mut self) {
+        if self.cleared.1 > 0 {
+            self.settle_clears();
+        }
+        if self.popped + self.marked.count > 0 {
+            self.settle_list();
+        }
+    }
+
+    fn settle_clears(&mut self) {
+        let (first, count) = std::mem::take(&mut self.cleared);
+        if count > 1 && count == self.understood.databases {
+            self.commands.select(first);
+            return self.commands.command(&["FLUSHALL"], &[]);
+        }
+        for db in first..first + count {
+            self.commands.select(db);
+            self.commands.command(&["FLUSHDB"], &[]);
+        }
+    }
+
+    fn settle_list(&mut self) {
+        if self.popped > 0 {
+            let count = std::mem::take(&mut self.popped);
+            if count > 1 {
+                self.commands.end_with(itoa::Buffer::new().format(count).as_bytes());
+            }
+            self.commands.end_gathering();
+        }
+        let Marked { count, .. } = std::mem::take(&mut self.marked);
+        if count > 0 {
+            let mut digits = itoa::Buffer::new();
+            let count = digits.format(count).as_bytes();
+            self.commands.command(&["LREM"], &[&self.marked_key, count, &self.mark]);
+        }
+    }
+}
+
+fn pop_name(end: End) -> &'static str {
+    if end == End::Front { "LPOP" } else { "RPOP" }
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

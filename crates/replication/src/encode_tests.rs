@@ -1,0 +1,149 @@
+use super::*;
+use petrel_keyspace::types::stream::{StreamChange, StreamId};
+use petrel_resp::{Limits, Parsed, Resume, parse};
+
+const UNDERSTOOD: Understood =
+    Understood { dialect: Dialect::Redis, version_max: u16::MAX, databases: 3 };
+
+/// The commands of a commit as lines, by the server's own parser.
+fn lines(understood: Understood, effects: &[(u16, Effect<'_>)]) -> Vec<String> {
+    let mut encoder = Encoder::new(understood, b"MARK");
+    effects.iter().for_each(|(db, effect)| encoder.add(*db, effect));
+    let batch = encoder.finish().expect("something to be said");
+    let (mut rest, mut lines) = (&batch.bytes[batch.skip..], Vec::new());
+    while !rest.is_empty() {
+        let mut args = Vec::new();
+        let parsed = parse(rest, &Limits::new(1 << 20), &mut args, &mut Resume::default());
+        let Parsed::Command { consumed } = parsed else { panic!("{}", rest.escape_ascii()) };
+        let args: Vec<String> = args.iter().map(|arg| arg.escape_ascii().to_string()).collect();
+        lines.push(args.join(" "));
+        rest = &rest[consumed..];
+    }
+    encoder.clear();
+    assert!(encoder.is_empty());
+    lines
+}
+
+fn of(effects: &[Effect<'_>]) -> Vec<String> {
+    let effects: Vec<_> = effects.iter().map(|effect| (0, *effect)).collect();
+    lines(UNDERSTOOD, &effects)
+}
+
+#[test]
+fn one_change_is_one_command_and_several_are_a_transaction() {
+    let put = |expiry| Effect::Put { key: b"k", value: StrRef::Bytes(b"v"), expiry };
+    assert_eq!(of(&[put(None)]), ["SET k v"]);
+    assert_eq!(of(&[put(Some(7))]), ["SET k v PXAT 7"]);
+    let number = Effect::Put { key: b"", value: StrRef::Int(-12), expiry: None };
+    assert_eq!(of(&[number, put(None)]), ["MULTI", "SET  -12", "SET k v", "EXEC"]);
+    let remove = Effect::Remove { key: b"k", why: Removal::Expired };
+    assert_eq!(
+        lines(UNDERSTOOD, &[(2, remove), (1, put(None))]),
+        ["MULTI", "DEL k", "SELECT 1", "SET k v", "EXEC"]
+    );
+}
+
+#[test]
+fn elements_are_gathered() {
+    let add = |member| Effect::MemberAdd { key: b"s", member };
+    let remove = |member| Effect::MemberRemove { key: b"s", member };
+    assert_eq!(of(&[add(b"a"), add(b"b")]), ["SADD s a b"]);
+    let emptied = Effect::Remove { key: b"s", why: Removal::Emptied };
+    assert_eq!(of(&[remove(b"a"), remove(b"b"), emptied]), ["SREM s a b"]);
+    assert_eq!(of(&[emptied]), ["DEL s"]);
+    let other = Effect::Remove { key: b"t", why: Removal::Emptied };
+    assert_eq!(of(&[remove(b"a"), other]), ["MULTI", "SREM s a", "DEL t", "EXEC"]);
+    let score = |score| Effect::ScorePut { key: b"z", member: b"m", score };
+    let scores = [score(0.1), score(f64::INFINITY), score(-1e300)];
+    assert_eq!(of(&scores), ["ZADD z 0.1 m inf m -1e300 m"]);
+    let field = Effect::FieldPut { key: b"h", field: b"f", value: b"v", expiry: Some(9) };
+    assert_eq!(of(&[field]), ["MULTI", "HSET h f v", "HPEXPIREAT h 9 FIELDS 1 f", "EXEC"]);
+    let old = Understood { version_max: 10, ..UNDERSTOOD };
+    assert_eq!(lines(old, &[(0, field)]), ["HSET h f v"]);
+}
+
+#[test]
+fn lists() {
+    let pop = |end| Effect::ListPop { key: b"l", end };
+    let push = |element| Effect::ListPush { key: b"l", end: End::Back, element };
+    let emptied = Effect::Remove { key: b"l", why: Removal::Emptied };
+    assert_eq!(of(&[pop(End::Front)]), ["LPOP l"]);
+    assert_eq!(of(&[pop(End::Back), pop(End::Back), emptied]), ["RPOP l 2"]);
+    let both = [pop(End::Front), pop(End::Back), push(b"a"), push(b"b")];
+    assert_eq!(of(&both), ["MULTI", "LPOP l", "RPOP l", "RPUSH l a b", "EXEC"]);
+    assert_eq!(
+        lines(UNDERSTOOD, &[(0, pop(End::Front)), (1, pop(End::Front))]),
+        ["MULTI", "LPOP l", "SELECT 1", "LPOP l", "EXEC"]
+    );
+    let insert = |index, next| Effect::ListInsert { key: b"l", index, element: b"e", next };
+    assert_eq!(of(&[insert(3, None)]), ["RPUSH l e"]);
+    assert_eq!(of(&[insert(0, Some(b"n"))]), ["LPUSH l e"]);
+    let lines = ["MULTI", "LSET l 2 MARK", "LINSERT l BEFORE MARK e", "LSET l 3 n", "EXEC"];
+    assert_eq!(of(&[insert(2, Some(b"n"))]), lines);
+    let trim = |from, len| Effect::ListTrim { key: b"l", from, len };
+    assert_eq!(of(&[trim(2, 3)]), ["LTRIM l 2 4"]);
+    assert_eq!(of(&[trim(0, 0), emptied]), ["DEL l"]);
+}
+
+/// Elements that `LREM` removes have the indices that they had before the first went.
+#[test]
+fn removed_elements_are_marked_where_they_stand() {
+    let remove = |index| Effect::ListRemove { key: b"l", index };
+    let marked = |places: [usize; 3]| {
+        let set = places.map(|at| format!("LSET l {at} MARK"));
+        let set: Vec<&str> = set.iter().map(String::as_str).collect();
+        [&["MULTI"], &set[..], &["LREM l 3 MARK", "EXEC"]].concat().join(";")
+    };
+    // 1, 2 and 5 from the first on, then from the last on.
+    assert_eq!(of(&[remove(1), remove(1), remove(3)]).join(";"), marked([1, 2, 5]));
+    assert_eq!(of(&[remove(5), remove(2), remove(1)]).join(";"), marked([5, 2, 1]));
+    let emptied = Effect::Remove { key: b"l", why: Removal::Emptied };
+    assert_eq!(of(&[remove(0), emptied]), ["MULTI", "LSET l 0 MARK", "LREM l 1 MARK", "EXEC"]);
+}
+
+#[test]
+fn databases_are_flushed_at_once_or_one_by_one() {
+    let all = [(0, Effect::Clear), (1, Effect::Clear), (2, Effect::Clear)];
+    assert_eq!(lines(UNDERSTOOD, &all), ["FLUSHALL"]);
+    assert_eq!(lines(UNDERSTOOD, &all[1..2]), ["FLUSHDB"]);
+    assert_eq!(lines(UNDERSTOOD, &all[1..]), ["MULTI", "FLUSHDB", "SELECT 2", "FLUSHDB", "EXEC"]);
+    let put = (2, Effect::Put { key: b"k", value: StrRef::Bytes(b"v"), expiry: None });
+    let swap = (2, Effect::Swap { with: 0 });
+    assert_eq!(
+        lines(UNDERSTOOD, &[&all[..], &[put, swap]].concat()),
+        ["MULTI", "FLUSHALL", "SELECT 2", "SET k v", "SWAPDB 2 0", "EXEC"]
+    );
+}
+
+#[test]
+fn streams() {
+    let (id, group) = (StreamId { ms: 5, seq: 1 }, &b"g"[..]);
+    let stream = |change| Effect::Stream { key: b"x", change };
+    let add = stream(StreamChange::Add { id, fields: &[b"f", b"v"] });
+    let trim = stream(StreamChange::TrimUpTo { id });
+    assert_eq!(of(&[add, trim]), ["MULTI", "XADD x 5-1 f v", "XTRIM x MINID = 5-2", "EXEC"]);
+    let made = |is_new| StreamChange::Group { group, last_delivered: id, read: Some(4), is_new };
+    assert_eq!(of(&[stream(made(true))]), ["XGROUP CREATE x g 5-1 ENTRIESREAD 4"]);
+    assert_eq!(of(&[stream(made(false))]), ["XGROUP SETID x g 5-1 ENTRIESREAD 4"]);
+    let pending =
+        |consumer| StreamChange::Pending { group, id, consumer, delivered_ms: 8, count: 2 };
+    assert_eq!(
+        of(&[stream(pending(Some(b"c")))]),
+        ["XCLAIM x g c 0 5-1 TIME 8 RETRYCOUNT 2 FORCE JUSTID"]
+    );
+    assert_eq!(of(&[stream(pending(None))]), ["XNACK x g SILENT IDS 1 5-1 RETRYCOUNT 2 FORCE"]);
+}
+
+#[test]
+fn functions_replace_all_others() {
+    let mut encoder = Encoder::new(UNDERSTOOD, b"MARK");
+    assert!(encoder.finish().is_none());
+    encoder.functions([&b"a"[..], b"b"].into_iter());
+    let batch = encoder.finish().unwrap();
+    let text = String::from_utf8(batch.bytes.clone()).unwrap();
+    assert!(
+        text.starts_with("*1\r\n$5\r\nMULTI\r\n*2\r\n$8\r\nFUNCTION\r\n$5\r\nFLUSH\r\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("$4\r\nLOAD\r\n$1\r\nb\r\n*1\r\n$4\r\nEXEC\r\n"), "{text}");
+}
