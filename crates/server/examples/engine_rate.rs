@@ -28,7 +28,9 @@ fn main() {
     let sets: u64 = args.next().unwrap_or(gets);
 
     let config = Arc::new(SharedConfig::new(Config::default(), None));
-    let server = Server::new(config, Box::new(petrel_server::lifecycle::process::Indifferent));
+    let (registry, _) = petrel_server::commands::registry(config.renames());
+    let process = Box::new(petrel_server::lifecycle::process::Indifferent);
+    let server = Server::new(config, registry, process);
     let client = Arc::new(Client::new(1, 0, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix));
     let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
     let mut engine = Engine::new(exec, ServerHost::new(server, client.clone()));

@@ -1,6 +1,5 @@
 //! What the rest of the server may know of a connection while its worker is serving it.
 
-use crate::event_loop::connection::Conn;
 use once_cell::race::OnceBox;
 use parking_lot::Mutex;
 use petrel_commands::acl::User;
@@ -67,8 +66,11 @@ pub enum Flag {
 const LISTENERS: u32 =
     Flag::PubSub as u32 | Flag::Monitor as u32 | Flag::Tracking as u32 | Flag::Redirected as u32;
 
+/// Bytes of what a worker knows of an idle connection (`Conn`, which asserts it).
+pub(crate) const CONN_BYTES: usize = 48;
+
 /// Bytes of an idle connection: what its worker and what the others know of it.
-pub const CONNECTION_BYTES: usize = size_of::<Conn>() + size_of::<Client>();
+pub const CONNECTION_BYTES: usize = CONN_BYTES + size_of::<Client>();
 
 /// Index of a command before the first.
 pub const NO_COMMAND: u16 = u16::MAX;

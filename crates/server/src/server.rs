@@ -21,7 +21,7 @@ use crate::observation::traffic::{Rates, Totals, Traffic};
 use crate::replication::Replication;
 use crate::tls::{Settings, Trouble};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, Hindrance, Shared};
+use petrel_commands::{Blocked, Hindrance, Registry, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use petrel_net::have_ended;
 use std::collections::HashMap;
@@ -248,8 +248,12 @@ impl Pause {
 }
 
 impl Server {
-    /// A server without workers running yet.
-    pub fn new(config: Arc<SharedConfig>, process: Box<dyn Process>) -> Arc<Self> {
+    /// A server without workers running yet, which knows the commands of `registry`.
+    pub fn new(
+        config: Arc<SharedConfig>,
+        registry: Registry,
+        process: Box<dyn Process>,
+    ) -> Arc<Self> {
         let snapshot = config.snapshot();
         let keyspace = Keyspace::new(&keyspace_options(&snapshot));
         let (reaper, tasks) = mpsc::sync_channel::<Reap>(64);
@@ -288,8 +292,6 @@ impl Server {
             }
             Err(error) => tracing::warn!("no background thread to free memory: {error}"),
         }
-        // What is wrong with them was said when they were loaded.
-        let (registry, _) = crate::commands::registry(config.renames());
         let server = Arc::new(Server {
             keyspace,
             commands: Shared::new(registry),
@@ -299,7 +301,7 @@ impl Server {
             pause: Pause::default(),
             channels: Directory::default(),
             process,
-            run_id: random_id(),
+            run_id: crate::random_id::random_id(),
             replication: Replication::default(),
             active_expire: AtomicBool::new(true),
             upkeep_paused: AtomicBool::new(false),
@@ -740,13 +742,4 @@ fn keyspace_options(config: &Config) -> Options {
     // does not.
     let databases = u16::try_from(config.databases).unwrap_or(u16::MAX);
     Options { databases, stripes, ..defaults }
-}
-
-/// 40 hexadecimal digits that no other run has.
-pub(crate) fn random_id() -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    (0..3)
-        .map(|_| format!("{:016x}", RandomState::new().build_hasher().finish()))
-        .collect::<String>()[..40]
-        .to_string()
 }

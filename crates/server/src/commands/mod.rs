@@ -30,7 +30,7 @@ static SERVER: &[CommandSpec] = &[
     info::INFO,
     memory::MEMORY,
     migrate::MIGRATE,
-    crate::fanout::monitor::MONITOR,
+    crate::fanout::monitor::feed::MONITOR,
     rewrite::BGREWRITEAOF,
     save::BGSAVE,
     save::LASTSAVE,

@@ -419,7 +419,8 @@ mod tests {
             // Without save points, for FLUSHALL would save.
             let config = Config { save: SavePoints::default(), ..Config::default() };
             let config = Arc::new(SharedConfig::new(config, None));
-            Bench { server: Server::new(config, Box::new(Indifferent)), dir }
+            let (registry, _) = crate::commands::registry(config.renames());
+            Bench { server: Server::new(config, registry, Box::new(Indifferent)), dir }
         }
 
         fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {

@@ -1,12 +1,15 @@
 //! One connection: from received bytes to executed commands and written replies.
 
-use crate::client::{Client, Flag};
-use crate::event_loop::worker::READ_INTO_MIN;
+use crate::client::{CONN_BYTES, Client, Flag};
 use petrel_commands::Executor;
 use petrel_commands::{Session, transactions};
 use petrel_net::Slot;
 use petrel_resp::Resume;
 use std::sync::Arc;
+
+/// A connection whose unfinished command needs at least this much more is read into its own
+/// allocation.
+pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
 /// A buffer for an unfinished command has room for so many bytes, or for as many times what has
 /// come of it: what was announced and not sent takes nothing.
@@ -58,7 +61,7 @@ pub struct Input {
 }
 
 /// An idle connection pays for it.
-const _: () = assert!(size_of::<Conn>() <= 48);
+const _: () = assert!(size_of::<Conn>() == CONN_BYTES);
 
 impl Conn {
     /// A connection that has sent nothing yet.

@@ -3,8 +3,9 @@
 
 use crate::client::Flag;
 use crate::event_loop::batch::{Progress, Stop};
+use crate::event_loop::connection::READ_INTO_MIN;
 use crate::event_loop::connection::{Conn, Input, room_for};
-use crate::event_loop::worker::{READ_INTO_MIN, Worker};
+use crate::event_loop::worker::Worker;
 use crate::observation::traffic;
 use arrayvec::ArrayVec;
 use bytes::Bytes;

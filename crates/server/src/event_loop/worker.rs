@@ -10,7 +10,7 @@ use crate::durability::log::ReplyGate;
 use crate::event_loop::backpressure::Slow;
 use crate::event_loop::batch::{Engine, Progress, Stop};
 use crate::event_loop::busy_loop::{Absent, Lent};
-use crate::event_loop::connection::Conn;
+use crate::event_loop::connection::{Conn, READ_INTO_MIN};
 use crate::event_loop::mailbox::{Mailbox, Message};
 use crate::event_loop::read::AHEAD;
 use crate::event_loop::timers::{Deadlines, Timers};
@@ -62,10 +62,6 @@ const TAKEN_AT_ONCE: u64 = 16 * 1024;
 /// What a connection that has never logged in may leave unread.
 const STRANGERS_OUTPUT: OutputBufferLimit =
     OutputBufferLimit { hard_bytes: TAKEN_AT_ONCE + 1024, soft_bytes: 0, soft_seconds: 0 };
-
-/// A connection whose unfinished command needs at least so much more is read into its own
-/// allocation.
-pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
 /// Behind a command of so many bytes, another one of its length is expected.
 const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;

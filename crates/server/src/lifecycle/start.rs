@@ -39,7 +39,9 @@ pub struct Running {
 /// says which.
 pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
     let snapshot = config.snapshot();
-    let server = Server::new(config, process);
+    // What is wrong with the names was said when the configuration was loaded.
+    let (registry, _) = crate::commands::registry(config.renames());
+    let server = Server::new(config, registry, process);
     server.configure_tls(&snapshot).map_err(io::Error::other)?;
     crate::tls::watch(Arc::downgrade(&server));
     if let Err(error) = server.oom_score.apply(&snapshot) {

@@ -18,30 +18,23 @@
 //! One migration follows the other, so what waits is bounded by the number of connections.
 //! Connections to targets are kept for some seconds (`target.rs`).
 
+mod run;
 mod source;
 mod target;
 
 use crate::client::Client;
-use crate::event_loop::mailbox::Message;
-use crate::host::ServerHost;
-use crate::server::Server;
 use parking_lot::Mutex;
-use petrel_commands::{Answer, Command, Executor, Fail, Host};
-use petrel_net::{Endpoint, Slot};
-use petrel_persistence::rdb::Dialect;
+use petrel_commands::Command;
 use petrel_resp::Protocol;
-use source::{Outcome, Parcel, Wish};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use target::{Target, Targets, Trouble};
 
-/// Keys that are sent at a time.
-const KEYS_AT_ONCE: usize = 64;
 /// No more keys are serialised at a time when they come to this.
 const BYTES_AT_ONCE: usize = 16 << 20;
-/// How often a key is sent that changes all the time.
-const ROUNDS_MAX: usize = 16;
+
+/// Whether the target did what it was told, or the error that it answered.
+type Taken = Result<(), Vec<u8>>;
 
 /// What a client asked for.
 pub struct Migration {
@@ -102,245 +95,5 @@ impl Migrator {
     /// Connections to targets that are kept.
     pub fn cached(&self) -> usize {
         self.cached.load(Relaxed)
-    }
-}
-
-impl Server {
-    /// Moves keys, and answers the client when that is done.
-    pub fn migrate(self: Arc<Self>, migration: Migration) {
-        let mut queue = self.migrator.queue.lock();
-        if queue.is_none() {
-            *queue = self.start_migrating();
-        }
-        let client = migration.client.clone();
-        let protocol = migration.protocol;
-        let submitted = match &*queue {
-            Some(queue) => queue.send((migration, Instant::now())).is_ok(),
-            None => false,
-        };
-        if !submitted {
-            let answer = Answer::new(protocol, |reply| {
-                reply.error(b"ERR the system allows no thread to migrate keys");
-            });
-            self.answer(&client, answer);
-        }
-    }
-
-    /// Starts the thread that carries migrations out.
-    fn start_migrating(self: &Arc<Self>) -> Option<mpsc::Sender<Task>> {
-        let (sender, receiver) = mpsc::channel();
-        let (owner, cached) = (Arc::downgrade(self), self.migrator.cached.clone());
-        let exec = Executor::new(self.keyspace.attach(), self.commands.clone());
-        let thread = std::thread::Builder::new().name("petrel-migrator".into());
-        match thread.spawn(move || run(exec, &owner, &receiver, cached)) {
-            Ok(_) => Some(sender),
-            Err(error) => {
-                tracing::warn!("no thread to migrate keys: {error}");
-                None
-            }
-        }
-    }
-
-    fn answer(&self, client: &Client, answer: Answer) {
-        let (slot, id) = (client.slot, client.id);
-        self.tell(usize::from(client.worker), Message::Answer { slot, id, answer });
-    }
-}
-
-/// Carries out migrations until the server is gone.
-fn run(
-    mut exec: Executor,
-    server: &Weak<Server>,
-    queue: &mpsc::Receiver<Task>,
-    cached: Arc<AtomicUsize>,
-) {
-    let mut targets = Targets::new(cached);
-    loop {
-        let next = match targets.next_look() {
-            Some(pause) => queue.recv_timeout(pause),
-            None => queue.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
-        };
-        targets.drop_idle();
-        let (migration, begun) = match next {
-            Ok(next) => next,
-            Err(mpsc::RecvTimeoutError::Timeout) => continue,
-            Err(mpsc::RecvTimeoutError::Disconnected) => return,
-        };
-        let Some(server) = server.upgrade() else { return };
-        let client = migration.client.clone();
-        let mut host = host(&server);
-        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
-        let outcome = Move::new(&mut exec, &mut host, &mut targets, &migration).run();
-        host.take_upkeep_invalidations(&mut exec.ks);
-        host.send_invalidations();
-        host.send_broadcasts();
-        host.call_workers();
-        let answer = exec.finish(migration.command, begun.elapsed(), migration.protocol, outcome);
-        server.answer(&client, answer);
-    }
-}
-
-/// A host that serves no connection of its own: whom it answers, it answers through their workers.
-fn host(server: &Arc<Server>) -> ServerHost {
-    let here = Endpoint::Unix;
-    let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
-    ServerHost::new(server.clone(), Arc::new(nobody))
-}
-
-/// A migration that is being carried out.
-struct Move<'m> {
-    exec: &'m mut Executor,
-    host: &'m mut ServerHost,
-    targets: &'m mut Targets,
-    migration: &'m Migration,
-    target: Option<Target>,
-    /// Whose form the target reads of hashes whose fields expire, as far as it is known.
-    dialect: Dialect,
-    /// The first error that the target answered.
-    refused: Option<Vec<u8>>,
-    found: bool,
-}
-
-impl<'m> Move<'m> {
-    fn new(
-        exec: &'m mut Executor,
-        host: &'m mut ServerHost,
-        targets: &'m mut Targets,
-        migration: &'m Migration,
-    ) -> Self {
-        let dialect = host.dump_dialect();
-        let (target, refused, found) = (None, None, false);
-        Move { exec, host, targets, migration, target, dialect, refused, found }
-    }
-
-    /// Moves every key; what to answer.
-    fn run(mut self) -> Result<&'static str, Fail> {
-        let replace = self.migration.replace;
-        let wishes = self.migration.keys.iter().map(|key| Wish { key, replace });
-        let wishes: Vec<_> = wishes.collect();
-        let mut wishes = &wishes[..];
-        while !wishes.is_empty() {
-            let some = &wishes[..wishes.len().min(KEYS_AT_ONCE)];
-            let done = self.move_some(some).map_err(Trouble::fail)?;
-            wishes = &wishes[done..];
-        }
-        if let Some(target) = self.target.take() {
-            self.targets.keep(target);
-        }
-        match (self.refused, self.found) {
-            (Some(text), _) => Err(Trouble::Refused(text).fail()),
-            (None, true) => Ok("OK"),
-            (None, false) => Ok("NOKEY"),
-        }
-    }
-
-    /// Moves some keys; how many of them, if they would be too much at a time.
-    fn move_some(&mut self, wishes: &[Wish<'m>]) -> Result<usize, Trouble> {
-        let left = self.send(wishes)?;
-        let (done, mut again) = (wishes.len() - left.untouched, left.again);
-        let mut rounds = 1;
-        while !again.is_empty() {
-            if rounds == ROUNDS_MAX {
-                return Err(Trouble::Unsteady);
-            }
-            let left = self.send(&again)?;
-            again.drain(..again.len() - left.untouched);
-            again.extend(left.again);
-            rounds += 1;
-        }
-        Ok(done)
-    }
-
-    /// Sends keys once, and removes here what has arrived.
-    fn send(&mut self, wishes: &[Wish<'m>]) -> Result<Left<'m>, Trouble> {
-        let (exec, host) = (&mut *self.exec, &mut *self.host);
-        let (parcels, untouched) = source::pack(exec, host, self.migration, wishes, self.dialect);
-        self.found |= !parcels.is_empty();
-        let delivered = if parcels.is_empty() { Ok(Vec::new()) } else { self.deliver(&parcels) };
-        let has_arrived =
-            |at: usize| delivered.as_ref().is_ok_and(|replies: &Vec<Taken>| replies[at].is_ok());
-        let outcomes = source::settle(self.exec, self.host, self.migration, &parcels, has_arrived);
-        let again = self.sort_out(&parcels, delivered?, &outcomes)?;
-        Ok(Left { again, untouched })
-    }
-
-    /// Looks at what became of each key; those that are to be sent again.
-    fn sort_out(
-        &mut self,
-        parcels: &[Parcel<'m>],
-        delivered: Vec<Taken>,
-        outcomes: &[Outcome],
-    ) -> Result<Vec<Wish<'m>>, Trouble> {
-        let (mut again, mut gone) = (Vec::new(), Vec::new());
-        let sent_as = self.dialect;
-        for ((parcel, taken), outcome) in parcels.iter().zip(delivered).zip(outcomes) {
-            match (taken, outcome) {
-                (Ok(()), Outcome::Settled) => {}
-                (Ok(()), Outcome::Changed) => again.push(Wish { replace: true, ..parcel.wish }),
-                (Ok(()), Outcome::Gone) => gone.push(parcel.wish.key),
-                (Err(text), _)
-                    if parcel.has_dialects
-                        && is_of_form(&text)
-                        && sent_as == self.host.dump_dialect() =>
-                {
-                    self.dialect = other(sent_as);
-                    again.push(parcel.wish);
-                }
-                (Err(text), _) => {
-                    self.refused.get_or_insert(text);
-                }
-            }
-        }
-        if let (false, Some(target)) = (gone.is_empty(), &mut self.target) {
-            let mut request = vec![&b"DEL"[..]];
-            request.extend(gone);
-            target.call(&[&request])?;
-        }
-        Ok(again)
-    }
-
-    /// Sends keys to the target; for each, whether it took it.
-    fn deliver(&mut self, parcels: &[Parcel<'_>]) -> Result<Vec<Taken>, Trouble> {
-        let mut target = match self.target.take() {
-            Some(target) => target,
-            None => self.targets.connect(self.migration)?,
-        };
-        let ttls: Vec<String> = parcels.iter().map(|parcel| parcel.ttl_ms.to_string()).collect();
-        let requests = parcels.iter().zip(&ttls).map(|(parcel, ttl)| {
-            let Wish { key, replace } = parcel.wish;
-            let mut request: Vec<&[u8]> = vec![b"RESTORE", key, ttl.as_bytes(), &parcel.payload];
-            request.extend(replace.then_some(&b"REPLACE"[..]));
-            request
-        });
-        let requests: Vec<Vec<&[u8]>> = requests.collect();
-        let requests: Vec<&[&[u8]]> = requests.iter().map(|request| &request[..]).collect();
-        // A connection that fails is closed.
-        let taken = target.call(&requests)?;
-        self.target = Some(target);
-        Ok(taken)
-    }
-}
-
-/// Whether the target did what it was told, or the error that it answered.
-type Taken = Result<(), Vec<u8>>;
-
-/// What is left when keys were sent.
-struct Left<'m> {
-    /// Those that are to be sent again.
-    again: Vec<Wish<'m>>,
-    /// How many of the last were not sent: it would have been too much at a time.
-    untouched: usize,
-}
-
-/// Whether an error says that the form of a value is not known.
-fn is_of_form(error: &[u8]) -> bool {
-    let says = |text: &[u8]| error.windows(text.len()).any(|part| part == text);
-    says(b"DUMP payload version") || says(b"Bad data format")
-}
-
-fn other(dialect: Dialect) -> Dialect {
-    match dialect {
-        Dialect::Redis => Dialect::Valkey,
-        Dialect::Valkey => Dialect::Redis,
     }
 }

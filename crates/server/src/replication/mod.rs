@@ -6,7 +6,7 @@
 //! name up to the offset at which it was promoted, so that other replicas of the old primary can go
 //! on without a copy: <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>.
 
-use crate::server::random_id;
+use crate::random_id::random_id;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};

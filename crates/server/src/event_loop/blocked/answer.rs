@@ -1,0 +1,186 @@
+//! What a worker does for connections whose commands wait for a key.
+
+use super::BlockedClients;
+use crate::event_loop::batch::{Engine, Progress, Stop};
+use crate::event_loop::connection::Conn;
+use crate::event_loop::worker::{RETRY_MS, Worker};
+use petrel_commands::{Answer, Blocked, Replies, WaitEnd};
+use petrel_net::{Driver, Output, Slot};
+use petrel_resp::Resume;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Bytes that a connection may send ahead while it waits; then it is not read from until it has its
+/// answer.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
+
+impl<D: Driver> Worker<D> {
+    /// A command of the connection waits.
+    pub(crate) fn begin_wait(&mut self, conn: &Conn) {
+        let id = conn.client.id;
+        if let Some(blocked) = self.blocked().find(id) {
+            if let Some(at) = blocked.deadline() {
+                self.own.deadlines.add(at, id, conn.slot);
+            }
+            if blocked.polls() {
+                self.own.polling.insert(id);
+            }
+        }
+        self.limit_ahead(conn);
+    }
+
+    /// Stops reading from a connection that sends much while it waits.
+    pub(crate) fn limit_ahead(&mut self, conn: &Conn) {
+        if conn.blocked && conn.input_len() > AHEAD_BYTES_MAX {
+            self.driver.pause_reading(conn.slot);
+        }
+    }
+
+    /// Bytes that a waiting command takes.
+    pub(crate) fn waiting_bytes(&self, conn: &Conn) -> u64 {
+        self.blocked().find(conn.client.id).map_or(0, |blocked| blocked.footprint() as u64)
+    }
+
+    /// What there is to do for connections that wait, at the end of a turn: those whose time is up,
+    /// keys that upkeep or the commands of this turn made ready, and the answers.
+    pub(crate) fn attend(&mut self) {
+        let now = self.engine.exec.ks.now_ms();
+        let exec = &self.engine.exec;
+        let resumes = exec.has_postponed() && self.engine.host.server.pause.active(now).is_none();
+        let is_due = self.own.deadlines.next_ms().is_some_and(|at| at <= now);
+        if !is_due && !resumes && !exec.has_ready() && self.engine.host.answers.is_empty() {
+            return;
+        }
+        self.begin();
+        while let Some(slot) = self.own.deadlines.due(now) {
+            self.time_is_up(slot, now);
+        }
+        if self.engine.exec.has_ready() {
+            self.engine.exec.serve_ready(&mut self.engine.host);
+        }
+        if resumes {
+            self.engine.exec.serve_postponed(&mut self.engine.host);
+        }
+        while let Some((slot, id, answer)) = self.engine.host.answers.pop_front() {
+            self.answered(slot, id, answer);
+        }
+        self.engine.exec.end();
+    }
+
+    /// Tries the commands that time alone may serve. The executor is in a batch.
+    pub(crate) fn poll_waiting(&mut self) {
+        let waiting = self.own.polling.iter().filter_map(|&id| self.blocked().find(id));
+        for blocked in waiting.collect::<Vec<_>>() {
+            let engine = &mut self.engine;
+            engine.exec.try_again(&blocked, &mut engine.host);
+            if engine.exec.ks.should_yield() {
+                engine.exec.end();
+                self.begin();
+            }
+        }
+    }
+
+    fn time_is_up(&mut self, slot: Slot, now: i64) {
+        let Some(id) = self.conn(slot).filter(|conn| conn.blocked).map(|conn| conn.client.id)
+        else {
+            return;
+        };
+        let is_due = |blocked: &Arc<Blocked>| blocked.deadline().is_some_and(|at| at < now);
+        let Some(blocked) = self.blocked().find(id).filter(is_due) else { return };
+        let Engine { exec, host, .. } = &mut self.engine;
+        if !exec.end_wait_unless_busy(&blocked, WaitEnd::Timeout, host) {
+            self.own.deadlines.add(now + RETRY_MS, id, slot);
+            self.engine.exec.end();
+            self.begin();
+        }
+    }
+
+    /// Lets an answer wait until what it tells of is durable. Another thread may have served it,
+    /// and has committed that by now.
+    #[cold]
+    fn wait_for_what_served(&mut self) {
+        let epoch = self.engine.exec.ks.keyspace().epochs().now();
+        self.engine.exec.ks.note_need(epoch);
+        if let Some(log) = self.engine.host.server.durability.log() {
+            // Nothing may have been committed in it.
+            log.want(epoch);
+        }
+    }
+
+    /// Sends a connection the answer that it waited for, and executes what it has sent since.
+    fn answered(&mut self, slot: Slot, id: u64, answer: Answer) {
+        let Some(mut conn) = self.take(slot) else { return };
+        if !conn.blocked || conn.client.id != id {
+            return self.put(conn);
+        }
+        self.end_wait(&mut conn);
+        if self.engine.exec.ks.is_strict() {
+            self.wait_for_what_served();
+        }
+        conn.client.commands.fetch_add(1, Relaxed);
+        let mut output = self.output_for(slot);
+        if conn.session.replies == Replies::On {
+            fill(&mut output, answer);
+        } else if conn.session.replies == Replies::Skip {
+            conn.session.replies = Replies::On;
+        }
+        let progress = match conn.input.take() {
+            Some(input) => {
+                self.driver.resume_reading(slot);
+                self.execute_owned(&mut conn, *input, &mut output)
+            }
+            None => {
+                let stop = Stop::Incomplete { needed: 0, resume: Resume::default() };
+                Progress { consumed: 0, stop, last: 0 }
+            }
+        };
+        self.finish(conn, progress, output);
+    }
+
+    /// Ends what the connection holds in the keyspace, and what it is sent; false if a slow script
+    /// keeps the keys, and then it is to be called again. The executor is in a batch, and may
+    /// be outside then.
+    pub(crate) fn release(&mut self, conn: &mut Conn) -> bool {
+        self.engine.exec.come_inside();
+        if conn.blocked
+            && let Some(blocked) = self.blocked().find(conn.client.id)
+            // Whether it has been answered does not matter: there is nobody to take the answer.
+            && self.engine.exec.give_up_unless_busy(&blocked).is_none()
+        {
+            return false;
+        }
+        self.end_wait(conn);
+        if !conn.release(&mut self.engine.exec) {
+            return false;
+        }
+        self.engine.host.server.remove_monitor(&conn.client);
+        let grown = self.engine.host.forget_subscriber(&conn.client);
+        self.engine.exec.ks.count_foreign(grown);
+        self.engine.host.server.untrack(&conn.client, &mut conn.session);
+        true
+    }
+
+    fn end_wait(&mut self, conn: &mut Conn) -> Option<Arc<Blocked>> {
+        if !std::mem::take(&mut conn.blocked) {
+            return None;
+        }
+        let id = conn.client.id;
+        let blocked = self.blocked().remove(id)?;
+        if let Some(at) = blocked.deadline() {
+            self.own.deadlines.remove(at, id);
+        }
+        self.own.polling.remove(&id);
+        Some(blocked)
+    }
+
+    fn blocked(&self) -> &BlockedClients {
+        &self.engine.host.server.workers[self.index].blocked
+    }
+}
+
+fn fill(output: &mut Output, answer: Answer) {
+    output.bytes.extend_from_slice(&answer.bytes);
+    for (offset, value) in answer.shared {
+        output.splice_at(offset, value);
+    }
+}
