@@ -79,7 +79,7 @@ fn look_up<'c>(ctx: &'c mut Ctx<'_>, name: &[u8]) -> Result<Option<Field<'c>>, F
     if ctx.exec.ks.notes_events() {
         // That the field has expired is told of before what is done to it.
         drop_read(ctx, &[name]);
-        ctx.exec.ks.tell_emptied();
+        ctx.exec.ks.flush_emptied();
         tell_lapsed(ctx, &[name]);
     }
     match ctx.exec.ks.look(db, key) {

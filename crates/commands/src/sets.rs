@@ -174,7 +174,7 @@ fn smove(ctx: &mut Ctx<'_>) -> Outcome {
     }
     if is_member && source.bytes != destination.bytes {
         ctx.exec.ks.set_remove(db, source, &[member])?;
-        ctx.exec.ks.tell_emptied();
+        ctx.exec.ks.flush_emptied();
         ctx.exec.ks.set_add(db, destination, &[member])?;
     }
     ctx.number(i64::from(is_member))

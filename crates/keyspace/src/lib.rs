@@ -68,7 +68,7 @@ pub use state::counters::{DbStats, Stats};
 pub use state::effect::{Effect, EffectHead, EffectSink, Removal};
 pub use state::event::{Event, Naming};
 pub use state::image::{ImageKey, ImageSink, TakeKey};
-pub use state::invalidation::{Broadcast, Invalidation, Told};
+pub use state::invalidation::{BatchInvalidations, Broadcast, Invalidation};
 pub use state::keyspace::{Keyspace, Options};
 pub use state::order::{Epochs, Order, Origin, SinkSource};
 pub use state::policy::Policy;

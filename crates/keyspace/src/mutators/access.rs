@@ -110,7 +110,7 @@ impl Handle {
                 let access = self.clock.used(old.access());
                 let entry = Entry::new(&mut self.cache, key.bytes, value, expiry, access);
                 self.replace_entry(db, key, at, old, entry);
-                self.bury(old);
+                self.free_later(old);
                 entry
             }
             None => {
@@ -131,14 +131,14 @@ impl Handle {
                 }
             }
             if self.is_observed_by_others(key) {
-                self.tell_put(db, key, entry, expiry);
+                self.notify_put(db, key, entry, expiry);
             }
         }
         existed
     }
 
     #[inline(never)]
-    fn tell_put(&mut self, db: u16, key: Key<'_>, entry: Entry, expiry: Option<i64>) {
+    fn notify_put(&mut self, db: u16, key: Key<'_>, entry: Entry, expiry: Option<i64>) {
         if let Some(value) = entry.string() {
             self.tell(db, key, &Effect::Put { key: key.bytes, value, expiry });
         }
@@ -167,7 +167,7 @@ impl Handle {
         let entry = old.with_expiry(&mut self.cache, expiry);
         if entry != old {
             self.replace_entry(db, key, at, old, entry);
-            self.bury_hollow(old);
+            self.free_block_later(old);
         }
         self.clock.touch_changed(entry);
         self.record(db, key, &Effect::Expire { key: key.bytes, expiry });
@@ -258,14 +258,14 @@ impl Handle {
             Removal::Expired => self.counters.expired.add(1),
             Removal::Evicted => self.counters.evicted.add(1),
         }
-        self.bury(entry);
+        self.free_later(entry);
         self.record(db, key, &Effect::Remove { key: key.bytes, why });
     }
 
-    /// Takes an entry out of its table; it is the caller's to bury, and the removal to record.
+    /// Takes an entry out of its table; it is the caller's to free_later, and the removal to record.
     pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
         self.before_change(db, entry);
-        self.tell_of_leaving(db, key.hash, at, entry);
+        self.note_leaving(db, key.hash, at, entry);
         let hasher = &self.ks.hasher;
         debug_assert!(self.holds(key.hash));
         // SAFETY: the stripe is held.
@@ -310,7 +310,7 @@ impl Handle {
         }
     }
 
-    /// Puts `entry` in the place of `old`, which is still readable and the caller's to bury.
+    /// Puts `entry` in the place of `old`, which is still readable and the caller's to free_later.
     #[inline]
     pub(crate) fn replace_entry(
         &mut self,
@@ -324,7 +324,7 @@ impl Handle {
         let table = self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases));
         table.replace(at, entry);
         table.weigh(bytes);
-        self.tell_of_move(db, key.hash, at, (old, entry));
+        self.note_moved(db, key.hash, at, (old, entry));
         if entry.flag() || old.flag() {
             self.count_volatile(db, old, entry);
         }

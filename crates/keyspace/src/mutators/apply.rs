@@ -59,7 +59,7 @@ impl Handle {
     /// # Errors
     /// If the effect does not fit what is there; nothing has changed then.
     pub fn apply(&mut self, db: u16, effect: &Effect<'_>, origin: Origin) -> Result<(), Misfit> {
-        let before = replace(&mut self.origin, origin);
+        let before = replace(&mut self.observers.origin, origin);
         // Nothing has expired at this time.
         let now_ms = replace(&mut self.now_ms, 0);
         let wanted = self.mute_events();
@@ -68,7 +68,7 @@ impl Handle {
             None => self.apply_to_databases(db, effect),
         };
         self.unmute_events(wanted);
-        (self.origin, self.now_ms) = (before, now_ms);
+        (self.observers.origin, self.now_ms) = (before, now_ms);
         applied.map_err(|why| {
             let text = format!("{effect:?}");
             let name = text.split([' ', '{']).next().unwrap_or_default();

@@ -24,21 +24,21 @@ impl Handle {
             self.take_at(db, key, at, entry);
             entry
         });
-        let sink = self.sink.take();
+        let sink = self.observers.sink.take();
         let wanted = self.mute_events();
         let interest = self.stripe(key.hash).interest.take();
         let stripe = key.hash.stripe() as usize;
         let tracked = self.ks.stripes[stripe].tracked.swap(0, Relaxed);
-        let broadcasts = self.told.broadcasts.len();
+        let broadcasts = self.observers.invalidations.broadcasts.len();
         let built = build(self);
-        self.told.broadcasts.truncate(broadcasts);
+        self.observers.invalidations.broadcasts.truncate(broadcasts);
         self.ks.stripes[stripe].tracked.store(tracked, Relaxed);
         self.stripe(key.hash).interest = interest;
-        self.sink = sink;
+        self.observers.sink = sink;
         if let Err(error) = built {
             if let Some((at, entry)) = self.find(db, key) {
                 self.take_at(db, key, at, entry);
-                self.bury(entry);
+                self.free_later(entry);
             }
             if let Some(old) = old {
                 self.insert_entry(db, key, old);
@@ -49,7 +49,7 @@ impl Handle {
         self.unmute_events(wanted);
         let before = old.map(|old| old.type_of());
         if let Some(old) = old {
-            self.bury(old);
+            self.free_later(old);
         }
         self.record_built(db, key, expiry, before);
         Ok(())
@@ -66,7 +66,7 @@ impl Handle {
         let new = entry.with_expiry(&mut self.cache, expiry);
         if new != entry {
             self.replace_entry(db, key, at, entry, new);
-            self.bury_hollow(entry);
+            self.free_block_later(entry);
         }
         match before {
             Some(old) => self.note_replaced(db, key, old, new.type_of()),

@@ -85,7 +85,7 @@ impl Handle {
         let new = entry.splice(&mut self.cache, offset, remove, insert);
         if new != entry {
             self.replace_entry(db, key, at, entry, new);
-            self.bury_hollow(entry);
+            self.free_block_later(entry);
         }
         new
     }
@@ -104,7 +104,7 @@ impl Handle {
         let cache = &mut self.cache;
         let new = Entry::packed_collection(cache, key.bytes, form, beyond, items, expiry, access);
         self.replace_entry(db, key, at, entry, new);
-        self.bury(entry);
+        self.free_later(entry);
         new
     }
 
@@ -120,7 +120,7 @@ impl Handle {
         let large = Box::new(large);
         let new = Entry::large_collection(&mut self.cache, key.bytes, large, expiry, access);
         self.replace_entry(db, key, at, entry, new);
-        self.bury(entry);
+        self.free_later(entry);
         new
     }
 
@@ -187,7 +187,7 @@ impl Handle {
                 self.before_change(db, old);
                 self.note_replaced(db, key, old.type_of(), entry.type_of());
                 self.replace_entry(db, key, at, old, entry);
-                self.bury(old);
+                self.free_later(old);
             }
             None => self.insert_entry(db, key, entry),
         }

@@ -45,7 +45,7 @@ impl Handle {
             self.forget_counts(db);
             self.count_bytes(-bytes, -entries);
             self.counters.changes.add(1);
-            self.pour_whole(db, &Effect::Clear);
+            self.record_database(db, &Effect::Clear);
         }
         cleared
     }
@@ -102,7 +102,7 @@ impl Handle {
             }
         }
         self.counters.changes.add(1);
-        self.pour_whole(a, &Effect::Swap { with: b });
+        self.record_database(a, &Effect::Swap { with: b });
     }
 
     /// Moves a value with its expiry to another name or database, over whatever is there. Both
@@ -115,7 +115,7 @@ impl Handle {
         // The value moves; only its block is new, since the key is part of it.
         let entry = old.with_key(&mut self.cache, to.bytes);
         self.take_at(from_db, from, at, old);
-        self.bury_hollow(old);
+        self.free_block_later(old);
         self.put_entry(to_db, to, entry);
         self.moved_in_image(to_db, entry);
         let expiry = entry.expiry();
@@ -154,7 +154,7 @@ impl Handle {
     /// are waited for become ready.
     fn touch_database(&mut self, stripe: u32, db: u16, other: Option<u16>) {
         let Some(mut interest) = self.stripe_at(stripe).interest.take() else { return };
-        self.ready.extend(interest.waiting.make_database_ready(db, &self.ks.waits));
+        self.observers.ready.extend(interest.waiting.make_database_ready(db, &self.ks.waits));
         interest.watched.touch_database(db, |bytes| {
             let key = self.key(bytes);
             self.find(db, key).is_some()
@@ -167,7 +167,7 @@ impl Handle {
 
     /// Whatever was read may be stale: empties the table of readers, who are all to be told.
     fn forget_everything_read(&mut self) -> Vec<Tracked> {
-        (self.told.everything, self.told.any) = (true, true);
+        (self.observers.invalidations.everything, self.observers.invalidations.any) = (true, true);
         let stripes = 0..self.ks.stripes.len() as u32;
         let tracked = stripes.filter_map(|stripe| self.take_tracked(stripe)).collect();
         self.forget_tracked_counts();

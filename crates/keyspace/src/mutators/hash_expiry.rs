@@ -1,7 +1,7 @@
 //! Expiry of fields: setting it, and removing the fields whose time has passed.
 
 use crate::handle::Handle;
-use crate::mutators::hashes::Place;
+use crate::mutators::hashes::Found;
 use crate::state::effect::{Effect, Removal};
 use crate::structures::entry::{Entry, PACKED_MAX};
 use crate::structures::form::{Form, Type, WrongType};
@@ -55,7 +55,7 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: &mut Place,
+        place: &mut Found,
         form: Form,
         field: &[u8],
         expiry: Option<i64>,
@@ -83,7 +83,7 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: Place,
+        place: Found,
         field: &[u8],
         expiry: Option<i64>,
     ) -> bool {
@@ -105,7 +105,7 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        mut place: Place,
+        mut place: Found,
         budget: usize,
     ) -> usize {
         self.before_change(db, place.1);

@@ -4,7 +4,7 @@ use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
 use crate::structures::entry::{Entry, PACKED_MAX};
 use crate::structures::form::{Form, Type, WrongType};
-use crate::structures::hash::limits::Limits;
+use crate::structures::hash::limits::HashThresholds;
 use crate::structures::hash::packed::{EARLIEST_LEN, Fields, pack_value, with_expiries};
 use crate::structures::hash::{Hash, WALKED_MAX};
 use crate::structures::key_hash::Key;
@@ -13,7 +13,7 @@ use crate::structures::packed::{Item, find};
 use crate::structures::table::Position;
 use petrel_heap::Cache;
 
-pub(super) type Place = (Position, Entry);
+pub(super) type Found = (Position, Entry);
 
 /// Bytes of packed pairs that a new hash begins with at most.
 const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
@@ -52,7 +52,7 @@ impl Handle {
         pairs: &[&[u8]],
         expiry: FieldExpiry,
     ) -> Result<usize, WrongType> {
-        let limits = Limits::of(&self.ks.limits);
+        let limits = HashThresholds::of(&self.ks.limits);
         let found = self.find_type(db, key, Type::Hash)?;
         if pairs.len() < 2 {
             return Ok(0);
@@ -115,7 +115,7 @@ impl Handle {
         pairs: &[&[u8]],
         expiry: FieldExpiry,
         beyond: bool,
-        limits: &Limits,
+        limits: &HashThresholds,
     ) -> usize {
         let (name, value) = (pairs[0], pairs[1]);
         let expiry = expiry.after(None, self.now_ms);
@@ -153,10 +153,10 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: &mut Place,
+        place: &mut Found,
         (name, value): (&[u8], &[u8]),
         expiry: FieldExpiry,
-        limits: &Limits,
+        limits: &HashThresholds,
     ) -> (bool, Option<i64>) {
         if matches!(expiry, FieldExpiry::At(_)) {
             self.let_fields_expire(db, key, place);
@@ -205,10 +205,10 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: Place,
+        place: Found,
         (name, value): (&[u8], &[u8]),
         expiry: FieldExpiry,
-        limits: &Limits,
+        limits: &HashThresholds,
     ) -> (bool, Option<i64>) {
         let now_ms = self.now_ms;
         let put = self.change_hash(db, key, place, |hash, cache| {
@@ -240,7 +240,7 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: &mut Place,
+        place: &mut Found,
         name: &[u8],
     ) -> Option<Option<i64>> {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
@@ -271,7 +271,7 @@ impl Handle {
     }
 
     /// Gives a small hash the form in which fields have room for an expiry.
-    pub(super) fn let_fields_expire(&mut self, db: u16, key: Key<'_>, place: &mut Place) {
+    pub(super) fn let_fields_expire(&mut self, db: u16, key: Key<'_>, place: &mut Found) {
         let (Some(Form::Hash), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
             return;
         };
@@ -286,7 +286,7 @@ impl Handle {
     }
 
     /// Makes a large hash of a small one.
-    pub(super) fn enlarge_hash(&mut self, db: u16, key: Key<'_>, place: &mut Place) {
+    pub(super) fn enlarge_hash(&mut self, db: u16, key: Key<'_>, place: &mut Found) {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else { return };
         let mut hash = Hash::new(form == Form::ExpiringHash, place.1.is_beyond(), &self.ks.hasher);
         for field in Fields::new(form, items) {
@@ -302,7 +302,7 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: Place,
+        place: Found,
         change: impl FnOnce(&mut Hash, &mut Cache) -> T,
     ) -> Option<T> {
         let entry = place.1;
@@ -323,7 +323,7 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: Place,
+        place: Found,
         old: Option<i64>,
         new: Option<i64>,
     ) {

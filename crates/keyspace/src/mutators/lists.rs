@@ -353,7 +353,7 @@ impl<'k> ListMut<'_, 'k> {
     /// Inserts an element before the one at `index`, or at the end.
     pub fn insert(&mut self, index: usize, element: &[u8]) {
         let index = index.min(self.len());
-        let next = self.handle.sink.is_some().then(|| self.read().get(index)).flatten();
+        let next = self.handle.observers.sink.is_some().then(|| self.read().get(index)).flatten();
         let next = next.map(|next| {
             let mut digits = itoa::Buffer::new();
             let (prefix, rest) = next.parts(&mut digits);
@@ -406,7 +406,7 @@ impl<'k> ListMut<'_, 'k> {
     /// on; returns how many.
     pub fn remove_equal(&mut self, element: &[u8], from: End, limit: usize) -> usize {
         let len = self.len();
-        let is_heard = self.handle.sink.is_some();
+        let is_heard = self.handle.observers.sink.is_some();
         let (mut removed, mut last) = (Vec::new(), 0);
         let mut note = |index| {
             last = index;
@@ -508,7 +508,7 @@ impl<'k> ListMut<'_, 'k> {
                     for cut in [range.end..len, 0..range.start] {
                         let removed = list.remove_range(&mut handle.cache, cut);
                         if removed.chunks() > 0 {
-                            handle.bury_part(Large::List(removed));
+                            handle.free_part_later(Large::List(removed));
                         }
                     }
                 });

@@ -7,7 +7,7 @@ use crate::structures::key_hash::Key;
 use crate::structures::packed::Item;
 use crate::structures::set::SetRef;
 use crate::structures::set::builder::SetBuilder;
-use crate::structures::set::encoding::Limits;
+use crate::structures::set::encoding::SetThresholds;
 use crate::structures::view::View;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -174,7 +174,7 @@ impl Handle {
     ) -> Result<usize, WrongType> {
         let sets = self.sets_at(db, sources)?;
         let access = self.initial_access(key.hash);
-        let limits = Limits::of(&self.ks.limits);
+        let limits = SetThresholds::of(&self.ks.limits);
         let mut builder = SetBuilder::new(limits, &self.ks.hasher);
         let cache = &mut self.cache;
         operation.combine(&sets, &mut |member| {

@@ -11,13 +11,13 @@ use crate::structures::key_hash::Key;
 use crate::structures::large::Large;
 use crate::structures::packed::{self, Item, Items};
 use crate::structures::random::{below, choose};
-use crate::structures::set::encoding::{Encoding, Limits};
+use crate::structures::set::encoding::{SetEncoding, SetThresholds};
 use crate::structures::set::joining::{Joining, joining, unpacked};
 use crate::structures::set::{POPPED_SHARE, Set, SetRef};
 use crate::structures::table::Position;
 use petrel_heap::Cache;
 
-type Place = (Position, Entry);
+type Found = (Position, Entry);
 
 /// Bytes of packed members that a new set begins with at most.
 const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
@@ -33,15 +33,15 @@ struct Packing<'a> {
 impl<'a> Packing<'a> {
     /// Integers, as long as there are only such and an intset may hold them; and the same in
     /// ascending order.
-    fn of_ints(members: &[&'a [u8]], limits: &Limits) -> (Self, Vec<i64>) {
+    fn of_ints(members: &[&'a [u8]], limits: &SetThresholds) -> (Self, Vec<i64>) {
         let mut packing = Packing { taken: 0, others: Vec::new() };
         let mut ints: Vec<i64> = Vec::new();
         for &member in members {
             let item = Item::from_text(member);
             let Item::Int(n) = item else { break };
             if let Err(at) = ints.binary_search(&n) {
-                let encoding = Encoding::Intset.joined(ints.len(), &item, 0, limits);
-                if encoding != Encoding::Intset || ints.len() == PACKED_AT_ONCE_MAX / 8 {
+                let encoding = SetEncoding::Intset.joined(ints.len(), &item, 0, limits);
+                if encoding != SetEncoding::Intset || ints.len() == PACKED_AT_ONCE_MAX / 8 {
                     break;
                 }
                 ints.insert(at, n);
@@ -59,8 +59,8 @@ impl<'a> Packing<'a> {
     fn with_texts(
         mut self,
         members: &[&'a [u8]],
-        encoding: Encoding,
-        limits: &Limits,
+        encoding: SetEncoding,
+        limits: &SetThresholds,
         items: &mut Vec<u8>,
     ) -> Self {
         Item::from_text(members[0]).pack(items);
@@ -88,7 +88,7 @@ impl Handle {
         key: Key<'_>,
         members: &[&[u8]],
     ) -> Result<usize, WrongType> {
-        let limits = Limits::of(&self.ks.limits);
+        let limits = SetThresholds::of(&self.ks.limits);
         if members.is_empty() {
             return Ok(0);
         }
@@ -185,7 +185,7 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        mut place: Place,
+        mut place: Found,
         (len, count): (usize, usize),
         random: &mut dyn FnMut() -> u64,
         each: &mut dyn FnMut(&[u8]),
@@ -227,18 +227,19 @@ impl Handle {
         db: u16,
         key: Key<'_>,
         members: &[&[u8]],
-        limits: &Limits,
+        limits: &SetThresholds,
     ) -> (usize, usize) {
         let item = Item::from_text(members[0]);
-        let encoding = Encoding::initial(&item, members.len(), limits).joined(0, &item, 0, limits);
+        let encoding =
+            SetEncoding::initial(&item, members.len(), limits).joined(0, &item, 0, limits);
         let first = Packing { taken: 1, others: Vec::new() };
         let packing = match item {
-            Item::Int(n) if encoding == Encoding::Intset && members.len() == 1 => {
+            Item::Int(n) if encoding == SetEncoding::Intset && members.len() == 1 => {
                 let (bytes, len) = IntSet::pack_one(n);
                 self.insert_packed(db, key, Form::Intset, false, &bytes[..len]);
                 first
             }
-            Item::Int(_) if encoding == Encoding::Intset => {
+            Item::Int(_) if encoding == SetEncoding::Intset => {
                 let (packing, ints) = Packing::of_ints(members, limits);
                 self.insert_packed(db, key, Form::Intset, false, &IntSet::pack(&ints));
                 packing
@@ -268,9 +269,9 @@ impl Handle {
 
     /// Takes note of how many members a command is about to add.
     #[inline]
-    fn foresee_members(&mut self, entry: Entry, count: usize, limits: &Limits) {
+    fn foresee_members(&mut self, entry: Entry, count: usize, limits: &SetThresholds) {
         if let Some(form) = entry.packed_form() {
-            let encoding = Encoding::of_packed(form, entry.is_beyond());
+            let encoding = SetEncoding::of_packed(form, entry.is_beyond());
             if encoding.before(count, limits) != encoding {
                 entry.set_packed_form(form, true);
             }
@@ -284,9 +285,9 @@ impl Handle {
         &mut self,
         db: u16,
         key: Key<'_>,
-        place: &mut Place,
+        place: &mut Found,
         member: &[u8],
-        limits: &Limits,
+        limits: &SetThresholds,
     ) -> bool {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
             let added =
@@ -294,7 +295,7 @@ impl Handle {
             return added.unwrap_or(false);
         };
         let item = Item::from_text(member);
-        let encoding = Encoding::of_packed(form, place.1.is_beyond());
+        let encoding = SetEncoding::of_packed(form, place.1.is_beyond());
         let Some((joining, encoding)) = joining(form, items, encoding, &item, limits) else {
             return false;
         };
@@ -346,7 +347,7 @@ impl Handle {
     }
 
     /// Removes a member; false if it is not there. The caller records the effect.
-    fn remove_member(&mut self, db: u16, key: Key<'_>, place: &mut Place, member: &[u8]) -> bool {
+    fn remove_member(&mut self, db: u16, key: Key<'_>, place: &mut Found, member: &[u8]) -> bool {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
             let removed = self.change_set(db, key, place.1, |set, cache| set.remove(member, cache));
             return removed.unwrap_or(false);

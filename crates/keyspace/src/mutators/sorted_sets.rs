@@ -10,7 +10,7 @@ use crate::structures::large::Large;
 use crate::structures::packed::Item;
 use crate::structures::sorted_set::pairs::{self, Pair, Pairs};
 use crate::structures::sorted_set::{
-    PACKED_PAIRS_MAX, ScoreChange, SortedSet, Thresholds, held, order, pack_all,
+    PACKED_PAIRS_MAX, ScoreChange, SortedSet, SortedSetThresholds, held, order, pack_all,
 };
 use crate::structures::table::Position;
 use crate::structures::view::View;
@@ -47,7 +47,7 @@ impl Handle {
                     self.change_pairs(db, key, (at, entry), pairs, member, score, decide)
                 }
                 None => {
-                    let thresholds = Thresholds::of(self.ks.limits());
+                    let thresholds = SortedSetThresholds::of(self.ks.limits());
                     self.change_sorted_set(db, key, entry, |set, cache| {
                         set.change(member, thresholds, decide, cache)
                     })
@@ -89,7 +89,7 @@ impl Handle {
     /// key holds one: what Redis makes of a call that adds so many, even if some are added
     /// twice.
     pub fn sorted_set_expect(&mut self, db: u16, key: Key<'_>, len: usize) {
-        if len <= Thresholds::of(self.ks.limits()).entries {
+        if len <= SortedSetThresholds::of(self.ks.limits()).entries {
             return;
         }
         let Some((_, entry)) = self.find_alive(db, key) else { return };
@@ -204,7 +204,7 @@ impl Handle {
 
     /// An entry of sorted members.
     fn sorted_set_entry(&mut self, key: Key<'_>, members: &[(f64, &[u8])]) -> Entry {
-        let thresholds = Thresholds::of(self.ks.limits());
+        let thresholds = SortedSetThresholds::of(self.ks.limits());
         let len = members.len();
         let beyond = members.iter().any(|(_, member)| thresholds.passed_by(len, member));
         let access = self.initial_access(key.hash);
@@ -263,7 +263,7 @@ impl Handle {
         scratch.clear();
         let passed = beyond
             || located.found.is_none()
-                && Thresholds::of(self.ks.limits()).passed_by(located.count + 1, member);
+                && SortedSetThresholds::of(self.ks.limits()).passed_by(located.count + 1, member);
         let packed = held(new, passed);
         let replaced = match &located.found {
             Some(pair) => pairs::shift(pairs, pair, located.place, packed, &mut scratch),
@@ -293,7 +293,7 @@ impl Handle {
         member: &[u8],
         score: f64,
     ) {
-        let (thresholds, entry) = (Thresholds::of(self.ks.limits()), place.1);
+        let (thresholds, entry) = (SortedSetThresholds::of(self.ks.limits()), place.1);
         let mut texts = Vec::new();
         let pairs: Vec<_> = Pairs::new(entry.packed().unwrap_or_default()).collect();
         let ends: Vec<usize> = pairs

@@ -48,7 +48,7 @@ impl Handle {
                 entry.access(),
             );
             self.replace_entry(db, key, at, entry, new);
-            self.bury(entry);
+            self.free_later(entry);
         }
         self.record(db, key, &Effect::Add { key: key.bytes, delta });
         Ok(sum)
@@ -83,7 +83,7 @@ impl Handle {
             let (expiry, access) = (entry.expiry(), entry.access());
             let new = Entry::new(&mut self.cache, key.bytes, value, expiry, access);
             self.replace_entry(db, key, at, entry, new);
-            self.bury(entry);
+            self.free_later(entry);
         } else {
             // A borrow to change the bytes marks them.
             let _ = entry.inline_mut();
@@ -131,7 +131,7 @@ impl Handle {
                 entry.access(),
             );
             self.replace_entry(db, key, at, entry, new);
-            self.bury(entry);
+            self.free_later(entry);
         }
         self.record(db, key, &Effect::Write { key: key.bytes, offset, bytes });
         Ok(len)

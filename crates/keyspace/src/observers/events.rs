@@ -27,37 +27,37 @@ const FIELDS_MAX: usize = 1 << 16;
 impl Handle {
     /// From now on, events of these classes (bits of [`class`]) are noted.
     pub fn set_events(&mut self, wanted: u32) {
-        self.events.wanted.set(wanted);
+        self.observers.events.wanted.set(wanted);
     }
 
     /// Whether any events are noted.
     #[inline]
     pub fn notes_events(&self) -> bool {
-        self.events.wanted.get() != 0
+        self.observers.events.wanted.get() != 0
     }
 
     /// Whether events of this class are noted.
     #[inline]
     pub fn wants_event(&self, class: u32) -> bool {
-        self.events.wanted.get() & class != 0
+        self.observers.events.wanted.get() & class != 0
     }
 
     /// Says how the command in hand names its events.
     pub fn name_events(&mut self, naming: Naming) {
-        self.events.naming.set(naming);
+        self.observers.events.naming.set(naming);
     }
 
     /// Whether events wait to be published.
     #[inline]
     pub fn has_events(&self) -> bool {
-        self.events.pending.get()
+        self.observers.events.pending.get()
     }
 
     /// The events that wait, in order.
     pub fn take_events(&mut self) -> Vec<Event> {
-        self.tell_emptied();
-        self.events.pending.set(false);
-        self.events.queue.take()
+        self.flush_emptied();
+        self.observers.events.pending.set(false);
+        self.observers.events.queue.take()
     }
 
     /// Notes an event, if anybody wants its class.
@@ -69,8 +69,8 @@ impl Handle {
     }
 
     /// Tells now of the keys that the command has emptied so far.
-    pub fn tell_emptied(&self) {
-        for (db, key) in self.events.emptied.take() {
+    pub fn flush_emptied(&self) {
+        for (db, key) in self.observers.events.emptied.take() {
             self.event(class::GENERIC, "del", db, &key);
         }
     }
@@ -86,7 +86,7 @@ impl Handle {
     ) -> Option<(Position, Entry)> {
         let found = self.find_alive(db, key);
         if let Some((_, old)) = found
-            && self.events.naming.get() == Naming::ByEffect
+            && self.observers.events.naming.get() == Naming::ByEffect
         {
             self.overwritten(db, key, old.type_of(), new);
         }
@@ -96,19 +96,19 @@ impl Handle {
     /// Notes that a value was replaced by another that was made as a whole, unless the command says
     /// so itself.
     pub(crate) fn note_replaced(&self, db: u16, key: Key<'_>, old: Type, new: Type) {
-        if self.notes_events() && self.events.naming.get() != Naming::Stated {
+        if self.notes_events() && self.observers.events.naming.get() != Naming::Stated {
             self.overwritten(db, key, old, new);
         }
     }
 
     /// Notes nothing until [`Handle::unmute_events`] is given what this returns.
     pub(crate) fn mute_events(&self) -> u32 {
-        self.events.wanted.replace(0)
+        self.observers.events.wanted.replace(0)
     }
 
     /// Notes again what was noted before [`Handle::mute_events`].
     pub(crate) fn unmute_events(&self, wanted: u32) {
-        self.events.wanted.set(wanted);
+        self.observers.events.wanted.set(wanted);
     }
 
     /// Notes that a value of type `old` was replaced as a whole by one of type `new`.
@@ -122,8 +122,8 @@ impl Handle {
     #[cold]
     fn note_event(&self, class: u32, name: &'static str, db: u16, key: &[u8]) {
         let event = Event { class, name, db, key: key.into(), fields: Vec::new() };
-        self.events.queue.borrow_mut().push(event);
-        self.events.pending.set(true);
+        self.observers.events.queue.borrow_mut().push(event);
+        self.observers.events.pending.set(true);
     }
 
     /// Notes an event about a field; neighbours of one name are one event.
@@ -131,7 +131,7 @@ impl Handle {
         if !self.wants_event(class::HASH) {
             return;
         }
-        let mut queue = self.events.queue.borrow_mut();
+        let mut queue = self.observers.events.queue.borrow_mut();
         let goes_on = queue.last().is_some_and(|last| {
             last.name == name
                 && last.db == db
@@ -147,7 +147,7 @@ impl Handle {
         {
             event.fields.push(field.into());
         }
-        self.events.pending.set(true);
+        self.observers.events.pending.set(true);
     }
 
     /// Notes an event about several fields of a hash.
@@ -158,6 +158,7 @@ impl Handle {
     /// Notes an event about an element; neighbours of one name are one event.
     fn note_element(&self, class: u32, name: &'static str, db: u16, key: &[u8]) {
         let goes_on = self
+            .observers
             .events
             .queue
             .borrow()
@@ -175,7 +176,7 @@ impl Handle {
         if let Effect::Remove { why, .. } = effect {
             return self.note_removal(db, key, *why);
         }
-        let naming = self.events.naming.get();
+        let naming = self.observers.events.naming.get();
         let name = |usual| match naming {
             Naming::As(name) => name,
             _ => usual,
@@ -249,10 +250,10 @@ impl Handle {
             Removal::Expired => self.event(class::EXPIRED, "expired", db, key),
             Removal::Evicted => self.event(class::EVICTED, "evicted", db, key),
             Removal::Emptied if self.wants_event(class::GENERIC) => {
-                self.events.emptied.borrow_mut().push((db, key.into()));
-                self.events.pending.set(true);
+                self.observers.events.emptied.borrow_mut().push((db, key.into()));
+                self.observers.events.pending.set(true);
             }
-            Removal::Deleted => match self.events.naming.get() {
+            Removal::Deleted => match self.observers.events.naming.get() {
                 Naming::Stated => {}
                 Naming::As("expired") => self.event(class::EXPIRED, "expired", db, key),
                 _ => self.event(class::GENERIC, "del", db, key),

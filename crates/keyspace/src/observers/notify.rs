@@ -17,47 +17,47 @@ impl Handle {
     /// stripe and in all keys at once.
     #[inline]
     pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
-        if self.is_anybody_interested(key) {
-            self.tell_interested(db, key, effect);
+        if self.has_observers(key) {
+            self.notify_observers(db, key, effect);
         }
         if self.notes_events() {
             self.note_effect(db, effect);
         }
-        if self.sink.is_some() {
-            self.pour(db, key, effect);
+        if self.observers.sink.is_some() {
+            self.record_in_sinks(db, key, effect);
         }
     }
 
     /// Whether somebody watches, waits for or tracks keys of the stripe, or listens to any key: two
     /// cache lines, of which one is the stripe's and the other never changes.
     #[inline]
-    fn is_anybody_interested(&self, key: Key<'_>) -> bool {
-        self.tracks_in(key.hash.stripe()) | self.is_anybody_else_interested(key)
+    fn has_observers(&self, key: Key<'_>) -> bool {
+        self.tracks_in(key.hash.stripe()) | self.has_other_observers(key)
     }
 
     /// The same without those who track.
     #[inline]
-    fn is_anybody_else_interested(&self, key: Key<'_>) -> bool {
+    fn has_other_observers(&self, key: Key<'_>) -> bool {
         self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any()
     }
 
     /// Whether somebody may learn of effects of this key: else none need be made.
     #[inline]
     pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
-        self.is_anybody_interested(key) || self.notes_events() || self.sink.is_some()
+        self.has_observers(key) || self.notes_events() || self.observers.sink.is_some()
     }
 
     /// The same without those who track.
     #[inline]
     pub(crate) fn is_observed_by_others(&self, key: Key<'_>) -> bool {
-        self.is_anybody_else_interested(key) || self.notes_events() || self.sink.is_some()
+        self.has_other_observers(key) || self.notes_events() || self.observers.sink.is_some()
     }
 
     /// Counts a key as modified for `WATCH` and client-side caching though it is what it was, as
     /// Redis does where a command has written what was there already (`signalModifiedKey`).
     /// Nothing is logged. The key's stripe is held.
     pub fn signal_modified(&mut self, db: u16, key: Key<'_>) {
-        if self.is_anybody_interested(key) {
+        if self.has_observers(key) {
             self.invalidate(key, true);
             if let Some(interest) = &mut self.stripe(key.hash).interest {
                 interest.watched.touch(db, key.bytes);
@@ -76,7 +76,7 @@ impl Handle {
     }
 
     #[cold]
-    fn tell_interested(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+    fn notify_observers(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         let by_client = !matches!(
             effect,
             Effect::Remove { why: Removal::Expired | Removal::Evicted, .. }

@@ -1,7 +1,8 @@
 //! What a thread's sink learns of its changes, and when they are committed.
 
-use crate::handle::{Handle, Held};
+use crate::handle::Handle;
 use crate::state::effect::{Effect, EffectHead, EffectSink};
+use crate::state::locks::HeldStripes;
 use crate::state::order::Uncommitted;
 use crate::state::order::{Epochs, Order, SinkSource};
 use crate::structures::key_hash::Key;
@@ -30,7 +31,7 @@ impl EffectSink for FanOut {
 impl Handle {
     /// Consumer of every effect that this thread makes from now on.
     pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
-        self.sink = sink;
+        self.observers.sink = sink;
     }
 
     /// Gives every thread a sink from `source` beside those of other sources, in place of the
@@ -44,10 +45,10 @@ impl Handle {
 
     #[cold]
     pub(crate) fn renew_sink(&mut self) {
-        self.sinks_seen = self.ks.sinks.version();
-        self.is_strict = self.ks.sinks.is_strict();
+        self.observers.sinks_seen = self.ks.sinks.version();
+        self.observers.is_strict = self.ks.sinks.is_strict();
         let mut sinks = self.ks.sinks.make();
-        self.sink = match sinks.len() {
+        self.observers.sink = match sinks.len() {
             0 | 1 => sinks.pop(),
             _ => Some(Box::new(FanOut(sinks))),
         };
@@ -58,86 +59,90 @@ impl Handle {
     /// once that epoch is durable. 0 if there was none.
     #[inline]
     pub fn take_need(&mut self) -> u64 {
-        std::mem::take(&mut self.need)
+        std::mem::take(&mut self.observers.need)
     }
 
     /// What this thread answers may be known once this epoch is durable.
     pub fn note_need(&mut self, epoch: u64) {
-        self.need = self.need.max(epoch);
+        self.observers.need = self.observers.need.max(epoch);
     }
 
     /// Whether readers wait for what they have seen to be durable.
     #[inline]
     pub fn is_strict(&self) -> bool {
-        self.is_strict
+        self.observers.is_strict
     }
 
     /// Hands over what was committed, before something that takes long.
     pub fn hand_over(&mut self) {
-        if let Some(sink) = &mut self.sink {
+        if let Some(sink) = &mut self.observers.sink {
             sink.hand_over();
         }
     }
 
     /// Tells the sink of an effect.
     #[inline(never)]
-    pub(crate) fn pour(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+    pub(crate) fn record_in_sinks(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         self.begin_commit();
-        let epoch = self.uncommitted.epoch;
+        let epoch = self.observers.uncommitted.epoch;
         let stripe = self.stripe(key.hash);
         let order = stripe.order.next(epoch);
         stripe.order = order;
-        if let Some(sink) = &mut self.sink {
-            sink.record(EffectHead { db, order, origin: self.origin }, effect);
+        if let Some(sink) = &mut self.observers.sink {
+            sink.record(EffectHead { db, order, origin: self.observers.origin }, effect);
         }
     }
 
     /// Tells the sink of an effect of a whole database. Everything is held.
-    pub(crate) fn pour_whole(&mut self, db: u16, effect: &Effect<'_>) {
-        if self.sink.is_some() {
+    pub(crate) fn record_database(&mut self, db: u16, effect: &Effect<'_>) {
+        if self.observers.sink.is_some() {
             self.begin_commit();
-            self.uncommitted.alone = true;
+            self.observers.uncommitted.alone = true;
         }
-        if let Some(sink) = &mut self.sink {
-            sink.record(EffectHead { db, order: Order::default(), origin: self.origin }, effect);
+        if let Some(sink) = &mut self.observers.sink {
+            sink.record(
+                EffectHead { db, order: Order::default(), origin: self.observers.origin },
+                effect,
+            );
         }
     }
 
     #[inline]
     fn begin_commit(&mut self) {
-        if !self.uncommitted.any {
-            self.uncommitted = Uncommitted { any: true, alone: false, epoch: self.ks.epochs.now() };
+        if !self.observers.uncommitted.any {
+            self.observers.uncommitted =
+                Uncommitted { any: true, alone: false, epoch: self.ks.epochs.now() };
         }
     }
 
     /// Commits what the sink has learned of; called before the locks are let go of.
     #[inline(never)]
     pub(crate) fn commit(&mut self) {
-        let Uncommitted { any, alone, epoch: began } = self.uncommitted;
+        let Uncommitted { any, alone, epoch: began } = self.observers.uncommitted;
         if any {
-            self.uncommitted = Uncommitted::default();
-            let Some(sink) = &mut self.sink else { return };
+            self.observers.uncommitted = Uncommitted::default();
+            let Some(sink) = &mut self.observers.sink else { return };
             let epoch = sink.commit(&self.ks.epochs, alone);
-            self.need = self.need.max(epoch);
+            self.observers.need = self.observers.need.max(epoch);
             if epoch != began {
                 self.raise_order(Order::first_of(epoch));
             }
-        } else if self.is_strict {
-            self.need = self.need.max(self.seen_epoch());
+        } else if self.observers.is_strict {
+            self.observers.need = self.observers.need.max(self.seen_epoch());
         }
     }
 
     /// The latest epoch that something held was written in.
     fn seen_epoch(&self) -> u64 {
-        match self.held {
-            Held::Nothing => 0,
-            Held::One(stripe) => self.stripe_at(stripe).order.epoch(),
-            Held::Many => {
+        match self.locks.held() {
+            HeldStripes::Nothing => 0,
+            HeldStripes::One(stripe) => self.stripe_at(stripe).order.epoch(),
+            HeldStripes::Many => {
                 let epochs =
-                    self.held_many.iter().map(|&stripe| self.stripe_at(stripe).order.epoch());
+                    self.locks.many().iter().map(|&stripe| self.stripe_at(stripe).order.epoch());
                 epochs.max().unwrap_or(0)
             }
-            Held::All => self.ks.epochs.now(),
+            HeldStripes::All => self.ks.epochs.now(),
         }
     }
 
@@ -148,11 +153,11 @@ impl Handle {
             let stripe = self.stripe_at(stripe);
             stripe.order = stripe.order.max(order);
         };
-        match self.held {
-            Held::Nothing => {}
-            Held::One(stripe) => raise(stripe),
-            Held::Many => self.held_many.iter().copied().for_each(raise),
-            Held::All => (0..self.ks.stripes.len() as u32).for_each(raise),
+        match self.locks.held() {
+            HeldStripes::Nothing => {}
+            HeldStripes::One(stripe) => raise(stripe),
+            HeldStripes::Many => self.locks.many().iter().copied().for_each(raise),
+            HeldStripes::All => (0..self.ks.stripes.len() as u32).for_each(raise),
         }
     }
 }
@@ -254,7 +259,7 @@ mod tests {
         let mut other = ks.attach();
         other.enter();
         other.lock(hash);
-        assert!(other.sink.is_some());
+        assert!(other.observers.sink.is_some());
         other.unlock();
         other.exit();
         handle.enter();
@@ -264,7 +269,7 @@ mod tests {
         handle.exit();
         other.enter();
         other.lock(hash);
-        assert!(other.sink.is_none());
+        assert!(other.observers.sink.is_none());
         other.unlock();
         other.exit();
     }

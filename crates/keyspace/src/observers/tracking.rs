@@ -45,7 +45,7 @@ impl Handle {
         }
         let (ks, stripe) = (&*self.ks, key.hash.stripe());
         ks.tracking.tables.make(ks.stripes.len());
-        debug_assert!(self.holds_stripe(stripe));
+        debug_assert!(self.locks.holds(stripe));
         let entry = self.find(0, key);
         // SAFETY: the stripe is held.
         if let Some(tracked) = unsafe { ks.tracking.tables.of(stripe) } {
@@ -63,7 +63,7 @@ impl Handle {
                 self.retire(array);
             }
         }
-        self.told.remembered += 1;
+        self.observers.invalidations.remembered += 1;
         if !held {
             self.unlock();
         }
@@ -142,7 +142,7 @@ impl Handle {
 
     /// The entry of the key at `at` is in another block now.
     #[inline]
-    pub(crate) fn tell_of_move(&self, db: u16, hash: KeyHash, at: Position, moved: (Entry, Entry)) {
+    pub(crate) fn note_moved(&self, db: u16, hash: KeyHash, at: Position, moved: (Entry, Entry)) {
         if self.tracks_in(hash.stripe()) {
             self.follow(db, hash, at, moved);
         }
@@ -157,7 +157,7 @@ impl Handle {
 
     /// The entry of the key at `at` leaves its table, and is still as it was.
     #[inline]
-    pub(crate) fn tell_of_leaving(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
+    pub(crate) fn note_leaving(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
         if self.tracks_in(hash.stripe()) {
             self.keep_name(db, hash, at, entry);
         }
@@ -185,7 +185,7 @@ impl Handle {
         by_client: bool,
     ) {
         let stripe = key.hash.stripe();
-        debug_assert!(self.holds_stripe(stripe));
+        debug_assert!(self.locks.holds(stripe));
         let table = self.stripe_at(stripe).first_mut();
         let marked = found.filter(|&(at, _)| table.take_mark(at));
         if marked.is_none() && !self.tracks_by_name(stripe) {
@@ -197,7 +197,7 @@ impl Handle {
         let taken = by_entry.map(|readers| (readers, 0)).or_else(|| tracked.take_by_name(key));
         let Some((readers, name)) = taken else { return };
         let count = readers.as_slice().len();
-        self.told.add(key.bytes, readers, by_client);
+        self.observers.invalidations.add(key.bytes, readers, by_client);
         let retired = tracked.shrink((&mut self.cache, &self.ks.hasher));
         let bits = tracked.bits();
         self.note_tracked(stripe, bits);
@@ -214,7 +214,7 @@ impl Handle {
     pub fn forget_readers(&mut self) {
         let limit = &self.ks.tracking;
         let max = limit.keys_max.load(Relaxed) as u64;
-        let is_due = self.told.remembered > (max / 1024).min(UNCHECKED_MAX);
+        let is_due = self.observers.invalidations.remembered > (max / 1024).min(UNCHECKED_MAX);
         if max == 0 || !is_due && !limit.suspect.load(Relaxed) {
             return;
         }
@@ -230,9 +230,9 @@ impl Handle {
     /// Forgets what there is beyond so many keys. No other thread does so meanwhile.
     fn forget_excess(&mut self, max: u64) {
         let limit = &self.ks.tracking;
-        self.told.remembered = 0;
+        self.observers.invalidations.remembered = 0;
         limit.suspect.store(false, Relaxed);
-        let threads = self.roster.threads(&self.ks);
+        let threads = self.upkeep.threads.get(&self.ks);
         let keys: i64 = threads.iter().map(|thread| thread.tracked_keys.get()).sum();
         let excess = (keys.max(0) as u64).saturating_sub(max);
         let mut left = excess.min(FORGET_MAX);
@@ -250,7 +250,7 @@ impl Handle {
 
     /// Forgets up to so many keys of a stripe, which is held; says how many.
     fn forget_in(&mut self, stripe: u32, keys: u64) -> u64 {
-        debug_assert!(self.holds_stripe(stripe));
+        debug_assert!(self.locks.holds(stripe));
         // SAFETY: the stripe is held.
         let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return 0 };
         // A place that has nothing to do with where keys were forgotten before.
@@ -265,7 +265,7 @@ impl Handle {
 
     /// Takes a stripe's whole table out, for a flush: the readers of every key are told at once.
     pub(crate) fn take_tracked(&mut self, stripe: u32) -> Option<Tracked> {
-        debug_assert!(self.holds_stripe(stripe));
+        debug_assert!(self.locks.holds(stripe));
         // SAFETY: the stripe is held.
         let tracked = unsafe { self.ks.tracking.tables.of(stripe) }?;
         if tracked.is_empty() {
@@ -478,12 +478,12 @@ mod tests {
         let new = old.with_expiry(&mut handle.cache, Some(1 << 50));
         assert_ne!(old, new);
         handle.replace_entry(0, key, at, old, new);
-        handle.bury_hollow(old);
+        handle.free_block_later(old);
         handle.unlock();
         assert_eq!(check_names(&mut handle), 1);
         handle.lock(key.hash);
         handle.take_at(0, key, at, new);
-        handle.bury(new);
+        handle.free_later(new);
         handle.unlock();
         assert_eq!(check_names(&mut handle), 0);
         assert!(handle.keyspace().stats().tracked_bytes > bytes);

@@ -39,24 +39,24 @@ impl Handle {
     /// Whether this thread has made keys ready whose waiters it has not tried yet.
     #[inline]
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.observers.ready.is_empty()
     }
 
     /// Takes the next key that this thread made ready, in the order in which they became so.
     pub fn next_ready(&mut self) -> Option<ReadyKey> {
-        self.ready.pop_front()
+        self.observers.ready.pop_front()
     }
 
     /// Gives a key back that [`Handle::next_ready`] gave, to be the next again.
     pub fn serve_later(&mut self, key: ReadyKey) {
-        self.ready.push_front(key);
+        self.observers.ready.push_front(key);
     }
 
     /// Makes a key ready as if it had changed; its stripe is held.
     pub fn make_ready(&mut self, db: u16, key: Key<'_>) {
         let Some(interest) = &mut self.stripe(key.hash).interest else { return };
         if interest.waiting.make_ready(db, key.bytes, &self.ks.waits) {
-            self.ready.push_back(ReadyKey { db, key: key.bytes.into() });
+            self.observers.ready.push_back(ReadyKey { db, key: key.bytes.into() });
         }
     }
 

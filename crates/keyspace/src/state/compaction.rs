@@ -7,11 +7,11 @@ use std::time::Instant;
 /// What all threads share of the compaction.
 #[derive(Default)]
 pub(crate) struct Compaction {
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<CompactionState>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct CompactionState {
     pub(crate) round: Option<Round>,
     pub(crate) last: Option<Ended>,
 }

@@ -36,7 +36,7 @@ pub struct Invalidation<'a> {
 
 /// What has been collected since it was last taken.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct BatchInvalidations {
     /// Names of keys that have changed, one behind the other.
     pub(crate) names: Vec<u8>,
     /// Of each where its name ends, and its readers, in the order of the changes.
@@ -114,7 +114,7 @@ impl PrefixView {
     }
 }
 
-impl Told {
+impl BatchInvalidations {
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], readers: Readers, by_client: bool) {
         self.names.extend_from_slice(key);

@@ -72,7 +72,7 @@ pub struct Keyspace {
     /// Set once there has been a large collection: until then no entry need be read to find one.
     pub(crate) any_large: AtomicBool,
     roster: Mutex<Roster>,
-    roster_version: AtomicU64,
+    threads_version: AtomicU64,
     stats_base: StatsBase,
 }
 
@@ -122,7 +122,7 @@ impl Keyspace {
             prefixes: Prefixes::default(),
             any_large: AtomicBool::new(false),
             roster: Mutex::default(),
-            roster_version: AtomicU64::new(0),
+            threads_version: AtomicU64::new(0),
             stats_base: StatsBase::default(),
         })
     }
@@ -136,13 +136,13 @@ impl Keyspace {
     pub fn attach(self: &Arc<Self>) -> Handle {
         let pass = self.gate.register();
         let counters = Arc::new(Counters::new(usize::from(self.databases)));
-        self.with_roster(|roster| roster.threads.push(counters.clone()));
+        self.with_threads(|roster| roster.threads.push(counters.clone()));
         Handle::new(self.clone(), pass, counters)
     }
 
     pub(crate) fn detach(&self, counters: &Arc<Counters>) {
         let databases = usize::from(self.databases);
-        self.with_roster(|roster| {
+        self.with_threads(|roster| {
             roster.threads.retain(|thread| !Arc::ptr_eq(thread, counters));
             let departed =
                 roster.departed.get_or_insert_with(|| Arc::new(Counters::new(databases)));
@@ -331,13 +331,13 @@ impl Keyspace {
     }
 
     /// Changes whenever [`Keyspace::threads`] would answer differently.
-    pub(crate) fn roster_version(&self) -> u64 {
-        self.roster_version.load(Relaxed)
+    pub(crate) fn threads_version(&self) -> u64 {
+        self.threads_version.load(Relaxed)
     }
 
-    fn with_roster(&self, change: impl FnOnce(&mut Roster)) {
+    fn with_threads(&self, change: impl FnOnce(&mut Roster)) {
         change(&mut self.roster.lock().unwrap_or_else(PoisonError::into_inner));
-        self.roster_version.fetch_add(1, Relaxed);
+        self.threads_version.fetch_add(1, Relaxed);
     }
 }
 

@@ -191,7 +191,7 @@ fn budget(tenacity: u32) -> Duration {
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Field {
+enum AccessField {
     #[default]
     LastUse,
     Frequency,
@@ -201,7 +201,7 @@ enum Field {
 /// What a thread writes into the access field, refreshed with its clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AccessClock {
-    field: Field,
+    field: AccessField,
     /// Under LRM a use that changes nothing is not noted.
     only_changes: bool,
     seconds: u32,
@@ -219,9 +219,9 @@ impl AccessClock {
         self.seconds = seconds as u32 & ACCESS_MASK;
         self.minutes = (seconds / 60) as u32 & 0xffff;
         self.field = match policy.get() {
-            Policy::AllKeysLfu | Policy::VolatileLfu => Field::Frequency,
-            Policy::AllKeysS3Fifo => Field::Queue,
-            _ => Field::LastUse,
+            Policy::AllKeysLfu | Policy::VolatileLfu => AccessField::Frequency,
+            Policy::AllKeysS3Fifo => AccessField::Queue,
+            _ => AccessField::LastUse,
         };
         self.only_changes = matches!(policy.get(), Policy::AllKeysLrm | Policy::VolatileLrm);
         self.log_factor = policy.lfu_log_factor.load(Relaxed);
@@ -237,16 +237,16 @@ impl AccessClock {
     /// True if the field says which queue an entry is in.
     #[inline]
     pub fn has_queues(&self) -> bool {
-        self.field == Field::Queue
+        self.field == AccessField::Queue
     }
 
     /// Field of a new entry.
     #[inline]
     pub fn initial(&self) -> u32 {
         match self.field {
-            Field::LastUse => self.seconds,
-            Field::Frequency => self.minutes << 8 | LFU_INITIAL,
-            Field::Queue => self.inserted << JOINED_SHIFT,
+            AccessField::LastUse => self.seconds,
+            AccessField::Frequency => self.minutes << 8 | LFU_INITIAL,
+            AccessField::Queue => self.inserted << JOINED_SHIFT,
         }
     }
 
@@ -259,14 +259,14 @@ impl AccessClock {
     #[inline]
     pub fn used(&self, old: u32) -> u32 {
         match self.field {
-            Field::LastUse => self.seconds,
-            Field::Frequency => {
+            AccessField::LastUse => self.seconds,
+            AccessField::Frequency => {
                 let counter = u32::from(self.frequency(old));
                 let rises = counter < 255 && self.chance(counter);
                 (self.minutes << 8) | (counter + u32::from(rises))
             }
-            Field::Queue if old & USES_MASK == USES_MASK => old,
-            Field::Queue => old + 1,
+            AccessField::Queue if old & USES_MASK == USES_MASK => old,
+            AccessField::Queue => old + 1,
         }
     }
 

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 /// A copy of the keyspace's list of threads, renewed when the list has changed.
 #[derive(Default)]
-pub(crate) struct RosterView {
+pub(crate) struct ThreadStats {
     threads: Vec<Arc<Counters>>,
     version: Option<u64>,
 }
 
-impl RosterView {
+impl ThreadStats {
     /// The threads' figures. A thread that left a moment ago may be counted twice or not at all,
     /// once.
-    pub fn threads(&mut self, keyspace: &Keyspace) -> &[Arc<Counters>] {
-        let version = keyspace.roster_version();
+    pub fn get(&mut self, keyspace: &Keyspace) -> &[Arc<Counters>] {
+        let version = keyspace.threads_version();
         if self.version != Some(version) {
             self.threads = keyspace.threads();
             self.version = Some(version);

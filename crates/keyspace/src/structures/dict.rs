@@ -72,7 +72,7 @@ struct Segment {
 
 /// Where an element lies, until the dict changes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DictPosition {
     segment: u32,
     position: Position,
 }
@@ -119,18 +119,18 @@ impl Dict {
 
     /// Finds an element and where it lies.
     #[inline]
-    pub fn find(&self, key: &[u8]) -> Option<(Place, Element)> {
+    pub fn find(&self, key: &[u8]) -> Option<(DictPosition, Element)> {
         self.find_hashed(key, self.hasher.hash(key))
     }
 
     /// The same for a key whose hash, by [`Dict::hasher`], is known.
     #[inline]
-    pub fn find_hashed(&self, key: &[u8], hash: KeyHash) -> Option<(Place, Element)> {
+    pub fn find_hashed(&self, key: &[u8], hash: KeyHash) -> Option<(DictPosition, Element)> {
         let segment = self.segment_of(hash);
         let table = &self.segments[segment as usize].table;
         let hash = hash.at_depth(self.segments[segment as usize].depth);
         let (position, element) = table.find(hash, key)?;
-        Some((Place { segment, position }, element))
+        Some((DictPosition { segment, position }, element))
     }
 
     /// Adds an element whose key is not there.
@@ -154,7 +154,7 @@ impl Dict {
     }
 
     /// Takes an element out; it is the caller's to release.
-    pub fn remove(&mut self, place: Place, cache: &mut Cache) -> Element {
+    pub fn remove(&mut self, place: DictPosition, cache: &mut Cache) -> Element {
         self.before_change(
             self.segments[place.segment as usize].table.item_at(place.position),
             cache,
@@ -176,7 +176,7 @@ impl Dict {
 
     /// Puts another element of the same key in the place of one, which is the caller's to release.
     /// [`Dict::before_change`] was told.
-    pub fn replace(&mut self, place: Place, element: Element) -> Element {
+    pub fn replace(&mut self, place: DictPosition, element: Element) -> Element {
         let table = &mut self.segments[place.segment as usize].table;
         let old: Element = table.item_at(place.position);
         element.set_stamp(self.stamp);

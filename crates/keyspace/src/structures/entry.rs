@@ -295,8 +295,8 @@ impl Entry {
         true
     }
 
-    /// The same entry with another expiry, in a block of its own if the layout changes. The old one
-    /// is then hollow: to be released with [`Entry::release_hollow`].
+    /// The same entry with another expiry, in a block of its own if the layout changes. The old block
+    /// is then to be freed alone: to be released with [`Entry::release_block`].
     pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
         if let (true, Some(at)) = (self.has_expiry(), expiry) {
             // SAFETY: the entry has an expiry field; it is 8-byte aligned.
@@ -332,7 +332,7 @@ impl Entry {
         new
     }
 
-    /// The same value and expiry at another key, in a block of its own. The old one is then hollow.
+    /// The same value and expiry at another key, in a block of its own. The old block is then to be freed alone.
     pub fn with_key(self, cache: &mut Cache, key: &[u8]) -> Self {
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
         let (expiry, access) = (self.expiry(), self.access());
@@ -364,7 +364,7 @@ impl Entry {
         new
     }
 
-    /// The same entry moved to a fresh block (to leave a sparse slab). The old one is then hollow.
+    /// The same entry moved to a fresh block (to leave a sparse slab). The old block is then to be freed alone.
     pub fn relocate(self, cache: &mut Cache) -> Self {
         let size = self.size();
         let new = Entry(cache.alloc(size));
@@ -382,7 +382,7 @@ impl Entry {
             Kind::Large => unsafe { Box::from_raw(self.large_ptr()) }.release(cache),
             _ => {}
         }
-        self.release_hollow(cache);
+        self.release_block(cache);
     }
 
     /// Frees the entry, but hands out its large collection.
@@ -390,12 +390,12 @@ impl Entry {
         // SAFETY: the pointer came from a box and is given up with the entry.
         let large =
             (self.kind() == Kind::Large).then(|| unsafe { Box::from_raw(self.large_ptr()) });
-        self.release_hollow(cache);
+        self.release_block(cache);
         large
     }
 
     /// Frees the block of an entry whose value was moved to another block.
-    pub fn release_hollow(self, cache: &mut Cache) {
+    pub fn release_block(self, cache: &mut Cache) {
         // SAFETY: the block came from this heap with this size, and the caller gives up its only
         // pointer.
         unsafe { cache.free(self.0, self.size()) };
@@ -473,8 +473,8 @@ impl Entry {
     }
 
     /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where
-    /// the block does not fit, the entry moves to another: the old one is then hollow, to be
-    /// released with [`Entry::release_hollow`].
+    /// the block does not fit, the entry moves to another: the old block is then to be freed alone, to be
+    /// released with [`Entry::release_block`].
     pub fn splice<const N: usize>(
         self,
         cache: &mut Cache,

@@ -19,7 +19,7 @@ pub(crate) mod read;
 pub use read::{Field, HashRef};
 
 use crate::structures::bucket::Item as _;
-use crate::structures::dict::{Dict, Place};
+use crate::structures::dict::{Dict, DictPosition};
 use crate::structures::element::Element;
 use crate::structures::form::Form;
 use crate::structures::key_hash::{KeyHash, KeyHasher};
@@ -111,7 +111,7 @@ impl Hash {
     /// Gives a field that is there another value and expiry.
     pub(crate) fn update(
         &mut self,
-        (place, element): (Place, Element),
+        (place, element): (DictPosition, Element),
         value: &[u8],
         expiry: Option<i64>,
         cache: &mut Cache,
@@ -127,7 +127,7 @@ impl Hash {
     /// Gives a field that is there another expiry.
     pub(crate) fn set_expiry(
         &mut self,
-        (place, element): (Place, Element),
+        (place, element): (DictPosition, Element),
         expiry: Option<i64>,
         cache: &mut Cache,
     ) {
@@ -146,7 +146,7 @@ impl Hash {
     /// Puts a field in the place of one of the same name.
     fn renew(
         &mut self,
-        (place, old): (Place, Element),
+        (place, old): (DictPosition, Element),
         value: &[u8],
         expiry: Option<i64>,
         cache: &mut Cache,
@@ -159,7 +159,7 @@ impl Hash {
     }
 
     /// Takes a field out.
-    pub(crate) fn remove(&mut self, (place, element): (Place, Element), cache: &mut Cache) {
+    pub(crate) fn remove(&mut self, (place, element): (DictPosition, Element), cache: &mut Cache) {
         self.untrack(element, cache);
         put_in_order(&mut self.order, element, None);
         self.fields.remove(place, cache).release(cache);

@@ -20,7 +20,7 @@ mod node;
 
 pub use node::Scored;
 
-use node::{Child, INNER_MAX, Inner, Kind, KindMut, LEAF_MAX, Leaf, Node, Slots};
+use node::{Child, INNER_MAX, Inner, LEAF_MAX, Leaf, Node, NodeMut, NodeRef, Slots};
 use petrel_heap::{Cache, usable};
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl<T: Scored> RankTree<T> {
         let mut level: Vec<Child<T>> = evenly(items.len(), LEAF_MAX)
             .map(|range| {
                 let mut node = Node::leaf(cache);
-                if let KindMut::Leaf(leaf) = node.kind_mut() {
+                if let NodeMut::Leaf(leaf) = node.kind_mut() {
                     items[range].iter().for_each(|&item| leaf.push(item));
                 }
                 bytes += usable(node.size());
@@ -64,7 +64,7 @@ impl<T: Scored> RankTree<T> {
             level = Vec::with_capacity(sizes.len());
             for size in sizes {
                 let mut node = Node::inner(cache);
-                if let KindMut::Inner(inner) = node.kind_mut() {
+                if let NodeMut::Inner(inner) = node.kind_mut() {
                     below.by_ref().take(size).for_each(|child| inner.push(child));
                 }
                 bytes += usable(node.size());
@@ -87,8 +87,8 @@ impl<T: Scored> RankTree<T> {
         let mut rank = 0;
         loop {
             match node.kind() {
-                Kind::Leaf(leaf) => return rank + place(leaf, &before),
-                Kind::Inner(inner) => {
+                NodeRef::Leaf(leaf) => return rank + place(leaf, &before),
+                NodeRef::Inner(inner) => {
                     let at = child_before(inner, &before);
                     let children = inner.as_slice();
                     rank += children[..at].iter().map(|child| child.count).sum::<usize>();
@@ -144,12 +144,12 @@ impl<T: Scored> RankTree<T> {
         let mut edge = Edge { left: true, right: true };
         loop {
             match node.kind_mut() {
-                KindMut::Leaf(leaf) => {
+                NodeMut::Leaf(leaf) => {
                     let at = place(leaf, &before);
                     leaf.insert(at, item);
                     break;
                 }
-                KindMut::Inner(inner) => {
+                NodeMut::Inner(inner) => {
                     let mut at = child_before(inner, &before);
                     if inner.as_slice()[at].node.is_full() {
                         self.bytes += make_room(inner, at, edge, &before, cache);
@@ -173,13 +173,13 @@ impl<T: Scored> RankTree<T> {
         let Some(mut node) = self.root.as_mut() else { return };
         loop {
             match node.kind_mut() {
-                KindMut::Leaf(leaf) => {
+                NodeMut::Leaf(leaf) => {
                     if let Some(slot) = leaf.as_mut_slice().get_mut(rank) {
                         *slot = item;
                     }
                     return;
                 }
-                KindMut::Inner(inner) => {
+                NodeMut::Inner(inner) => {
                     let at = child_at(inner, &mut rank);
                     let child = &mut inner.as_mut_slice()[at];
                     if rank == 0 {
@@ -245,8 +245,8 @@ impl<T: Scored> RankTree<T> {
                 node.relocate(cache);
             }
             match node.kind_mut() {
-                KindMut::Leaf(leaf) => return rank - within + leaf.len(),
-                KindMut::Inner(inner) => {
+                NodeMut::Leaf(leaf) => return rank - within + leaf.len(),
+                NodeMut::Inner(inner) => {
                     let at = child_at(inner, &mut within);
                     node = &mut inner.as_mut_slice()[at].node;
                 }
@@ -269,8 +269,8 @@ impl<T: Scored> RankTree<T> {
         };
         loop {
             match node.kind() {
-                Kind::Leaf(leaf) => return (leaf.as_slice(), rank),
-                Kind::Inner(inner) => {
+                NodeRef::Leaf(leaf) => return (leaf.as_slice(), rank),
+                NodeRef::Inner(inner) => {
                     let at = child_at(inner, &mut rank);
                     node = &inner.as_slice()[at].node;
                 }
@@ -285,7 +285,7 @@ impl<T: Scored> RankTree<T> {
         }
         let mut parent = Node::inner(cache);
         self.bytes += usable(parent.size());
-        if let KindMut::Inner(inner) = parent.kind_mut() {
+        if let NodeMut::Inner(inner) = parent.kind_mut() {
             inner.push(Child::of(root));
         }
         parent
@@ -295,8 +295,8 @@ impl<T: Scored> RankTree<T> {
     fn lower(&mut self, cache: &mut Cache) {
         while let Some(mut root) = self.root.take() {
             let below = match root.kind_mut() {
-                KindMut::Inner(inner) if inner.len() == 1 => Some(inner.remove(0).node),
-                KindMut::Leaf(leaf) if leaf.len() == 0 => None,
+                NodeMut::Inner(inner) if inner.len() == 1 => Some(inner.remove(0).node),
+                NodeMut::Leaf(leaf) if leaf.len() == 0 => None,
                 _ => {
                     self.root = Some(root);
                     return;
@@ -360,11 +360,11 @@ impl<T: Scored> Child<T> {
     /// What is to be said of a node that is not empty.
     fn of(node: Node<T>) -> Self {
         let (score, first, count) = match node.kind() {
-            Kind::Leaf(leaf) => {
+            NodeRef::Leaf(leaf) => {
                 let first = leaf.as_slice()[0];
                 (first.score(), first, leaf.len())
             }
-            Kind::Inner(inner) => {
+            NodeRef::Inner(inner) => {
                 let children = inner.as_slice();
                 let count = children.iter().map(|child| child.count).sum();
                 (children[0].score, children[0].first, count)
@@ -376,13 +376,13 @@ impl<T: Scored> Child<T> {
     /// Says anew what has changed.
     fn refresh(&mut self) {
         match self.node.kind() {
-            Kind::Leaf(leaf) => {
+            NodeRef::Leaf(leaf) => {
                 if let Some(&first) = leaf.as_slice().first() {
                     (self.score, self.first) = (first.score(), first);
                 }
                 self.count = leaf.len();
             }
-            Kind::Inner(inner) => {
+            NodeRef::Inner(inner) => {
                 let children = inner.as_slice();
                 if let Some(child) = children.first() {
                     (self.score, self.first) = (child.score, child.first);
@@ -396,30 +396,30 @@ impl<T: Scored> Child<T> {
 impl<T: Scored> Node<T> {
     fn slots(&self) -> usize {
         match self.kind() {
-            Kind::Leaf(leaf) => leaf.len(),
-            Kind::Inner(inner) => inner.len(),
+            NodeRef::Leaf(leaf) => leaf.len(),
+            NodeRef::Inner(inner) => inner.len(),
         }
     }
 
     fn slots_max(&self) -> usize {
         match self.kind() {
-            Kind::Leaf(_) => LEAF_MAX,
-            Kind::Inner(_) => INNER_MAX,
+            NodeRef::Leaf(_) => LEAF_MAX,
+            NodeRef::Inner(_) => INNER_MAX,
         }
     }
 
     fn is_full(&self) -> bool {
         match self.kind() {
-            Kind::Leaf(leaf) => leaf.is_full(),
-            Kind::Inner(inner) => inner.is_full(),
+            NodeRef::Leaf(leaf) => leaf.is_full(),
+            NodeRef::Inner(inner) => inner.is_full(),
         }
     }
 
     /// An empty node of the same kind.
     fn sibling(&self, cache: &mut Cache) -> Self {
         match self.kind() {
-            Kind::Leaf(_) => Node::leaf(cache),
-            Kind::Inner(_) => Node::inner(cache),
+            NodeRef::Leaf(_) => Node::leaf(cache),
+            NodeRef::Inner(_) => Node::inner(cache),
         }
     }
 
@@ -427,14 +427,14 @@ impl<T: Scored> Node<T> {
     /// same kind.
     fn shift(&mut self, by: isize, right: &mut Self) {
         match (self.kind_mut(), right.kind_mut()) {
-            (KindMut::Leaf(left), KindMut::Leaf(right)) => shift(left, by, right),
-            (KindMut::Inner(left), KindMut::Inner(right)) => shift(left, by, right),
+            (NodeMut::Leaf(left), NodeMut::Leaf(right)) => shift(left, by, right),
+            (NodeMut::Inner(left), NodeMut::Inner(right)) => shift(left, by, right),
             _ => unreachable!("all leaves are at the same depth"),
         }
     }
 
     fn free_all(mut self, cache: &mut Cache) {
-        if let KindMut::Inner(inner) = self.kind_mut() {
+        if let NodeMut::Inner(inner) = self.kind_mut() {
             while inner.len() > 0 {
                 inner.remove(inner.len() - 1).node.free_all(cache);
             }
@@ -500,11 +500,11 @@ fn edge_split<T: Scored>(
     before: &impl Fn(f64, T) -> bool,
 ) -> Option<usize> {
     let (first, last) = match node.kind() {
-        Kind::Leaf(leaf) => {
+        NodeRef::Leaf(leaf) => {
             let items = leaf.as_slice();
             (items[0], items[items.len() - 1])
         }
-        Kind::Inner(inner) => {
+        NodeRef::Inner(inner) => {
             let children = inner.as_slice();
             (children[0].first, children[children.len() - 1].first)
         }
@@ -550,13 +550,13 @@ fn remove_run<T: Scored>(
     each: &mut impl FnMut(T),
 ) -> usize {
     match node.kind_mut() {
-        KindMut::Leaf(leaf) => {
+        NodeMut::Leaf(leaf) => {
             let n = max.min(leaf.len() - rank);
             leaf.as_slice()[rank..rank + n].iter().for_each(|&item| each(item));
             leaf.discard(rank, n);
             n
         }
-        KindMut::Inner(inner) => {
+        NodeMut::Inner(inner) => {
             let at = child_at(inner, &mut rank);
             let child = &mut inner.as_mut_slice()[at];
             let removed = remove_run(&mut child.node, rank, max, cache, freed, each);

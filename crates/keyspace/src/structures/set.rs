@@ -19,7 +19,7 @@ use crate::structures::element::Element;
 use crate::structures::key_hash::{KeyHash, KeyHasher};
 use crate::structures::packed::Item;
 use crate::structures::random::choose;
-use encoding::{Encoding, Limits};
+use encoding::{SetEncoding, SetThresholds};
 use petrel_heap::Cache;
 
 /// A larger share of the members than one in this many is popped in a walk over all.
@@ -31,14 +31,14 @@ pub(crate) const WALKED_MAX: usize = 128;
 /// A set of many members.
 pub(crate) struct Set {
     members: Dict,
-    pub(crate) encoding: Encoding,
+    pub(crate) encoding: SetEncoding,
 }
 
 impl Set {
     /// A set of these members, which are distinct.
     pub(crate) fn of(
         members: SetRef<'_>,
-        encoding: Encoding,
+        encoding: SetEncoding,
         hasher: &KeyHasher,
         cache: &mut Cache,
     ) -> Self {
@@ -61,7 +61,7 @@ impl Set {
     }
 
     /// Adds a member; false if it is there.
-    pub(crate) fn add(&mut self, member: &[u8], limits: &Limits, cache: &mut Cache) -> bool {
+    pub(crate) fn add(&mut self, member: &[u8], limits: &SetThresholds, cache: &mut Cache) -> bool {
         let hash = self.members.hasher().hash(member);
         if self.members.find_hashed(member, hash).is_some() {
             return false;
@@ -71,11 +71,17 @@ impl Set {
     }
 
     /// Adds a member that is not there.
-    fn insert(&mut self, member: &[u8], limits: &Limits, cache: &mut Cache) {
+    fn insert(&mut self, member: &[u8], limits: &SetThresholds, cache: &mut Cache) {
         self.insert_hashed(member, self.members.hasher().hash(member), limits, cache);
     }
 
-    fn insert_hashed(&mut self, member: &[u8], hash: KeyHash, limits: &Limits, cache: &mut Cache) {
+    fn insert_hashed(
+        &mut self,
+        member: &[u8],
+        hash: KeyHash,
+        limits: &SetThresholds,
+        cache: &mut Cache,
+    ) {
         if !self.encoding.is_beyond() {
             let item = Item::from_text(member);
             self.encoding = self.encoding.joined(self.members.len(), &item, 0, limits);

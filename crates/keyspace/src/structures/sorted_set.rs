@@ -56,15 +56,15 @@ pub(crate) struct SortedSet {
 
 /// The thresholds of `OBJECT ENCODING`.
 #[derive(Clone, Copy)]
-pub(crate) struct Thresholds {
+pub(crate) struct SortedSetThresholds {
     pub(crate) entries: usize,
     value: usize,
 }
 
-impl Thresholds {
+impl SortedSetThresholds {
     pub(crate) fn of(limits: &TypeLimits) -> Self {
         let limit = |limit: i64| usize::try_from(limit).unwrap_or(0);
-        Thresholds {
+        SortedSetThresholds {
             entries: limit(limits.zset_max_listpack_entries()),
             value: limit(limits.zset_max_listpack_value()),
         }
@@ -180,7 +180,7 @@ impl SortedSet {
     pub(crate) fn change(
         &mut self,
         member: &[u8],
-        thresholds: Thresholds,
+        thresholds: SortedSetThresholds,
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
         cache: &mut Cache,
     ) -> ScoreChange {

@@ -6,9 +6,9 @@
 //! ([`petrel_heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
 
 use crate::handle::Handle;
+use crate::state::compaction::CompactionState;
 use crate::state::compaction::Ended;
 use crate::state::compaction::Round;
-use crate::state::compaction::State;
 use crate::structures::bucket::SLOTS;
 use crate::structures::entry::Entry;
 use crate::structures::table::Position;
@@ -74,7 +74,7 @@ impl Handle {
         }
         round.moved += moved;
         let walked = round.stripe as usize >= keyspace.stripes.len();
-        let alone = self.roster.threads(&self.ks).len() == 1;
+        let alone = self.upkeep.threads.get(&self.ks).len() == 1;
         let unfinished = !walked || !alone && round.began.elapsed() < LINGER;
         if unfinished {
             state.round = Some(round);
@@ -87,7 +87,12 @@ impl Handle {
         Compacted { moved, unfinished }
     }
 
-    fn begin_round(&mut self, state: &State, now: Instant, pct_min: u64) -> Option<Round> {
+    fn begin_round(
+        &mut self,
+        state: &CompactionState,
+        now: Instant,
+        pct_min: u64,
+    ) -> Option<Round> {
         let stats = self.ks.heap.stats();
         // A threshold of 0 asks for a round in any case.
         if pct_min > 0 {
@@ -230,9 +235,9 @@ impl Handle {
             let at = Position { bucket: round.bucket, slot };
             table.replace(at, new);
             if self.tracks() {
-                self.tell_of_move(round.db, self.key_of(new).hash, at, (old, new));
+                self.note_moved(round.db, self.key_of(new).hash, at, (old, new));
             }
-            self.bury_hollow(old);
+            self.free_block_later(old);
             moved += 1;
         }
         moved

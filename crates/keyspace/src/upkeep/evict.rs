@@ -66,8 +66,8 @@ impl Handle {
         if limit == 0 {
             return true;
         }
-        let grown = self.counters.used.get() - self.evictor.own_then + needed as i64;
-        if limit == self.evictor.limit && grown <= self.evictor.slack {
+        let grown = self.counters.used.get() - self.upkeep.evictor.own_then + needed as i64;
+        if limit == self.upkeep.evictor.limit && grown <= self.upkeep.evictor.slack {
             return true;
         }
         self.make_room_slow(limit, needed as u64)
@@ -82,7 +82,7 @@ impl Handle {
     /// Nanoseconds that this thread has spent on evictions since it was last asked.
     #[inline]
     pub fn take_eviction_nanos(&mut self) -> u64 {
-        std::mem::take(&mut self.evictor.nanos)
+        std::mem::take(&mut self.upkeep.evictor.nanos)
     }
 
     /// Seconds since a key was last used; the key's stripe is held. `None` if it does not exist, or
@@ -140,7 +140,7 @@ impl Handle {
     /// Sets the byte clock of S3-FIFO, which other policies do without.
     pub(crate) fn refresh_byte_clock(&mut self) {
         if self.clock.has_queues() {
-            let threads = self.roster.threads(&self.ks);
+            let threads = self.upkeep.threads.get(&self.ks);
             let bytes: i64 = threads.iter().map(|thread| thread.inserted.get()).sum();
             self.clock.set_inserted(bytes as u64, self.ks.memory_limit.load(Relaxed));
         }
@@ -155,17 +155,17 @@ impl Handle {
             // It would not fit if there were nothing else: nothing is evicted for it.
             return false;
         }
-        let threads = self.roster.threads(&self.ks);
+        let threads = self.upkeep.threads.get(&self.ks);
         let count = threads.len() as u64;
         let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();
         let used = used.max(0) as u64 + needed.min(limit / 2);
         let slack = (limit / SLACK_SHARE / count).max(1);
         let policy = if self.keeps_expired() { Policy::NoEviction } else { self.ks.policy() };
         self.refresh_byte_clock();
-        self.evictor.limit = limit;
+        self.upkeep.evictor.limit = limit;
         if used <= limit {
-            self.evictor.own_then = self.counters.used.get();
-            self.evictor.slack = slack as i64;
+            self.upkeep.evictor.own_then = self.counters.used.get();
+            self.upkeep.evictor.slack = slack as i64;
             return true;
         }
         let slack = slack.min(SLACK_MAX);
@@ -174,20 +174,20 @@ impl Handle {
             _ => {
                 let start = Instant::now();
                 let made = self.evict(policy, used - limit + slack);
-                self.evictor.nanos += start.elapsed().as_nanos() as u64;
+                self.upkeep.evictor.nanos += start.elapsed().as_nanos() as u64;
                 made
             }
         };
-        self.evictor.own_then = self.counters.used.get();
-        self.evictor.slack = if made == Made::Enough { slack as i64 } else { LOOK_AGAIN };
+        self.upkeep.evictor.own_then = self.counters.used.get();
+        self.upkeep.evictor.slack = if made == Made::Enough { slack as i64 } else { LOOK_AGAIN };
         made != Made::Nothing
     }
 
     /// Evicts until `excess` bytes are free or the time is up.
     fn evict(&mut self, policy: Policy, excess: u64) -> Made {
-        if policy != self.evictor.policy {
-            self.evictor.pools = Default::default();
-            self.evictor.policy = policy;
+        if policy != self.upkeep.evictor.policy {
+            self.upkeep.evictor.pools = Default::default();
+            self.upkeep.evictor.policy = policy;
         }
         if !self.find_eligible(policy) {
             return Made::Nothing;
@@ -214,8 +214,8 @@ impl Handle {
 
     /// Lists the databases with keys that the policy may evict; false if there are none.
     fn find_eligible(&mut self, policy: Policy) -> bool {
-        let threads = self.roster.threads(&self.ks);
-        self.evictor.eligible.clear();
+        let threads = self.upkeep.threads.get(&self.ks);
+        self.upkeep.evictor.eligible.clear();
         let mut sum = 0;
         for db in 0..self.ks.databases {
             let figures = threads.iter().map(|thread| &thread.dbs[usize::from(db)]);
@@ -224,7 +224,7 @@ impl Handle {
                 .sum();
             if keys > 0 {
                 sum += keys as u64;
-                self.evictor.eligible.push((db, sum));
+                self.upkeep.evictor.eligible.push((db, sum));
             }
         }
         sum > 0
@@ -238,8 +238,8 @@ impl Handle {
         for draws in 0..DRAWS_MAX {
             let mut left = samples as usize;
             for _ in 0..samples {
-                let db = self.evictor.draw_db();
-                let stripe = (self.evictor.draw() % self.ks.stripes.len() as u64) as u32;
+                let db = self.upkeep.evictor.draw_db();
+                let stripe = (self.upkeep.evictor.draw() % self.ks.stripes.len() as u64) as u32;
                 left -= self.sample(policy, db, stripe, left).min(left);
                 if left == 0 {
                     break;
@@ -249,7 +249,7 @@ impl Handle {
                 self.gather(policy, left);
             }
             let any = draws >= DRAWS_PER_QUEUE;
-            while let Some(candidate) = self.evictor.take_best(any, &self.clock) {
+            while let Some(candidate) = self.upkeep.evictor.take_best(any, &self.clock) {
                 if self.evict_candidate(candidate) {
                     return true;
                 }
@@ -267,10 +267,10 @@ impl Handle {
         let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let stripes = self.ks.stripes.len() as u32;
         for step in 0..stripes {
-            self.evictor.search_at = (self.evictor.search_at + 1) % stripes;
-            for i in 0..self.evictor.eligible.len() {
-                let db = self.evictor.eligible[i].0;
-                let seen = self.sample(policy, db, self.evictor.search_at, wanted);
+            self.upkeep.evictor.search_at = (self.upkeep.evictor.search_at + 1) % stripes;
+            for i in 0..self.upkeep.evictor.eligible.len() {
+                let db = self.upkeep.evictor.eligible[i].0;
+                let seen = self.sample(policy, db, self.upkeep.evictor.search_at, wanted);
                 wanted -= seen.min(wanted);
             }
             let look = step % STRIPES_PER_LOOK == STRIPES_PER_LOOK - 1;
@@ -287,11 +287,11 @@ impl Handle {
         let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let stripes = self.ks.stripes.len() as u32;
         for _ in 0..stripes {
-            self.evictor.search_at = (self.evictor.search_at + 1) % stripes;
-            for i in 0..self.evictor.eligible.len() {
-                let db = self.evictor.eligible[i].0;
-                if self.sample(policy, db, self.evictor.search_at, 1) > 0 {
-                    let found = self.evictor.take_best(true, &self.clock);
+            self.upkeep.evictor.search_at = (self.upkeep.evictor.search_at + 1) % stripes;
+            for i in 0..self.upkeep.evictor.eligible.len() {
+                let db = self.upkeep.evictor.eligible[i].0;
+                if self.sample(policy, db, self.upkeep.evictor.search_at, 1) > 0 {
+                    let found = self.upkeep.evictor.take_best(true, &self.clock);
                     if found.is_some_and(|candidate| self.evict_candidate(candidate)) {
                         return true;
                     }
@@ -310,7 +310,7 @@ impl Handle {
         if db == 0 && self.is_vacant(stripe) {
             return 0;
         }
-        let draw = self.evictor.draw();
+        let draw = self.upkeep.evictor.draw();
         let seen = self.with_stripe_soon(stripe, |handle| {
             let mut seen = 0;
             let mut expired = None;
@@ -337,7 +337,7 @@ impl Handle {
             seen
         });
         seen.unwrap_or_else(|| {
-            self.come_inside();
+            self.enter_again();
             0
         })
     }
@@ -380,7 +380,7 @@ impl Handle {
         let access = entry.access();
         let mut pool = 0;
         if self.clock.has_queues() {
-            self.evictor.average(entry, access);
+            self.upkeep.evictor.average(entry, access);
             pool = usize::from(is_main(access));
         }
         let candidate = Candidate {
@@ -390,16 +390,16 @@ impl Handle {
             access,
             rank: match policy {
                 Policy::VolatileTtl => entry.expiry().unwrap_or(0),
-                Policy::AllKeysRandom | Policy::VolatileRandom => self.evictor.draw() as i64,
+                Policy::AllKeysRandom | Policy::VolatileRandom => self.upkeep.evictor.draw() as i64,
                 _ => 0,
             },
         };
-        self.evictor.pools[pool].offer(candidate, policy, &self.clock);
+        self.upkeep.evictor.pools[pool].offer(candidate, policy, &self.clock);
     }
 
     /// Removes a candidate if it is what it was when it was offered.
     fn evict_candidate(&mut self, candidate: Candidate) -> bool {
-        let policy = self.evictor.policy;
+        let policy = self.upkeep.evictor.policy;
         let evicted = self.with_stripe_soon(candidate.hash.stripe(), |handle| {
             let Some((at, entry)) = handle.locate(candidate) else { return false };
             let access = entry.access();
@@ -426,7 +426,7 @@ impl Handle {
             true
         });
         evicted.unwrap_or_else(|| {
-            self.come_inside();
+            self.enter_again();
             false
         })
     }

@@ -17,7 +17,7 @@
 //! sees to, it is in neither place; the image asks again.
 
 use crate::handle::Handle;
-use crate::state::portions::{Place, Portions};
+use crate::state::portions::{Portions, Whereabouts};
 use crate::structures::bucket::Item as _;
 use crate::structures::entry::{Entry, Kind};
 use crate::structures::image::TakeElement;
@@ -50,14 +50,14 @@ impl Handle {
     ) -> bool {
         let mut place = portions.place();
         let (db, key) = match &*place {
-            Place::Key { db, key } => (*db, key.clone()),
-            Place::Own(_) => {
-                let own = std::mem::replace(&mut *place, Place::Done);
+            Whereabouts::Key { db, key } => (*db, key.clone()),
+            Whereabouts::Own(_) => {
+                let own = std::mem::replace(&mut *place, Whereabouts::Done);
                 // Nobody else comes for it, but whoever flushes looks at the place.
                 drop(place);
                 return self.continue_own(portions, own, take);
             }
-            Place::Done => return false,
+            Whereabouts::Done => return false,
         };
         // A thread that holds stripes may wait for the place, and must not be waited for.
         drop(place);
@@ -72,7 +72,7 @@ impl Handle {
         {
             let rest = large.take_rest();
             goes_on = rest.is_some();
-            *portions.place() = rest.map_or(Place::Done, Place::Own);
+            *portions.place() = rest.map_or(Whereabouts::Done, Whereabouts::Own);
             if !goes_on {
                 self.ks.image.forget(portions);
             }
@@ -88,17 +88,17 @@ impl Handle {
     fn continue_own(
         &mut self,
         portions: &Arc<Portions>,
-        own: Place,
+        own: Whereabouts,
         take: &mut TakeElement<'_>,
     ) -> bool {
-        let Place::Own(mut large) = own else { return false };
+        let Whereabouts::Own(mut large) = own else { return false };
         if large.continue_image(&mut self.cache, take) {
-            *portions.place() = Place::Own(large);
+            *portions.place() = Whereabouts::Own(large);
             return true;
         }
         let rest = large.take_rest();
         let goes_on = rest.is_some();
-        *portions.place() = rest.map_or(Place::Done, Place::Own);
+        *portions.place() = rest.map_or(Whereabouts::Done, Whereabouts::Own);
         self.free_large(large);
         if !goes_on {
             self.ks.image.forget(portions);
@@ -122,7 +122,7 @@ impl Handle {
         let all = self.ks.image.portions().clone();
         for portions in all {
             let key = match &*portions.place() {
-                Place::Key { db: at, key } if *at == db => key.clone(),
+                Whereabouts::Key { db: at, key } if *at == db => key.clone(),
                 _ => continue,
             };
             let key = self.key(&key);

@@ -8,7 +8,7 @@
 
 use crate::handle::Handle;
 use crate::state::effect::Removal;
-use crate::state::sweep_place::SweepPlace;
+use crate::state::upkeep::SweepPlace;
 use crate::structures::entry::Entry;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Handle {
         let mut stripes_left = self.ks.stripes.len();
         let mut quota = Swept::default();
         loop {
-            let place = match self.sweep_place.take() {
+            let place = match self.upkeep.sweep_place.take() {
                 Some(place) => place,
                 None if stripes_left == 0 => break,
                 None => {
@@ -52,7 +52,7 @@ impl Handle {
                 }
             };
             let sweep = |handle: &mut Self| handle.expire_buckets(place, &mut quota);
-            self.sweep_place = self.with_stripe_soon(place.stripe, sweep).flatten();
+            self.upkeep.sweep_place = self.with_stripe_soon(place.stripe, sweep).flatten();
             if quota.looked_at >= QUOTA {
                 let worthwhile = quota.expired * WORTHWHILE_SHARE >= quota.looked_at;
                 swept.add(&mut quota);
@@ -70,7 +70,7 @@ impl Handle {
 
     /// Whether any database has keys, or fields, with an expiry.
     fn any_volatile(&mut self) -> bool {
-        let threads = self.roster.threads(&self.ks);
+        let threads = self.upkeep.threads.get(&self.ks);
         (0..usize::from(self.ks.databases)).any(|db| {
             let dbs = threads.iter().map(|thread| &thread.dbs[db]);
             dbs.map(|db| db.volatile.get() + db.expiring.get()).sum::<i64>() > 0

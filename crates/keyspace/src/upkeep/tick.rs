@@ -80,8 +80,8 @@ impl Handle {
     /// Blocks in a thread's cache keep their slabs from being given back: a few each, but in every
     /// class.
     fn trim_now_and_then(&mut self) {
-        if self.now_ms.wrapping_sub(self.trimmed_at) >= TRIM_EVERY_MS {
-            self.trimmed_at = self.now_ms;
+        if self.now_ms.wrapping_sub(self.upkeep.trimmed_at) >= TRIM_EVERY_MS {
+            self.upkeep.trimmed_at = self.now_ms;
             self.cache.trim();
             self.ks.heap.purge_unused();
         } else {
@@ -94,13 +94,13 @@ impl Handle {
     /// of other programs. Who serves is not to wait for that.
     fn puts_off_heap(&mut self) -> bool {
         if !self.ks.garbage.is_freed() {
-            self.put_off_since = 0;
+            self.upkeep.put_off_since = 0;
             return false;
         }
-        if self.put_off_since == 0 {
-            self.put_off_since = self.now_ms;
+        if self.upkeep.put_off_since == 0 {
+            self.upkeep.put_off_since = self.now_ms;
         }
-        self.now_ms.wrapping_sub(self.put_off_since) < PUT_OFF_MAX_MS
+        self.now_ms.wrapping_sub(self.upkeep.put_off_since) < PUT_OFF_MAX_MS
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
         assert!(!handle.puts_off_heap());
         let breather = keyspace.breather();
         assert!(handle.puts_off_heap());
-        handle.put_off_since -= PUT_OFF_MAX_MS;
+        handle.upkeep.put_off_since -= PUT_OFF_MAX_MS;
         assert!(!handle.puts_off_heap());
         drop(breather);
         assert!(!handle.puts_off_heap());

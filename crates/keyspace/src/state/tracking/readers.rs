@@ -60,12 +60,12 @@ pub(crate) struct Registry(RwLock<Places>);
 
 #[derive(Default)]
 struct Places {
-    all: Vec<Place>,
+    all: Vec<ReaderSlot>,
     free: Vec<usize>,
 }
 
 #[derive(Default)]
-struct Place {
+struct ReaderSlot {
     /// Readers that have had the place before.
     before: u32,
     reader: Option<Arc<Reader>>,
@@ -76,7 +76,7 @@ impl Registry {
         let mut places = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let free = places.free.pop();
         let at = free.unwrap_or_else(|| {
-            places.all.push(Place::default());
+            places.all.push(ReaderSlot::default());
             places.all.len() - 1
         });
         let place = &mut places.all[at];

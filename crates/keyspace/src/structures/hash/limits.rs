@@ -4,15 +4,15 @@ use crate::structures::limits::TypeLimits;
 
 /// The thresholds, read once per command.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct HashThresholds {
     entries: usize,
     value: usize,
 }
 
-impl Limits {
+impl HashThresholds {
     pub fn of(limits: &TypeLimits) -> Self {
         let size = |limit: i64| usize::try_from(limit).unwrap_or(0);
-        Limits {
+        HashThresholds {
             entries: size(limits.hash_max_listpack_entries()),
             value: size(limits.hash_max_listpack_value()),
         }

@@ -15,12 +15,12 @@ use std::ops::ControlFlow;
 /// A hash where it lies, as it is at a moment: fields that have expired by then are not seen.
 #[derive(Clone, Copy)]
 pub struct HashRef<'a> {
-    held: Held<'a>,
+    held: HashSource<'a>,
     now_ms: i64,
 }
 
 #[derive(Clone, Copy)]
-enum Held<'a> {
+enum HashSource<'a> {
     Packed(Fields<'a>),
     Large(&'a Hash),
 }
@@ -69,10 +69,10 @@ impl<'a> HashRef<'a> {
     pub(crate) fn of(entry: Entry, now_ms: i64) -> Option<Self> {
         let held = match entry.packed_form() {
             Some(form @ (Form::Hash | Form::ExpiringHash)) => {
-                Held::Packed(Fields::new(form, entry.packed()?))
+                HashSource::Packed(Fields::new(form, entry.packed()?))
             }
             Some(_) => return None,
-            None => Held::Large(entry.large()?.hash()?),
+            None => HashSource::Large(entry.large()?.hash()?),
         };
         Some(HashRef { held, now_ms })
     }
@@ -81,16 +81,16 @@ impl<'a> HashRef<'a> {
     #[inline]
     pub fn len(&self) -> usize {
         match self.held {
-            Held::Packed(fields) => fields.count(),
-            Held::Large(hash) => hash.len(),
+            HashSource::Packed(fields) => fields.count(),
+            HashSource::Large(hash) => hash.len(),
         }
     }
 
     /// Never true of a hash at a key.
     pub fn is_empty(&self) -> bool {
         match self.held {
-            Held::Packed(fields) => fields.is_empty(),
-            Held::Large(hash) => hash.len() == 0,
+            HashSource::Packed(fields) => fields.is_empty(),
+            HashSource::Large(hash) => hash.len() == 0,
         }
     }
 
@@ -98,8 +98,10 @@ impl<'a> HashRef<'a> {
     pub fn alive(&self) -> usize {
         match self.held {
             _ if !self.has_expired() => self.len(),
-            Held::Packed(fields) => fields.filter(|field| field.is_alive(self.now_ms)).count(),
-            Held::Large(hash) => hash.len() - hash.expired(self.now_ms),
+            HashSource::Packed(fields) => {
+                fields.filter(|field| field.is_alive(self.now_ms)).count()
+            }
+            HashSource::Large(hash) => hash.len() - hash.expired(self.now_ms),
         }
     }
 
@@ -107,8 +109,8 @@ impl<'a> HashRef<'a> {
     #[inline]
     pub fn has_expired(&self) -> bool {
         let earliest = match self.held {
-            Held::Packed(fields) => fields.earliest(),
-            Held::Large(hash) => hash.earliest().unwrap_or(i64::MAX),
+            HashSource::Packed(fields) => fields.earliest(),
+            HashSource::Large(hash) => hash.earliest().unwrap_or(i64::MAX),
         };
         earliest <= self.now_ms
     }
@@ -116,11 +118,11 @@ impl<'a> HashRef<'a> {
     /// The earliest expiry of a field that can be seen.
     pub fn earliest_expiry(&self) -> Option<i64> {
         match self.held {
-            Held::Packed(fields) => {
+            HashSource::Packed(fields) => {
                 let expiries = fields.filter_map(|field| field.expiry);
                 expiries.filter(|&at| at > self.now_ms).min()
             }
-            Held::Large(hash) => hash.expiring.get(hash.expired(self.now_ms))?.0.expiry(),
+            HashSource::Large(hash) => hash.expiring.get(hash.expired(self.now_ms))?.0.expiry(),
         }
     }
 
@@ -138,11 +140,11 @@ impl<'a> HashRef<'a> {
     #[inline]
     fn find(&self, name: &[u8]) -> Option<Field<'a>> {
         match self.held {
-            Held::Packed(fields) => {
+            HashSource::Packed(fields) => {
                 let field = fields.named(&Item::from_text(name).parts()).ok()?;
                 Some(Field { name: field.name, value: field.value, expiry: field.expiry })
             }
-            Held::Large(hash) => hash.fields.get(name).map(Field::of),
+            HashSource::Large(hash) => hash.fields.get(name).map(Field::of),
         }
     }
 
@@ -161,10 +163,10 @@ impl<'a> HashRef<'a> {
             if field.is_alive(self.now_ms) { each(field) } else { ControlFlow::Continue(()) }
         };
         match self.held {
-            Held::Packed(mut fields) => fields.try_for_each(|field| {
+            HashSource::Packed(mut fields) => fields.try_for_each(|field| {
                 alive(Field { name: field.name, value: field.value, expiry: field.expiry })
             }),
-            Held::Large(hash) => match hash.ordered() {
+            HashSource::Large(hash) => match hash.ordered() {
                 Some(order) => order.iter().map(|field| Field::of(*field)).try_for_each(alive),
                 None => hash.fields.iter().map(Field::of).try_for_each(alive),
             },
@@ -173,7 +175,7 @@ impl<'a> HashRef<'a> {
 
     /// A field drawn at random.
     pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Field<'a>> {
-        if let (Held::Large(hash), false) = (self.held, self.has_expired()) {
+        if let (HashSource::Large(hash), false) = (self.held, self.has_expired()) {
             return hash.fields.random(&mut || random()).map(Field::of);
         }
         let mut left = below(self.alive().max(1), random);
@@ -197,7 +199,7 @@ impl<'a> HashRef<'a> {
         random: &mut dyn FnMut() -> u64,
         each: &mut dyn FnMut(Field<'a>),
     ) {
-        let is_fast = matches!(self.held, Held::Large(_)) && !self.has_expired();
+        let is_fast = matches!(self.held, HashSource::Large(_)) && !self.has_expired();
         if count <= 1 || is_fast {
             (0..count).filter_map(|_| self.random(random)).for_each(each);
             return;
@@ -218,7 +220,7 @@ impl<'a> HashRef<'a> {
     ) {
         let len = self.alive();
         match self.held {
-            Held::Large(hash) if !self.has_expired() && count < len / DRAWN_SHARE => {
+            HashSource::Large(hash) if !self.has_expired() && count < len / DRAWN_SHARE => {
                 let mut drawn = HashSet::with_capacity(count);
                 while drawn.len() < count {
                     let Some(element) = hash.fields.random(&mut || random()) else { return };
@@ -227,7 +229,7 @@ impl<'a> HashRef<'a> {
                     }
                 }
             }
-            Held::Packed(mut fields) if !self.has_expired() => {
+            HashSource::Packed(mut fields) if !self.has_expired() => {
                 for passed in gaps(len, count, random) {
                     let Some(field) = fields.nth(passed) else { return };
                     each(Field { name: field.name, value: field.value, expiry: field.expiry });
@@ -251,7 +253,7 @@ impl<'a> HashRef<'a> {
     /// small one, or one whose order is kept; returns where to go on, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Field<'a>)) -> u64 {
         match self.held {
-            Held::Large(hash) if hash.ordered().is_none() => {
+            HashSource::Large(hash) if hash.ordered().is_none() => {
                 hash.fields.scan(cursor, count, |element| {
                     let field = Field::of(element);
                     if field.is_alive(self.now_ms) {

@@ -42,7 +42,7 @@ pub struct List {
 
 /// A place in a list: the chunk's number and the item's in it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Place {
+struct ListPosition {
     chunk: usize,
     item: usize,
 }
@@ -316,7 +316,7 @@ impl List {
     }
 
     /// Parts a chunk in two before an item that is not its first.
-    fn split(&mut self, cache: &mut Cache, place: Place) {
+    fn split(&mut self, cache: &mut Cache, place: ListPosition) {
         let chunk = &mut self.chunks[place.chunk];
         self.blocks -= chunk.footprint();
         let behind = chunk.split(cache, place.item);
@@ -590,7 +590,7 @@ impl List {
     }
 
     /// Where the item at `index`, which exists, is.
-    fn place(&self, index: usize) -> Place {
+    fn place(&self, index: usize) -> ListPosition {
         let is_near = index.min(self.len - index) < NEAR;
         if is_near || self.chunks.len() < CHUNKS_MIN {
             return self.place_from_end(index);
@@ -602,7 +602,7 @@ impl List {
         let mut left = index - before;
         for (chunk, held) in self.chunks.range(first..).map(Chunk::count).enumerate() {
             if left < held {
-                return Place { chunk: first + chunk, item: left };
+                return ListPosition { chunk: first + chunk, item: left };
             }
             left -= held;
         }
@@ -610,7 +610,7 @@ impl List {
     }
 
     /// The same, counted from the nearer end.
-    fn place_from_end(&self, index: usize) -> Place {
+    fn place_from_end(&self, index: usize) -> ListPosition {
         let (front, back) = self.chunks.as_slices();
         if index <= self.len / 2 {
             let (chunk, item) = match forwards(front, index) {
@@ -620,7 +620,7 @@ impl List {
                     (front.len() + chunk, item)
                 }
             };
-            return Place { chunk, item };
+            return ListPosition { chunk, item };
         }
         // The item is the first of so many at the end.
         let behind = self.len - index;
@@ -628,7 +628,7 @@ impl List {
             Ok((chunk, item)) => (front.len() + chunk, item),
             Err(left) => backwards(front, left).unwrap_or_default(),
         };
-        Place { chunk, item }
+        ListPosition { chunk, item }
     }
 
     /// Gives back room of the ring that is long in excess.

@@ -12,10 +12,10 @@ use crate::structures::view::View;
 
 /// A list where it lies, for as long as nothing is changed.
 #[derive(Clone, Copy)]
-pub struct ListRef<'a>(Form<'a>);
+pub struct ListRef<'a>(ListSource<'a>);
 
 #[derive(Clone, Copy)]
-enum Form<'a> {
+enum ListSource<'a> {
     Small(Small<'a>),
     Large(&'a List),
 }
@@ -29,8 +29,8 @@ impl<'a> View<'a> {
             return Err(WrongType);
         }
         match (entry.packed(), entry.large()) {
-            (Some(packed), _) => Ok(ListRef(Form::Small(Small::new(packed)))),
-            (None, Some(Large::List(list))) => Ok(ListRef(Form::Large(list))),
+            (Some(packed), _) => Ok(ListRef(ListSource::Small(Small::new(packed)))),
+            (None, Some(Large::List(list))) => Ok(ListRef(ListSource::Large(list))),
             _ => Err(WrongType),
         }
     }
@@ -38,19 +38,19 @@ impl<'a> View<'a> {
 
 impl<'a> ListRef<'a> {
     pub(crate) fn small(list: Small<'a>) -> Self {
-        ListRef(Form::Small(list))
+        ListRef(ListSource::Small(list))
     }
 
     pub(crate) fn large(list: &'a List) -> Self {
-        ListRef(Form::Large(list))
+        ListRef(ListSource::Large(list))
     }
 
     /// Number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         match self.0 {
-            Form::Small(list) => list.len(),
-            Form::Large(list) => list.len(),
+            ListSource::Small(list) => list.len(),
+            ListSource::Large(list) => list.len(),
         }
     }
 
@@ -62,11 +62,11 @@ impl<'a> ListRef<'a> {
     /// The element at `index`.
     pub fn get(&self, index: usize) -> Option<Element<'a>> {
         match self.0 {
-            Form::Small(list) if index + 1 == list.len() => {
+            ListSource::Small(list) if index + 1 == list.len() => {
                 Some(list.run().at(list.run().last().0))
             }
-            Form::Small(list) => list.run().elements(index).next(),
-            Form::Large(list) => list.get(index),
+            ListSource::Small(list) => list.run().elements(index).next(),
+            ListSource::Large(list) => list.get(index),
         }
     }
 
@@ -78,8 +78,8 @@ impl<'a> ListRef<'a> {
     /// Walks forwards from `index` on.
     pub fn iter_from(&self, index: usize) -> Iter<'a> {
         match self.0 {
-            Form::Small(list) => Iter::Small(list.run().elements(index)),
-            Form::Large(list) => Iter::Large(list.iter_from(index)),
+            ListSource::Small(list) => Iter::Small(list.run().elements(index)),
+            ListSource::Large(list) => Iter::Large(list.iter_from(index)),
         }
     }
 
@@ -87,8 +87,8 @@ impl<'a> ListRef<'a> {
     /// `most`, from an end on, until it says that it is enough.
     pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
         let list = match self.0 {
-            Form::Small(list) => list,
-            Form::Large(list) => return list.find(text, from, most, found),
+            ListSource::Small(list) => list,
+            ListSource::Large(list) => return list.find(text, from, most, found),
         };
         let len = list.len();
         match from {
@@ -111,11 +111,11 @@ impl<'a> ListRef<'a> {
     /// Walks backwards from `index` on, or from the last element if there is none at `index`.
     pub fn iter_back_from(&self, index: usize) -> BackIter<'a> {
         match self.0 {
-            Form::Small(list) => {
+            ListSource::Small(list) => {
                 let count = index.saturating_add(1).min(list.len());
                 BackIter::Small { run: list.run(), offsets: list.run().offsets(count) }
             }
-            Form::Large(list) => BackIter::Large(list.iter_back_from(index)),
+            ListSource::Large(list) => BackIter::Large(list.iter_back_from(index)),
         }
     }
 }

@@ -46,13 +46,13 @@ pub struct Node<T> {
 }
 
 /// A node, to be read.
-pub enum Kind<'a, T> {
+pub enum NodeRef<'a, T> {
     Leaf(&'a Leaf<T>),
     Inner(&'a Inner<T>),
 }
 
 /// A node, to be changed.
-pub enum KindMut<'a, T> {
+pub enum NodeMut<'a, T> {
     Leaf(&'a mut Leaf<T>),
     Inner(&'a mut Inner<T>),
 }
@@ -83,28 +83,28 @@ impl<T> Node<T> {
     }
 
     #[inline]
-    pub fn kind(&self) -> Kind<'_, T> {
+    pub fn kind(&self) -> NodeRef<'_, T> {
         let block = self.block();
         // SAFETY: the tag tells what `leaf` or `inner` made there; the block lives until `free`
         // takes the node.
         unsafe {
             if self.is_inner() {
-                Kind::Inner(block.cast().as_ref())
+                NodeRef::Inner(block.cast().as_ref())
             } else {
-                Kind::Leaf(block.cast().as_ref())
+                NodeRef::Leaf(block.cast().as_ref())
             }
         }
     }
 
     #[inline]
-    pub fn kind_mut(&mut self) -> KindMut<'_, T> {
+    pub fn kind_mut(&mut self) -> NodeMut<'_, T> {
         let block = self.block();
         // SAFETY: as above, and `self` is the only pointer.
         unsafe {
             if self.is_inner() {
-                KindMut::Inner(block.cast().as_mut())
+                NodeMut::Inner(block.cast().as_mut())
             } else {
-                KindMut::Leaf(block.cast().as_mut())
+                NodeMut::Leaf(block.cast().as_mut())
             }
         }
     }

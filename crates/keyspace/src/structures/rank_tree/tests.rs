@@ -42,8 +42,8 @@ impl RankTree<Item> {
     fn leaf_fill(&self) -> f64 {
         fn leaves(node: &Node<Item>) -> usize {
             match node.kind() {
-                Kind::Leaf(_) => 1,
-                Kind::Inner(inner) => inner.as_slice().iter().map(|c| leaves(&c.node)).sum(),
+                NodeRef::Leaf(_) => 1,
+                NodeRef::Inner(inner) => inner.as_slice().iter().map(|c| leaves(&c.node)).sum(),
             }
         }
         self.len as f64 / (LEAF_MAX * self.root.as_ref().map_or(1, leaves)) as f64
@@ -54,8 +54,8 @@ impl RankTree<Item> {
 fn check_node(node: &Node<Item>, bytes: &mut usize) -> (Item, usize) {
     *bytes += usable(node.size());
     match node.kind() {
-        Kind::Leaf(leaf) => (leaf.as_slice()[0], leaf.len()),
-        Kind::Inner(inner) => {
+        NodeRef::Leaf(leaf) => (leaf.as_slice()[0], leaf.len()),
+        NodeRef::Inner(inner) => {
             let mut total = 0;
             for child in inner.as_slice() {
                 let (first, count) = check_node(&child.node, bytes);

@@ -7,7 +7,7 @@ use crate::structures::packed::Item;
 
 /// The nominal encoding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Encoding {
+pub(crate) enum SetEncoding {
     Intset,
     Listpack,
     Hashtable,
@@ -15,16 +15,16 @@ pub(crate) enum Encoding {
 
 /// The thresholds, read once per command.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct SetThresholds {
     intset_entries: usize,
     listpack_entries: usize,
     listpack_value: usize,
 }
 
-impl Limits {
+impl SetThresholds {
     pub fn of(limits: &TypeLimits) -> Self {
         let size = |limit: i64| usize::try_from(limit).unwrap_or(0);
-        Limits {
+        SetThresholds {
             intset_entries: size(limits.set_max_intset_entries()),
             listpack_entries: size(limits.set_max_listpack_entries()),
             listpack_value: size(limits.set_max_listpack_value()),
@@ -32,61 +32,71 @@ impl Limits {
     }
 }
 
-impl Encoding {
+impl SetEncoding {
     /// That of packed items.
     pub fn of_packed(form: Form, beyond: bool) -> Self {
         match (form, beyond) {
-            (_, true) => Encoding::Hashtable,
-            (Form::Intset, _) => Encoding::Intset,
-            _ => Encoding::Listpack,
+            (_, true) => SetEncoding::Hashtable,
+            (Form::Intset, _) => SetEncoding::Intset,
+            _ => SetEncoding::Listpack,
         }
     }
 
     /// That of a set that a command makes of `count` members, some of which may be equal, when it
     /// has none yet.
-    pub fn initial(first: &Item<'_>, count: usize, limits: &Limits) -> Self {
+    pub fn initial(first: &Item<'_>, count: usize, limits: &SetThresholds) -> Self {
         if matches!(first, Item::Int(_)) && count <= limits.intset_entries {
-            Encoding::Intset
+            SetEncoding::Intset
         } else if count <= limits.listpack_entries {
-            Encoding::Listpack
+            SetEncoding::Listpack
         } else {
-            Encoding::Hashtable
+            SetEncoding::Hashtable
         }
     }
 
     /// That of a set to which a command is about to add `count` members, some of which may be equal
     /// or there.
-    pub fn before(self, count: usize, limits: &Limits) -> Self {
+    pub fn before(self, count: usize, limits: &SetThresholds) -> Self {
         match self {
-            Encoding::Intset if count > limits.intset_entries => Encoding::Hashtable,
-            Encoding::Listpack if count > limits.listpack_entries => Encoding::Hashtable,
+            SetEncoding::Intset if count > limits.intset_entries => SetEncoding::Hashtable,
+            SetEncoding::Listpack if count > limits.listpack_entries => SetEncoding::Hashtable,
             encoding => encoding,
         }
     }
 
     /// That of a set in which `member` has joined `len` others; `widest` is the length of the
     /// longest integer of an intset.
-    pub fn joined(self, len: usize, member: &Item<'_>, widest: usize, limits: &Limits) -> Self {
+    pub fn joined(
+        self,
+        len: usize,
+        member: &Item<'_>,
+        widest: usize,
+        limits: &SetThresholds,
+    ) -> Self {
         let fits_listpack = || {
             len < limits.listpack_entries && member.text_len().max(widest) <= limits.listpack_value
         };
         match (self, member) {
-            (Encoding::Intset, Item::Int(_)) if len < limits.intset_entries => Encoding::Intset,
-            (Encoding::Intset, Item::Int(_)) => Encoding::Hashtable,
-            (Encoding::Intset | Encoding::Listpack, _) if fits_listpack() => Encoding::Listpack,
-            _ => Encoding::Hashtable,
+            (SetEncoding::Intset, Item::Int(_)) if len < limits.intset_entries => {
+                SetEncoding::Intset
+            }
+            (SetEncoding::Intset, Item::Int(_)) => SetEncoding::Hashtable,
+            (SetEncoding::Intset | SetEncoding::Listpack, _) if fits_listpack() => {
+                SetEncoding::Listpack
+            }
+            _ => SetEncoding::Hashtable,
         }
     }
 
     pub fn is_beyond(self) -> bool {
-        self == Encoding::Hashtable
+        self == SetEncoding::Hashtable
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Encoding::Intset => "intset",
-            Encoding::Listpack => "listpack",
-            Encoding::Hashtable => "hashtable",
+            SetEncoding::Intset => "intset",
+            SetEncoding::Listpack => "listpack",
+            SetEncoding::Hashtable => "hashtable",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How a packed set takes in a member.
 
 use super::WALKED_MAX;
-use super::encoding::{Encoding, Limits};
+use super::encoding::{SetEncoding, SetThresholds};
 use crate::structures::entry::PACKED_MAX;
 use crate::structures::form::Form;
 use crate::structures::intset::{Edit, IntSet};
@@ -24,11 +24,11 @@ pub(crate) enum Joining {
 pub(crate) fn joining(
     form: Form,
     items: &[u8],
-    encoding: Encoding,
+    encoding: SetEncoding,
     member: &Item<'_>,
-    limits: &Limits,
-) -> Option<(Joining, Encoding)> {
-    let appended = |len: usize, bytes: usize, encoding: Encoding| {
+    limits: &SetThresholds,
+) -> Option<(Joining, SetEncoding)> {
+    let appended = |len: usize, bytes: usize, encoding: SetEncoding| {
         bytes + member.packed_len() <= PACKED_MAX && (!encoding.is_beyond() || len < WALKED_MAX)
     };
     if form != Form::Intset {

@@ -15,10 +15,10 @@ use std::ops::ControlFlow;
 
 /// A set where it lies.
 #[derive(Clone, Copy)]
-pub struct SetRef<'a>(Held<'a>);
+pub struct SetRef<'a>(SetSource<'a>);
 
 #[derive(Clone, Copy)]
-enum Held<'a> {
+enum SetSource<'a> {
     Ints(IntSet<'a>),
     Packed(&'a [u8]),
     Large(&'a Set),
@@ -42,15 +42,15 @@ impl<'a> SetRef<'a> {
     pub(crate) fn of(entry: Entry) -> Option<Self> {
         match entry.packed_form() {
             Some(form) => Self::packed(form, entry.packed()?),
-            None => Some(SetRef(Held::Large(entry.large()?.set()?))),
+            None => Some(SetRef(SetSource::Large(entry.large()?.set()?))),
         }
     }
 
     /// The set in packed items; none if they are of another type.
     pub(crate) fn packed(form: Form, items: &'a [u8]) -> Option<Self> {
         match form {
-            Form::Intset => Some(SetRef(Held::Ints(IntSet::new(items)))),
-            Form::Set => Some(SetRef(Held::Packed(items))),
+            Form::Intset => Some(SetRef(SetSource::Ints(IntSet::new(items)))),
+            Form::Set => Some(SetRef(SetSource::Packed(items))),
             _ => None,
         }
     }
@@ -59,18 +59,18 @@ impl<'a> SetRef<'a> {
     #[inline]
     pub fn len(&self) -> usize {
         match self.0 {
-            Held::Ints(ints) => ints.len(),
-            Held::Packed(items) => packed::count(items),
-            Held::Large(set) => set.len(),
+            SetSource::Ints(ints) => ints.len(),
+            SetSource::Packed(items) => packed::count(items),
+            SetSource::Large(set) => set.len(),
         }
     }
 
     /// Never true of a set at a key.
     pub fn is_empty(&self) -> bool {
         match self.0 {
-            Held::Ints(ints) => ints.is_empty(),
-            Held::Packed(items) => items.is_empty(),
-            Held::Large(set) => set.len() == 0,
+            SetSource::Ints(ints) => ints.is_empty(),
+            SetSource::Packed(items) => items.is_empty(),
+            SetSource::Large(set) => set.len() == 0,
         }
     }
 
@@ -78,9 +78,11 @@ impl<'a> SetRef<'a> {
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         match self.0 {
-            Held::Ints(ints) => parse_int(member).is_some_and(|n| ints.contains(n)),
-            Held::Packed(items) => packed::find(items, &Item::from_text(member).parts(), 1).is_ok(),
-            Held::Large(set) => set.members.get(member).is_some(),
+            SetSource::Ints(ints) => parse_int(member).is_some_and(|n| ints.contains(n)),
+            SetSource::Packed(items) => {
+                packed::find(items, &Item::from_text(member).parts(), 1).is_ok()
+            }
+            SetSource::Large(set) => set.members.get(member).is_some(),
         }
     }
 
@@ -88,8 +90,10 @@ impl<'a> SetRef<'a> {
     #[inline]
     pub fn contains_item(&self, member: &Item<'_>) -> bool {
         match (self.0, member) {
-            (Held::Ints(ints), Item::Int(n)) => ints.contains(*n),
-            (Held::Packed(items), Item::Int(_)) => packed::find(items, &member.parts(), 1).is_ok(),
+            (SetSource::Ints(ints), Item::Int(n)) => ints.contains(*n),
+            (SetSource::Packed(items), Item::Int(_)) => {
+                packed::find(items, &member.parts(), 1).is_ok()
+            }
             _ => self.contains(member.bytes(&mut itoa::Buffer::new())),
         }
     }
@@ -106,9 +110,9 @@ impl<'a> SetRef<'a> {
     /// of an integer.
     pub fn try_each(&self, each: &mut dyn FnMut(Item<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
         match self.0 {
-            Held::Ints(ints) => ints.iter().map(Item::Int).try_for_each(each),
-            Held::Packed(items) => Items::new(items).try_for_each(each),
-            Held::Large(set) => set.members.iter().map(text_of).try_for_each(each),
+            SetSource::Ints(ints) => ints.iter().map(Item::Int).try_for_each(each),
+            SetSource::Packed(items) => Items::new(items).try_for_each(each),
+            SetSource::Large(set) => set.members.iter().map(text_of).try_for_each(each),
         }
     }
 
@@ -116,9 +120,9 @@ impl<'a> SetRef<'a> {
     pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Item<'a>> {
         match self.0 {
             _ if self.is_empty() => None,
-            Held::Ints(ints) => Some(Item::Int(ints.get(below(ints.len(), random)))),
-            Held::Packed(items) => Items::new(items).nth(below(packed::count(items), random)),
-            Held::Large(set) => set.members.random(&mut || random()).map(text_of),
+            SetSource::Ints(ints) => Some(Item::Int(ints.get(below(ints.len(), random)))),
+            SetSource::Packed(items) => Items::new(items).nth(below(packed::count(items), random)),
+            SetSource::Large(set) => set.members.random(&mut || random()).map(text_of),
         }
     }
 
@@ -131,7 +135,7 @@ impl<'a> SetRef<'a> {
         each: &mut dyn FnMut(Item<'a>),
     ) {
         let members: Vec<Item<'a>> = match self.0 {
-            Held::Packed(items) if count > 1 => Items::new(items).collect(),
+            SetSource::Packed(items) if count > 1 => Items::new(items).collect(),
             _ => {
                 (0..count).filter_map(|_| self.random(random)).for_each(each);
                 return;
@@ -149,7 +153,7 @@ impl<'a> SetRef<'a> {
     ) {
         let len = self.len();
         match self.0 {
-            Held::Large(set) if count < len / DRAWN_SHARE => {
+            SetSource::Large(set) if count < len / DRAWN_SHARE => {
                 let mut drawn = HashSet::with_capacity(count);
                 while drawn.len() < count {
                     let Some(element) = set.members.random(&mut || random()) else { return };
@@ -158,7 +162,7 @@ impl<'a> SetRef<'a> {
                     }
                 }
             }
-            Held::Packed(items) => {
+            SetSource::Packed(items) => {
                 let mut members = Items::new(items);
                 for passed in gaps(len, count, random) {
                     members.skip_items(passed);
@@ -184,7 +188,9 @@ impl<'a> SetRef<'a> {
     /// small one; returns where to go on, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Item<'a>)) -> u64 {
         match self.0 {
-            Held::Large(set) => set.members.scan(cursor, count, |element| each(text_of(element))),
+            SetSource::Large(set) => {
+                set.members.scan(cursor, count, |element| each(text_of(element)))
+            }
             _ => {
                 self.each(each);
                 0

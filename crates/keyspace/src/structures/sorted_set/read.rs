@@ -122,11 +122,11 @@ impl<'a> SortedSetRef<'a> {
                 let mut pairs = Pairs::new(bytes);
                 pairs.skip_pairs(ranks.start);
                 let len = pairs.clone().skip_pairs(ranks.len());
-                Run(Held::Pairs(pairs, len))
+                Run(RunSource::Pairs(pairs, len))
             }
             SortedSetRef::Large(LargeRef(set)) => {
                 let end = ranks.end.min(set.len());
-                Run(Held::Ranks(set, ranks.start.min(end)..end))
+                Run(RunSource::Ranks(set, ranks.start.min(end)..end))
             }
         }
     }
@@ -148,11 +148,11 @@ impl<'a> SortedSetRef<'a> {
                 if part.from_end {
                     let ranks = part.of(0..behind.pass_while(usize::MAX, within));
                     first.skip_pairs(ranks.start);
-                    return Run(Held::Pairs(first, ranks.len()));
+                    return Run(RunSource::Pairs(first, ranks.len()));
                 }
                 first.skip_pairs(part.skip);
                 behind = first;
-                Run(Held::Pairs(first, behind.pass_while(part.take, within)))
+                Run(RunSource::Pairs(first, behind.pass_while(part.take, within)))
             }
             SortedSetRef::Large(LargeRef(set)) => {
                 let rank = |before: &dyn Fn(f64, MemberRef<'_>) -> bool| {
@@ -160,7 +160,7 @@ impl<'a> SortedSetRef<'a> {
                 };
                 let start = rank(&below);
                 if part.from_end || part.take > WALKED_MAX {
-                    return Run(Held::Ranks(set, part.of(start..rank(&within))));
+                    return Run(RunSource::Ranks(set, part.of(start..rank(&within))));
                 }
                 // They will be read anyway.
                 let start = start.saturating_add(part.skip).min(set.len());
@@ -168,7 +168,7 @@ impl<'a> SortedSetRef<'a> {
                 let within =
                     |element: &Element| within(element.score(), MemberRef::Text(element.key()));
                 let len = members.take_while(within).count();
-                Run(Held::Ranks(set, start..start + len))
+                Run(RunSource::Ranks(set, start..start + len))
             }
         }
     }
@@ -271,10 +271,10 @@ impl Part {
 
 /// Members that follow each other.
 #[derive(Clone)]
-pub struct Run<'a>(Held<'a>);
+pub struct Run<'a>(RunSource<'a>);
 
 #[derive(Clone)]
-enum Held<'a> {
+enum RunSource<'a> {
     /// The next ones, and how many.
     Pairs(Pairs<'a>, usize),
     /// Ranks that are there.
@@ -285,8 +285,8 @@ impl<'a> Run<'a> {
     /// Number of members.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Held::Pairs(_, len) => *len,
-            Held::Ranks(_, ranks) => ranks.len(),
+            RunSource::Pairs(_, len) => *len,
+            RunSource::Ranks(_, ranks) => ranks.len(),
         }
     }
 
@@ -327,8 +327,8 @@ impl<'a> IntoIterator for Run<'a> {
 
     fn into_iter(self) -> Members<'a> {
         match self.0 {
-            Held::Pairs(pairs, len) => Members::Packed(pairs.take(len)),
-            Held::Ranks(set, ranks) => Members::Large(Ordered(set.order.range(ranks))),
+            RunSource::Pairs(pairs, len) => Members::Packed(pairs.take(len)),
+            RunSource::Ranks(set, ranks) => Members::Large(Ordered(set.order.range(ranks))),
         }
     }
 }

@@ -116,7 +116,7 @@ pub(super) struct Chunk {
 
 /// One entry's place in a chunk.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct EntryPlace {
     id: StreamId,
     /// Where it begins.
     at: usize,
@@ -261,7 +261,7 @@ impl Chunk {
     /// The entry that a walk with [`Chunk::places`] found.
     pub fn entry_at(&self, (id, at): (StreamId, u32)) -> EntryRef<'_> {
         let place = self.place(at as usize, StreamId::MIN);
-        self.entry(Place { id, ..place })
+        self.entry(EntryPlace { id, ..place })
     }
 
     /// Deletes the entry with this ID; false if there is none.
@@ -323,7 +323,7 @@ impl Chunk {
 
     /// Removes the bytes of an entry amid others: the next one is told as the difference to the one
     /// before it.
-    fn cut(&mut self, cut: Place, next: Place, before: StreamId) {
+    fn cut(&mut self, cut: EntryPlace, next: EntryPlace, before: StreamId) {
         let mut head = Vec::with_capacity(32);
         put_head(&mut head, before, next.id, next.same_fields);
         let mut length = Vec::with_capacity(10);
@@ -332,7 +332,7 @@ impl Chunk {
         self.bytes.splice(cut.at..next.body, length);
     }
 
-    fn place(&self, at: usize, before: StreamId) -> Place {
+    fn place(&self, at: usize, before: StreamId) -> EntryPlace {
         let (len, head_at) = number(&self.bytes, at);
         let head = self.bytes[head_at];
         let mut body = head_at + 1;
@@ -352,10 +352,10 @@ impl Chunk {
             }
         };
         let end = head_at + len as usize;
-        Place { id, at, body, end, same_fields: head & SAME_FIELDS != 0 }
+        EntryPlace { id, at, body, end, same_fields: head & SAME_FIELDS != 0 }
     }
 
-    fn entry(&self, place: Place) -> EntryRef<'_> {
+    fn entry(&self, place: EntryPlace) -> EntryRef<'_> {
         let fields = if place.same_fields {
             let (left, names) = self.names();
             Fields { names: Some(names), items: Items::new(&self.bytes[place.body..]), left }
@@ -378,7 +378,7 @@ pub(super) struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     #[inline]
-    fn place(&mut self) -> Option<Place> {
+    fn place(&mut self) -> Option<EntryPlace> {
         if self.at == self.chunk.bytes.len() {
             return None;
         }

@@ -5,7 +5,7 @@ use super::tracker::Tracker;
 use crate::client::{Client, Flag};
 use crate::fanout::outbox::{Delivery, Form, Push, Recipient};
 use crate::host::ServerHost;
-use petrel_keyspace::{Broadcast, Handle, Reader, ReaderId, Readers, Told};
+use petrel_keyspace::{BatchInvalidations, Broadcast, Handle, Reader, ReaderId, Readers};
 use petrel_resp::{Protocol, Reply};
 use std::collections::BTreeMap;
 use std::mem;
@@ -86,7 +86,12 @@ impl Invalidations {
     }
 
     /// Takes over what `client` has changed; of the readers, those for whom `keep` holds.
-    fn take_in(&mut self, told: &mut Told, client: u64, keep: impl Fn(ReaderId) -> bool) {
+    fn take_in(
+        &mut self,
+        told: &mut BatchInvalidations,
+        client: u64,
+        keep: impl Fn(ReaderId) -> bool,
+    ) {
         let writer = |by_client| if by_client { client } else { NOBODY };
         if told.everything {
             self.waiting.add(b"", None, client);
@@ -264,7 +269,7 @@ impl ServerHost {
             }
         }
         self.invalidations.take_in(&mut told, me.id, |_| true);
-        ks.recycle_told(told);
+        ks.recycle_invalidations(told);
         if is_told {
             self.note_push();
         }

@@ -1,0 +1,164 @@
+//! Locking stripes and the whole keyspace, and letting go of them.
+
+use super::Handle;
+use crate::state::locks::HeldStripes;
+use crate::state::stripe::StripeData;
+use crate::structures::key_hash::KeyHash;
+
+impl Handle {
+    /// True while the thread holds any stripe.
+    #[inline]
+    pub fn holds_any(&self) -> bool {
+        self.locks.holds_any()
+    }
+
+    /// True if the stripe of `hash` is held.
+    #[inline]
+    pub fn holds(&self, hash: KeyHash) -> bool {
+        self.locks.holds(hash.stripe())
+    }
+
+    /// To be called when stripes were locked: while the thread waited for them the keyspace may
+    /// have got another log.
+    #[inline]
+    fn see_sinks(&mut self) {
+        if self.ks.sinks.version() != self.observers.sinks_seen {
+            self.renew_sink();
+        }
+    }
+
+    /// Locks the stripe of one key. The thread is in a batch and holds nothing.
+    #[inline]
+    pub fn lock(&mut self, hash: KeyHash) {
+        self.lock_stripe(hash.stripe());
+    }
+
+    #[inline]
+    pub(crate) fn lock_stripe(&mut self, stripe: u32) {
+        self.locks.lock(&self.ks.stripes, stripe);
+        self.see_sinks();
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: false then. Nothing is held, and
+    /// the thread may be [outside](Handle::is_outside).
+    #[inline]
+    pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
+        self.lock_stripe_unless(hash.stripe(), give_up)
+    }
+
+    #[inline]
+    pub(crate) fn lock_stripe_unless(&mut self, stripe: u32, give_up: impl Fn() -> bool) -> bool {
+        let locked = self.locks.lock_unless(&self.ks.stripes, stripe, give_up);
+        if locked {
+            self.see_sinks();
+        }
+        locked
+    }
+
+    /// Locks the stripes of many keys, all before anything is executed. The thread holds nothing.
+    pub fn lock_many(&mut self, hashes: impl Iterator<Item = KeyHash>) {
+        self.locks.lock_many(&self.ks.stripes, hashes);
+        self.see_sinks();
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    pub fn lock_many_unless(
+        &mut self,
+        hashes: impl Iterator<Item = KeyHash>,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        let locked = self.locks.lock_many_unless(&self.ks.stripes, hashes, give_up);
+        if locked {
+            self.see_sinks();
+        }
+        locked
+    }
+
+    /// Waits until every other thread is out and keeps them out. The thread holds nothing.
+    pub fn lock_all(&mut self) {
+        self.locks.lock_all();
+        self.see_sinks();
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
+        let locked = self.locks.lock_all_unless(give_up);
+        if locked {
+            self.see_sinks();
+        }
+        locked
+    }
+
+    /// Takes the right to lock the rest of the keyspace while stripes are held, which one thread
+    /// has at a time. The thread holds nothing; it has the right until
+    /// [`Handle::release_token`].
+    pub fn take_token(&mut self) {
+        debug_assert!(!self.locks.holds_any());
+        self.locks.pass().script_token();
+    }
+
+    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    pub fn take_token_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
+        debug_assert!(!self.locks.holds_any());
+        self.locks.pass().script_token_unless(give_up)
+    }
+
+    /// The same for a thread that may hold stripes; false if another has the right.
+    pub fn try_take_token(&mut self) -> bool {
+        self.locks.pass().try_script_token()
+    }
+
+    /// Gives back the right of [`Handle::take_token`], if the thread has it.
+    pub fn release_token(&mut self) {
+        self.locks.pass().release_script_token();
+    }
+
+    /// Locks everything beside what is held, which stays held all the while: others who wait for it
+    /// give way. The thread has the right of [`Handle::take_token`]. False if `give_up` came to
+    /// say so while it waited: then all is as before.
+    pub fn lock_rest_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
+        let locked = self.locks.lock_rest_unless(&self.ks.stripes, give_up);
+        if locked {
+            self.see_sinks();
+        }
+        locked
+    }
+
+    /// Lets go of every stripe, then frees what was replaced under the locks.
+    #[inline(always)]
+    pub fn unlock(&mut self) {
+        if self.observers.sink.is_some() {
+            self.commit();
+        }
+        self.locks.unlock(&self.ks.stripes);
+        if self.deferred.is_due() {
+            self.free_deferred();
+        }
+    }
+
+    /// Whether one stripe is held and no other.
+    pub(crate) fn holds_one_stripe(&self) -> bool {
+        matches!(self.locks.held(), HeldStripes::One(_))
+    }
+
+    /// Whether every stripe is held.
+    #[inline]
+    pub fn holds_everything(&self) -> bool {
+        self.locks.held() == HeldStripes::All
+    }
+
+    /// Whether something is so of a stripe that is held.
+    #[inline]
+    pub(crate) fn any_held(&self, mut test: impl FnMut(&StripeData) -> bool) -> bool {
+        match self.locks.held() {
+            HeldStripes::Nothing => false,
+            HeldStripes::One(stripe) => test(self.stripe_at(stripe)),
+            HeldStripes::Many => {
+                self.locks.many().iter().any(|&stripe| test(self.stripe_at(stripe)))
+            }
+            HeldStripes::All => {
+                (0..self.ks.stripes.len()).any(|stripe| test(self.stripe_at(stripe as u32)))
+            }
+        }
+    }
+}

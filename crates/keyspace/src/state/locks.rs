@@ -1,0 +1,205 @@
+//! Which stripes a thread holds: locking and unlocking them through its pass.
+
+use crate::state::stripe::Stripe;
+use crate::structures::key_hash::KeyHash;
+use petrel_lock::Pass;
+
+/// What a thread holds of the keyspace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum HeldStripes {
+    Nothing,
+    One(u32),
+    /// Those in [`Locks::many`].
+    Many,
+    /// The exclusive intent: every stripe.
+    All,
+}
+
+/// A thread's locks. Every method that locks wants the thread in a batch and, where nothing else is
+/// said, holding nothing; every one that ends in `_unless` gives up when `give_up` comes to say so
+/// while it waits: it returns false then, and the thread may be outside the gate.
+pub(crate) struct Locks {
+    pass: Pass,
+    held: HeldStripes,
+    /// What was held before everything was, and is to be unlocked beside it.
+    held_before: HeldStripes,
+    /// Stripes of a multi-key lock, ascending; kept for its capacity.
+    many: Vec<u32>,
+}
+
+impl Locks {
+    /// Of a thread that holds nothing.
+    pub fn new(pass: Pass) -> Self {
+        let (held, held_before) = (HeldStripes::Nothing, HeldStripes::Nothing);
+        Locks { pass, held, held_before, many: Vec::new() }
+    }
+
+    /// The thread's pass through the gate.
+    #[inline]
+    pub fn pass(&self) -> &Pass {
+        &self.pass
+    }
+
+    /// What is held.
+    #[inline]
+    pub fn held(&self) -> HeldStripes {
+        self.held
+    }
+
+    /// The stripes that are held if they are [`HeldStripes::Many`], ascending.
+    pub fn many(&self) -> &[u32] {
+        &self.many
+    }
+
+    /// Whether anything is held.
+    #[inline]
+    pub fn holds_any(&self) -> bool {
+        self.held != HeldStripes::Nothing
+    }
+
+    /// Whether a stripe is held.
+    #[inline]
+    pub fn holds(&self, stripe: u32) -> bool {
+        match self.held {
+            HeldStripes::Nothing => false,
+            HeldStripes::One(held) => held == stripe,
+            HeldStripes::Many => self.many.binary_search(&stripe).is_ok(),
+            HeldStripes::All => true,
+        }
+    }
+
+    /// Locks one stripe.
+    #[inline]
+    pub fn lock(&mut self, stripes: &[Stripe], stripe: u32) {
+        debug_assert_eq!(self.held, HeldStripes::Nothing);
+        self.pass.lock(&stripes[stripe as usize].lock);
+        self.held = HeldStripes::One(stripe);
+    }
+
+    /// The same, unless `give_up`.
+    #[inline]
+    pub fn lock_unless(
+        &mut self,
+        stripes: &[Stripe],
+        stripe: u32,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        debug_assert_eq!(self.held, HeldStripes::Nothing);
+        let locked = self.pass.lock_unless(&stripes[stripe as usize].lock, give_up);
+        if locked {
+            self.held = HeldStripes::One(stripe);
+        }
+        locked
+    }
+
+    /// Locks the stripes of many keys, all before anything is executed.
+    pub fn lock_many(&mut self, stripes: &[Stripe], hashes: impl Iterator<Item = KeyHash>) {
+        self.choose(hashes);
+        match self.many[..] {
+            [] => {}
+            [stripe] => self.lock(stripes, stripe),
+            _ => {
+                self.pass.lock_many(|i| &stripes[i].lock, &self.many);
+                self.held = HeldStripes::Many;
+            }
+        }
+    }
+
+    /// The same, unless `give_up`.
+    pub fn lock_many_unless(
+        &mut self,
+        stripes: &[Stripe],
+        hashes: impl Iterator<Item = KeyHash>,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        self.choose(hashes);
+        match self.many[..] {
+            [] => true,
+            [stripe] => self.lock_unless(stripes, stripe, give_up),
+            _ => {
+                let lock = |i: usize| &stripes[i].lock;
+                let locked = self.pass.lock_many_unless(lock, &self.many, give_up);
+                if locked {
+                    self.held = HeldStripes::Many;
+                }
+                locked
+            }
+        }
+    }
+
+    fn choose(&mut self, hashes: impl Iterator<Item = KeyHash>) {
+        debug_assert_eq!(self.held, HeldStripes::Nothing);
+        self.many.clear();
+        self.many.extend(hashes.map(KeyHash::stripe));
+        self.many.sort_unstable();
+        self.many.dedup();
+    }
+
+    /// Waits until every other thread is out and keeps them out.
+    pub fn lock_all(&mut self) {
+        debug_assert_eq!(self.held, HeldStripes::Nothing);
+        self.pass.exclusive();
+        self.held = HeldStripes::All;
+    }
+
+    /// The same, unless `give_up`.
+    pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
+        debug_assert_eq!(self.held, HeldStripes::Nothing);
+        let locked = self.pass.exclusive_unless(give_up);
+        if locked {
+            self.held = HeldStripes::All;
+        }
+        locked
+    }
+
+    /// Locks everything beside what is held, which stays held all the while; false if `give_up`:
+    /// then all is as before. The thread has the script token.
+    pub fn lock_rest_unless(&mut self, stripes: &[Stripe], give_up: impl Fn() -> bool) -> bool {
+        let lock = |i: usize| &stripes[i].lock;
+        let locked = match self.held {
+            HeldStripes::Nothing => self.pass.exclusive_holding_unless(lock, &[], give_up),
+            HeldStripes::One(stripe) => {
+                self.pass.exclusive_holding_unless(lock, &[stripe], give_up)
+            }
+            HeldStripes::Many => self.pass.exclusive_holding_unless(lock, &self.many, give_up),
+            HeldStripes::All => return true,
+        };
+        if locked {
+            self.held_before = self.held;
+            self.held = HeldStripes::All;
+        }
+        locked
+    }
+
+    /// Unlocks everything that is held.
+    #[inline(always)]
+    pub fn unlock(&mut self, stripes: &[Stripe]) {
+        if let HeldStripes::One(stripe) = self.held {
+            stripes[stripe as usize].lock.unlock();
+            self.held = HeldStripes::Nothing;
+        } else {
+            self.unlock_others(stripes);
+        }
+    }
+
+    #[inline(never)]
+    fn unlock_others(&mut self, stripes: &[Stripe]) {
+        self.unlock_stripes(stripes, self.held);
+        if self.held == HeldStripes::All {
+            self.unlock_stripes(stripes, self.held_before);
+            self.held_before = HeldStripes::Nothing;
+            self.pass.release_exclusive();
+        }
+        self.held = HeldStripes::Nothing;
+    }
+
+    fn unlock_stripes(&self, stripes: &[Stripe], held: HeldStripes) {
+        match held {
+            HeldStripes::Nothing | HeldStripes::All => {}
+            HeldStripes::One(stripe) => stripes[stripe as usize].lock.unlock(),
+            HeldStripes::Many => {
+                self.many.iter().for_each(|&stripe| stripes[stripe as usize].lock.unlock());
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What a thread keeps for the observers of its changes.
+
+use crate::state::effect::EffectSink;
+use crate::state::event::Events;
+use crate::state::invalidation::{BatchInvalidations, PrefixView};
+use crate::state::order::{Origin, Uncommitted};
+use crate::state::waiting::ReadyKey;
+use std::collections::VecDeque;
+
+/// Sinks of effects, and what other observers are to learn when the command is through.
+#[derive(Default)]
+pub(crate) struct Observers {
+    /// Where the effect came from that is being applied.
+    pub origin: Origin,
+    pub sink: Option<Box<dyn EffectSink>>,
+    /// [`Sinks::version`](crate::state::order::Sinks::version) when the sink was made.
+    pub sinks_seen: u64,
+    /// [`SinkSource::is_strict`](crate::SinkSource::is_strict) of the sink's source.
+    pub is_strict: bool,
+    /// What the sink has learned of and was not committed.
+    pub uncommitted: Uncommitted,
+    /// The latest epoch that was written to, or seen something of.
+    pub need: u64,
+    /// Events that wait for the end of their command.
+    pub events: Events,
+    /// Keys that have changed and that clients are blocked on; each at most once.
+    pub ready: VecDeque<ReadyKey>,
+    /// For clients that cache.
+    pub invalidations: BatchInvalidations,
+    pub prefixes: PrefixView,
+}
