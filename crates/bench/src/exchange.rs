@@ -157,7 +157,7 @@ pub fn read_line(stream: &mut Stream) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Reads the same reply so many times.
+/// Reads the same reply this many times.
 pub fn read_same(stream: &mut Stream, reply: &[u8], times: usize) -> io::Result<()> {
     let mut got = vec![0; reply.len() * times];
     stream.read_exact(&mut got)?;

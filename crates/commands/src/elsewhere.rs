@@ -1,8 +1,8 @@
-//! Commands that are finished on another thread, by whoever hosts them: MIGRATE, which waits for
+//! Commands that are finished on another thread of the server: MIGRATE, which waits for
 //! another server.
 //!
-//! The handler hands over what there is to do and returns what [`Ctx::leave`] returns. Whoever does
-//! it works on keys with [`Executor::on_keys`], and answers the client in the end with
+//! The handler hands over what there is to do and returns what [`Ctx::leave`] returns. The thread
+//! that does it works on keys with [`Executor::on_keys`], and answers the client in the end with
 //! [`Executor::finish`].
 
 use crate::blocking::Answer;
@@ -31,7 +31,7 @@ impl Ctx<'_> {
 }
 
 impl Executor {
-    /// Works on keys whose stripes are locked meanwhile, and serves those who wait for what has
+    /// Works on keys whose stripes are locked meanwhile, and serves clients blocked on what has
     /// changed. The thread is in a batch and holds nothing.
     pub fn on_keys<R>(
         &mut self,

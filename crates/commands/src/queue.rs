@@ -5,7 +5,7 @@ use crate::registry::Command;
 use crate::spec::Flags;
 use petrel_keyspace::KeyHash;
 
-/// Room for so many bytes of arguments is kept for the next transaction.
+/// Room for this many bytes of arguments is kept for the next transaction.
 const RETAINED_BYTES_MAX: usize = 64 * 1024;
 
 /// Commands that wait for `EXEC`, in order. Their arguments lie one behind the other, so that

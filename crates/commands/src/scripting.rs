@@ -5,7 +5,7 @@
 //!         memory? ─ right to lock the rest, for a script known to need it ─ lock the declared keys
 //!         Lua ── redis.call ──▶ Runner::call ── known? arity? allowed? keys locked, or the rest is locked now
 //!                                 └──▶ Executor::execute, within the script: no locks, no serving of waiters
-//!         unlock ─ serve who waits for what has changed: as after any command
+//!         unlock ─ serve clients blocked on what has changed: as after any command
 //! ```
 //!
 //! A script's effects lie between the locking and the unlocking of one command, so they are one

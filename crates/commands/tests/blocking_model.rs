@@ -1,6 +1,6 @@
-//! Waiting and serving under a scheduler that tries thousands of interleavings of the locks: nobody
-//! is overtaken, nothing is lost, nothing is served twice, and nobody is left waiting for what is
-//! there.
+//! Waiting and serving under a scheduler that tries thousands of interleavings of the locks: no
+//! client is overtaken, nothing is lost, nothing is served twice, and no client is left waiting for
+//! what is there.
 //!
 //! `cargo test -p petrel-commands --features shuttle --test blocking_model`
 

@@ -96,7 +96,7 @@ impl Cache {
     ///
     /// # Safety
     /// `block` came from a cache of the same heap, for a size with the same
-    /// [`usable`](super::usable) size, was not freed since, and nobody uses it any more.
+    /// [`usable`](super::usable) size, was not freed since, and nothing uses it any more.
     #[inline]
     pub unsafe fn free(&mut self, block: NonNull<u8>, size: usize) {
         if size > BLOCK_BYTES_MAX {
@@ -123,7 +123,7 @@ impl Cache {
         self.breather = Some(breather);
     }
 
-    /// Calls the breather, if there is one, for whoever frees something else than blocks.
+    /// Calls the breather, if there is one, for callers that free something else than blocks.
     #[inline]
     pub fn breathe(&mut self) {
         if let Some(breather) = &mut self.breather {
@@ -292,7 +292,7 @@ impl Bins {
     }
 }
 
-/// Asks for the cache lines of a free block, if it is one: whoever gets it fills it whole.
+/// Asks for the cache lines of a free block, if it is one: its next owner fills it whole.
 #[inline]
 fn expect(block: *mut u8, class: u8) {
     if !block.is_null() {

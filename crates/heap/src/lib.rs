@@ -1,8 +1,9 @@
 //! The heap that the keyspace allocates its blocks from; it knows nothing of keys.
 //!
 //! General allocators have four to eight size classes per doubling, and lose 6 to 12 % of memory to
-//! them; this one has 32 and loses 1.5 %. It is told the size when a block is freed, and its slabs
-//! can be emptied with the help of the blocks' owner, so that memory comes back after deletes.
+//! them; this one has 32 and loses 1.5 %. Its caller says the size when a block is freed, and its
+//! slabs can be emptied with the help of the blocks' owner, so that memory comes back after
+//! deletes.
 //!
 //! ```text
 //!   thread ── Cache ── per class: a list of free blocks (no lock)

@@ -16,7 +16,7 @@ pub fn prefetch(address: usize) {
 /// Bytes that are asked for at once, at most.
 const WRITTEN_MAX: usize = 1024;
 
-/// Asks for so many bytes from `address` on, of which 1 KiB is looked at, to be brought near for
+/// Asks for this many bytes from `address` on, of which 1 KiB is looked at, to be brought near for
 /// being written; never faults, whatever the address. Stores that miss wait in a buffer of some
 /// dozens, and once that is full, everything waits.
 #[inline]

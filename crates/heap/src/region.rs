@@ -99,7 +99,7 @@ struct Runs {
     /// Free runs that still have their memory, by length.
     retained: [u32; RUN_UNITS.len()],
     retained_units: usize,
-    /// Least of `retained_units` since [`Region::purge_unused`] looked: nobody wanted these.
+    /// Least of `retained_units` since [`Region::purge_unused`] looked: no thread wanted these.
     retained_min: usize,
 }
 
@@ -290,7 +290,7 @@ impl Region {
         }
     }
 
-    /// Drops the pages of a run that nobody else knows, then lists it as free.
+    /// Drops the pages of a run that no other thread knows, then lists it as free.
     fn discard(&self, unit: u32, run: usize) {
         let len = RUN_UNITS[run] * UNIT_BYTES;
         // SAFETY: the run is within the committed part and holds no block. Should the call fail,
@@ -421,7 +421,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.len > 0 {
-            // SAFETY: the range was mapped by `new` and nobody uses it any more.
+            // SAFETY: the range was mapped by `new` and nothing uses it any more.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
         }
     }

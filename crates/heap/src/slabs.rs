@@ -157,7 +157,7 @@ impl Slabs {
             let slab = self.region.slab(unit);
             // SAFETY: the slab is of this class, whose lock is held.
             let links = unsafe { &mut *slab.links.get() };
-            // SAFETY: the block is at least 8 bytes, aligned to 8, and nobody else's.
+            // SAFETY: the block is at least 8 bytes, aligned to 8, and owned by this thread.
             unsafe { block.cast::<*mut u8>().write(links.free) };
             links.free = *block;
             let live = slab.live.load(Ordering::Relaxed) - 1;

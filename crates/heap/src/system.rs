@@ -123,7 +123,7 @@ impl Cache {
     ///
     /// # Safety
     /// `block` came from a cache of the same heap, for a size with the same
-    /// [`usable`](super::usable) size, was not freed since, and nobody uses it any more.
+    /// [`usable`](super::usable) size, was not freed since, and nothing uses it any more.
     pub unsafe fn free(&mut self, block: NonNull<u8>, size: usize) {
         let layout = layout(size);
         self.count(-(layout.size() as i64));

@@ -162,7 +162,7 @@ fn find_gap(tape: &[u8], steps: &[Step<'_>]) -> Result<Place, Misfit> {
     Ok(place)
 }
 
-/// Finds a member with its name, or so many elements.
+/// Finds a member with its name, or this many elements.
 fn find_removed(tape: &[u8], steps: &[Step<'_>], count: usize) -> Result<Place, Misfit> {
     let Some((last, outer)) = steps.split_last() else { return Err(Misfit::NoPlace) };
     let mut place = find(tape, outer).ok_or(Misfit::NoPlace)?;

@@ -293,7 +293,7 @@ impl Writer {
         begun.at + 3
     }
 
-    /// Ends the container that was begun last, which has so many elements or members.
+    /// Ends the container that was begun last, which has this many elements or members.
     pub fn end(&mut self, begun: Begun, count: usize) {
         let at = begun.at;
         let (base, body) = (self.out[at], self.out.len() - at - 3);

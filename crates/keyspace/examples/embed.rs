@@ -46,7 +46,7 @@ fn main() -> Result<(), OutOfMemory> {
     assert!(handle.expire_at(DB, b"session", Some(now - 1)));
     assert_eq!(handle.load(DB, b"session"), None);
 
-    // Walking over all keys: some at a time, so that nobody waits long.
+    // Walking over all keys: some at a time, so that no command waits long.
     let mut names = Vec::new();
     let mut cursor = Cursor::default();
     loop {

@@ -446,7 +446,7 @@ proptest! {
         for op in &ops {
             pair.run(op);
         }
-        // Whoever applies effects lets their origin decide what has expired.
+        // An applied effect lets its origin decide what has expired.
         let mut copy = keyspace(1).attach();
         copy.set_clock(0);
         for (db, effect) in kept.lock().unwrap().iter() {

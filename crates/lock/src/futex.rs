@@ -216,7 +216,7 @@ mod modelled {
             *held = true;
         }
 
-        /// Here it is looked at whenever somebody would go to sleep.
+        /// Here it is looked at whenever a thread would go to sleep.
         pub fn lock_unless(&self, _pause: Duration, give_up: &dyn Fn() -> bool) -> bool {
             let mut held = self.held.lock();
             while *held {

@@ -90,7 +90,7 @@ impl Gate {
         self.registry.lock().slots.retain(|slot| !Arc::ptr_eq(slot, own));
     }
 
-    /// The right to raise, and the queue of those who want it.
+    /// The right to raise, and the queue of threads that want it.
     pub(super) fn token(&self) -> &RawMutex {
         &self.token
     }

@@ -18,8 +18,8 @@
 //!   raisers cannot deadlock each other.
 //! * The holder of the token may raise while it holds stripes ([`Pass::exclusive_holding`]). Others
 //!   who wait for those stripes have executed nothing yet: the raiser nudges them, they release
-//!   what they hold and leave. Nobody else inside can be waiting for the raiser: waiters for the
-//!   token sleep outside the gate.
+//!   what they hold and leave. No other thread inside can be waiting for the raiser: waiters for
+//!   the token sleep outside the gate.
 //!
 //! No progress depends on a time limit; the one in the stripe's wait only bounds the cost of a
 //! raiser that names fewer stripes than it holds.

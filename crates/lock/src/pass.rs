@@ -201,8 +201,9 @@ impl Pass {
         self.raise_unless(|_| {}, &give_up)
     }
 
-    /// The same for a caller that has the script token and holds these stripes: who waits for them
-    /// gives way. They stay held, and may be unlocked during the ownership or after it.
+    /// The same for a caller that has the script token and holds these stripes: a thread that waits
+    /// for them gives way. They stay held, and may be unlocked during the ownership or after
+    /// it.
     pub fn exclusive_holding<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, held: &[u32]) {
         debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
         self.raise(|act| held.iter().for_each(|&index| act(locks(index as usize))));
@@ -249,8 +250,8 @@ impl Pass {
         self.exclusive.set(true);
     }
 
-    /// While the intent is up nobody comes inside, and who waits for a stripe that is held goes
-    /// outside; so when this is given up the others go on from there.
+    /// While the intent is up no thread comes inside, and a thread that waits for a held stripe
+    /// goes outside; so when this is given up the others go on from there.
     fn raise_unless(
         &self,
         for_each_held: impl Fn(fn(&StripeLock)),

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 /// Someone owns the stripe.
 const HELD: u32 = 0b001;
-/// Someone may sleep on the word: whoever unlocks must wake one.
+/// A thread may sleep on the word: the unlocking thread must wake one.
 const WAITERS: u32 = 0b010;
-/// The holder is raising the exclusive intent: waiters leave, and nobody falls asleep here.
+/// The holder is raising the exclusive intent: waiters leave, and no thread falls asleep here.
 const NUDGED: u32 = 0b100;
 
 /// A waiter looks again after this long, should a raiser not have named this stripe.
@@ -17,18 +17,18 @@ pub(super) const WAIT_MAX: Duration = Duration::from_millis(1);
 
 /// The lock of one stripe, taken through a [`Pass`](super::Pass) that is inside the gate.
 ///
-/// It guards no data by type: whoever reaches the stripe's data states why the lock is held. It
+/// It guards no data by type: code that reaches the stripe's data states why the lock is held. It
 /// belongs in the owner's stripe, on the cache line of the data that every command touches first.
 pub struct StripeLock(Futex);
 
 impl StripeLock {
-    /// A lock that nobody holds.
+    /// A free lock.
     #[cfg(not(any(feature = "loom", feature = "shuttle")))]
     pub const fn new() -> Self {
         StripeLock(Futex::new(0))
     }
 
-    /// A lock that nobody holds.
+    /// A free lock.
     #[cfg(any(feature = "loom", feature = "shuttle"))]
     pub fn new() -> Self {
         StripeLock(Futex::new(0))
@@ -89,7 +89,7 @@ impl StripeLock {
         }
     }
 
-    /// Sends everyone away who waits for this lock. The intent must be up in every slot before.
+    /// Sends all waiters for this lock away. The intent must be up in every slot before.
     ///
     /// Release: who sees NUDGED sees the intent in its own slot, hence sleeps at the gate instead
     /// of coming back. It wakes whatever WAITERS says: an unlock clears the bit and wakes one
@@ -99,8 +99,8 @@ impl StripeLock {
         self.0.wake_all();
     }
 
-    /// Undoes [`Self::nudge`]. Nobody sleeps here: the nudge woke all, and with NUDGED in the word
-    /// none fell asleep since.
+    /// Undoes [`Self::nudge`]. No thread sleeps here: the nudge woke all, and with NUDGED in the
+    /// word none fell asleep since.
     pub(super) fn calm(&self) {
         self.0.fetch_and(HELD, Relaxed);
     }

@@ -37,7 +37,8 @@ impl World {
         })
     }
 
-    /// A command on stripes that `me` has locked: nobody else is on them, from beginning to end.
+    /// A command on stripes that `me` has locked: no other thread is on them, from beginning to
+    /// end.
     fn execute(&self, me: usize, stripes: &[u32]) {
         self.claim(me, stripes);
         thread::yield_now();
@@ -272,7 +273,7 @@ impl Worker {
     }
 }
 
-/// Whether somebody who waits gives up, when it looks.
+/// Whether a waiter gives up, when it looks.
 fn weary() -> bool {
     thread_rng().gen_range(0..3) == 0
 }
@@ -299,7 +300,7 @@ fn run(world: &Arc<World>, threads: Vec<Box<dyn FnOnce(Worker) + Send>>) {
         thread.join().unwrap();
     }
     assert!(world.locks.iter().all(|lock| !lock.is_held()));
-    // Whoever comes last finds the gate open and every stripe free.
+    // The last thread finds the gate open and every stripe free.
     let last = Worker::new(world, usize::MAX - 1);
     last.many(&[0, 1, 2]);
     last.exclusive(false);

@@ -26,8 +26,8 @@ const CHUNK: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 /// Fewer bytes are not worth a write that waits for the disk.
 pub(crate) const DIRECT_MIN: usize = 64 * 1024;
-/// Whoever has more than this to append has fallen behind; if the disk is slow, the system's memory
-/// takes it faster.
+/// A writer with more than this to append has fallen behind; if the disk is slow, the system's
+/// memory takes it faster.
 const HURRY: u64 = 24 << 20;
 /// A disk that takes longer for a direct write of [`CHUNK`] bytes is slow.
 const SLOW: Duration = Duration::from_millis(20);
@@ -113,7 +113,7 @@ impl DirectFile {
         self.cached
     }
 
-    /// Cuts the file down to so many bytes, behind which it goes on.
+    /// Cuts the file down to this many bytes, behind which it goes on.
     ///
     /// # Errors
     /// What the system says.

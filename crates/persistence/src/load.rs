@@ -51,7 +51,7 @@ pub struct Progress {
     pub keys: AtomicU64,
     /// Keys of the file that had expired.
     pub expired: AtomicU64,
-    /// Bytes of memory that whoever saved the file used, as the file says.
+    /// Bytes of memory that the server that saved the file used, as the file says.
     pub saver_bytes: AtomicU64,
     /// To be set by who wants the load to end early; what was loaded so far stays.
     pub stop: AtomicBool,
@@ -75,8 +75,8 @@ pub struct Loaded {
     pub end: u64,
 }
 
-/// Loads a file of `len` bytes into a keyspace that nobody else changes meanwhile. Keys whose time
-/// has passed are left out.
+/// Loads a file of `len` bytes into a keyspace that no other thread changes meanwhile. Keys whose
+/// time has passed are left out.
 ///
 /// # Errors
 /// If the file cannot be read or is broken, if a key comes twice or is there already (unless they
@@ -217,7 +217,7 @@ impl<R: Read> Loading<'_, R> {
         }
     }
 
-    /// Gives a run to whoever has time for it.
+    /// Gives a run to a thread that has time for it.
     fn hand_out(&mut self, run: Run) -> Result<(), FileError> {
         match self.send.try_send(run) {
             Ok(()) => Ok(()),

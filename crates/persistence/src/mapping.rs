@@ -95,7 +95,7 @@ impl SharedWords {
         SharedWords(mapping)
     }
 
-    /// The number that begins eight times so many bytes behind the beginning.
+    /// The number that begins eight times this many bytes behind the beginning.
     #[inline]
     pub fn at(&self, index: usize) -> &AtomicU64 {
         assert!((index + 1) * 8 <= self.0.len);

@@ -1,7 +1,7 @@
 //! A file that is synced as it is written, so that little is left to be synced at its end.
 //!
 //! What goes through the system's memory waits there until it is synced. All of a large file at
-//! once would keep the disk from whoever else wants it, such as the log, for as long as that takes.
+//! once would keep the disk from other writers, such as the log, for as long as that takes.
 
 use crate::direct::{DirectFile, Staging};
 use std::fs::File;

@@ -1,11 +1,11 @@
 //! `daemonize`: the server runs in a child process without terminal; its parent waits until it is
-//! ready, so that whoever started it learns whether it is.
+//! ready, so that its starter learns whether it is.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// Who waits for this process to be ready.
+/// The process that waits for this one to be ready.
 pub enum Parent {
     /// Nobody.
     None,
@@ -24,7 +24,7 @@ pub fn fork() -> io::Result<Parent> {
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both descriptors were made above and belong to nobody else.
+    // SAFETY: both descriptors were made above and belong to nothing else.
     let (mut read, write) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
     // SAFETY: this is the only thread, so the child is as good a process as this one.
     match unsafe { libc::fork() } {

@@ -180,7 +180,7 @@ fn backups(url: &str) -> ExitCode {
 }
 
 fn print(text: &str) -> ExitCode {
-    // Whoever closed the pipe has read enough.
+    // The reader that closed the pipe has read enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }

@@ -16,7 +16,7 @@ pub fn block() -> libc::sigset_t {
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
-        // A file that may not grow is an error of whoever writes it.
+        // A file that may not grow is an error of its writer.
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         set.assume_init()
     }

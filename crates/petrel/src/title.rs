@@ -22,7 +22,7 @@ struct Room {
 unsafe impl Send for Room {}
 
 impl Title {
-    /// Takes the memory over. The calling thread is the only one, and nobody keeps references to
+    /// Takes the memory over. The calling thread is the only one, and nothing keeps references to
     /// arguments or environment: the standard library copies both.
     pub fn claim() -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;

@@ -96,7 +96,7 @@ impl Commands {
         }
     }
 
-    /// Begins a command that has so many arguments, its name's words included; they are to be
+    /// Begins a command that has this many arguments, its name's words included; they are to be
     /// appended to what is returned.
     #[inline]
     pub fn begin(&mut self, name: &[&str], args: usize) -> &mut Vec<u8> {

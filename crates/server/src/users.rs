@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Bytes that a file of users has at most.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Errors of a file that are told, so that an operator can mend several at once.
+/// Errors of a file that are reported, so that an operator can mend several at once.
 const ERRORS_MAX: usize = 10;
 
 /// Makes the users that the configuration names, or those of its file; without either the default

@@ -7,7 +7,7 @@ use super::request::Protocol;
 pub enum Reply<'a> {
     /// A status or number: the command was carried out.
     Done,
-    /// A value of so many bytes.
+    /// A value of this many bytes.
     Value(u32),
     /// No such key.
     Miss,

@@ -22,7 +22,7 @@ enum Program {
     Custom(String),
 }
 
-/// Up to so many connections a bare loop holds as plain descriptors.
+/// Up to this many connections a bare loop holds as plain descriptors.
 const DESCRIPTORS_PLAIN: usize = 15_000;
 
 /// The port of a server that is reached over TLS; the certificate is made for each start.

@@ -51,7 +51,7 @@ impl Permissions {
     /// What stands against it.
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         let mut keys = Vec::new();
-        // Who names keys that are not there is told so by the command.
+        // A caller that names missing keys gets the command's own error.
         if key_positions(call.command.spec.meta.keys, call.args, &mut keys).is_err() {
             keys.clear();
         }

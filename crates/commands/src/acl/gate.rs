@@ -152,7 +152,7 @@ fn user_of<'s>(users: &'s Users, session: &'s Session) -> Option<&'s Arc<User>> 
 }
 
 impl Ctx<'_> {
-    /// Whether the caller may read every key that there is with the command in hand: those that it
+    /// Whether the caller may read every key that there is with the running command: those that it
     /// names by patterns, too.
     pub(crate) fn reads_every_key(&mut self) -> bool {
         let (command, args) = (self.command, self.request.args);

@@ -1,4 +1,4 @@
-//! ACL LOG: what was refused lately, and to whom.
+//! ACL LOG: what was refused lately, and to which users.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

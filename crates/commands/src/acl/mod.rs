@@ -12,7 +12,7 @@
 //!
 //! A connection refers to its user, and every command looks at what the user may do at that moment;
 //! so a change holds for living connections, for what they have queued, and for what they wait for.
-//! Whoever may do everything pays one branch.
+//! A user who may do everything costs one branch.
 
 mod check;
 mod gate;

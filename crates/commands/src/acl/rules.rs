@@ -295,7 +295,7 @@ fn databases(list: &[u8]) -> Result<Vec<u32>, RuleError> {
     if databases.len() > PARTS_MAX { Err(RuleError::TOO_MANY) } else { Ok(databases) }
 }
 
-/// Blanks part rules in files, and nobody can say where a zero byte ends.
+/// Blanks part rules in files, and where a zero byte ends cannot be said.
 fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }

@@ -67,7 +67,7 @@ impl Users {
         }
     }
 
-    /// Somebody who may do everything, and whom nobody can log in as: the server itself.
+    /// A user who may do everything, and as which no client can log in: the server itself.
     pub fn nobody_above(registry: &Registry) -> Arc<User> {
         Arc::new(User::new(b"", Permissions::everything(registry), registry))
     }
@@ -170,8 +170,8 @@ impl Users {
         Ok(())
     }
 
-    /// Removes a user, but not the default user. Whoever still refers to it may do nothing any
-    /// more.
+    /// Removes a user, but not the default user. A connection that still refers to it may do
+    /// nothing any more.
     pub fn remove(&self, registry: &Registry, name: &[u8]) -> Option<Arc<User>> {
         if name == DEFAULT_USER {
             return None;

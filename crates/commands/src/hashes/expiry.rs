@@ -262,8 +262,8 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes those of the fields that have expired, if anybody is told of it: before what is done to
-/// the others. Valkey leaves that to the sweep.
+/// Removes those of the fields that have expired, if an event, a watch or tracking wants to know:
+/// before what is done to the others. Valkey leaves that to the sweep.
 fn drop_expired_first(ctx: &mut Ctx<'_>, fields: Range<usize>) {
     if ctx.exec.ks.notes_events() && !ctx.dialect().is_valkey() {
         let (key, db) = (ctx.key(1), ctx.db());

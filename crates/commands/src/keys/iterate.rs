@@ -1,5 +1,5 @@
 //! Walking the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are held one at a time and for
-//! a few keys, so that a walk over many keys delays nobody else.
+//! a few keys, so that a walk over many keys delays no other command for long.
 
 use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::ctx::Ctx;

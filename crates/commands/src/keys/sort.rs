@@ -89,8 +89,8 @@ fn drop_expired(ctx: &mut Ctx<'_>, fields: &[(Vec<u8>, Vec<u8>)]) {
     }
 }
 
-/// Whether the caller may read keys that follow from elements, so that nobody can say beforehand
-/// which they are.
+/// Whether the caller may read keys that follow from elements, so that it cannot be known
+/// beforehand which they are.
 fn reads_every_key(ctx: &mut Ctx<'_>) -> bool {
     !ctx.exec.restricts(ctx.session) || ctx.reads_every_key()
 }
@@ -184,7 +184,7 @@ impl<'a> Options<'a> {
         by.chain(&self.get).filter(|pattern| matches!(pattern, Pattern::At { .. }))
     }
 
-    /// Which of so many elements are asked for.
+    /// Which of this many elements are asked for.
     fn window(&self, len: usize) -> Range<usize> {
         let start = usize::try_from(self.offset).unwrap_or(0).min(len);
         let count = usize::try_from(self.count).unwrap_or(len);

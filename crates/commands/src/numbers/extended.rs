@@ -170,7 +170,7 @@ impl Extended {
         Some(text)
     }
 
-    /// The milliseconds of so many seconds, rounded up; none beyond 64 bits.
+    /// The milliseconds of this many seconds, rounded up; none beyond 64 bits.
     pub fn millis(self) -> Option<i64> {
         let Extended::Finite { negative, mantissa, exponent } = self else { return None };
         let product = round(negative, u128::from(mantissa) * 1000, exponent, false);

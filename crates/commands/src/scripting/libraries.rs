@@ -1,6 +1,6 @@
 //! The libraries of functions that the server knows, in a list that changes where it lies unless
-//! somebody looks at it at that moment; every thread loads for itself the libraries whose functions
-//! it calls.
+//! another thread reads it at that moment; every thread loads for itself the libraries whose
+//! functions it calls.
 
 use super::shebang::Flags;
 use crate::fail::Fail;

@@ -1,5 +1,5 @@
-//! Which keys cost most processor time, and most bytes on the network, while somebody wants to know
-//! (`HOTKEYS`).
+//! Which keys cost most processor time, and most bytes on the network, while an operator wants to
+//! know (`HOTKEYS`).
 //!
 //! Commands are looked at after their execution ([`Hotkeys::note`]), every one or one of so many.
 //! The costs of a command are shared out among its keys. Few keys are remembered: see [`Top`].
@@ -38,7 +38,7 @@ pub struct Wish {
     pub bytes: bool,
     /// Keys that are wanted.
     pub keys: usize,
-    /// One of so many commands is looked at.
+    /// One of this many commands is looked at.
     pub ratio: u64,
     /// Milliseconds after which to stop.
     pub millis_max: Option<i64>,

@@ -30,7 +30,7 @@ pub(crate) fn time_of_day() -> Duration {
 }
 
 impl Executor {
-    /// The time that a script is told: within the millisecond by which keys expire, until the
+    /// The time that a script gets: within the millisecond by which keys expire, until the
     /// script is slow.
     fn script_time(&mut self) -> Duration {
         let begin = Duration::from_millis(self.ks.now_ms().max(0) as u64);

@@ -13,7 +13,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many entries and bytes; `usize::MAX` each for no limit.
+    /// A budget of this many entries and bytes; `usize::MAX` each for no limit.
     pub fn new(entries: usize, bytes: usize) -> Self {
         Budget { entries, bytes, untouched: true }
     }
@@ -59,12 +59,12 @@ pub(super) fn entry_len(entry: EntryRef<'_>) -> usize {
     id + fields + texts.sum::<usize>()
 }
 
-/// Bytes of a string of so many bytes, with what frames it.
+/// Bytes of a string of this many bytes, with what frames it.
 fn bulk_len(len: usize) -> usize {
     header_len(len) + len + 2
 }
 
-/// Bytes of the line that announces an array of so many elements, or a string of so many bytes.
+/// Bytes of the line that announces an array of this many elements, or a string of this many bytes.
 fn header_len(n: usize) -> usize {
     1 + n.checked_ilog10().unwrap_or(0) as usize + 1 + 2
 }

@@ -9,7 +9,7 @@ use petrel_resp::Reply;
 
 /// Pending entries that XAUTOCLAIM looks at for each that it is to claim.
 const LOOKED_AT: usize = 10;
-/// Entries that XAUTOCLAIM claims unless it is told.
+/// Entries that XAUTOCLAIM claims unless COUNT says otherwise.
 const COUNT: usize = 100;
 /// Entries that it may be told to claim.
 const COUNT_MAX: i64 = i64::MAX / 16;

@@ -7,7 +7,7 @@
 //! | `client` | clients that wait and are answered |
 //! | `cases` | who is served when, one step after the other |
 //! | `streams` | XREAD and XREADGROUP |
-//! | `threads` | the same with real threads: nothing is lost, nobody is overtaken |
+//! | `threads` | the same with real threads: nothing is lost, no client is overtaken |
 
 mod cases;
 mod client;

@@ -1,4 +1,4 @@
-//! With real threads: nothing is lost, nothing is served twice, nobody is overtaken.
+//! With real threads: nothing is lost, nothing is served twice, no client is overtaken.
 
 use crate::client::World;
 use petrel_commands::WaitEnd;

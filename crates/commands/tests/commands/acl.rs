@@ -51,7 +51,7 @@ fn commands_in_any_case_and_subcommands_one_by_one() {
     assert!(!user.run("LOLWUT version").starts_with("NOPERM"));
     assert_eq!(user.run("LOLWUT"), refused("lolwut"));
     assert_eq!(user.run("LOLWUT 5 VERSION"), refused("lolwut"));
-    // What does not exist, or has another arity, is told to everybody.
+    // What does not exist, or has another arity, is answered to every user.
     assert_eq!(user.run("NOSUCH"), "ERR unknown command 'NOSUCH', with args beginning with: ");
     assert_eq!(user.run("SET k"), "ERR wrong number of arguments for 'set' command");
     assert_eq!(user.run("OBJECT NOSUCH"), "ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP.");

@@ -4,7 +4,7 @@ use crate::client::{Client, show};
 use crate::redis::Redis;
 use petrel_resp::Value;
 
-/// Somebody who executes commands.
+/// A caller that executes commands.
 pub trait Server {
     fn ask(&mut self, args: &[&[u8]]) -> Value;
 }

@@ -68,7 +68,7 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// A search took so many steps that it was ended.
+/// A search took this many steps that it was ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TooMuchWork;
 

@@ -40,7 +40,7 @@ impl Handle {
     }
 
     /// The same; if the key does not exist and `create` is set, an empty stream is made. The caller
-    /// then makes a change of it, lest nobody learn that it is there.
+    /// then makes a change of it, lest it stay unknown to logs and replicas.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -137,7 +137,7 @@ impl StreamMut<'_> {
         added
     }
 
-    /// Deletes an entry, whoever refers to it; false if there is none with this ID.
+    /// Deletes an entry, whatever refers to it; false if there is none with this ID.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let deleted = self.stream.delete(id);
         if deleted {
@@ -215,7 +215,7 @@ impl StreamMut<'_> {
     /// Finds or makes a consumer of a group that exists, and notes that it was seen; none if there
     /// is no such group.
     ///
-    /// Of one that exists nobody else learns it: it is of no weight before it gets entries.
+    /// Of one that exists no sink learns it: it is of no weight before it gets entries.
     pub fn see_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<ConsumerId> {
         let now = self.now_ms();
         let is_new = self.stream.groups().get(group)?.consumer_id(consumer).is_none();
@@ -285,7 +285,7 @@ impl StreamMut<'_> {
         self.stream.groups_mut().change(group, Group::order_by_time);
     }
 
-    /// Forgets the IDs of producers that have been remembered for long enough. Nobody else need
+    /// Forgets the IDs of producers that have been remembered for long enough. No sink need
     /// learn of it: time passes everywhere.
     pub fn forget_producers(&mut self) {
         let now = self.now_ms().max(0) as u64;

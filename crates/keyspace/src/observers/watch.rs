@@ -1,4 +1,4 @@
-//! What `WATCH` needs: versions of the keys that somebody watches.
+//! What `WATCH` needs: versions of the watched keys.
 
 use crate::handle::Handle;
 use crate::structures::key_hash::Key;

@@ -46,7 +46,7 @@ pub(crate) struct Counters {
     pub expired_fields: Cell,
     pub expired_fields_active: Cell,
     pub evicted: Cell,
-    /// Keys that somebody has read and caches, their readers, and the bytes that both take.
+    /// Tracked keys, their readers, and the bytes that both take.
     pub tracked_keys: Cell,
     pub tracked_items: Cell,
     pub tracked_bytes: Cell,
@@ -92,17 +92,17 @@ pub struct Stats {
     pub misses: u64,
     /// Keys removed because their time had passed.
     pub expired: u64,
-    /// Of these, keys that nobody had asked for.
+    /// Of these, keys removed without a command that asked for them.
     pub expired_active: u64,
     /// Fields of hashes removed because theirs had.
     pub expired_fields: u64,
-    /// Of these, fields that nobody had asked for.
+    /// Of these, fields removed without a command that asked for them.
     pub expired_fields_active: u64,
     /// Keys removed to stay under the memory limit.
     pub evicted: u64,
     /// Changes of keys and databases: effects.
     pub changes: u64,
-    /// Keys that somebody has read and is to be told of.
+    /// Tracked keys.
     pub tracked_keys: u64,
     /// Their readers, counted once per key.
     pub tracked_items: u64,
@@ -113,7 +113,7 @@ pub struct Stats {
 /// Size of one database.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DbStats {
-    /// Keys, those whose time has passed but which nobody has noticed yet included.
+    /// Keys, expired ones that are not removed yet included.
     pub keys: u64,
     /// Keys with a time to live.
     pub volatile: u64,

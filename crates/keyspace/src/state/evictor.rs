@@ -5,7 +5,8 @@ use crate::structures::entry::Entry;
 use crate::structures::key_hash::KeyHash;
 use std::cell::Cell;
 
-/// S3-FIFO: the small queue's share of memory, 1 in so many bytes; and samples per victim at least.
+/// S3-FIFO: the small queue's share of memory, 1 in this many bytes; and samples per victim at
+/// least.
 const SMALL_SHARE: u64 = 10;
 /// S3-FIFO: samples over which the small queue's share is averaged, as a power of two.
 const AVERAGED_LOG2: u32 = 9;

@@ -1,4 +1,4 @@
-//! Large collections that are nobody's any more, waiting to be freed by a thread that has time for
+//! Large collections without an owner, waiting to be freed by a thread that has time for
 //! it.
 //!
 //! Freeing ten million elements takes a second or so. Who removes, overwrites or expires such a
@@ -33,7 +33,7 @@ const SEEN: Duration = Duration::from_millis(20);
 const WAITING_BYTES_MAX: usize = 1 << 30;
 const WAITING_SHARE: u64 = 8;
 
-/// What waits to be freed, and who is told of it.
+/// What waits to be freed, and the function that hears of it.
 #[derive(Default)]
 pub(crate) struct Garbage {
     waiting: Mutex<Vec<Large>>,
@@ -81,7 +81,7 @@ impl Garbage {
 }
 
 impl Keyspace {
-    /// From now on, large collections are left to whoever calls [`Keyspace::collect_garbage`], and
+    /// From now on, large collections are left to the caller of [`Keyspace::collect_garbage`], and
     /// `notify` is called each time there is one: it returns at once, for it may be called by
     /// any thread. The first call counts.
     pub fn set_collector(&self, notify: impl Fn() + Send + Sync + 'static) {

@@ -1,4 +1,5 @@
-//! Who is interested in keys of a stripe: a side table that exists only while somebody is.
+//! Watches, blocked clients and trackers of a stripe's keys: a side table that exists only while
+//! there are some.
 
 use crate::state::waiting::Waiting;
 use crate::state::watch::Watched;
@@ -14,7 +15,7 @@ pub(crate) struct Interest {
 }
 
 impl Interest {
-    /// True if nobody is interested any more.
+    /// True if none is left.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty() && self.waiting.is_empty()
     }

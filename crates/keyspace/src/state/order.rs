@@ -2,7 +2,7 @@
 //!
 //! No lock and no shared counter orders all changes. Each stripe numbers its own, under its lock,
 //! and that is order enough: a change is of one key, and a key has one stripe. What orders stripes
-//! among each other, roughly, is the *epoch*, a number that somebody who makes changes
+//! among each other, roughly, is the *epoch*, a number that a thread that makes changes
 //! durable advances now and then, and that is read under the locks of each commit. So a change that
 //! was made in the knowledge of another has no lower epoch, and all changes up to the end of an
 //! epoch together are a state that there could have been (as in Silo: Tu et al., "Speedy
@@ -72,7 +72,7 @@ impl Epochs {
         self.0.fetch_add(1, SeqCst)
     }
 
-    /// Lets epochs begin after those of a log that was read. Nobody commits meanwhile.
+    /// Lets epochs begin after those of a log that was read. No thread commits meanwhile.
     pub fn begin_at(&self, epoch: u64) {
         self.0.fetch_max(epoch, SeqCst);
     }

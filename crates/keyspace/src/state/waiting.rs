@@ -1,10 +1,10 @@
-//! Keys that somebody waits for: each has a queue, in order of arrival, in a side table of its
+//! Keys with blocked clients: each has a queue, in order of arrival, in a side table of its
 //! stripe.
 //!
-//! A change of such a key makes it *ready*: whoever made the change finds it in
+//! A change of such a key makes it *ready*: the thread that made the change finds it in
 //! [`Handle::next_ready`] and is to try the waiters in order, under the locks of their keys. Until
 //! that is done the key says of itself that it is ready ([`Handle::holds_ready`]), so that a thread
-//! that comes in between can do it first: nobody overtakes a waiter.
+//! that comes in between can do it first: no command overtakes a waiter.
 //!
 //! Everything here is guarded by the locks of the stripes. What waits is opaque: the keyspace keeps
 //! it and hands it back.
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// Whoever waits. What it is, only its owner knows.
+/// A waiter. What it is, only its owner knows.
 pub type Waiter = Arc<dyn Any + Send + Sync>;
 
 /// What a key must hold for a waiter to be worth a try.
@@ -36,8 +36,8 @@ impl Awaited {
     /// A stream.
     pub const STREAM: Self = Awaited { type_of: Type::Stream, or_loss: false };
 
-    /// The same, or anything else in its place, be it nothing: for those who must learn that it is
-    /// gone.
+    /// The same, or anything else in its place, be it nothing: for waiters that must learn that it
+    /// is gone.
     pub const fn or_loss(self) -> Self {
         Awaited { or_loss: true, ..self }
     }
@@ -47,7 +47,7 @@ impl Awaited {
     }
 }
 
-/// A key that changed while somebody waits for it.
+/// A key that changed while a client is blocked on it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReadyKey {
     /// The database.
@@ -61,7 +61,7 @@ pub struct ReadyKey {
 pub struct WaitedKeys {
     /// All of them.
     pub keys: usize,
-    /// Those of which somebody wants to know that they are gone.
+    /// Those whose removal a waiter must learn of.
     pub or_loss: usize,
 }
 
@@ -90,12 +90,13 @@ pub(crate) struct Waiting {
     pub(crate) ready: usize,
 }
 
-/// Who waits for one key.
+/// The waiters for one key.
 #[derive(Default)]
 pub(crate) struct Queue {
     /// Waiters for the same, by their arrival. Few kinds of things are waited for.
     groups: Vec<(Awaited, BTreeMap<u64, Waiter>)>,
-    /// The key has changed, and of those who arrived after `tried` none has been tried since.
+    /// The key has changed, and of the waiters that arrived after `tried` none has been tried
+    /// since.
     pub(crate) ready: bool,
     pub(crate) tried: u64,
     /// A waiter of this queue is being tried: what it does to the key is no news to the others.
@@ -195,7 +196,7 @@ impl Waiting {
         self.count_ready(-i64::from(ready), counts);
     }
 
-    /// A key may be worth a try; true if nobody knows yet.
+    /// A key may be worth a try; true if that is new.
     pub fn make_ready(&mut self, db: u16, key: &[u8], counts: &WaitCounts) -> bool {
         let is_news = self.queue(db, key).is_some_and(Queue::make_ready);
         self.count_ready(i64::from(is_news), counts);

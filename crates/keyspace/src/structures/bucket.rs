@@ -4,7 +4,7 @@
 //!
 //! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is
 //! atomic and written relaxed, because the prefetch pass of a batch peeks at buckets whose stripe
-//! it does not hold; whoever holds the stripe is the only writer.
+//! it does not hold; the holder of the stripe is the only writer.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -32,8 +32,8 @@ const NARROW_MAX: usize = u8::MAX as usize;
 /// A pointer to a live element.
 ///
 /// Invariant of every method: the stripe of the collection's key is held by the calling thread (or
-/// nobody else knows the element), and what is returned is not used after the element is replaced
-/// or freed.
+/// no other thread knows the element), and what is returned is not used after the element is
+/// replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Element(NonNull<u8>);
 

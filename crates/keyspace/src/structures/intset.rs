@@ -17,7 +17,8 @@
 //! A base and a width hold members within a range; for one outside of it, or when another base has
 //! become much better, all are packed anew. The range begins as far below the smallest member as it
 //! ends above the largest, so that a set that grows at either end is packed anew a few times only.
-//! Changes are told as an [`Edit`], so that whoever owns the bytes can make them where they lie.
+//! Changes are returned as an [`Edit`], so that the owner of the bytes can make them where they
+//! lie.
 
 /// The members of a set, in ascending order.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +63,7 @@ impl Frame {
         if plain.bytes(count) <= near.bytes(count) { plain } else { near }
     }
 
-    /// Bytes of a set of so many members.
+    /// Bytes of a set of this many members.
     fn bytes(self, count: usize) -> usize {
         self.members_at() + count * self.width
     }

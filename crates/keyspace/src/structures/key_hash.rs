@@ -44,7 +44,7 @@ impl KeyHash {
     }
 }
 
-/// Makes hashes with a seed of its own, so that nobody outside can choose keys that collide.
+/// Makes hashes with a seed of its own, so that no client can choose keys that collide.
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     state: SeedableRandomState,

@@ -360,7 +360,7 @@ pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usi
 }
 
 /// Asks for what follows the first two lines of items that are about to be walked over: those
-/// whoever looked the entry up has asked for.
+/// the lookup of the entry has asked for.
 #[inline]
 pub(crate) fn prefetch_behind(bytes: &[u8]) {
     for line in (LINES_THERE..bytes.len().min(LINES_MAX)).step_by(LINE) {

@@ -1,4 +1,4 @@
-//! Drawing without favour, from random numbers that somebody else makes.
+//! Drawing without favour, from random numbers that the caller makes.
 
 /// A number below `bound`, which is not 0.
 #[inline]

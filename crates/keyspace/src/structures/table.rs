@@ -45,7 +45,7 @@ pub(crate) struct Position {
     pub slot: usize,
 }
 
-/// A bucket array that was replaced; freed when nobody can be peeking at it any more.
+/// A bucket array that was replaced; freed when no thread can be peeking at it any more.
 pub(crate) struct Retired {
     address: usize,
     layout: Layout,
@@ -59,7 +59,7 @@ impl Retired {
     pub unsafe fn free(self, cache: &mut Cache) {
         let (base, layout) =
             (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
-        // SAFETY: by the contract nobody uses the array. It was allocated by `Buckets::new` with
+        // SAFETY: by the contract no thread uses the array. It was allocated by `Buckets::new` with
         // the same layout; the word before a padded array says where its block begins.
         unsafe {
             if is_aligned(layout) {
@@ -143,7 +143,7 @@ impl<I: Item> Table<I> {
         self.bytes
     }
 
-    /// The entries occupy so many bytes more.
+    /// The entries occupy this many bytes more.
     #[inline]
     pub fn weigh(&mut self, bytes: i64) {
         self.bytes = self.bytes.wrapping_add_signed(bytes);

@@ -2,7 +2,7 @@
 //!
 //! Each entry has a stamp of one bit. Beginning an image turns the keyspace's own stamp over, with
 //! everything held for a moment, and so all entries there are bear the old one: they have yet to be
-//! handed out. A walk does that, stripe by stripe; whoever is about to change or remove an entry
+//! handed out. A walk does that, stripe by stripe; a mutator about to change or remove an entry
 //! that still bears the old stamp hands it out first. Entries that are made meanwhile bear the
 //! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and
 //! nothing is copied but what is being handed out.
@@ -48,8 +48,8 @@ impl ImagePlace {
 
 impl Handle {
     /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while
-    /// nobody changes anything. The thread is in a batch and holds nothing, or everything.
-    /// Somebody must walk every stripe with [`Handle::continue_image`], and then what
+    /// no thread changes anything. The thread is in a batch and holds nothing, or everything.
+    /// The caller must walk every stripe with [`Handle::continue_image`], and then what
     /// was flushed with [`Handle::continue_cleared`], and every collection with
     /// [`Handle::continue_portions`], until [`Handle::end_image`] says that it is done.
     pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {

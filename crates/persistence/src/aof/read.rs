@@ -151,11 +151,11 @@ impl<R: Read> CommandReader<R> {
 }
 
 enum Parsed {
-    /// A command of so many bytes.
+    /// A command of this many bytes.
     Command(usize),
-    /// A note of so many bytes.
+    /// A note of this many bytes.
     Note(usize),
-    /// So many bytes are needed to tell, at least; more than there are.
+    /// This many bytes are needed to tell, at least; more than there are.
     Lacks(usize),
 }
 

@@ -339,7 +339,7 @@ mod tests {
     fn what_a_kill_leaves_behind_is_deleted_and_nothing_else() {
         let path = std::env::temp_dir().join(format!("petrel-directory-{}", std::process::id()));
         let mut directory = Directory::open(&path, "a.aof", [0; 16]).unwrap();
-        // Without a manifest nobody knows what is needed.
+        // Without a manifest it is unknown what is needed.
         fs::write(path.join("a.aof.1.base.rdb"), "").unwrap();
         directory.sweep();
         for _ in 0..3 {

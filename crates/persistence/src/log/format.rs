@@ -138,7 +138,7 @@ impl FileHead {
     }
 
     /// What the checksums of its blocks' heads begin with: without knowing the log's identity
-    /// nobody can make bytes, and store them as a value, that are taken for a block of this
+    /// no client can make bytes, and store them as a value, that are taken for a block of this
     /// file.
     fn seed(&self) -> u32 {
         if self.version < 3 {
@@ -168,8 +168,8 @@ pub struct BlockHead {
     pub written_ms: i64,
     /// Bytes of its records.
     pub len: u64,
-    /// So many bytes of its file were known to be on the disk when it was written; in files up to
-    /// version 2, which do not say so, the highest number.
+    /// This many bytes of its file were known to be on the disk when it was written; in files up
+    /// to version 2, which do not say so, the highest number.
     pub synced: u64,
     /// Checksum of its records.
     pub sum: u32,

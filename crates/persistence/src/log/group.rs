@@ -3,7 +3,7 @@
 //! ```text
 //! threads   execute ─ commit: the record gets the epoch of this moment ─ ... ─ end of the batch: hand over
 //! the log   end the epoch ─ wait for those that have yet to hand over what belongs to it ─ one block ─ write ─ sync
-//!           ─ the epoch is durable: whoever waits for it hears of it
+//!           ─ the epoch is durable: its waiters hear of it
 //! ```
 //!
 //! One thread writes, so that an epoch costs one write and one sync, however many threads have
@@ -28,16 +28,16 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Between two writes while nobody waits for one.
+/// Between two writes while none is waited for.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Between two syncs of [`Policy::EverySecond`].
 const SECOND: Duration = Duration::from_secs(1);
 /// After something failed, until it is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// A thread that has so many bytes waiting wakes the log's.
+/// A thread that has this many bytes waiting wakes the log's.
 const WAKE_BYTES: usize = 1 << 20;
-/// A thread that has so many bytes waiting waits itself, unless the log has failed and so nobody
-/// may write.
+/// A thread that has this many bytes waiting waits itself, unless the log has failed and so no
+/// thread may write.
 const WAITING_MAX: usize = 32 * 1024 * 1024;
 /// For company an epoch is kept open no longer than a share of what its sync will take, and no
 /// longer than this.
@@ -68,7 +68,7 @@ pub trait Events: Send + std::marker::Sync {
 
     /// The log could not be written or synced. Until [`Events::recovered`] nothing more becomes
     /// durable; with `needs_base` that takes a new file and a base for it ([`Log::rotate`],
-    /// [`Log::has_base`]), since nobody knows what the old file holds.
+    /// [`Log::has_base`]), since it is unknown what the old file holds.
     fn failed(&self, why: &str, needs_base: bool);
 
     /// What had failed was done.
@@ -91,7 +91,7 @@ pub struct Log {
     /// Another thread is syncing.
     syncing: AtomicBool,
     sync_failure: Mutex<Option<String>>,
-    /// What the file in hand says is of no use before its base is there.
+    /// What the current file says is of no use before its base is there.
     awaits_base: AtomicBool,
     stops: AtomicBool,
     failed: AtomicBool,
@@ -99,9 +99,9 @@ pub struct Log {
     /// Written and synced; durable, unless a base is awaited.
     synced: AtomicU64,
     durable: AtomicU64,
-    /// The highest epoch that somebody waits for.
+    /// The highest epoch with a waiter.
     wanted: AtomicU64,
-    /// Bytes of the file in hand.
+    /// Bytes of the current file.
     len: AtomicU64,
     /// Of which file, by its number, how many bytes are known to be on the disk.
     on_disk: Mutex<(u64, u64)>,
@@ -311,7 +311,7 @@ impl Log {
         self.awaits_base.store(true, SeqCst);
     }
 
-    /// The base of the file in hand is there and durable.
+    /// The base of the current file is there and durable.
     pub fn has_base(&self) {
         self.awaits_base.store(false, SeqCst);
         self.publish(0);
@@ -328,7 +328,7 @@ impl Log {
         self.parts.lock().push(part);
     }
 
-    /// A thread has handed over; so many of its bytes wait now.
+    /// A thread has handed over; this many of its bytes wait now.
     #[inline]
     pub(super) fn handed_over(&self, part: &Part, waiting: usize) {
         // Between what was handed over and the look whether anybody sleeps.
@@ -391,7 +391,7 @@ impl Log {
         }
     }
 
-    /// So many bytes of the file with this number were synced.
+    /// This many bytes of the file with this number were synced.
     fn note_on_disk(&self, seq: u64, len: u64) {
         let mut known = self.on_disk.lock();
         if known.0 == seq {
@@ -456,11 +456,11 @@ struct Scribe<'l> {
     writer: Writer,
     /// What was taken and is not written, by epoch.
     backlog: Vec<(Arc<Part>, Segment)>,
-    /// While the file in hand has no base yet and takes the place of one that nobody knows the
+    /// While the current file has no base yet and takes the place of one with an unknown
     /// state of: what has been recorded since, which is of use with the old files, should the
     /// process die.
     kept: Option<Vec<(Arc<Part>, Segment)>>,
-    /// Nobody knows what the file holds: nothing more is written to it.
+    /// It is unknown what the file holds: nothing more is written to it.
     is_broken: bool,
     /// Something was written since the last sync began.
     is_unsynced: bool,
@@ -564,9 +564,9 @@ impl Scribe<'_> {
         }
     }
 
-    /// Keeps an epoch open for those who were part of the last one: they have had their replies,
-    /// and their next commands are on the way. A share of a sync is well spent if it saves them
-    /// one.
+    /// Keeps an epoch open for the threads that were part of the last one: they have had their
+    /// replies, and their next commands are on the way. A share of a sync is well spent if it
+    /// saves them one.
     fn await_company(&mut self) {
         let limit = COMPANY_MAX.min(self.sync_time / 2);
         let began = Instant::now();
@@ -578,7 +578,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Sleeps for a time at most, unless there is something to do: so many records wait, or
+    /// Sleeps for a time at most, unless there is something to do: this many records wait, or
     /// something is wanted. Whether there is.
     fn sleep(&self, how: u8, time: Duration, records: u64) -> bool {
         let log = self.log;

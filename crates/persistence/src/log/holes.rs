@@ -51,7 +51,7 @@ struct Written {
     bytes: Vec<u8>,
     /// Where each block begins, and the end of the last.
     places: Vec<usize>,
-    /// So many bytes were synced in the end.
+    /// This many bytes were synced in the end.
     synced: usize,
     /// What each block says of that.
     said: Vec<usize>,

@@ -39,7 +39,7 @@ impl<'a> Bytes<'a> {
         Ok(byte)
     }
 
-    /// So many bytes.
+    /// This many bytes.
     #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;

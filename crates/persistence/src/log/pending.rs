@@ -132,8 +132,8 @@ impl Pending {
         fs::remove_file(&self.path)
     }
 
-    /// A slot of so many bytes, whole pages, which begins with `content`; none if it cannot be had,
-    /// which [`Pending::failure`] tells.
+    /// A slot of this many bytes, whole pages, which begins with `content`; none if it cannot be
+    /// had, which [`Pending::failure`] tells.
     pub(super) fn slot(self: &Arc<Self>, len: usize, content: &[u8]) -> Option<Slot> {
         let made = self.make_slot(len as u64, content);
         *self.failure.lock() = made.as_ref().err().map(|error| error.to_string());
@@ -228,15 +228,15 @@ impl Slot {
         self.word(SERIAL, serial.into());
     }
 
-    /// So many bytes of records are there.
+    /// This many bytes of records are there.
     #[inline]
     pub fn publish(&self, len: usize) {
         self.word(LEN, len as u64);
     }
 }
 
-/// Has the file hold `content` and then zeros, so many bytes together, in blocks that are its own:
-/// writing to them later needs none.
+/// Has the file hold `content` and then zeros, this many bytes together, in blocks that are its
+/// own: writing to them later needs none.
 fn fill(file: &File, offset: u64, len: u64, content: &[u8]) -> io::Result<()> {
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     allocate(file, offset, len)?;

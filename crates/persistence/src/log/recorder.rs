@@ -26,13 +26,13 @@ pub(super) const LENGTH_LONG: u32 = 1 << 30;
 /// The last 8 bytes of the record are its lag.
 pub(super) const HAS_LAG: u32 = 1 << 31;
 
-/// So many bytes go into the checksum at once, while the cache holds them.
+/// This many bytes go into the checksum at once, while the cache holds them.
 const SUMMED_AT_ONCE: usize = 16 * 1024;
 
 /// Memory of a record that is kept for the next one.
 const RECORD_KEPT_MAX: usize = 1 << 20;
 
-/// Memory of so many segments, and of so many bytes, is used again.
+/// Memory of so many segments, and of this many bytes, is used again.
 const SPARES_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 16 << 20;
 
@@ -124,7 +124,7 @@ impl Part {
         handed.bytes
     }
 
-    /// A segment for a record of so many bytes of this epoch. That which the thread handed over
+    /// A segment for a record of this many bytes of this epoch. That which the thread handed over
     /// last, if it belongs to the epoch, is still there and has room, or else an empty one. So
     /// what little a batch has to tell needs no memory of its own.
     fn segment(&self, epoch: u64, serial: bool, len: usize, before: &Segment) -> Segment {
@@ -155,7 +155,7 @@ impl Part {
 
 impl Handed {
     /// Keeps memory to be used again; what is not kept is returned. Large ones are preferred, since
-    /// whoever needed one will need more.
+    /// a thread that needed one will need more.
     fn keep(&mut self, memory: Memory) -> Vec<Memory> {
         let is_large = |memory: &mut Memory| memory.size() == Size::Large;
         let mut left = Vec::new();
@@ -280,12 +280,12 @@ impl EffectSink for Recorder {
             return epochs.now();
         }
         if !self.announced {
-            // Before the epoch is read: whoever ends that epoch afterwards waits for what belongs
-            // to it.
+            // Before the epoch is read: the thread that ends that epoch afterwards waits for what
+            // belongs to it.
             self.part.oldest.store(epochs.now(), SeqCst);
             self.announced = true;
         }
-        // Nobody else commits anything now if everything is held.
+        // No other thread commits anything now if everything is held.
         let epoch = if alone { epochs.advance() + 1 } else { epochs.now() };
         self.end_record(epoch);
         let current = &mut self.current;
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
     use petrel_keyspace::{Keyspace, Options, Origin, StrRef};
 
-    /// A recorder of a log that nobody writes.
+    /// A recorder of a log without a writer.
     fn recorder() -> (Arc<Keyspace>, Recorder) {
         let log = Log::new(Policy::EverySecond, Box::new(Deaf), None);
         (Keyspace::new(&Options::default()), log.recorder())

@@ -253,9 +253,9 @@ pub fn append_pending(
     writer.syncer().sync()
 }
 
-/// Applies such records to a keyspace that nobody else changes meanwhile, with so many threads, as
-/// the file will be into which [`append_pending`] puts them behind epoch `previous`. The last block
-/// of the log has the epoch `last`, if there is one.
+/// Applies such records to a keyspace that no other thread changes meanwhile, with this many
+/// threads, as the file will be into which [`append_pending`] puts them behind epoch `previous`.
+/// The last block of the log has the epoch `last`, if there is one.
 ///
 /// # Errors
 /// If they do not fit what is there.

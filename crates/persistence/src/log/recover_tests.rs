@@ -168,7 +168,7 @@ fn what_belongs_to_another_boot_or_log_is_not_used() {
         let (last, epochs) = fixture.remains().behind(&known).unwrap();
         assert!(last == behind && epochs.iter().all(|epoch| epoch.epoch > behind));
     }
-    // A copy, of which nobody knows when it was made.
+    // A copy, made at an unknown time.
     let copy = fixture.scratch.0.join("copy");
     fs::copy(fixture.scratch.pending(), &copy).unwrap();
     assert!(Remains::read(&copy).unwrap().unwrap().hindrance(&known(Some(20))).is_some());

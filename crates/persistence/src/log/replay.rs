@@ -55,9 +55,9 @@ pub struct Replayed {
     pub functions: Option<(u64, Vec<Vec<u8>>)>,
 }
 
-/// Applies a file of a log, of `len` bytes, to a keyspace that nobody else changes meanwhile, with
-/// so many threads, the calling one included. Its first block follows on epoch `previous`, if that
-/// is known. A torn end is not an error, but told.
+/// Applies a file of a log, of `len` bytes, to a keyspace that no other thread changes meanwhile,
+/// with this many threads, the calling one included. Its first block follows on epoch `previous`,
+/// if that is known. A torn end is not an error, but told.
 ///
 /// # Errors
 /// If the file cannot be read, or is damaged before its end. What was applied until then stays.

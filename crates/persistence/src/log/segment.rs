@@ -61,7 +61,7 @@ impl Memory {
         own
     }
 
-    /// Whether memory of this size has room for a record of so many bytes.
+    /// Whether memory of this size has room for a record of this many bytes.
     pub fn fits(size: Size, len: usize) -> bool {
         len + SPARE <= size.room()
     }
@@ -92,7 +92,7 @@ impl Memory {
         self.publish(0);
     }
 
-    /// Whoever finds it after the process has ended may read so many bytes of it.
+    /// A reader after the process has ended may read this many bytes of it.
     #[inline]
     fn publish(&self, len: usize) {
         if let Memory::Shared(slot) = self {
@@ -157,7 +157,7 @@ impl Segment {
         self.memory
     }
 
-    /// Empties it. The first byte will stand so many bytes behind the beginning of a page.
+    /// Empties it. The first byte will stand this many bytes behind the beginning of a page.
     pub fn begin_at(&mut self, offset: usize) {
         (self.from, self.end, self.summed) = (offset, offset, offset);
         (self.records, self.sum) = (0, 0);
@@ -178,7 +178,7 @@ impl Segment {
         self.end - self.from
     }
 
-    /// Whether a record of so many bytes can be appended.
+    /// Whether a record of this many bytes can be appended.
     #[inline]
     pub fn has_room(&self, len: usize) -> bool {
         self.memory.as_ref().is_some_and(|memory| self.end + len + SPARE <= memory.len())
@@ -206,7 +206,7 @@ impl Segment {
         self.publish();
     }
 
-    /// One in memory that begins with a record of so many bytes.
+    /// One in memory that begins with a record of this many bytes.
     pub fn of_record(epoch: u64, serial: bool, memory: Memory, len: usize) -> Self {
         let mut segment = Segment::new(epoch, serial, memory);
         segment.end = len;

@@ -14,7 +14,7 @@ pub trait Storage: Send {
     /// What the system says.
     fn append(&mut self, pieces: &[IoSlice<'_>], left: u64) -> io::Result<usize>;
 
-    /// Cuts the file down to so many bytes, behind which it goes on.
+    /// Cuts the file down to this many bytes, behind which it goes on.
     ///
     /// # Errors
     /// What the system says.

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) const HEAD: FileHead =
     FileHead { version: VERSION, seq: 1, made_ms: 0, log_id: [7; 16] };
 
-/// A file in memory that fails when it is told to.
+/// A file in memory that fails on request.
 #[derive(Clone, Default)]
 pub(super) struct Fake(Arc<FakeState>);
 
@@ -24,7 +24,7 @@ struct FakeState {
     bytes: Mutex<Vec<u8>>,
     /// Bytes of the file that were synced.
     synced: AtomicU64,
-    /// The file can have so many bytes more; none is any number.
+    /// The file can have this many bytes more; none is any number.
     room: Mutex<Option<usize>>,
     sync_fails: AtomicBool,
     /// A sync takes until this is false.
@@ -38,7 +38,7 @@ impl Fake {
         fake
     }
 
-    /// The file can have so many bytes more.
+    /// The file can have this many bytes more.
     pub fn set_room(&self, room: Option<usize>) {
         *self.0.room.lock() = room;
     }

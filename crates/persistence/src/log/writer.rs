@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Pieces that are given to the system at once.
 const PIECES_MAX: usize = 512;
 
-/// Appends blocks to the file in hand.
+/// Appends blocks to the current file.
 pub(super) struct Writer {
     file: Box<dyn Storage>,
     /// What the file says of itself.
@@ -63,7 +63,7 @@ impl Writer {
         self.file.syncer()
     }
 
-    /// Appends the block of one epoch, whole or not at all, which says that so many bytes of the
+    /// Appends the block of one epoch, whole or not at all, which says that this many bytes of the
     /// file are `synced`. If it is large, its parts are filled up so that they can go to the disk
     /// as they lie: each begins and ends with a page, of memory and of the file.
     ///

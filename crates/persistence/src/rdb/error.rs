@@ -13,7 +13,7 @@ pub enum Error {
     Malformed(&'static str),
     /// A value of a type that is not known here.
     Unsupported(&'static str),
-    /// Whoever takes the value cannot hold it.
+    /// The receiver of the value cannot hold it.
     Refused(&'static str),
 }
 

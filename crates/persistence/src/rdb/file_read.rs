@@ -33,7 +33,7 @@ pub enum Section {
     Function(Vec<u8>),
     /// The keys that follow are of this database.
     Database(u64),
-    /// The database has so many keys, and so many of them have an expiry.
+    /// The database has this many keys, and this many of them have an expiry.
     Sizes {
         /// Keys.
         keys: u64,

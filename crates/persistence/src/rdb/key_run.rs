@@ -10,7 +10,8 @@ use petrel_keyspace::{StrRef, Usage, View};
 /// run is written.
 const BLOB_MIN: usize = 64 * 1024;
 
-/// Records of keys. Whoever adds one holds its stripe, so what takes long is left for later.
+/// Records of keys. The thread that adds one holds its stripe, so what takes long is left for
+/// later.
 pub struct KeyRun {
     /// The database of the last key.
     db: Option<u16>,

@@ -210,7 +210,7 @@ fn push_wide(out: &mut Vec<u8>, first: u8, bytes: &[u8]) {
 /// Bytes of the header and the end: what a listpack of these items takes beside them.
 pub(super) const FRAME: usize = HEADER + 1;
 
-/// The header of a listpack of so many bytes, all in all, and items.
+/// The header of a listpack of this many bytes, all in all, and items.
 pub(super) fn header(bytes: u32, items: usize) -> [u8; HEADER] {
     let items = u16::try_from(items).unwrap_or(COUNT_UNKNOWN);
     let ([b0, b1, b2, b3], [n0, n1]) = (bytes.to_le_bytes(), items.to_le_bytes());

@@ -77,8 +77,8 @@ fn changes_hold_for_living_connections_of_every_worker() {
     assert_eq!(admin.text(&["PING"]), "PONG");
 }
 
-/// Who waits is served with the rights of that moment, or not at all: what would have been taken
-/// stays.
+/// A blocked client is served with the rights of that moment, or not at all: what would have been
+/// taken stays.
 #[test]
 fn who_waits_may_lose_the_right_to_what_comes() {
     let server = Server::start("epoll", &["--threads", "2"]);
@@ -88,7 +88,7 @@ fn who_waits_may_lose_the_right_to_what_comes() {
     let no_command =
         |name: &str| format!("NOPERM User bob has no permissions to run the '{name}' command");
     let group = ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "stream", ">"];
-    // Its wait, what it loses, what comes, and what it is told.
+    // Its wait, what it loses, what comes, and what it is answered.
     type Case<'c> = (&'c [&'c str], &'c [&'c str], &'c [&'c str], String);
     let cases: [Case<'_>; 9] = [
         (&["BLPOP", "a", "b", "0"], &["resetkeys", "~a"], &["RPUSH", "a", "v"], no_key.into()),
@@ -367,7 +367,7 @@ fn scripts_do_what_their_caller_may() {
     }
     let asks = "return {redis.acl_check_cmd('get','k'), redis.acl_check_cmd('get','x'), redis.acl_check_cmd('set','k','v')}";
     assert_eq!(client.text(&["EVAL", asks, "0"]), "[1 nil nil]");
-    // What is loaded by somebody else does not run with the rights of somebody else, nor does it in
+    // What another user loaded does not run with that user's rights, nor does it in
     // a transaction.
     let sum = admin.text(&["SCRIPT", "LOAD", "return redis.call('set', 'k', 'v')"]);
     assert!(client.text(&["EVALSHA", &sum, "0"]).starts_with("ERR ACL failure in script: "));
@@ -377,7 +377,7 @@ fn scripts_do_what_their_caller_may() {
     assert_eq!(admin.text(&["EXISTS", "k"]), "0");
 }
 
-/// Functions run with the rights of whoever calls them, not of whoever loaded them, whatever way
+/// Functions run with the rights of their caller, not of the user that loaded them, whatever way
 /// they are called.
 #[test]
 fn functions_do_what_their_caller_may() {

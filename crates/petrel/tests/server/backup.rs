@@ -188,7 +188,7 @@ fn the_newest_stay() {
         server.connect().call(&["SET", "key", value]);
         save_and_ship(&server);
         if value == "1" {
-            // Somebody else's, and what was left by half: long ago, and just now.
+            // Another program's, and what was left by half: long ago, and just now.
             for other in ["notes", "20010101T000000.000Z", "29990101T000000.000Z"] {
                 std::fs::create_dir(store.scratch.path("backups").join(other)).unwrap();
                 std::fs::write(store.scratch.path("backups").join(other).join("file"), "x")

@@ -6,7 +6,7 @@ use crate::harness::*;
 const LOG: [&str; 2] = ["--appendonly", "yes"];
 
 impl Store {
-    /// A server that ships its log, and goes on in a new file after so many seconds.
+    /// A server that ships its log, and goes on in a new file after this many seconds.
     fn logging(&self, seconds: &str) -> Server {
         self.server(&[LOG[0], LOG[1], "--backup-log-interval", seconds])
     }

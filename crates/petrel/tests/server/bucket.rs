@@ -74,7 +74,7 @@ impl Bucket {
         self.state.lock().unwrap().refusal = refusal;
     }
 
-    /// Takes requests of whoever asks.
+    /// Takes requests of any client.
     pub fn open(&self) {
         self.state.lock().unwrap().needs_signature = false;
     }

@@ -44,7 +44,7 @@ fn an_end_that_is_not_whole_is_cut_off_where_that_is_asked_for() {
     assert!(is_whole && text.contains("has no end"), "{text}");
     assert_eq!(len("a.aof"), at);
 
-    // What is damaged amid commands is left to whoever knows what is lost.
+    // What is damaged amid commands is left to an operator, who knows what is lost.
     write("a.aof", &[&whole, b"garbage\r\n", &whole]);
     let (text, is_whole) = check(&scratch, &["--fix", "a.aof"]);
     assert!(!is_whole && text.contains(&format!("at byte {at}: expected a command")), "{text}");

@@ -246,7 +246,7 @@ fn a_pause_of_writes_lets_scripts_pass_that_only_read(backend: &str) {
     assert_eq!(show(&writer.receive().unwrap()), "[13]");
 }
 
-/// Whoever connects after others have closed does not see them, whichever worker has them and
+/// A client that connects after others have closed does not see them, whichever worker has them and
 /// whatever that is doing.
 fn closed_connections_are_not_shown_to_later_ones(backend: &str) {
     let server = Server::start(backend, &["--threads", "4"]);

@@ -146,7 +146,7 @@ fn nobody_is_served_while_the_server_sleeps() {
         while other.text(&["GET", "n"]) != "1" {}
         let seen = other.text(&["GET", "k"]);
         (0..3).for_each(|_| assert_eq!(show(&one.receive().unwrap()), "OK"));
-        // Whoever was kept out knows how late it is.
+        // A command that was kept out knows how late it is.
         seen == "nil"
     });
     assert!(is_held);

@@ -28,7 +28,7 @@ fn drawn(seed: u64) -> u64 {
     n ^ n >> 31
 }
 
-/// Keys of a client that hold so many elements that an image takes them in portions.
+/// Keys of a client that hold this many elements that an image takes them in portions.
 const LARGE: &str = "large";
 
 /// The commands of transaction `number` of a client: always the same ones.
@@ -459,8 +459,8 @@ fn flushes_are_kept_in_their_place() {
     }
 }
 
-/// Connections that increment a counter each, so many commands at a time, until the server is gone;
-/// the last answer to each.
+/// Connections that increment a counter each, this many commands at a time, until the server is
+/// gone; the last answer to each.
 fn increment_until_killed(mut server: Server, pipelines: &[usize]) -> (Scratch, Vec<u64>) {
     let last = std::thread::scope(|scope| {
         let clients: Vec<_> = pipelines

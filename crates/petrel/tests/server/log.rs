@@ -20,7 +20,7 @@ fn started(scratch: Scratch, args: &[&str]) -> Server {
 fn killed(mut server: Server) -> Scratch {
     server.signal(libc::SIGKILL);
     server.exit_code();
-    // The kernel may close the ring's listener only a moment later; nobody is to connect to it
+    // The kernel may close the ring's listener only a moment later; no test is to connect to it
     // until then.
     let _ = std::fs::remove_file(server.socket());
     server.into_scratch()
@@ -65,7 +65,7 @@ with_each_backend!(
     what_waits_for_the_disk_is_sent_amid_a_slow_script,
 );
 
-/// The end of a sync wakes who waits for it, whatever the timers do.
+/// The end of a sync wakes its waiters, whatever the timers do.
 fn what_is_durable_is_told_at_once(backend: &str) {
     let server = Server::start(backend, &[&LOGGED[..], &["--hz", "1"]].concat());
     let mut client = server.connect();

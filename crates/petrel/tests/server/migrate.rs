@@ -95,7 +95,7 @@ fn events_tell_of_what_has_moved(backend: &str) {
     }
 }
 
-/// A target that answers when it is told to.
+/// A target that answers on request.
 struct Slow {
     listener: TcpListener,
     stream: Option<TcpStream>,

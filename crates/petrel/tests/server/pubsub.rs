@@ -182,7 +182,8 @@ fn many_subscribers_get_all_in_order_and_before_later_replies(backend: &str) {
         for publisher in &mut publishers {
             assert_eq!(next(publisher), SUBSCRIBERS.to_string());
         }
-        // Whoever has seen the replies of all finds all messages before what it is answered then.
+        // A client that has seen the replies of all finds all messages before what it is answered
+        // then.
         for (client, seen) in clients.iter_mut().zip(&mut seen) {
             client.send(&["PING"]);
             loop {

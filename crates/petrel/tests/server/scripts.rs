@@ -131,7 +131,7 @@ fn others_are_answered_while_a_result_is_written(backend: &str) {
     }
 }
 
-/// The threshold is never reached, so that the script's own thread answers nobody; the other one
+/// The threshold is never reached, so that the script's own thread answers no client; the other one
 /// does.
 fn a_result_is_written_without_its_scripts_locks(backend: &str) {
     let server = Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "600000"]);
@@ -236,7 +236,7 @@ fn others_are_answered_while_a_script_is_slow(backend: &str) {
     }
 }
 
-/// No end of a connection, be it the script's own, keeps those who come later from being served.
+/// No end of a connection, be it the script's own, keeps later connections from being served.
 fn who_comes_after_others_have_gone_is_answered_too(backend: &str) {
     let server = Server::start(backend, &["--threads", "1", "--busy-reply-threshold", "20"]);
     let mut first = server.connect();
@@ -325,7 +325,7 @@ fn the_end_of_a_wait_does_not_wait_for_a_slow_script(backend: &str) {
     }
     eventually("all is released", || server.info("blocked_clients") == 0);
     assert_eq!(server.info("watching_clients"), 0);
-    // Whoever asked before may still be on the way out.
+    // A client that asked before may still be on the way out.
     eventually("all are gone", || server.info("connected_clients") == 10);
     assert_eq!(first[1].text(&["RPUSH", "k", "a", "b"]), "2");
     assert_eq!(first[2].text(&["LRANGE", "k", "0", "-1"]), "[a b]");
@@ -416,7 +416,7 @@ fn who_waits_for_a_script_is_answered_when_it_is_slow(backend: &str) {
             client.send(command);
         }
         watchers.iter_mut().for_each(|watcher| watcher.send(&["EXEC"]));
-        // Whoever began to wait before is answered like those who come after.
+        // A client that began to wait before is answered like later ones.
         for client in others.iter_mut().chain(&mut watchers) {
             assert_eq!(answer(client), BUSY, "{script}");
             assert_eq!(client.text(&["PING"]), BUSY);
@@ -509,7 +509,7 @@ fn scripts_with_undeclared_keys_do_not_wait_for_each_other(backend: &str) {
     }
 }
 
-/// Whoever waits for a key is served when the script is over, with what is there then.
+/// A client blocked on a key is served when the script is over, with what is there then.
 fn scripts_serve_those_who_wait_once_they_are_over(backend: &str) {
     let server = Server::start(backend, &["--threads", "2"]);
     let mut waiters: Vec<Client> = (0..4).map(|_| server.connect()).collect();
@@ -546,7 +546,7 @@ fn scripts_serve_those_who_wait_once_they_are_over(backend: &str) {
     assert_eq!(runner.text(&["EVAL", "return redis.call('BLPOP', 'list', 0)", "0"]), "nil");
 }
 
-/// What a script publishes is bounded by the limits of those who listen, not by what they read.
+/// What a script publishes is bounded by the limits of its subscribers, not by what they read.
 fn subscribers_that_do_not_read_do_not_hold_scripts_up(backend: &str) {
     let limits = "pubsub 1mb 1mb 0";
     let server =
@@ -643,7 +643,7 @@ fn flushing_gives_back_the_memory_of_all_threads(backend: &str) {
     assert_eq!(clients[1].text(&["EVAL", "return 1", "0"]), "1");
 }
 
-/// Whoever has just run a script may take what comes next for one more.
+/// A worker that has just run a script may take what comes next for one more.
 fn scripts_may_come_in_any_pieces(backend: &str) {
     let server = Server::start(backend, &["--threads", "1"]);
     let (mut client, mut other) = (server.connect(), server.connect());

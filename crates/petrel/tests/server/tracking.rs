@@ -1,4 +1,4 @@
-//! Clients that cache what they read: who is told of which change, and when.
+//! Clients that cache what they read: which client gets which invalidation, and when.
 
 use crate::harness::*;
 use petrel_resp::Value;
@@ -129,7 +129,7 @@ fn messages_do_not_overtake_invalidations(backend: &str) {
     }
 }
 
-/// While so many have just been told, what others are told waits.
+/// While this many invalidations are being sent, later ones wait.
 fn replies_do_not_overtake_invalidations_that_wait(backend: &str) {
     let server = Server::start(backend, &["--threads", "1"]);
     let mut writer = server.connect();
@@ -522,7 +522,7 @@ const KEYS: u64 = 16;
 const ROUNDS: u64 = 40;
 
 /// Several connections cache what they read while others write; when the writers pause, every cache
-/// comes to hold what the server holds, and nothing else, by what it is told alone.
+/// comes to hold what the server holds, and nothing else, by its invalidations alone.
 fn keep_caches(backend: &str, options: &'static [&'static str]) {
     let server = Arc::new(start(backend));
     let barrier = Arc::new(Barrier::new(CACHES + WRITERS));

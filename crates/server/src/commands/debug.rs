@@ -50,7 +50,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("SLEEP", 1, 1, sleep),
 ];
 
-/// Those that change the data, which is nobody's business while it is loaded.
+/// Those that change the data, which no command may while it is loaded.
 const CHANGING: &[&str] = &["LOADAOF", "POPULATE", "RELOAD"];
 
 /// Longest sleep.
@@ -137,8 +137,9 @@ fn log(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG SLEEP seconds`: nobody is served meanwhile, since the keyspace is held whole; within a
-/// script, for which time stands still, what it has locked stays so. What is no number counts as 0.
+/// `DEBUG SLEEP seconds`: no command is served meanwhile, since the keyspace is held whole; within
+/// a script, for which time stands still, what it has locked stays so. What is no number counts as
+/// 0.
 fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     let seconds = str::from_utf8(ctx.arg(2)).ok().and_then(|text| text.parse::<f64>().ok());
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();

@@ -57,7 +57,7 @@ impl Footprint {
             clients,
             startup: server.figures.startup_bytes.load(Relaxed),
             allocated,
-            // Of pages in use, what nobody has touched is not resident.
+            // Of pages in use, untouched ones are not resident.
             active: active.max(allocated).min(held),
             held,
             resident,

@@ -45,7 +45,7 @@ fn options(ctx: &mut Ctx<'_>) -> Result<Migration, Fail> {
     let client = ServerHost::of(ctx).client.clone();
     let mut migration = Migration {
         host: String::from_utf8_lossy(ctx.arg(1)).into_owned(),
-        // What is no port is one that nobody listens on.
+        // What is no port is one without a listener.
         port: ctx.integer(2).ok().and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
         db: 0,
         timeout: TIMEOUT_DEFAULT,

@@ -1,4 +1,4 @@
-//! SUBSCRIBE, PUBLISH and their companions; how messages travel is told in
+//! SUBSCRIBE, PUBLISH and their companions; how messages travel is described in
 //! [`crate::fanout::pubsub`].
 
 use crate::fanout::pubsub::ChannelKind;

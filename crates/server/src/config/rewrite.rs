@@ -207,7 +207,7 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     sweep_beside(path);
     let written = write_synced(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // The error that counts is the first; a file left behind harms nobody.
+        // The error that counts is the first; a file left behind does no harm.
         let _ = fs::remove_file(&temporary);
     }
     written?;
@@ -223,7 +223,7 @@ pub fn sweep_beside(path: &Path) {
 }
 
 fn write_synced(temporary: &Path, original: &Path, text: &[u8]) -> io::Result<()> {
-    // It may hold the password: nobody else may read it before it has the original's mode.
+    // It may hold the password: no other user may read it before it has the original's mode.
     let mut options = File::options();
     let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
     let mut mode = NEW_FILE_MODE;

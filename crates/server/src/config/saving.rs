@@ -22,7 +22,7 @@ impl SavePoints {
         self.0.is_empty()
     }
 
-    /// Whether a snapshot is due after so many seconds and changes.
+    /// Whether a snapshot is due after this many seconds and changes.
     pub fn are_met(&self, seconds: i64, changes: u64) -> bool {
         self.0.iter().any(|point| changes >= point.changes && seconds > point.seconds)
     }

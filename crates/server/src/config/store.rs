@@ -320,7 +320,7 @@ fn in_a_reply(name: &[u8]) -> String {
     String::from_utf8_lossy(shown).replace(['\r', '\n'], " ")
 }
 
-/// Parameters that CONFIG GET shows to whoever knows their names.
+/// Parameters that CONFIG GET shows only by their full names.
 pub(super) const HIDDEN: [&str; 6] = [
     "enable-debug-assert",
     "key-load-delay",

@@ -125,7 +125,7 @@ impl Secret {
         !self.0.is_empty()
     }
 
-    /// The bytes, for whoever opens something with them.
+    /// The bytes, for code that opens something with them.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

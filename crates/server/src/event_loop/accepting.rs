@@ -1,4 +1,4 @@
-//! What a worker does with new connections: gives each to whoever serves fewest, refuses it, or
+//! What a worker does with new connections: gives each to the worker with fewest, refuses it, or
 //! takes it over.
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
@@ -39,7 +39,7 @@ impl<D: Driver> Worker<D> {
             server.figures.refused.fetch_add(1, Relaxed);
             return refuse(&socket, listener, b"-ERR max number of clients reached\r\n");
         }
-        // In the order of the connections, whoever serves them.
+        // In the order of the connections, whichever worker serves them.
         let id = server.next_client_id();
         let worker = server.least_loaded();
         server.workers[worker].load.fetch_add(1, Relaxed);
@@ -104,7 +104,7 @@ impl<D: Driver> Worker<D> {
 }
 
 /// Says why and closes. The few bytes fit the empty send buffer of a new connection. A peer that
-/// waits for a handshake is told nothing.
+/// waits for a handshake gets no reply.
 fn refuse(socket: &OwnedFd, listener: ListenerId, text: &[u8]) {
     use std::io::Write;
     if !is_tls(listener)

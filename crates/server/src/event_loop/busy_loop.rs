@@ -1,5 +1,5 @@
-//! Whoever takes a worker's place while it runs a script, so that others get an answer when that
-//! takes long.
+//! Serves a worker's connections while the worker runs a slow script, so that they get an answer
+//! when that takes long.
 //!
 //! ```text
 //!  worker      a command runs a script ─ lends what its connections need ─ executes ───────────────── takes it back
@@ -218,7 +218,7 @@ impl<D: Driver> Worker<D> {
 
     /// Lends the stand-in what belongs to the connections.
     fn lend(&mut self, absent: Absent) {
-        // Meanwhile nobody else sends it.
+        // Meanwhile no other thread sends it.
         self.send_held();
         let mut stand_in = match self.stand_in.take() {
             Some(stand_in) => stand_in,

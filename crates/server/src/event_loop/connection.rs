@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// allocation.
 pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
-/// A buffer for an unfinished command has room for so many bytes, or for as many times what has
+/// A buffer for an unfinished command has room for this many bytes, or for as many times what has
 /// come of it: what was announced and not sent takes nothing.
 const ROOM_MIN: usize = 1024 * 1024;
 const ROOM_FACTOR: usize = 8;

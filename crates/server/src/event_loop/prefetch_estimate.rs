@@ -18,7 +18,7 @@ pub(crate) struct Habit {
 }
 
 impl Habit {
-    /// Takes note of a batch of so many commands, which had so many bytes together with their
+    /// Takes note of a batch of this many commands, which had this many bytes together with their
     /// replies.
     #[inline]
     pub fn note(&mut self, commands: u64, bytes: usize) {

@@ -4,7 +4,7 @@ use petrel_net::Slot;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Deadlines, soonest first. A connection may have several; whoever is called looks whether it was
+/// Deadlines, soonest first. A connection may have several; the callee looks whether it was
 /// for something.
 #[derive(Default)]
 pub struct Timers {

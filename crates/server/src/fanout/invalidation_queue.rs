@@ -36,7 +36,7 @@ const SEND_PAUSE_MAX: Duration = Duration::from_millis(5);
 /// Time between two calls of workers that may sleep: waking one costs as much as several commands.
 const WAKE_PAUSE: Duration = Duration::from_millis(1);
 
-/// A connection for which so many bytes are held is sent them.
+/// A connection for which this many bytes are held is sent them.
 pub(crate) const HELD_BYTES_MAX: usize = 16 * 1024;
 
 /// Connections that are sent what is due to them before the commands of a turn, and as many behind
@@ -57,7 +57,7 @@ pub struct Stale {
     marks: Vec<Mark>,
 }
 
-/// Who is told of one.
+/// The receiver of one.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     to: Recipient,
@@ -177,7 +177,7 @@ struct Holding {
 }
 
 impl InvalidationQueue {
-    /// Nothing, in a server of so many workers.
+    /// Nothing, in a server of this many workers.
     pub fn new(workers: usize) -> Self {
         InvalidationQueue {
             staged: (0..workers).map(|_| Stale::default()).collect(),
@@ -216,7 +216,7 @@ impl InvalidationQueue {
         place.held.take_if(|held| held.slot == slot).map(|held| held.output)
     }
 
-    /// The output that is held for somebody who is known to speak RESP3 and not to wait.
+    /// The output that is held for a client known to speak RESP3 and not to wait.
     #[inline]
     fn known(&mut self, to: Recipient) -> Option<&mut Output> {
         let held = self.places.get_mut(to.slot().index())?.held.as_mut()?;

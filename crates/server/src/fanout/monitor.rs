@@ -5,9 +5,9 @@
 //! ```
 //!
 //! While no connection monitors, a command costs one branch for it
-//! ([`petrel_commands::Shared::is_observed`]). Lines are written once for all connections that monitor. Those of
-//! one worker are in the order of their commands; lines of several workers may come in another
-//! order than their times say.
+//! ([`petrel_commands::Shared::is_observed`]). Lines are written once for all connections that
+//! monitor. Those of one worker are in the order of their commands; lines of several workers may
+//! come in another order than their times say.
 
 pub(crate) mod feed;
 

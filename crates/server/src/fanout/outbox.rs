@@ -11,14 +11,14 @@
 //!
 //! A message to a channel of many subscribers costs as many sends, more than a turn should take:
 //! unless it is large it is put beside the output of each, and sent to some of them in each turn.
-//! So others wait less for it, and whoever is not sent it yet gets what is published meanwhile in
+//! So others wait less for it, and a subscriber not sent it yet gets what is published meanwhile in
 //! the same piece: messages that many publishers send one by one cost far less than so many sends
 //! to everybody.
 //!
 //! Every push takes the queue, even to a connection of the same worker: so two pushes to one
-//! connection arrive in the order in which they were sent, whoever sent them. Invalidations go past
-//! it where it is empty. A push is encoded once and shared by reference until it is copied into the
-//! connection's output; large ones are not copied at all.
+//! connection arrive in the order in which they were sent, whichever thread sent them.
+//! Invalidations go past it where it is empty. A push is encoded once and shared by reference until
+//! it is copied into the connection's output; large ones are not copied at all.
 
 mod delivery;
 
@@ -43,10 +43,10 @@ const SHARED_LEN_MIN: usize = 16 * 1024;
 /// connections that listen there are closed: they would miss something without knowing.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 
-/// A worker leaves so many bytes of what its connections push for the end of the turn.
+/// A worker leaves this many bytes of what its connections push for the end of the turn.
 const LEFT_BYTES_MAX: usize = 16 << 20;
 
-/// Memory for so many deliveries is kept from turn to turn.
+/// Memory for this many deliveries is kept from turn to turn.
 const RETAINED_MAX: usize = 64;
 
 /// A message to fewer subscribers of a worker is sent to all of them at once.
@@ -173,7 +173,7 @@ impl Push {
     }
 }
 
-/// Whom a push is for: a slot is used again, so the connection's number goes with it.
+/// The receiver of a push: a slot is used again, so the connection's number goes with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipient {
     slot: Slot,
@@ -209,7 +209,7 @@ pub enum Delivery {
     Client(Recipient, Push),
     /// To several, the same to each.
     Clients(Box<[Recipient]>, Push),
-    /// To whoever is subscribed.
+    /// To all subscribers.
     Channel(Arc<Message>),
     /// Invalidations of keys.
     Stale(Stale),
@@ -317,7 +317,7 @@ impl PushQueue {
 }
 
 impl Waiting {
-    /// Counts so many bytes more, if there is room for them.
+    /// Counts this many bytes more, if there is room for them.
     fn admit(&mut self, bytes: usize) -> bool {
         self.overflowed |= self.bytes + bytes > QUEUE_BYTES_MAX;
         if !self.overflowed {
@@ -334,7 +334,7 @@ pub struct PushDesk {
     pushed: bool,
     /// Taken from the queue, in order.
     pending: VecDeque<Pending>,
-    /// For the connection in hand, after the reply of its command.
+    /// For the connection being served, after the reply of its command.
     own: Vec<Push>,
     /// Connections that were found beyond a limit while something was sent to many.
     doomed: Vec<Slot>,

@@ -8,7 +8,7 @@
 //!                         the reply: once all of them have looked  ◀────────── the last ───┘
 //! ```
 //!
-//! So whoever has the reply may rely on it that nobody hears what was forbidden before.
+//! So after the reply no connection hears what was forbidden before.
 
 mod run;
 
@@ -31,7 +31,7 @@ pub struct Review {
     asker: Option<Asker>,
 }
 
-/// Who waits for it.
+/// The client that waits for it.
 struct Asker {
     client: Arc<Client>,
     command: Command,

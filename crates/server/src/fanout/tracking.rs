@@ -1,9 +1,9 @@
-//! Client-side caching: connections that are told when keys change which they have read, or whose
+//! Client-side caching: connections that get invalidations of keys which they have read, or whose
 //! names begin with a prefix (`CLIENT TRACKING`).
 //!
 //! ```text
 //!  keyspace   who has read a key, or listens to a prefix ── collected per command as it changes keys (`told.rs`)
-//!  here       Host::invalidate takes it, with whose command it was: what goes to one reader that is told itself is encoded at once
+//!  here       Host::invalidate takes it, with whose command it was: what goes to one reader directly is encoded at once
 //!             send_invalidations, once the outermost command is over: a push to each other reader, or to whom it redirects
 //!             send_broadcasts, at the end of the turn: one push for each prefix with all of its keys
 //!  push       to the connection itself behind its reply, to others many at a time (`invalidation_queue.rs`)

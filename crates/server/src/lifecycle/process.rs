@@ -47,8 +47,8 @@ pub trait Process: Send + Sync {
     }
 
     /// Gives memory that the allocator holds back to the system, and before that what the calling
-    /// thread's part of it holds. Called every second by a thread that serves nobody, which it may
-    /// take a while.
+    /// thread's part of it holds. Called every second by a thread that serves no client, which it
+    /// may take a while.
     fn purge_allocator(&self) {}
 
     /// Gives free pages of the calling thread's part of the allocator to all threads, for

@@ -10,10 +10,10 @@
 //!               the answer goes to the worker
 //! ```
 //!
-//! So a key is removed only after the target has said that it holds just this value: whoever writes
-//! to it meanwhile writes to the key here, and what was written goes to the target too. A key that
-//! was removed here in between is removed there. If anything fails, the key stays here; as in
-//! Redis, the target may then hold it too.
+//! So a key is removed only after the target has said that it holds just this value: a client that
+//! writes to it meanwhile writes to the key here, and what was written goes to the target too. A
+//! key that was removed here in between is removed there. If anything fails, the key stays here; as
+//! in Redis, the target may then hold it too.
 //!
 //! One migration follows the other, so what waits is bounded by the number of connections.
 //! Connections to targets are kept for some seconds (`target.rs`).
@@ -60,7 +60,7 @@ pub struct Migration {
     pub command: Command,
     /// Protocol of the answer.
     pub protocol: Protocol,
-    /// Who waits for it.
+    /// The client that waits for it.
     pub client: Arc<Client>,
 }
 

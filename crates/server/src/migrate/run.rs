@@ -95,7 +95,7 @@ fn run(
     }
 }
 
-/// A host that serves no connection of its own: whom it answers, it answers through their workers.
+/// A host that serves no connection of its own: its answers go through their workers.
 fn host(server: &Arc<Server>) -> ServerHost {
     let here = Endpoint::Unix;
     let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);

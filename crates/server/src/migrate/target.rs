@@ -1,4 +1,4 @@
-//! The other servers: connections to them, kept for those who come soon after.
+//! The other servers: connections to them, kept for migrations that come soon after.
 
 use super::{Migration, Taken};
 use petrel_commands::Fail;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a connection is kept that nobody uses.
+/// How long an unused connection is kept.
 const KEPT: Duration = Duration::from_secs(10);
 /// Connections that are kept at most.
 const KEPT_MAX: usize = 64;
@@ -37,7 +37,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What the client is told.
+    /// What the client is answered.
     pub fn fail(self) -> Fail {
         match self {
             Trouble::Connecting => Fail::fixed("IOERR error or timeout connecting to the client"),
@@ -158,7 +158,7 @@ impl Targets {
         Ok(target)
     }
 
-    /// Keeps a connection for whoever comes next.
+    /// Keeps a connection for the next migration.
     pub fn keep(&mut self, mut target: Target) {
         if self.kept.len() < KEPT_MAX {
             target.used = Instant::now();
@@ -200,7 +200,7 @@ fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, Troubl
     Err(trouble)
 }
 
-/// Redis finds out only when it writes that nobody listens.
+/// Redis finds out only when it writes that there is no listener.
 fn trouble_of(error: &io::Error) -> Trouble {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => Trouble::Connecting,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// So many of what has this name, which takes an `s` unless it is one.
+/// This many of what has this name, which takes an `s` unless it is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'n>(pub u64, pub &'n str);
 

@@ -87,13 +87,13 @@ impl Traffic {
         Doing::ALL.get(index).copied().unwrap_or(Doing::Serving)
     }
 
-    /// A connection watches so many keys instead of so many.
+    /// A connection watches this many keys instead of so many.
     pub fn watch(&self, before: u32, now: u32) {
         self.watched.fetch_add(i64::from(now) - i64::from(before), Relaxed);
         self.watchers.fetch_add(i64::from(now > 0) - i64::from(before > 0), Relaxed);
     }
 
-    /// A connection has executed so many commands in one go.
+    /// A connection has executed this many commands in one go.
     #[inline]
     pub fn count_batch(&self, commands: u64) {
         if commands > 0 {
@@ -102,7 +102,7 @@ impl Traffic {
         }
     }
 
-    /// A turn has ended that took so long, and before which so many commands had been executed.
+    /// A turn has ended that took so long, and before which this many commands had been executed.
     #[inline]
     pub fn count_turn(&self, nanos: u64, commands_before: u64) {
         add(&self.turns, 1);
@@ -129,7 +129,7 @@ pub fn add(figure: &AtomicU64, n: u64) {
     figure.store(figure.load(Relaxed).wrapping_add(n), Relaxed);
 }
 
-/// Raises a figure with one writer, apart from those who take it.
+/// Raises a figure with one writer, apart from its readers.
 #[inline]
 pub fn raise(figure: &AtomicU64, to: u64) {
     if to > figure.load(Relaxed) {

@@ -1,4 +1,4 @@
-//! `tls-auth-clients-user`: whoever shows a certificate may be the user that it names.
+//! `tls-auth-clients-user`: a client with a certificate may be the user that it names.
 
 use super::Certificate;
 use crate::client::Flag;
@@ -51,7 +51,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Counts and logs a certificate that names nobody. The connection goes on as if it had shown
+    /// Counts and logs a certificate that names no user. The connection goes on as if it had shown
     /// none.
     fn note_stranger(&mut self, slot: Slot, name: String) {
         let server = self.engine.host.server.clone();

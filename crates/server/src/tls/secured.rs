@@ -49,7 +49,7 @@ pub struct Secured<D> {
     /// The plaintext that the worker sees in this turn.
     plain: Vec<u8>,
     joined: Vec<u8>,
-    /// What the worker is told before anything that the inner driver reports, and those events on
+    /// What the worker learns before anything that the inner driver reports, and those events on
     /// their way.
     reported: Vec<Event>,
     inner_events: Vec<Event>,

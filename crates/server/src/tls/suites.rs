@@ -116,7 +116,7 @@ const EMPTY_GROUPS: &[&str] = &[
 /// empty.
 ///
 /// # Errors
-/// A word that nobody knows, or that nothing is left.
+/// An unknown word, or that nothing is left.
 pub fn ciphers(list: &str) -> Result<Choice<SupportedCipherSuite>, String> {
     let mut chosen: Vec<&str> = Vec::new();
     let mut barred: Vec<&str> = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// So many times more keys are remembered than are wanted: a key whose weight is more than this
+/// This many times more keys are remembered than are wanted: a key whose weight is more than this
 /// share of the whole is found for certain.
 const REMEMBERED: usize = 16;
 
@@ -19,7 +19,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// For so many keys.
+    /// For this many keys.
     pub fn new(wanted: usize) -> Self {
         Top { wanted, sums: HashMap::new(), forgotten_max: 0 }
     }

@@ -22,7 +22,7 @@ const NAME_AT: usize = 4;
 const CHUNK_WORDS_MIN: usize = 64;
 const CHUNK_WORDS_MAX: usize = 8192;
 
-/// A record of a live name. The stripe is held by whoever uses it, and what is returned is not used
+/// A record of a live name. The stripe is held by its user, and what is returned is not used
 /// after the record is let go of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Name(NonNull<u8>);
@@ -202,8 +202,8 @@ impl Names {
         self.live -= words;
         if self.hole.is_none() || self.hole_words as usize == words {
             let before = self.hole.map_or(0, |hole| Name(hole).address());
-            // SAFETY: a record takes at least a word, at a multiple of eight, and nobody reads this
-            // one as a name any more.
+            // SAFETY: a record takes at least a word, at a multiple of eight, and no thread reads
+            // this one as a name any more.
             unsafe { name.0.cast::<usize>().write(before) };
             // A name's length fits 32 bits, so the words that it takes do.
             (self.hole, self.hole_words) = (Some(name.0), words as u32);
@@ -218,7 +218,7 @@ impl Names {
     }
 }
 
-/// Words that a record takes whose name has so many bytes.
+/// Words that a record takes whose name has this many bytes.
 #[inline]
 fn words_of(len: usize) -> usize {
     (NAME_AT + len).div_ceil(8)

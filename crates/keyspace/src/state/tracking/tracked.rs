@@ -1,8 +1,8 @@
-//! The side table of a stripe: its tracked keys, each with the numbers of those who have read it.
+//! The side table of a stripe: its tracked keys, each with the numbers of its readers.
 //!
 //! The table is like the keyspace's, and a change asks for two neighboring cache lines of it, which
 //! are prefetched for a pipeline. What a key is called is not kept here if the key is in database
-//! 0: its entry there says it, which whoever changes the key has read anyway. So the table hears of
+//! 0: its entry there says it, which a mutator of the key has read anyway. So the table hears of
 //! every entry that moves or goes.
 
 use crate::state::tracking::names::{Name, Names};
@@ -103,7 +103,7 @@ impl Readers {
         }
     }
 
-    /// Those for whom `keep` holds, if there are any.
+    /// The readers for which `keep` holds, if there are any.
     pub fn retained(self, keep: impl Fn(ReaderId) -> bool) -> Option<Readers> {
         match self {
             Readers::One(reader) => keep(reader).then_some(Readers::One(reader)),
@@ -124,7 +124,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// By a key with so many readers, whose name takes so many bytes.
+    /// By a key with so many readers, whose name takes this many bytes.
     #[inline]
     pub fn of(name: usize, readers: usize) -> Self {
         let group = if readers > 1 { GROUP_BYTES + ITEM_BYTES * readers } else { 0 };
@@ -319,7 +319,7 @@ impl Tracked {
         self.names = names;
     }
 
-    /// The names of up to so many keys, from anywhere in the table on.
+    /// The names of up to this many keys, from anywhere in the table on.
     pub fn some_names(&self, count: usize, from: usize) -> Vec<Box<[u8]>> {
         let buckets = self.keys.buckets();
         let all = (0..buckets).map(|n| self.keys.bucket((from % buckets + n) % buckets));
@@ -359,7 +359,8 @@ impl Tracked {
     /// Frees everything.
     ///
     /// # Safety
-    /// The table was taken out while no thread was in a batch, so that nobody can be peeking at it.
+    /// The table was taken out while no thread was in a batch, so that no thread can be peeking at
+    /// it.
     pub unsafe fn free(mut self, cache: &mut Cache) {
         if let Some(array) = self.keys.drain(|_| ()) {
             // SAFETY: by the contract.
@@ -414,8 +415,8 @@ impl SideTables {
     /// The side table of a stripe, if there are any.
     ///
     /// # Safety
-    /// The calling thread holds the stripe, or nobody else knows the tables, and no other reference
-    /// from here is alive.
+    /// The calling thread holds the stripe, or no other thread knows the tables, and no other
+    /// reference from here is alive.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn of(&self, stripe: u32) -> Option<&mut Tracked> {

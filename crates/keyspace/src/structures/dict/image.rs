@@ -99,7 +99,7 @@ impl Dict {
         true
     }
 
-    /// Ends an image that nobody will go on with, as the dict is freed.
+    /// Ends an image that will not be continued, as the dict is freed.
     pub(super) fn end_image(&mut self, cache: &mut Cache) {
         if let Some(taking) = self.taking.take() {
             taking.kept.into_iter().for_each(|element| element.release(cache));

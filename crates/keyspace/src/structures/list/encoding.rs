@@ -74,7 +74,7 @@ impl Limit {
         }
     }
 
-    /// Whether a listpack of so many bytes and items may be.
+    /// Whether a listpack of this many bytes and items may be.
     #[inline]
     pub fn allows(self, bytes: usize, count: usize) -> bool {
         bytes <= self.bytes && count <= self.count
@@ -97,7 +97,8 @@ impl Limit {
         self.is_exceeded_by(LISTPACK_FRAME + 3 * run.bytes.len() + prefixes, count, elements)
     }
 
-    /// Whether so many items are too many for a listpack, whatever they are: each takes two bytes.
+    /// Whether this many items are too many for a listpack, whatever they are: each takes two
+    /// bytes.
     #[inline]
     fn is_exceeded_by_count(self, count: usize) -> bool {
         !self.allows(LISTPACK_FRAME + 2 * count, count)

@@ -11,7 +11,7 @@
 //! What is before `next` in the list was handed out or came in later; what is behind the live ones
 //! came in later. Pushes, pops and replacements keep it so by little work. What changes the middle
 //! otherwise takes a walk over the list anyway: it first *freezes* the elements, that is,
-//! the live ones go on in a copy of the list that nobody changes.
+//! the live ones go on in a copy of the list that does not change.
 
 use crate::structures::image::ImageId;
 use crate::structures::list::End;
@@ -48,7 +48,7 @@ impl Taking {
         self.next..self.next + self.left
     }
 
-    /// So many of the live elements are no longer that, from the first on.
+    /// This many of the live elements are no longer that, from the first on.
     fn pass(&mut self, count: usize) {
         self.left -= count;
         self.passed += count;

@@ -30,7 +30,7 @@ pub struct Landmarks {
 }
 
 impl Landmarks {
-    /// The landmarks of chunks with so many items each.
+    /// The landmarks of chunks with this many items each.
     pub fn of(counts: impl Iterator<Item = usize>) -> Self {
         let (mut before, mut items) = (Vec::new(), 0);
         for (chunk, count) in counts.enumerate() {
@@ -68,7 +68,7 @@ impl Landmarks {
         self.chunks.unsigned_abs() < CHUNKS_MIN as u64
     }
 
-    /// A chunk is added behind so many others, which have so many items.
+    /// A chunk is added behind this many others, which have this many items.
     pub fn extend(&mut self, chunks: usize, items: usize) {
         if chunks as i64 - self.chunks == (self.before.len() * STEP) as i64 {
             self.before.push(items as i64 - self.items);

@@ -2,7 +2,7 @@
 //! with the same score. Members are packed items ([`crate::packed`]), scores as told in
 //! `scores.rs`.
 //!
-//! A score may be told by its distance to the one before, so whoever changes a pair writes those
+//! A score may be stored as its distance to the one before, so a change of a pair writes those
 //! that follow anew, up to the next whole number: from there on nothing changes.
 
 use crate::structures::packed::{Item, Parts, packed_len, prefetch_behind, unpack};
@@ -62,7 +62,7 @@ impl<'a> Pairs<'a> {
         n
     }
 
-    /// The same where nobody asks for the score. Short lengths are told apart by branches, so that
+    /// The same without the score. Short lengths are told apart by branches, so that
     /// the processor guesses where the next pair begins and does not wait for the bytes that
     /// say it.
     #[inline(always)]

@@ -1,5 +1,5 @@
-//! Scores of a small sorted set. Whole numbers are told by their distance to the one before, which
-//! is short as scores ascend.
+//! Scores of a small sorted set. Whole numbers are stored as their distance to the one before,
+//! which is short as scores ascend.
 //!
 //! | first byte | then | score |
 //! |---|---|---|
@@ -16,7 +16,7 @@ const WHOLE_MAX: u64 = 1 << 53;
 const WHOLE: u8 = 0b1111_0000;
 const DOUBLE: u8 = 0b1111_1000;
 
-/// The whole number that a score is, if it is one that is told as such. The sign of -0 must
+/// The whole number that a score is, if it is one that is stored as such. The sign of -0 must
 /// survive.
 #[inline]
 pub fn whole(score: f64) -> Option<i64> {

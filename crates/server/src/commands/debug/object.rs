@@ -12,7 +12,7 @@ const ACCESS_CLOCK_MASK: i64 = (1 << 24) - 1;
 /// Bytes of a `DUMP` payload beside the value: its type, version and checksum.
 const PAYLOAD_FRAME: usize = 1 + 2 + 8;
 
-/// `DEBUG OBJECT key`: of a key that has expired too, as long as nobody has removed it.
+/// `DEBUG OBJECT key`: of a key that has expired too, as long as it has not been removed.
 pub fn object(ctx: &mut Ctx<'_>) -> Outcome {
     let compressed = ServerHost::of(ctx).config.foreign.list_compress_depth != 0;
     let (db, key) = (ctx.session.db, ctx.exec.ks.key(ctx.arg(2)));

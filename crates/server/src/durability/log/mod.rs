@@ -242,7 +242,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the log: everything that was recorded is written and synced. Nobody changes anything
+    /// Ends the log: everything that was recorded is written and synced. No thread changes anything
     /// any more.
     pub(crate) fn end_log(&self) {
         let Some(log) = self.durability.log.write().take() else { return };

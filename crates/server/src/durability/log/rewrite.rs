@@ -27,11 +27,11 @@ use std::time::Instant;
 const RETRY_SECONDS: i64 = 5;
 const RETRY_SECONDS_MAX: i64 = 3600;
 
-/// After a rewrite that growth had asked for, so many times what it took pass before the next, and
-/// so many milliseconds at least, ...
+/// After a rewrite that growth had asked for, this many times what it took pass before the next,
+/// and this many milliseconds at least, ...
 const REST: i64 = 4;
 const REST_MS_MIN: i64 = 60_000;
-/// ... unless the log has grown by so many times what asks for one.
+/// ... unless the log has grown by this many times what asks for one.
 const RESTLESS: u64 = 10;
 
 /// What became of the wish to rewrite the log.
@@ -162,7 +162,7 @@ impl Server {
         }
         ks.unlock();
         if let Some(image) = &mut image {
-            // The rest of the cores are for those who are served meanwhile.
+            // The rest of the cores are for the clients served meanwhile.
             image.threads = (self.workers.len() / 2).max(1);
         }
         if log.is_some() {
@@ -284,7 +284,7 @@ impl Durability {
     fn has_rested(&self) -> bool {
         let rest = REST.saturating_mul(self.rewrite_ms.load(Relaxed)).max(REST_MS_MIN);
         let since = unix_ms().saturating_sub(self.rewrite_ended_at.load(Relaxed));
-        // A clock that was put back keeps nobody waiting.
+        // A clock that was put back keeps no client waiting.
         !(0..rest).contains(&since)
     }
 }

@@ -62,7 +62,7 @@ impl Server {
             let file = file.inspect_err(|_| directory.abandon_effects(directory.last_seq()))?;
             (Box::new(file), head)
         };
-        // Nobody may wait for the directory while everything is held: it is free by now.
+        // No thread may wait for the directory while everything is held: it is free by now.
         let mut handle = self.keyspace.attach();
         handle.enter();
         handle.lock_all();

@@ -144,7 +144,7 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.come_inside();
         if conn.blocked
             && let Some(blocked) = self.blocked().find(conn.client.id)
-            // Whether it has been answered does not matter: there is nobody to take the answer.
+            // Whether it has been answered does not matter: there is no connection to take the answer.
             && self.engine.exec.give_up_unless_busy(&blocked).is_none()
         {
             return false;

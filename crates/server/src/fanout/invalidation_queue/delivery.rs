@@ -118,8 +118,8 @@ impl<D: Driver> Worker<D> {
                 NonZeroU64::new(mark.to.id()).filter(|_| protocol == Protocol::Resp3);
             let encoded = stale.encoded(mark);
             if blocked {
-                // Its answer may be on its way: whoever served it sent that before, and it goes
-                // first.
+                // Its answer may be on its way: the thread that served it sent that before, and it
+                // goes first.
                 self.hear_answers();
                 let push = Push::of_form(Bytes::copy_from_slice(encoded), mark.form);
                 self.send_push(mark.to, &push, None);

@@ -49,7 +49,7 @@ fn monitor(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 impl ServerHost {
-    /// Sends a command of the connection in hand, or of its script, to those who monitor.
+    /// Sends a command of the connection being served, or of its script, to monitoring connections.
     #[cold]
     pub(crate) fn send_to_monitors(&mut self, db: u16, in_script: bool, args: &[&[u8]]) {
         let monitors = self.server.monitors.clients.lock().clone();

@@ -60,7 +60,7 @@ impl ServerHost {
     /// Leaves a push for connections of a worker.
     pub fn deliver(&mut self, worker: usize, delivery: Delivery) {
         if self.has_changed_keys() {
-            // Who is told something by it must not find what was changed before in its cache.
+            // A receiver of it must not find what was changed before in its cache.
             self.send_invalidations();
         }
         let is_own = worker == self.worker();
@@ -75,18 +75,19 @@ impl ServerHost {
         self.desk.pushed
     }
 
-    /// There is something to be pushed that the connection in hand may have to get now.
+    /// There is something to be pushed that the connection being served may have to get now.
     pub(crate) fn note_push(&mut self) {
         self.desk.pushed = true;
     }
 
-    /// Pushes something to the connection in hand, behind the reply of its command.
+    /// Pushes something to the connection being served, behind the reply of its command.
     pub(crate) fn push_own(&mut self, push: Push) {
         self.desk.pushed = true;
         self.desk.own.push(push);
     }
 
-    /// The connection was found beyond a limit: it is closed once nobody walks the lists it is in.
+    /// The connection was found beyond a limit: it is closed once no thread walks the lists it is
+    /// in.
     pub(crate) fn doom(&mut self, slot: Slot) {
         self.desk.doomed.push(slot);
     }
@@ -112,7 +113,7 @@ impl ServerHost {
         self.keep_taken(taken);
     }
 
-    /// Leaves what a command of the connection in hand has pushed for the end of the turn, if
+    /// Leaves what a command of the connection being served has pushed for the end of the turn, if
     /// nothing of it can be for that connection itself, and it is not much.
     pub fn leave_pushes(&mut self) -> bool {
         let queue = &self.server.workers[self.worker()].pushes;
@@ -129,8 +130,8 @@ impl ServerHost {
         self.server.workers[self.worker()].pushes.is_filled()
     }
 
-    /// Takes what is on its way before the subscriptions of the connection in hand change: it is
-    /// for those who are subscribed now. What is for the connection in hand waits until it is
+    /// Takes what is on its way before the subscriptions of the connection being served change: it
+    /// is for current subscribers. What is for the connection being served waits until it is
     /// asked for, or for the end of its command.
     pub fn collect_before_change(&mut self) {
         let mut own = Vec::new();
@@ -139,12 +140,12 @@ impl ServerHost {
         self.desk.own = own;
     }
 
-    /// What is for the connection in hand and may go before the reply of its command.
+    /// What is for the connection being served and may go before the reply of its command.
     pub fn take_own_pushes(&mut self) -> Vec<Push> {
         std::mem::take(&mut self.desk.own)
     }
 
-    /// Gives the connection in hand its copies of a message: one for each way in which it is
+    /// Gives the connection being served its copies of a message: one for each way in which it is
     /// subscribed.
     fn copies_of_mine(&self, message: &Message, own: &mut impl FnMut(&Push)) {
         let Some(mine) = self.subscribers.of(self.client.id) else { return };

@@ -153,7 +153,7 @@ pub struct Audience<'d> {
 }
 
 impl Directory {
-    /// Whether nobody can be listening: there are no subscriptions of a kind that could match.
+    /// Whether there can be no listener: there are no subscriptions of a kind that could match.
     #[inline]
     pub fn is_silent(&self, kind: ChannelKind) -> bool {
         match kind {
@@ -178,7 +178,7 @@ impl Directory {
         }
     }
 
-    /// Who is to get a message of a channel; none if nobody is.
+    /// The receivers of a channel's message; none if there are none.
     pub fn audience(&self, kind: ChannelKind, channel: &[u8]) -> Option<Audience<'_>> {
         let of_kind =
             if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels };

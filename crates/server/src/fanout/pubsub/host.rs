@@ -30,7 +30,7 @@ impl ServerHost {
         audience.counts.total()
     }
 
-    /// Whether the connection in hand may have so many more subscriptions.
+    /// Whether the connection being served may have this many more subscriptions.
     ///
     /// # Errors
     /// If it would be subscribed to too much.
@@ -43,8 +43,8 @@ impl ServerHost {
         )))
     }
 
-    /// Subscribes the connection in hand; does nothing if it is subscribed already. Returns by how
-    /// many bytes memory has grown, which are the caller's to count.
+    /// Subscribes the connection being served; does nothing if it is subscribed already. Returns by
+    /// how many bytes memory has grown, which are the caller's to count.
     #[must_use]
     pub fn subscribe(&mut self, kind: ChannelKind, name: &[u8]) -> i64 {
         let own = self.subscribers.of(self.client.id);
@@ -64,8 +64,8 @@ impl ServerHost {
         self.show_subscriptions()
     }
 
-    /// Ends a subscription of the connection in hand. What was published before is delivered to it
-    /// before. Returns by how many bytes memory has grown: fewer than none.
+    /// Ends a subscription of the connection being served. What was published before is delivered
+    /// to it before. Returns by how many bytes memory has grown: fewer than none.
     #[must_use]
     pub fn unsubscribe(&mut self, kind: ChannelKind, name: &[u8]) -> i64 {
         if !self.subscribers.of(self.client.id).is_some_and(|own| own.contains(kind, name)) {
@@ -84,17 +84,17 @@ impl ServerHost {
         self.show_subscriptions()
     }
 
-    /// Whether the connection in hand is subscribed to anything.
+    /// Whether the connection being served is subscribed to anything.
     pub fn is_subscriber(&self) -> bool {
         self.client.has(Flag::PubSub)
     }
 
-    /// Names of a kind that the connection in hand is subscribed to.
+    /// Names of a kind that the connection being served is subscribed to.
     pub fn subscriptions(&self, kind: ChannelKind) -> Vec<Name> {
         self.subscribers.of(self.client.id).map_or_else(Vec::new, |own| own.names(kind))
     }
 
-    /// How many names of a kind the connection in hand is subscribed to.
+    /// How many names of a kind the connection being served is subscribed to.
     pub fn count_subscriptions(&self, kind: ChannelKind) -> usize {
         self.subscribers.of(self.client.id).map_or(0, |own| own.len(kind))
     }
@@ -120,7 +120,7 @@ impl ServerHost {
         self.show_subscriptions_of(client)
     }
 
-    /// Lets others see what the connection in hand is subscribed to.
+    /// Lets others see what the connection being served is subscribed to.
     fn show_subscriptions(&mut self) -> i64 {
         let client = self.client.clone();
         self.show_subscriptions_of(&client)

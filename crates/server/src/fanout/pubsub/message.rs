@@ -1,4 +1,4 @@
-//! A published message: encoded once, whoever gets it.
+//! A published message: encoded once for all receivers.
 
 use super::{ChannelKind, Name};
 use crate::fanout::outbox::Push;

@@ -7,9 +7,10 @@
 //!          the reply: a count                          worker: Subscribers, its own table ── one send per subscriber
 //! ```
 //!
-//! Whoever publishes to a channel, subscribes to it or leaves it holds the lock of the channel's
-//! shard. So messages of a channel enter all queues in one order, and a worker that first empties
-//! its queue and then changes its table delivers a message to exactly those who were counted.
+//! A thread that publishes to a channel, subscribes to it or leaves it holds the lock of the
+//! channel's shard. So messages of a channel enter all queues in one order, and a worker that first
+//! empties its queue and then changes its table delivers a message to exactly the subscribers
+//! counted.
 
 mod directory;
 mod host;

@@ -19,7 +19,7 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 /// Who listens, of the connections of one worker.
 #[derive(Default)]
 pub struct Subscribers {
-    /// By kind and name; nobody's place is unknown to `by_client`.
+    /// By kind and name; no subscriber is unknown to `by_client`.
     listeners: [Map<Name, Vec<Recipient>>; 3],
     /// By the connection's number.
     by_client: Map<u64, Subscriptions>,
@@ -102,8 +102,8 @@ impl Subscribers {
         true
     }
 
-    /// The listeners of a name, taken out while they are sent something: nobody may come or go
-    /// until they are put back.
+    /// The listeners of a name, taken out while they are sent something: no subscriber may come or
+    /// go until they are put back.
     pub fn take(&mut self, kind: ChannelKind, name: &[u8]) -> Vec<Recipient> {
         self.listeners[kind as usize].get_mut(name).map(std::mem::take).unwrap_or_default()
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever comes and goes, each name has exactly its listeners.
+        /// As subscribers come and go, each name has exactly its listeners.
         #[test]
         fn listeners_are_who_subscribed(
             steps in prop::collection::vec((any::<bool>(), 0u8..4, 0u64..6), 0..200),

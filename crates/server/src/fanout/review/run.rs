@@ -23,8 +23,8 @@ pub fn reply_when_reviewed(ctx: &mut Ctx<'_>, users: Vec<Arc<User>>) -> Outcome 
     let lost: Vec<_> = own.iter().filter(|client| host.hears_too_much(client)).collect();
     lost.iter().filter(|client| client.id != caller.id).for_each(|client| server.kill(client));
     ctx.session.close |= lost.iter().any(|client| client.id == caller.id);
-    // Where nobody is known to listen somebody may be about to, so that every worker looks; but
-    // nobody waits for it.
+    // Where no listener is known one may be about to come, so that every worker looks; but
+    // no client waits for it.
     let waits = !others.is_empty() && !ctx.session.close && !ctx.session.in_exec;
     let asker = waits.then(|| Asker {
         client: caller,

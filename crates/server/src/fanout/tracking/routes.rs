@@ -1,4 +1,4 @@
-//! Where what a reader is told goes: what a worker remembers of it, so that telling somebody of a
+//! Where a reader's invalidations go: what a worker remembers of it, so that an invalidation of a
 //! change looks at nothing that other workers write.
 
 use super::tracker::{Tracker, Trackers};
@@ -6,7 +6,7 @@ use crate::client::Flag;
 use crate::fanout::outbox::Recipient;
 use petrel_keyspace::{Reader, ReaderId};
 
-/// How a reader is told that is told itself, in RESP3.
+/// How a reader without redirection is sent invalidations, in RESP3.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     reader: ReaderId,
@@ -17,7 +17,7 @@ pub(super) struct Route {
 
 impl Route {
     /// The way to a reader, if it is as simple as that. It stays so until the trackers' version
-    /// changes, or the connection speaks another protocol: whoever serves it looks at that once
+    /// changes, or the connection speaks another protocol: its worker looks at that once
     /// more.
     fn to(reader: &Reader) -> Option<Route> {
         let tracker = Tracker::of(reader);

@@ -22,7 +22,7 @@ pub struct Tracker {
     /// `NOLOOP`: it is not told of its own changes.
     no_loop: AtomicBool,
     redirects: AtomicBool,
-    /// `REDIRECT`: who is told instead.
+    /// `REDIRECT`: the connection that gets the invalidations instead.
     target: Mutex<Option<Arc<Client>>>,
     /// `PREFIX`, in order.
     prefixes: Mutex<BTreeSet<Arc<[u8]>>>,
@@ -46,17 +46,17 @@ impl Tracker {
         reader.owner().downcast_ref().expect("this module alone makes readers, of its trackers")
     }
 
-    /// Whether it is told of changes that it makes itself.
+    /// Whether it gets invalidations of its own changes (no `NOLOOP`).
     pub fn loops(&self) -> bool {
         !self.no_loop.load(Relaxed)
     }
 
-    /// Who is told instead, if somebody is.
+    /// The connection that gets them instead, if there is one.
     pub fn target(&self) -> Option<Arc<Client>> {
         if self.redirects.load(Relaxed) { self.target.lock().clone() } else { None }
     }
 
-    /// Whether it is the connection of this number that is told.
+    /// Whether it is the connection of this number that gets them.
     pub fn tells(&self, id: u64) -> bool {
         self.target().map_or(self.client.id, |target| target.id) == id
     }
@@ -82,7 +82,7 @@ pub struct Trackers {
     version: Version,
 }
 
-/// Grows whenever somebody is to be told no longer, or otherwise: on a cache line that is hardly
+/// Grows whenever the receiver of a client's invalidations changes: on a cache line that is hardly
 /// ever written.
 #[derive(Default)]
 #[repr(align(64))]
@@ -101,18 +101,18 @@ impl Trackers {
         self.len() == 0
     }
 
-    /// What is known of who is told, and how, holds for as long as this stays as it is.
+    /// What is known of receivers holds for as long as this stays as it is.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.0.load(Acquire)
     }
 
-    /// Somebody is to be told no longer, or otherwise.
+    /// The receiver of a client's invalidations has changed.
     fn outdate(&self) {
         self.version.0.fetch_add(1, Release);
     }
 
-    /// How many prefixes somebody listens to.
+    /// The number of prefixes with listeners.
     pub fn prefixes(&self) -> usize {
         self.prefixes.read().len()
     }
@@ -122,13 +122,13 @@ impl Trackers {
         self.by_id.read().values().cloned().collect()
     }
 
-    /// Those who listen to a prefix.
+    /// The listeners of a prefix.
     pub fn listeners(&self, prefix: &[u8]) -> Vec<Arc<Reader>> {
         self.prefixes.read().get(prefix).map_or(Vec::new(), |all| all.values().cloned().collect())
     }
 
-    /// The number of the connection that is told in a connection's place: 0 if it is told itself,
-    /// -1 if it does not track.
+    /// The number of the connection that gets a connection's invalidations: 0 if it gets them
+    /// itself, -1 if it does not track.
     pub fn redirection(&self, client: &Client) -> i64 {
         if !client.has(Flag::Tracking) {
             return -1;

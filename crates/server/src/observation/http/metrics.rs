@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const SECTIONS: [&str; 8] =
     ["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"];
 
-/// Figures that only grow are told from those that also fall by their names.
+/// Figures that only grow are distinguished from those that also fall by their names.
 const COUNTERS: [&str; 18] = [
     "total_",
     "expired_",

@@ -2,7 +2,7 @@
 //! per connection.
 //!
 //! It runs on threads of its own and takes no lock that a worker holds for longer than a few
-//! instructions. Whoever connects is bounded: in number, in bytes asked with, in time taken.
+//! instructions. Connections are bounded: in number, in bytes asked with, in time taken.
 
 mod exchange;
 mod metrics;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Connections served at once; more are closed.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Between two looks whether the server still runs, while nobody connects.
+/// Between two looks whether the server still runs, while there are no connections.
 const IDLE: Duration = Duration::from_millis(200);
 
 /// Listens where the configuration says, if it does.
