@@ -239,7 +239,7 @@ fn read_item(
         return Ok(None);
     };
     let value = match marker {
-        b'+' => Value::Simple(Bytes::copy_from_slice(text)),
+        b'+' => Value::Simple(status(text)),
         b'-' => Value::Error(Bytes::copy_from_slice(text)),
         b':' => Value::Integer(integer(text)?),
         b'(' => Value::BigNumber(big_number(text)?),
@@ -256,6 +256,16 @@ fn read_item(
         }
     };
     Ok(Some((Item::Scalar(value), end)))
+}
+
+/// The text of a status. That of the most frequent ones takes no allocation.
+fn status(text: &[u8]) -> Bytes {
+    match text {
+        b"OK" => Bytes::from_static(b"OK"),
+        b"QUEUED" => Bytes::from_static(b"QUEUED"),
+        b"PONG" => Bytes::from_static(b"PONG"),
+        _ => Bytes::copy_from_slice(text),
+    }
 }
 
 /// Reads what follows a header with a length: a string's bytes, or nothing for an aggregate.

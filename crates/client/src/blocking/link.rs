@@ -1,0 +1,209 @@
+//! A connection as threads use it: one of them may write while another reads.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use petrel_resp::{Decoder, Value};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::lane::handshake::{self, Wire};
+use crate::options::{Address, Options};
+
+/// Bytes read at once.
+const READ_LEN: usize = 64 * 1024;
+
+/// What a read has brought.
+pub(super) enum Received {
+    /// Nothing within the tick of the socket.
+    Nothing,
+    Replies(Vec<Value>),
+}
+
+/// A connection that is introduced already.
+pub(super) struct Link {
+    stream: Stream,
+    reading: Mutex<Reading>,
+}
+
+struct Reading {
+    decoder: Decoder,
+    room: Vec<u8>,
+    begin: usize,
+    end: usize,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).read(room),
+            Self::Unix(stream) => (&*stream).read(room),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).write(bytes),
+            Self::Unix(stream) => (&*stream).write(bytes),
+        }
+    }
+
+    fn set_timeouts(&self, limit: Duration) -> io::Result<()> {
+        let limit = Some(limit.max(Duration::from_millis(1)));
+        match self {
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(limit)?;
+                stream.set_write_timeout(limit)
+            }
+            Self::Unix(stream) => {
+                stream.set_read_timeout(limit)?;
+                stream.set_write_timeout(limit)
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Connects and introduces the client.
+    pub(super) fn open(options: &Options) -> Result<Self> {
+        let failed = |error: io::Error| Error::new(ErrorKind::Connect(error.to_string()));
+        let stream = connect(options)?;
+        stream.set_timeouts(options.connect_timeout).map_err(failed)?;
+        let mut wire = BlockingWire { stream: &stream };
+        // Nothing in it waits for anything but the socket.
+        let mut introduction = pin!(handshake::introduce(options, &mut wire, None));
+        match introduction.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => drop(result?),
+            Poll::Pending => return Err(Error::new(ErrorKind::Connect("no answer".into()))),
+        }
+        // What a thread that reads takes to notice its own deadline.
+        let tick = options.timeout.map_or(Duration::from_secs(1), |timeout| timeout / 8);
+        stream.set_timeouts(tick.min(Duration::from_secs(1))).map_err(failed)?;
+        let decoder = Decoder::new(handshake::limits(options));
+        let reading = Reading { decoder, room: vec![0; READ_LEN], begin: 0, end: 0 };
+        Ok(Self { stream, reading: Mutex::new(reading) })
+    }
+
+    /// Writes everything; calls `blocked` when the socket takes nothing for a tick, and gives up
+    /// when it takes nothing for a minute.
+    pub(super) fn write(&self, bytes: &[u8], blocked: impl Fn()) -> io::Result<()> {
+        let mut at = 0;
+        let mut last = Instant::now();
+        while at < bytes.len() {
+            match self.stream.write(&bytes[at..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    at += count;
+                    last = Instant::now();
+                }
+                Err(error) if is_tick(&error) && last.elapsed() < Duration::from_secs(60) => {
+                    blocked();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once, and decodes what there is.
+    pub(super) fn read(&self) -> io::Result<Received> {
+        let mut reading = self.reading.lock();
+        let Reading { decoder, room, begin, end } = &mut *reading;
+        if *begin == *end {
+            (*begin, *end) = (0, 0);
+        } else if *end == room.len() && *begin > 0 {
+            room.copy_within(*begin..*end, 0);
+            (*begin, *end) = (0, *end - *begin);
+        } else if *end == room.len() {
+            room.resize(room.len() + room.len() / 2, 0);
+        }
+        match self.stream.read(&mut room[*end..]) {
+            Ok(0) => return Err(io::Error::other("closed by the server")),
+            Ok(count) => *end += count,
+            Err(error) if is_tick(&error) => return Ok(Received::Nothing),
+            Err(error) => return Err(error),
+        }
+        let mut replies = Vec::new();
+        loop {
+            let (consumed, value) =
+                decoder.decode(&room[*begin..*end]).map_err(io::Error::other)?;
+            *begin += consumed;
+            match value {
+                None => return Ok(Received::Replies(replies)),
+                Some(Value::Push(_)) => {}
+                Some(Value::Attribute { value, .. }) => replies.push(*value),
+                Some(value) => replies.push(value),
+            }
+        }
+    }
+
+    /// Lets a thread that reads or writes find out that the connection is over.
+    pub(super) fn shut_down(&self) {
+        // It may be over already.
+        let _ = match &self.stream {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+}
+
+/// Whether a socket's timeout has passed, or a signal came.
+fn is_tick(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+fn connect(options: &Options) -> Result<Stream> {
+    let failed = |error: io::Error| Error::new(ErrorKind::Connect(error.to_string()));
+    match &options.address {
+        Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).map_err(failed)?)),
+        Address::Tls { .. } => {
+            let text = "TLS is for the asynchronous client; use redis:// or unix:// with threads";
+            Err(Error::new(ErrorKind::Configuration(text.into())))
+        }
+        Address::Tcp { host, port } => {
+            let mut last = io::Error::other("the host has no address");
+            for address in (host.as_str(), *port).to_socket_addrs().map_err(failed)? {
+                match TcpStream::connect_timeout(&address, options.connect_timeout) {
+                    Ok(stream) => {
+                        stream.set_nodelay(true).map_err(failed)?;
+                        return Ok(Stream::Tcp(stream));
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(failed(last))
+        }
+    }
+}
+
+/// The handshake over a stream that blocks.
+struct BlockingWire<'a> {
+    stream: &'a Stream,
+}
+
+impl Wire for BlockingWire<'_> {
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.stream.write(&bytes[at..])? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => at += count,
+            }
+        }
+        Ok(())
+    }
+
+    async fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(room)
+    }
+}

@@ -1,0 +1,356 @@
+//! [`blocking::Client`](Client): the same commands for plain threads, without a runtime.
+//!
+//! ```text
+//! thread ─ submit ─▶ Queue ─ nobody is writing: this thread sends for all that have submitted
+//!                          ─ nobody is reading: this thread reads for all until its reply is there,
+//!                            then hands reading over to a thread that still waits
+//! ```
+//!
+//! A lone thread writes and reads by itself; there is no thread behind the client.
+
+mod link;
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use petrel_resp::Value;
+
+use crate::buffer::CommandBuffer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lane::{Failure, Outcome, Queue, Ticket};
+use crate::options::Options;
+use crate::reply::FromReply;
+use crate::request::{Command, Request, Target};
+use link::{Link, Received};
+
+/// A client of one server for plain threads. It is cheap to clone, and all clones share one
+/// connection: commands of concurrent threads go out together.
+///
+/// Like [`crate::Client`] it makes a lost connection anew and sends commands that only read again.
+/// It speaks over TCP and Unix sockets; TLS is for the other client.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: Options,
+    state: Mutex<State>,
+    /// Told when a connection was made or could not be made, and when bytes in flight become fewer.
+    changed: Condvar,
+}
+
+struct State {
+    queue: Queue,
+    link: Option<Arc<Link>>,
+    is_connecting: bool,
+    is_writing: bool,
+    is_reading: bool,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+impl Target for &Client {}
+
+impl<C, R: FromReply> Request<&Client, C, R> {
+    /// Sends the command and waits for its reply.
+    pub fn run(self) -> Result<R> {
+        let mut command = self.command;
+        command.resolve();
+        let name = command.name();
+        let result = self.target.shared.call(command);
+        result.and_then(R::from_reply).map_err(|error| error.of_command(&name))
+    }
+}
+
+impl Client {
+    /// Connects by a URL; see [`Options::from_url`].
+    pub fn connect(url: &str) -> Result<Self> {
+        Self::with_options(Options::from_url(url)?)
+    }
+
+    /// Connects by options.
+    pub fn with_options(options: Options) -> Result<Self> {
+        let link = Arc::new(Link::open(&options)?);
+        let state = State {
+            queue: Queue::new(),
+            link: Some(link),
+            is_connecting: false,
+            is_writing: false,
+            is_reading: false,
+            failures: 0,
+            last_error: None,
+        };
+        let changed = Condvar::new();
+        Ok(Self { shared: Arc::new(Shared { options, state: Mutex::new(state), changed }) })
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+}
+
+/// Wakes a thread that waits for its reply.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+thread_local! {
+    static WAKER: Waker = Waker::from(Arc::new(Parked(std::thread::current())));
+}
+
+/// When a call is given up.
+#[derive(Clone, Copy)]
+struct Deadline {
+    at: Option<Instant>,
+    limit: Duration,
+}
+
+impl Deadline {
+    fn after(limit: Option<Duration>) -> Self {
+        let at = limit.and_then(|limit| Instant::now().checked_add(limit));
+        Self { at, limit: limit.unwrap_or_default() }
+    }
+
+    /// What is left, or an error; `None` if there is no limit.
+    fn left(&self, unconnected: Option<&str>) -> Result<Option<Duration>> {
+        let Some(at) = self.at else { return Ok(None) };
+        let left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let unconnected = unconnected.map(ToOwned::to_owned);
+            return Err(Error::new(ErrorKind::TimedOut { after: self.limit, unconnected }));
+        }
+        Ok(Some(left))
+    }
+}
+
+impl Shared {
+    fn call(&self, command: Command) -> Result<Value> {
+        if command.waits() || command.info.is_of_session {
+            return Err(Error::new(ErrorKind::NeedsDedicated));
+        }
+        let mut retries = if command.may_retry { self.options.retries } else { 0 };
+        let deadline = Deadline::after(command.timeout.or(self.options.timeout));
+        let buffers = [command.buffer];
+        loop {
+            match self.exchange(&buffers, deadline)? {
+                Outcome::One(value) => return Ok(value),
+                Outcome::Many(_) => return Err(Error::new(ErrorKind::Closed)),
+                // Nothing of it was sent, so it is not sent twice.
+                Outcome::Failed(Failure::NotSent) => {}
+                Outcome::Failed(_) if retries > 0 => retries -= 1,
+                Outcome::Failed(_) => {
+                    let reason = self.state.lock().last_error.clone().unwrap_or_default();
+                    let kind = ErrorKind::Disconnected { maybe_executed: true, reason };
+                    return Err(Error::new(kind));
+                }
+            }
+        }
+    }
+
+    /// Submits commands, and sends and reads for others, too, until their outcome is there.
+    fn exchange(&self, buffers: &[CommandBuffer], deadline: Deadline) -> Result<Outcome> {
+        let (ticket, link) = self.submit(buffers, deadline)?;
+        self.flush(&link);
+        let waker = WAKER.with(Waker::clone);
+        loop {
+            let mut state = self.state.lock();
+            if let Some(outcome) = state.queue.poll(&ticket, &waker) {
+                return Ok(outcome);
+            }
+            let left = match deadline.left(None) {
+                Ok(left) => left,
+                Err(error) => {
+                    state.queue.abandon(&ticket);
+                    return Err(error);
+                }
+            };
+            let is_current = state.link.as_ref().is_some_and(|other| Arc::ptr_eq(other, &link));
+            if state.is_reading || !is_current {
+                drop(state);
+                match left {
+                    Some(left) => std::thread::park_timeout(left),
+                    None => std::thread::park(),
+                }
+                continue;
+            }
+            state.is_reading = true;
+            drop(state);
+            self.read(&link, &ticket, deadline);
+        }
+    }
+
+    /// Takes a place in the queue, once there is a connection and few enough bytes are in flight.
+    fn submit(&self, buffers: &[CommandBuffer], deadline: Deadline) -> Result<(Ticket, Arc<Link>)> {
+        let mut state = self.state.lock();
+        loop {
+            let link = match &state.link {
+                Some(link) if state.queue.held_bytes() < self.options.bytes_in_flight_max => {
+                    link.clone()
+                }
+                Some(_) => {
+                    // Those who wait for replies make room.
+                    let left = deadline.left(None)?.unwrap_or(Duration::from_secs(1));
+                    self.changed.wait_for(&mut state, left);
+                    continue;
+                }
+                None => {
+                    let left = deadline.left(state.last_error.as_deref())?;
+                    if state.is_connecting {
+                        let left = left.unwrap_or(Duration::from_secs(1));
+                        self.changed.wait_for(&mut state, left);
+                    } else {
+                        state.is_connecting = true;
+                        let failures = state.failures;
+                        drop(state);
+                        self.reconnect(failures, left);
+                        state = self.state.lock();
+                    }
+                    continue;
+                }
+            };
+            let ticket = state.queue.submit(buffers.iter(), None);
+            return Ok((ticket, link));
+        }
+    }
+
+    /// One attempt to connect, after a pause that grows with failures.
+    fn reconnect(&self, failures: u32, left: Option<Duration>) {
+        if failures > 0 {
+            let pause = self.options.backoff.delay(failures);
+            std::thread::sleep(left.map_or(pause, |left| pause.min(left)));
+        }
+        let attempt = Link::open(&self.options);
+        let mut state = self.state.lock();
+        state.is_connecting = false;
+        match attempt {
+            Ok(link) => {
+                state.queue.prepare_connection();
+                (state.link, state.failures) = (Some(Arc::new(link)), 0);
+            }
+            Err(error) => {
+                state.failures = state.failures.saturating_add(1);
+                state.last_error = Some(error.to_string());
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Sends what has been submitted, by whomever, unless another thread is doing so.
+    fn flush(&self, link: &Arc<Link>) {
+        let mut bytes = Vec::new();
+        let mut state = self.state.lock();
+        loop {
+            let is_current = state.link.as_ref().is_some_and(|other| Arc::ptr_eq(other, link));
+            if state.is_writing || !is_current || !state.queue.has_output() {
+                return;
+            }
+            bytes.clear();
+            state.queue.take_output(&mut bytes);
+            // All of it may have arrived if the connection is lost in the middle.
+            state.queue.note_sent(bytes.len());
+            state.is_writing = true;
+            drop(state);
+            let result = link.write(&bytes, || self.read_if_nobody_does(link));
+            state = self.state.lock();
+            state.is_writing = false;
+            if let Err(error) = result {
+                return self.lose(link, state, &error.to_string());
+            }
+        }
+    }
+
+    /// While a server does not take commands: it may wait for its replies to be read.
+    fn read_if_nobody_does(&self, link: &Arc<Link>) {
+        let mut state = self.state.lock();
+        if state.is_reading {
+            return;
+        }
+        state.is_reading = true;
+        drop(state);
+        let received = link.read();
+        self.deliver(link, received, true);
+    }
+
+    /// Reads for all, as the one thread that reads, until this thread's reply is there, its
+    /// deadline passes, or the connection is lost; then lets another thread read.
+    fn read(&self, link: &Arc<Link>, ticket: &Ticket, deadline: Deadline) {
+        loop {
+            let received = link.read();
+            let is_lost = !self.deliver(link, received, false);
+            let mut state = self.state.lock();
+            if is_lost || state.queue.is_done(ticket) || deadline.left(None).is_err() {
+                state.is_reading = false;
+                let next = state.queue.waiting();
+                drop(state);
+                next.into_iter().for_each(Waker::wake);
+                return;
+            }
+        }
+    }
+
+    /// Hands replies out; false if the connection is lost. `hands_over`: this thread reads no more.
+    fn deliver(&self, link: &Arc<Link>, received: io::Result<Received>, hands_over: bool) -> bool {
+        let mut wakers = Vec::new();
+        let mut state = self.state.lock();
+        if hands_over {
+            state.is_reading = false;
+        }
+        let failure = match received {
+            Ok(Received::Nothing) => None,
+            Ok(Received::Replies(mut replies)) => {
+                match state.queue.complete(&mut replies, &mut wakers) {
+                    true => None,
+                    false => Some("a reply to no request".to_owned()),
+                }
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if hands_over {
+            wakers.extend(state.queue.waiting());
+        }
+        let is_lost = failure.is_some();
+        match failure {
+            Some(reason) => self.lose(link, state, &reason),
+            None => drop(state),
+        }
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+        !is_lost
+    }
+
+    /// Gives up a connection; its requests fail.
+    fn lose(
+        &self,
+        link: &Arc<Link>,
+        mut state: parking_lot::MutexGuard<'_, State>,
+        reason: &str,
+    ) {
+        let mut wakers = Vec::new();
+        if state.link.as_ref().is_some_and(|other| Arc::ptr_eq(other, link)) {
+            link.shut_down();
+            state.link = None;
+            state.last_error = Some(reason.to_owned());
+            state.queue.disconnect(&mut Vec::new(), false, &mut wakers);
+        }
+        drop(state);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}

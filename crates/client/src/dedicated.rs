@@ -1,0 +1,68 @@
+//! [`Dedicated`]: a connection that one caller has to itself.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use crate::client::Call;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lane::Lane;
+use crate::reply::FromReply;
+use crate::request::{DedicatedTarget, Request, Target};
+
+/// A connection that one caller has to itself, for commands that wait on the server (`BLPOP`), or
+/// change how their connection behaves (`WATCH`, `SELECT`). Made by
+/// [`Client::dedicated`](crate::Client::dedicated); closed when it is dropped.
+///
+/// It is not made anew when it is lost, since what the server knew of it is lost, too. Commands
+/// that wait have no deadline but their own. A call that is dropped may still be executed, and the
+/// next one is answered after it.
+#[derive(Debug)]
+pub struct Dedicated {
+    pub(crate) lane: OwnedLane,
+}
+
+/// A lane that is closed when it is dropped.
+pub(crate) struct OwnedLane(pub(crate) Arc<Lane>);
+
+impl Drop for OwnedLane {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl std::fmt::Debug for OwnedLane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lane")
+    }
+}
+
+impl Target for &mut Dedicated {}
+impl DedicatedTarget for &mut Dedicated {}
+
+impl<'a, C, R: FromReply> IntoFuture for Request<&'a mut Dedicated, C, R> {
+    type Output = Result<R>;
+    type IntoFuture = Call<'a, R>;
+
+    fn into_future(self) -> Call<'a, R> {
+        let mut command = self.command;
+        command.resolve();
+        let lane: &'a Lane = &self.target.lane.0;
+        // What would be answered by pushes, by nothing or without end.
+        const UNANSWERED: [&str; 10] = [
+            "CLIENT REPLY",
+            "MONITOR",
+            "PSUBSCRIBE",
+            "PSYNC",
+            "PUNSUBSCRIBE",
+            "SSUBSCRIBE",
+            "SUBSCRIBE",
+            "SUNSUBSCRIBE",
+            "SYNC",
+            "UNSUBSCRIBE",
+        ];
+        if UNANSWERED.contains(&command.info.name) {
+            return Call::refused(lane, command, Error::new(ErrorKind::Unanswered));
+        }
+        Call::new(lane, command, 0)
+    }
+}

@@ -1,0 +1,187 @@
+//! [`Request`]: a command for a certain client, with its options and the type of its reply.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use petrel_resp::Value;
+
+use crate::argument::{ArgWriter, ToArg};
+use crate::buffer::{Arguments, CommandBuffer};
+use crate::reply::FromReply;
+
+/// What is known of a command without its arguments.
+#[derive(Debug)]
+pub struct CommandInfo {
+    /// In upper case, with the container's name: `CLIENT SETNAME`.
+    pub name: &'static str,
+    /// The name as RESP bulks.
+    pub(crate) encoded: &'static [u8],
+    /// Words of the name.
+    pub(crate) words: usize,
+    /// Whether it only reads, so that it may be sent again.
+    pub is_readonly: bool,
+    /// Whether it may wait for other clients.
+    pub is_blocking: bool,
+    /// Whether it changes how its connection behaves.
+    pub is_of_session: bool,
+    /// The argument that is its only key, if its reply depends on nothing else.
+    pub(crate) cached_key: Option<usize>,
+}
+
+/// Of a command that the table does not have, a module's for example.
+static UNKNOWN: CommandInfo = CommandInfo {
+    name: "",
+    encoded: b"",
+    words: 0,
+    is_readonly: false,
+    is_blocking: false,
+    is_of_session: false,
+    cached_key: None,
+};
+
+/// A command on its way: arguments, and how it is to be sent.
+#[derive(Debug)]
+pub struct Command {
+    pub(crate) buffer: CommandBuffer,
+    pub(crate) info: &'static CommandInfo,
+    pub(crate) may_retry: bool,
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl Command {
+    /// A command that begins with its name.
+    pub(crate) fn new(info: &'static CommandInfo) -> Self {
+        let buffer = CommandBuffer::new(info.encoded, info.words);
+        Self { buffer, info, may_retry: info.is_readonly, timeout: None }
+    }
+
+    /// A command of any name.
+    pub(crate) fn raw(name: &str) -> Self {
+        let mut command = Self::new(&UNKNOWN);
+        name.split(' ').for_each(|word| command.buffer.push_argument(word.as_bytes()));
+        command
+    }
+
+    /// Looks up what is known of a command whose name was given as text.
+    pub(crate) fn resolve(&mut self) {
+        if self.info.words > 0 {
+            return;
+        }
+        if let Some(info) = crate::table::find(self.arguments()) {
+            self.info = info;
+            self.may_retry |= info.is_readonly;
+        }
+    }
+
+    /// Whether it waits on the server, with these arguments.
+    pub(crate) fn waits(&self) -> bool {
+        // Of XREAD and XREADGROUP only the option BLOCK waits.
+        self.info.is_blocking
+            && match self.info.name {
+                "XREAD" | "XREADGROUP" => {
+                    let before_keys =
+                        self.arguments().take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+                    before_keys.skip(1).any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
+                }
+                _ => true,
+            }
+    }
+
+    /// Its name, for errors.
+    pub(crate) fn name(&self) -> String {
+        match self.info.words {
+            0 => {
+                let name = self.arguments().next().unwrap_or_default();
+                String::from_utf8_lossy(name).to_ascii_uppercase()
+            }
+            _ => self.info.name.to_owned(),
+        }
+    }
+
+    /// The arguments, the name included.
+    pub fn arguments(&self) -> Arguments<'_> {
+        self.buffer.arguments()
+    }
+}
+
+/// What commands are sent to: a reference to a client, a connection, a pipeline.
+pub trait Target: Sized {}
+
+/// What also takes commands that wait on the server, or change how their connection behaves: a
+/// connection that no other caller shares.
+pub trait DedicatedTarget: Target {}
+
+/// A command for `T`. `C` says which options it has, and `R` what its reply becomes.
+#[must_use = "a command does nothing until it is awaited, run or queued"]
+#[derive(Debug)]
+pub struct Request<T, C, R> {
+    pub(crate) target: T,
+    pub(crate) command: Command,
+    pub(crate) shape: PhantomData<fn() -> (C, R)>,
+}
+
+impl<T, C, R> Request<T, C, R> {
+    pub(crate) fn new(target: T, command: Command) -> Self {
+        Self { target, command, shape: PhantomData }
+    }
+
+    /// Turns the reply into another type.
+    pub fn reply<N: FromReply>(self) -> Request<T, C, N> {
+        Request::new(self.target, self.command)
+    }
+
+    /// Lets the command be sent again when the connection is lost, although it writes: the server
+    /// may execute it twice.
+    pub fn retry(mut self) -> Self {
+        self.command.may_retry = true;
+        self
+    }
+
+    /// How long the command may take, in place of what the client's options say.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.command.timeout = Some(limit);
+        self
+    }
+
+    /// The same command, whose reply becomes another type.
+    pub(crate) fn retyped<N>(self) -> Request<T, C, N> {
+        Request::new(self.target, self.command)
+    }
+
+    /// Appends arguments at the end of a gap between required ones.
+    pub(crate) fn option(mut self, gap: usize, write: impl FnOnce(&mut CommandBuffer)) -> Self {
+        self.command.buffer.insert_in_gap(gap, write);
+        self
+    }
+}
+
+/// Marks a command that was given by name.
+#[derive(Debug)]
+pub enum Raw {}
+
+impl<T, R> Request<T, Raw, R> {
+    /// Appends an argument.
+    pub fn arg(mut self, argument: impl ToArg) -> Self {
+        argument.write_arg(&mut ArgWriter(&mut self.command.buffer));
+        self
+    }
+
+    /// Appends arguments.
+    pub fn args<A: ToArg>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        for argument in arguments {
+            argument.write_arg(&mut ArgWriter(&mut self.command.buffer));
+        }
+        self
+    }
+}
+
+/// A way to send any command, with arguments as they come.
+pub trait RawCommand: Target {
+    /// A command by its name, such as `GET` or `CLIENT INFO`, whose arguments follow by
+    /// [`Request::arg`]. The reply is any [`Value`] unless [`Request::reply`] says otherwise.
+    fn command(self, name: &str) -> Request<Self, Raw, Value> {
+        Request::new(self, Command::raw(name))
+    }
+}
+
+impl<T: Target> RawCommand for T {}
