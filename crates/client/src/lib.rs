@@ -18,6 +18,7 @@
 //! | `client` | [`Client`], the handle that tasks share |
 //! | `dedicated` | [`Dedicated`], a connection that one caller has to itself |
 //! | `pubsub` | [`Subscriber`], messages of channels |
+//! | [`blocking`] | the client for plain threads |
 //! | `near` | [`NearCache`], replies kept in the process |
 //! | `pipeline`, `script`, `scan` | several commands as one, Lua scripts, walks over keys |
 //! | `typed` | a method for every command, made by the build script from the command table |
@@ -27,6 +28,7 @@
 //! | `options`, `transport` | where a server is, and streams to it |
 
 mod argument;
+pub mod blocking;
 mod buffer;
 mod client;
 mod dedicated;

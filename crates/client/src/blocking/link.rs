@@ -78,19 +78,23 @@ impl Link {
         let failed = |error: io::Error| Error::new(ErrorKind::Connect(error.to_string()));
         let stream = connect(options)?;
         stream.set_timeouts(options.connect_timeout).map_err(failed)?;
-        let mut wire = BlockingWire { stream: &stream };
-        // Nothing in it waits for anything but the socket.
-        let mut introduction = pin!(handshake::introduce(options, &mut wire, None));
-        match introduction.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => drop(result?),
-            Poll::Pending => return Err(Error::new(ErrorKind::Connect("no answer".into()))),
-        }
+        Self::introduce(options, &stream)?;
         // What a thread that reads takes to notice its own deadline.
         let tick = options.timeout.map_or(Duration::from_secs(1), |timeout| timeout / 8);
         stream.set_timeouts(tick.min(Duration::from_secs(1))).map_err(failed)?;
         let decoder = Decoder::new(handshake::limits(options));
         let reading = Reading { decoder, room: vec![0; READ_LEN], begin: 0, end: 0 };
         Ok(Self { stream, reading: Mutex::new(reading) })
+    }
+
+    fn introduce(options: &Options, stream: &Stream) -> Result<()> {
+        let mut wire = BlockingWire { stream };
+        // Nothing in it waits for anything but the socket.
+        let mut introduction = pin!(handshake::introduce(options, &mut wire, None));
+        match introduction.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result.map(drop),
+            Poll::Pending => Err(Error::new(ErrorKind::Connect("no answer".into()))),
+        }
     }
 
     /// Writes everything; calls `blocked` when the socket takes nothing for a tick, and gives up

@@ -1,8 +1,8 @@
 //! [`blocking::Client`](Client): the same commands for plain threads, without a runtime.
 //!
 //! ```text
-//! thread ─ submit ─▶ Queue ─ nobody is writing: this thread sends for all that have submitted
-//!                          ─ nobody is reading: this thread reads for all until its reply is there,
+//! thread ─ submit ─▶ Queue ─ no other writes: this thread sends for all that have submitted
+//!                          ─ no other reads: this thread reads for all until its reply is there,
 //!                            then hands reading over to a thread that still waits
 //! ```
 //!
@@ -52,6 +52,13 @@ struct State {
     is_reading: bool,
     failures: u32,
     last_error: Option<String>,
+}
+
+impl State {
+    /// Whether this connection is the one in use. If it is not, others may be reading and writing.
+    fn is_of(&self, link: &Arc<Link>) -> bool {
+        self.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, link))
+    }
 }
 
 impl std::fmt::Debug for Client {
@@ -180,8 +187,7 @@ impl Shared {
                     return Err(error);
                 }
             };
-            let is_current = state.link.as_ref().is_some_and(|other| Arc::ptr_eq(other, &link));
-            if state.is_reading || !is_current {
+            if state.is_reading || !state.is_of(&link) {
                 drop(state);
                 match left {
                     Some(left) => std::thread::park_timeout(left),
@@ -204,7 +210,7 @@ impl Shared {
                     link.clone()
                 }
                 Some(_) => {
-                    // Those who wait for replies make room.
+                    // Threads whose replies come make room.
                     let left = deadline.left(None)?.unwrap_or(Duration::from_secs(1));
                     self.changed.wait_for(&mut state, left);
                     continue;
@@ -252,13 +258,12 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Sends what has been submitted, by whomever, unless another thread is doing so.
+    /// Sends what has been submitted, by any thread, unless another thread is doing so.
     fn flush(&self, link: &Arc<Link>) {
         let mut bytes = Vec::new();
         let mut state = self.state.lock();
         loop {
-            let is_current = state.link.as_ref().is_some_and(|other| Arc::ptr_eq(other, link));
-            if state.is_writing || !is_current || !state.queue.has_output() {
+            if !state.is_of(link) || state.is_writing || !state.queue.has_output() {
                 return;
             }
             bytes.clear();
@@ -267,9 +272,10 @@ impl Shared {
             state.queue.note_sent(bytes.len());
             state.is_writing = true;
             drop(state);
-            let result = link.write(&bytes, || self.read_if_nobody_does(link));
+            let result = link.write(&bytes, || self.read_if_none_does(link));
             state = self.state.lock();
-            state.is_writing = false;
+            // Of another connection a thread of its own may be writing.
+            state.is_writing &= !state.is_of(link);
             if let Err(error) = result {
                 return self.lose(link, state, &error.to_string());
             }
@@ -277,9 +283,9 @@ impl Shared {
     }
 
     /// While a server does not take commands: it may wait for its replies to be read.
-    fn read_if_nobody_does(&self, link: &Arc<Link>) {
+    fn read_if_none_does(&self, link: &Arc<Link>) {
         let mut state = self.state.lock();
-        if state.is_reading {
+        if state.is_reading || !state.is_of(link) {
             return;
         }
         state.is_reading = true;
@@ -296,7 +302,7 @@ impl Shared {
             let is_lost = !self.deliver(link, received, false);
             let mut state = self.state.lock();
             if is_lost || state.queue.is_done(ticket) || deadline.left(None).is_err() {
-                state.is_reading = false;
+                state.is_reading &= !state.is_of(link);
                 let next = state.queue.waiting();
                 drop(state);
                 next.into_iter().for_each(Waker::wake);
@@ -310,7 +316,7 @@ impl Shared {
         let mut wakers = Vec::new();
         let mut state = self.state.lock();
         if hands_over {
-            state.is_reading = false;
+            state.is_reading &= !state.is_of(link);
         }
         let failure = match received {
             Ok(Received::Nothing) => None,
@@ -336,16 +342,12 @@ impl Shared {
     }
 
     /// Gives up a connection; its requests fail.
-    fn lose(
-        &self,
-        link: &Arc<Link>,
-        mut state: parking_lot::MutexGuard<'_, State>,
-        reason: &str,
-    ) {
+    fn lose(&self, link: &Arc<Link>, mut state: parking_lot::MutexGuard<'_, State>, reason: &str) {
         let mut wakers = Vec::new();
-        if state.link.as_ref().is_some_and(|other| Arc::ptr_eq(other, link)) {
+        if state.is_of(link) {
             link.shut_down();
             state.link = None;
+            (state.is_reading, state.is_writing) = (false, false);
             state.last_error = Some(reason.to_owned());
             state.queue.disconnect(&mut Vec::new(), false, &mut wakers);
         }

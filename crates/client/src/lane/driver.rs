@@ -132,9 +132,12 @@ impl Driver {
             let connect = async {
                 let (mut reader, mut writer) =
                     connector.connect(&options).await.map_err(connect_error)?;
-                let protocol =
-                    handshake::introduce(&options, &mut reader, &mut writer, pushes.as_deref())
-                        .await?;
+                let protocol = handshake::introduce(
+                    &options,
+                    &mut (&mut reader, &mut writer),
+                    pushes.as_deref(),
+                )
+                .await?;
                 Ok(Io::new(reader, writer, protocol, &options))
             };
             match tokio::time::timeout(options.connect_timeout, connect).await {
@@ -319,7 +322,7 @@ impl Driver {
         }
     }
 
-    /// Takes what has been read and wakes those whose replies are there.
+    /// Takes what has been read and wakes the callers whose replies are there.
     fn deliver(&mut self, io: &mut Io) -> std::result::Result<(), String> {
         io.decode(self.pushes.as_deref())?;
         if io.replies.is_empty() {

@@ -18,11 +18,10 @@ pub(crate) fn limits(options: &Options) -> DecodeLimits {
 /// Introduces the client. Speaks RESP3 if the server does, otherwise RESP2.
 pub(crate) async fn introduce(
     options: &Options,
-    reader: &mut Reader,
-    writer: &mut Writer,
+    wire: &mut impl Wire,
     pushes: Option<&dyn PushSink>,
 ) -> Result<Protocol> {
-    let mut exchange = Exchange { reader, writer, limits: limits(options), received: Vec::new() };
+    let mut exchange = Exchange { wire, limits: limits(options), received: Vec::new() };
     let protocol = match options.force_resp2 {
         false if exchange.hello(options).await? => Protocol::Resp3,
         _ => {
@@ -57,14 +56,38 @@ pub(crate) async fn introduce(
     Ok(protocol)
 }
 
-struct Exchange<'a> {
-    reader: &'a mut Reader,
-    writer: &'a mut Writer,
+/// A stream of bytes, as the handshake uses it.
+pub(crate) trait Wire: Send {
+    /// Sends everything.
+    fn send(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+    /// Receives once; 0 at the end of the stream.
+    fn receive(&mut self, room: &mut [u8]) -> impl Future<Output = io::Result<usize>> + Send;
+}
+
+impl Wire for (&mut Reader, &mut Writer) {
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            match poll_fn(|cx| self.1.poll_write(cx, &bytes[at..])).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => at += written,
+            }
+        }
+        poll_fn(|cx| self.1.poll_flush(cx)).await
+    }
+
+    async fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.0.poll_read(cx, room)).await
+    }
+}
+
+struct Exchange<'a, W> {
+    wire: &'a mut W,
     limits: DecodeLimits,
     received: Vec<u8>,
 }
 
-impl Exchange<'_> {
+impl<W: Wire> Exchange<'_, W> {
     /// `HELLO 3`; false if the server does not know it.
     async fn hello(&mut self, options: &Options) -> Result<bool> {
         let mut hello = vec!["HELLO", "3"];
@@ -121,7 +144,7 @@ impl Exchange<'_> {
 
     /// Sends encoded commands and returns so many replies.
     async fn ask_encoded(&mut self, bytes: &[u8], count: usize) -> Result<Vec<Value>> {
-        self.send(bytes).await.map_err(connect_error)?;
+        self.wire.send(bytes).await.map_err(connect_error)?;
         let mut decoder = Decoder::new(self.limits);
         let mut replies = Vec::new();
         while replies.len() < count {
@@ -136,20 +159,9 @@ impl Exchange<'_> {
         Ok(replies)
     }
 
-    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut at = 0;
-        while at < bytes.len() {
-            match poll_fn(|cx| self.writer.poll_write(cx, &bytes[at..])).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                written => at += written,
-            }
-        }
-        poll_fn(|cx| self.writer.poll_flush(cx)).await
-    }
-
     async fn receive(&mut self) -> io::Result<()> {
         let mut room = [0; 4096];
-        match poll_fn(|cx| self.reader.poll_read(cx, &mut room)).await? {
+        match self.wire.receive(&mut room).await? {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the server")),
             count => {
                 self.received.extend_from_slice(&room[..count]);

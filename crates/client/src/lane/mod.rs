@@ -12,7 +12,7 @@
 //! the size of batches follows the load, without a timer.
 
 mod driver;
-mod handshake;
+pub(crate) mod handshake;
 mod queue;
 
 use std::future::Future;
@@ -32,8 +32,7 @@ use crate::request::Command;
 use crate::transport::{Connector, Direct};
 
 pub(crate) use driver::PushSink;
-pub(crate) use queue::Outcome;
-use queue::{Failure, Queue, Ticket};
+pub(crate) use queue::{Failure, Outcome, Queue, Ticket};
 
 /// With fewer requests in flight than this a caller writes by itself.
 const DIRECT_WRITE_FLIGHTS: usize = 2;

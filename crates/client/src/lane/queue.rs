@@ -43,7 +43,7 @@ pub(crate) enum Failure {
     Closed,
 }
 
-/// Names a request of a queue; whoever has it must take the outcome or abandon it.
+/// Names a request of a queue; its holder must take the outcome or abandon it.
 #[derive(Debug)]
 pub(crate) struct Ticket(u32);
 
@@ -191,6 +191,19 @@ impl Queue {
         }
     }
 
+    /// Whether the outcome of a request is there.
+    pub(crate) fn is_done(&self, ticket: &Ticket) -> bool {
+        !matches!(self.slots[ticket.0 as usize], Slot::Waiting { .. })
+    }
+
+    /// The waker of the caller that has waited longest.
+    pub(crate) fn waiting(&self) -> Option<Waker> {
+        self.flights.iter().find_map(|flight| match &self.slots[flight.slot as usize] {
+            Slot::Waiting { waker, .. } => waker.clone(),
+            _ => None,
+        })
+    }
+
     /// Gives up a request whose outcome was not taken. Its reply will be dropped.
     pub(crate) fn abandon(&mut self, ticket: &Ticket) {
         let slot = &mut self.slots[ticket.0 as usize];
@@ -333,7 +346,7 @@ impl Queue {
         (self.out, self.appended, self.flights) = (out, appended, kept);
     }
 
-    /// Before a new connection: drops what nobody waits for any more.
+    /// Before a new connection: drops requests that no caller waits for any more.
     pub(crate) fn prepare_connection(&mut self) {
         self.drop_expired_unsent();
     }

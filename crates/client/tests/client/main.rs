@@ -5,4 +5,5 @@ mod crossing;
 mod hostile;
 mod near;
 mod servers;
+mod threads;
 mod together;
