@@ -33,7 +33,8 @@ impl Executor {
         if self.shared.is_hindered() {
             self.admit_hindered(command, args, session, host, reply)?;
         }
-        if spec.flags.contains(Flags::DENYOOM) && !nested {
+        // What a primary has executed is executed, whatever it takes.
+        if spec.flags.contains(Flags::DENYOOM) && !nested && !session.is(Modes::LOADER) {
             self.admit_memory(args, host, reply)?;
         }
         if session.modes.intersects(Modes::SUBSCRIBER.with(Modes::MONITOR)) {

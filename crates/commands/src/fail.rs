@@ -42,6 +42,15 @@ impl Fail {
     /// A write that is to reach replicas when there are too few.
     pub const TOO_FEW_REPLICAS: Fail = Fail::fixed("NOREPLICAS Not enough good replicas to write.");
 
+    /// A write of a replica's client.
+    pub const READ_ONLY: Fail =
+        Fail::fixed("READONLY You can't write against a read only replica.");
+
+    /// A command that needs fresh data, on a replica that has lost its primary.
+    pub const MASTER_DOWN: Fail = Fail::fixed(
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    );
+
     /// A command of the cluster, without one.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 

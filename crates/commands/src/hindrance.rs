@@ -21,6 +21,11 @@ pub enum Hindrance {
     /// There are fewer replicas than writes are meant to reach (`min-replicas-to-write`): writes
     /// are refused.
     NotReplicated = 8,
+    /// The server follows another, whose writes alone are executed (`replica-read-only`).
+    ReadOnly = 16,
+    /// The server follows another, has no link to it, and is not to show data that may be old
+    /// (`replica-serve-stale-data no`).
+    Stale = 32,
 }
 
 impl Executor {
@@ -34,13 +39,21 @@ impl Executor {
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Outcome {
+        if session.is(Modes::LOADER) {
+            return Ok(());
+        }
         let flags = command.spec.flags;
-        if self.shared.is_loading() && !session.is(Modes::LOADER) && !flags.contains(Flags::LOADING)
-        {
+        if self.shared.is_hindered_by(Hindrance::ReadOnly) && self.writes(command, session) {
+            return Err(Fail::READ_ONLY);
+        }
+        if self.shared.is_hindered_by(Hindrance::Stale) {
+            self.admit_stale(command, session)?;
+        }
+        if self.shared.is_loading() && !flags.contains(Flags::LOADING) {
             return Err(Fail::loading(self.shared.dialect()));
         }
         let Some(fail) = self.shared.write_hindrance() else { return Ok(()) };
-        if session.is(Modes::LOADER) || !self.counts_as_write(command, session, &fail) {
+        if !self.counts_as_write(command, session, &fail) {
             return Ok(());
         }
         // A lack of memory is the error of both.
@@ -50,20 +63,40 @@ impl Executor {
         Err(fail)
     }
 
-    /// Whether a command is refused where writes are. What `EXEC` runs was looked at when it was
-    /// called; `PING` is refused so that whoever asks after the server's health hears of it,
-    /// unless it is others who are missing.
-    fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
-        let writes = |command: Command| command.spec.flags.contains(Flags::WRITE);
+    /// Refuses what may not be answered from data that may be old.
+    fn admit_stale(&self, command: Command, session: &Session) -> Outcome {
+        let is_fresh = |command: Command| !command.spec.flags.contains(Flags::STALE);
         if self.within_script {
-            return writes(command);
+            return match is_fresh(command) {
+                true => Err(Fail::fixed("ERR Can not execute the command on a stale replica")),
+                false => Ok(()),
+            };
         }
-        if session.in_exec {
+        let queued = session.open_transaction_queue().filter(|_| command.spec.meta.name == "exec");
+        let is_refused = match queued {
+            Some(queue) => queue.commands().any(is_fresh),
+            None => is_fresh(command) && !session.in_exec,
+        };
+        if is_refused { Err(Fail::MASTER_DOWN) } else { Ok(()) }
+    }
+
+    /// Whether a command writes, or executes a transaction that does. What `EXEC` runs was looked
+    /// at when it was called.
+    fn writes(&self, command: Command, session: &Session) -> bool {
+        let writes = |command: Command| command.spec.flags.contains(Flags::WRITE);
+        if session.in_exec && !self.within_script {
             return false;
         }
         let queued = session.open_transaction_queue().filter(|_| command.spec.meta.name == "exec");
         writes(command)
-            || (command.spec.meta.name == "ping" && *fail != Fail::TOO_FEW_REPLICAS)
-            || queued.is_some_and(|queue| queue.commands().any(writes))
+            || !self.within_script && queued.is_some_and(|queue| queue.commands().any(writes))
+    }
+
+    /// Whether a command is refused where writes are. `PING` is refused so that whoever asks after
+    /// the server's health hears of it, unless it is others who are missing.
+    fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
+        let asks_after_health = command.spec.meta.name == "ping" && *fail != Fail::TOO_FEW_REPLICAS;
+        let is_called = !self.within_script && !session.in_exec;
+        asks_after_health && is_called || self.writes(command, session)
     }
 }

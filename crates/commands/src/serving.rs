@@ -38,6 +38,9 @@ const TRIED_AT_ONCE: usize = 1024;
 const TRIED_PER_LOCK: usize = 16;
 
 const UNBLOCKED: Fail = Fail::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+const DEMOTED: Fail = Fail::fixed(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
 
 /// What ends a wait from outside.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,6 +49,19 @@ pub enum WaitEnd {
     Timeout,
     /// `CLIENT UNBLOCK … ERROR`.
     Error,
+    /// The server has become a replica.
+    Demoted,
+}
+
+impl WaitEnd {
+    /// The error that it is to the client, if it is one.
+    fn fail(self) -> Option<Fail> {
+        match self {
+            WaitEnd::Timeout => None,
+            WaitEnd::Error => Some(UNBLOCKED),
+            WaitEnd::Demoted => Some(DEMOTED),
+        }
+    }
 }
 
 /// What serving needs to remember from command to command.
@@ -110,17 +126,17 @@ impl Executor {
             }
         }
         // A wait that is ended with an error has failed in Redis, and was rejected in Valkey.
-        let (index, failed) = (blocked.command.index, end == WaitEnd::Error);
+        let (index, failed) = (blocked.command.index, end != WaitEnd::Timeout);
         let is_rejected = failed && self.shared.dialect().is_valkey();
         self.stats.called(index, blocked.nanos, failed && !is_rejected);
         if is_rejected {
             self.stats.rejected(index);
         }
-        let answer = match end {
-            WaitEnd::Timeout => Answer::new(blocked.protocol, blocked.late),
-            WaitEnd::Error => {
-                self.shared.count_error(&UNBLOCKED);
-                Answer::new(blocked.protocol, |reply| reply.error(UNBLOCKED.text()))
+        let answer = match end.fail() {
+            None => Answer::new(blocked.protocol, blocked.late),
+            Some(fail) => {
+                self.shared.count_error(&fail);
+                Answer::new(blocked.protocol, |reply| reply.error(fail.text()))
             }
         };
         host.answer(blocked, answer);

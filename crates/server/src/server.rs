@@ -340,7 +340,10 @@ impl Server {
     /// Takes over the parameters that live elsewhere than in the configuration.
     pub fn apply(&self, config: &Config) {
         // What is loaded stays until all of it is there.
-        let limit = if self.commands.is_loading() { 0 } else { config.maxmemory };
+        let is_replica = self.replication.is_replica();
+        // A primary says what goes.
+        let is_unlimited = is_replica || self.commands.is_loading();
+        let limit = if is_unlimited { 0 } else { config.maxmemory };
         self.keyspace.set_memory_limit(limit, policy(config.maxmemory_policy));
         self.keyspace.tune_policy(
             config.maxmemory_samples,
@@ -348,7 +351,8 @@ impl Server {
             config.lfu_decay_time,
         );
         self.keyspace.set_eviction_tenacity(config.maxmemory_eviction_tenacity);
-        self.keyspace.keep_expired(config.import_mode);
+        self.keyspace.keep_expired(config.import_mode || is_replica);
+        self.apply_role(config);
         set_limits(self.keyspace.limits(), config);
         let logs = &self.commands;
         logs.slowlog.configure(config.slowlog_log_slower_than, config.slowlog_max_len);
@@ -365,7 +369,7 @@ impl Server {
         self.judge_writes(config);
         let wants_replicas =
             config.foreign.min_replicas_to_write > 0 && config.foreign.min_replicas_max_lag > 0;
-        self.commands.hinder(Hindrance::NotReplicated, wants_replicas);
+        self.commands.hinder(Hindrance::NotReplicated, wants_replicas && !is_replica);
         let delay = config.key_load_delay.max(0) as u64;
         self.snapshot.progress.key_delay_us.store(delay, Relaxed);
         let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);

@@ -7,8 +7,9 @@ use crate::clock::Tick;
 use crate::ctx::{Ctx, Host};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
+use crate::hindrance::Hindrance;
 use crate::server::time::time_of_day;
-use crate::session::Session;
+use crate::session::{Modes, Session};
 use crate::spec::{Flags, KeyShape, Locks};
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
@@ -157,6 +158,24 @@ pub(crate) struct Call<'a> {
     pub name: &'a dyn Fn() -> String,
 }
 
+/// Refuses a script that cannot run in this state of the server.
+#[cold]
+fn admit_hindered(ctx: &Ctx<'_>, call: &Call<'_>, may_write: bool) -> Outcome {
+    let shared = &ctx.exec.shared;
+    let is_for_stale = call.flags.is_some_and(|flags| flags.contains(ScriptFlags::ALLOW_STALE));
+    let says_that_it_writes = call.flags.is_some() && may_write;
+    if says_that_it_writes && shared.is_hindered_by(Hindrance::ReadOnly) {
+        return Err(Fail::READ_ONLY);
+    }
+    if !is_for_stale && shared.is_hindered_by(Hindrance::Stale) {
+        return Err(Fail::MASTER_DOWN);
+    }
+    match shared.write_hindrance().filter(|_| says_that_it_writes) {
+        Some(fail) => Err(fail),
+        None => Ok(()),
+    }
+}
+
 /// Runs a script as one transaction: every change that it makes lies between the locking and the
 /// unlocking here, of its declared keys or of everything.
 pub(crate) fn run(
@@ -173,15 +192,14 @@ pub(crate) fn run(
     }
     let nested = ctx.session.in_exec;
     let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
-    if call.flags.is_some()
-        && may_write
-        && let Some(fail) = ctx.exec.shared.write_hindrance()
-    {
-        return Err(fail);
+    // What a primary sends is executed in any state.
+    let is_loader = ctx.session.is(Modes::LOADER);
+    if !is_loader && ctx.exec.shared.is_hindered() {
+        admit_hindered(ctx, call, may_write)?;
     }
     // A write within it is about as long as what it is called with, or more.
     let needed = ctx.args().iter().map(|arg| arg.len()).sum();
-    let lacks_memory = !nested && !ctx.exec.make_room(needed);
+    let lacks_memory = !nested && !is_loader && !ctx.exec.make_room(needed);
     let read_only = !may_write;
     if lacks_memory && call.flags.is_some() && !read_only && !says(ScriptFlags::ALLOW_OOM) {
         return Err(Fail::fixed(match call.kind {

@@ -1,5 +1,4 @@
-//! WAIT, WAITAOF, ROLE, REPLICAOF, SLAVEOF, FAILOVER: the answers of a primary that has no
-//! replicas.
+//! WAIT, WAITAOF, FAILOVER: the answers of a primary that has no replicas, and of a replica.
 
 use crate::blocking::Block;
 use crate::ctx::Ctx;
@@ -7,22 +6,29 @@ use crate::fail::{Fail, Outcome};
 use crate::spec::{CommandSpec, Locks};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::WAIT, wait).locking(Locks::Itself),
     CommandSpec::new(&meta::WAITAOF, waitaof).locking(Locks::Itself),
-    CommandSpec::new(&meta::ROLE, role).locking(Locks::Itself),
-    CommandSpec::new(&meta::REPLICAOF, replicaof).locking(Locks::Itself),
-    CommandSpec::new(&meta::SLAVEOF, replicaof).locking(Locks::Itself),
     CommandSpec::new(&meta::FAILOVER, failover).locking(Locks::Itself),
 ];
 
-const INVALID_PORT: Fail = Fail::fixed("ERR Invalid master port");
+/// The error of a command that only a primary executes.
+fn only_for_primaries(name: &str) -> Fail {
+    Fail::new(format!(
+        "ERR {name} cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+         configured to be writable (which is not the default) writes to replicas are just local and are not propagated."
+    ))
+}
 
 /// `WAIT numreplicas timeout`: nobody acknowledges, so that only the end of the time, or `CLIENT
 /// UNBLOCK`, ends it.
 fn wait(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.exec.shared.is_replica.load(Relaxed) {
+        return Err(only_for_primaries("WAIT"));
+    }
     let replicas = ctx.integer(1)?;
     let deadline = ctx.timeout_millis(2)?;
     if replicas <= 0 {
@@ -40,6 +46,9 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     let replicas = ctx.integer(2).ok().filter(|&replicas| replicas >= 0);
     let replicas = replicas.ok_or(Fail::fixed("ERR value is out of range, must be positive"))?;
     let deadline = ctx.timeout_millis(3)?;
+    if ctx.exec.shared.is_replica.load(Relaxed) {
+        return Err(only_for_primaries("WAITAOF"));
+    }
     let durable = ctx.host.durable_epoch();
     if local > 0 && durable.is_none() {
         return Err(Fail::fixed(
@@ -73,24 +82,6 @@ fn nobody(reply: &mut dyn Reply) {
     reply.integer(0);
 }
 
-/// `ROLE`
-fn role(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.reply.array(3);
-    ctx.reply.bulk(b"master");
-    ctx.reply.integer(0);
-    ctx.reply.array(0);
-    Ok(())
-}
-
-/// `REPLICAOF <host port | NO ONE>`: it is a primary already, and cannot be anything else.
-fn replicaof(ctx: &mut Ctx<'_>) -> Outcome {
-    if ctx.is(1, "NO") && ctx.is(2, "ONE") {
-        return ctx.ok();
-    }
-    u16::try_from(ctx.integer(2).map_err(|_| INVALID_PORT)?).map_err(|_| INVALID_PORT)?;
-    Err(Fail::fixed("ERR replication is not supported: this server cannot be a replica"))
-}
-
 /// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`
 fn failover(ctx: &mut Ctx<'_>) -> Outcome {
     let args = ctx.args().len();
@@ -116,6 +107,9 @@ fn failover(ctx: &mut Ctx<'_>) -> Outcome {
         } else {
             return Err(Fail::SYNTAX);
         }
+    }
+    if ctx.exec.shared.is_replica.load(Relaxed) {
+        return Err(Fail::fixed("ERR FAILOVER is not valid when server is a replica."));
     }
     Err(Fail::fixed("ERR FAILOVER requires connected replicas."))
 }

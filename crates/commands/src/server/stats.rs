@@ -83,6 +83,8 @@ pub struct Shared {
     pub scripts: Scripts,
     /// The libraries of functions.
     pub libraries: Libraries,
+    /// The server follows another.
+    pub is_replica: AtomicBool,
     track_latency: AtomicBool,
     /// Bits of [`Observer`].
     observers: AtomicU8,
@@ -112,6 +114,7 @@ impl Shared {
             latency: LatencyMonitor::default(),
             scripts: Scripts::default(),
             libraries: Libraries::default(),
+            is_replica: AtomicBool::new(false),
             track_latency: AtomicBool::new(true),
             dialect: OnceLock::new(),
             poses_as_redis: AtomicBool::new(false),

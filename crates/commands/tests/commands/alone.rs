@@ -6,14 +6,6 @@ use crate::client::Client;
 fn replication() {
     Client::new().follow(
         r#"
-        ROLE => ["master" 0 []]
-        REPLICAOF NO ONE => OK
-        SLAVEOF no one => OK
-        REPLICAOF NO x => ERR Invalid master port
-        REPLICAOF host 65536 => ERR Invalid master port
-        REPLICAOF host -1 => ERR Invalid master port
-        REPLICAOF host 6379 => ERR replication is not supported: this server cannot be a replica
-        REPLICAOF NO => ERR wrong number of arguments for 'replicaof' command
         FAILOVER => ERR FAILOVER requires connected replicas.
         FAILOVER FORCE TO host 1 TIMEOUT 5 => ERR FAILOVER requires connected replicas.
         FAILOVER ABORT => ERR No failover in progress.

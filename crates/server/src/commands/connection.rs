@@ -223,6 +223,7 @@ fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
         identity.choose(("redis", redis_version(dialect)), ("valkey", VALKEY_VERSION));
     let host = ServerHost::of(ctx);
     let id = host.client.id;
+    let role = if host.server.replication.is_replica() { "replica" } else { "master" };
     let zone = host.config.availability_zone.lossy().into_owned();
     let shows_zone = dialect.is_valkey() && !zone.is_empty();
     let reply = &mut ctx.reply;
@@ -235,7 +236,7 @@ fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
     reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(id as i64);
-    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+    for (field, value) in [("mode", "standalone"), ("role", role)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

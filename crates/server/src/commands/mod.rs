@@ -19,7 +19,8 @@ use crate::config::{ConfigError, Problem, Rename};
 use petrel_commands::{CommandSpec, Registry, Shared};
 
 /// The families of session commands.
-pub static FAMILIES: &[&[CommandSpec]] = &[connection::COMMANDS, pubsub::COMMANDS, SERVER];
+pub static FAMILIES: &[&[CommandSpec]] =
+    &[connection::COMMANDS, pubsub::COMMANDS, crate::replication::commands::COMMANDS, SERVER];
 
 static SERVER: &[CommandSpec] = &[
     acl::ACL,

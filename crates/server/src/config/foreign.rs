@@ -9,9 +9,8 @@
 use super::params::{Config, I32_MAX, MEMORY, parameters};
 use super::table::{Group, Mutability::*, Param};
 use super::types::{Fixed, Text, Word};
-use super::value::{Rule::*, Secret, Value};
+use super::value::{Rule::*, Value};
 
-const NO_REPLICAS: &str = "this version of Petrel has no replication";
 const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
 const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
@@ -24,13 +23,9 @@ parameters! {
 /// Parameters that decide nothing.
 Foreign, FOREIGN, |config| config.foreign;
 
-Replication {
+Absent {
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
         "Delete snapshots that were made for replicas";
-    replicaof: Fixed = "replicaof" aka "slaveof", Only(&["", "no one"], NO_REPLICAS), "", AtStart,
-        "Server to be a replica of";
-    masterauth: Secret = "masterauth" aka "primaryauth", Password, "", Runtime, "Password for that server";
-    masteruser: Text = "masteruser" aka "primaryuser", AnyText, "", Runtime, "User for that server";
     min_replicas_to_write: i64 = "min-replicas-to-write" aka "min-slaves-to-write", Number { min: 0, max: I32_MAX }, "0", Runtime,
         "Replicas without which writes are refused; there are none, so above 0 all are";
     min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
@@ -51,28 +46,13 @@ Replication {
         "Replicas that end that wait";
     repl_ping_replica_period: i64 = "repl-ping-replica-period" aka "repl-ping-slave-period",
         Number { min: 1, max: I32_MAX }, "10", Runtime, "Seconds between pings to replicas";
-    repl_timeout: i64 = "repl-timeout", Number { min: 1, max: I32_MAX }, "60", Runtime,
-        "Seconds of silence that end a replication";
     repl_mptcp: bool = "repl-mptcp", YesNo, "no", Kept, "Replicate over several paths";
-    replica_announce_ip: Text = "replica-announce-ip" aka "slave-announce-ip", AnyText, "", Runtime,
-        "Address that a replica says it has";
-    replica_announce_port: u16 = "replica-announce-port" aka "slave-announce-port",
-        Number { min: 0, max: 65535 }, "0", Runtime, "Port that a replica says it has";
-    replica_announced: bool = "replica-announced", YesNo, "yes", Runtime, "Whether sentinels name this replica";
     replica_full_sync_buffer_limit: u64 = "replica-full-sync-buffer-limit", MEMORY, "0", Runtime,
         "Bytes of changes that a replica keeps while it loads";
     replica_ignore_disk_write_errors: bool = "replica-ignore-disk-write-errors", YesNo, "no", Runtime,
         "Go on as a replica that cannot write to its disk";
     replica_ignore_maxmemory: bool = "replica-ignore-maxmemory" aka "slave-ignore-maxmemory", YesNo, "yes", Runtime,
         "Leave eviction to the server that is replicated";
-    replica_lazy_flush: bool = "replica-lazy-flush" aka "slave-lazy-flush", YesNo, "yes", Runtime,
-        "Free a replica's old data in the background";
-    replica_priority: i64 = "replica-priority" aka "slave-priority", Number { min: 0, max: I32_MAX }, "100", Runtime,
-        "Rank in a sentinel's choice of a new master";
-    replica_read_only: bool = "replica-read-only" aka "slave-read-only", YesNo, "yes", Runtime,
-        "Refuse writes of a replica's clients";
-    replica_serve_stale_data: bool = "replica-serve-stale-data" aka "slave-serve-stale-data", YesNo, "yes", Runtime,
-        "Answer as a replica that lost its connection";
     dual_channel_replication_enabled: bool = "dual-channel-replication-enabled", YesNo, "no", Runtime,
         "Send a replica its copy over a connection of its own";
     propagation_error_behavior: Word = "propagation-error-behavior",
@@ -208,7 +188,6 @@ Otherwise {
         "The first worker accepts whoever has come";
     max_new_tls_connections_per_cycle: i64 = "max-new-tls-connections-per-cycle", Number { min: 1, max: 1000 }, "1", Runtime,
         "As max-new-connections-per-cycle; the worker that serves a connection shakes hands with it";
-    tls_replication: bool = "tls-replication", YesNo, "no", Runtime, "There are no replicas to talk to";
     tls_cluster: bool = "tls-cluster", YesNo, "no", Runtime, "There is no cluster bus";
     list_compress_depth: i64 = "list-compress-depth", Number { min: 0, max: I32_MAX }, "0", Runtime,
         "Lists are packed, but not compressed";

@@ -3,6 +3,7 @@
 //! ```text
 //! params.rs   the table: a row per parameter ──▶ Config (fields), PARAMS (names, rules, help)
 //! tls.rs      the rows of TLS
+//! replication.rs  the rows of replication
 //! foreign.rs  the rows of Redis's parameters that decide nothing here
 //! command_line.rs ─▶ load.rs ─▶ Config ─▶ store.rs (CONFIG GET, SET) ─▶ rewrite.rs (REWRITE)
 //! document.rs     --help, docs/configuration.md, petrel.conf
@@ -23,6 +24,7 @@ mod names;
 mod notifications;
 mod params;
 mod renames;
+mod replication;
 mod rewrite;
 mod saving;
 mod store;
@@ -44,6 +46,7 @@ pub use logging::{LogFormat, LogLevel, LogTimestamp, SyslogFacility};
 pub use names::Hint;
 pub use params::{Config, PARAMS};
 pub use renames::Rename;
+pub use replication::{PrimaryAddress, ReplicationConfig};
 pub use rewrite::replace as replace_file;
 pub use rewrite::{Extent, RewriteError, sweep_beside};
 pub use saving::{SavePoint, SavePoints, ShutdownFlags};

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use super::foreign::{FOREIGN, Foreign};
 use super::logging::*;
 use super::notifications::Notifications;
+use super::replication::{REPLICATION, ReplicationConfig};
 use super::saving::{SavePoints, ShutdownFlags};
 use super::table::{Group, Mutability::*, Param};
 use super::tls::{TLS, Tls};
@@ -76,10 +77,11 @@ macro_rules! parameters {
 pub(super) use parameters;
 
 /// Every parameter, in the order of the documentation.
-pub static PARAMS: &[Param] =
-    &joined::<{ OWN.len() + TLS.len() + FOREIGN.len() }>([OWN, TLS, FOREIGN]);
+pub static PARAMS: &[Param] = &joined::<
+    { OWN.len() + TLS.len() + REPLICATION.len() + FOREIGN.len() },
+>([OWN, TLS, REPLICATION, FOREIGN]);
 
-const fn joined<const ALL: usize>(tables: [&[Param]; 3]) -> [Param; ALL] {
+const fn joined<const ALL: usize>(tables: [&[Param]; 4]) -> [Param; ALL] {
     let mut all = [OWN[0]; ALL];
     let (mut table, mut row, mut i) = (0, 0, 0);
     while i < ALL {
@@ -95,7 +97,8 @@ const fn joined<const ALL: usize>(tables: [&[Param]; 3]) -> [Param; ALL] {
 
 parameters! {
 /// Every parameter with its present value.
-Config, OWN, |config| config, with tls: Tls, with foreign: Foreign;
+Config, OWN, |config| config, with tls: Tls, with replication: ReplicationConfig,
+    with foreign: Foreign;
 
 Network {
     bind: BindAddresses = "bind", List("addresses"), "* -::*", Runtime,

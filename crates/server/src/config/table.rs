@@ -74,10 +74,10 @@ pub enum Group {
     Log,
     /// What is shipped to an object store, and fetched from there.
     Backup,
+    /// Whom the server follows, and who follows it.
+    Replication,
     /// What collections look like, and where they change.
     Types,
-    /// Of a feature that is not there.
-    Replication,
     /// Of a feature that is not there.
     Cluster,
     /// Of the other features that are not there.
@@ -121,7 +121,7 @@ impl Group {
             Self::Log => "The log of changes",
             Self::Backup => "Backups in object stores",
             Self::Types => "Types of values",
-            Self::Replication => "Not in this version: replication",
+            Self::Replication => "Replication",
             Self::Cluster => "Not in this version: cluster",
             Self::Tls => "TLS",
             Self::Absent => "Not in this version: other features",
@@ -132,7 +132,7 @@ impl Group {
     /// Whether its parameters decide nothing and are there for files and tools of Redis.
     pub fn is_foreign(self) -> bool {
         use Group::*;
-        matches!(self, Replication | Cluster | Absent | Otherwise)
+        matches!(self, Cluster | Absent | Otherwise)
     }
 
     /// The parameters of the section.

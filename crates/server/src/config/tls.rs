@@ -21,7 +21,7 @@ Tls {
     tls_key_file_pass: Secret = "tls-key-file-pass", Password, "", Reloads,
         "Password of the private key, if it is encrypted (PKCS #8)";
     tls_client_cert_file: Option<PathBuf> = "tls-client-cert-file", Path, "", Reloads,
-        "Certificate for connections to other servers, which INFO shows and this version does not make";
+        "Certificate for connections to other servers: to the primary with tls-replication";
     tls_client_key_file: Option<PathBuf> = "tls-client-key-file", Path, "", Reloads, "Its private key";
     tls_client_key_file_pass: Secret = "tls-client-key-file-pass", Password, "", Reloads, "Password of that key";
     tls_ca_cert_file: Option<PathBuf> = "tls-ca-cert-file", Path, "", Reloads,

@@ -524,6 +524,11 @@ impl Text {
         self.0.is_empty()
     }
 
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The text, with a mark where it is no UTF-8.
     pub fn lossy(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.0)

@@ -40,6 +40,11 @@ impl BlockedClients {
         self.by_id.lock().get(&id).cloned()
     }
 
+    /// All of them, each with its connection's number.
+    fn all(&self) -> Vec<(u64, Arc<Blocked>)> {
+        self.by_id.lock().iter().map(|(&id, blocked)| (id, blocked.clone())).collect()
+    }
+
     /// How many of them will not wait for ever.
     pub fn with_deadline(&self) -> usize {
         self.by_id.lock().values().filter(|blocked| blocked.deadline().is_some()).count()

@@ -39,6 +39,8 @@ pub enum Message {
     Review(Arc<Review>),
     /// Accept on other listeners.
     Listen(Exchange),
+    /// The server has become a replica: connections whose commands wait are told, and closed.
+    Demoted,
     /// `CLIENT PAUSE` has ended: go on with the connections that it held back.
     Unpause,
     /// Stop.

@@ -603,6 +603,7 @@ impl<D: Driver> Worker<D> {
             }
             Message::Review(review) => self.review(&review),
             Message::Listen(exchange) => self.listen_otherwise(exchange),
+            Message::Demoted => self.end_waits(),
             Message::Unpause | Message::Stop => {}
         }
     }
@@ -783,6 +784,12 @@ impl<D: Driver> Worker<D> {
 
     pub(crate) fn conn(&self, slot: Slot) -> Option<&Conn> {
         self.own.conns.get(slot.index())?.as_deref().filter(|conn| conn.slot == slot)
+    }
+
+    /// A connection that is in the table, to be changed.
+    pub(crate) fn conn_mut(&mut self, slot: Slot) -> Option<&mut Conn> {
+        let conn = self.own.conns.get_mut(slot.index())?;
+        conn.as_deref_mut().filter(|conn| conn.slot == slot)
     }
 
     /// Takes a connection out of the table, to work with it beside the rest of the worker.

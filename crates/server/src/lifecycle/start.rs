@@ -61,6 +61,7 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     }
     // Before anybody is served, for what is asked meanwhile must be refused.
     server.begin_with_data(&snapshot)?;
+    server.begin_following()?;
     let threads = match snapshot.io_backend {
         IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
         IoBackend::IoUring => spawn::<Uring>(&server, &listeners, &options)?,
@@ -120,6 +121,7 @@ impl Running {
                 Err(_) => result = Err(io::Error::other("a worker panicked")),
             }
         }
+        self.server.end_following();
         self.server.await_saver();
         self.server.end_log();
         if let Err(error) = self.server.save_rest() {

@@ -5,11 +5,31 @@
 //! digits; an offset counts its bytes. A promoted replica names its history anew and keeps the old
 //! name up to the offset at which it was promoted, so that other replicas of the old primary can go
 //! on without a copy: <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>.
+//!
+//! ```text
+//! roles.rs      REPLICAOF: the change from primary to replica and back, what the gate refuses then
+//! link.rs       the thread that follows a primary: connect ─ shake hands ─ copy ─ stream, and again
+//! handshake.rs  the dialogue up to +FULLRESYNC or +CONTINUE
+//! wire.rs       the connection to the primary, plain or TLS
+//! copy.rs       the primary's data: received into a file, looked through, loaded
+//! apply.rs      the primary's commands: executed through the gate, counted by the byte
+//! commands.rs   REPLICAOF, SLAVEOF, ROLE;  info.rs  INFO replication
+//! ```
+
+mod apply;
+pub(crate) mod commands;
+mod copy;
+mod handshake;
+pub(crate) mod info;
+mod link;
+mod roles;
+mod wire;
 
 use crate::random_id::random_id;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// The id that names no history.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
@@ -28,14 +48,21 @@ pub struct Ids {
 impl Ids {
     /// A history that nobody knows yet.
     fn new() -> Self {
-        Ids { id: random_id(), second_id: NO_ID.into(), second_offset: -1 }
+        Self::named(random_id())
+    }
+
+    /// A history without an earlier name.
+    fn named(id: String) -> Self {
+        Ids { id, second_id: NO_ID.into(), second_offset: -1 }
     }
 }
 
-/// What serves this server's own replicas, as far as its role and its primary concern it.
+/// What serves this server's own replicas, as far as its role and its primary concern it. The
+/// caller is in no batch, but for [`Downstream::relay`].
 pub trait Downstream: Send + Sync {
     /// Bytes of the primary's stream have been executed: the last of them is the one at
-    /// [`Replication::offset`]. Replicas of this server are sent the same bytes.
+    /// [`Replication::offset`]. Replicas of this server are sent the same bytes. The caller is in a
+    /// batch.
     fn relay(&self, bytes: &[u8]);
 
     /// The history goes on under another id, or the role has changed: replicas ask again, and may
@@ -47,6 +74,82 @@ pub trait Downstream: Send + Sync {
     fn replaced(&self);
 }
 
+/// How far the link to the primary is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u8)]
+pub enum LinkState {
+    /// It is to be made.
+    #[default]
+    Connect = 0,
+    /// It is being made.
+    Connecting = 1,
+    /// The primary is asked for what is missing.
+    Handshake = 2,
+    /// A copy of the data is received, or loaded.
+    Sync = 3,
+    /// Changes are executed as they come.
+    Connected = 4,
+}
+
+impl LinkState {
+    /// The word for it in `ROLE`.
+    pub fn word(self) -> &'static str {
+        match self {
+            LinkState::Connect => "connect",
+            LinkState::Connecting => "connecting",
+            LinkState::Handshake => "handshake",
+            LinkState::Sync => "sync",
+            LinkState::Connected => "connected",
+        }
+    }
+}
+
+/// Figures of the link to the primary, for `INFO`. Times are Unix seconds.
+#[derive(Debug)]
+pub struct LinkFigures {
+    state: AtomicU8,
+    /// When something last came; 0: never.
+    heard_at: AtomicI64,
+    /// Since when there is no link; 0 while there is one, or before there was any.
+    down_since: AtomicI64,
+    /// Seconds without a link, in the past.
+    down_seconds: AtomicI64,
+    /// Tries to get a link, since the last one and ever.
+    tries: [AtomicU64; 2],
+    /// Bytes of the copy, 0 if that is not known, and of those received.
+    copy_bytes: [AtomicU64; 2],
+    /// When a byte of the copy last came.
+    copied_at: AtomicI64,
+}
+
+impl Default for LinkFigures {
+    fn default() -> Self {
+        LinkFigures {
+            state: AtomicU8::new(LinkState::Connect as u8),
+            heard_at: AtomicI64::new(0),
+            down_since: AtomicI64::new(0),
+            down_seconds: AtomicI64::new(0),
+            tries: Default::default(),
+            copy_bytes: Default::default(),
+            copied_at: AtomicI64::new(0),
+        }
+    }
+}
+
+impl LinkFigures {
+    /// How far the link is.
+    pub fn state(&self) -> LinkState {
+        use LinkState::*;
+        let number = self.state.load(Relaxed);
+        let states = [Connect, Connecting, Handshake, Sync, Connected];
+        states.into_iter().find(|&state| state as u8 == number).unwrap_or_default()
+    }
+
+    fn enter(&self, state: LinkState) {
+        self.state.store(state as u8, Relaxed);
+    }
+}
+
 /// What is known of replication.
 pub struct Replication {
     ids: Mutex<Ids>,
@@ -54,6 +157,32 @@ pub struct Replication {
     offset: AtomicI64,
     is_replica: AtomicBool,
     downstream: RwLock<Option<Arc<dyn Downstream>>>,
+    /// Figures of the link to the primary.
+    pub link: LinkFigures,
+    wish: Mutex<Wish>,
+    /// The wish has changed.
+    wished: Condvar,
+    /// [`Wish::number`], for the link's thread to look at between two commands.
+    wish_number: AtomicU64,
+    /// Held by the link's thread while it changes the data, and by a change of the role. A thread
+    /// that waits for it is in no batch.
+    applying: Mutex<()>,
+}
+
+/// What the link's thread is to do.
+#[derive(Default)]
+struct Wish {
+    /// Whom to follow.
+    primary: Option<(String, u16)>,
+    /// Counts the changes of the wish.
+    number: u64,
+    /// The thread is there.
+    has_thread: bool,
+    /// A change of the role that the thread is to make, since the command that asked for it held
+    /// keys.
+    pending_role: bool,
+    /// The connection in hand, to be shut down when the wish changes.
+    socket: Option<TcpStream>,
 }
 
 impl Default for Replication {
@@ -63,6 +192,11 @@ impl Default for Replication {
             offset: AtomicI64::new(0),
             is_replica: AtomicBool::new(false),
             downstream: RwLock::default(),
+            link: LinkFigures::default(),
+            wish: Mutex::default(),
+            wished: Condvar::new(),
+            wish_number: AtomicU64::new(0),
+            applying: Mutex::new(()),
         }
     }
 }
@@ -111,5 +245,17 @@ impl Replication {
     /// What is to hear of the primary's stream and of changes of the role; one at a time.
     pub fn set_downstream(&self, downstream: Option<Arc<dyn Downstream>>) {
         *self.downstream.write() = downstream;
+    }
+
+    fn tell_downstream(&self, tell: impl FnOnce(&dyn Downstream)) {
+        let downstream = self.downstream.read().clone();
+        if let Some(downstream) = downstream {
+            tell(&*downstream);
+        }
+    }
+
+    /// The server that is followed, if one is.
+    pub fn primary(&self) -> Option<(String, u16)> {
+        self.wish.lock().primary.clone()
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! settings.rs     the configuration and the files that it names ──▶ what handshakes go by
+//! client_side.rs  the same for connections that this server makes: to its primary
 //! suites.rs       OpenSSL's words for ciphers and versions
 //! certificate.rs  what is read out of a certificate: serial number, end, names
 //! sessions.rs     sessions that clients may resume
@@ -15,6 +16,7 @@
 //! secured.rs      the driver around a driver: which connections have a session, what waits in them
 
 mod certificate;
+mod client_side;
 mod login;
 mod reload;
 mod secured;
@@ -24,6 +26,7 @@ mod settings;
 mod suites;
 
 pub use certificate::Certificate;
+pub(crate) use client_side::client_settings;
 pub use reload::watch;
 pub use secured::Secured;
 pub use settings::{Settings, Trouble};

@@ -3,7 +3,7 @@
 use super::certificate::Certificate;
 use super::sessions::Sessions;
 use super::suites;
-use crate::config::{AuthClients, Config};
+use crate::config::{AuthClients, Config, Secret};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -56,7 +56,7 @@ impl fmt::Display for Trouble {
 impl std::error::Error for Trouble {}
 
 impl Trouble {
-    fn new(name: &'static str, reason: impl fmt::Display) -> Self {
+    pub(super) fn new(name: &'static str, reason: impl fmt::Display) -> Self {
         Trouble { name, reason: reason.to_string() }
     }
 }
@@ -140,7 +140,10 @@ impl Stamps {
     }
 }
 
-fn provider(config: &Config, warnings: &mut Vec<String>) -> Result<CryptoProvider, Trouble> {
+pub(super) fn provider(
+    config: &Config,
+    warnings: &mut Vec<String>,
+) -> Result<CryptoProvider, Trouble> {
     let tls = &config.tls;
     let newer = suites::ciphersuites(&tls.tls_ciphersuites.lossy());
     let mut cipher_suites = chosen("tls-ciphersuites", warnings, newer)?;
@@ -172,7 +175,10 @@ fn read(name: &'static str, path: &Path) -> Result<Vec<u8>, Trouble> {
 }
 
 /// The certificates of a file, of which there is at least one.
-fn chain(name: &'static str, path: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Trouble> {
+pub(super) fn chain(
+    name: &'static str,
+    path: Option<&Path>,
+) -> Result<Vec<CertificateDer<'static>>, Trouble> {
     let path = path.ok_or_else(|| Trouble::new(name, "it must be set where tls-port is"))?;
     let text = read(name, path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -191,18 +197,31 @@ fn facts(name: &'static str, chain: &[CertificateDer<'_>]) -> Result<Certificate
 }
 
 /// The private key, decrypted if it has a password.
-fn key(config: &Config) -> Result<PrivateKeyDer<'static>, Trouble> {
-    const NAME: &str = "tls-key-file";
-    let Some(path) = config.tls.tls_key_file.as_deref() else {
-        return Err(Trouble::new(NAME, "it must be set where tls-port is"));
-    };
-    let text = read(NAME, path)?;
+pub(super) fn key(config: &Config) -> Result<PrivateKeyDer<'static>, Trouble> {
+    let tls = &config.tls;
+    key_of("tls-key-file", tls.tls_key_file.as_deref(), &tls.tls_key_file_pass)
+}
+
+/// The key of the certificate that is shown to other servers.
+pub(super) fn client_key(config: &Config) -> Result<PrivateKeyDer<'static>, Trouble> {
+    let tls = &config.tls;
+    let file = tls.tls_client_key_file.as_deref();
+    key_of("tls-client-key-file", file, &tls.tls_client_key_file_pass)
+}
+
+fn key_of(
+    name: &'static str,
+    path: Option<&Path>,
+    password: &Secret,
+) -> Result<PrivateKeyDer<'static>, Trouble> {
+    let path = path.ok_or_else(|| Trouble::new(name, "it must be set where its certificate is"))?;
+    let text = read(name, path)?;
     let trouble = |reason: &dyn fmt::Display| {
-        Trouble::new(NAME, format_args!("{}: {reason}", path.display()))
+        Trouble::new(name, format_args!("{}: {reason}", path.display()))
     };
     let text = std::str::from_utf8(&text).map_err(|_| trouble(&"it is no PEM file"))?;
     if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
-        return decrypted(text, config).map_err(|reason| trouble(&reason));
+        return decrypted(name, text, password).map_err(|reason| trouble(&reason));
     }
     if text.contains("Proc-Type: 4,ENCRYPTED") {
         return Err(trouble(
@@ -212,21 +231,23 @@ fn key(config: &Config) -> Result<PrivateKeyDer<'static>, Trouble> {
     PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| trouble(&error))
 }
 
-fn decrypted(text: &str, config: &Config) -> Result<PrivateKeyDer<'static>, String> {
-    if !config.tls.tls_key_file_pass.is_set() {
-        return Err("it is encrypted and tls-key-file-pass is not set".into());
+fn decrypted(name: &str, text: &str, password: &Secret) -> Result<PrivateKeyDer<'static>, String> {
+    if !password.is_set() {
+        return Err(format!("it is encrypted and {name}-pass is not set"));
     }
     let start = text.find("-----BEGIN ENCRYPTED").unwrap_or(0);
     let (_, der) =
         pkcs8::der::pem::decode_vec(text[start..].trim().as_bytes()).map_err(|e| e.to_string())?;
     let info = pkcs8::EncryptedPrivateKeyInfo::try_from(&der[..]).map_err(|e| e.to_string())?;
-    let key = info.decrypt(config.tls.tls_key_file_pass.bytes());
-    let key = key.map_err(|_| "it cannot be decrypted with tls-key-file-pass".to_string())?;
+    let key = info.decrypt(password.bytes());
+    let key = key.map_err(|_| format!("it cannot be decrypted with {name}-pass"))?;
     Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
 
 /// The authorities of the file and the directory, and the one that ends first.
-fn authorities(config: &Config) -> Result<(RootCertStore, Option<Certificate>), Trouble> {
+pub(super) fn authorities(
+    config: &Config,
+) -> Result<(RootCertStore, Option<Certificate>), Trouble> {
     let mut found: HashSet<CertificateDer<'static>> = HashSet::new();
     if let Some(path) = config.tls.tls_ca_cert_file.as_deref() {
         found.extend(chain("tls-ca-cert-file", Some(path))?);

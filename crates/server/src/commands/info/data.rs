@@ -151,9 +151,20 @@ pub fn persistence(report: &mut Report<'_>) {
     }
 }
 
-/// `# Replication`: a master without replicas.
+/// `# Replication`: the link to a primary, and the history.
 pub fn replication(report: &mut Report<'_>) {
-    report.field("role", "master");
+    let replication = &report.server.replication;
+    let link = replication.link_fields();
+    report.field("role", if link.is_empty() { "master" } else { "slave" });
+    let is_replica = !link.is_empty();
+    link.iter().for_each(|(name, value)| report.field(name, value));
+    if is_replica {
+        let settings = report.config.clone();
+        let settings = &settings.replication;
+        report.field("slave_priority", settings.replica_priority);
+        report.field("slave_read_only", u8::from(settings.replica_read_only));
+        report.field("replica_announced", u8::from(settings.replica_announced));
+    }
     report.field("connected_slaves", 0);
     if report.server.commands.is_hindered_by(Hindrance::NotReplicated) {
         report.field("min_slaves_good_slaves", 0);

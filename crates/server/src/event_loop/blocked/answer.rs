@@ -1,6 +1,7 @@
 //! What a worker does for connections whose commands wait for a key.
 
 use super::BlockedClients;
+use crate::client::Client;
 use crate::event_loop::batch::{Engine, Progress, Stop};
 use crate::event_loop::connection::Conn;
 use crate::event_loop::worker::{RETRY_MS, Worker};
@@ -80,6 +81,22 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Ends the waits of all connections of this worker, which are closed once they have their
+    /// answer: the server has become a replica, where what they wait for may never come.
+    pub(crate) fn end_waits(&mut self) {
+        self.begin();
+        for (id, blocked) in self.blocked().all() {
+            let slot = blocked.ticket().downcast_ref::<Client>().map(|client| client.slot);
+            let conn = slot.and_then(|slot| self.conn_mut(slot));
+            if let Some(conn) = conn.filter(|conn| conn.blocked && conn.client.id == id) {
+                conn.session.close = true;
+                let Engine { exec, host, .. } = &mut self.engine;
+                exec.end_wait(&blocked, WaitEnd::Demoted, host);
+            }
+        }
+        self.engine.exec.end();
+    }
+
     fn time_is_up(&mut self, slot: Slot, now: i64) {
         let Some(id) = self.conn(slot).filter(|conn| conn.blocked).map(|conn| conn.client.id)
         else {
@@ -125,6 +142,7 @@ impl<D: Driver> Worker<D> {
             conn.session.replies = Replies::On;
         }
         let progress = match conn.input.take() {
+            _ if conn.session.close => Progress { consumed: 0, stop: Stop::Close, last: 0 },
             Some(input) => {
                 self.driver.resume_reading(slot);
                 self.execute_owned(&mut conn, *input, &mut output)

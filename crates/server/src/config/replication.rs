@@ -1,0 +1,87 @@
+//! The parameters of replication: names and values of Redis and Valkey.
+
+use super::params::{Config, I32_MAX, parameters};
+use super::table::{Group, Mutability::*, Param};
+use super::types::Text;
+use super::value::{Invalid, Rule, Rule::*, Secret, Value};
+
+parameters! {
+/// Parameters of replication.
+ReplicationConfig, REPLICATION, |config| config.replication;
+
+Replication {
+    replicaof: PrimaryAddress = "replicaof" aka "slaveof", List("host port"), "", AtStart,
+        "Server to be a replica of; REPLICAOF changes it while the server runs";
+    masterauth: Secret = "masterauth" aka "primaryauth", Password, "", Runtime,
+        "Password that a replica gives its primary";
+    masteruser: Text = "masteruser" aka "primaryuser", AnyText, "", Runtime,
+        "User that a replica is to its primary; none is the default user";
+    repl_timeout: i64 = "repl-timeout", Number { min: 1, max: I32_MAX }, "60", Runtime,
+        "Seconds of silence after which the other end of a replication counts as gone";
+    tls_replication: bool = "tls-replication", YesNo, "no", Runtime,
+        "Follow the primary over TLS, with tls-client-cert-file (or tls-cert-file) and the authorities of tls-ca-cert-file";
+    replica_announce_ip: Text = "replica-announce-ip" aka "slave-announce-ip", AnyText, "", Runtime,
+        "Address that a replica says it has, where the one that it connects from cannot be reached";
+    replica_announce_port: u16 = "replica-announce-port" aka "slave-announce-port",
+        Number { min: 0, max: 65535 }, "0", Runtime, "Port that a replica says it has; 0 is the one it listens on";
+    replica_announced: bool = "replica-announced", YesNo, "yes", Runtime,
+        "Whether sentinels name this replica to clients";
+    replica_read_only: bool = "replica-read-only" aka "slave-read-only", YesNo, "yes", Runtime,
+        "Refuse writes of a replica's clients";
+    replica_serve_stale_data: bool = "replica-serve-stale-data" aka "slave-serve-stale-data", YesNo, "yes", Runtime,
+        "Answer while the link to the primary is down";
+    replica_priority: i64 = "replica-priority" aka "slave-priority", Number { min: 0, max: I32_MAX }, "100", Runtime,
+        "Rank in a sentinel's choice of a new primary, the lowest first; 0 is never chosen";
+    replica_lazy_flush: bool = "replica-lazy-flush" aka "slave-lazy-flush", YesNo, "yes", Runtime,
+        "Free the data that a new copy replaces in the background";
+}
+}
+
+/// The server that this one follows: name or address, and port.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PrimaryAddress(Option<(String, u16)>);
+
+impl PrimaryAddress {
+    /// A server.
+    pub fn new(host: String, port: u16) -> Self {
+        PrimaryAddress(Some((host, port)))
+    }
+
+    /// None: the server is a primary itself.
+    pub fn none() -> Self {
+        PrimaryAddress(None)
+    }
+
+    /// Name or address, and port, if there is one.
+    pub fn get(&self) -> Option<(&str, u16)> {
+        self.0.as_ref().map(|(host, port)| (&host[..], *port))
+    }
+}
+
+impl Value for PrimaryAddress {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        match args {
+            [] => Ok(Self::none()),
+            [one] if one.is_empty() => Ok(Self::none()),
+            [no, one] if no.eq_ignore_ascii_case(b"no") && one.eq_ignore_ascii_case(b"one") => {
+                Ok(Self::none())
+            }
+            [host, port] => {
+                let host = std::str::from_utf8(host).ok().filter(|host| !host.is_empty());
+                let host = host.ok_or(Invalid::new("the host is no name or address"))?;
+                let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
+                let port = port.filter(|&port| port > 0);
+                let port: u16 = port.ok_or(Invalid::new("Invalid master port"))?;
+                Ok(Self::new(host.into(), port))
+            }
+            _ => Err(Invalid::new("a host and a port are expected, or 'no one'")),
+        }
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        match &self.0 {
+            Some((host, port)) => vec![host.clone().into_bytes(), port.to_string().into_bytes()],
+            None => vec![Vec::new()],
+        }
+    }
+}

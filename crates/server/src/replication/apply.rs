@@ -1,0 +1,419 @@
+//! Executing what the primary sends, as it was executed there.
+//!
+//! Nothing expires for these commands: when a key goes is the primary's to say, which sends a `DEL`
+//! then. The offset moves over whole commands, and over whole transactions: a link that breaks
+//! amid one goes on before it.
+
+use super::link::Link;
+use crate::client::Client;
+use crate::host::ServerHost;
+use crate::server::Server;
+use petrel_commands::acl::Users;
+use petrel_commands::spec::{Flags, Group};
+use petrel_commands::{
+    Answer, Blocked, Command, Execution, Executor, Host, Modes, Outcome, Session, Standing, Ticket,
+};
+use petrel_keyspace::{Cleared, Event, Handle};
+use petrel_net::{Endpoint, Slot};
+use petrel_persistence::rdb::Leniency;
+use petrel_resp::{Limits, Parsed, Protocol, Reply, RespWriter, Resume, parse, recycle};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// Commands between two moments at which others are told what has changed, and how far it is.
+const COMMANDS_AT_ONCE: usize = 512;
+
+/// Bytes of an argument at most: keys, fields and elements have lengths of 32 bits.
+const ARGUMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
+
+/// Errors of commands that are logged one by one, for each link.
+const ERRORS_LOGGED: u64 = 10;
+
+/// Bytes of room that are kept while nothing waits there.
+const ROOM_MAX: usize = 1 << 20;
+
+/// Executes the primary's commands.
+pub(super) struct Applier {
+    exec: Executor,
+    session: Session,
+    host: PrimaryHost,
+    reply: Vec<u8>,
+    args: Vec<&'static [u8]>,
+    /// What has come and is not counted yet: from `parsed` on it has not been executed.
+    input: Vec<u8>,
+    parsed: usize,
+    resume: Resume,
+    /// The input has been looked at and holds no whole command.
+    is_incomplete: bool,
+    /// Nothing of the history can be gone on with.
+    needs_copy: bool,
+    /// Commands that answered with an error here, or were not executed, since the stream began.
+    errors: u64,
+}
+
+/// What became of some commands.
+struct Executed {
+    /// Bytes of the input up to the end of the last whole command or transaction.
+    whole: usize,
+    /// Where in the input an acknowledgement was asked for.
+    asked_at: Option<usize>,
+}
+
+impl Applier {
+    /// One for the calling thread.
+    pub fn new(server: &Arc<Server>) -> Self {
+        let here = Endpoint::Unix;
+        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
+        let shared = server.commands.clone();
+        let mut session = Session::new(true);
+        session.set(Modes::LOADER, true);
+        session.become_user(Some(Users::nobody_above(&shared.registry)));
+        Applier {
+            exec: Executor::new(server.keyspace.attach(), shared),
+            session,
+            host: PrimaryHost(ServerHost::new(server.clone(), Arc::new(nobody))),
+            reply: Vec::new(),
+            args: Vec::new(),
+            input: Vec::new(),
+            parsed: 0,
+            resume: Resume::default(),
+            is_incomplete: false,
+            needs_copy: false,
+            errors: 0,
+        }
+    }
+
+    /// The history that this server has, and how many bytes of it; none if it needs a copy.
+    pub fn history(&self, server: &Server) -> Option<(String, i64)> {
+        let replication = &server.replication;
+        (!self.needs_copy).then(|| (replication.ids().id, replication.offset()))
+    }
+
+    /// Another history begins.
+    pub fn begin_history(&mut self) {
+        self.session.db = 0;
+        self.needs_copy = false;
+    }
+
+    /// A stream begins behind the offset, with these bytes.
+    pub fn begin_stream(&mut self, received: Vec<u8>) {
+        self.exec.begin();
+        petrel_commands::transactions::abandon(&mut self.exec, &mut self.session);
+        self.exec.end();
+        self.input = received;
+        (self.parsed, self.resume, self.errors) = (0, Resume::default(), 0);
+        self.is_incomplete = false;
+    }
+
+    /// Takes what has come.
+    pub fn take_from(&mut self, received: &mut Vec<u8>) {
+        if self.input.is_empty() {
+            std::mem::swap(&mut self.input, received);
+        } else {
+            self.input.append(received);
+        }
+        self.is_incomplete = false;
+    }
+
+    /// Whether there may be something to execute.
+    pub fn has_whole_commands(&self) -> bool {
+        !self.is_incomplete
+    }
+
+    /// `REPLCONF ACK`.
+    pub fn acknowledgement(&self, offset: i64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let offset = offset.to_string();
+        petrel_resp::encode_command(&[b"REPLCONF", b"ACK", offset.as_bytes()], &mut bytes);
+        bytes
+    }
+
+    /// Removes every key, and frees them in the background or here. The thread is in no batch.
+    pub fn clear(&mut self, in_background: bool) {
+        self.exec.begin();
+        self.exec.ks.lock_all();
+        let cleared = self.exec.ks.clear(None);
+        self.exec.ks.unlock();
+        self.exec.end();
+        self.tell_others();
+        match in_background {
+            true => self.host.0.server.reap(cleared),
+            false => drop(cleared),
+        }
+    }
+
+    /// Executes some of what has come; the offset up to where an acknowledgement is asked for, if
+    /// one is.
+    ///
+    /// # Errors
+    /// If what has come is no stream of commands, or the link is no longer wanted.
+    pub fn execute_received(&mut self, link: &Link) -> Result<Option<i64>, String> {
+        let server = link.server.clone();
+        let replication = &server.replication;
+        let _applying = replication.applying.lock();
+        link.check_wish()?;
+        if self.host.0.begin_turn() {
+            let events = self.host.0.config.notify_keyspace_events.wanted();
+            self.exec.ks.set_events(events);
+        }
+        let input = std::mem::take(&mut self.input);
+        self.exec.begin();
+        let executed = self.execute_some(&input, link);
+        let asked = match &executed {
+            Ok(Executed { whole, asked_at }) => {
+                let before = replication.offset.fetch_add(*whole as i64, Relaxed);
+                if *whole > 0 {
+                    replication.tell_downstream(|downstream| downstream.relay(&input[..*whole]));
+                }
+                asked_at.map(|at| before + at as i64)
+            }
+            Err(_) => None,
+        };
+        self.exec.end();
+        self.input = input;
+        self.tell_others();
+        let executed = executed.inspect_err(|_| {
+            // What is wrong with it stands in the primary's stream, or was put into it on the way.
+            self.needs_copy = true;
+        })?;
+        self.consume(executed.whole);
+        let longest = self.longest();
+        if self.is_incomplete && self.input.len() > longest {
+            return Err(format!(
+                "a command or transaction has more than {longest} bytes (client-query-buffer-limit and \
+                 proto-max-bulk-len)"
+            ));
+        }
+        Ok(asked)
+    }
+
+    /// Bytes that one command or transaction may have.
+    fn longest(&self) -> usize {
+        let config = &self.host.0.config;
+        (config.client_query_buffer_limit + config.proto_max_bulk_len as u64) as usize
+    }
+
+    /// Forgets so many bytes of the input.
+    fn consume(&mut self, len: usize) {
+        self.parsed -= len;
+        if len == self.input.len() {
+            self.input.clear();
+            self.input.shrink_to(ROOM_MAX);
+        } else {
+            self.input.drain(..len);
+        }
+    }
+
+    fn execute_some(&mut self, input: &[u8], link: &Link) -> Result<Executed, String> {
+        let limits = Limits::new(ARGUMENT_LEN_MAX);
+        let number = link.server.replication.wish_number.load(Acquire);
+        let mut executed = Executed { whole: 0, asked_at: None };
+        for _ in 0..COMMANDS_AT_ONCE {
+            let is_wanted = link.server.replication.wish_number.load(Acquire) == number;
+            if !is_wanted || self.exec.ks.should_yield() {
+                break;
+            }
+            let mut args = recycle(std::mem::take(&mut self.args));
+            let parsed = parse(&input[self.parsed..], &limits, &mut args, &mut self.resume);
+            let at = self.parsed;
+            match parsed {
+                Parsed::Command { consumed } => {
+                    self.parsed += consumed;
+                    if is_question(&args) {
+                        executed.asked_at = Some(at);
+                    } else {
+                        self.execute(&args, link);
+                    }
+                }
+                Parsed::Empty { consumed } => self.parsed += consumed,
+                Parsed::Incomplete { .. } => {
+                    self.is_incomplete = true;
+                    break;
+                }
+                Parsed::Inline { .. } | Parsed::Error(_) => {
+                    let rest = &input[at..];
+                    return Err(format!(
+                        "its stream holds no command where one should be, but '{}'; a new copy is needed",
+                        super::handshake::shown(&rest[..rest.len().min(64)])
+                    ));
+                }
+            }
+            self.args = recycle(args);
+            if !self.session.in_multi() {
+                executed.whole = self.parsed;
+            }
+            if executed.asked_at.is_some() {
+                break;
+            }
+        }
+        Ok(executed)
+    }
+
+    fn execute(&mut self, args: &[&[u8]], link: &Link) {
+        self.exec.ks.refresh_clock();
+        // The keys; the fields of hashes go by the clock alone.
+        self.exec.ks.see_expired(true);
+        let request = self.exec.prepare(args, None);
+        let Some(command) = request.command else {
+            return self.note_error(link, args, b"it is not known here, and was left out");
+        };
+        if !is_followed(command) {
+            return;
+        }
+        if !goes_by_clock(command, args) {
+            self.exec.ks.ignore_expiry();
+        }
+        self.reply.clear();
+        let (mut values, session) = (Vec::new(), &mut self.session);
+        let mut reply = RespWriter::new(&mut self.reply, &mut values, Protocol::Resp2);
+        let done = self.exec.execute(&request, session, &mut self.host, &mut reply);
+        if done == Execution::Waits {
+            self.note_error(link, args, b"it would wait");
+        } else if self.reply.starts_with(b"-") {
+            let error = std::mem::take(&mut self.reply);
+            self.note_error(link, args, error.trim_ascii());
+            self.reply = error;
+        }
+    }
+
+    /// Logs a command of the primary that was not executed as it was there.
+    #[cold]
+    fn note_error(&mut self, link: &Link, args: &[&[u8]], error: &[u8]) {
+        self.errors += 1;
+        if self.errors <= ERRORS_LOGGED {
+            let name = super::handshake::shown(args[0]);
+            let error = String::from_utf8_lossy(error);
+            let key = args.get(1).map(|key| super::handshake::shown(key)).unwrap_or_default();
+            let offset = link.server.replication.offset();
+            tracing::error!(
+                "a command of the primary fails here, so that the data may differ: '{name}' '{key}' behind byte \
+                 {offset}: {error}"
+            );
+        }
+    }
+
+    /// Tells subscribers, and those who cache, what has changed.
+    fn tell_others(&mut self) {
+        let host = &mut self.host.0;
+        host.take_upkeep_invalidations(&mut self.exec.ks);
+        host.send_invalidations();
+        host.send_broadcasts();
+        host.call_workers();
+    }
+}
+
+/// `REPLCONF GETACK`.
+fn is_question(args: &[&[u8]]) -> bool {
+    args.len() >= 2
+        && args[0].eq_ignore_ascii_case(b"replconf")
+        && args[1].eq_ignore_ascii_case(b"getack")
+}
+
+/// Whether a command of a primary is executed: it changes data, says how others are to be
+/// understood, or publishes. Nothing else of it is obeyed.
+fn is_followed(command: Command) -> bool {
+    let flags = command.spec.flags;
+    match command.spec.meta.name {
+        "select" | "multi" | "exec" | "discard" | "publish" | "spublish" => true,
+        // What it did to the data stands behind it.
+        "migrate" => false,
+        _ => {
+            let is_script = command.spec.meta.group == Group::Scripting;
+            flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE) || is_script
+        }
+    }
+}
+
+/// Whether a command says a time that counts from when it is executed, or notes when it was. A
+/// primary sends most with the times of its clock.
+fn goes_by_clock(command: Command, args: &[&[u8]]) -> bool {
+    let says = |words: &[&str]| {
+        let is_one =
+            |arg: &&[u8]| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+        args.iter().skip(2).any(is_one)
+    };
+    match command.spec.meta.name {
+        "expire" | "pexpire" | "setex" | "psetex" | "hexpire" | "hpexpire" => true,
+        "set" => args.len() > 3 && says(&["EX", "PX"]),
+        "getex" | "hsetex" | "hgetex" | "increx" => says(&["EX", "PX"]),
+        "restore" => !says(&["ABSTTL"]),
+        _ => {
+            command.spec.flags.contains(Flags::SCRIPT_RUNNER)
+                || command.spec.meta.group == Group::Stream
+        }
+    }
+}
+
+/// The host of the primary's commands, which are no connection's of a worker.
+struct PrimaryHost(ServerHost);
+
+impl Host for PrimaryHost {
+    fn as_any(&mut self) -> &mut dyn Any {
+        &mut self.0
+    }
+
+    fn admit_protected(&mut self, command: Command) -> Outcome {
+        self.0.admit_protected(command)
+    }
+
+    fn client_label(&mut self) -> (String, String) {
+        (String::new(), "primary".into())
+    }
+
+    fn show(&mut self, db: u16, in_script: bool, args: &[&[u8]]) {
+        self.0.show(db, in_script, args);
+    }
+
+    fn string_len_max(&self) -> usize {
+        u32::MAX as usize
+    }
+
+    fn query_buffer_limit(&self) -> usize {
+        usize::MAX
+    }
+
+    fn flushes_in_background(&self) -> bool {
+        self.0.flushes_in_background()
+    }
+
+    fn libraries_changed(&mut self, ks: &mut Handle) {
+        self.0.libraries_changed(ks);
+    }
+
+    fn flushed_all(&mut self, ks: &mut Handle, is_all: bool) {
+        self.0.flushed_all(ks, is_all);
+    }
+
+    fn leniency(&self) -> Leniency {
+        Leniency { any_version: true, any_sum: false }
+    }
+
+    fn log(&mut self, level: u8, text: &str) {
+        self.0.log(level, text);
+    }
+
+    fn discard(&mut self, cleared: Cleared) {
+        self.0.discard(cleared);
+    }
+
+    fn invalidate(&mut self, ks: &mut Handle, _: Option<&mut dyn Reply>) {
+        self.0.invalidate(ks, None);
+    }
+
+    fn notify(&mut self, event: &Event) {
+        self.0.notify(event);
+    }
+
+    fn standing(&mut self, blocked: &Blocked) -> Standing {
+        self.0.standing(blocked)
+    }
+
+    fn act_for(&mut self, client: Ticket) -> Ticket {
+        self.0.act_for(client)
+    }
+
+    fn answer(&mut self, blocked: &Blocked, answer: Answer) {
+        self.0.answer(blocked, answer);
+    }
+}

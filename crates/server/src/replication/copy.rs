@@ -1,0 +1,275 @@
+//! A copy of the primary's data: received into a file, looked through, and loaded in the place of
+//! what there is.
+//!
+//! The file has no name, so none is left behind. What there is stays until the copy is there whole
+//! and has been found sound: a primary that is lost amid it costs nothing.
+
+use super::apply::Applier;
+use super::link::Link;
+use super::wire::Wire;
+use super::{Ids, LinkState};
+use crate::config::Config;
+use crate::observation::counted::Counted;
+use crate::server::{Server, unix_ms};
+use memchr::memmem;
+use petrel_persistence::rdb::{FileError, FileReader, Leniency, Nowhere, Section};
+use petrel_persistence::{LoadOptions, Loaded, load};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Between two signs of life to the primary while the copy is loaded.
+const SIGN_EVERY: Duration = Duration::from_secs(1);
+
+/// Bytes of the mark behind a copy whose length is not known before.
+const MARK_LEN: usize = 40;
+
+/// How the primary says where the copy ends.
+#[derive(Debug, Eq, PartialEq)]
+enum Extent {
+    /// After so many bytes.
+    Length(u64),
+    /// Before these bytes.
+    Mark([u8; MARK_LEN]),
+}
+
+/// Reads the line before a copy.
+fn extent(line: &[u8]) -> Result<Extent, String> {
+    let said = || format!("it announces its copy with '{}'", super::handshake::shown(line));
+    let text = line.strip_prefix(b"$").ok_or_else(said)?;
+    if let Some(mark) = text.strip_prefix(b"EOF:") {
+        return mark.try_into().map(Extent::Mark).map_err(|_| said());
+    }
+    let len = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    len.map(Extent::Length).ok_or_else(said)
+}
+
+/// Receives a copy; the file that it is in, and its length.
+///
+/// # Errors
+/// One line that says what the primary or the disk did.
+pub(super) fn receive(wire: &mut Wire, link: &Link) -> Result<(File, u64), String> {
+    let line = wire.line().map_err(|error| format!("no copy comes: {error}"))?;
+    let extent = extent(&line)?;
+    let figures = &link.server.replication.link;
+    let total = if let Extent::Length(len) = extent { len } else { 0 };
+    figures.copy_bytes[0].store(total, Relaxed);
+    figures.copy_bytes[1].store(0, Relaxed);
+    figures.enter(LinkState::Sync);
+    let mut file = unnamed_file().map_err(|error| format!("no file for the copy: {error}"))?;
+    let mut len = 0;
+    loop {
+        let (taken, is_whole) = take(wire.received(), &extent, len);
+        file.write_all(&wire.received()[..taken])
+            .map_err(|error| format!("the copy cannot be written: {error}"))?;
+        len += taken as u64;
+        let behind = if is_whole && matches!(extent, Extent::Mark(_)) { MARK_LEN } else { 0 };
+        wire.received().drain(..taken + behind);
+        figures.copy_bytes[1].store(len, Relaxed);
+        if is_whole {
+            break;
+        }
+        while !wire
+            .receive_within(SIGN_EVERY)
+            .map_err(|error| format!("the copy ends after {len} bytes: {error}"))?
+        {
+            link.check_wish()?;
+        }
+        link.check_wish()?;
+        figures.copied_at.store(unix_ms() / 1000, Relaxed);
+    }
+    file.rewind().map_err(|error| format!("the copy cannot be read: {error}"))?;
+    Ok((file, len))
+}
+
+/// How many of the received bytes belong to the copy, of which `len` bytes came before, and whether
+/// it is whole with them.
+fn take(received: &[u8], extent: &Extent, len: u64) -> (usize, bool) {
+    match extent {
+        Extent::Length(total) => {
+            let left = usize::try_from(total - len).unwrap_or(usize::MAX);
+            let taken = left.min(received.len());
+            (taken, taken == left)
+        }
+        Extent::Mark(mark) => match memmem::find(received, mark) {
+            Some(at) => (at, true),
+            // The mark may have begun.
+            None => (received.len().saturating_sub(MARK_LEN - 1), false),
+        },
+    }
+}
+
+/// A file without a name, in the working directory.
+fn unnamed_file() -> io::Result<File> {
+    let path = format!("temp-sync-{}.rdb", std::process::id());
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    std::fs::remove_file(path)?;
+    Ok(file)
+}
+
+/// Puts a copy in the place of the data; the history is that of the primary from then on. The
+/// primary is given signs of life meanwhile.
+///
+/// # Errors
+/// One line that says what is wrong with the copy. All is as before, unless the copy turned out not
+/// to be loadable when it was loaded: then there is no data.
+pub(super) fn install(
+    wire: &mut Wire,
+    link: &Link,
+    applier: &mut Applier,
+    (mut file, len): (File, u64),
+    (id, offset): (String, i64),
+) -> Result<(), String> {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let signs = scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                std::thread::park_timeout(SIGN_EVERY);
+                // A connection that is gone is found out when it is read from.
+                let _ = wire.send(b"\n");
+            }
+        });
+        let config = link.server.config.snapshot();
+        let installed = check(&file, len, leniency(&config))
+            .map_err(|error| format!("the copy of {len} bytes is not sound: {error}"))
+            .and_then(|()| file.rewind().map_err(|error| error.to_string()))
+            .and_then(|()| replace(link, applier, (file, len), (id, offset), &config));
+        is_over.store(true, Relaxed);
+        signs.thread().unpark();
+        installed
+    })
+}
+
+fn leniency(config: &Config) -> Leniency {
+    Leniency { any_version: config.accepts_any_rdb_version(), any_sum: !config.rdbchecksum }
+}
+
+/// Reads a copy to its end without keeping anything: whether it is whole, and of known types.
+fn check(file: &File, len: u64, leniency: Leniency) -> Result<(), FileError> {
+    let mut reader = FileReader::new(file, len, leniency)?;
+    loop {
+        match reader.next_section()? {
+            Section::LongKey(head) => reader.read_value(head.type_byte, &mut Nowhere)?,
+            Section::End => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+fn replace(
+    link: &Link,
+    applier: &mut Applier,
+    (file, len): (File, u64),
+    (id, offset): (String, i64),
+    config: &Config,
+) -> Result<(), String> {
+    let server = &link.server;
+    let replication = &server.replication;
+    let start = Instant::now();
+    let _applying = replication.applying.lock();
+    link.check_wish()?;
+    // Nothing that was there before can be gone on with.
+    replication.renew_ids();
+    begin(server, config, len);
+    applier.clear(config.replication.replica_lazy_flush);
+    let options = LoadOptions {
+        threads: server.workers.len(),
+        leniency: leniency(config),
+        // When it goes is the primary's to say.
+        keeps_expired: true,
+        merges: false,
+    };
+    let loaded = load(file, len, &server.keyspace, options, &server.snapshot.progress);
+    let loaded = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
+        let taken = server.commands.replace_libraries(&loaded.functions);
+        taken.map_err(|fail| {
+            let why = String::from_utf8_lossy(fail.text()).into_owned();
+            format!("its functions cannot be loaded: {why}")
+        })?;
+        Ok(loaded)
+    });
+    // Later than all that the threads have committed which loaded.
+    server.log_libraries();
+    let loaded = loaded.and_then(|loaded| link.check_wish().map(|()| loaded));
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(why) => {
+            applier.clear(true);
+            server.finish_loading();
+            return Err(format!("the copy cannot be loaded: {why}; there is no data now"));
+        }
+    };
+    applier.begin_history();
+    *replication.ids.lock() = Ids::named(id);
+    replication.offset.store(offset, Relaxed);
+    server.finish_loading();
+    replication.tell_downstream(|downstream| downstream.replaced());
+    report(server, &loaded, len, start);
+    Ok(())
+}
+
+/// Commands that need the data are refused from now on.
+fn begin(server: &Server, config: &Config, len: u64) {
+    let progress = &server.snapshot.progress;
+    for figure in [&progress.loaded, &progress.keys, &progress.expired] {
+        figure.store(0, Relaxed);
+    }
+    progress.total.store(len, Relaxed);
+    if !server.is_stopping() {
+        progress.stop.store(false, Relaxed);
+    }
+    server.begin_loading(config);
+}
+
+fn report(server: &Server, loaded: &Loaded, len: u64, start: Instant) {
+    let keys = Counted(server.snapshot.progress.keys.load(Relaxed), "key");
+    let seconds = start.elapsed().as_secs_f64();
+    tracing::info!(
+        "loaded the primary's copy: {keys}, {len} bytes, {seconds:.2} s, RDB version {}",
+        loaded.version
+    );
+    if loaded.modules > 0 {
+        let modules = Counted(loaded.modules as u64, "module");
+        tracing::warn!("data of {modules} beside the keys was skipped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_ends_by_length_or_mark() {
+        let mark: [u8; MARK_LEN] = *b"0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(extent(b"$17"), Ok(Extent::Length(17)));
+        let line = [&b"$EOF:"[..], &mark].concat();
+        assert_eq!(extent(&line), Ok(Extent::Mark(mark)));
+        for wrong in [&b"17"[..], b"$", b"$-1", b"$EOF:short", b"-ERR no", b"$x", b""] {
+            assert!(extent(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(take(b"abc", &Extent::Length(5), 0), (3, false));
+        assert_eq!(take(b"abc", &Extent::Length(5), 3), (2, true));
+        assert_eq!(take(b"", &Extent::Length(0), 0), (0, true));
+    }
+
+    #[test]
+    fn a_mark_is_found_however_it_is_cut() {
+        let mark: [u8; MARK_LEN] = *b"0123456789abcdef0123456789abcdef01234567";
+        let whole = [&b"the data 0123"[..], &mark, b"*1\r\n"].concat();
+        for cut in 0..=whole.len() {
+            let (mut data, mut received, mut is_whole) = (Vec::new(), Vec::new(), false);
+            for part in [&whole[..cut], &whole[cut..]] {
+                if is_whole {
+                    break;
+                }
+                received.extend_from_slice(part);
+                let (taken, ends) = take(&received, &Extent::Mark(mark), 0);
+                data.extend(received.drain(..taken));
+                is_whole = ends;
+            }
+            assert!(is_whole, "{cut}");
+            assert_eq!(data, b"the data 0123");
+        }
+    }
+}

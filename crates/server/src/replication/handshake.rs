@@ -1,0 +1,151 @@
+//! The dialogue with the primary up to the copy or the stream.
+
+use super::wire::Wire;
+use crate::config::Config;
+use petrel_resp::encode_command;
+use std::io;
+
+/// What the primary is going to send.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Offer {
+    /// A copy of the data, and then the stream from behind this offset of this history on.
+    Copy { id: String, offset: i64 },
+    /// What this server has not got of the stream, under the same id or another.
+    Continue { id: Option<String> },
+}
+
+/// What a replica says of itself, and asks for.
+pub(super) struct Introduction<'c> {
+    pub config: &'c Config,
+    /// The history that this server has, and how many bytes of it; none if it needs a copy.
+    pub history: Option<(String, i64)>,
+}
+
+/// Introduces this server, and asks for what is missing.
+///
+/// # Errors
+/// One line that says what the primary did not do.
+pub(super) fn shake_hands(
+    wire: &mut Wire,
+    introduction: &Introduction<'_>,
+) -> Result<Offer, String> {
+    let Introduction { config, history } = introduction;
+    let settings = &config.replication;
+    let reply = ask(wire, &[b"PING"])?;
+    let is_alive = [&b"+"[..], b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
+    if !is_alive.iter().any(|start| reply.starts_with(start)) {
+        return Err(format!("it answers PING with '{}'", shown(&reply)));
+    }
+    if settings.masterauth.is_set() {
+        let user = settings.masteruser.bytes();
+        let mut request = vec![&b"AUTH"[..]];
+        request.extend((!user.is_empty()).then_some(user));
+        request.push(settings.masterauth.bytes());
+        let reply = ask(wire, &request)?;
+        if reply.starts_with(b"-") {
+            return Err(format!("it refuses masteruser and masterauth: {}", shown(&reply)));
+        }
+    }
+    let port = match (settings.replica_announce_port, settings.tls_replication) {
+        (0, true) => config.tls.tls_port,
+        (0, false) => config.port,
+        (port, _) => port,
+    };
+    state(wire, &[b"listening-port", port.to_string().as_bytes()])?;
+    if !settings.replica_announce_ip.is_empty() {
+        state(wire, &[b"ip-address", settings.replica_announce_ip.bytes()])?;
+    }
+    state(wire, &[b"capa", b"eof", b"capa", b"psync2"])?;
+    let (id, first) = match history {
+        Some((id, offset)) => (&id[..], (offset + 1).to_string()),
+        None => ("?", "-1".into()),
+    };
+    let reply = ask(wire, &[b"PSYNC", id.as_bytes(), first.as_bytes()])?;
+    offer(&reply)
+}
+
+/// What the answer to `PSYNC` says.
+fn offer(reply: &[u8]) -> Result<Offer, String> {
+    let text = String::from_utf8_lossy(reply);
+    let mut words = text.split_ascii_whitespace();
+    let is_id = |id: &&str| id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_graphic());
+    match words.next() {
+        Some("+FULLRESYNC") => {
+            let id = words.next().filter(is_id);
+            let offset = words.next().and_then(|offset| offset.parse().ok());
+            match (id, offset.filter(|&offset: &i64| offset >= 0)) {
+                (Some(id), Some(offset)) => Ok(Offer::Copy { id: id.into(), offset }),
+                _ => Err(format!("it answers PSYNC with '{}'", shown(reply))),
+            }
+        }
+        Some("+CONTINUE") => match words.next() {
+            None => Ok(Offer::Continue { id: None }),
+            Some(id) if is_id(&id) => Ok(Offer::Continue { id: Some(id.into()) }),
+            Some(_) => Err(format!("it answers PSYNC with '{}'", shown(reply))),
+        },
+        Some("-NOMASTERLINK" | "-LOADING") => {
+            Err(format!("it cannot serve replicas at this moment: {}", shown(reply)))
+        }
+        _ => Err(format!("it refuses PSYNC: {}", shown(reply))),
+    }
+}
+
+/// Says something of this server; a primary that does not understand it may go on without.
+fn state(wire: &mut Wire, what: &[&[u8]]) -> Result<(), String> {
+    let request = [&[&b"REPLCONF"[..]], what].concat();
+    let reply = ask(wire, &request)?;
+    if reply.starts_with(b"-") {
+        tracing::info!("the primary does not take REPLCONF: {}", shown(&reply));
+    }
+    Ok(())
+}
+
+fn ask(wire: &mut Wire, request: &[&[u8]]) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    encode_command(request, &mut bytes);
+    let failed = |error: io::Error| {
+        let what = String::from_utf8_lossy(request[0]).into_owned();
+        format!("no answer to {what}: {error}")
+    };
+    wire.send(&bytes).map_err(failed)?;
+    let reply = wire.line().map_err(failed)?;
+    match reply.first() {
+        Some(b'+' | b'-') => Ok(reply),
+        _ => Err(format!("it is no primary: it answers '{}'", shown(&reply))),
+    }
+}
+
+/// The beginning of a reply, for the log.
+pub(super) fn shown(reply: &[u8]) -> String {
+    const SHOWN_MAX: usize = 200;
+    let head = &reply[..reply.len().min(SHOWN_MAX)];
+    String::from_utf8_lossy(head).escape_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_to_psync_are_understood_or_refused() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        let copy = format!("+FULLRESYNC {id} 17");
+        assert_eq!(offer(copy.as_bytes()), Ok(Offer::Copy { id: id.into(), offset: 17 }));
+        assert_eq!(offer(b"+CONTINUE"), Ok(Offer::Continue { id: None }));
+        let renamed = format!("+CONTINUE {id}");
+        assert_eq!(offer(renamed.as_bytes()), Ok(Offer::Continue { id: Some(id.into()) }));
+        for nonsense in [
+            &b"+FULLRESYNC"[..],
+            b"+FULLRESYNC short 1",
+            b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 -1",
+            b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 x",
+            b"+CONTINUE short",
+            b"+OK",
+            b"-ERR unknown command 'PSYNC'",
+            b"-LOADING x",
+            b"",
+        ] {
+            assert!(offer(nonsense).is_err(), "{nonsense:?}");
+        }
+    }
+}

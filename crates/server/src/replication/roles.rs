@@ -1,0 +1,158 @@
+//! From primary to replica and back.
+//!
+//! ```text
+//! REPLICAOF, on a worker   the wish changes, the link's connection is shut down
+//!                          its batch ends ─ waits until the link executes nothing ─ the role changes ─ a batch begins
+//!                          amid a transaction that holds keys: the link's thread changes the role, at once
+//! link's thread            sees that the wish has changed, and goes by the new one
+//! ```
+
+use super::{Ids, LinkState};
+use crate::config::{Config, PrimaryAddress};
+use crate::event_loop::mailbox::Message;
+use crate::server::{Server, unix_ms};
+use petrel_commands::Hindrance;
+use petrel_keyspace::Handle;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// What became of the wish for a role.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Assigned {
+    /// The server has it, or is about to.
+    Changed,
+    /// It had it already.
+    Unchanged,
+}
+
+impl Server {
+    /// Lets the server follow another, or none. `ks` is in a batch.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        primary: Option<(String, u16)>,
+        ks: &mut Handle,
+    ) -> std::io::Result<Assigned> {
+        let replication = &self.replication;
+        {
+            let mut wish = replication.wish.lock();
+            if wish.primary == primary {
+                return Ok(Assigned::Unchanged);
+            }
+            if !wish.has_thread {
+                self.start_link()?;
+                wish.has_thread = true;
+            }
+            if let Some(socket) = wish.socket.take() {
+                // It may have been closed by the other end.
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+            wish.primary = primary.clone();
+            wish.pending_role = true;
+            wish.number += 1;
+            replication.wish_number.store(wish.number, Release);
+        }
+        let address = match primary {
+            Some((host, port)) => PrimaryAddress::new(host, port),
+            None => PrimaryAddress::none(),
+        };
+        self.config.settle(|config| config.replication.replicaof = address);
+        // Else the link's thread, which may wait for what this one holds.
+        if !ks.holds_any() {
+            ks.exit();
+            self.assume_role();
+            ks.enter();
+        }
+        replication.wished.notify_all();
+        Ok(Assigned::Changed)
+    }
+
+    /// Follows the primary that the configuration names, if it does, from the start on: before
+    /// anybody is served.
+    pub(crate) fn begin_following(self: &Arc<Self>) -> std::io::Result<()> {
+        let config = self.config.snapshot();
+        let Some((host, port)) = config.replication.replicaof.get() else { return Ok(()) };
+        let mut ks = self.keyspace.attach();
+        ks.enter();
+        let followed = self.follow(Some((host.into(), port)), &mut ks);
+        ks.exit();
+        followed.map(drop)
+    }
+
+    /// Changes the role if that is still to be done. The thread is in no batch.
+    pub(super) fn assume_role(&self) {
+        let replication = &self.replication;
+        let _applying = replication.applying.lock();
+        let primary = {
+            let mut wish = replication.wish.lock();
+            if !std::mem::take(&mut wish.pending_role) {
+                return;
+            }
+            wish.primary.clone()
+        };
+        let was_replica = replication.is_replica.swap(primary.is_some(), Relaxed);
+        self.commands.is_replica.store(primary.is_some(), Relaxed);
+        replication.link.enter(LinkState::Connect);
+        replication.link.heard_at.store(0, Relaxed);
+        match &primary {
+            Some((host, port)) => {
+                tracing::info!("following the primary at {host}:{port}");
+                if replication.link.down_since.load(Relaxed) == 0 && !was_replica {
+                    replication.link.down_since.store(unix_ms() / 1000, Relaxed);
+                }
+            }
+            None if was_replica => {
+                let mut ids = replication.ids.lock();
+                let earlier = std::mem::replace(&mut *ids, Ids::new());
+                ids.second_id = earlier.id;
+                // The first byte that belongs to the new name alone.
+                ids.second_offset = replication.offset() + 1;
+                tracing::info!(
+                    "this server is a primary: its history is {} from byte {} on, and {} before",
+                    ids.id,
+                    ids.second_offset,
+                    ids.second_id
+                );
+                replication.link.down_since.store(0, Relaxed);
+            }
+            None => {}
+        }
+        self.apply(&self.config.snapshot());
+        if primary.is_some() && !was_replica {
+            for worker in 0..self.workers.len() {
+                self.tell(worker, Message::Demoted);
+            }
+        }
+        replication.tell_downstream(|downstream| downstream.renamed());
+    }
+
+    /// What the gate refuses in this role.
+    pub(crate) fn apply_role(&self, config: &Config) {
+        let (replication, settings) = (&self.replication, &config.replication);
+        let is_replica = replication.is_replica();
+        self.commands.hinder(Hindrance::ReadOnly, is_replica && settings.replica_read_only);
+        let is_linked = replication.link.state() == LinkState::Connected;
+        let is_stale = is_replica && !is_linked && !settings.replica_serve_stale_data;
+        self.commands.hinder(Hindrance::Stale, is_stale);
+    }
+
+    /// Follows nobody any more, since the server ends: nothing is executed after this.
+    pub(crate) fn end_following(&self) {
+        let replication = &self.replication;
+        {
+            let mut wish = replication.wish.lock();
+            wish.number += 1;
+            replication.wish_number.store(wish.number, Release);
+            wish.primary = None;
+            if let Some(socket) = wish.socket.take() {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }
+        replication.wished.notify_all();
+        self.snapshot.progress.stop.store(true, Relaxed);
+        drop(replication.applying.lock());
+    }
+}

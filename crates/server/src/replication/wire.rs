@@ -1,0 +1,177 @@
+//! The connection to the primary.
+
+use crate::config::Config;
+use crate::tls::client_settings;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an address may take to accept.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes that are asked of the socket at a time.
+const READ_LEN: usize = 256 * 1024;
+
+/// Bytes of a line of the handshake at most.
+const LINE_MAX: usize = 64 * 1024;
+
+/// A connection to a primary, plain or TLS.
+enum Transport {
+    Plain(TcpStream),
+    Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Read for Transport {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(socket) => socket.read(to),
+            Transport::Secured(stream) => stream.read(to),
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(socket) => socket.write(bytes),
+            Transport::Secured(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Transport::Plain(socket) => socket.flush(),
+            Transport::Secured(stream) => stream.flush(),
+        }
+    }
+}
+
+/// The connection, and what has come and was not taken.
+pub(super) struct Wire {
+    transport: Transport,
+    received: Vec<u8>,
+    chunk: Box<[u8]>,
+    /// When something last came.
+    pub heard: Instant,
+    /// Silence after which the primary counts as gone.
+    timeout: Duration,
+}
+
+impl Wire {
+    /// Connects to the first address of the name that accepts.
+    pub fn connect(host: &str, port: u16, config: &Config) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("cannot connect: {error}");
+        let timeout = Duration::from_secs(config.replication.repl_timeout.max(1).unsigned_abs());
+        let socket = reach(host, port, timeout.min(CONNECT_TIMEOUT)).map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        socket.set_read_timeout(Some(timeout)).map_err(failed)?;
+        socket.set_write_timeout(Some(timeout)).map_err(failed)?;
+        let transport = match config.replication.tls_replication {
+            false => Transport::Plain(socket),
+            true => {
+                let settings = client_settings(config).map_err(|trouble| trouble.to_string())?;
+                let name = ServerName::try_from(host.to_owned())
+                    .map_err(|_| format!("'{host}' is no name or address for TLS"))?;
+                let session = ClientConnection::new(Arc::new(settings), name)
+                    .map_err(|error| format!("TLS: {error}"))?;
+                Transport::Secured(Box::new(StreamOwned::new(session, socket)))
+            }
+        };
+        let chunk = vec![0; READ_LEN].into();
+        Ok(Wire { transport, received: Vec::new(), chunk, heard: Instant::now(), timeout })
+    }
+
+    /// The socket, for another thread to shut down, and to ask for addresses.
+    pub fn socket(&self) -> &TcpStream {
+        match &self.transport {
+            Transport::Plain(socket) => socket,
+            Transport::Secured(stream) => &stream.sock,
+        }
+    }
+
+    /// Sends bytes.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.transport.write_all(bytes)?;
+        self.transport.flush()
+    }
+
+    /// What has come and was not taken.
+    pub fn received(&mut self) -> &mut Vec<u8> {
+        &mut self.received
+    }
+
+    /// Waits for more until `patience` is over; false if nothing has come.
+    ///
+    /// # Errors
+    /// If the primary has closed the connection, or been silent for too long.
+    pub fn receive_within(&mut self, patience: Duration) -> io::Result<bool> {
+        // 0 would be for ever.
+        self.socket().set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+        match self.transport.read(&mut self.chunk) {
+            Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
+            Ok(len) => {
+                self.heard = Instant::now();
+                self.received.extend_from_slice(&self.chunk[..len]);
+                Ok(true)
+            }
+            Err(error) if is_pause(&error) && self.heard.elapsed() < self.timeout => Ok(false),
+            Err(error) if is_pause(&error) => {
+                let seconds = self.timeout.as_secs();
+                let text = format!("it has been silent for {seconds} seconds (repl-timeout)");
+                Err(io::Error::new(ErrorKind::TimedOut, text))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for more.
+    ///
+    /// # Errors
+    /// As [`Wire::receive_within`].
+    pub fn receive(&mut self) -> io::Result<()> {
+        while !self.receive_within(self.timeout)? {}
+        Ok(())
+    }
+
+    /// The next line that is not empty: a primary that is busy sends empty ones.
+    ///
+    /// # Errors
+    /// As [`Wire::receive_within`], and if it is too long.
+    pub fn line(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            let end = self.received.iter().position(|&byte| byte == b'\n');
+            if let Some(end) = end {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
+                let line = line.trim_ascii();
+                if !line.is_empty() {
+                    return Ok(line.to_vec());
+                }
+                continue;
+            }
+            if self.received.len() > LINE_MAX {
+                let text = "it sends no line where one is expected";
+                return Err(io::Error::new(ErrorKind::InvalidData, text));
+            }
+            self.receive()?;
+        }
+    }
+}
+
+/// Whether a read has only taken too long.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}

@@ -1,0 +1,101 @@
+//! TLS of connections that this server makes: to the primary that it follows.
+
+use super::settings::{Trouble, authorities, chain, client_key, key, provider};
+use super::suites;
+use crate::config::Config;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::sync::Arc;
+
+/// What a connection to another server goes by: the certificate that this one shows, and the
+/// authorities that the other's must lead to.
+///
+/// # Errors
+/// A parameter and what is wrong with it.
+pub(crate) fn client_settings(config: &Config) -> Result<ClientConfig, Trouble> {
+    let tls = &config.tls;
+    let mut warnings = Vec::new();
+    let provider = Arc::new(provider(config, &mut warnings)?);
+    let versions = suites::protocols(&tls.tls_protocols.lossy());
+    let versions = versions.map_err(|reason| Trouble::new("tls-protocols", reason))?.chosen;
+    let (roots, _) = authorities(config)?;
+    if roots.is_empty() {
+        let reason = "it or tls-ca-cert-dir must name the authority of the primary's certificate";
+        return Err(Trouble::new("tls-ca-cert-file", reason));
+    }
+    let verifier = Arc::new(ByAuthority { roots, provider: provider.clone() });
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)
+        .map_err(|error| Trouble::new("tls-protocols", error))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let (name, file) = match &tls.tls_client_cert_file {
+        Some(file) => ("tls-client-cert-file", Some(file)),
+        None => ("tls-cert-file", tls.tls_cert_file.as_ref()),
+    };
+    let Some(file) = file else { return Ok(builder.with_no_client_auth()) };
+    let chain = chain(name, Some(file))?;
+    let key = match &tls.tls_client_cert_file {
+        Some(_) => client_key(config)?,
+        None => key(config)?,
+    };
+    builder.with_client_auth_cert(chain, key).map_err(|error| Trouble::new(name, error))
+}
+
+/// Takes a server for who it says it is if an authority has signed its certificate, whatever the
+/// name in that: servers are followed by address, and Redis does not look at names either.
+#[derive(Debug)]
+struct ByAuthority {
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for ByAuthority {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(
+            &certificate,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
