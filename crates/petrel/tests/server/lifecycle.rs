@@ -185,7 +185,7 @@ fn mistakes_in_parameters_are_said() {
         (&["--maxmemory", "1q"], "argument must be a memory value"),
         (&["--maxclients", "0"], "argument must be between 1 and"),
         (&["--dir", "missing"], "No such file or directory"),
-        (&["--replicaof", "host 6379"], "it can only be"),
+        (&["--replicaof", "host 70000"], "Invalid master port"),
         (&["missing.conf"], "missing.conf"),
         (&["--logfile", "missing/log", "--port", "0"], "cannot open the log file"),
     ] {

@@ -30,13 +30,13 @@ with_each_backend!(
 );
 
 /// An authority, and what it has signed: `server` and `client`, in files of their own.
-struct Authority {
+pub struct Authority {
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new(scratch: &Scratch, name: &str) -> Self {
+    pub fn new(scratch: &Scratch, name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);

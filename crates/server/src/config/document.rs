@@ -195,7 +195,7 @@ The `redis.conf` of Redis 6.2 to 8.8 and the `valkey.conf` of Valkey 8 and 9 sta
 that are not above decide nothing here; all are known, so that files, `CONFIG SET` and tools work:
 
 * **Of a feature that this version does not have**, a parameter that asks for it can only have the value that does not:
-  `cluster-enabled no`, `replicaof no one`, ... Anything else is an error that says what is
+  `cluster-enabled no`, ... Anything else is an error that says what is
   missing. A parameter that only says how the feature would work takes any valid value, is shown by `CONFIG GET`, and has
   no effect.
 * **Of what Petrel does in another way**, any valid value is taken and shown, and nothing changes; the table says why.

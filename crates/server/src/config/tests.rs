@@ -180,9 +180,8 @@ mod starting {
             ("a.conf b.conf", "command line: unexpected argument 'b.conf'; see --help"),
             ("--save 900", "command line: --save '900': Invalid save parameters"),
             (
-                "--replicaof h 6379",
-                "command line: --replicaof 'h 6379': this version of Petrel has no replication; it \
-                 can only be '' or 'no one'",
+                "--replicaof h",
+                "command line: --replicaof 'h': a host and a port are expected, or 'no one'",
             ),
             (
                 "--repl-timeout x",
@@ -211,7 +210,7 @@ mod starting {
         let shared = start_in(Path::new("/"), &["-"], text).unwrap();
         for (name, value) in [
             ("appendfsync", "always"),
-            ("replicaof", "no one"),
+            ("replicaof", ""),
             ("busy-reply-threshold", "7"),
             ("primaryauth", "s3cret"),
             ("shutdown-on-sigterm", "nosave now"),
@@ -650,6 +649,7 @@ mod rewriting {
                 "client-output-buffer-limit" => {
                     pick(&["normal 1mb 2 3", "replica 0 0 0 pubsub 1 1 1", ""])
                 }
+                "replicaof" => pick(&["", "no one", "localhost 6379", "::1 1"]),
                 "oom-score-adj-values" => pick(&["0 200 800", "-2000 0 2000"]),
                 _ => pick(&["", "50", "0 12.5 99.999"]),
             },

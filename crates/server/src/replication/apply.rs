@@ -69,10 +69,13 @@ impl Applier {
         let mut session = Session::new(true);
         session.set(Modes::LOADER, true);
         session.become_user(Some(Users::nobody_above(&shared.registry)));
+        let host = ServerHost::new(server.clone(), Arc::new(nobody));
+        let mut exec = Executor::new(server.keyspace.attach(), shared);
+        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         Applier {
-            exec: Executor::new(server.keyspace.attach(), shared),
+            exec,
             session,
-            host: PrimaryHost(ServerHost::new(server.clone(), Arc::new(nobody))),
+            host: PrimaryHost(host),
             reply: Vec::new(),
             args: Vec::new(),
             input: Vec::new(),

@@ -1,0 +1,320 @@
+//! REPLICAOF, with a primary that does what the test tells it: a replica's answers, what it asks
+//! its primary for, and what a primary that errs or lies does to it.
+
+use crate::harness::*;
+use crate::replication_primary::*;
+
+with_each_backend!(
+    a_copy_and_the_stream_are_followed,
+    a_link_that_breaks_is_made_again_behind_the_last_whole_command,
+);
+
+/// A server that follows `primary`.
+fn replica(backend: &str, primary: &Primary, args: &[&str]) -> Server {
+    let port = primary.port.to_string();
+    let usual = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"];
+    Server::start(backend, &[&usual[..], args].concat())
+}
+
+/// A server with the copy of `ID` at this offset, and its link.
+fn synced(primary: &Primary, offset: i64, args: &[&str]) -> (Server, Attached) {
+    let server = replica("epoll", primary, args);
+    let (mut link, _) = primary.greet();
+    link.copy(ID, offset, &snapshot_of(&["SET kept 1"]));
+    link.await_ack(offset);
+    (server, link)
+}
+
+fn await_value(client: &mut Client, call: &[&str], value: &str) {
+    eventually(&format!("{call:?} answers {value}"), || client.text(call) == value);
+}
+
+fn a_copy_and_the_stream_are_followed(backend: &str) {
+    let rdb = snapshot_of(&["SET a 1", "RPUSH l x y", "SELECT 3", "SET c 3"]);
+    let primary = Primary::new();
+    let server = replica(backend, &primary, &["--notify-keyspace-events", "KEA"]);
+    let mut client = server.connect();
+    let (mut link, asked) = primary.greet();
+    assert!(asked.ends_with(" 1"), "{asked}");
+    let introduction = ["PING", "REPLCONF listening-port 0", "REPLCONF capa eof capa psync2"];
+    assert_eq!(link.said, introduction);
+    assert_eq!(client.text(&["ROLE"]), format!("[slave 127.0.0.1 {} handshake -1]", primary.port));
+    link.copy_to_mark(ID, 1000, &rdb);
+    link.await_ack(1000);
+    assert_eq!(client.text(&["GET", "a"]), "1");
+    assert_eq!(client.text(&["LRANGE", "l", "0", "-1"]), "[x y]");
+    assert_eq!(
+        client.text(&["SET", "a", "2"]),
+        "READONLY You can't write against a read only replica."
+    );
+    assert!(
+        client.text(&["EVAL", "return redis.call('SET', 'a', 1)", "0"]).starts_with("READONLY")
+    );
+    let mut listener = server.connect();
+    listener.call(&["PSUBSCRIBE", "__keyspace@0__:b", "news"]);
+    listener.receive();
+
+    let mut end = 1000;
+    end += link.commands(&["SELECT 0", "SET b 1", "INCR b", "PUBLISH news hello"]);
+    end += link.commands(&["MULTI", "SET d 4", "SELECT 3", "SET e 5", "EXEC", "SET f 6"]);
+    link.commands(&["REPLCONF GETACK *"]);
+    // The question itself is not part of what is acknowledged.
+    link.await_ack(end);
+    end += encoded(&["REPLCONF GETACK *"]).len() as i64;
+    assert_eq!(client.text(&["MGET", "b", "d", "e"]), "[2 4 nil]");
+    let heard: Vec<String> = (0..3).map(|_| show(&listener.receive().unwrap())).collect();
+    assert!(heard[0].ends_with("__keyspace@0__:b set]"), "{heard:?}");
+    assert!(heard[1].ends_with("__keyspace@0__:b incrby]"), "{heard:?}");
+    assert!(heard[2].ends_with("news hello]"), "{heard:?}");
+    client.call(&["SELECT", "3"]);
+    assert_eq!(client.text(&["MGET", "c", "e", "f"]), "[3 5 6]");
+    eventually("the offset is that of the stream", || server.info("master_repl_offset") == end);
+    let role = client.text(&["ROLE"]);
+    assert_eq!(role, format!("[slave 127.0.0.1 {} connected {end}]", primary.port));
+    let info = client.text(&["INFO", "replication"]);
+    for field in ["role:slave", "master_link_status:up", &format!("master_replid:{ID}")] {
+        assert!(info.contains(field), "{info}");
+    }
+    assert_eq!(
+        client.text(&["CONFIG", "GET", "replicaof"]),
+        format!("[replicaof 127.0.0.1 {}]", primary.port)
+    );
+}
+
+#[test]
+fn what_has_expired_is_not_seen_and_goes_when_the_primary_says() {
+    let primary = Primary::new();
+    let (server, mut link) = synced(&primary, 0, &[]);
+    let mut client = server.connect();
+    let mut end = link.commands(&["SELECT 0", "SET gone 5 PXAT 1000", "HSET h f v g w"]);
+    end += link.commands(&["HPEXPIREAT h 1000 FIELDS 1 f", "GET gone"]);
+    link.commands(&["REPLCONF GETACK *"]);
+    link.await_ack(end);
+    assert_eq!(client.text(&["GET", "gone"]), "nil");
+    assert_eq!(client.text(&["EXISTS", "gone"]), "0");
+    assert_eq!(client.text(&["HGET", "h", "f"]), "nil");
+    assert_eq!(client.text(&["DBSIZE"]), "3");
+    // To the primary it is there.
+    link.commands(&["INCR gone", "PEXPIREAT gone 99999999999999", "HINCRBY h n 1"]);
+    await_value(&mut client, &["GET", "gone"], "6");
+    await_value(&mut client, &["HGET", "h", "n"], "1");
+    link.commands(&["DEL gone", "HDEL h f"]);
+    await_value(&mut client, &["DBSIZE"], "2");
+}
+
+fn a_link_that_breaks_is_made_again_behind_the_last_whole_command(backend: &str) {
+    let primary = Primary::new();
+    let server = replica(backend, &primary, &[]);
+    let mut client = server.connect();
+    let (mut link, _) = primary.greet();
+    link.copy(ID, 50, &snapshot_of(&["SET a 1"]));
+    let mut end = 50;
+    let stream = ["SELECT 2", "SET b 1", "MULTI", "INCR b", "INCR b", "EXEC", "INCR b"];
+    let whole = encoded(&stream);
+    let amid_transaction = encoded(&stream[..4]).len();
+    let before_transaction = encoded(&stream[..2]).len() as i64;
+    link.send(&whole[..amid_transaction + 7]);
+    client.call(&["SELECT", "2"]);
+    await_value(&mut client, &["GET", "b"], "1");
+    drop(link);
+    end += before_transaction;
+    let (mut link, asked) = primary.greet();
+    assert_eq!(asked, format!("{ID} {}", end + 1));
+    // The primary has been replaced by another, which knows the history under both names.
+    link.send(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
+    link.send(&whole[before_transaction as usize..]);
+    end += whole.len() as i64 - before_transaction;
+    link.await_ack(end);
+    assert_eq!(client.text(&["GET", "b"]), "4");
+    let info = client.text(&["INFO", "replication"]);
+    assert!(info.contains(&format!("master_replid:{OTHER_ID}")), "{info}");
+    assert!(info.contains(&format!("master_replid2:{ID}")), "{info}");
+    assert!(info.contains(&format!("second_repl_offset:{}", 51 + before_transaction)), "{info}");
+
+    // Promoted, it names the history anew; the data is there, and can be written.
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    assert_eq!(client.text(&["INCR", "b"]), "5");
+    let info = client.text(&["INFO", "replication"]);
+    assert!(info.contains("role:master") && info.contains(&format!("master_replid2:{OTHER_ID}")));
+    assert!(info.contains(&format!("second_repl_offset:{}", end + 1)), "{info}");
+    assert_eq!(client.text(&["CONFIG", "GET", "replicaof"]), "[replicaof ]");
+}
+
+#[test]
+fn a_primary_that_lies_changes_nothing() {
+    let good = snapshot_of(&["SET other 2"]);
+    let primary = Primary::new();
+    let (server, mut link) = synced(&primary, 10, &["--repl-timeout", "3"]);
+    let mut client = server.connect();
+    // No stream: what follows is asked for as a copy.
+    link.send(b"GET / HTTP/1.1\r\n\r\n");
+    let mut asked = primary.greet();
+    assert_eq!(asked.1, "? -1");
+    let mut flipped = good.clone();
+    let at = flipped.len() - 12;
+    flipped[at] ^= 1;
+    let length = |len: usize| format!("+FULLRESYNC {ID} 20\r\n${len}\r\n").into_bytes();
+    let mark = format!("+FULLRESYNC {ID} 20\r\n$EOF:{MARK}\r\n").into_bytes();
+    let wrong_mark = [&b"n"[..], &MARK.as_bytes()[1..]].concat();
+    for (lie, expected) in [
+        (b"+FULLRESYNC\r\n".to_vec(), "it answers PSYNC with"),
+        (b"+CONTINUE x\r\n".to_vec(), "it answers PSYNC with"),
+        (b"-ERR no\r\n".to_vec(), "it refuses PSYNC"),
+        (b":1\r\n".to_vec(), "it is no primary"),
+        (vec![b'x'; 100_000], "it sends no line"),
+        (format!("+FULLRESYNC {ID} 20\r\n$x\r\n").into(), "it announces its copy"),
+        (format!("+FULLRESYNC {ID} 20\r\n-ERR full\r\n").into(), "it announces its copy"),
+        // Fewer bytes than were announced, and as many, but not of a snapshot.
+        ([length(good.len() + 1), good.clone()].concat(), "the copy ends after"),
+        ([length(64), vec![b'x'; 64]].concat(), "is not sound"),
+        ([length(good.len() - 9), good[..good.len() - 9].to_vec()].concat(), "is not sound"),
+        ([length(flipped.len()), flipped.clone()].concat(), "is not sound"),
+        ([mark.clone(), good.clone(), wrong_mark].concat(), "the copy ends after"),
+        ([mark, good[..20].to_vec(), MARK.into()].concat(), "is not sound"),
+        (length(0), "is not sound"),
+    ] {
+        asked.0.send(&lie);
+        // What it has not said yet it will not say.
+        let ends = !expected.ends_with("sound");
+        if ends {
+            drop(asked);
+        }
+        eventually(expected, || server.output().matches(expected).count() > 0);
+        asked = primary.greet();
+        assert_eq!(client.text(&["GET", "kept"]), "1", "{expected}");
+        assert_eq!(asked.1, "? -1", "{expected}");
+    }
+    // Silence ends a link too.
+    let silent = asked;
+    let mut asked = primary.greet();
+    drop(silent);
+    assert_eq!(client.text(&["MGET", "kept", "other"]), "[1 nil]");
+    asked.0.copy(ID, 20, &good);
+    asked.0.await_ack(20);
+    assert_eq!(client.text(&["MGET", "kept", "other"]), "[nil 2]");
+    let has = |text: &str| server.output().contains(text);
+    assert!(
+        has("its stream holds no command") && has("silent for 3 seconds"),
+        "{}",
+        server.output()
+    );
+}
+
+#[test]
+fn a_command_without_end_is_bounded_and_one_that_is_unknown_left_out() {
+    let primary = Primary::new();
+    let args = ["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"];
+    let (server, mut link) = synced(&primary, 0, &args);
+    let mut client = server.connect();
+    let end = link.commands(&[
+        "NOSUCH k v",
+        "SHUTDOWN NOSAVE",
+        "CONFIG SET maxclients 7",
+        "LPUSH kept x",
+    ]);
+    link.commands(&["REPLCONF GETACK *"]);
+    link.await_ack(end);
+    let asked = end + encoded(&["REPLCONF GETACK *"]).len() as i64;
+    let errors = server.output();
+    assert!(errors.contains("'NOSUCH' 'k'") && errors.contains("WRONGTYPE"), "{errors}");
+    assert_eq!(client.text(&["CONFIG", "GET", "maxclients"]), "[maxclients 10000]");
+    link.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000000\r\n");
+    for _ in 0..40 {
+        link.send(&[b'x'; 100_000]);
+    }
+    eventually("it is too long", || server.output().contains("client-query-buffer-limit"));
+    let (mut link, again) = primary.greet();
+    assert_eq!(again, format!("{ID} {}", asked + 1));
+    link.send(b"+CONTINUE\r\n");
+    link.commands(&["SET after 1"]);
+    await_value(&mut client, &["GET", "after"], "1");
+}
+
+#[test]
+fn stale_data_is_shown_only_if_it_may_be() {
+    let primary = Primary::new();
+    let (server, link) = synced(&primary, 0, &[]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["CONFIG", "SET", "replica-serve-stale-data", "no"]), "OK");
+    assert_eq!(client.text(&["GET", "kept"]), "1");
+    drop(link);
+    const DOWN: &str =
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    await_value(&mut client, &["GET", "kept"], DOWN);
+    assert_eq!(client.text(&["EVAL", "return 1", "0"]), DOWN);
+    assert!(client.text(&["SET", "kept", "2"]).starts_with("READONLY"));
+    assert_eq!(client.text(&["MULTI"]), "OK");
+    assert_eq!(client.text(&["GET", "kept"]), DOWN);
+    assert!(client.text(&["EXEC"]).starts_with("EXECABORT"));
+    assert!(client.text(&["INFO", "replication"]).contains("master_link_status:down"));
+    assert_eq!(client.text(&["CONFIG", "SET", "replica-serve-stale-data", "yes"]), "OK");
+    assert_eq!(client.text(&["GET", "kept"]), "1");
+    assert_eq!(client.text(&["CONFIG", "SET", "replica-read-only", "no"]), "OK");
+    assert_eq!(client.text(&["SET", "own", "1"]), "OK");
+    for call in [&["WAIT", "1", "0"][..], &["WAITAOF", "0", "1", "0"], &["FAILOVER"]] {
+        let refused = client.text(call);
+        assert!(refused.starts_with("ERR") && refused.contains("replica"), "{refused}");
+    }
+}
+
+#[test]
+fn a_primary_becomes_a_replica_and_ends_what_waits() {
+    let primary = Primary::new();
+    let server = Server::start("epoll", &["--masterauth", "secret", "--masteruser", "follower"]);
+    let mut client = server.connect();
+    let mut waiting: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    waiting.iter_mut().for_each(|waiting| waiting.send(&["BLPOP", "none", "0"]));
+    eventually("they wait", || server.info("blocked_clients") == 4);
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    assert_eq!(client.text(&["REPLICAOF", "localhost", "70000"]), "ERR Invalid master port");
+    let port = primary.port.to_string();
+    // Amid a transaction that holds keys, another thread changes the role.
+    client.call(&["MULTI"]);
+    client.call(&["SET", "own", "1"]);
+    client.call(&["REPLICAOF", "localhost", &port]);
+    assert_eq!(client.text(&["EXEC"]), "[OK OK]");
+    for mut waiting in waiting {
+        assert_eq!(
+            waiting.read_to_end(),
+            "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n"
+        );
+    }
+    await_value(
+        &mut client,
+        &["SET", "k", "v"],
+        "READONLY You can't write against a read only replica.",
+    );
+    let same = client.text(&["REPLICAOF", "localhost", &port]);
+    assert_eq!(same, "OK Already connected to specified master");
+    let (mut link, _) = primary.greet();
+    assert!(link.said.contains(&"AUTH follower secret".to_owned()), "{:?}", link.said);
+    // What it had gives way to the copy.
+    link.copy(ID, 0, &snapshot_of(&["SET kept 1"]));
+    link.await_ack(0);
+    assert_eq!(client.text(&["MGET", "own", "kept"]), "[nil 1]");
+    // As a sentinel promotes it.
+    client.call(&["MULTI"]);
+    client.call(&["REPLICAOF", "NO", "ONE"]);
+    client.call(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    assert_eq!(client.text(&["EXEC"]), "[OK 0]");
+    await_value(&mut client, &["SET", "k", "v"], "OK");
+}
+
+#[test]
+fn a_replica_logs_what_it_follows_and_finds_it_again() {
+    let primary = Primary::new();
+    let (mut server, mut link) =
+        synced(&primary, 0, &["--appendonly", "yes", "--unixsocketperm", "700"]);
+    let end = link.commands(&["SELECT 0", "SET a 1", "INCR a"]);
+    let library = "#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 7 end, flags={'no-writes'}}";
+    let load = encode(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+    link.send(&load);
+    link.commands(&["REPLCONF GETACK *"]);
+    link.await_ack(end + load.len() as i64);
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.exit_code(), Some(0));
+    let server = Server::start_in(server.into_scratch(), "epoll", &["--appendonly", "yes"]);
+    let mut client = server.connect();
+    await_value(&mut client, &["MGET", "kept", "a"], "[1 2]");
+    assert_eq!(client.text(&["FCALL", "f", "0"]), "7");
+}
