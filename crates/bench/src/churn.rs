@@ -34,10 +34,6 @@ const PURGE: Duration = Duration::from_secs(3);
 /// possible, at maxmemory with allkeys-lru; then nothing for --rest seconds; then MEMORY PURGE.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ChurnArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Limits of memory, measured apart
     #[arg(long, value_delimiter = ',', value_name = "MB", default_value = "500")]
     maxmemory: Vec<u64>,
@@ -101,10 +97,6 @@ impl Experiment for ChurnArgs {
     const ROUNDS: (usize, usize) = (1, 1);
     type Session = Server;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn admits(&self, peer: &Peer) -> bool {
         !peer.is_floor() && peer.name != "memcached"
     }
@@ -117,8 +109,8 @@ impl Experiment for ChurnArgs {
         Lifetime::Measurement
     }
 
-    fn setting(&self, _: &Point) -> Setting {
-        let setting = self.run.setting(usize::from(self.server_threads), 1024);
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+        let setting = run.setting(usize::from(self.server_threads), 1024);
         Setting { value_max: self.value_max, ..setting }
     }
 

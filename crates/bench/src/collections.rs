@@ -30,16 +30,14 @@ const REST_LOADED: Duration = Duration::from_secs(10);
 /// The options of `memory --types`.
 #[derive(Clone, Debug, Serialize)]
 pub struct CollectionsArgs {
-    #[serde(skip)]
-    run: RunArgs,
     elements: u64,
     server_threads: u16,
 }
 
 impl From<&MemoryArgs> for CollectionsArgs {
     fn from(args: &MemoryArgs) -> CollectionsArgs {
-        let MemoryArgs { run, keys, server_threads, .. } = args.clone();
-        CollectionsArgs { run, elements: keys, server_threads }
+        let MemoryArgs { keys, server_threads, .. } = args.clone();
+        CollectionsArgs { elements: keys, server_threads }
     }
 }
 
@@ -102,10 +100,6 @@ impl Experiment for CollectionsArgs {
     const ROUNDS: (usize, usize) = (1, 1);
     type Session = (Server, Exchange);
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn points(&self) -> Vec<Point> {
         grid([("collection", texts(&KINDS.map(|kind| kind.0)))])
     }
@@ -114,8 +108,8 @@ impl Experiment for CollectionsArgs {
         Lifetime::Measurement
     }
 
-    fn setting(&self, _: &Point) -> Setting {
-        self.run.setting(usize::from(self.server_threads), 1024)
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+        run.setting(usize::from(self.server_threads), 1024)
     }
 
     /// What the traffic itself costs is no cost of the elements.

@@ -16,10 +16,6 @@ use crate::server::{Server, Setting};
 /// Measure server CPU time per operation of commands on every data type, keys drawn at random.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct CommandsArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Commands to measure [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = parse_name)]
     commands: Vec<String>,
@@ -149,18 +145,14 @@ impl Experiment for CommandsArgs {
     const GROUP: &'static [&'static str] = &["command"];
     type Session = (Server, Exchange);
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn points(&self) -> Vec<Point> {
         let names = WORKLOADS.map(|workload| workload.name.to_owned());
         let asked = |name: &&String| self.commands.is_empty() || self.commands.contains(name);
         grid([("command", names.iter().filter(asked).cloned().collect())])
     }
 
-    fn setting(&self, _: &Point) -> Setting {
-        self.run.setting(usize::from(self.server_threads), 1024)
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+        run.setting(usize::from(self.server_threads), 1024)
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String> {

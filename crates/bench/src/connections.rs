@@ -40,10 +40,6 @@ const REST_MAX: Duration = Duration::from_secs(5);
 /// several loopback addresses.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ConnectionsArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Numbers of open connections, ascending
     #[arg(
         long,
@@ -137,10 +133,6 @@ impl Experiment for ConnectionsArgs {
     const GROUP: &'static [&'static str] = &["use"];
     type Session = Crowd;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn check(&self) -> Result<(), String> {
         if !self.counts.iter().all(|count| *count > 0) || !self.counts.is_sorted() {
             return Err("--counts needs ascending numbers above zero".to_owned());
@@ -175,10 +167,10 @@ impl Experiment for ConnectionsArgs {
         Lifetime::Server
     }
 
-    fn setting(&self, _: &Point) -> Setting {
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
         let most = self.counts.last().copied().unwrap_or(1).max(self.idle);
         let threads = usize::from(self.server_threads);
-        let mut setting = self.run.setting(threads, most + CONNECTIONS_SPARE);
+        let mut setting = run.setting(threads, most + CONNECTIONS_SPARE);
         setting.value_max = self.values.max;
         setting.reply_size = self.values.mean() as u32;
         setting

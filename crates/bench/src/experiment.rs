@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-pub use options::RunArgs;
+pub use options::{Configured, RunArgs};
 pub use run::run;
 
 use crate::result::{Measurement, OverRounds, Point};
@@ -239,9 +239,6 @@ pub trait Experiment: Serialize {
     /// A prepared server.
     type Session: Session;
 
-    /// The options that all experiments have.
-    fn run_args(&self) -> &RunArgs;
-
     /// Refuses options that make no sense together.
     fn check(&self) -> Result<(), String> {
         Ok(())
@@ -272,7 +269,7 @@ pub trait Experiment: Serialize {
     }
 
     /// How a server is started for the group of a point.
-    fn setting(&self, point: &Point) -> Setting;
+    fn setting(&self, run: &RunArgs, point: &Point) -> Setting;
 
     /// Prepares a server that has just been started for the group of a point.
     fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String>;

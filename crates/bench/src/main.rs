@@ -27,6 +27,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use experiment::Configured;
+
 /// Measures Petrel and other servers of its kind under the same load.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
@@ -37,15 +39,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    Matrix(Box<matrix::MatrixArgs>),
-    Memory(Box<memory::MemoryArgs>),
-    Commands(Box<commands::CommandsArgs>),
-    Scaling(Box<scaling::ScalingArgs>),
-    Connections(Box<connections::ConnectionsArgs>),
-    Publish(Box<publish::PublishArgs>),
-    Tracking(Box<tracking::TrackingArgs>),
-    Pause(Box<pause::PauseArgs>),
-    Churn(Box<churn::ChurnArgs>),
+    Matrix(Box<Configured<matrix::MatrixArgs>>),
+    Memory(Box<Configured<memory::MemoryArgs>>),
+    Commands(Box<Configured<commands::CommandsArgs>>),
+    Scaling(Box<Configured<scaling::ScalingArgs>>),
+    Connections(Box<Configured<connections::ConnectionsArgs>>),
+    Publish(Box<Configured<publish::PublishArgs>>),
+    Tracking(Box<Configured<tracking::TrackingArgs>>),
+    Pause(Box<Configured<pause::PauseArgs>>),
+    Churn(Box<Configured<churn::ChurnArgs>>),
     Floor(floor::FloorArgs),
     Report(report::ReportArgs),
     /// Hold connections for `connections`, following orders on standard input
@@ -69,18 +71,18 @@ fn run(task: &Task) -> Result<(), String> {
         server::sweep_on_stop().map_err(|error| format!("signals: {error}"))?;
     }
     match task {
-        Task::Matrix(args) => experiment::run(&**args),
-        Task::Memory(args) if args.types => {
-            experiment::run(&collections::CollectionsArgs::from(&**args))
+        Task::Matrix(args) => experiment::run(&args.run, &args.experiment),
+        Task::Memory(args) if args.experiment.types => {
+            experiment::run(&args.run, &collections::CollectionsArgs::from(&args.experiment))
         }
-        Task::Memory(args) => experiment::run(&**args),
-        Task::Commands(args) => experiment::run(&**args),
-        Task::Scaling(args) => experiment::run(&**args),
-        Task::Connections(args) => experiment::run(&**args),
-        Task::Publish(args) => experiment::run(&**args),
-        Task::Tracking(args) => experiment::run(&**args),
-        Task::Pause(args) => experiment::run(&**args),
-        Task::Churn(args) => experiment::run(&**args),
+        Task::Memory(args) => experiment::run(&args.run, &args.experiment),
+        Task::Commands(args) => experiment::run(&args.run, &args.experiment),
+        Task::Scaling(args) => experiment::run(&args.run, &args.experiment),
+        Task::Connections(args) => experiment::run(&args.run, &args.experiment),
+        Task::Publish(args) => experiment::run(&args.run, &args.experiment),
+        Task::Tracking(args) => experiment::run(&args.run, &args.experiment),
+        Task::Pause(args) => experiment::run(&args.run, &args.experiment),
+        Task::Churn(args) => experiment::run(&args.run, &args.experiment),
         Task::Floor(args) => floor::run(args),
         Task::Report(args) => report::run(args),
         Task::HoldConnections => connections::hold(),

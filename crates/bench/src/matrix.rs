@@ -34,10 +34,6 @@ enum Preset {
 /// another length; with --fresh it stores into an empty server.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct MatrixArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Settings that belong together; options given beside it win
     #[arg(long, value_enum, default_value = "standard")]
     preset: Preset,
@@ -88,7 +84,12 @@ pub struct MatrixArgs {
     pipelines: Vec<usize>,
 
     /// Threads of the servers [default: those of 1,2,4 that the machine has processors for]
-    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,...",
+        default_value_if("quick", "true", "2")
+    )]
     server_threads: Vec<usize>,
 
     /// Threads of the load generator
@@ -172,10 +173,6 @@ impl Experiment for MatrixArgs {
     const GROUP: &'static [&'static str] = &["values", "threads", "command"];
     type Session = Server;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn check(&self) -> Result<(), String> {
         let positive = |numbers: &[usize], name: &str| {
             let good = numbers.iter().all(|number| *number > 0);
@@ -222,9 +219,9 @@ impl Experiment for MatrixArgs {
         peer.is_variant() && point["threads"] == "1"
     }
 
-    fn setting(&self, point: &Point) -> Setting {
+    fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
         let connections = (self.connections + CONNECTIONS_SPARE).max(1024);
-        let mut setting = self.run.setting(at(point, "threads"), connections);
+        let mut setting = run.setting(at(point, "threads"), connections);
         let values: ValueSizes = at(point, "values");
         setting.value_max = values.max;
         setting.reply_size = values.mean() as u32;
@@ -296,9 +293,8 @@ impl MatrixArgs {
             return self.server_threads.clone();
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let counts = if self.run.quick { [2, 2, 2] } else { [1, 2, 4] };
-        let mut counts: Vec<usize> = counts.into_iter().filter(|n| *n <= processors).collect();
-        counts.dedup();
+        let counts = [1, 2, 4].into_iter().filter(|n| *n <= processors);
+        let counts: Vec<usize> = counts.collect();
         if counts.is_empty() { vec![1] } else { counts }
     }
 

@@ -29,10 +29,6 @@ const REST_LOADED: Duration = Duration::from_secs(10);
 /// fresh server that was given only the remaining keys.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct MemoryArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    pub run: RunArgs,
-
     /// Number of keys
     #[arg(long, default_value_t = 1_000_000, default_value_if("quick", "true", "200000"))]
     pub keys: u64,
@@ -108,10 +104,6 @@ impl Experiment for MemoryArgs {
     const ROUNDS: (usize, usize) = (1, 1);
     type Session = Server;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn check(&self) -> Result<(), String> {
         KeySpace::new(self.keys, self.key_size).map(|_| ())
     }
@@ -128,8 +120,8 @@ impl Experiment for MemoryArgs {
         Lifetime::Measurement
     }
 
-    fn setting(&self, point: &Point) -> Setting {
-        let setting = self.run.setting(usize::from(self.server_threads), 1024);
+    fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
+        let setting = run.setting(usize::from(self.server_threads), 1024);
         Setting { value_max: at::<ValueSizes>(point, "values").max, ..setting }
     }
 
@@ -140,7 +132,6 @@ impl Experiment for MemoryArgs {
     fn measure(&self, server: &mut Server, point: &Point, _: usize) -> Result<Measurement, String> {
         let values: ValueSizes = at(point, "values");
         let per_key = |growth: u64| growth as f64 / self.keys as f64;
-        let fresh = || Server::start(server.peer(), &self.setting(point));
         let (empty, growth) = self.store(server, values, None, Share::All)?;
         let mut measured =
             Measurement::default().with("bytes", per_key(growth)).with("empty", empty as f64 / 1e6);
@@ -153,12 +144,12 @@ impl Experiment for MemoryArgs {
             run(&plan)?;
             let settle = Duration::from_secs(self.settle);
             let (after, settled) = server.rss_at_rest(settle)?;
-            let (_, live) = self.store(&fresh()?, values, None, Share::Rest(self.delete))?;
+            let (_, live) = self.store(&server.fresh()?, values, None, Share::Rest(self.delete))?;
             let left = after.saturating_sub(empty) as f64 / live.max(1) as f64;
             measured = measured.with("left", left).with("settled", settled.as_secs_f64());
         }
         if !self.no_ttl {
-            let (_, with_ttl) = self.store(&fresh()?, values, Some(TTL_S), Share::All)?;
+            let (_, with_ttl) = self.store(&server.fresh()?, values, Some(TTL_S), Share::All)?;
             measured = measured
                 .with("bytes_ttl", per_key(with_ttl))
                 .with("ttl", per_key(with_ttl) - per_key(growth));

@@ -18,7 +18,7 @@ use crate::load::Stream;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 use kind::{KINDS, PauseCase};
-use prober::{Prober, Urgency};
+use prober::Prober;
 
 /// The key that is removed, the one it is copied from, and one that is renamed over it.
 const VICTIM: &[u8] = b"victim";
@@ -43,10 +43,6 @@ const EXPIRY_MS: &[u8] = b"50";
 /// that free memory are not.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct PauseArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Threads of the server
     #[arg(long, default_value_t = 2)]
     server_threads: usize,
@@ -97,10 +93,6 @@ pub struct PauseArgs {
         value_name = "SECONDS"
     )]
     seconds: f64,
-
-    /// Leave priorities as they are
-    #[arg(long)]
-    no_real_time: bool,
 }
 
 /// A way to remove a value: its option, its name, its command.
@@ -122,8 +114,7 @@ pub const DESCRIPTION: &Description = &Description {
     title: "Removing one large value",
     about: "GETs of other keys one by one while one large value is removed, and in windows of the same length without \
             that. \"Turn\" is the longest turn of an event loop as the server says (`eventloop_duration_max` of `INFO \
-            DEBUG`). Of the longest times the largest over the rounds is shown. Real-time priority: 1 where the \
-            client and the threads that answer it had it (SCHED_FIFO).",
+            DEBUG`). Of the longest times the largest over the rounds is shown.",
     axes: &[("kind", "{}"), ("way", "{}")],
     figures: &[
         Figure::new("longest", "Longest GET", "ms", 2, Better::Less).largest(),
@@ -137,7 +128,6 @@ pub const DESCRIPTION: &Description = &Description {
         Figure::new("command", "The command", "ms", 2, Better::Neither).largest(),
         Figure::new("turn", "Turn", "ms", 2, Better::Neither).largest(),
         Figure::new("turn_alone", "Turn without", "ms", 2, Better::Neither).largest(),
-        Figure::new("real_time", "Real-time priority", "", 0, Better::Neither),
     ],
     views: &[
         View::new(
@@ -162,7 +152,6 @@ const OTHERS: &[&str] = &[
     "above_1ms_alone",
     "turn",
     "turn_alone",
-    "real_time",
 ];
 
 impl Experiment for PauseArgs {
@@ -170,10 +159,6 @@ impl Experiment for PauseArgs {
     const ROUNDS: (usize, usize) = (2, 1);
     const GROUP: &'static [&'static str] = &["kind"];
     type Session = Scene;
-
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
 
     fn points(&self) -> Vec<Point> {
         let kinds = KINDS.iter().filter(|kind| self.kinds.iter().any(|own| own == kind.0));
@@ -188,8 +173,8 @@ impl Experiment for PauseArgs {
         Lifetime::Server
     }
 
-    fn setting(&self, _: &Point) -> Setting {
-        self.run.setting(self.server_threads, self.connections + 10)
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+        run.setting(self.server_threads, self.connections + 10)
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Scene, String> {
@@ -212,7 +197,6 @@ pub struct Scene {
     kind: &'static PauseCase,
     remover: Stream,
     prober: Prober,
-    urgency: Urgency,
     /// The value that copies are made of is there.
     is_filled: bool,
 }
@@ -229,11 +213,7 @@ impl Scene {
         let gap = Duration::from_micros(args.gap);
         let mut prober = Prober::connect(server.endpoint(), args.connections, gap)?;
         prober.store()?;
-        let urgency = match args.no_real_time {
-            true => Urgency::none(),
-            false => Urgency::find(server.pid(), || prober.warm_up())?,
-        };
-        Ok(Scene { server, kind, remover, prober, urgency, is_filled: false })
+        Ok(Scene { server, kind, remover, prober, is_filled: false })
     }
 
     /// Puts the victim there, and waits until the server rests.
@@ -258,8 +238,7 @@ impl Scene {
 
     fn measure(&mut self, way: &Way, args: &PauseArgs) -> io::Result<Measurement> {
         let length = Duration::from_secs_f64(args.seconds);
-        let real_time = if self.urgency.is_possible() { 1.0 } else { 0.0 };
-        let mut measured = Measurement::default().with("real_time", real_time);
+        let mut measured = Measurement::default();
         for (suffix, command) in [("_alone", None), ("", Some(way.2))] {
             let (latencies, took) = self.window(length, command)?;
             let name = |figure: &str| format!("{figure}{suffix}");
@@ -285,13 +264,9 @@ impl Scene {
         command: Option<&[&[u8]]>,
     ) -> io::Result<(Histogram<u64>, Duration)> {
         ask(&mut self.remover, &[b"CONFIG", b"RESETSTAT"])?;
-        let Scene { prober, remover, urgency, .. } = self;
-        urgency.raise(true)?;
+        let Scene { prober, remover, .. } = self;
         let measured = thread::scope(|scope| {
-            let probing = scope.spawn(|| {
-                urgency.raise_own()?;
-                prober.probe(length)
-            });
+            let probing = scope.spawn(|| prober.probe(length));
             thread::sleep(LEAD);
             let begin = Instant::now();
             let took = match command {
@@ -301,7 +276,6 @@ impl Scene {
             let latencies = probing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok((latencies?, took?))
         });
-        urgency.raise(false)?;
         // What `FLUSHDB` took.
         self.prober.store()?;
         measured

@@ -38,10 +38,6 @@ const READ_BYTES: usize = 64 * 1024;
 /// what they cost until the last has.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct PublishArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Threads of the server
     #[arg(long, default_value_t = 2)]
     server_threads: usize,
@@ -110,10 +106,6 @@ impl Experiment for PublishArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
     type Session = Audience;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn points(&self) -> Vec<Point> {
         grid([("pipeline", texts(&self.pipelines))])
     }
@@ -122,9 +114,9 @@ impl Experiment for PublishArgs {
         Lifetime::Round
     }
 
-    fn setting(&self, _: &Point) -> Setting {
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
         let connections = self.subscribers as usize + usize::from(self.publishers) + 10;
-        self.run.setting(self.server_threads, connections)
+        run.setting(self.server_threads, connections)
     }
 
     fn prepare(&self, server: Server, _: &Point) -> Result<Audience, String> {
@@ -170,7 +162,7 @@ struct Share {
 
 impl Share {
     fn subscribe(server: &Server, count: usize, message_bytes: usize) -> io::Result<Share> {
-        let poller = Poller::new(count.clamp(1, 1024))?;
+        let poller = Poller::new()?;
         let (mut subscribe, mut expected) = (Vec::new(), Vec::new());
         encode_command(&[b"SUBSCRIBE", CHANNEL], &mut subscribe);
         encode_command(&[b"subscribe", CHANNEL], &mut expected);
@@ -182,7 +174,7 @@ impl Share {
             stream.write_all(&subscribe)?;
             read_same(&mut stream, &expected, 1)?;
             stream.set_nonblocking(true)?;
-            poller.add(stream.fd(), token, Interest::Read)?;
+            poller.add(&stream, token, Interest::Read)?;
             subscribers.push(stream);
         }
         Ok(Share { poller, subscribers, message_bytes, chunk: vec![0; READ_BYTES] })
@@ -323,9 +315,9 @@ mod tests {
     fn a_share_waits_for_all_messages_also_where_their_number_comes_last() {
         let (mut server, client) = UnixStream::pair().unwrap();
         client.set_nonblocking(true).unwrap();
-        let poller = Poller::new(1).unwrap();
+        let poller = Poller::new().unwrap();
         let subscribers = vec![Stream::Unix(client)];
-        poller.add(subscribers[0].fd(), 0, Interest::Read).unwrap();
+        poller.add(&subscribers[0], 0, Interest::Read).unwrap();
         let mut share = Share { poller, subscribers, message_bytes: 4, chunk: vec![0; 64] };
         server.write_all(b"onetwo").unwrap();
         let expected = Expected(AtomicUsize::new(Expected::UNKNOWN));

@@ -22,10 +22,6 @@ const ELEMENTS_PER_COMMAND: u64 = 500;
 /// enough for a millisecond per operation.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ScalingArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Sizes of the collection
     #[arg(
         long,
@@ -118,10 +114,6 @@ impl Experiment for ScalingArgs {
     const GROUP: &'static [&'static str] = &["size", "collection"];
     type Session = (Server, Exchange);
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn check(&self) -> Result<(), String> {
         let good = self.seconds > 0.0 && self.seconds < 86_400.0 && !self.sizes.contains(&0);
         if good { Ok(()) } else { Err("--sizes and --seconds need numbers above zero".to_owned()) }
@@ -140,8 +132,8 @@ impl Experiment for ScalingArgs {
         Lifetime::Server
     }
 
-    fn setting(&self, _: &Point) -> Setting {
-        self.run.setting(1, 64)
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+        run.setting(1, 64)
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String> {

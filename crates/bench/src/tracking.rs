@@ -40,10 +40,6 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// read by one of them.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct TrackingArgs {
-    #[command(flatten)]
-    #[serde(skip)]
-    run: RunArgs,
-
     /// Threads of the server
     #[arg(long, default_value_t = 2)]
     server_threads: usize,
@@ -105,10 +101,6 @@ impl Experiment for TrackingArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
     type Session = Scene;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
-    }
-
     fn check(&self) -> Result<(), String> {
         if self.writes * self.pipelines.len() * 2 > self.keys {
             return Err("each write takes a key of its own: fewer --writes, or more --keys".into());
@@ -124,8 +116,8 @@ impl Experiment for TrackingArgs {
         Lifetime::Round
     }
 
-    fn setting(&self, _: &Point) -> Setting {
-        self.run.setting(self.server_threads, self.clients + usize::from(self.writers) + 10)
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+        run.setting(self.server_threads, self.clients + usize::from(self.writers) + 10)
     }
 
     fn prepare(&self, server: Server, _: &Point) -> Result<Scene, String> {

@@ -46,6 +46,15 @@ pub struct RunArgs {
     pub out: PathBuf,
 }
 
+/// An experiment's own options beside those that all have.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Configured<E: clap::Args> {
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[command(flatten)]
+    pub experiment: E,
+}
+
 impl RunArgs {
     /// How the servers are reached.
     pub fn transport(&self) -> Transport {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Experiment, Lifetime, Session};
+use super::{Experiment, Lifetime, RunArgs, Session};
 use crate::report;
 use crate::result::{Measurement, Point, Results, ServerFacts};
 use crate::server::{self, Peer, Server};
@@ -60,17 +60,18 @@ fn schedule(groups: &[String], servers: usize, rounds: usize, lifetime: Lifetime
 }
 
 /// Runs an experiment, writes its result file after every round and its page at the end.
-pub fn run<E: Experiment>(experiment: &E) -> Result<(), String> {
-    let mut run = Run::new(experiment)?;
+pub fn run<E: Experiment>(args: &RunArgs, experiment: &E) -> Result<(), String> {
+    let mut run = Run::new(args, experiment)?;
     let outcome = run.all();
-    run.results.write(&experiment.run_args().out)?;
+    run.results.write(&args.out)?;
     outcome?;
-    report::write_page(E::DESCRIPTION, &run.results, &experiment.run_args().out)?;
+    report::write_page(E::DESCRIPTION, &run.results, &args.out)?;
     run.verdict()
 }
 
 /// A run in progress.
 struct Run<'a, E: Experiment> {
+    args: &'a RunArgs,
     experiment: &'a E,
     peers: Vec<Peer>,
     points: Vec<Point>,
@@ -85,8 +86,7 @@ struct Run<'a, E: Experiment> {
 
 impl<'a, E: Experiment> Run<'a, E> {
     /// Finds the servers and, if asked, what an earlier run has measured.
-    fn new(experiment: &'a E) -> Result<Self, String> {
-        let args = experiment.run_args();
+    fn new(args: &'a RunArgs, experiment: &'a E) -> Result<Self, String> {
         experiment.check()?;
         let points = experiment.points();
         let Some(first) = points.first() else { return Err("nothing to measure".to_owned()) };
@@ -107,7 +107,7 @@ impl<'a, E: Experiment> Run<'a, E> {
         let facts = |peer: &Peer| ServerFacts {
             name: peer.name.clone(),
             version: peer.version(),
-            command: peer.describe(&experiment.setting(first)),
+            command: peer.describe(&experiment.setting(args, first)),
             is_floor: peer.is_floor(),
         };
         results.servers = peers.iter().map(facts).collect();
@@ -129,7 +129,7 @@ impl<'a, E: Experiment> Run<'a, E> {
         results.write(&args.out)?;
         let (open, refused) = (Vec::new(), HashMap::new());
         let progress = ProgressBar::new(0);
-        Ok(Run { experiment, peers, points, rounds, results, open, refused, progress })
+        Ok(Run { args, experiment, peers, points, rounds, results, open, refused, progress })
     }
 
     /// Measures what is not there yet. An error is an interruption, or a file that cannot be
@@ -154,7 +154,7 @@ impl<'a, E: Experiment> Run<'a, E> {
         for step in steps {
             let before = last.replace(step.clone());
             if before.is_some_and(|last| last.round != step.round || last.scope != step.scope) {
-                self.results.write(&self.experiment.run_args().out)?;
+                self.results.write(&self.args.out)?;
             }
             let mut measured = self.step(&step).unwrap_or_else(Measurement::failed);
             if server::is_stopped() {
@@ -180,8 +180,9 @@ impl<'a, E: Experiment> Run<'a, E> {
         let at = match self.open.iter().position(|(_, server, _)| *server == step.server) {
             Some(at) => at,
             None => {
-                let prepared = Server::start(&self.peers[step.server], &experiment.setting(point))
-                    .and_then(|server| experiment.prepare(server, point));
+                let prepared =
+                    Server::start(&self.peers[step.server], &experiment.setting(self.args, point))
+                        .and_then(|server| experiment.prepare(server, point));
                 let session = prepared.inspect_err(|why| {
                     self.refused.insert(key, why.clone());
                 })?;

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
+use rustix::process::Signal;
 use serde::Serialize;
 
 use super::peer::Peer;
@@ -93,6 +94,7 @@ impl Setting {
 #[derive(Debug)]
 pub struct Server {
     peer: Peer,
+    setting: Setting,
     child: Child,
     endpoint: Endpoint,
     _directory: TempDir,
@@ -104,6 +106,7 @@ impl Server {
     pub fn start(peer: &Peer, setting: &Setting) -> Result<Server, String> {
         let failed = |what: String| format!("{} did not start: {what}", peer.name);
         let directory = TempDir::new().map_err(|error| failed(error.to_string()))?;
+        let own = setting.clone();
         let mut setting = setting.clone();
         setting.socket = directory.path().join("s");
         setting.port = free_port().map_err(|error| failed(error.to_string()))?;
@@ -129,7 +132,7 @@ impl Server {
             }
         };
         let peer = peer.clone();
-        let mut server = Server { peer, child, endpoint, _directory: directory };
+        let mut server = Server { peer, setting: own, child, endpoint, _directory: directory };
         server.wait_until_ready(&log)?;
         Ok(server)
     }
@@ -156,6 +159,11 @@ impl Server {
     /// The server's entry.
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// Another one like it, without what was done to this one.
+    pub fn fresh(&self) -> Result<Server, String> {
+        Server::start(&self.peer, &self.setting)
     }
 
     /// Where it listens.
@@ -199,12 +207,12 @@ impl Server {
 
     /// Stops the process where it is, so that it uses no CPU until [`Server::resume`].
     pub fn pause(&self) {
-        sys::signal(self.pid(), libc::SIGSTOP);
+        sys::signal(self.pid(), Signal::STOP);
     }
 
     /// Lets a paused process go on.
     pub fn resume(&self) {
-        sys::signal(self.pid(), libc::SIGCONT);
+        sys::signal(self.pid(), Signal::CONT);
     }
 }
 

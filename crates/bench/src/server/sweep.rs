@@ -6,8 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, process, thread};
+
+use rustix::process::Signal;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::sys;
 
@@ -32,15 +36,17 @@ pub fn is_stopped() -> bool {
     STOPPED.load(Ordering::Acquire)
 }
 
-/// Ends everything that is listed when SIGINT or SIGTERM comes. To be called before any other
-/// thread is started.
+/// Ends everything that is listed when SIGINT or SIGTERM comes.
 pub fn sweep_on_stop() -> io::Result<()> {
-    sys::block_stop_signals()?;
-    thread::Builder::new().name("signals".to_owned()).spawn(|| {
-        let signal = sys::wait_for_stop(None);
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let signal = signals.forever().next();
         STOPPED.store(true, Ordering::Release);
         kill(&leavings());
-        sys::wait_for_stop(Some(GRACE));
+        let begin = Instant::now();
+        while begin.elapsed() < GRACE && signals.pending().next().is_none() {
+            thread::sleep(Duration::from_millis(20));
+        }
         let leavings = leavings();
         kill(&leavings);
         for directory in &leavings.directories {
@@ -53,7 +59,7 @@ pub fn sweep_on_stop() -> io::Result<()> {
 
 fn kill(leavings: &Leavings) {
     for pid in &leavings.pids {
-        sys::signal(*pid, libc::SIGKILL);
+        sys::signal(*pid, Signal::KILL);
     }
 }
 

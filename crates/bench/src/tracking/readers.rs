@@ -37,11 +37,11 @@ pub struct Readers {
 impl Readers {
     /// Connects so many.
     pub fn connect(endpoint: &Endpoint, count: usize) -> io::Result<Readers> {
-        let poller = Poller::new(count.clamp(1, 1024))?;
+        let poller = Poller::new()?;
         let mut readers = Vec::with_capacity(count);
         for token in 0..count {
             let stream = connect(endpoint)?;
-            poller.add(stream.fd(), token, Interest::Read)?;
+            poller.add(&stream, token, Interest::Read)?;
             readers.push(Reader { stream, input: Vec::new() });
         }
         Ok(Readers { readers, poller, buffer: vec![0; READ_BYTES] })
