@@ -30,6 +30,9 @@ const CONNECTIONS_SPARE: usize = 64;
 /// Points at which no connection is used.
 const IDLE: &str = "idle";
 
+/// Seconds of load before a window that is measured.
+const WARM_UP_S: f64 = 0.5;
+
 /// Longest wait until resident memory rests.
 const REST_MAX: Duration = Duration::from_secs(5);
 
@@ -45,13 +48,14 @@ pub struct ConnectionsArgs {
         long,
         value_delimiter = ',',
         value_name = "N,...",
-        default_value = "1,10,100,1000,10000,30000,64000",
+        default_value = "1,2,5,10,20,30,50,70,100,150,200,300,400,500,600,700,800,900,1000,1500,2000,3000,\
+                         4000,5000,7000,10000,15000,20000,30000,40000,50000,64000",
         default_value_if("quick", "true", "1,10,100,1000,5000")
     )]
     counts: Vec<usize>,
 
     /// How many of them are active (0: all)
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N")]
     active: usize,
 
     /// Idle connections opened on a fresh server to measure memory per connection (0: none)
@@ -81,32 +85,58 @@ pub struct ConnectionsArgs {
     #[arg(long, default_value = "1-1024", value_name = "SIZES")]
     values: ValueSizes,
 
-    /// Threads of the servers
-    #[arg(long, default_value_t = 2, value_name = "N",
+    /// Threads of the servers, measured apart
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,2",
+          default_value_if("quick", "true", "2"),
           value_parser = clap::value_parser!(u16).range(1..=1024))]
-    server_threads: u16,
+    server_threads: Vec<u16>,
 
-    /// Seconds per measurement
-    #[arg(long, default_value_t = 2.0, default_value_if("quick", "true", "0.5"))]
-    seconds: f64,
+    /// Requests per measurement, at least one over each active connection
+    #[arg(long, default_value_t = 100_000, default_value_if("quick", "true", "20000"),
+          value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    operations: u64,
 
-    /// Seconds of load before that
-    #[arg(long, default_value_t = 0.5, value_name = "SECONDS")]
-    warmup: f64,
+    /// Measure so many seconds after half a second of load, instead of a number of requests
+    #[arg(long)]
+    seconds: Option<f64>,
 }
 
 const fn view(title: &'static str, figures: &'static [&'static str]) -> View {
-    View::new(title, figures, &[FIGURE], &["connections"], &[SERVER])
+    View::new(title, figures, &["threads", FIGURE], &["connections"], &[SERVER])
 }
+
+/// Latency surfaces: up to so many connections, over these percentiles.
+const fn surface(title: &'static str, x_max: f64, percentiles: &'static [&'static str]) -> View {
+    let sections = &["threads", SERVER];
+    View::new(title, percentiles, sections, &["connections"], &[FIGURE])
+        .plot(Plot::Surface { x_max })
+}
+
+/// Percentiles by name, for surfaces.
+const BULK: &[&str] = &["q10", "q20", "q30", "q40", "q50", "q60", "q70", "q80", "q85", "q90"];
+const MOST: &[&str] =
+    &["q90", "q91", "q92", "q93", "q94", "q95", "q96", "q97", "q98", "q98.5", "q99"];
+const END: &[&str] = &[
+    "q99", "q99.1", "q99.2", "q99.3", "q99.4", "q99.5", "q99.6", "q99.7", "q99.8", "q99.9",
+    "q99.99", "q100",
+];
+const WHOLE: &[&str] =
+    &["q10", "q30", "q50", "q70", "q80", "q90", "q95", "q98", "q99", "q99.5", "q99.9", "q100"];
+
+const fn percentile(name: &'static str) -> Figure {
+    Figure::new(name, name, "ms", 3, Better::Neither)
+}
+
+const PERCENTILES: [&[&str]; 3] = [BULK, MOST, END];
 
 /// What it is.
 pub const DESCRIPTION: &Description = &Description {
     name: "connections",
     title: "Connections",
     about: "GET over open connections, each of which has sent a PING; so many of them as the option `active` says are \
-            used. Memory per idle connection is the growth of a fresh server's resident memory; what the kernel \
+            used (0: all). Memory per idle connection is the growth of a fresh server's resident memory; what the kernel \
             holds for a socket is not in it. A server without figures at a number could not hold so many.",
-    axes: &[("connections", "{} connections")],
+    axes: &[("threads", "{} server threads"), ("connections", "{} connections")],
     figures: &[
         THROUGHPUT,
         CPU,
@@ -119,30 +149,63 @@ pub const DESCRIPTION: &Description = &Description {
         Figure::new("active", "Active connections", "", 0, Better::Neither),
         Figure::new("rss", "Resident memory", "MB", 1, Better::Less),
         Figure::new("idle", "Memory per idle connection", "B", 0, Better::Less),
+        percentile("q10"),
+        percentile("q20"),
+        percentile("q30"),
+        percentile("q40"),
+        percentile("q50"),
+        percentile("q60"),
+        percentile("q70"),
+        percentile("q80"),
+        percentile("q85"),
+        Figure::new("q90", "p90 latency", "ms", 3, Better::Less),
+        percentile("q91"),
+        percentile("q92"),
+        percentile("q93"),
+        percentile("q94"),
+        percentile("q95"),
+        percentile("q96"),
+        percentile("q97"),
+        percentile("q98"),
+        percentile("q98.5"),
+        percentile("q99"),
+        percentile("q99.1"),
+        percentile("q99.2"),
+        percentile("q99.3"),
+        percentile("q99.4"),
+        percentile("q99.5"),
+        percentile("q99.6"),
+        percentile("q99.7"),
+        percentile("q99.8"),
+        percentile("q99.9"),
+        percentile("q99.99"),
+        percentile("q100"),
     ],
     views: &[
         view("", &["throughput"]).plot(Plot::Lines).in_summary(),
         view("Latency", &["p50", "p99", "p999", "max"]).plot(Plot::Lines),
         view("Cost", &["cpu", "client_cpu", "rss", "fairness", "active"]),
         view("Idle connections", &["idle"]).in_summary(),
+        surface("The whole: 1 to 64 K connections", 65_536.0, WHOLE),
+        surface("1 to 10 K connections", 10_000.0, WHOLE),
+        surface("Below the 90th percentile", 65_536.0, BULK),
+        surface("90th to 99th percentile", 65_536.0, MOST),
+        surface("From the 99th percentile", 65_536.0, END),
+        surface("1 to 1,000 connections, from the 99th percentile", 1_000.0, END),
     ],
 };
 
 impl Experiment for ConnectionsArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
-    const GROUP: &'static [&'static str] = &["use"];
+    const GROUP: &'static [&'static str] = &["threads", "use"];
     type Session = Crowd;
 
     fn check(&self) -> Result<(), String> {
         if !self.counts.iter().all(|count| *count > 0) || !self.counts.is_sorted() {
             return Err("--counts needs ascending numbers above zero".to_owned());
         }
-        let seconds = 0.0..86_400.0;
-        if self.seconds <= 0.0
-            || !seconds.contains(&self.seconds)
-            || !seconds.contains(&self.warmup)
-        {
-            return Err("--seconds and --warmup need times up to a day".to_owned());
+        if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 86_400.0)) {
+            return Err("--seconds needs a time up to a day".to_owned());
         }
         KeySpace::new(self.keys, 16).map(|_| ())
     }
@@ -152,25 +215,31 @@ impl Experiment for ConnectionsArgs {
     }
 
     fn server_threads_max(&self) -> usize {
-        usize::from(self.server_threads)
+        usize::from(self.server_threads.iter().copied().max().unwrap_or(1))
+    }
+
+    fn leaves_out(&self, peer: &Peer, point: &Point) -> bool {
+        peer.is_variant() && point["threads"] == "1"
     }
 
     fn points(&self) -> Vec<Point> {
         let of = |counts: Vec<String>, kind: &str| {
-            grid([("connections", counts), ("use", vec![kind.to_owned()])])
+            let threads = ("threads", texts(&self.server_threads));
+            grid([threads, ("connections", counts), ("use", vec![kind.to_owned()])])
         };
         let idle = if self.idle > 0 { vec![format!("{} {IDLE}", self.idle)] } else { Vec::new() };
-        [of(idle, IDLE), of(texts(&self.counts), "load")].concat()
+        let mut points = [of(idle, IDLE), of(texts(&self.counts), "load")].concat();
+        points.sort_by_key(|point| at::<u16>(point, "threads"));
+        points
     }
 
     fn lifetime(&self) -> Lifetime {
         Lifetime::Server
     }
 
-    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+    fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
         let most = self.counts.last().copied().unwrap_or(1).max(self.idle);
-        let threads = usize::from(self.server_threads);
-        let mut setting = run.setting(threads, most + CONNECTIONS_SPARE);
+        let mut setting = run.setting(at(point, "threads"), most + CONNECTIONS_SPARE);
         setting.value_max = self.values.max;
         setting.reply_size = self.values.mean() as u32;
         setting
@@ -207,7 +276,8 @@ impl Experiment for ConnectionsArgs {
             return Ok(Measurement::failed(stopped));
         }
         let active = if self.active == 0 { count } else { count.min(self.active) };
-        let parts = crowd.run(active, round as u64)?;
+        let operations = self.seconds.is_none().then_some(self.operations.max(active as u64));
+        let parts = crowd.run(active, operations, round as u64)?;
         let rss = crowd.server.rss().ok().map(|rss| rss as f64 / 1e6);
         Ok(sum(&parts).with("active", active as f64).with_some("rss", rss))
     }
@@ -246,6 +316,11 @@ fn sum(parts: &[Part]) -> Measurement {
         .with("cpu", per_operation(parts.first().map_or(0, |part| part.server_cpu_ns)))
         .with("client_cpu", per_operation(parts.iter().map(|part| part.client_cpu_ns).sum()))
         .with("fairness", fairness);
+    for name in PERCENTILES.iter().copied().flatten() {
+        let percentile = name[1..].parse::<f64>().unwrap_or(100.0);
+        let ns = histogram.value_at_percentile(percentile);
+        measured = measured.with(name, ns as f64 / 1e6);
+    }
     measured.note_load(parts.iter().filter_map(|part| part.little).reduce(f64::min), 1.0);
     let bad: u64 = parts.iter().map(|part| part.bad_replies).sum();
     if bad > 0 || operations == 0 {
@@ -262,7 +337,7 @@ impl ConnectionsArgs {
             values: self.values,
             check_lengths: !server.peer().is_floor(),
             pipeline: self.pipeline as usize,
-            extent: Extent::window(self.warmup, self.seconds),
+            extent: Extent::window(WARM_UP_S, self.seconds.unwrap_or(1.0)),
             ..Plan::new(server, KeySpace { count: self.keys, size: 16 })
         }
     }
@@ -311,7 +386,12 @@ impl Crowd {
     }
 
     /// Lets the first `active` connections send, in all processes at the same time.
-    fn run(&mut self, active: usize, round: u64) -> Result<Vec<Part>, String> {
+    fn run(
+        &mut self,
+        active: usize,
+        operations: Option<u64>,
+        round: u64,
+    ) -> Result<Vec<Part>, String> {
         let mut left = active;
         let mut busy = 0;
         for holder in &mut self.holders {
@@ -319,7 +399,11 @@ impl Crowd {
             if share == 0 {
                 break;
             }
-            holder.begin(share, round * 1000 + busy as u64)?;
+            // In proportion; the last one takes what division leaves.
+            let part = |count: usize| operations.map(|all| all * count as u64 / active as u64);
+            let done = part(active - left);
+            let own = part(active - left + share).zip(done).map(|(to, from)| to - from);
+            holder.begin(share, own, round * 1000 + busy as u64)?;
             left -= share;
             busy += 1;
         }

@@ -93,7 +93,7 @@ pub const THROUGHPUT: Figure =
     Figure::new("throughput", "Throughput", "operations/s", 0, Better::More);
 
 /// The figures of [`Measurement::of_load`].
-pub const LOAD: [Figure; 9] = [
+pub const LOAD: [Figure; 10] = [
     THROUGHPUT,
     CPU,
     Figure::new("p50", "p50 latency", "ms", 3, Better::Less),
@@ -103,6 +103,7 @@ pub const LOAD: [Figure; 9] = [
     Figure::new("max", "Largest latency", "ms", 3, Better::Neither),
     Figure::new("client_cpu", "Load generator CPU per operation", "us", 2, Better::Neither),
     Figure::new("fairness", "Slowest over fastest connection", "ratio", 2, Better::Neither),
+    Figure::new("cpu_share", "Server CPU, share of one processor", "%", 1, Better::Neither),
 ];
 
 /// Stands for the server among the axes of a view.
@@ -175,12 +176,18 @@ pub enum Cells {
 }
 
 /// How a table is drawn. The axis beside the servers is the horizontal one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Plot {
     /// A group of bars for each value.
     Bars,
     /// Lines over the value as a number, both axes logarithmic.
     Lines,
+    /// A surface for each section, of one server: rows up to this number are x, the figures, which
+    /// are named `q` and a percentile, are y.
+    Surface {
+        /// Largest x.
+        x_max: f64,
+    },
 }
 
 impl Description {
@@ -315,6 +322,8 @@ pub fn at<T: FromStr>(point: &Point, axis: &str) -> T {
 pub const ALL: &[&Description] = &[
     crate::matrix::DESCRIPTION,
     crate::commands::DESCRIPTION,
+    crate::workloads::DESCRIPTION,
+    crate::persistence::DESCRIPTION,
     crate::memory::DESCRIPTION,
     crate::collections::DESCRIPTION,
     crate::scaling::DESCRIPTION,
@@ -323,4 +332,6 @@ pub const ALL: &[&Description] = &[
     crate::pause::DESCRIPTION,
     crate::churn::DESCRIPTION,
     crate::connections::DESCRIPTION,
+    crate::trace::DESCRIPTION,
+    crate::consistency::DESCRIPTION,
 ];

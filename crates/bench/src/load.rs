@@ -27,14 +27,14 @@ use std::{fmt, io, thread};
 use serde::{Deserialize, Serialize};
 
 pub use connection::Stream;
-pub use keys::{KeyOrder, KeySpace, Random, Share, ValueSizes};
+pub use keys::{KeyOrder, KeySpace, Random, Share, ValueSizes, mix};
 pub use reply::{Reply, ReplyReader};
-pub use request::{Operation, Protocol};
+pub use request::{Operation, Protocol, ValueBlock};
 pub use tally::{Latency, Outcome, latency_histogram};
 
 use crate::server::Server;
 use crate::sys;
-use request::{Template, ValueBlock};
+use request::Template;
 use worker::{Worker, WorkerResult};
 
 /// Where a server listens.

@@ -3,11 +3,13 @@
 //! It knows nothing of a server's inside: it starts processes and speaks RESP (to memcached its
 //! text protocol) over sockets. The frame of all experiments is [`experiment`].
 
+mod all;
 mod churn;
 mod collections;
 mod command;
 mod commands;
 mod connections;
+mod consistency;
 mod exchange;
 mod experiment;
 mod floor;
@@ -15,13 +17,16 @@ mod load;
 mod matrix;
 mod memory;
 mod pause;
+mod persistence;
 mod publish;
 mod report;
 mod result;
 mod scaling;
 mod server;
 mod sys;
+mod trace;
 mod tracking;
+mod workloads;
 
 use std::process::ExitCode;
 
@@ -48,6 +53,11 @@ enum Task {
     Tracking(Box<Configured<tracking::TrackingArgs>>),
     Pause(Box<Configured<pause::PauseArgs>>),
     Churn(Box<Configured<churn::ChurnArgs>>),
+    Trace(Box<Configured<trace::TraceArgs>>),
+    Persistence(Box<Configured<persistence::PersistenceArgs>>),
+    Workloads(Box<Configured<workloads::WorkloadsArgs>>),
+    Consistency(Box<Configured<consistency::ConsistencyArgs>>),
+    All(Box<all::AllArgs>),
     Floor(floor::FloorArgs),
     Report(report::ReportArgs),
     /// Hold connections for `connections`, following orders on standard input
@@ -70,6 +80,10 @@ fn run(task: &Task) -> Result<(), String> {
     if !matches!(task, Task::HoldConnections | Task::Floor(_)) {
         server::sweep_on_stop().map_err(|error| format!("signals: {error}"))?;
     }
+    run_task(task)
+}
+
+fn run_task(task: &Task) -> Result<(), String> {
     match task {
         Task::Matrix(args) => experiment::run(&args.run, &args.experiment),
         Task::Memory(args) if args.experiment.types => {
@@ -83,6 +97,11 @@ fn run(task: &Task) -> Result<(), String> {
         Task::Tracking(args) => experiment::run(&args.run, &args.experiment),
         Task::Pause(args) => experiment::run(&args.run, &args.experiment),
         Task::Churn(args) => experiment::run(&args.run, &args.experiment),
+        Task::Trace(args) => experiment::run(&args.run, &args.experiment),
+        Task::Persistence(args) => experiment::run(&args.run, &args.experiment),
+        Task::Workloads(args) => experiment::run(&args.run, &args.experiment),
+        Task::Consistency(args) => experiment::run(&args.run, &args.experiment),
+        Task::All(args) => all::run(args),
         Task::Floor(args) => floor::run(args),
         Task::Report(args) => report::run(args),
         Task::HoldConnections => connections::hold(),

@@ -22,6 +22,8 @@ const CONNECTIONS_SPARE: usize = 64;
 enum Preset {
     /// Values of 1 to 1,024 bytes, a million keys, pipelines 1, 5, 10, 20, 50.
     Standard,
+    /// 50 connections; values of 32, 256, 1,024 and 4,096 bytes; pipelines 1, 8, 16, 64.
+    ManyClients,
     /// Values of 30 KB and of 1 MB, pipelines 1 and 5.
     BigValues,
     /// GET of 10 million keys of 100 bytes drawn at random, pipeline 50.
@@ -51,6 +53,7 @@ pub struct MatrixArgs {
     /// Sizes of values in bytes, uniform: 1-1024, or 100; several are measured apart
     #[arg(long, value_delimiter = ',', value_name = "SIZES", default_value = "1-1024",
           default_value_ifs([("preset", "big-values", "30000,1000000"),
+                             ("preset", "many-clients", "32,256,1024,4096"),
                              ("preset", "ten-million", "100")]))]
     values: Vec<ValueSizes>,
 
@@ -80,6 +83,7 @@ pub struct MatrixArgs {
     /// Requests in flight per connection
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,5,10,20,50",
           default_value_ifs([("preset", "big-values", "1,5"), ("preset", "ten-million", "50"),
+                             ("preset", "many-clients", "1,8,16,64"),
                              ("quick", "true", "1,10,50")]))]
     pipelines: Vec<usize>,
 
@@ -97,7 +101,12 @@ pub struct MatrixArgs {
     client_threads: usize,
 
     /// Connections of the load generator, over all its threads
-    #[arg(long, default_value_t = 8, value_name = "N")]
+    #[arg(
+        long,
+        default_value = "8",
+        value_name = "N",
+        default_value_if("preset", "many-clients", "50")
+    )]
     connections: usize,
 
     /// Seconds per measurement
@@ -164,6 +173,7 @@ pub const DESCRIPTION: &Description = &Description {
             &["command"],
         )
         .cells(Cells::Versus),
+        figures("CPU over the run", &["cpu_share"]),
     ],
 };
 

@@ -1,16 +1,18 @@
 //! Pages made of result files: Markdown with tables, and plots as SVG.
 
+mod html;
 mod machine;
 mod markdown;
 mod page;
 mod plot;
+mod published;
 mod summary;
 mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use machine::{Machine, command_line, commit};
+pub use machine::{Machine, command_line, commit, set_command_line};
 
 use crate::experiment::{ALL, Description};
 use crate::result::Results;
@@ -26,6 +28,11 @@ pub struct ReportArgs {
     /// Also write a summary of all of them to this file. They must be of one machine and commit
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
+
+    /// Also write all of them as one HTML page that needs no other file. They must be of one
+    /// machine and commit
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 /// Writes the pages of all result files of a directory, and the summary.
@@ -34,10 +41,22 @@ pub fn run(args: &ReportArgs) -> Result<(), String> {
     for (description, results) in &files {
         write_page(description, results, &args.directory)?;
     }
-    match &args.summary {
-        Some(path) => put(path, &summary::summary(&files, &between(path, &args.directory))?),
-        None => Ok(()),
+    if let Some(path) = &args.summary {
+        put(path, &summary::summary(&files, &between(path, &args.directory))?)?;
     }
+    if let Some(path) = &args.page {
+        put(path, &html::page(&files)?)?;
+        eprintln!("{}", path.display());
+    }
+    Ok(())
+}
+
+/// Writes the page of all result files of a directory, `benchmarks.html`, beside them.
+pub fn write_all(directory: &Path) -> Result<(), String> {
+    let path = directory.join("benchmarks.html");
+    put(&path, &html::page(&files(directory)?)?)?;
+    eprintln!("{}", path.display());
+    Ok(())
 }
 
 /// Writes the page of one result file and its plots.

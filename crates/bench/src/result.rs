@@ -135,6 +135,10 @@ impl Measurement {
             .with("throughput", outcome.throughput())
             .with_latency(&Latency::of(&outcome.latency))
             .with_some("cpu", outcome.server_cpu_us())
+            .with_some(
+                "cpu_share",
+                outcome.server_cpu_us().map(|us| us * outcome.throughput() / 1e4),
+            )
             .with("client_cpu", outcome.client_cpu_us())
             .with("fairness", outcome.slowest_to_fastest);
         measured.note_load(outcome.little, outcome.slowest_to_fastest);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::read_line;
-use crate::load::{self, Plan, Stream};
+use crate::load::{self, Extent, Plan, Stream};
 use crate::sys;
 
 /// Name of the hidden subcommand.
@@ -28,8 +28,8 @@ enum Order {
     /// Open so many more connections and send a PING over each; `first` is the number of the first
     /// among those of all holders.
     Open { count: usize, first: usize },
-    /// Load the first `active` connections.
-    Run { active: usize, seed: u64 },
+    /// Load the first `active` connections, with so many requests if a number is given.
+    Run { active: usize, operations: Option<u64>, seed: u64 },
 }
 
 /// Its answer.
@@ -100,8 +100,13 @@ impl Holder {
     }
 
     /// Begins a load; [`Holder::finish`] waits for its end.
-    pub fn begin(&mut self, active: usize, seed: u64) -> Result<(), String> {
-        self.send(&Order::Run { active, seed })
+    pub fn begin(
+        &mut self,
+        active: usize,
+        operations: Option<u64>,
+        seed: u64,
+    ) -> Result<(), String> {
+        self.send(&Order::Run { active, operations, seed })
     }
 
     /// What the load measured.
@@ -154,8 +159,10 @@ pub fn hold() -> Result<(), String> {
         let order: Order = serde_json::from_str(&line).map_err(|error| error.to_string())?;
         let answer = match order {
             Order::Open { count, first } => open(&plan, &mut streams, count, first),
-            Order::Run { active, seed } => {
-                load(&plan, &mut streams, active, seed).unwrap_or_else(Answer::Failed)
+            Order::Run { active, operations, seed } => {
+                let extent = operations.map_or(plan.extent, Extent::Operations);
+                let plan = Plan { extent, seed, ..plan.clone() };
+                load(&plan, &mut streams, active).unwrap_or_else(Answer::Failed)
             }
         };
         let mut line = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
@@ -191,14 +198,9 @@ fn open_one(plan: &Plan, number: usize) -> io::Result<Stream> {
     }
 }
 
-fn load(
-    plan: &Plan,
-    streams: &mut Vec<Stream>,
-    active: usize,
-    seed: u64,
-) -> Result<Answer, String> {
+fn load(plan: &Plan, streams: &mut Vec<Stream>, active: usize) -> Result<Answer, String> {
     let idle = streams.split_off(active.min(streams.len()));
-    let plan = Plan { connections: streams.len(), seed, ..plan.clone() };
+    let plan = Plan { connections: streams.len(), ..plan.clone() };
     let ran = load::run_over(&plan, std::mem::take(streams));
     let (outcome, back) = ran.map_err(|error| error.to_string())?;
     streams.extend(back.into_iter().chain(idle));

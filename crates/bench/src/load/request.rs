@@ -62,6 +62,11 @@ impl ValueBlock {
         random as usize & (Self::STARTS - 1)
     }
 
+    /// Length of the longest value that any start has.
+    pub fn longest(&self) -> usize {
+        self.0.len() - Self::STARTS
+    }
+
     /// The bytes of a value.
     #[inline]
     pub fn value(&self, start: usize, len: usize) -> &[u8] {

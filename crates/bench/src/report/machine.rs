@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use serde::{Deserialize, Serialize};
@@ -71,9 +72,19 @@ pub fn commit(program: &Path) -> String {
     }
 }
 
+/// The command line of one experiment of several that one call runs.
+static COMMAND_LINE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// From now on this is how an experiment was called.
+pub fn set_command_line(words: &[String]) {
+    *COMMAND_LINE.lock().unwrap_or_else(PoisonError::into_inner) = words.to_vec();
+}
+
 /// How this program was called, without directories: they are of no use on another machine.
 pub fn command_line() -> String {
-    let words = env::args().enumerate().filter(|(_, word)| word != "--resume");
+    let set = COMMAND_LINE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let words = if set.is_empty() { env::args().collect() } else { set };
+    let words = words.into_iter().enumerate().filter(|(_, word)| word != "--resume");
     let words = words.map(|(number, word)| match number {
         0 => "petrel-bench".to_owned(),
         _ => without_directory(&word),

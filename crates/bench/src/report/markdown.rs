@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
 /// A Markdown document under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Document(String);
@@ -44,6 +46,7 @@ impl Document {
     pub fn table(&mut self, table: &Table) {
         self.0.push('\n');
         let mut line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
             let _ = writeln!(self.0, "| {} |", cells.join(" | "));
         };
         line(&table.header);
@@ -55,7 +58,7 @@ impl Document {
 }
 
 /// A table of text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -67,10 +70,9 @@ impl Table {
         Table { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. A vertical bar inside a cell is escaped.
+    /// Adds a row.
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let escaped = |cell: T| cell.into().replace('|', "\\|");
-        self.rows.push(cells.into_iter().map(escaped).collect());
+        self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 }
 

@@ -1,9 +1,9 @@
 //! The page of one result file: its tables and plots, what was run, and what is doubtful.
 
 use super::markdown::{Document, Table};
-use super::plot::plot_name;
+use super::plot::{data_name, plot_name};
 use super::table::Reader;
-use crate::experiment::Description;
+use crate::experiment::{Description, Plot};
 use crate::result::Results;
 
 /// Said where a run was quick.
@@ -33,9 +33,14 @@ pub fn page(description: &'static Description, results: &Results) -> String {
                 document.heading(3, &section.heading);
             }
             document.table(&reader.table(view, section, true));
-            if view.plot.is_some() {
-                let alt = format!("{} {}", view.title, section.heading);
-                document.image(alt.trim(), &plot_name(results, number, place));
+            let alt = format!("{} {}", view.title, section.heading);
+            match view.plot {
+                None => {}
+                Some(Plot::Surface { .. }) => {
+                    let file = data_name(results, number, place);
+                    document.paragraph(&format!("[Points for gnuplot's `splot`]({file})"));
+                }
+                Some(_) => document.image(alt.trim(), &plot_name(results, number, place)),
             }
         }
     }
@@ -54,29 +59,52 @@ fn configuration(results: &Results, document: &mut Document) {
             absent => format!("Not on this machine, so not measured: {}.", absent.join(", ")),
         },
     ]);
+    document.table(&servers(results));
+    document.paragraph(&options(results));
+}
+
+/// The servers, their versions and how they are started.
+pub fn servers(results: &Results) -> Table {
     let mut table = Table::new(["server", "version", "command"]);
     for server in &results.servers {
         table.row([&server.name, &server.version, &server.command].map(String::as_str));
     }
-    document.table(&table);
+    table
+}
+
+/// The options of the run, defaults included.
+pub fn options(results: &Results) -> String {
     let settings = results.settings.as_object().into_iter().flatten();
     let settings = settings.map(|(name, value)| {
         let text = value.to_string().replace([' ', '"'], "").replace(',', ", ");
         format!("{} {}", name.replace('_', "-"), text.trim_matches(['[', ']']))
     });
-    document.paragraph(&format!("Options: {}.", settings.collect::<Vec<_>>().join("; ")));
+    format!("Options: {}.", settings.collect::<Vec<_>>().join("; "))
 }
 
 /// Which measurements are doubtful, and why.
 fn checks(reader: &Reader<'_>, document: &mut Document) {
     document.heading(2, "Checks");
-    let (total, doubtful, failed) = counts(reader.results);
-    document.paragraph(&format!(
+    document.paragraph(&checked(reader.results));
+    let (_, doubtful, failed) = counts(reader.results);
+    if doubtful + failed > 0 {
+        document.table(&problems(reader));
+    }
+}
+
+/// What was checked, and how often it did not hold.
+pub fn checked(results: &Results) -> String {
+    let (total, doubtful, failed) = counts(results);
+    format!(
         "{total} measurements: {doubtful} doubtful, {failed} that do not count. Every reply is \
          checked for errors, and where values are known for its length; loads of the generator \
          also by Little's law (throughput x mean latency = requests in flight, within 5 %) and for \
          fairness (slowest connection at least half as fast as the fastest)."
-    ));
+    )
+}
+
+/// Every doubtful or failed measurement.
+pub fn problems(reader: &Reader<'_>) -> Table {
     let mut table = Table::new(["point", "server", "round", "problem"]);
     for row in &reader.results.rows {
         let labels = reader.description.axes.iter().filter_map(|(axis, _)| {
@@ -90,9 +118,7 @@ fn checks(reader: &Reader<'_>, document: &mut Document) {
             }
         }
     }
-    if doubtful + failed > 0 {
-        document.table(&table);
-    }
+    table
 }
 
 /// Measurements altogether, doubtful ones, and those that do not count.

@@ -3,9 +3,10 @@
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
+use serde::Serialize;
 
-use super::table::{Place, Reader, title};
-use crate::experiment::{Description, Plot, SERVER, View};
+use super::table::{Place, Reader, Section, title as figure_title};
+use crate::experiment::{Description, Figure, Plot, SERVER, View};
 use crate::result::Results;
 
 const WIDTH: u32 = 900;
@@ -27,12 +28,18 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0xb8, 0xa8, 0x00),
 ];
 
-/// A named series of points. In a bar chart x is the number of the category.
-type Series = (String, Vec<(f64, f64)>);
+/// A named series of points.
+#[derive(Debug, Serialize)]
+struct Series {
+    name: String,
+    /// x, y and half the range of the rounds, 0 for a single one. In a bar chart x is the number of
+    /// the category.
+    points: Vec<[f64; 3]>,
+}
 
 /// What is drawn.
-#[derive(Debug)]
-struct Chart {
+#[derive(Debug, Serialize)]
+pub struct Chart {
     title: String,
     x_label: String,
     y_label: String,
@@ -41,6 +48,16 @@ struct Chart {
     /// Whether lines stand over a logarithmic horizontal axis.
     is_x_log: bool,
     series: Vec<Series>,
+    /// Instead of series.
+    surface: Option<Surface>,
+}
+
+/// Heights over a grid: `z[y][x]`.
+#[derive(Debug, Serialize)]
+struct Surface {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    z: Vec<Vec<Option<f64>>>,
 }
 
 /// The file of the plot of a section of a view.
@@ -48,47 +65,101 @@ pub fn plot_name(results: &Results, view: usize, section: usize) -> String {
     format!("{}-{}-{}.svg", results.name(), view + 1, section + 1)
 }
 
-/// Every plot of a file as a file name and its content.
+/// The file of the points of a surface.
+pub fn data_name(results: &Results, view: usize, section: usize) -> String {
+    format!("{}-{}-{}.dat", results.name(), view + 1, section + 1)
+}
+
+/// Every plot of a file as a file name and its content; of surfaces the points.
 pub fn plots(description: &'static Description, results: &Results) -> Vec<(String, String)> {
     let reader = Reader::new(description, results);
     let mut plots = Vec::new();
     for (number, view) in description.views.iter().enumerate() {
         let Some(plot) = view.plot else { continue };
         for (place, section) in reader.sections(view).iter().enumerate() {
-            let mut chart = chart(&reader, view, plot, &section.place);
-            chart.title = [view.title, &section.heading].join(" ").trim().to_owned();
-            plots.push((plot_name(results, number, place), chart.render()));
+            let chart = chart(&reader, view, plot, section);
+            plots.push(match &chart.surface {
+                None => (plot_name(results, number, place), chart.render()),
+                Some(surface) => (data_name(results, number, place), surface.for_gnuplot()),
+            });
         }
     }
     plots
 }
 
-fn chart(reader: &Reader<'_>, view: &View, plot: Plot, section: &Place) -> Chart {
+/// The plot of a section of a view.
+pub fn chart(reader: &Reader<'_>, view: &View, plot: Plot, section: &Section) -> Chart {
+    let title = [view.title, &section.heading].join(" ").trim().to_owned();
+    let section = &section.place;
+    if let Plot::Surface { x_max } = plot {
+        return surface(reader, view, section, x_max, title);
+    }
     let by_rows = view.rows.contains(&SERVER);
     let (own, across) = if by_rows { (view.rows, view.columns) } else { (view.columns, view.rows) };
     let (names, places) = (reader.places(view, own), reader.places(view, across));
     let figure = reader.figures(view, section).first().copied();
     let series = |name: &Place| -> Series {
         let label = reader.label(name);
-        let Some(figure) = figure else { return (label, Vec::new()) };
+        let Some(figure) = figure else { return Series { name: label, points: Vec::new() } };
         let points = places.iter().enumerate().filter_map(|(number, place)| {
             let x = match plot {
                 Plot::Lines => place.last()?.1.parse().ok()?,
                 _ => number as f64,
             };
             let place = [section.clone(), name.clone(), place.clone()].concat();
-            Some((x, reader.number(figure, &place)?))
+            let y = reader.number(figure, &place)?;
+            Some([x, y, y * reader.spread(figure, &place).unwrap_or(0.0)])
         });
-        (label, points.collect())
+        Series { name: label, points: points.collect() }
     };
     let bars = plot == Plot::Bars;
     Chart {
-        title: String::new(),
+        title,
         x_label: across.join(", "),
-        y_label: figure.map(title).unwrap_or_default(),
+        y_label: figure.map(figure_title).unwrap_or_default(),
         categories: places.iter().filter(|_| bars).map(|place| reader.label(place)).collect(),
         is_x_log: plot == Plot::Lines,
-        series: names.iter().map(series).filter(|(_, points)| !points.is_empty()).collect(),
+        series: names.iter().map(series).filter(|series| !series.points.is_empty()).collect(),
+        surface: None,
+    }
+}
+
+/// Rows become x, figures become y: the percentile that a figure's name ends with.
+fn surface(reader: &Reader<'_>, view: &View, section: &Place, x_max: f64, title: String) -> Chart {
+    let x_of = |place: &Place| place.last()?.1.parse::<f64>().ok().filter(|x| *x <= x_max);
+    let rows = reader.places(view, view.rows).into_iter();
+    let rows: Vec<(f64, Place)> = rows.filter_map(|row| Some((x_of(&row)?, row))).collect();
+    let figures = view.figures.iter().filter_map(|name| {
+        Some((name.trim_start_matches('q').parse().ok()?, reader.description.figure(name)?))
+    });
+    let figures: Vec<(f64, &Figure)> = figures.collect();
+    let height = |figure: &Figure, row: &Place| {
+        reader.number(figure, &[section.clone(), row.clone()].concat())
+    };
+    let line = |figure: &Figure| rows.iter().map(|(_, row)| height(figure, row)).collect();
+    let surface = Surface {
+        x: rows.iter().map(|(x, _)| *x).collect(),
+        y: figures.iter().map(|(percentile, _)| *percentile).collect(),
+        z: figures.iter().map(|(_, figure)| line(figure)).collect(),
+    };
+    let (x_label, y_label) = (view.rows.join(", "), "ms".to_owned());
+    let (categories, series) = (Vec::new(), Vec::new());
+    Chart { title, x_label, y_label, categories, is_x_log: true, series, surface: Some(surface) }
+}
+
+impl Surface {
+    /// Lines `x y z`, a block for each x: `splot "FILE" using 1:2:3 with lines`.
+    fn for_gnuplot(&self) -> String {
+        let mut text = "# connections percentile milliseconds\n".to_owned();
+        for (column, x) in self.x.iter().enumerate() {
+            for (y, line) in self.y.iter().zip(&self.z) {
+                if let Some(z) = line[column] {
+                    text.push_str(&format!("{x} {y} {z}\n"));
+                }
+            }
+            text.push('\n');
+        }
+        text
     }
 }
 
@@ -155,10 +226,10 @@ impl Chart {
         let root = backend.into_drawing_area();
         root.fill(&WHITE)?;
         let (left, right) = root.split_horizontally(WIDTH - LEGEND);
-        let values = self.series.iter().flat_map(|(_, points)| points);
-        let y = Axis::new(values.clone().map(|(_, y)| *y), true);
+        let values = self.series.iter().flat_map(|series| &series.points);
+        let y = Axis::new(values.clone().map(|point| point[1]), true);
         let x = match self.categories.len() {
-            0 => Axis::new(values.map(|(x, _)| *x), self.is_x_log),
+            0 => Axis::new(values.map(|point| point[0]), self.is_x_log),
             count => {
                 let ticks = (0..count).map(|number| number as f64 + 0.5).collect();
                 Axis { is_log: false, low: 0.0, high: count as f64, ticks }
@@ -185,16 +256,17 @@ impl Chart {
             .label_style(("sans-serif", 13))
             .draw()?;
         let width = 0.84 / self.series.len().max(1) as f64;
-        for (number, (_, points)) in self.series.iter().enumerate() {
+        for (number, Series { points, .. }) in self.series.iter().enumerate() {
+            let points = points.iter().map(|&[x, y, _]| (x, y));
             let colour = COLOURS[number % COLOURS.len()];
             if self.categories.is_empty() {
-                let line = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
+                let line = LineSeries::new(points.clone(), colour.stroke_width(2));
                 chart.draw_series(line)?;
-                chart.draw_series(points.iter().map(|at| Circle::new(*at, 3, colour.filled())))?;
+                chart.draw_series(points.map(|at| Circle::new(at, 3, colour.filled())))?;
             } else {
-                chart.draw_series(points.iter().map(|(group, value)| {
+                chart.draw_series(points.map(|(group, value)| {
                     let from = group + 0.08 + width * number as f64;
-                    let corners = [(from, y.low), (from + width * 0.94, *value)];
+                    let corners = [(from, y.low), (from + width * 0.94, value)];
                     Rectangle::new(corners, colour.filled())
                 }))?;
             }
@@ -208,7 +280,7 @@ impl Chart {
         &self,
         area: &DrawingArea<SVGBackend<'_>, Shift>,
     ) -> Result<(), Box<dyn std::error::Error + '_>> {
-        for (number, (name, _)) in self.series.iter().enumerate() {
+        for (number, Series { name, .. }) in self.series.iter().enumerate() {
             let y = 46 + 20 * number as i32;
             let colour = COLOURS[number % COLOURS.len()];
             let mark = Rectangle::new([(6, y), (18, y + 12)], colour.filled());
@@ -236,13 +308,15 @@ mod tests {
     use super::*;
 
     fn bars(values: Vec<(f64, f64)>) -> String {
+        let points = values.into_iter().map(|(x, y)| [x, y, 0.0]).collect();
         let chart = Chart {
             title: "a < b".to_owned(),
             x_label: "pipeline".to_owned(),
             y_label: "us".to_owned(),
             categories: vec!["P1".to_owned(), "P10".to_owned()],
             is_x_log: false,
-            series: vec![("one".to_owned(), values)],
+            series: vec![Series { name: "one".to_owned(), points }],
+            surface: None,
         };
         chart.render()
     }

@@ -18,6 +18,27 @@ pub fn summary(
     files: &[(&'static Description, Results)],
     directory: &str,
 ) -> Result<String, String> {
+    let first = same_machine(files)?;
+    let mut document = Document::new("Benchmarks");
+    introduction(files, first, &mut document);
+    document.heading(2, "Won and lost");
+    document.table(&score(files, Some(directory)));
+    for (description, results) in files {
+        experiment(description, results, directory, &mut document);
+    }
+    let text = document.text().to_owned();
+    match text.len() {
+        ..=BYTES_MAX => Ok(text),
+        bytes => {
+            Err(format!("the summary has {bytes} bytes, {BYTES_MAX} are allowed: show less of it"))
+        }
+    }
+}
+
+/// The first file. All must be of one machine, commit and base server.
+pub fn same_machine<'f>(
+    files: &'f [(&'static Description, Results)],
+) -> Result<&'f Results, String> {
     let Some((_, first)) = files.first() else { return Err("no result files".to_owned()) };
     for (_, results) in files {
         let differs = if results.machine != first.machine {
@@ -36,19 +57,7 @@ pub fn summary(
             ));
         }
     }
-    let mut document = Document::new("Benchmarks");
-    introduction(files, first, &mut document);
-    score(files, directory, &mut document);
-    for (description, results) in files {
-        experiment(description, results, directory, &mut document);
-    }
-    let text = document.text().to_owned();
-    match text.len() {
-        ..=BYTES_MAX => Ok(text),
-        bytes => {
-            Err(format!("the summary has {bytes} bytes, {BYTES_MAX} are allowed: show less of it"))
-        }
-    }
+    Ok(first)
 }
 
 fn introduction(
@@ -70,21 +79,31 @@ fn introduction(
     if files.iter().any(|(_, results)| results.quick) {
         document.paragraph(QUICK);
     }
-    let mut versions: Vec<String> = Vec::new();
+    document.items(versions(files).into_iter().map(|[name, version]| format!("{name}: {version}")));
+}
+
+/// Every server of the files with its version, then those that are absent.
+pub fn versions(files: &[(&'static Description, Results)]) -> Vec<[String; 2]> {
+    let mut versions: Vec<[String; 2]> = Vec::new();
     for server in files.iter().flat_map(|(_, results)| &results.servers) {
-        let line = format!("{}: {}", server.name, server.version);
+        let line = [server.name.clone(), server.version.clone()];
         if !versions.contains(&line) && !server.name.contains(" (") {
             versions.push(line);
         }
     }
-    let absent = first.absent.iter().map(|name| format!("{name}: not on this machine"));
-    versions.extend(absent);
-    document.items(versions);
+    let absent = files.iter().flat_map(|(_, results)| &results.absent);
+    for name in absent {
+        let line = [name.clone(), "not on this machine".to_owned()];
+        if !versions.iter().any(|[known, _]| known == name) {
+            versions.push(line);
+        }
+    }
+    versions
 }
 
 /// How often the base server is the best, and where it is the furthest from it.
-fn score(files: &[(&'static Description, Results)], directory: &str, document: &mut Document) {
-    document.heading(2, "Won and lost");
+/// The names link to the pages in a directory, if one is given.
+pub fn score(files: &[(&'static Description, Results)], directory: Option<&str>) -> Table {
     let mut table =
         Table::new(["experiment", "figure", "points", "lost", "furthest behind the best peer"]);
     for (description, results) in files {
@@ -114,13 +133,16 @@ fn score(files: &[(&'static Description, Results)], directory: &str, document: &
             }
             if points > 0 {
                 let name = results.name();
-                let link = format!("[{name}]({directory}/{name}.md)");
+                let link = match directory {
+                    Some(directory) => format!("[{name}]({directory}/{name}.md)"),
+                    None => name,
+                };
                 let lost = if lost > 0 { format!("**{lost}**") } else { "0".to_owned() };
                 table.row([link, title(figure), points.to_string(), lost, worst.1]);
             }
         }
     }
-    document.table(&table);
+    table
 }
 
 fn experiment(

@@ -129,6 +129,11 @@ impl<'a> Reader<'a> {
         row.figure(figure.name, figure.over_rounds)
     }
 
+    /// How far the rounds of a figure at a place lie apart, see [`Row::spread`].
+    pub fn spread(&self, figure: &Figure, place: &Place) -> Option<f64> {
+        self.results.rows.iter().find(|row| matches(row, place))?.spread(figure.name)
+    }
+
     fn cells(&self, view: &View, place: &Place, with_spread: bool) -> Vec<String> {
         let Some(figure) = self.figures(view, place).first().copied() else { return Vec::new() };
         let own = self.number(figure, place);
@@ -138,8 +143,7 @@ impl<'a> Reader<'a> {
         let bold = |text: String, loses: bool| if loses { format!("**{text}**") } else { text };
         match view.cells {
             Cells::Value => {
-                let row = self.results.rows.iter().find(|row| matches(row, place));
-                let spread = row.and_then(|row| row.spread(figure.name));
+                let spread = self.spread(figure, place);
                 if let Some(spread) = spread.filter(|_| with_spread && own.is_some()) {
                     text.push_str(&format!(" ±{:.0}%", spread * 100.0));
                 }

@@ -85,6 +85,11 @@ pub struct Chosen {
 }
 
 impl PeerArgs {
+    /// The path that was given for a server.
+    pub fn path_of(&self, name: &str) -> Option<&Path> {
+        self.paths.iter().find(|peer| peer.name == name).map(|peer| peer.program.as_path())
+    }
+
     /// The servers chosen. An error names what was asked for and cannot be found.
     pub fn resolve(&self) -> Result<Chosen, String> {
         let given: Vec<&Peer> = self.paths.iter().chain(&self.custom).collect();
@@ -122,6 +127,13 @@ impl PeerArgs {
 }
 
 impl Peer {
+    /// A server that is started as Redis is, by the path of its program or its name on PATH.
+    pub fn redis(program: &str) -> Option<Peer> {
+        let program = if program.contains('/') { Some(program.into()) } else { find(program) };
+        let program = program.filter(|program| program.is_file())?;
+        Some(Peer { name: "reference".to_owned(), kind: Program::Redis, program, threads: None })
+    }
+
     /// How it is spoken to.
     pub fn protocol(&self) -> Protocol {
         if self.kind == Program::Memcached { Protocol::Memcached } else { Protocol::Resp }

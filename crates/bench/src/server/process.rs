@@ -166,6 +166,11 @@ impl Server {
         Server::start(&self.peer, &self.setting)
     }
 
+    /// What it was started with; what is filled in at start is empty.
+    pub fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
     /// Where it listens.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint

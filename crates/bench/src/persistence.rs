@@ -1,0 +1,165 @@
+//! `persistence`: SET over pipelines without a log of changes, and with one.
+
+use serde::Serialize;
+
+use crate::exchange::{ask, ask_bulk, connect};
+use crate::experiment::{
+    Cells, Description, Experiment, FIGURE, LOAD, Lifetime, Plot, RunArgs, SERVER, View, at, grid,
+    texts,
+};
+use crate::load::{self, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, ValueSizes};
+use crate::result::{Measurement, Point};
+use crate::server::{Server, Setting};
+
+/// Measure SET over pipelines without a log, and with one synced every second or before each reply.
+///
+/// The log is turned on by CONFIG SET appendonly and appendfsync, in an empty directory of the
+/// server's own under the temporary one: set TMPDIR to the disk that is to be measured.
+#[derive(Clone, Debug, Serialize, clap::Args)]
+pub struct PersistenceArgs {
+    /// Logs, measured apart
+    #[arg(long, value_delimiter = ',', value_parser = ["off", "everysec", "always"],
+          default_value = "off,everysec,always")]
+    logs: Vec<String>,
+
+    /// Requests in flight per connection
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,8,16,64",
+          value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pipelines: Vec<u16>,
+
+    /// Number of keys
+    #[arg(long, default_value_t = 100_000)]
+    keys: u64,
+
+    /// Sizes of values in bytes
+    #[arg(long, default_value = "64", value_name = "SIZES")]
+    values: ValueSizes,
+
+    /// Connections of the load generator
+    #[arg(long, default_value_t = 50, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    connections: u16,
+
+    /// Threads of the servers
+    #[arg(long, default_value_t = 2, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    server_threads: u16,
+
+    /// Seconds per measurement, after a third of a second
+    #[arg(long, default_value_t = 3.0, default_value_if("quick", "true", "0.7"),
+          value_parser = parse_seconds)]
+    seconds: f64,
+}
+
+/// A time above zero up to a day, in seconds.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
+    seconds.ok_or_else(|| "a time above zero up to a day".to_owned())
+}
+
+/// Seconds of load before what is measured.
+pub const WARM_UP_S: f64 = 0.3;
+
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "persistence",
+    title: "Persistence",
+    about: "SET of random keys over requests in flight per connection (P), with no log of changes, with one synced every \
+            second, and with one synced before replies go out. Each log is that of the server itself \
+            (`appendonly`, `appendfsync`), on a file of its own.",
+    axes: &[("log", "log {}"), ("pipeline", "P{}")],
+    figures: &LOAD,
+    views: &[
+        View::new("", &["throughput"], &[FIGURE], &["log", "pipeline"], &[SERVER])
+            .plot(Plot::Bars)
+            .in_summary(),
+        View::new("Over each server's", &["throughput"], &[], &["log", "pipeline"], &[SERVER])
+            .cells(Cells::Ratio),
+        View::new(
+            "Over the same without a log",
+            &["throughput"],
+            &[],
+            &["log", "pipeline"],
+            &[SERVER],
+        )
+        .cells(Cells::Against("log", "off")),
+        View::new(
+            "Latency and cost",
+            &["p50", "p99", "p999", "cpu"],
+            &[FIGURE],
+            &["log", "pipeline"],
+            &[SERVER],
+        ),
+    ],
+};
+
+impl Experiment for PersistenceArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    const GROUP: &'static [&'static str] = &["log"];
+    type Session = Server;
+
+    fn check(&self) -> Result<(), String> {
+        KeySpace::new(self.keys, 16).map(|_| ())
+    }
+
+    fn points(&self) -> Vec<Point> {
+        grid([("log", self.logs.clone()), ("pipeline", texts(&self.pipelines))])
+    }
+
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Round
+    }
+
+    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
+        let connections = usize::from(self.connections) + 64;
+        let setting = run.setting(usize::from(self.server_threads), connections.max(1024));
+        Setting { value_max: self.values.max, ..setting }
+    }
+
+    fn prepare(&self, server: Server, point: &Point) -> Result<Server, String> {
+        let failed = |error: std::io::Error| format!("cannot turn its log on: {error}");
+        if point["log"] != "off" {
+            let mut stream = connect(server.endpoint()).map_err(failed)?;
+            let mut set = |name: &[u8], value: &[u8]| {
+                ask(&mut stream, &[b"CONFIG", b"SET", name, value]).map_err(failed)
+            };
+            set(b"appendfsync", point["log"].as_bytes())?;
+            set(b"appendonly", b"yes")?;
+            let info = ask_bulk(&mut stream, &[b"INFO", b"persistence"]).map_err(failed)?;
+            if !info.lines().any(|line| line.trim() == "aof_enabled:1") {
+                return Err("its log is not on after CONFIG SET appendonly yes".to_owned());
+            }
+        }
+        let fill = Plan { operation: SET, extent: Extent::Walk, ..self.plan(&server) };
+        load::run(&fill).map_err(|error| format!("while filled: {error}"))?;
+        Ok(server)
+    }
+
+    fn measure(
+        &self,
+        server: &mut Server,
+        point: &Point,
+        round: usize,
+    ) -> Result<Measurement, String> {
+        let plan = Plan {
+            operation: SET,
+            order: KeyOrder::Random,
+            lengths: Lengths::Random,
+            connections: usize::from(self.connections),
+            pipeline: at(point, "pipeline"),
+            extent: Extent::window(WARM_UP_S, self.seconds),
+            seed: round as u64 + 1,
+            ..self.plan(server)
+        };
+        let outcome = load::run(&plan).map_err(|error| error.to_string())?;
+        Ok(Measurement::of_load(&outcome, false))
+    }
+}
+
+const SET: Operation = Operation::Set { ttl_s: None };
+
+impl PersistenceArgs {
+    fn plan(&self, server: &Server) -> Plan {
+        Plan { values: self.values, ..Plan::new(server, KeySpace { count: self.keys, size: 16 }) }
+    }
+}
