@@ -10,7 +10,8 @@ use crate::{Cli, Task, report, server};
 /// Run every experiment one after the other and make the page of all of them.
 ///
 /// Options that all experiments have go to each of them. What cannot be measured is named at the
-/// end; the others are measured all the same. Ctrl-C leaves what there is, --resume goes on with it.
+/// end; the others are measured all the same. Ctrl-C leaves what there is, --resume goes on with
+/// it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AllArgs {
     #[command(flatten)]

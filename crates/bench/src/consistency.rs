@@ -68,212 +68,21 @@ pub const DESCRIPTION: &Description = &Description {
     ],
 };
 
-/// Commands of a type: `n` is one of a few keys, `at` and random numbers are small, so that
-/// commands meet what others have stored.
-const TYPES: [(&str, &[&str]); 9] = [
-    (
-        "strings",
-        &[
-            "SET s{n} value{?50}",
-            "GET s{n}",
-            "SET s{n} {?1000}",
-            "SET s{n} x NX",
-            "SET s{n} y XX GET",
-            "APPEND s{n} tail{?9}",
-            "STRLEN s{n}",
-            "GETRANGE s{n} {?4} -{?4}",
-            "SETRANGE s{n} {?40} zz",
-            "INCR c{n}",
-            "DECR c{n}",
-            "INCRBY c{n} {?99}",
-            "DECRBY c{n} {?99}",
-            "INCRBYFLOAT f{n} 0.{?99}",
-            "INCR s{n}",
-            "GETSET s{n} new{?9}",
-            "GETDEL s{n}",
-            "MSET s{n} a s{?8} b",
-            "MGET s{n} s{?8} none",
-            "MSETNX m{n} a m{?8} b",
-            "SETNX s{n} q",
-            "LCS s{n} s{?8}",
-            "SET s{n}",
-            "GETEX s{n} PERSIST",
-        ],
-    ),
-    (
-        "bitmaps",
-        &[
-            "SETBIT b{n} {?200} {?2}",
-            "GETBIT b{n} {?200}",
-            "BITCOUNT b{n}",
-            "BITCOUNT b{n} {?5} -{?5} BIT",
-            "BITPOS b{n} {?2}",
-            "BITPOS b{n} {?2} {?9}",
-            "BITOP AND d{n} b{n} b{?8}",
-            "BITOP XOR d{n} b{n} b{?8}",
-            "BITOP NOT d{n} b{n}",
-            "BITFIELD b{n} SET u8 {?99} {?255} GET i5 {?99}",
-            "BITFIELD b{n} OVERFLOW SAT INCRBY i6 {?99} {?40}",
-            "GET d{n}",
-            "SETBIT b{n} -1 0",
-            "STRLEN b{n}",
-        ],
-    ),
-    (
-        "lists",
-        &[
-            "RPUSH l{n} a{?9} b{?9}",
-            "LPUSH l{n} c{?9}",
-            "LPOP l{n}",
-            "RPOP l{n} {?3}",
-            "LRANGE l{n} 0 -1",
-            "LRANGE l{n} {?9} {?20}",
-            "LINDEX l{n} {?20}",
-            "LSET l{n} {?9} set{?9}",
-            "LLEN l{n}",
-            "LINSERT l{n} BEFORE a{?9} mid",
-            "LREM l{n} {?3} a{?9}",
-            "LTRIM l{n} {?3} {?30}",
-            "LMOVE l{n} l{?8} LEFT RIGHT",
-            "RPOPLPUSH l{n} l{?8}",
-            "LPOS l{n} a{?9} RANK -1 COUNT 0",
-            "LPUSHX none{n} x",
-            "LMPOP 2 l{n} l{?8} RIGHT COUNT 2",
-            "LSET l{n} 500 x",
-            "GET l{n}",
-        ],
-    ),
-    (
-        "hashes",
-        &[
-            "HSET h{n} f{?9} v{?99}",
-            "HSET h{n} f{?9} {?99} g{?9} {?99}",
-            "HGET h{n} f{?9}",
-            "HMGET h{n} f{?9} g{?9} none",
-            "HDEL h{n} f{?9} g{?9}",
-            "HLEN h{n}",
-            "HEXISTS h{n} f{?9}",
-            "HINCRBY h{n} g{?9} {?50}",
-            "HINCRBYFLOAT h{n} g{?9} 1.{?9}",
-            "HSETNX h{n} f{?9} nx",
-            "HSTRLEN h{n} f{?9}",
-            "HSET h{n} f",
-            "HINCRBY h{n} f{?9} 1",
-            "DEL h{n}",
-            "LPUSH h{n} x",
-        ],
-    ),
-    (
-        "sets",
-        &[
-            "SADD t{n} {?30} {?30}",
-            "SADD t{n} m{?9}",
-            "SREM t{n} {?30}",
-            "SISMEMBER t{n} {?30}",
-            "SMISMEMBER t{n} {?30} {?30} m{?9}",
-            "SCARD t{n}",
-            "SMOVE t{n} t{?8} {?30}",
-            "SINTERCARD 2 t{n} t{?8}",
-            "SINTERCARD 2 t{n} t{?8} LIMIT 3",
-            "SUNIONSTORE u{n} t{n} t{?8}",
-            "SINTERSTORE u{n} t{n} t{?8}",
-            "SDIFFSTORE u{n} t{n} t{?8}",
-            "SCARD u{n}",
-            "SORT t{n} ALPHA LIMIT 0 5",
-            "INCR t{n}",
-        ],
-    ),
-    (
-        "sorted sets",
-        &[
-            "ZADD z{n} {?99} m{?30}",
-            "ZADD z{n} NX {?99} m{?30}",
-            "ZADD z{n} GT CH {?99} m{?30}",
-            "ZINCRBY z{n} {?9} m{?30}",
-            "ZSCORE z{n} m{?30}",
-            "ZMSCORE z{n} m{?30} none",
-            "ZRANK z{n} m{?30}",
-            "ZREVRANK z{n} m{?30}",
-            "ZCARD z{n}",
-            "ZRANGE z{n} {?9} {?30} WITHSCORES",
-            "ZRANGE z{n} {?50} 99 BYSCORE LIMIT 1 5",
-            "ZREVRANGEBYSCORE z{n} +inf ({?50}",
-            "ZRANGEBYLEX z{n} [m1 [m2",
-            "ZCOUNT z{n} {?50} 99",
-            "ZREM z{n} m{?30}",
-            "ZPOPMIN z{n}",
-            "ZPOPMAX z{n} 2",
-            "ZREMRANGEBYRANK z{n} 20 -1",
-            "ZUNIONSTORE y{n} 2 z{n} z{?8} AGGREGATE MAX",
-            "ZINTER 2 z{n} z{?8} WITHSCORES",
-            "ZDIFF 2 z{n} z{?8}",
-            "ZRANGESTORE y{n} z{n} 0 4",
-            "ZADD z{n} nan m",
-            "ZADD z{n} 1",
-        ],
-    ),
-    (
-        "streams",
-        &[
-            "XADD x{n} {at}-{?1000} f v{?99}",
-            "XADD x{n} 0-0 f v",
-            "XLEN x{n}",
-            "XRANGE x{n} - + COUNT 3",
-            "XREVRANGE x{n} + - COUNT 2",
-            "XDEL x{n} {at}-{?1000}",
-            "XTRIM x{n} MAXLEN 20",
-            "XREAD COUNT 2 STREAMS x{n} 0",
-            "XGROUP CREATE x{n} g 0 MKSTREAM",
-            "XPENDING x{n} g",
-            "XACK x{n} g {at}-{?1000}",
-            "XGROUP DESTROY x{n} g",
-            "XSETID x{n} {at}-5",
-        ],
-    ),
-    (
-        "keys",
-        &[
-            "SET k{n} {?99}",
-            "LPUSH k{n} x",
-            "DEL k{n} k{?8}",
-            "EXISTS k{n} k{?8} k{n}",
-            "TYPE k{n}",
-            "RENAME k{n} k{?8}",
-            "RENAMENX k{n} k{?8}",
-            "COPY k{n} k{?8} REPLACE",
-            "EXPIRE k{n} 1000",
-            "EXPIRE k{n} 500 GT",
-            "PERSIST k{n}",
-            "EXPIREAT k{n} 1",
-            "TTL none",
-            "TOUCH k{n} k{?8}",
-            "UNLINK k{n}",
-            "DBSIZE",
-            "OBJECT ENCODING k{n}",
-            "DUMP none",
-            "NOSUCHCOMMAND x",
-            "PFADD p{n} a{?99} b{?99}",
-            "PFCOUNT p{n}",
-            "GEOADD g{n} 13.{?99} 38.{?99} m{?9}",
-            "GEODIST g{n} m{?9} m{?9}",
-        ],
-    ),
-    (
-        "transactions and scripts",
-        &[
-            "MULTI ; SET w{n} {?9} ; INCR w{n} ; LPUSH w{n} x ; EXEC",
-            "MULTI ; NOSUCH ; EXEC",
-            "MULTI ; SET w{n} a ; DISCARD",
-            "GET w{n}",
-            "EVAL 'return redis.call(\"INCRBY\", KEYS[1], ARGV[1])' 1 w{n} {?9}",
-            "EVAL 'return redis.call(\"HMGET\", KEYS[1], \"a\")' 1 none{n}",
-            "EVAL 'return redis.pcall(\"LPUSH\", KEYS[1], 1)' 1 w{n}",
-            "EVAL 'return redis.sha1hex(ARGV[1])' 0 {?99}",
-            "EXEC",
-            "DISCARD",
-        ],
-    ),
-];
+/// Types of data, each with its commands.
+const COMMANDS: &str = include_str!("../assets/consistency.txt");
+
+/// The types in the order of the file.
+fn types() -> impl Iterator<Item = &'static str> {
+    COMMANDS.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'))
+}
+
+/// The commands of a type.
+fn commands_of(wanted: &str) -> Vec<Template> {
+    let lines = COMMANDS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let heading = format!("[{wanted}]");
+    let own = lines.skip_while(|line| *line != heading).skip(1);
+    own.take_while(|line| !line.starts_with('[')).map(Template::known).collect()
+}
 
 impl Experiment for ConsistencyArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
@@ -281,7 +90,7 @@ impl Experiment for ConsistencyArgs {
     type Session = (Server, Server);
 
     fn points(&self) -> Vec<Point> {
-        let types = TYPES.map(|(name, _)| name.to_owned()).to_vec();
+        let types = types().map(str::to_owned).collect();
         grid([("threads", texts(&self.server_threads)), ("type", types)])
     }
 
@@ -308,9 +117,7 @@ impl Experiment for ConsistencyArgs {
         point: &Point,
         round: usize,
     ) -> Result<Measurement, String> {
-        let known = TYPES.iter().find(|(name, _)| *name == point["type"]);
-        let (_, commands) = known.expect("the grid is made of them");
-        let templates: Vec<Template> = commands.iter().map(|text| Template::known(text)).collect();
+        let templates = commands_of(&point["type"]);
         let open = |server: &Server| -> io::Result<Vec<Stream>> {
             (0..CONNECTIONS).map(|_| connect(server.endpoint())).collect()
         };
@@ -394,9 +201,10 @@ mod tests {
 
     #[test]
     fn all_commands_can_be_read() {
-        for text in TYPES.iter().flat_map(|(_, commands)| commands.iter()) {
-            assert!(Template::known(text).replies() > 0);
-        }
+        let all: Vec<Vec<Template>> = types().map(commands_of).collect();
+        assert_eq!(all.len(), 9);
+        assert!(all.iter().flatten().all(|command| command.replies() > 0));
+        assert!(all.iter().all(|commands| commands.len() >= 10));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::request::{Action, KEY_SIZE_MIN, Request};
 use crate::load::Random;
 
-/// Statistics of a production cache cluster, as Yang et al. published them for Twitter's 54 clusters
-/// (a row of `2020Mar-clusters.csv`).
+/// Statistics of a production cache cluster, as Yang et al. published them for Twitter's 54
+/// clusters (a row of `2020Mar-clusters.csv`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClusterStatistics {
     /// Mean length of a key, bytes.

@@ -1,9 +1,9 @@
-//! Traces in files: oracleGeneral (binary), Twitter's cache traces and Alibaba's block traces (CSV),
-//! each plain or compressed with zstd.
+//! Traces in files: oracleGeneral (binary), Twitter's cache traces and Alibaba's block traces
+//! (CSV), each plain or compressed with zstd.
 //!
 //! | format | a record |
 //! |---|---|
-//! | oracleGeneral (libCacheSim) | 24 bytes, little-endian: u32 seconds, u64 object, u32 size, i64 next access |
+//! | oracleGeneral | 24 bytes, little-endian: u32 seconds, u64 object, u32 size, i64 next access |
 //! | Twitter (Yang et al., OSDI 2020) | `seconds,key,key size,value size,client,operation,TTL` |
 //! | Alibaba (Li et al., IISWC 2020) | `device,R or W,offset,length,microseconds` |
 
