@@ -194,7 +194,7 @@ impl Applier {
     /// Bytes that one command or transaction may have.
     fn longest(&self) -> usize {
         let config = &self.host.0.config;
-        (config.client_query_buffer_limit + config.proto_max_bulk_len as u64) as usize
+        config.client_query_buffer_limit.saturating_add(config.proto_max_bulk_len) as usize
     }
 
     /// Forgets so many bytes of the input.
