@@ -65,9 +65,6 @@ pub trait Host {
         false
     }
 
-    /// The libraries of functions have changed.
-    fn libraries_changed(&mut self, _ks: &mut Handle) {}
-
     /// The epoch up to which everything is durable, if there is a log.
     fn durable_epoch(&self) -> Option<u64> {
         None

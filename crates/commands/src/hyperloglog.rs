@@ -111,9 +111,19 @@ fn pfcount(ctx: &mut Ctx<'_>) -> Outcome {
     })?;
     let (count, is_new) = counted.unwrap_or((0, false));
     if is_new {
-        ctx.exec.ks.write_range(db, key, COUNT_AT, &count.to_le_bytes())?;
+        refresh_count(ctx, key, count)?;
     }
     ctx.number(count as i64)
+}
+
+/// Keeps the count that a read has found in the sketch. It follows from the registers, so it is no
+/// change and no effect; a `PFCOUNT` that a primary sends does the same on a replica, so that both
+/// have the same bytes. To `WATCH` and client-side caching the key counts as modified, as in Redis.
+fn refresh_count(ctx: &mut Ctx<'_>, key: Key<'_>, count: u64) -> Result<(), Fail> {
+    let db = ctx.db();
+    ctx.exec.ks.refresh_derived(db, key, COUNT_AT, &count.to_le_bytes())?;
+    ctx.exec.ks.signal_modified(db, key);
+    Ok(())
 }
 
 /// `PFMERGE destkey [sourcekey ...]`

@@ -147,8 +147,10 @@ impl Encoder {
         if !continues {
             self.settle_list();
         }
-        if matches!(effect, Effect::Clear) {
-            return self.clear_database(db);
+        match *effect {
+            Effect::Clear => return self.clear_database(db),
+            Effect::Functions { sources } => return self.functions(sources.iter().copied()),
+            _ => {}
         }
         self.commands.select(db);
         match *effect {

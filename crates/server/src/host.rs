@@ -256,12 +256,6 @@ impl Host for ServerHost {
         }
     }
 
-    fn libraries_changed(&mut self, ks: &mut Handle) {
-        if let Some(epoch) = self.server.log_libraries() {
-            ks.note_need(epoch);
-        }
-    }
-
     fn durable_epoch(&self) -> Option<u64> {
         self.server.durability.log().map(|log| log.durable())
     }

@@ -11,6 +11,7 @@ use crate::glob::{Case, matches};
 use crate::server::help::help;
 use crate::server::stats::Shared;
 use crate::spec::{CommandSpec, Locks};
+use petrel_keyspace::Handle;
 use petrel_persistence::rdb::{Error, dump_functions, restore_functions};
 use petrel_table::commands as meta;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
         }
         Ok(())
     })?;
-    ctx.host.libraries_changed(&mut ctx.exec.ks);
+    ctx.exec.record_libraries();
     ctx.reply.bulk(name.as_bytes());
     Ok(())
 }
@@ -124,7 +125,7 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
 fn delete(ctx: &mut Ctx<'_>) -> Outcome {
     let name = String::from_utf8_lossy(ctx.arg(2));
     ctx.exec.shared.libraries.remove(&name)?;
-    ctx.host.libraries_changed(&mut ctx.exec.ks);
+    ctx.exec.record_libraries();
     ctx.ok()
 }
 
@@ -145,7 +146,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
         Ok(())
     })?;
     ctx.exec.drop_flushed();
-    ctx.host.libraries_changed(&mut ctx.exec.ks);
+    ctx.exec.record_libraries();
     ctx.ok()
 }
 
@@ -299,11 +300,29 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
             list.add(library, replace)
         })
     })?;
-    ctx.host.libraries_changed(&mut ctx.exec.ks);
+    ctx.exec.record_libraries();
     ctx.ok()
 }
 
+impl Executor {
+    /// Records the libraries of functions as they are now, for the sinks of effects.
+    pub fn record_libraries(&mut self) {
+        if self.ks.has_sink() {
+            self.shared.record_libraries(&mut self.ks);
+        }
+    }
+}
+
 impl Shared {
+    /// The same through another thread's handle, which is in a batch.
+    pub fn record_libraries(&self, ks: &mut Handle) {
+        // The number first: a list that is newer than its number is followed by its own.
+        let number = self.library_changes();
+        let texts = self.library_texts();
+        let sources: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
+        ks.record_functions(number, &sources);
+    }
+
     /// Bytes of scripts and functions: their texts, and the interpreters of all threads.
     pub fn script_bytes(&self) -> u64 {
         let interpreters = self.scripts.interpreters.iter().map(|bytes| bytes.load(Relaxed));

@@ -21,7 +21,7 @@ impl Handle {
     /// To be called when stripes were locked: while the thread waited for them the keyspace may
     /// have got another log.
     #[inline]
-    fn see_sinks(&mut self) {
+    pub(crate) fn see_sinks(&mut self) {
         if self.ks.sinks.version() != self.observers.sinks_seen {
             self.renew_sink();
         }

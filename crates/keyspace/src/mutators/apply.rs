@@ -38,6 +38,7 @@ impl std::error::Error for Misfit {}
 type Why = &'static str;
 
 const WRONG_TYPE: Why = "the key holds a value of another type";
+const NO_FUNCTIONS: Why = "libraries of functions are not the keyspace's";
 const NO_KEY: Why = "there is no such key";
 const NO_ELEMENT: Why = "the list has no such element";
 
@@ -57,7 +58,8 @@ impl Handle {
     /// Elements that are there already, or gone already, are no error; nothing changes then.
     ///
     /// # Errors
-    /// If the effect does not fit what is there; nothing has changed then.
+    /// If the effect does not fit what is there; nothing has changed then. [`Effect::Functions`]
+    /// never does: the keyspace has no functions, its host loads them.
     pub fn apply(&mut self, db: u16, effect: &Effect<'_>, origin: Origin) -> Result<(), Misfit> {
         let before = replace(&mut self.observers.origin, origin);
         // Nothing has expired at this time.
@@ -81,6 +83,7 @@ impl Handle {
         match *effect {
             Effect::Clear if db < databases => drop(self.clear(Some(db))),
             Effect::Swap { with } if db < databases && with < databases => self.swap(db, with),
+            Effect::Functions { .. } => return Err(NO_FUNCTIONS),
             _ => return Err("there is no such database"),
         }
         Ok(())

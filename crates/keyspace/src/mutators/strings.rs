@@ -138,6 +138,35 @@ impl Handle {
     }
 }
 
+impl Handle {
+    /// Writes over bytes of a string that follow from its others (the cached count of a
+    /// HyperLogLog): no change, so no effect, and nothing that does not lie within the string. The
+    /// key's stripe is held.
+    ///
+    /// # Errors
+    /// If the key holds another type.
+    pub fn refresh_derived(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), WrongType> {
+        let Some((_, entry)) = self.find(db, key) else { return Ok(()) };
+        let end = offset + bytes.len();
+        if self.is_expired(entry) || entry.string().ok_or(WrongType)?.len() < end {
+            return Ok(());
+        }
+        self.before_change(db, entry);
+        if entry.kind() == Kind::Blob {
+            write_blob(entry, offset, bytes);
+        } else if let Some(inline) = entry.inline_mut() {
+            inline[offset..end].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
 /// The value's bytes with `bytes` written over them from `offset` on.
 fn patched(value: StrRef<'_>, len: usize, offset: usize, bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(grown(len));

@@ -240,6 +240,7 @@ impl Handle {
             }
             Effect::FieldRemove { .. }
             | Effect::Remove { .. }
+            | Effect::Functions { .. }
             | Effect::Clear
             | Effect::Swap { .. } => {}
         }

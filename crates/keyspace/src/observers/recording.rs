@@ -107,6 +107,30 @@ impl Handle {
         }
     }
 
+    /// Whether effects go anywhere.
+    #[inline]
+    pub fn has_sink(&self) -> bool {
+        self.observers.sink.is_some()
+    }
+
+    /// Records that these are all libraries of functions from now on; `number` grows with each of
+    /// their changes. Committed with what else was done under the locks that are held, or at once
+    /// if there are none. The thread is in a batch.
+    pub fn record_functions(&mut self, number: u64, sources: &[&[u8]]) {
+        self.see_sinks();
+        if self.observers.sink.is_none() {
+            return;
+        }
+        self.begin_commit();
+        let head = EffectHead { db: 0, order: Order(number), origin: self.observers.origin };
+        if let Some(sink) = &mut self.observers.sink {
+            sink.record(head, &Effect::Functions { sources });
+        }
+        if !self.holds_any() {
+            self.commit();
+        }
+    }
+
     #[inline]
     fn begin_commit(&mut self) {
         if !self.observers.uncommitted.any {
@@ -209,6 +233,35 @@ mod tests {
         fn is_strict(&self) -> bool {
             true
         }
+    }
+
+    #[test]
+    fn functions_are_an_effect_of_their_own_number() {
+        let ks = Keyspace::new(&Options { stripes: 1, ..Options::default() });
+        let listener = Listener::default();
+        let mut handle = ks.attach();
+        handle.enter();
+        handle.record_functions(1, &[b"nobody hears of it"]);
+        handle.lock_all();
+        handle.set_sinks("listener", Some(Arc::new(listener.clone())));
+        handle.unlock();
+        handle.record_functions(2, &[b"one", b"two"]);
+        assert_eq!(handle.take_need(), 1);
+        let hash = handle.hash(b"key");
+        handle.lock(hash);
+        handle.put(0, Key { bytes: b"key", hash }, Value::Int(1), None);
+        handle.record_functions(3, &[]);
+        handle.unlock();
+        handle.exit();
+        let expected = vec![
+            Heard::Effect(2),
+            Heard::Commit(1, false),
+            Heard::Effect(Order::first_of(1).0),
+            Heard::Effect(3),
+            Heard::Commit(1, false),
+            Heard::HandOver,
+        ];
+        assert_eq!(*listener.0.lock().unwrap(), expected);
     }
 
     #[test]

@@ -190,6 +190,12 @@ pub enum Effect<'a> {
         /// Whether a command removed it or its time had passed.
         why: Removal,
     },
+    /// These are all libraries of functions from now on. Any thread may say so; of several, that
+    /// with the highest [`EffectHead::order`] holds, which counts their changes and nothing else.
+    Functions {
+        /// The source of each library.
+        sources: &'a [&'a [u8]],
+    },
     /// Every key of the database is gone.
     Clear,
     /// The database changed places with another.
@@ -200,7 +206,7 @@ pub enum Effect<'a> {
 }
 
 impl<'a> Effect<'a> {
-    /// The key that changed; none if a whole database did.
+    /// The key that changed; none if a whole database did, or functions.
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {
             Effect::Put { key, .. }
@@ -223,7 +229,7 @@ impl<'a> Effect<'a> {
             | Effect::FieldPut { key, .. }
             | Effect::FieldExpire { key, .. }
             | Effect::FieldRemove { key, .. } => Some(key),
-            Effect::Clear | Effect::Swap { .. } => None,
+            Effect::Functions { .. } | Effect::Clear | Effect::Swap { .. } => None,
         }
     }
 

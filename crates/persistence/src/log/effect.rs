@@ -93,8 +93,6 @@ pub enum Logged<'a> {
         /// The value.
         value: &'a [u8],
     },
-    /// The sources of all libraries of functions, from now on.
-    Functions(Vec<&'a [u8]>),
 }
 
 impl<'a> Logged<'a> {
@@ -103,7 +101,6 @@ impl<'a> Logged<'a> {
         match *self {
             Logged::Effect(effect) => effect.key(),
             Logged::Store { key, .. } => Some(key),
-            Logged::Functions(_) => None,
         }
     }
 }
@@ -129,18 +126,6 @@ fn with(kind: u8, option: bool) -> u8 {
 fn put_id(out: &mut Vec<u8>, id: StreamId) {
     put(out, id.ms);
     put(out, id.seq);
-}
-
-/// Appends the sources of all libraries.
-pub fn put_functions<'a>(
-    out: &mut Vec<u8>,
-    context: &mut Context,
-    order: Order,
-    sources: impl ExactSizeIterator<Item = &'a [u8]>,
-) {
-    put_head(out, context, kind::FUNCTIONS, context.db, order);
-    put(out, sources.len() as u64);
-    sources.for_each(|source| put_bytes(out, source));
 }
 
 /// Appends an effect.
@@ -268,6 +253,11 @@ fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, ef
         Effect::FieldRemove { key, field, .. } => {
             pair(out, context, kind::FIELD_REMOVE, key, field);
         }
+        Effect::Functions { sources } => {
+            put_head(out, context, kind::FUNCTIONS, context.db, order);
+            put(out, sources.len() as u64);
+            sources.iter().for_each(|source| put_bytes(out, source));
+        }
         Effect::Clear => put_head(out, context, kind::CLEAR, db, order),
         Effect::Swap { with } => {
             put_head(out, context, kind::SWAP, db, order);
@@ -374,8 +364,8 @@ pub fn take_effect<'a, T>(
         }
         kind::FUNCTIONS => {
             let count = bytes.number()?;
-            let sources = (0..count).map(|_| bytes.bytes()).collect::<Result<_, _>>()?;
-            return Ok(visit(db, Logged::Functions(sources)));
+            let sources = (0..count).map(|_| bytes.bytes()).collect::<Result<Vec<_>, _>>()?;
+            return Ok(visit(db, Logged::Effect(Effect::Functions { sources: &sources })));
         }
         _ => {}
     }

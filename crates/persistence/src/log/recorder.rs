@@ -8,7 +8,7 @@
 //! lag        epochs between the block's and the one that the order of the first effect counts from
 //! ```
 
-use super::effect::{Context, put_effect, put_functions};
+use super::effect::{Context, put_effect};
 use super::group::Log;
 use super::pending::Pending;
 use super::segment::{Memory, Segment, Size};
@@ -215,13 +215,6 @@ impl Recorder {
             self.base = order.epoch();
             self.context = Context { db: 0, order: Order::first_of(self.base) };
         }
-    }
-
-    /// Records the sources of all libraries of functions. Later calls, which any thread may make,
-    /// have higher numbers.
-    pub fn functions<'a>(&mut self, number: u64, sources: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.begin(Order::default());
-        put_functions(&mut self.open, &mut self.context, Order(number), sources);
     }
 
     /// Completes the open record, which belongs to `epoch`.

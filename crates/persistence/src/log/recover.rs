@@ -18,7 +18,7 @@ use super::storage::{Storage, Sync};
 use super::writer::Writer;
 use crate::load::Progress;
 use parking_lot::Mutex;
-use petrel_keyspace::Keyspace;
+use petrel_keyspace::{Effect, Keyspace};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Read};
@@ -337,7 +337,9 @@ fn count_records(bytes: &[u8], epoch: u64, serial: bool) -> Result<u64, u64> {
         let (mut effects, mut context) = take_record(&mut source, epoch).map_err(|_| at)?;
         while !effects.0.is_empty() {
             let is_right = take_effect(&mut effects, &mut context, |_, logged| {
-                serial || logged.key().is_some() || matches!(logged, Logged::Functions(_))
+                serial
+                    || logged.key().is_some()
+                    || matches!(logged, Logged::Effect(Effect::Functions { .. }))
             });
             if is_right != Ok(true) {
                 return Err(at);

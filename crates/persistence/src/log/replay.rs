@@ -21,7 +21,7 @@ use crate::rdb::{self, Slice, read_value};
 
 use crate::value::Builder;
 use parking_lot::Mutex;
-use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Misfit, Order, Origin};
+use petrel_keyspace::{Effect, Handle, Key, KeyHash, Keyspace, Misfit, Order, Origin};
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -201,7 +201,7 @@ impl<R: Read> Replay<'_, R> {
                 // An effect says its database only where that changes.
                 let before = context;
                 let hash = |logged: Logged<'_>| match logged {
-                    Logged::Functions(sources) => Err(owned(sources)),
+                    Logged::Effect(Effect::Functions { sources }) => Err(owned(sources)),
                     other => Ok(other.key().map(|key| handle.hash(key))),
                 };
                 let found = take_effect(&mut effects, &mut context, |_, logged| hash(logged));
@@ -275,7 +275,7 @@ impl<R: Read> Replay<'_, R> {
                 let replayed = &mut self.replayed;
                 let applied = take_effect(&mut effects, &mut context, |db, logged| match logged {
                     _ if db >= there => Err(LogError::Databases { needed: db, there }),
-                    Logged::Functions(sources) => {
+                    Logged::Effect(Effect::Functions { sources }) => {
                         replayed.note_functions(0, owned(sources));
                         Ok(())
                     }
@@ -302,8 +302,8 @@ impl Replayed {
     }
 }
 
-fn owned(texts: Vec<&[u8]>) -> Vec<Vec<u8>> {
-    texts.into_iter().map(<[u8]>::to_vec).collect()
+fn owned(texts: &[&[u8]]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.to_vec()).collect()
 }
 
 /// The effects of the next record of a block, and where they count from.
@@ -435,7 +435,6 @@ impl Target {
                 });
                 built.map_err(|_| Unfit::Bytes)
             }
-            Logged::Functions(_) => Ok(()),
         }
     }
 }

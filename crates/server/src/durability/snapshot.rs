@@ -434,9 +434,7 @@ impl Server {
         });
         ks.enter();
         // Later than all that the threads have committed which loaded.
-        if let Some(epoch) = self.log_libraries() {
-            ks.note_need(epoch);
-        }
+        self.commands.record_libraries(ks);
         self.finish_loading();
         loaded
     }

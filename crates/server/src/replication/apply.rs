@@ -380,10 +380,6 @@ impl Host for PrimaryHost {
         self.0.flushes_in_background()
     }
 
-    fn libraries_changed(&mut self, ks: &mut Handle) {
-        self.0.libraries_changed(ks);
-    }
-
     fn flushed_all(&mut self, ks: &mut Handle, is_all: bool) {
         self.0.flushed_all(ks, is_all);
     }

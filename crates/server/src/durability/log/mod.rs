@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::server::Server;
 use parking_lot::{Mutex, RwLock};
 use petrel_commands::Hindrance;
-use petrel_keyspace::{EffectSink, Handle};
+use petrel_keyspace::{Effect, EffectHead, EffectSink, Handle, Order, Origin};
 use petrel_persistence::log::{
     Directory, Events, Log, LogSource, Policy, Recorder, SystemFile, is_full,
 };
@@ -304,21 +304,21 @@ impl Server {
         Ok(())
     }
 
-    /// Records the libraries of functions as they are now. What it returns is the epoch by which
-    /// that is durable.
-    pub(crate) fn log_libraries(&self) -> Option<u64> {
-        let log = self.durability.log()?;
+    /// Has the log's new file begin with the libraries of functions as they are now.
+    pub(crate) fn log_libraries(&self) {
+        let Some(log) = self.durability.log() else { return };
         let mut recorder = log.recorder();
         self.record_libraries(&mut recorder);
-        let epoch = recorder.commit(self.keyspace.epochs(), false);
+        recorder.commit(self.keyspace.epochs(), false);
         recorder.hand_over();
-        Some(epoch)
     }
 
     fn record_libraries(&self, recorder: &mut Recorder) {
         // The number first: a list that is newer than its number is followed by its own.
         let number = self.commands.library_changes();
         let texts = self.commands.library_texts();
-        recorder.functions(number, texts.iter().map(|text| &text[..]));
+        let sources: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
+        let head = EffectHead { db: 0, order: Order(number), origin: Origin::LOCAL };
+        recorder.record(head, &Effect::Functions { sources: &sources });
     }
 }
