@@ -262,7 +262,7 @@ enum Kept {
     Insert(Vec<u8>, usize, Vec<u8>),
     Remove(Vec<u8>, usize),
     Trim(Vec<u8>, usize, usize),
-    Store(Vec<u8>, VecDeque<Vec<u8>>, Option<i64>),
+    CopyFrom(Vec<u8>, u16, Vec<u8>, bool),
     Gone(Vec<u8>, Removal),
     Expire(Vec<u8>, Option<i64>),
 }
@@ -278,9 +278,8 @@ impl Kept {
             }
             Effect::ListRemove { key, index } => Kept::Remove(key.into(), index),
             Effect::ListTrim { key, from, len } => Kept::Trim(key.into(), from, len),
-            Effect::Store { key, value, expiry } => {
-                let elements = value.list().unwrap().iter_from(0).map(bytes).collect();
-                Kept::Store(key.into(), elements, expiry)
+            Effect::CopyFrom { key, from_db, from, moved } => {
+                Kept::CopyFrom(key.into(), from_db, from.into(), moved)
             }
             Effect::Remove { key, why } => Kept::Gone(key.into(), why),
             Effect::Expire { key, expiry } => Kept::Expire(key.into(), expiry),
@@ -300,17 +299,13 @@ impl Kept {
             Kept::Trim(key, from, len) => Effect::ListTrim { key, from: *from, len: *len },
             Kept::Gone(key, why) => Effect::Remove { key, why: *why },
             Kept::Expire(key, expiry) => Effect::Expire { key, expiry: *expiry },
-            Kept::Store(key, elements, expiry) => {
-                return locked_together(handle, &[key], |handle, keys| {
-                    handle.remove(0, keys[0]);
-                    let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
-                    handle.list_push(0, keys[0], End::Back, &elements).unwrap();
-                    handle.set_expiry(0, keys[0], *expiry);
-                });
+            Kept::CopyFrom(key, from_db, from, moved) => {
+                Effect::CopyFrom { key, from_db: *from_db, from, moved: *moved }
             }
         };
         let key = effect.key().unwrap();
-        locked_together(handle, &[key], |handle, _| {
+        let other = effect.source().map_or(key, |(_, other)| other);
+        locked_together(handle, &[key, other], |handle, _| {
             handle.apply(0, &effect, Origin::LOCAL).unwrap()
         });
     }

@@ -157,6 +157,15 @@ impl Encoder {
             Effect::Remove { .. } if continues => {}
             Effect::Remove { key, .. } => self.commands.command(&["DEL"], &[key]),
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
+            Effect::CopyFrom { key, from_db, from, moved: true } if from_db == db => {
+                self.commands.command(&["RENAME"], &[from, key]);
+            }
+            Effect::CopyFrom { key, from_db, from, .. } => {
+                let mut digits = itoa::Buffer::new();
+                let to_db = digits.format(db).as_bytes();
+                self.commands.select(from_db);
+                self.commands.command(&["COPY"], &[from, key, b"DB", to_db, b"REPLACE"]);
+            }
             Effect::Expire { key, expiry: Some(at) } => {
                 let mut digits = itoa::Buffer::new();
                 self.commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
@@ -273,13 +282,11 @@ impl Encoder {
                 self.commands.command(&["LSET"], &[key, behind, next]);
             }
             Effect::ListRemove { key, index } => self.mark_element(key, index),
-            Effect::ListTrim { key, from, len } => {
-                // With nothing left the key is removed, which is an effect of its own.
-                if len > 0 {
-                    let range = [digits.format(from), more.format(from + len - 1)];
-                    let [from, to] = range.map(str::as_bytes);
-                    self.commands.command(&["LTRIM"], &[key, from, to]);
-                }
+            // With nothing left the key is removed, which is an effect of its own.
+            Effect::ListTrim { key, from, len } if len > 0 => {
+                let range = [digits.format(from), more.format(from + len - 1)];
+                let [from, to] = range.map(str::as_bytes);
+                self.commands.command(&["LTRIM"], &[key, from, to]);
             }
             _ => {}
         }

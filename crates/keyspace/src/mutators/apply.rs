@@ -52,7 +52,7 @@ impl Handle {
     /// Makes the change that an effect describes, through the mutators that make such changes, and
     /// no other: nothing expires meanwhile and no event is published. Sinks get it with its
     /// `origin`; `WATCH`, client-side caching and blocked clients learn of it as of any change.
-    /// What is held must include the key's stripe, or everything for an effect of whole
+    /// What is held must include the key's stripe and that of its [`Effect::source`], or everything for an effect of whole
     /// databases.
     ///
     /// Elements that are there already, or gone already, are no error; nothing changes then.
@@ -89,6 +89,26 @@ impl Handle {
         Ok(())
     }
 
+    fn apply_copy(
+        &mut self,
+        (db, key): (u16, Key<'_>),
+        (from_db, from): (u16, &[u8]),
+        moved: bool,
+    ) -> Result<(), Why> {
+        let from = self.key(from);
+        if from_db >= self.keyspace().databases() {
+            return Err("there is no such database");
+        }
+        if !self.holds(from.hash) {
+            return Err("the stripe of the other key is not held");
+        }
+        let found = match moved {
+            true => self.rename(from_db, from, db, key),
+            false => self.copy(from_db, from, db, key),
+        };
+        found.then_some(()).ok_or(NO_KEY)
+    }
+
     fn apply_to_key(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) -> Result<(), Why> {
         match *effect {
             Effect::Put { value, expiry, .. } => {
@@ -100,6 +120,9 @@ impl Handle {
                 self.put(db, key, value, expiry);
             }
             Effect::Store { value, expiry, .. } => self.store_copy(db, key, value, expiry),
+            Effect::CopyFrom { from_db, from, moved, .. } => {
+                self.apply_copy((db, key), (from_db, from), moved)?;
+            }
             Effect::Remove { why, .. } => {
                 if let Some((at, entry)) = self.find(db, key) {
                     self.remove_at(db, key, at, entry, why);

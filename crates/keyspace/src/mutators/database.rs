@@ -5,7 +5,6 @@ use crate::state::cleared::Cleared;
 use crate::state::effect::{Effect, Removal};
 use crate::state::tracking::Tracked;
 use crate::structures::key_hash::Key;
-use crate::structures::view::View;
 
 impl Handle {
     /// Removes every key of a database, or of all. The keyspace is held exclusively
@@ -119,11 +118,12 @@ impl Handle {
         self.put_entry(to_db, to, entry);
         self.moved_in_image(to_db, entry);
         let expiry = entry.expiry();
-        let effect = match entry.string() {
-            Some(value) => Effect::Put { key: to.bytes, value, expiry },
-            None => Effect::Store { key: to.bytes, value: View::new(entry), expiry },
-        };
-        self.record(to_db, to, &effect);
+        match entry.string() {
+            Some(value) => {
+                self.record(to_db, to, &Effect::Put { key: to.bytes, value, expiry });
+            }
+            None => self.record_copy((to_db, to), (from_db, from), true),
+        }
         let gone = Effect::Remove { key: from.bytes, why: Removal::Deleted };
         self.record(from_db, from, &gone);
         true
@@ -137,7 +137,11 @@ impl Handle {
         // borrowed meanwhile.
         let expiry = source.expiry();
         match source.string() {
-            None => self.store_copy(to_db, to, View::new(source), expiry),
+            None => {
+                let entry = source.duplicate(&mut self.cache, to.bytes, expiry);
+                self.put_entry(to_db, to, entry);
+                self.record_copy((to_db, to), (from_db, from), false);
+            }
             Some(_) => {
                 let entry = source.duplicate(&mut self.cache, to.bytes, expiry);
                 self.put_entry(to_db, to, entry);
@@ -147,6 +151,20 @@ impl Handle {
             }
         }
         true
+    }
+
+    /// Records that `to` holds what the collection at `from` held, by its name: however large it
+    /// is, nothing of it is encoded under the locks.
+    fn record_copy(&mut self, to: (u16, Key<'_>), from: (u16, Key<'_>), moved: bool) {
+        let ((db, key), (from_db, from)) = (to, from);
+        if self.has_sink() {
+            self.level_orders(key, from);
+        }
+        let effect = Effect::CopyFrom { key: key.bytes, from_db, from: from.bytes, moved };
+        self.record(db, key, &effect);
+        if self.has_sink() {
+            self.level_orders(key, from);
+        }
     }
 
     /// Marks watched keys of `db` as changed that exist in it, or in `other`, which takes its

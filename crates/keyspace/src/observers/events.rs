@@ -195,6 +195,8 @@ impl Handle {
         let list = |name| self.note_element(class::LIST, name, db, key);
         match *effect {
             Effect::Put { .. } => self.event(class_of(name("set")), name("set"), db, key),
+            // Commands that copy and rename state their events.
+            Effect::CopyFrom { .. } => {}
             // An empty stream, before its first entry or group.
             Effect::Store { .. } if naming == Naming::ByEffect => {}
             Effect::Store { value, .. } => {

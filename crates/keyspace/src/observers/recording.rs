@@ -93,6 +93,15 @@ impl Handle {
         }
     }
 
+    /// To be called before an effect of `to` is recorded that stands above all earlier ones of the
+    /// stripe of `from`, too: both count from the higher of their orders (Lamport, "Time, clocks,
+    /// and the ordering of events in a distributed system", 1978). Both stripes are held.
+    pub(crate) fn level_orders(&mut self, to: Key<'_>, from: Key<'_>) {
+        let order = self.stripe(to.hash).order.max(self.stripe(from.hash).order);
+        self.stripe(to.hash).order = order;
+        self.stripe(from.hash).order = order;
+    }
+
     /// Tells the sink of an effect of a whole database. Everything is held.
     pub(crate) fn record_database(&mut self, db: u16, effect: &Effect<'_>) {
         if self.observers.sink.is_some() {
@@ -189,6 +198,7 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::structures::list::End;
     use crate::structures::value::Value;
     use crate::{Keyspace, Options};
     use std::sync::Mutex;
@@ -233,6 +243,45 @@ mod tests {
         fn is_strict(&self) -> bool {
             true
         }
+    }
+
+    #[test]
+    fn a_copy_stands_above_what_both_keys_were_and_below_what_they_become() {
+        let ks = Keyspace::new(&Options { stripes: 2, ..Options::default() });
+        let mut handle = ks.attach();
+        let noted: Arc<Mutex<Vec<(u64, String)>>> = Arc::default();
+        struct Noting(Arc<Mutex<Vec<(u64, String)>>>);
+        impl EffectSink for Noting {
+            fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+                self.0.lock().unwrap().push((head.order.0, format!("{effect:?}")));
+            }
+        }
+        handle.set_sink(Some(Box::new(Noting(noted.clone()))));
+        // Two keys of different stripes.
+        let names: Vec<String> = (0..64).map(|n| format!("list:{n}")).collect();
+        let from = handle.key(b"from");
+        let to = names.iter().map(|name| handle.key(name.as_bytes()));
+        let to = to.into_iter().find(|to| to.hash.stripe() != from.hash.stripe()).unwrap();
+        handle.enter();
+        handle.lock_many([from.hash, to.hash].into_iter());
+        for element in [b"a", b"b", b"c"] {
+            handle.list_push(0, from, End::Back, &[element]).unwrap();
+        }
+        assert!(handle.copy(0, from, 0, to));
+        handle.list_push(0, from, End::Back, &[b"d"]).unwrap();
+        assert!(handle.rename(0, to, 0, from));
+        handle.list_push(0, to, End::Back, &[b"e"]).unwrap();
+        handle.unlock();
+        handle.exit();
+        let noted = noted.lock().unwrap();
+        let kinds: Vec<&str> =
+            noted.iter().filter_map(|(_, text)| text.split(' ').next()).collect();
+        let push = "ListPush";
+        assert_eq!(kinds, [push, push, push, "CopyFrom", push, "CopyFrom", "Remove", push]);
+        assert!(noted.is_sorted_by_key(|(order, _)| *order), "{noted:?}");
+        assert!(noted.windows(2).all(|pair| pair[0].0 < pair[1].0), "{noted:?}");
+        let moved = |n: usize| noted[n].1.contains("moved: true");
+        assert!(!moved(3) && moved(5));
     }
 
     #[test]

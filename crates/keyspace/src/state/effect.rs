@@ -27,8 +27,8 @@ pub enum Effect<'a> {
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
     },
-    /// The key holds a copy of this value of any type from now on: after `COPY`, `RENAME`,
-    /// `RESTORE` and what stores a whole collection.
+    /// The key holds a copy of this value of any type from now on: after `RESTORE` and what stores
+    /// a whole collection.
     Store {
         /// The key.
         key: &'a [u8],
@@ -36,6 +36,20 @@ pub enum Effect<'a> {
         value: View<'a>,
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
+    },
+    /// The key holds from now on what the collection at another key holds, with its expiry: after
+    /// `COPY`, and after `RENAME` and `MOVE`, whose removal of the other key is an effect of its
+    /// own. The value is not said: it is that of the other key at this effect's [`Order`], which
+    /// stands above all earlier ones of both keys' stripes, and below all later ones.
+    CopyFrom {
+        /// The key.
+        key: &'a [u8],
+        /// The database of the other key.
+        from_db: u16,
+        /// The other key.
+        from: &'a [u8],
+        /// Whether the other key is removed next, so that the value may be moved.
+        moved: bool,
     },
     /// The key is gone.
     Remove {
@@ -211,6 +225,7 @@ impl<'a> Effect<'a> {
         match *self {
             Effect::Put { key, .. }
             | Effect::Store { key, .. }
+            | Effect::CopyFrom { key, .. }
             | Effect::Remove { key, .. }
             | Effect::Expire { key, .. }
             | Effect::Add { key, .. }
@@ -230,6 +245,15 @@ impl<'a> Effect<'a> {
             | Effect::FieldExpire { key, .. }
             | Effect::FieldRemove { key, .. } => Some(key),
             Effect::Functions { .. } | Effect::Clear | Effect::Swap { .. } => None,
+        }
+    }
+
+    /// The other key that it takes its value from, with that one's database: its stripe is to be
+    /// held as well where the effect is applied.
+    pub fn source(&self) -> Option<(u16, &'a [u8])> {
+        match *self {
+            Effect::CopyFrom { from_db, from, .. } => Some((from_db, from)),
+            _ => None,
         }
     }
 

@@ -66,6 +66,8 @@ mod kind {
     pub const PRODUCERS: u8 = 37;
     /// No change of a key: the libraries of functions, all of them.
     pub const FUNCTIONS: u8 = 38;
+    /// Its optional part, which has no bytes: the other key is removed next.
+    pub const COPY_FROM: u8 = 39;
 }
 
 /// What follows from one effect to the next of a record.
@@ -183,6 +185,11 @@ fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, ef
             debug_assert!(fed.is_ok(), "{fed:?}");
             let len = (out.len() - at - 8) as u64;
             out[at..at + 8].copy_from_slice(&len.to_le_bytes());
+        }
+        Effect::CopyFrom { key, from_db, from, moved } => {
+            head(out, context, with(kind::COPY_FROM, moved), key);
+            put(out, from_db.into());
+            put_bytes(out, from);
         }
         Effect::Remove { key, .. } => head(out, context, kind::REMOVE, key),
         Effect::Expire { key, expiry } => {
@@ -385,6 +392,10 @@ pub fn take_effect<'a, T>(
             let len = usize::try_from(bytes.fixed()?).map_err(|_| Malformed)?;
             let value = bytes.take(len)?;
             return Ok(visit(db, Logged::Store { key, expiry, type_byte, value }));
+        }
+        kind::COPY_FROM => {
+            let from_db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+            Effect::CopyFrom { key, from_db, from: bytes.bytes()?, moved: has_option }
         }
         kind::REMOVE => Effect::Remove { key, why: Removal::Deleted },
         kind::EXPIRE => Effect::Expire { key, expiry: option(bytes, has_option)? },

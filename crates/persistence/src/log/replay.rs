@@ -7,7 +7,9 @@
 //!
 //! The orders of a key's changes ascend, whichever thread made them and whichever block they are
 //! in, so that each thread sorts what it has got and needs to know nothing of the others. Blocks
-//! that change whole databases are applied alone, between all others.
+//! that change whole databases are applied alone, between all others. So are, within a batch,
+//! effects that take their value from another key: their orders stand between the earlier and the
+//! later ones of both keys, so that every thread first applies its changes of lower orders.
 
 use super::Malformed;
 use super::effect::{Context, Logged, take_effect};
@@ -110,15 +112,29 @@ pub fn replay<R: Read>(
 
 /// Records of some blocks, and which effects in them are whose.
 struct Batch {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     shares: Vec<Mutex<Vec<EffectPosition>>>,
+    /// Effects that take their value from another key, which no thread applies by itself.
+    copies: Vec<EffectPosition>,
     /// Where in the file it begins.
     at: u64,
 }
 
 impl Batch {
     fn new(threads: usize) -> Self {
-        Batch { bytes: Vec::new(), shares: (0..threads).map(|_| Mutex::default()).collect(), at: 0 }
+        let shares = (0..threads).map(|_| Mutex::default()).collect();
+        Batch { bytes: Arc::default(), shares, copies: Vec::new(), at: 0 }
+    }
+
+    /// The changes of lower orders than `order`, as a batch of their own; each share is sorted.
+    fn split_before(&mut self, order: Order) -> Batch {
+        let shares = self.shares.iter_mut().map(|share| {
+            let share = share.get_mut();
+            let later = share.split_off(share.partition_point(|place| place.order < order));
+            Mutex::new(std::mem::replace(share, later))
+        });
+        let shares = shares.collect();
+        Batch { bytes: self.bytes.clone(), shares, copies: Vec::new(), at: self.at }
     }
 }
 
@@ -156,7 +172,8 @@ impl<R: Read> Replay<'_, R> {
             if self.batch.bytes.is_empty() {
                 self.batch.at = block_at;
             }
-            let next = self.reader.next(&mut self.batch.bytes);
+            // Nobody else refers to the bytes of a batch that was not sent.
+            let next = self.reader.next(Arc::make_mut(&mut self.batch.bytes));
             self.replayed.whole = self.reader.position();
             self.replayed.last_epoch = self.reader.last_epoch();
             let head = match next {
@@ -188,7 +205,7 @@ impl<R: Read> Replay<'_, R> {
     /// Finds out whose the effects of a block are.
     fn share_out(&mut self, head: &BlockHead, block_at: u64) -> Result<(), LogError> {
         let malformed = |_: Malformed| LogError::Record { at: block_at };
-        let Batch { bytes, shares, .. } = &mut self.batch;
+        let Batch { bytes, shares, copies, .. } = &mut self.batch;
         let handle = &self.target.handle;
         let there = handle.keyspace().databases();
         let threads = shares.len() as u32;
@@ -202,7 +219,11 @@ impl<R: Read> Replay<'_, R> {
                 let before = context;
                 let hash = |logged: Logged<'_>| match logged {
                     Logged::Effect(Effect::Functions { sources }) => Err(owned(sources)),
-                    other => Ok(other.key().map(|key| handle.hash(key))),
+                    Logged::Effect(effect) => {
+                        let is_copy = effect.source().is_some();
+                        Ok(effect.key().map(|key| (handle.hash(key), is_copy)))
+                    }
+                    other => Ok(other.key().map(|key| (handle.hash(key), false))),
                 };
                 let found = take_effect(&mut effects, &mut context, |_, logged| hash(logged));
                 let db = context.db;
@@ -210,10 +231,15 @@ impl<R: Read> Replay<'_, R> {
                     return Err(LogError::Databases { needed: db, there });
                 }
                 match found.map_err(malformed)? {
-                    Ok(Some(hash)) => {
+                    Ok(Some((hash, is_copy))) => {
                         let place =
                             EffectPosition { order: context.order, hash, at, db: before.db };
-                        shares[(hash.stripe() % threads) as usize].get_mut().push(place);
+                        match is_copy {
+                            true => copies.push(place),
+                            false => {
+                                shares[(hash.stripe() % threads) as usize].get_mut().push(place);
+                            }
+                        }
                         self.replayed.effects += 1;
                     }
                     // Such a change is in a serial block.
@@ -232,8 +258,26 @@ impl<R: Read> Replay<'_, R> {
             return Ok(());
         }
         let threads = self.crew.len() + 1;
-        let batch = Arc::new(std::mem::replace(&mut self.batch, Batch::new(threads)));
+        let mut batch = std::mem::replace(&mut self.batch, Batch::new(threads));
         self.at = 0;
+        let mut copies = std::mem::take(&mut batch.copies);
+        if !copies.is_empty() {
+            copies.sort_by_key(|place| place.order);
+            let shares = batch.shares.iter_mut();
+            shares.for_each(|share| share.get_mut().sort_by_key(|place| place.order));
+        }
+        for copy in copies {
+            let before = batch.split_before(copy.order);
+            self.hand_out(before)?;
+            self.meet()?;
+            self.target.apply_at(&batch, &copy).map_err(|unfit| unfit.in_block(batch.at))?;
+        }
+        self.hand_out(batch)
+    }
+
+    /// Gives every thread its share of a batch, and applies that of this one.
+    fn hand_out(&mut self, batch: Batch) -> Result<(), LogError> {
+        let batch = Arc::new(batch);
         for mate in &self.crew {
             // They wait for jobs as long as this thread may have some.
             let _ = mate.send(Job::Apply(batch.clone()));
@@ -262,7 +306,7 @@ impl<R: Read> Replay<'_, R> {
     /// Applies a block, which is the end of the batch, one effect after another.
     fn apply_serially(&mut self, head: &BlockHead, block_at: u64) -> Result<(), LogError> {
         let malformed = |_: Malformed| LogError::Record { at: block_at };
-        let block = self.batch.bytes.split_off(self.at);
+        let block = Arc::make_mut(&mut self.batch.bytes).split_off(self.at);
         self.send()?;
         self.meet()?;
         let there = self.target.handle.keyspace().databases();
@@ -394,6 +438,17 @@ impl Target {
         self.handle.exit();
     }
 
+    /// Applies an effect of a batch for which nothing is held yet.
+    fn apply_at(&mut self, batch: &Batch, place: &EffectPosition) -> Result<(), Unfit> {
+        let mut source = Bytes(&batch.bytes[place.at..]);
+        let mut context = Context { db: place.db, order: Order::default() };
+        self.handle.enter();
+        let applied =
+            take_effect(&mut source, &mut context, |db, logged| self.apply_alone(db, logged));
+        self.handle.exit();
+        applied.map_err(Unfit::from).and_then(|applied| applied)
+    }
+
     /// Asks for what the changes behind this one will look at.
     fn prefetch(&self, places: &[EffectPosition], i: usize) {
         if let Some(place) = places.get(i + 2 * AHEAD) {
@@ -410,8 +465,16 @@ impl Target {
 
     /// Makes a change for which nothing is held yet.
     fn apply_alone(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Unfit> {
+        let other = match &logged {
+            Logged::Effect(effect) => effect.source(),
+            Logged::Store { .. } => None,
+        };
         match logged.key() {
-            Some(key) => self.handle.lock(self.handle.hash(key)),
+            Some(key) => {
+                let other = other.map(|(_, other)| self.handle.hash(other));
+                let hashes = [Some(self.handle.hash(key)), other];
+                self.handle.lock_many(hashes.into_iter().flatten());
+            }
             None => self.handle.lock_all(),
         }
         let applied = self.apply_held(db, logged);
