@@ -20,6 +20,7 @@
 //! | `pubsub` | [`Subscriber`], messages of channels |
 //! | [`blocking`] | the client for plain threads |
 //! | `near` | [`NearCache`], replies kept in the process |
+//! | `lock`, `limiter` | locks and limits that programs share |
 //! | `pipeline`, `script`, `scan` | several commands as one, Lua scripts, walks over keys |
 //! | `typed` | a method for every command, made by the build script from the command table |
 //! | `lane` | one connection: its queue of requests, and the task that drives it |
@@ -34,6 +35,8 @@ mod client;
 mod dedicated;
 mod error;
 mod lane;
+mod limiter;
+mod lock;
 mod near;
 mod options;
 mod pipeline;
@@ -52,6 +55,8 @@ pub use buffer::Arguments;
 pub use client::{Call, Client};
 pub use dedicated::Dedicated;
 pub use error::{Error, ErrorKind, Result};
+pub use limiter::{Permission, RateLimiter};
+pub use lock::{Lock, LockOptions};
 pub use near::{NearCache, NearCacheOptions, NearCacheStatistics, NearCall};
 pub use options::{Address, Backoff, Options, Secret};
 pub use petrel_resp::Value;

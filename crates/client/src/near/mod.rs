@@ -132,6 +132,11 @@ impl NearCache {
         self.inner.shared.store.clear();
     }
 
+    /// The next invalidation of any key, or the loss of the connection for invalidations.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.inner.shared.store.changed.notified()
+    }
+
     /// The client whose server it caches.
     pub fn client(&self) -> &Client {
         &self.inner.client

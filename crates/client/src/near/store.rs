@@ -92,6 +92,8 @@ pub(crate) struct Store {
     shards: Vec<Shard>,
     hasher: RandomState,
     shard_bytes_max: usize,
+    /// Told of each invalidation.
+    pub(crate) changed: Notify,
     pub(crate) misses: AtomicU64,
     pub(crate) joined: AtomicU64,
     pub(crate) invalidations: AtomicU64,
@@ -105,6 +107,7 @@ impl Store {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             hasher: RandomState::default(),
             shard_bytes_max: bytes_max / SHARDS,
+            changed: Notify::new(),
             misses: AtomicU64::new(0),
             joined: AtomicU64::new(0),
             invalidations: AtomicU64::new(0),
@@ -206,7 +209,9 @@ impl Store {
         if let Some(entry) = content.entries.remove(key) {
             content.bytes -= entry.bytes();
         }
+        drop(content);
         self.invalidations.fetch_add(1, Relaxed);
+        self.changed.notify_waiters();
     }
 
     /// Forgets everything.
@@ -217,6 +222,7 @@ impl Store {
             content.order.clear();
             content.bytes = 0;
         }
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn hits(&self) -> u64 {

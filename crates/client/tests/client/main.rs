@@ -5,5 +5,6 @@ mod crossing;
 mod hostile;
 mod near;
 mod servers;
+mod shared;
 mod threads;
 mod together;
