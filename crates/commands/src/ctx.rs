@@ -73,6 +73,22 @@ pub trait Host {
     /// The client of the command in hand is going to wait until this epoch is durable.
     fn want_durable(&mut self, _epoch: u64) {}
 
+    /// Where the stream of changes that replicas are sent stands: everything that this thread has
+    /// changed is before it. 0 if there is no stream.
+    fn stream_offset(&self) -> u64 {
+        0
+    }
+
+    /// How many replicas have executed everything before an offset of the stream, and how many have
+    /// that on their disks.
+    fn replicas_at(&self, _offset: u64) -> (usize, usize) {
+        (0, 0)
+    }
+
+    /// The client of the command in hand is going to wait until replicas have acknowledged that
+    /// offset: they are asked for it.
+    fn want_acknowledged(&mut self, _offset: u64) {}
+
     /// Every database was flushed. Called with everything held; `is_all` if nothing else changes
     /// before it is let go of.
     fn flushed_all(&mut self, _ks: &mut Handle, _is_all: bool) {}

@@ -12,7 +12,7 @@
 use crate::rdb::{Error, FileError, FileOptions, FileWriter, Form, KeyRun, Shape, Writer};
 use crate::value;
 use petrel_keyspace::{DbStats, Handle, ImageKey, ImagePlace, ImageSink, Portions};
-use std::io::{Seek, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -77,7 +77,7 @@ impl Image {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write<W: Write + Seek + Send>(
+    pub fn write<W: Write + Send>(
         self,
         handle: &mut Handle,
         file: &mut FileWriter<W>,
@@ -130,7 +130,7 @@ struct Walker<'w, 'f, W> {
 /// Hears how many keys were written, and may end it.
 type Saved<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
 
-impl<W: Write + Seek> Walker<'_, '_, W> {
+impl<W: Write> Walker<'_, '_, W> {
     /// Walks stripes until all are taken, and what was flushed until then. Every entry gets its
     /// stamp, even if nobody wants the file any more.
     fn walk(mut self, handle: &mut Handle, saved: &mut Saved<'_>) {

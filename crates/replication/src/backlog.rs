@@ -60,6 +60,8 @@ pub struct Backlog {
     kept: Mutex<Kept>,
     /// Offset behind the last byte. Written under the lock.
     end: AtomicU64,
+    /// Offset behind the last change. Written under the lock.
+    written: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -95,13 +97,23 @@ impl Backlog {
             db: None,
             readers: Vec::new(),
         };
-        Arc::new(Backlog { kept: Mutex::new(kept), end: AtomicU64::new(offset) })
+        Arc::new(Backlog {
+            kept: Mutex::new(kept),
+            end: AtomicU64::new(offset),
+            written: AtomicU64::new(offset),
+        })
     }
 
     /// Offset behind the last byte.
     #[inline]
     pub fn end(&self) -> u64 {
         self.end.load(Acquire)
+    }
+
+    /// Offset behind the last change: what else is appended tells of none.
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.written.load(Acquire)
     }
 
     /// Offset of the oldest byte that is kept.
@@ -138,6 +150,7 @@ impl Backlog {
         }
         kept.db = Some(last);
         kept.put(bytes, skip);
+        self.written.store(kept.end(), Release);
         self.publish(kept)
     }
 
@@ -154,12 +167,13 @@ impl Backlog {
         // Which database they leave selected is not known here.
         kept.db = None;
         kept.copy(bytes);
+        self.written.store(kept.end(), Release);
         self.publish(kept)
     }
 
     #[inline]
     fn publish(&self, mut kept: parking_lot::MutexGuard<'_, Kept>) -> u64 {
-        let end = kept.current_at + kept.current.len() as u64;
+        let end = kept.end();
         self.end.store(end, Release);
         if kept.has_excess(end) {
             let dropped = kept.trim(end);
@@ -176,6 +190,21 @@ impl Backlog {
         let mut kept = self.kept.lock();
         kept.db = None;
         self.end()
+    }
+
+    /// Forgets everything: another stream begins, that has come to `offset`. No reader is given
+    /// anything any more.
+    pub fn restart(&self, offset: u64) {
+        let mut kept = self.kept.lock();
+        let chunks = std::mem::take(&mut kept.chunks);
+        kept.current = BytesMut::new();
+        kept.current_at = offset;
+        kept.db = None;
+        kept.readers.clear();
+        self.end.store(offset, Release);
+        self.written.store(offset, Release);
+        drop(kept);
+        drop(chunks);
     }
 
     /// A place from which a replica is to be sent the stream.
@@ -201,6 +230,11 @@ impl Backlog {
 }
 
 impl Kept {
+    #[inline]
+    fn end(&self) -> u64 {
+        self.current_at + self.current.len() as u64
+    }
+
     fn start(&self) -> u64 {
         self.chunks.front().map_or(self.current_at, |&(at, _)| at)
     }
@@ -284,7 +318,7 @@ impl Reader {
     /// Bytes that it has yet to be given.
     #[inline]
     pub fn behind(&self) -> u64 {
-        self.backlog.end() - self.offset()
+        self.backlog.end().saturating_sub(self.offset())
     }
 
     /// Gives `take` what follows, about `max` bytes at most.
@@ -292,6 +326,10 @@ impl Reader {
         let mut at = self.offset();
         let mut kept = self.backlog.kept.lock();
         let end = self.backlog.end().min(at + max as u64);
+        if at < kept.start() || at >= end {
+            // The stream has begun anew.
+            return;
+        }
         if end > kept.current_at && (end - at.max(kept.current_at)) as usize >= COPIED_MAX {
             kept.seal();
         }
@@ -367,6 +405,20 @@ mod tests {
         assert!(backlog.memory() < (2 << 20), "{}", backlog.memory());
         backlog.resize(0);
         assert!(backlog.end() - backlog.start() < SIZE_MIN + CHUNK_LEN as u64);
+    }
+
+    #[test]
+    fn a_stream_that_begins_anew_gives_nothing_to_old_readers() {
+        let backlog = Backlog::new(0, 1 << 20);
+        let mut old = backlog.reader(0).unwrap();
+        backlog.append_verbatim(b"before");
+        backlog.restart(100);
+        backlog.append_verbatim(b"after");
+        old.read(1000, |piece| panic!("{piece:?}"));
+        assert!(backlog.reader(6).is_err());
+        assert_eq!(read_all(&mut backlog.reader(100).unwrap(), 1000), b"after");
+        backlog.restart(3);
+        assert_eq!((old.behind(), backlog.end(), backlog.written()), (3, 3, 3));
     }
 
     proptest! {

@@ -57,6 +57,10 @@ pub enum Flag {
     Redirectable = 1 << 13,
     /// Imports data (`CLIENT IMPORT-SOURCE`).
     Importer = 1 << 16,
+    /// Follows this server (`PSYNC`).
+    Replica = 1 << 18,
+    /// Has said something of itself as a replica does (`REPLCONF`).
+    Handshake = 1 << 19,
     /// In its worker's list of those that are sending a large argument.
     Filling = 1 << 17,
 }

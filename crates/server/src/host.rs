@@ -270,6 +270,19 @@ impl Host for ServerHost {
         }
     }
 
+    fn stream_offset(&self) -> u64 {
+        self.server.outgoing.written()
+    }
+
+    fn replicas_at(&self, offset: u64) -> (usize, usize) {
+        (self.server.outgoing.acknowledged(offset), self.server.outgoing.synced(offset))
+    }
+
+    fn want_acknowledged(&mut self, offset: u64) {
+        self.server.outgoing.awaited.fetch_max(offset, std::sync::atomic::Ordering::SeqCst);
+        self.server.outgoing.ask(&self.server);
+    }
+
     fn discard(&mut self, cleared: Cleared) {
         self.server.reap(cleared);
     }

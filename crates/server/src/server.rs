@@ -18,7 +18,7 @@ use crate::lifecycle::shutdown::Closing;
 use crate::migrate::Migrator;
 use crate::observation::recurring::Recurring;
 use crate::observation::traffic::{Rates, Totals, Traffic};
-use crate::replication::Replication;
+use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, Hindrance, Registry, Shared};
@@ -62,6 +62,8 @@ pub struct Server {
     pub run_id: String,
     /// Whom the server follows, and by what others follow it.
     pub replication: Replication,
+    /// Those that follow this server.
+    pub outgoing: Outgoing,
     /// Whether workers look for expired keys that nobody reads (`DEBUG SET-ACTIVE-EXPIRE`).
     pub active_expire: AtomicBool,
     /// Workers do nothing that no client asked for (`DEBUG PAUSE-CRON`).
@@ -303,6 +305,7 @@ impl Server {
             process,
             run_id: crate::random_id::random_id(),
             replication: Replication::default(),
+            outgoing: Outgoing::default(),
             active_expire: AtomicBool::new(true),
             upkeep_paused: AtomicBool::new(false),
             any_checksum: AtomicBool::new(false),

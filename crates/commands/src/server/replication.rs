@@ -1,4 +1,4 @@
-//! WAIT, WAITAOF, FAILOVER: the answers of a primary that has no replicas, and of a replica.
+//! WAIT, WAITAOF, FAILOVER.
 
 use crate::blocking::Block;
 use crate::ctx::Ctx;
@@ -23,18 +23,34 @@ fn only_for_primaries(name: &str) -> Fail {
     ))
 }
 
-/// `WAIT numreplicas timeout`: nobody acknowledges, so that only the end of the time, or `CLIENT
-/// UNBLOCK`, ends it.
+/// `WAIT numreplicas timeout`: how many replicas have executed the client's writes; the end of the
+/// time, or `CLIENT UNBLOCK`, ends it with those that there are by then.
 fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.exec.shared.is_replica.load(Relaxed) {
         return Err(only_for_primaries("WAIT"));
     }
     let replicas = ctx.integer(1)?;
-    let deadline = ctx.timeout_millis(2)?;
-    if replicas <= 0 {
-        return ctx.number(0);
+    let deadline = if ctx.exec.is_serving() { None } else { ctx.timeout_millis(2)? };
+    // Executed again it has, instead of its timeout, the offset that it waits for: all of its
+    // client's writes are before it.
+    let is_again = ctx.exec.is_serving();
+    let offset = match is_again {
+        true => ctx.integer(2)?.unsigned_abs(),
+        false => {
+            // What this batch has done so far is in the stream.
+            ctx.host.stream_offset()
+        }
+    };
+    let (acknowledged, _) = ctx.host.replicas_at(offset);
+    let at_once = ctx.exec.is_last_try() || ctx.session.in_exec;
+    if acknowledged as i64 >= replicas || at_once {
+        return ctx.number(acknowledged as i64);
     }
-    ctx.block(Block::for_time(|reply| reply.integer(0)).until(deadline))
+    if !is_again {
+        ctx.host.want_acknowledged(offset);
+    }
+    let block = Block::for_time(|reply| reply.integer(0)).until(deadline);
+    ctx.block(block.replacing(2, offset.to_string().into()).polling().trying_late())
 }
 
 /// `WAITAOF numlocal numreplicas timeout`
@@ -45,34 +61,49 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let replicas = ctx.integer(2).ok().filter(|&replicas| replicas >= 0);
     let replicas = replicas.ok_or(Fail::fixed("ERR value is out of range, must be positive"))?;
-    let deadline = ctx.timeout_millis(3)?;
     if ctx.exec.shared.is_replica.load(Relaxed) {
         return Err(only_for_primaries("WAITAOF"));
     }
+    let deadline = if ctx.exec.is_serving() { None } else { ctx.timeout_millis(3)? };
     let durable = ctx.host.durable_epoch();
     if local > 0 && durable.is_none() {
         return Err(Fail::fixed(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    // Executed again it has, instead of its timeout, the epoch that it waits for: all of its
-    // client's writes are in that or an earlier one.
-    let epoch = match ctx.exec.is_serving() {
-        true => ctx.integer(3)?.unsigned_abs(),
-        false => ctx.exec.ks.keyspace().epochs().now(),
+    // Executed again it has, instead of its timeout, the epoch and the offset that it waits for:
+    // all of its client's writes are in that epoch or an earlier one, and before the offset.
+    let is_again = ctx.exec.is_serving();
+    let (epoch, offset) = match is_again {
+        true => waited_for(ctx.arg(3)).ok_or(Fail::NOT_AN_INTEGER)?,
+        false => (ctx.exec.ks.keyspace().epochs().now(), ctx.host.stream_offset()),
     };
     let is_durable = durable.is_some_and(|durable| durable >= epoch);
-    if replicas == 0 && (local == 0 || is_durable) || ctx.exec.is_last_try() {
+    let (_, synced) = ctx.host.replicas_at(offset);
+    let is_enough = synced as i64 >= replicas && (local == 0 || is_durable);
+    if is_enough || ctx.exec.is_last_try() || ctx.session.in_exec {
         ctx.reply.array(2);
         ctx.reply.integer(i64::from(is_durable));
-        ctx.reply.integer(0);
+        ctx.reply.integer(synced as i64);
         return Ok(());
     }
-    if durable.is_some() && !ctx.exec.is_serving() {
-        ctx.host.want_durable(epoch);
+    if !is_again {
+        if durable.is_some() {
+            ctx.host.want_durable(epoch);
+        }
+        if replicas > 0 {
+            ctx.host.want_acknowledged(offset);
+        }
     }
-    let block = Block::for_time(nobody).until(deadline).replacing(3, epoch.to_string().into());
-    ctx.block(if durable.is_some() { block.polling().trying_late() } else { block })
+    let place = format!("{epoch} {offset}");
+    let block = Block::for_time(nobody).until(deadline).replacing(3, place.into());
+    ctx.block(block.polling().trying_late())
+}
+
+/// The epoch and the offset that `WAITAOF` has been waiting for.
+fn waited_for(text: &[u8]) -> Option<(u64, u64)> {
+    let (epoch, offset) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+    Some((epoch.parse().ok()?, offset.parse().ok()?))
 }
 
 /// What `WAITAOF` answers where it cannot wait: nobody is known to have written everything.

@@ -50,6 +50,8 @@ pub struct FileWriter<W> {
     /// What was not handed to the file yet.
     buffer: Vec<u8>,
     encoder: KeyEncoder,
+    /// The version that the head says so far.
+    begun: u16,
 }
 
 /// Writes the records of keys.
@@ -164,19 +166,38 @@ impl<W> FileWriter<W> {
     pub const FUNCTIONS_VERSION: u16 = 10;
 }
 
-impl<W: Write + Seek> FileWriter<W> {
+impl<W: Write> FileWriter<W> {
     /// Begins an empty file.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn new(mut file: W, options: FileOptions) -> Result<Self, FileError> {
-        let encoder = KeyEncoder::new(options);
-        file.write_all(&head(encoder.version))?;
-        Ok(FileWriter {
-            out: Out { file, sum: options.sum.then(Sum::new), len: 0, failed: None },
-            buffer: Vec::with_capacity(2 * CHUNK),
-            encoder,
-        })
+    pub fn new(file: W, options: FileOptions) -> Result<Self, FileError> {
+        Self::begin(file, KeyEncoder::new(options))
+    }
+
+    /// Begins what nothing can be put at the beginning of later, such as a socket: its version is
+    /// the lowest from now on, or that of functions. Readers know a newer form by its type byte.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn unseekable(
+        file: W,
+        options: FileOptions,
+        any_functions: bool,
+    ) -> Result<Self, FileError> {
+        let mut encoder = KeyEncoder::new(options);
+        if any_functions {
+            encoder.version = Self::FUNCTIONS_VERSION;
+        }
+        Self::begin(file, encoder)
+    }
+
+    fn begin(mut file: W, encoder: KeyEncoder) -> Result<Self, FileError> {
+        let begun = encoder.version;
+        file.write_all(&head(begun))?;
+        let sum = encoder.options.sum.then(Sum::new);
+        let out = Out { file, sum, len: 0, failed: None };
+        Ok(FileWriter { out, buffer: Vec::with_capacity(2 * CHUNK), encoder, begun })
     }
 
     /// A text that describes the file, such as who made it.
@@ -279,22 +300,39 @@ impl<W: Write + Seek> FileWriter<W> {
         HEAD_LEN as u64 + self.out.len + self.buffer.len() as u64
     }
 
+    /// Writes what is left. The head says `version`, or will.
+    fn end(&mut self, version: u16) -> Result<(), FileError> {
+        self.buffer.push(opcode::END);
+        self.out.take(&mut self.buffer);
+        let Out { sum, len, .. } = &self.out;
+        let sum = sum.as_ref().map_or(0, |sum| join(checksum(&head(version)), sum.value(), *len));
+        match self.out.failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(self.out.file.write_all(&sum.to_le_bytes())?),
+        }
+    }
+
+    /// Completes what was begun with [`FileWriter::unseekable`], and gives it back.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish_unseekable(mut self) -> Result<W, FileError> {
+        self.end(self.begun)?;
+        Ok(self.out.file)
+    }
+}
+
+impl<W: Write + Seek> FileWriter<W> {
     /// Completes the file and gives it back; nothing is flushed to the disk by that.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn finish(mut self) -> Result<W, FileError> {
-        self.buffer.push(opcode::END);
-        self.out.take(&mut self.buffer);
-        if let Some(error) = self.out.failed {
-            return Err(error.into());
-        }
-        let head = head(self.encoder.version);
-        let sum = self.out.sum.map_or(0, |sum| join(checksum(&head), sum.value(), self.out.len));
+        let version = self.encoder.version;
+        self.end(version)?;
         let mut file = self.out.file;
-        file.write_all(&sum.to_le_bytes())?;
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&head)?;
+        file.write_all(&head(version))?;
         file.seek(SeekFrom::End(0))?;
         Ok(file)
     }

@@ -34,6 +34,7 @@ mod notifications;
 mod protocol;
 mod pubsub;
 mod replication;
+mod replication_out;
 mod replication_peers;
 mod replication_primary;
 mod saving;

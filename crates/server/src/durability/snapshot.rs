@@ -10,7 +10,7 @@ use petrel_persistence::leftover::{self, create_locked};
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileReader, FileWriter, Leniency};
 use petrel_persistence::{Image, LoadOptions, Loaded, PacedFile, Progress, load, save};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -345,21 +345,30 @@ impl Server {
         let file = create_locked(path)?;
         let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file)? };
         let mut file = FileWriter::new(file, options)?;
+        let mut texts = self.commands.library_texts();
+        if options.version_max < FileWriter::<File>::FUNCTIONS_VERSION && !texts.is_empty() {
+            tracing::warn!(
+                "functions are left out, as rdb-version demands; their libraries: {}",
+                texts.len()
+            );
+            texts.clear();
+        }
+        self.describe_file(&mut file, &texts);
+        Ok(file)
+    }
+
+    /// Puts what stands before the keys into a file: who wrote it, and libraries of functions.
+    pub(crate) fn describe_file<W: Write>(
+        &self,
+        file: &mut FileWriter<W>,
+        libraries: &[impl AsRef<[u8]>],
+    ) {
         file.aux("redis-ver", REDIS_VERSION.as_bytes());
         file.aux("redis-bits", b"64");
         file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
         file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
         file.aux(AUX_OWN, env!("CARGO_PKG_VERSION").as_bytes());
-        let texts = self.commands.library_texts();
-        if options.version_max >= FileWriter::<File>::FUNCTIONS_VERSION {
-            texts.iter().for_each(|text| file.function(text));
-        } else if !texts.is_empty() {
-            tracing::warn!(
-                "functions are left out, as rdb-version demands; their libraries: {}",
-                texts.len()
-            );
-        }
-        Ok(file)
+        libraries.iter().for_each(|text| file.function(text.as_ref()));
     }
 
     /// Loads the configured file, if it is there, on a thread of its own; until that is done,
@@ -558,6 +567,11 @@ fn sync_directory() -> Result<(), FileError> {
 }
 
 impl Server {
+    /// How copies for replicas are written: as snapshots are.
+    pub(crate) fn copy_options(&self, config: &Config) -> FileOptions {
+        file_options(config)
+    }
+
     /// How the bases of the log are written: nothing is left out.
     pub(crate) fn base_options(&self) -> FileOptions {
         FileOptions {

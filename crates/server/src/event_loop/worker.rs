@@ -17,6 +17,7 @@ use crate::event_loop::timers::{Deadlines, Timers};
 use crate::host::ServerHost;
 use crate::lifecycle::listening::Exchange;
 use crate::observation::traffic::{self, Doing, Traffic};
+use crate::replication::out::OwnReplicas;
 use crate::server::{Server, WorkerLink};
 use crate::tls::Secured;
 use petrel_commands::Executor;
@@ -113,6 +114,8 @@ pub struct Worker<D: Driver> {
     /// Connections that are sending a large argument, some that were among them; none of a Unix
     /// socket.
     pub(crate) filling: Vec<Slot>,
+    /// Connections that follow this server.
+    pub(crate) replicas: OwnReplicas,
     /// A connection's buffers have grown since it was last looked whether all hold too much.
     crowded: bool,
     polled_at: i64,
@@ -154,6 +157,7 @@ impl<D: Driver> Worker<D> {
             script_input: Vec::new(),
             absent: None,
             filling: Vec::new(),
+            replicas: OwnReplicas::default(),
             crowded: false,
             polled_at: 0,
             upkeep_at: 0,
@@ -182,9 +186,13 @@ impl<D: Driver> Worker<D> {
                 self.release_durable();
             }
             // Only now: whoever was just served has an answer to get.
-            let timeout = self.timeout();
+            let timeout = match self.replicas_sleep() {
+                true => Some(Duration::ZERO),
+                false => self.timeout(),
+            };
             self.traffic().now_does(Doing::Polling);
             self.driver.poll(timeout, &mut events)?;
+            self.replicas_awake();
             self.traffic().now_does(Doing::Serving);
             self.own.events.extend(events.drain(..));
             if !self.own.unsettled.is_empty() {
@@ -237,6 +245,7 @@ impl<D: Driver> Worker<D> {
             }
             self.attend();
             self.deliver_pushes();
+            self.feed_replicas();
             self.relieve();
         }
         self.shut_down();
@@ -508,6 +517,9 @@ impl<D: Driver> Worker<D> {
 
     fn discard(&mut self, conn: &Conn) {
         conn.client.set(Flag::Gone, true);
+        if conn.client.has(Flag::Replica) || conn.client.has(Flag::Handshake) {
+            self.engine.host.server.outgoing.remove(&conn.client);
+        }
         let link = &self.engine.host.server.workers[self.index];
         link.clients.remove(&conn.client);
         link.load.fetch_sub(1, Relaxed);
@@ -539,6 +551,10 @@ impl<D: Driver> Worker<D> {
     /// Closes a connection whose peer does not read: at once above the hard limit, after a while
     /// above the soft one.
     pub(crate) fn check_output(&mut self, conn: &mut Conn) {
+        if conn.client.has(Flag::Replica) {
+            // Its limit counts what waits for it in the backlog as well.
+            return;
+        }
         let unsent = self.driver.unsent(conn.slot) as u64;
         let limits = &self.engine.host.config.client_output_buffer_limit;
         let is_stranger = !conn.session.is_authenticated() && !conn.client.has(Flag::LoggedIn);
@@ -651,6 +667,7 @@ impl<D: Driver> Worker<D> {
             host.server.supervise(&host.config, now);
             host.server.save_if_due(&mut exec.ks, &host.config);
             host.server.rewrite_if_due(&mut exec.ks, &host.config);
+            host.server.tend_replicas(&mut exec.ks, &host.config);
         }
         self.collect_memory(now);
         if !self.filling.is_empty() {

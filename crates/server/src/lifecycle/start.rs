@@ -42,6 +42,8 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     // What is wrong with the names was said when the configuration was loaded.
     let (registry, _) = crate::commands::registry(config.renames());
     let server = Server::new(config, registry, process);
+    let relay = crate::replication::out::Relay(Arc::downgrade(&server));
+    server.replication.set_downstream(Some(Arc::new(relay)));
     server.configure_tls(&snapshot).map_err(io::Error::other)?;
     crate::tls::watch(Arc::downgrade(&server));
     if let Err(error) = server.oom_score.apply(&snapshot) {

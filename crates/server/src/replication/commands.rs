@@ -58,7 +58,15 @@ fn role(ctx: &mut Ctx<'_>) -> Outcome {
             ctx.reply.array(3);
             ctx.reply.bulk(b"master");
             ctx.reply.integer(replication.offset());
-            ctx.reply.array(0);
+            let lines = server.outgoing.lines();
+            let online = || lines.iter().filter(|line| line.state == "online");
+            ctx.reply.array(online().count());
+            for line in online() {
+                ctx.reply.array(3);
+                ctx.reply.bulk(line.ip.as_bytes());
+                ctx.reply.bulk(line.port.to_string().as_bytes());
+                ctx.reply.bulk(line.offset.to_string().as_bytes());
+            }
         }
     }
     Ok(())

@@ -13,6 +13,7 @@
 //! wire.rs       the connection to the primary, plain or TLS
 //! copy.rs       the primary's data: received into a file, looked through, loaded
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
+//! out/          those that follow this server: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE;  info.rs  INFO replication
 //! ```
 
@@ -25,8 +26,13 @@ mod link;
 mod roles;
 mod wire;
 
+pub mod out;
+
+pub use out::Outgoing;
+
 use crate::random_id::random_id;
 use parking_lot::{Condvar, Mutex, RwLock};
+use petrel_replication::Backlog;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -156,6 +162,8 @@ pub struct Replication {
     /// Bytes of the history: those written by a primary, those executed by a replica.
     offset: AtomicI64,
     is_replica: AtomicBool,
+    /// The stream that replicas are sent; it knows the offset of a primary.
+    backlog: RwLock<Option<Arc<Backlog>>>,
     downstream: RwLock<Option<Arc<dyn Downstream>>>,
     /// Figures of the link to the primary.
     pub link: LinkFigures,
@@ -191,6 +199,7 @@ impl Default for Replication {
             ids: Mutex::new(Ids::new()),
             offset: AtomicI64::new(0),
             is_replica: AtomicBool::new(false),
+            backlog: RwLock::default(),
             downstream: RwLock::default(),
             link: LinkFigures::default(),
             wish: Mutex::default(),
@@ -221,7 +230,21 @@ impl Replication {
 
     /// Bytes of the history so far: `master_repl_offset`.
     pub fn offset(&self) -> i64 {
-        self.offset.load(Relaxed)
+        match &*self.backlog.read() {
+            Some(backlog) if !self.is_replica() => backlog.end() as i64,
+            _ => self.offset.load(Relaxed),
+        }
+    }
+
+    /// Notes where the stream is kept from now on, if it is.
+    pub(crate) fn set_backlog(&self, backlog: Option<Arc<Backlog>>) {
+        self.offset.store(self.offset(), Relaxed);
+        *self.backlog.write() = backlog;
+    }
+
+    /// Whether a replica has the primary's data, so that others can follow it.
+    pub(crate) fn follows(&self) -> bool {
+        self.is_replica() && self.link.state() == LinkState::Connected
     }
 
     /// The history has grown by so many bytes; the new offset. For a primary, called by what writes

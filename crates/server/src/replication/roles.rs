@@ -93,6 +93,8 @@ impl Server {
             }
             wish.primary.clone()
         };
+        // Of a primary the stream knows it.
+        replication.offset.store(replication.offset(), Relaxed);
         let was_replica = replication.is_replica.swap(primary.is_some(), Relaxed);
         self.commands.is_replica.store(primary.is_some(), Relaxed);
         replication.link.enter(LinkState::Connect);

@@ -37,13 +37,19 @@ struct Condition {
 enum Class {
     Normal,
     PubSub,
-    /// Other servers, of which there are none.
-    Replication,
+    /// Servers that follow this one.
+    Replica,
+    /// The server that this one follows: it is no client.
+    Primary,
 }
 
 impl Class {
     fn of(client: &Client) -> Self {
-        if client.has(Flag::PubSub) { Class::PubSub } else { Class::Normal }
+        match () {
+            () if client.has(Flag::Replica) => Class::Replica,
+            () if client.has(Flag::PubSub) => Class::PubSub,
+            () => Class::Normal,
+        }
     }
 }
 
@@ -264,7 +270,8 @@ fn class(name: &[u8]) -> Result<Class, Fail> {
     match &name.to_ascii_lowercase()[..] {
         b"normal" => Ok(Class::Normal),
         b"pubsub" => Ok(Class::PubSub),
-        b"master" | b"primary" | b"slave" | b"replica" => Ok(Class::Replication),
+        b"slave" | b"replica" => Ok(Class::Replica),
+        b"master" | b"primary" => Ok(Class::Primary),
         _ => Err(quoting("ERR Unknown client type '", name)),
     }
 }

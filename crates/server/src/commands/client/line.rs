@@ -9,7 +9,8 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-static LETTERS: [(Flag, u8); 12] = [
+static LETTERS: [(Flag, u8); 13] = [
+    (Flag::Replica, b'S'),
     (Flag::Monitor, b'O'),
     (Flag::PubSub, b'P'),
     (Flag::Tracking, b't'),

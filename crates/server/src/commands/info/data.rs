@@ -2,8 +2,8 @@
 
 use super::{Report, human};
 use crate::commands::footprint::Footprint;
+use crate::replication::out::ReplicaLine;
 use crate::server::unix_ms;
-use petrel_commands::Hindrance;
 use petrel_keyspace::Cursor;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,13 +39,12 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("rss_overhead_bytes", memory.resident - memory.held);
     report.field("mem_fragmentation_ratio", format_args!("{:.2}", memory.resident_ratio()));
     report.field("mem_fragmentation_bytes", memory.resident as i64 - memory.used as i64);
-    report.zeros(&[
-        "mem_not_counted_for_evict",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_replica_full_sync_buffer",
-        "mem_clients_slaves",
-    ]);
+    report.zeros(&["mem_not_counted_for_evict"]);
+    let kept = report.server.outgoing.backlog().map_or(0, |backlog| backlog.memory());
+    report.field("mem_replication_backlog", kept);
+    report.field("mem_total_replication_buffers", kept);
+    // Replicas share the backlog, and own nothing beside it.
+    report.zeros(&["mem_replica_full_sync_buffer", "mem_clients_slaves"]);
     report.field("mem_clients_normal", memory.clients);
     report.zeros(&[
         "mem_cluster_links",
@@ -165,22 +164,43 @@ pub fn replication(report: &mut Report<'_>) {
         report.field("slave_read_only", u8::from(settings.replica_read_only));
         report.field("replica_announced", u8::from(settings.replica_announced));
     }
-    report.field("connected_slaves", 0);
-    if report.server.commands.is_hindered_by(Hindrance::NotReplicated) {
-        report.field("min_slaves_good_slaves", 0);
-    }
+    replicas(report);
     report.field("master_failover_state", "no-failover");
     let ids = report.server.replication.ids();
     report.field("master_replid", ids.id);
     report.field("master_replid2", ids.second_id);
     report.field("master_repl_offset", report.server.replication.offset());
     report.field("second_repl_offset", ids.second_offset);
-    report.zeros(&[
-        "repl_backlog_active",
-        "repl_backlog_size",
-        "repl_backlog_first_byte_offset",
-        "repl_backlog_histlen",
-    ]);
+    backlog(report);
+}
+
+/// Those that follow this server.
+fn replicas(report: &mut Report<'_>) {
+    let (lines, config) = (report.server.outgoing.lines(), report.config.clone());
+    report.field("connected_slaves", lines.len());
+    let lag_max = config.foreign.min_replicas_max_lag;
+    if config.foreign.min_replicas_to_write > 0 && lag_max > 0 {
+        report.field("min_slaves_good_slaves", report.server.outgoing.good(lag_max));
+    }
+    for (number, line) in lines.iter().enumerate() {
+        let ReplicaLine { ip, port, state, offset, lag } = line;
+        report.put(format_args!(
+            "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}\r\n"
+        ));
+    }
+}
+
+/// What is kept of the stream.
+fn backlog(report: &mut Report<'_>) {
+    let backlog = report.server.outgoing.backlog();
+    report.field("repl_backlog_active", u8::from(backlog.is_some()));
+    report.field("repl_backlog_size", report.config.foreign.repl_backlog_size);
+    let (first, len) = backlog.map_or((0, 0), |backlog| {
+        let (start, end) = (backlog.start(), backlog.end());
+        (start + 1, end.saturating_sub(start))
+    });
+    report.field("repl_backlog_first_byte_offset", first);
+    report.field("repl_backlog_histlen", len);
 }
 
 /// `# Keyspace`: a line per database that has keys.

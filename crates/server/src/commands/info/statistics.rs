@@ -22,7 +22,10 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("instantaneous_input_repl_kbps", "0.00");
     report.field("instantaneous_output_repl_kbps", "0.00");
     report.field("rejected_connections", figures.refused.load(Relaxed));
-    report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    let outgoing = &server.outgoing;
+    report.field("sync_full", outgoing.full_syncs.load(Relaxed));
+    report.field("sync_partial_ok", outgoing.resumed.load(Relaxed));
+    report.field("sync_partial_err", outgoing.not_resumed.load(Relaxed));
     let data = server.keyspace.stats();
     report.field("expired_subkeys", data.expired_fields);
     report.field("expired_subkeys_active", data.expired_fields_active);

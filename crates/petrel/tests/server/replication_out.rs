@@ -1,0 +1,510 @@
+//! Replicas that follow Petrel: by hand, and Redis where it is installed (`redis-server` in the
+//! path, or what `PETREL_TEST_REDIS` names).
+
+use crate::harness::{Client, PATIENCE, Scratch, Server, free_port};
+use petrel_resp::{DecodeLimits, Decoder};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const AT_ONCE: &[&str] = &["--repl-diskless-sync-delay", "0"];
+
+/// A connection that speaks as a replica does.
+struct Follower {
+    stream: UnixStream,
+    received: Vec<u8>,
+}
+
+impl Follower {
+    fn new(server: &Server) -> Self {
+        let stream = UnixStream::connect(server.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Follower { stream, received: Vec::new() }
+    }
+
+    fn send(&mut self, line: &str) {
+        self.stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+    }
+
+    fn read_some(&mut self) {
+        let mut chunk = [0; 4096];
+        let count = self.stream.read(&mut chunk).unwrap();
+        assert!(count > 0, "closed behind {}", self.received.escape_ascii());
+        self.received.extend_from_slice(&chunk[..count]);
+    }
+
+    /// The next line that is no sign of life.
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(at) = self.received.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=at).collect();
+                let line = String::from_utf8(line).unwrap().trim_end().to_string();
+                if !line.is_empty() {
+                    return line;
+                }
+                continue;
+            }
+            self.read_some();
+        }
+    }
+
+    /// The copy, and the history's name and the offset that it is of.
+    fn full_sync(&mut self) -> (Vec<u8>, String, u64) {
+        self.send("REPLCONF listening-port 4321 capa eof capa psync2");
+        assert_eq!(self.line(), "+OK");
+        self.send("PSYNC ? -1");
+        let answer = self.line();
+        let mut words = answer.strip_prefix("+FULLRESYNC ").expect(&answer).split(' ');
+        let (id, at) = (words.next().unwrap().to_string(), words.next().unwrap().parse().unwrap());
+        let head = self.line();
+        let mark = head.strip_prefix("$EOF:").expect(&head).as_bytes().to_vec();
+        assert_eq!(mark.len(), 40);
+        while !self.received.ends_with(&mark) {
+            self.read_some();
+        }
+        let copy = std::mem::take(&mut self.received);
+        (copy[..copy.len() - mark.len()].to_vec(), id, at)
+    }
+
+    /// The next commands of the stream, so many, without what is sent beside changes; and the bytes
+    /// of all that was read.
+    fn commands(&mut self, count: usize) -> (Vec<String>, u64) {
+        let (mut commands, mut bytes) = (Vec::new(), 0);
+        while commands.len() < count {
+            let mut decoder = Decoder::new(DecodeLimits::default());
+            let (consumed, value) = decoder.decode(&self.received).unwrap();
+            let Some(value) = value else {
+                self.read_some();
+                continue;
+            };
+            self.received.drain(..consumed);
+            bytes += consumed as u64;
+            let text = crate::harness::show(&value);
+            if !text.contains("PING") && !text.contains("GETACK") {
+                commands.push(text);
+            }
+        }
+        (commands, bytes)
+    }
+}
+
+fn commands_of(lines: &[&str]) -> Vec<String> {
+    let show = |line: &&str| {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let mut bytes = Vec::new();
+        petrel_resp::encode_command(&args, &mut bytes);
+        let (_, value) = Decoder::new(DecodeLimits::default()).decode(&bytes).unwrap();
+        crate::harness::show(&value.unwrap())
+    };
+    lines.iter().map(show).collect()
+}
+
+#[test]
+fn a_replica_gets_a_copy_and_what_follows_on_it_and_goes_on_where_it_was() {
+    let server = Server::start("epoll", AT_ONCE);
+    let mut client = server.connect();
+    client.text(&["SET", "before", "1"]);
+    let mut follower = Follower::new(&server);
+    let (copy, id, at) = follower.full_sync();
+    assert!(copy.starts_with(b"REDIS0009") && copy.windows(6).any(|at| at == b"before"));
+    client.text(&["SELECT", "3"]);
+    client.text(&["SET", "k", "v"]);
+    follower.send(&format!("REPLCONF ACK {at}"));
+    let (commands, bytes) = follower.commands(2);
+    assert_eq!(commands, commands_of(&["SELECT 3", "SET k v"]));
+    let mut offset = at + bytes;
+    assert_eq!(server.info("connected_slaves"), 1);
+    client.text(&["MULTI"]);
+    client.text(&["INCR", "n"]);
+    client.text(&["DEL", "k"]);
+    client.text(&["EXEC"]);
+    let (commands, bytes) = follower.commands(4);
+    assert_eq!(commands, commands_of(&["MULTI", "INCRBY n 1", "DEL k", "EXEC"]));
+    offset += bytes;
+    follower.send(&format!("REPLCONF ACK {offset}"));
+    assert_eq!(client.text(&["WAIT", "1", "30000"]), "1");
+    assert_eq!(client.text(&["CLIENT", "KILL", "TYPE", "replica"]), "1");
+    client.text(&["SET", "missed", "1"]);
+    // A second one that asks for what the first has yet to get.
+    let mut again = Follower::new(&server);
+    again.send("REPLCONF capa psync2");
+    assert_eq!(again.line(), "+OK");
+    again.send(&format!("PSYNC {id} {}", offset + 1));
+    assert_eq!(again.line(), format!("+CONTINUE {id}"));
+    assert_eq!(again.commands(1).0, commands_of(&["SET missed 1"]));
+    assert_eq!((server.info("sync_full"), server.info("sync_partial_ok")), (1, 1));
+    // What touches keys is not for replicas.
+    again.send("GET missed");
+    assert!(again.line().starts_with("-ERR Replica can't interact"), "refused");
+    // Of another history nothing is kept.
+    let mut stranger = Follower::new(&server);
+    stranger.send(&format!("PSYNC {} 5", "0".repeat(40)));
+    assert!(stranger.line().starts_with("+FULLRESYNC"));
+}
+
+#[test]
+fn a_replica_that_knows_no_mark_is_told_the_length() {
+    let server = Server::start("epoll", &[]);
+    server.connect().text(&["SET", "before", "1"]);
+    let mut follower = Follower::new(&server);
+    follower.send("SYNC");
+    let head = follower.line();
+    let len: usize = head.strip_prefix('$').expect(&head).parse().unwrap();
+    while follower.received.len() < len {
+        follower.read_some();
+    }
+    let copy: Vec<u8> = follower.received.drain(..len).collect();
+    assert!(copy.starts_with(b"REDIS0009") && copy[copy.len() - 9] == 0xff);
+    server.connect().text(&["SET", "after", "1"]);
+    assert_eq!(follower.commands(2).0, commands_of(&["SELECT 0", "SET after 1"]));
+}
+
+#[test]
+fn a_replica_that_never_reads_is_closed_with_a_line_in_the_log() {
+    let limit = "replica 4mb 0 0";
+    let args = [AT_ONCE, &["--client-output-buffer-limit", limit]].concat();
+    let server = Server::start("epoll", &args);
+    let mut follower = Follower::new(&server);
+    let (_, _, at) = follower.full_sync();
+    follower.send(&format!("REPLCONF ACK {at}"));
+    let mut client = server.connect();
+    let value = "x".repeat(1 << 20);
+    let deadline = Instant::now() + PATIENCE;
+    let mut written = 0;
+    while server.info("connected_slaves") == 1 {
+        assert!(Instant::now() < deadline, "it is kept though {written} MiB wait for it");
+        client.text(&["SET", "k", &value]);
+        written += 1;
+    }
+    assert!(server.output().contains("client-output-buffer-limit allows for replicas"));
+    client.text(&["SET", "k", &value]);
+    let kept = server.info("mem_replication_backlog");
+    assert!(kept < 4 << 20, "{kept} bytes are kept for nobody");
+    let ended = loop {
+        match follower.stream.read(&mut [0; 1 << 16]) {
+            Ok(0) => break true,
+            Ok(_) => {}
+            Err(error) => break error.kind() == ErrorKind::ConnectionReset,
+        }
+    };
+    assert!(ended);
+}
+
+#[test]
+fn writes_are_refused_without_enough_replicas() {
+    let args = [AT_ONCE, &["--min-replicas-to-write", "1"]].concat();
+    let server = Server::start("epoll", &args);
+    let mut client = server.connect();
+    let await_answer = |client: &mut Client, is_expected: fn(&str) -> bool| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = client.text(&["SET", "k", "v"]);
+            if is_expected(&answer) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{answer}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    await_answer(&mut client, |answer| answer.contains("NOREPLICAS"));
+    assert_eq!(client.text(&["WAIT", "1", "10"]), "0");
+    let mut follower = Follower::new(&server);
+    let (_, _, at) = follower.full_sync();
+    follower.send(&format!("REPLCONF ACK {at}"));
+    await_answer(&mut client, |answer| answer == "OK");
+    drop(follower);
+    await_answer(&mut client, |answer| answer.contains("NOREPLICAS"));
+}
+
+/// A server of Redis; killed when dropped.
+struct Redis {
+    child: Child,
+    port: u16,
+    _scratch: Scratch,
+}
+
+impl Redis {
+    /// Those that are installed.
+    fn programs() -> Vec<String> {
+        let named = std::env::var("PETREL_TEST_REDIS").ok();
+        let programs = named.into_iter().chain(["redis-server".to_string()]);
+        let runs = |program: &String| {
+            let tried = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+            tried.is_ok_and(|status| status.success())
+        };
+        programs.filter(runs).collect()
+    }
+
+    fn follow(program: &str, primary: u16) -> Self {
+        let (scratch, port) = (Scratch::new(), free_port());
+        let child = Command::new(program)
+            .args(["--port", &port.to_string(), "--save", "", "--dir"])
+            .arg(scratch.path(""))
+            .args(["--replicaof", "127.0.0.1", &primary.to_string()])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Redis { child, port, _scratch: scratch }
+    }
+
+    fn connect(&self) -> Client {
+        let deadline = Instant::now() + PATIENCE;
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(Instant::now() < deadline, "Redis does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Client::tcp(self.port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Numbers that are as good as random.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, count: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % count
+    }
+
+    fn pick<'t>(&mut self, of: &[&'t str]) -> &'t str {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// Commands of every family; `K` is one of a few keys of the type, `V` a value, `N` a number.
+const COMMANDS: &[&str] = &[
+    "SET sK V",
+    "SET sK V PX 40",
+    "SET sK V PX 100000",
+    "INCRBY nK N",
+    "INCRBYFLOAT nK 0.5",
+    "APPEND sK V",
+    "SETRANGE sK N V",
+    "SETBIT sK N 1",
+    "GETDEL sK",
+    "GETEX sK PX 500",
+    "MSET sK V sK V",
+    "BITOP OR sK sK sK",
+    "PFADD pK V V",
+    "PFMERGE pK pK",
+    "LPUSH lK V V",
+    "RPUSH lK V V V",
+    "LPOP lK",
+    "RPOP lK 2",
+    "LSET lK 0 V",
+    "LINSERT lK BEFORE V V",
+    "LINSERT lK AFTER V V",
+    "LREM lK 0 V",
+    "LREM lK -2 V",
+    "LREM lK 1 V",
+    "LTRIM lK 1 6",
+    "LMOVE lK lK LEFT RIGHT",
+    "LMPOP 2 lK lK LEFT COUNT 2",
+    "SORT lK ALPHA STORE lK",
+    "HSET hK V V V N",
+    "HDEL hK V V",
+    "HINCRBY hK N N",
+    "HINCRBYFLOAT hK f 0.5",
+    "SADD tK V V N",
+    "SREM tK V N",
+    "SPOP tK",
+    "SPOP tK 3",
+    "SMOVE tK tK V",
+    "SUNIONSTORE tK tK tK",
+    "SINTERSTORE tK tK tK",
+    "ZADD zK N V 0.5 N",
+    "ZADD zK inf V",
+    "ZREM zK V",
+    "ZINCRBY zK 2 V",
+    "ZPOPMIN zK",
+    "ZPOPMAX zK 3",
+    "ZRANGESTORE zK zK 0 2",
+    "ZUNIONSTORE zK 2 zK zK",
+    "XADD xK * f V",
+    "XADD xK MAXLEN = 5 * f V g V",
+    "XTRIM xK MAXLEN 3",
+    "XGROUP CREATE xK g 0 MKSTREAM",
+    "XGROUP DESTROY xK g",
+    "XGROUP CREATECONSUMER xK g c",
+    "XREADGROUP GROUP g c COUNT 2 STREAMS xK >",
+    "XREADGROUP GROUP g d NOACK STREAMS xK >",
+    "XAUTOCLAIM xK g d 0 0 COUNT 2",
+    "XGROUP DELCONSUMER xK g c",
+    "DEL lK tK",
+    "UNLINK hK",
+    "PEXPIRE lK 40",
+    "PEXPIRE zK 100000",
+    "PERSIST zK",
+    "RENAME lK lK",
+    "RENAME sK hK",
+    "COPY zK zK REPLACE",
+    "COPY tK tK DB 1 REPLACE",
+    "MOVE sK 1",
+    "SELECT 0",
+    "SELECT 1",
+    "SELECT 2",
+    "SWAPDB 0 1",
+    "FUNCTION FLUSH",
+    "MULTI",
+    "EXEC",
+    "EXEC",
+];
+
+const SCRIPT: &str =
+    "redis.call('set', KEYS[1], ARGV[1]); redis.call('rpush', KEYS[2], ARGV[1], 'z')";
+
+/// A client that does `count` things at random.
+fn change(port: u16, seed: u64, count: usize) {
+    let (mut client, mut draws) = (Client::tcp(port), Draws(seed));
+    let mut is_open = false;
+    for _ in 0..count {
+        let special = draws.below(200);
+        if special < 8 {
+            let (key, list) = (format!("s{}", draws.below(5)), format!("l{}", draws.below(5)));
+            client.call(&["EVAL", SCRIPT, "2", &key, &list, "from a script"]);
+            continue;
+        } else if special == 8 {
+            client.call(&[if draws.below(2) == 0 { "FLUSHALL" } else { "FLUSHDB" }]);
+            continue;
+        } else if special == 9 && !is_open {
+            let text = format!(
+                "#!lua name=lib{}\nredis.register_function('f{}', function() return 1 end)",
+                draws.below(2),
+                draws.below(90)
+            );
+            client.call(&["FUNCTION", "LOAD", "REPLACE", &text]);
+            continue;
+        }
+        let line = draws.pick(COMMANDS);
+        match line {
+            "MULTI" if is_open => continue,
+            "EXEC" if !is_open => continue,
+            "MULTI" => is_open = true,
+            "EXEC" => is_open = false,
+            _ => {}
+        }
+        let args: Vec<String> = line
+            .split(' ')
+            .map(|word| match word {
+                "V" => draws.pick(&["a", "b", "c", "d", "17", "some longer text"]).to_string(),
+                "N" => draws.below(40).to_string(),
+                word if word.len() == 2 && word.ends_with('K') => {
+                    word.replace('K', &draws.below(5).to_string())
+                }
+                word => word.to_string(),
+            })
+            .collect();
+        client.call(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    if is_open {
+        client.call(&["EXEC"]);
+    }
+}
+
+/// What a key holds, in a form that does not depend on how a server orders or prints it.
+fn read(client: &mut Client, key: &str) -> String {
+    let sorted = |text: String| {
+        let words = text.split([' ', '\n', '[', ']']);
+        let mut lines: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
+    let value = match &client.text(&["TYPE", key])[..] {
+        "string" => client.text(&["GET", key]),
+        "list" => client.text(&["LRANGE", key, "0", "-1"]),
+        "set" => sorted(client.text(&["SMEMBERS", key])),
+        "hash" => sorted(client.text(&["HGETALL", key])),
+        "zset" => client.text(&["ZRANGE", key, "0", "-1", "WITHSCORES"]),
+        "stream" => {
+            let entries = client.text(&["XRANGE", key, "-", "+"]);
+            entries + &client.text(&["XPENDING", key, "g"])
+        }
+        other => other.to_string(),
+    };
+    value + " until " + &client.text(&["PEXPIRETIME", key])
+}
+
+/// Everything that a server holds.
+fn read_all(client: &mut Client) -> Vec<String> {
+    let mut all = Vec::new();
+    for db in ["0", "1", "2"] {
+        client.text(&["SELECT", db]);
+        for kind in ["s", "n", "p", "l", "h", "t", "z", "x"] {
+            for number in 0..5 {
+                let key = format!("{kind}{number}");
+                all.push(format!("{db} {key} {}", read(client, &key)));
+            }
+        }
+    }
+    client.text(&["SELECT", "0"]);
+    all
+}
+
+fn field(text: &str, name: &str) -> Option<i64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
+}
+
+/// Waits until a replica has executed everything.
+fn settle(server: &Server, replica: &mut Client) {
+    // What has expired is removed by the primary.
+    std::thread::sleep(Duration::from_millis(600));
+    read_all(&mut server.connect());
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let text = replica.text(&["INFO", "replication"]);
+        let there = server.info("master_repl_offset");
+        if text.contains("master_link_status:up")
+            && field(&text, "slave_repl_offset") == Some(there)
+        {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{there}: {text}\n{}", server.output());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn redis_follows_under_changes_of_every_family() {
+    let programs = Redis::programs();
+    if programs.is_empty() {
+        println!("skipped: no redis-server is installed");
+    }
+    for program in programs {
+        let port = free_port();
+        let text = port.to_string();
+        // A version that Redis 7.0 loads.
+        let args = [AT_ONCE, &["--port", &text, "--rdb-version", "10"]].concat();
+        let server = Server::start("epoll", &args);
+        change(port, 1, 2_000);
+        let redis = std::thread::scope(|scope| {
+            (2..5).for_each(|seed| drop(scope.spawn(move || change(port, seed, 3_000))));
+            Redis::follow(&program, port)
+        });
+        let mut replica = redis.connect();
+        settle(&server, &mut replica);
+        assert_eq!(read_all(&mut server.connect()), read_all(&mut replica), "{program}");
+        for round in 0..3u64 {
+            std::thread::scope(|scope| {
+                for seed in 0..3 {
+                    scope.spawn(move || change(port, 10 * round + seed + 10, 1_500));
+                }
+                std::thread::sleep(Duration::from_millis(100));
+                server.connect().text(&["CLIENT", "KILL", "TYPE", "replica"]);
+            });
+            settle(&server, &mut replica);
+            assert_eq!(read_all(&mut server.connect()), read_all(&mut replica), "{program}");
+        }
+        assert!(server.info("sync_partial_ok") > 0, "{}", server.output());
+        let mut client = server.connect();
+        assert_eq!(client.text(&["SET", "k", "v"]), "OK");
+        assert_eq!(client.text(&["WAIT", "1", "30000"]), "1");
+    }
+}

@@ -1,0 +1,195 @@
+//! PSYNC, SYNC and REPLCONF.
+
+use super::replica::{Replica, Stage, Traits};
+use crate::client::Flag;
+use crate::host::ServerHost;
+use crate::server::unix_ms;
+use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
+use petrel_table::commands as meta;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// `PSYNC`.
+pub(crate) const PSYNC: CommandSpec = CommandSpec::new(&meta::PSYNC, psync);
+/// `SYNC`.
+pub(crate) const SYNC: CommandSpec = CommandSpec::new(&meta::SYNC, sync);
+/// `REPLCONF`.
+pub(crate) const REPLCONF: CommandSpec = CommandSpec::new(&meta::REPLCONF, replconf);
+
+/// What a connection has said of itself before it asks for a copy or the stream.
+#[derive(Clone, Debug)]
+pub(super) struct Handshake {
+    port: u16,
+    address: Option<String>,
+    knows_end_mark: bool,
+    /// It understands a new id of the history in `+CONTINUE`.
+    knows_ids: bool,
+    takes_copy_only: bool,
+    wants: (bool, bool),
+}
+
+impl Default for Handshake {
+    fn default() -> Self {
+        Handshake {
+            port: 0,
+            address: None,
+            knows_end_mark: false,
+            knows_ids: false,
+            takes_copy_only: false,
+            wants: (true, true),
+        }
+    }
+}
+
+/// `PSYNC replicationid offset`
+fn psync(ctx: &mut Ctx<'_>) -> Outcome {
+    let first = ctx.integer(2)?;
+    let id = ctx.arg(1);
+    attach(ctx, Some((id, first)))
+}
+
+/// `SYNC`: a copy, and then the stream, without a word about where in the history that is.
+fn sync(ctx: &mut Ctx<'_>) -> Outcome {
+    attach(ctx, None)
+}
+
+/// Makes the connection a replica.
+fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
+    let host = ServerHost::of(ctx);
+    let (server, client) = (host.server.clone(), host.client.clone());
+    if client.has(Flag::Replica) {
+        return Ok(());
+    }
+    if server.replication.is_replica() && !server.replication.follows() {
+        return Err(Fail::fixed("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
+    let outgoing = &server.outgoing;
+    let Handshake { port, address, knows_end_mark, knows_ids, takes_copy_only, wants } =
+        outgoing.handshakes.lock().get(&client.id).cloned().unwrap_or_default();
+    let speaks_psync = asked.is_some();
+    let traits = Traits { port, address, knows_end_mark, takes_copy_only, wants, speaks_psync };
+    let replica = Arc::new(Replica::new(client.clone(), traits, unix_ms()));
+    let reader = asked.and_then(|(id, first)| {
+        let from = u64::try_from(first.checked_sub(1)?).ok()?;
+        let is_continued = server.replication.is_continued_by(id, first);
+        outgoing.backlog().filter(|_| is_continued)?.reader(from).ok()
+    });
+    client.set(Flag::Replica, true);
+    // Its commands touch no key.
+    ctx.session.set(Modes::MONITOR, true);
+    if let Some(reader) = reader {
+        let from = reader.offset();
+        replica.acked.store(from, SeqCst);
+        replica.set_reader(reader);
+        replica.set_stage(Stage::Online);
+        outgoing.resumed.fetch_add(1, Relaxed);
+        tracing::info!("replica {} goes on from offset {from}", replica.name());
+        let id = server.replication.ids().id;
+        ctx.reply.simple(&if knows_ids { format!("CONTINUE {id}") } else { "CONTINUE".into() });
+    } else {
+        if asked.is_some_and(|(id, _)| id != b"?") {
+            outgoing.not_resumed.fetch_add(1, Relaxed);
+        }
+        tracing::info!("replica {} waits for a copy", replica.name());
+    }
+    outgoing.add(replica);
+    Ok(())
+}
+
+/// `REPLCONF <option value> [<option value> ...]`
+fn replconf(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.args().len().is_multiple_of(2) {
+        return Err(Fail::SYNTAX);
+    }
+    for at in (1..ctx.args().len()).step_by(2) {
+        if ctx.is(at, "ACK") {
+            return acknowledge(ctx, at);
+        }
+        if ctx.is(at, "GETACK") {
+            // It is the primary's to ask.
+            return Ok(());
+        }
+        note(ctx, at)?;
+    }
+    ctx.ok()
+}
+
+fn note(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
+    let value = ctx.arg(at + 1);
+    let host = ServerHost::of(ctx);
+    let (server, id) = (host.server.clone(), host.client.id);
+    let mut handshakes = server.outgoing.handshakes.lock();
+    let mut known = handshakes.get(&id).cloned().unwrap_or_default();
+    let option = ctx.arg(at).to_ascii_lowercase();
+    match &option[..] {
+        b"listening-port" => {
+            known.port = ctx.integer(at + 1)?.clamp(0, u16::MAX.into()) as u16;
+        }
+        b"ip-address" => {
+            const ADDRESS_LEN_MAX: usize = 255;
+            if value.len() > ADDRESS_LEN_MAX {
+                return Err(Fail::new(format!(
+                    "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                    value.len()
+                )));
+            }
+            let text = String::from_utf8_lossy(value).into_owned();
+            known.address = Some(text).filter(|text| !text.is_empty());
+        }
+        b"capa" => {
+            known.knows_end_mark |= value.eq_ignore_ascii_case(b"eof");
+            known.knows_ids |= value.eq_ignore_ascii_case(b"psync2");
+        }
+        // Which one it is decides nothing: `rdb-version` says what is understood.
+        b"version" => {}
+        b"rdb-only" => known.takes_copy_only = ctx.integer(at + 1)? != 0,
+        b"rdb-filter-only" => known.wants = filter(value)?,
+        _ => {
+            let text = [b"ERR Unrecognized REPLCONF option: ", ctx.arg(at)].concat();
+            return Err(Fail::new(text));
+        }
+    }
+    handshakes.insert(id, known);
+    drop(handshakes);
+    ServerHost::of(ctx).client.set(Flag::Handshake, true);
+    Ok(())
+}
+
+/// What is in a copy for which only so much is asked: its keys, its functions.
+fn filter(value: &[u8]) -> Result<(bool, bool), Fail> {
+    let words = value.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let mut wants = (false, false);
+    for word in words {
+        match word.eq_ignore_ascii_case(b"functions") {
+            true => wants.1 = true,
+            false => {
+                let text = [b"ERR Unsupported rdb-filter-only option: ", word].concat();
+                return Err(Fail::new(text));
+            }
+        }
+    }
+    Ok(wants)
+}
+
+/// `REPLCONF ACK offset [FACK offset]`: it is not answered.
+fn acknowledge(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
+    let host = ServerHost::of(ctx);
+    let server = host.server.clone();
+    let Some(replica) = server.outgoing.find(host.client.id) else { return Ok(()) };
+    let Ok(offset) = ctx.integer(at + 1) else { return Ok(()) };
+    let offset = offset.max(0) as u64;
+    let before = replica.acked.fetch_max(offset, SeqCst);
+    if at + 3 < ctx.args().len() && ctx.is(at + 2, "FACK") {
+        let synced = ctx.integer(at + 3).unwrap_or(0).max(0) as u64;
+        replica.synced.fetch_max(synced, SeqCst);
+    }
+    replica.heard_at.store(unix_ms(), Relaxed);
+    if replica.stage() == Stage::Loads && !replica.takes_copy_only {
+        replica.set_stage(Stage::Online);
+        tracing::info!("replica {} is online", replica.name());
+    }
+    if before < server.outgoing.awaited.load(SeqCst) {
+        server.retry_waiting();
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! What a worker does for its replicas: at the end of a turn it sends them what there is.
+
+use super::Replica;
+use crate::config::OutputBufferLimit;
+use crate::event_loop::worker::Worker;
+use crate::server::unix_ms;
+use petrel_net::Driver;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// Bytes that a socket is given before it has taken what came before.
+const WINDOW: usize = 1 << 20;
+
+/// A worker's replicas.
+#[derive(Default)]
+pub(crate) struct OwnReplicas {
+    list: Vec<Arc<Replica>>,
+    /// [`super::Outgoing::version`] when the list was made.
+    version: usize,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Sends this worker's replicas what there is for them.
+    #[inline]
+    pub(crate) fn feed_replicas(&mut self) {
+        let outgoing = &self.engine.host.server.outgoing;
+        if outgoing.version.load(SeqCst) != self.replicas.version {
+            self.look_for_replicas();
+        }
+        if !self.replicas.list.is_empty() {
+            self.feed_all();
+        }
+    }
+
+    #[cold]
+    fn look_for_replicas(&mut self) {
+        let outgoing = &self.engine.host.server.outgoing;
+        let version = outgoing.version.load(SeqCst);
+        let replicas = outgoing.replicas.lock();
+        let is_own = |r: &&Arc<Replica>| usize::from(r.client.worker) == self.index;
+        let list = replicas.iter().filter(is_own).cloned().collect();
+        self.replicas = OwnReplicas { list, version };
+    }
+
+    fn feed_all(&mut self) {
+        let list = std::mem::take(&mut self.replicas.list);
+        for replica in &list {
+            if !replica.has_left() {
+                self.feed(replica);
+            }
+        }
+        self.replicas.list = list;
+    }
+
+    fn feed(&mut self, replica: &Arc<Replica>) {
+        let slot = replica.client.slot;
+        let unsent = self.driver.unsent(slot);
+        if unsent < WINDOW && replica.has_more() {
+            let mut output = self.driver.output();
+            replica.fill(&mut output, WINDOW - unsent);
+            if output.is_empty() {
+                self.driver.recycle(output);
+            } else if let Some(conn) = self.take(slot) {
+                self.count_sent(&conn, output.len());
+                self.driver.send(slot, output);
+                conn.client.show_output(self.driver.unsent(slot));
+                self.put(conn);
+            }
+        }
+        self.check_replica(replica);
+    }
+
+    /// Closes a replica that leaves too much of the stream untaken.
+    fn check_replica(&mut self, replica: &Replica) {
+        let host = &self.engine.host;
+        let waiting = replica.waiting() + self.driver.unsent(replica.client.slot) as u64;
+        let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
+            host.config.client_output_buffer_limit.replica;
+        // What is kept anyway is no burden.
+        let free = host.config.foreign.repl_backlog_size;
+        let is_above = |limit: u64| limit > 0 && waiting >= limit.max(free);
+        let soft_since = replica.soft_since.load(Relaxed);
+        if !is_above(soft_bytes) {
+            if soft_since != 0 {
+                replica.soft_since.store(0, Relaxed);
+            }
+            if !is_above(hard_bytes) {
+                return;
+            }
+        }
+        let now = unix_ms();
+        if soft_since == 0 && is_above(soft_bytes) {
+            replica.soft_since.store(now, Relaxed);
+        }
+        let too_long = soft_since != 0 && (now - soft_since) as u64 > soft_seconds * 1000;
+        if is_above(hard_bytes) || too_long {
+            tracing::warn!(
+                "replica {} is closed: {waiting} bytes wait for it, more than \
+                 client-output-buffer-limit allows for replicas",
+                replica.name()
+            );
+            host.server.figures.output_limit_closed.fetch_add(1, Relaxed);
+            replica.leave();
+            let slot = replica.client.slot;
+            self.begin();
+            self.forget(slot);
+            self.engine.exec.end();
+        }
+    }
+
+    /// Whether a replica has something left that its socket would take: then nothing is waited
+    /// for. Until the next call of [`Worker::replicas_awake`], what is appended wakes this worker.
+    #[inline]
+    pub(crate) fn replicas_sleep(&mut self) -> bool {
+        !self.replicas.list.is_empty() && self.fall_asleep()
+    }
+
+    fn fall_asleep(&mut self) -> bool {
+        let server = &self.engine.host.server;
+        if let Some(stream) = server.outgoing.stream() {
+            stream.owners.falls_asleep(self.index);
+        }
+        let driver = &*self.driver;
+        self.replicas.list.iter().any(|replica| {
+            !replica.has_left() && replica.has_more() && driver.unsent(replica.client.slot) < WINDOW
+        })
+    }
+
+    /// The worker looks for itself from now on.
+    #[inline]
+    pub(crate) fn replicas_awake(&mut self) {
+        if !self.replicas.list.is_empty()
+            && let Some(stream) = self.engine.host.server.outgoing.stream()
+        {
+            stream.owners.wakes_up(self.index);
+        }
+    }
+}

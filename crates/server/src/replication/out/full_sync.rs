@@ -1,0 +1,267 @@
+//! A copy of everything for replicas that cannot go on where they were.
+//!
+//! ```text
+//! with everything held   the stream's end is noted ── an image begins
+//! a thread of its own    writes the image as RDB ─ a part at a time ─▶ the queue of each replica
+//! ```
+//!
+//! All replicas that wait at that moment share the image. It goes to them as it is made, if all of
+//! them find its end by a mark (`capa eof`); else by way of a file, since its length stands before
+//! it. What is changed meanwhile is in the backlog.
+
+use super::replica::{Replica, Stage};
+use crate::config::Config;
+use crate::random_id::random_id;
+use crate::server::{Server, unix_ms};
+use bytes::Bytes;
+use petrel_keyspace::Handle;
+use petrel_persistence::Image;
+use petrel_persistence::rdb::{FileError, FileWriter};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// Bytes of a copy that are sent together.
+const PART_LEN: usize = 256 * 1024;
+
+/// A copy that is about to be sent.
+struct Job {
+    /// None of a copy without keys.
+    image: Option<Image>,
+    replicas: Vec<Arc<Replica>>,
+    by_mark: bool,
+}
+
+/// Passes what is written on to every replica.
+struct FanOut<'f> {
+    server: &'f Server,
+    replicas: &'f [Arc<Replica>],
+    part: Vec<u8>,
+    patience: Duration,
+}
+
+impl FanOut<'_> {
+    fn pass_on(&mut self) -> io::Result<()> {
+        let next = Vec::with_capacity(PART_LEN);
+        let part = Bytes::from(std::mem::replace(&mut self.part, next));
+        for replica in self.replicas.iter().filter(|replica| !replica.has_left()) {
+            if !replica.send_part(&part, self.patience) && !replica.has_left() {
+                tracing::warn!("replica {} is closed: it takes nothing", replica.name());
+                self.server.close_replica(replica);
+            }
+        }
+        if let Some(stream) = self.server.outgoing.stream() {
+            stream.owners.call(self.server);
+        }
+        match self.replicas.iter().all(|replica| replica.has_left()) {
+            true => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the replicas have left")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Write for FanOut<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.part.extend_from_slice(bytes);
+        if self.part.len() >= PART_LEN {
+            self.pass_on()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass_on()
+    }
+}
+
+impl Server {
+    /// Begins to send a copy to the replicas that wait for one, if they have waited long enough.
+    /// The thread is in no batch.
+    pub(super) fn sync_if_due(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
+        if self.outgoing.syncing.load(SeqCst) || self.commands.is_loading() {
+            return;
+        }
+        let waiting = self.outgoing.waiting();
+        let Some(first) = waiting.first() else { return };
+        let wants = first.wants;
+        let is_like = |replica: &&Arc<Replica>| replica.wants == wants;
+        let replicas: Vec<_> = waiting.iter().filter(is_like).cloned().collect();
+        let by_mark = config.foreign.repl_diskless_sync
+            && replicas.iter().all(|replica| replica.knows_end_mark);
+        let most = config.foreign.repl_diskless_sync_max_replicas;
+        let is_full = most > 0 && replicas.len() as i64 >= most;
+        let delay_ms = config.foreign.repl_diskless_sync_delay.saturating_mul(1000);
+        if by_mark && !is_full && unix_ms() - first.waits_since < delay_ms {
+            return;
+        }
+        if let Err(error) = self.begin_sync(ks, config, replicas, by_mark) {
+            tracing::error!("no copy can be sent to replicas: {error}");
+        }
+    }
+
+    fn begin_sync(
+        self: &Arc<Self>,
+        ks: &mut Handle,
+        config: &Config,
+        replicas: Vec<Arc<Replica>>,
+        by_mark: bool,
+    ) -> io::Result<()> {
+        let (server, (send, job)) = (self.clone(), mpsc::sync_channel::<Job>(1));
+        let work = move || {
+            if let Ok(job) = job.recv() {
+                server.send_copy(job);
+            }
+            server.outgoing.syncing.store(false, SeqCst);
+        };
+        // Before the image begins, for one that has has to be gone through.
+        std::thread::Builder::new().name("petrel-sync".into()).spawn(work)?;
+        self.outgoing.syncing.store(true, SeqCst);
+        let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.wants);
+        ks.enter();
+        ks.lock_all();
+        let image = wants_keys.then(|| Image::begin(ks, self.copy_options(config)));
+        if let Some(None) = image {
+            // The thread ends, since nothing is sent to it: tried again once that image is written.
+            ks.unlock();
+            ks.exit();
+            return Ok(());
+        }
+        let stream = self.begin_stream(ks, config);
+        let at = stream.backlog.forget_database();
+        let readers: Vec<_> = replicas.iter().map(|_| stream.backlog.reader(at)).collect();
+        let id = self.replication.ids().id;
+        ks.unlock();
+        ks.exit();
+        for (replica, reader) in replicas.iter().zip(readers) {
+            replica.set_stage(Stage::Copied);
+            if replica.speaks_psync {
+                replica.tell(format!("+FULLRESYNC {id} {at}\r\n").as_bytes());
+            }
+            if let (Ok(reader), false) = (reader, replica.takes_copy_only) {
+                replica.set_reader(reader);
+            }
+            self.outgoing.full_syncs.fetch_add(1, Relaxed);
+        }
+        let mut image = image.flatten();
+        if let Some(image) = &mut image {
+            // The rest of the cores are for those who are served meanwhile.
+            image.threads = (self.workers.len() / 2).max(1);
+        }
+        let names: Vec<_> = replicas.iter().map(|replica| replica.name()).collect();
+        tracing::info!("sending a copy, of offset {at}, to {}", names.join(", "));
+        // It waits for it.
+        let _ = send.send(Job { image, replicas, by_mark });
+        Ok(())
+    }
+
+    /// Sends a copy, on the calling thread.
+    fn send_copy(self: &Arc<Self>, job: Job) {
+        let Job { image, replicas, by_mark } = job;
+        let (start, config) = (Instant::now(), self.config.snapshot());
+        let patience = Duration::from_secs(config.replication.repl_timeout.max(1) as u64);
+        let part = Vec::with_capacity(PART_LEN);
+        let mut sink = FanOut { server: self, replicas: &replicas, part, patience };
+        let sent = match by_mark {
+            true => self.send_marked(image, &mut sink, &config),
+            false => self.send_by_file(image, &mut sink, &config),
+        };
+        let is_sent = sent.is_ok();
+        for replica in replicas.iter().filter(|replica| !replica.has_left()) {
+            if !is_sent {
+                self.close_replica(replica);
+                continue;
+            }
+            if !by_mark {
+                replica.heard_at.store(unix_ms(), Relaxed);
+                let stage = if replica.takes_copy_only { Stage::Loads } else { Stage::Online };
+                replica.set_stage(stage);
+            }
+            let seconds = start.elapsed().as_secs_f64();
+            tracing::info!("replica {} was sent its copy in {seconds:.2} s", replica.name());
+        }
+        if let Err(error) = sent {
+            tracing::warn!("a copy for replicas was given up: {error}");
+        }
+        if let Some(stream) = self.outgoing.stream() {
+            stream.owners.call(self);
+        }
+    }
+
+    fn send_marked(
+        &self,
+        image: Option<Image>,
+        sink: &mut FanOut<'_>,
+        config: &Config,
+    ) -> Result<(), FileError> {
+        let mark = random_id();
+        sink.write_all(format!("$EOF:{mark}\r\n").as_bytes())?;
+        self.write_copy(image, &mut *sink, config)?;
+        sink.write_all(mark.as_bytes())?;
+        // What finds the end by a mark may not get anything behind it before it has said so; that
+        // may be at once.
+        sink.replicas.iter().for_each(|replica| replica.set_stage(Stage::Loads));
+        Ok(sink.flush()?)
+    }
+
+    /// By way of a file that has no name.
+    fn send_by_file(
+        &self,
+        image: Option<Image>,
+        sink: &mut FanOut<'_>,
+        config: &Config,
+    ) -> Result<(), FileError> {
+        let path = std::path::PathBuf::from(format!("temp-repl-{}.rdb", std::process::id()));
+        let made = File::options().read(true).write(true).create_new(true).open(&path);
+        let mut file = match made {
+            Ok(file) => file,
+            Err(error) => {
+                // It has to be gone through all the same.
+                self.write_copy(image, io::sink(), config)?;
+                return Err(error.into());
+            }
+        };
+        let _ = std::fs::remove_file(&path);
+        self.write_copy(image, &mut file, config)?;
+        let len = file.stream_position()?;
+        file.rewind()?;
+        sink.write_all(format!("${len}\r\n").as_bytes())?;
+        let mut part = vec![0; PART_LEN];
+        loop {
+            match file.read(&mut part)? {
+                0 => return Ok(sink.flush()?),
+                read => sink.write_all(&part[..read])?,
+            }
+        }
+    }
+
+    /// Writes an RDB file. An image is gone through even if that fails.
+    fn write_copy(
+        &self,
+        image: Option<Image>,
+        out: impl Write + Send,
+        config: &Config,
+    ) -> Result<(), FileError> {
+        let options = self.copy_options(config);
+        // Read after the stream's end was noted: what is loaded later is in the stream.
+        let texts = self.commands.library_texts();
+        let (wants_keys, wants_functions) = (image.is_some(), true);
+        let mut file = FileWriter::unseekable(out, options, wants_functions && !texts.is_empty())?;
+        self.describe_file(&mut file, &texts);
+        if wants_keys && let Some(image) = image {
+            let mut before = 0;
+            let written = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
+                let ends = || self.is_stopping();
+                self.delay_saving(keys - std::mem::replace(&mut before, keys), ends);
+                if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if written.is_none() {
+                return Err(io::Error::other("the server stops").into());
+            }
+        }
+        file.finish_unseekable()?;
+        Ok(())
+    }
+}

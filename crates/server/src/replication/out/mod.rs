@@ -1,0 +1,233 @@
+//! What serves this server's replicas: Redis, Valkey and Petrel, by `PSYNC`.
+//!
+//! ```text
+//! any thread   commit ─ effects as commands ─▶ backlog ◀─ read ─ a replica's worker ─▶ its socket
+//! image        a thread of its own ─ RDB ─▶ each replica's queue ─▶ its worker ─▶ its socket
+//! ```
+//!
+//! The stream begins with the first replica: without one there is no sink, and nothing is kept. A
+//! commit is appended to the backlog under its locks, so the stream has every change of a client
+//! behind what that client had seen. A replica is a connection of its worker, which sends it at the
+//! end of a turn what the backlog has for it. Bytes that a replica does not take stay in the
+//! backlog, up to `client-output-buffer-limit replica`.
+
+mod commands;
+mod feed;
+mod full_sync;
+mod replica;
+mod sink;
+mod upkeep;
+
+pub(crate) use commands::{PSYNC, REPLCONF, SYNC};
+pub(crate) use feed::OwnReplicas;
+pub use replica::{Replica, Stage};
+pub(crate) use sink::Stream;
+
+use crate::client::Client;
+use crate::config::Config;
+use crate::replication::Downstream;
+use crate::server::{Server, unix_ms};
+use commands::Handshake;
+use parking_lot::{Mutex, RwLock};
+use petrel_keyspace::Handle;
+use petrel_replication::Backlog;
+use std::collections::HashMap;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
+};
+use std::sync::{Arc, Weak};
+
+/// This server's replicas, and the stream that they are sent.
+#[derive(Default)]
+pub struct Outgoing {
+    stream: RwLock<Option<Arc<Stream>>>,
+    replicas: Mutex<Vec<Arc<Replica>>>,
+    /// Changes with every change of `replicas`.
+    version: AtomicUsize,
+    /// What connections have said of themselves that are no replicas yet.
+    handshakes: Mutex<HashMap<u64, Handshake>>,
+    /// Up to which offset clients wait for acknowledgements.
+    pub(crate) awaited: AtomicU64,
+    /// The end of the stream behind the last request for acknowledgements.
+    asked_at: AtomicU64,
+    /// When there was a replica last, in Unix milliseconds.
+    last_seen: AtomicI64,
+    pinged_at: AtomicI64,
+    /// An image is being sent.
+    syncing: AtomicBool,
+    /// Full copies, resumptions, and resumptions that could not be.
+    pub(crate) full_syncs: AtomicU64,
+    /// See `full_syncs`.
+    pub(crate) resumed: AtomicU64,
+    /// See `full_syncs`.
+    pub(crate) not_resumed: AtomicU64,
+}
+
+/// A replica as `INFO` and `ROLE` show it.
+#[derive(Clone, Debug)]
+pub struct ReplicaLine {
+    /// Its address.
+    pub ip: String,
+    /// The port that it serves at.
+    pub port: u16,
+    /// `wait_bgsave`, `send_bulk`, `online`.
+    pub state: &'static str,
+    /// Bytes of the stream that it has acknowledged.
+    pub offset: u64,
+    /// Seconds since it last did so.
+    pub lag: i64,
+}
+
+impl Outgoing {
+    /// The stream, if there is or was a replica.
+    pub(crate) fn stream(&self) -> Option<Arc<Stream>> {
+        self.stream.read().clone()
+    }
+
+    /// The stream's bytes that are kept.
+    pub fn backlog(&self) -> Option<Arc<Backlog>> {
+        self.stream.read().as_ref().map(|stream| stream.backlog.clone())
+    }
+
+    /// Every replica, but for those that take a copy only.
+    pub fn lines(&self) -> Vec<ReplicaLine> {
+        let now = unix_ms();
+        let replicas = self.replicas.lock();
+        replicas.iter().filter(|replica| !replica.takes_copy_only).map(|r| r.line(now)).collect()
+    }
+
+    /// Replicas that have been heard of within so many seconds.
+    pub fn good(&self, lag_max: i64) -> usize {
+        let now = unix_ms();
+        let replicas = self.replicas.lock();
+        let is_good = |r: &&Arc<Replica>| r.stage() == Stage::Online && r.lag(now) <= lag_max;
+        replicas.iter().filter(is_good).count()
+    }
+
+    /// The end of the stream behind the last change: what is appended beside changes concerns no
+    /// client. 0 if there is no stream.
+    pub(crate) fn written(&self) -> u64 {
+        self.backlog().map_or(0, |backlog| backlog.written())
+    }
+
+    /// Replicas that have acknowledged everything up to an offset.
+    pub(crate) fn acknowledged(&self, offset: u64) -> usize {
+        let has = |r: &&Arc<Replica>| r.stage() == Stage::Online && r.acked.load(SeqCst) >= offset;
+        self.replicas.lock().iter().filter(has).count()
+    }
+
+    /// Replicas that have everything up to an offset on their disks.
+    pub(crate) fn synced(&self, offset: u64) -> usize {
+        let has = |r: &&Arc<Replica>| r.stage() == Stage::Online && r.synced.load(SeqCst) >= offset;
+        self.replicas.lock().iter().filter(has).count()
+    }
+
+    /// The replica that a connection is.
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<Replica>> {
+        self.replicas.lock().iter().find(|replica| replica.client.id == id).cloned()
+    }
+
+    fn add(&self, replica: Arc<Replica>) {
+        self.replicas.lock().push(replica);
+        self.version.fetch_add(1, SeqCst);
+    }
+
+    /// The connection is gone, whether it was a replica or not.
+    #[cold]
+    pub(crate) fn remove(&self, client: &Client) {
+        self.handshakes.lock().remove(&client.id);
+        let mut replicas = self.replicas.lock();
+        let Some(at) = replicas.iter().position(|replica| replica.client.id == client.id) else {
+            return;
+        };
+        let replica = replicas.remove(at);
+        drop(replicas);
+        replica.leave();
+        self.last_seen.store(unix_ms(), Relaxed);
+        self.version.fetch_add(1, SeqCst);
+        tracing::info!("replica {} is gone", replica.name());
+    }
+
+    /// Asks the replicas what they have executed, unless they were asked for that much already.
+    pub(crate) fn ask(&self, server: &Server) {
+        let Some(stream) = self.stream() else { return };
+        let end = stream.backlog.end();
+        if self.asked_at.load(SeqCst) == end {
+            return;
+        }
+        let end = stream.backlog.append_aside(GET_ACK);
+        self.asked_at.store(end, SeqCst);
+        stream.owners.call(server);
+    }
+}
+
+const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
+impl Server {
+    /// Begins the stream unless there is one. Everything is held.
+    fn begin_stream(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Arc<Stream> {
+        let mut place = self.outgoing.stream.write();
+        if let Some(stream) = &*place {
+            return stream.clone();
+        }
+        let is_replica = self.replication.is_replica();
+        if !is_replica {
+            // What was changed without a stream belongs to no history that a replica could know.
+            self.replication.renew_ids();
+        }
+        let offset = self.replication.offset().max(0) as u64;
+        let backlog = Backlog::new(offset, config.foreign.repl_backlog_size);
+        let stream = Stream::new(backlog.clone(), Arc::downgrade(self), config);
+        self.replication.set_backlog(Some(backlog));
+        handle.set_sinks(sink::NAME, Some(stream.source()));
+        self.outgoing.last_seen.store(unix_ms(), Relaxed);
+        *place = Some(stream.clone());
+        stream
+    }
+
+    /// Ends the stream: nothing is kept any more. Everything is held.
+    fn end_stream(&self, handle: &mut Handle) {
+        handle.set_sinks(sink::NAME, None);
+        *self.outgoing.stream.write() = None;
+        self.replication.set_backlog(None);
+    }
+
+    /// Closes every replica: they ask again.
+    fn close_replicas(&self) {
+        let replicas = self.outgoing.replicas.lock().clone();
+        replicas.iter().for_each(|replica| self.close_replica(replica));
+    }
+
+    fn close_replica(&self, replica: &Replica) {
+        replica.leave();
+        self.kill(&replica.client);
+    }
+}
+
+/// Hears of this server's own primary.
+pub(crate) struct Relay(pub Weak<Server>);
+
+impl Downstream for Relay {
+    fn relay(&self, bytes: &[u8]) {
+        let Some(server) = self.0.upgrade() else { return };
+        let Some(stream) = server.outgoing.stream() else { return };
+        stream.backlog.append_verbatim(bytes);
+        stream.owners.call(&server);
+    }
+
+    fn renamed(&self) {
+        let Some(server) = self.0.upgrade() else { return };
+        if let Some(stream) = server.outgoing.stream() {
+            stream.backlog.forget_database();
+        }
+        server.close_replicas();
+    }
+
+    fn replaced(&self) {
+        let Some(server) = self.0.upgrade() else { return };
+        server.close_replicas();
+        if let Some(stream) = server.outgoing.stream() {
+            stream.backlog.restart(server.replication.offset().max(0) as u64);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A replica: what it is being sent, and what it has said that it has.
+
+use super::ReplicaLine;
+use crate::client::Client;
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use petrel_net::Output;
+use petrel_replication::{Piece, Reader};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
+};
+use std::time::Duration;
+
+/// Bytes of a copy that wait for a replica's worker; its sender waits for it then.
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+
+/// How far a replica has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Stage {
+    /// It waits for an image.
+    Waits,
+    /// It is being sent a copy.
+    Copied,
+    /// It has been sent one, and loads it.
+    Loads,
+    /// It is sent the stream.
+    Online,
+}
+
+/// A connection that follows this server.
+pub struct Replica {
+    /// The connection.
+    pub client: Arc<Client>,
+    /// The port that it serves at; 0 if it has not said.
+    pub port: u16,
+    /// The address that it wants to be named by.
+    pub address: Option<String>,
+    /// It finds the end of a copy by a mark, so that nobody has to know how long it is.
+    pub knows_end_mark: bool,
+    /// It wants a copy, and no stream.
+    pub takes_copy_only: bool,
+    /// It wants the keys of a copy, and the libraries of functions.
+    pub wants: (bool, bool),
+    /// It wants to hear where the copy stands in the history (`PSYNC`).
+    pub(super) speaks_psync: bool,
+    stage: AtomicU8,
+    /// Bytes of the stream that it has executed.
+    pub acked: AtomicU64,
+    /// Those that it has on its disk.
+    pub synced: AtomicU64,
+    /// When it was last heard of, in Unix milliseconds.
+    pub heard_at: AtomicI64,
+    /// When it began to wait for an image.
+    pub(super) waits_since: i64,
+    /// When something was sent last that was no part of a copy.
+    pub(super) told_at: AtomicI64,
+    outbox: Mutex<Outbox>,
+    taken: Condvar,
+    has_left: AtomicBool,
+    /// Since when its output has been above the soft limit, in Unix milliseconds; 0 if it is not.
+    pub(super) soft_since: AtomicI64,
+}
+
+#[derive(Default)]
+struct Outbox {
+    queue: VecDeque<Bytes>,
+    bytes: usize,
+    reader: Option<Reader>,
+}
+
+/// What a connection is as a replica.
+pub(super) struct Traits {
+    pub port: u16,
+    pub address: Option<String>,
+    pub knows_end_mark: bool,
+    pub takes_copy_only: bool,
+    pub wants: (bool, bool),
+    pub speaks_psync: bool,
+}
+
+impl Replica {
+    pub(super) fn new(client: Arc<Client>, traits: Traits, now: i64) -> Self {
+        let Traits { port, address, knows_end_mark, takes_copy_only, wants, speaks_psync } = traits;
+        Replica {
+            client,
+            port,
+            address,
+            knows_end_mark,
+            takes_copy_only,
+            wants,
+            speaks_psync,
+            stage: AtomicU8::new(Stage::Waits as u8),
+            acked: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            heard_at: AtomicI64::new(now),
+            waits_since: now,
+            told_at: AtomicI64::new(now),
+            outbox: Mutex::default(),
+            taken: Condvar::new(),
+            has_left: AtomicBool::new(false),
+            soft_since: AtomicI64::new(0),
+        }
+    }
+
+    /// How far it has come.
+    #[inline]
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(SeqCst) {
+            0 => Stage::Waits,
+            1 => Stage::Copied,
+            2 => Stage::Loads,
+            _ => Stage::Online,
+        }
+    }
+
+    pub(super) fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, SeqCst);
+    }
+
+    /// What it is sent comes from here, once it is online.
+    pub(super) fn set_reader(&self, reader: Reader) {
+        self.outbox.lock().reader = Some(reader);
+    }
+
+    /// Seconds since it was last heard of.
+    pub fn lag(&self, now: i64) -> i64 {
+        (now - self.heard_at.load(Relaxed)).max(0) / 1000
+    }
+
+    /// How it is called in the log: its address and port.
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.ip(), self.port)
+    }
+
+    fn ip(&self) -> String {
+        let peer = || self.client.peer().ip().map_or_else(String::new, |ip| ip.to_string());
+        self.address.clone().unwrap_or_else(peer)
+    }
+
+    pub(super) fn line(&self, now: i64) -> ReplicaLine {
+        let state = match self.stage() {
+            Stage::Waits => "wait_bgsave",
+            Stage::Copied => "send_bulk",
+            Stage::Loads | Stage::Online => "online",
+        };
+        let (offset, lag) = (self.acked.load(SeqCst), self.lag(now));
+        // One that has not acknowledged anything yet does not lag behind.
+        let lag = if self.stage() == Stage::Online { lag } else { 0 };
+        ReplicaLine { ip: self.ip(), port: self.port, state, offset, lag }
+    }
+
+    /// Sends bytes that belong to no copy.
+    pub(super) fn tell(&self, bytes: &[u8]) {
+        self.put(Bytes::copy_from_slice(bytes));
+    }
+
+    fn put(&self, bytes: Bytes) {
+        let mut outbox = self.outbox.lock();
+        outbox.bytes += bytes.len();
+        outbox.queue.push_back(bytes);
+    }
+
+    /// Sends a part of a copy, once there is room for it. False if the replica has left, or has
+    /// taken nothing for so long.
+    pub(super) fn send_part(&self, part: &Bytes, patience: Duration) -> bool {
+        let mut outbox = self.outbox.lock();
+        while outbox.bytes >= QUEUE_BYTES_MAX && !self.has_left() {
+            if self.taken.wait_for(&mut outbox, patience).timed_out() {
+                return false;
+            }
+        }
+        outbox.bytes += part.len();
+        outbox.queue.push_back(part.clone());
+        !self.has_left()
+    }
+
+    /// Nothing more is for it.
+    pub(super) fn leave(&self) {
+        self.has_left.store(true, SeqCst);
+        let mut outbox = self.outbox.lock();
+        *outbox = Outbox::default();
+        self.taken.notify_all();
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left.load(SeqCst)
+    }
+
+    /// Moves up to `room` bytes that are for it into an output, and some more if they lie
+    /// together.
+    pub(super) fn fill(&self, output: &mut Output, room: usize) {
+        let mut outbox = self.outbox.lock();
+        while output.len() < room
+            && let Some(part) = outbox.queue.pop_front()
+        {
+            outbox.bytes -= part.len();
+            output.splice(part);
+            self.taken.notify_all();
+        }
+        if outbox.queue.is_empty()
+            && output.len() < room
+            && self.stage() == Stage::Online
+            && let Some(reader) = &mut outbox.reader
+            && reader.behind() > 0
+        {
+            reader.read(room - output.len(), |piece| match piece {
+                Piece::Shared(bytes) => output.splice(bytes),
+                Piece::Borrowed(bytes) => output.bytes.extend_from_slice(bytes),
+            });
+        }
+    }
+
+    /// Bytes of the stream and of a copy that are for it and were not given to its socket.
+    pub fn waiting(&self) -> u64 {
+        let outbox = self.outbox.lock();
+        outbox.bytes as u64 + outbox.reader.as_ref().map_or(0, Reader::behind)
+    }
+
+    /// Whether there is something that could be sent at once.
+    pub(super) fn has_more(&self) -> bool {
+        let outbox = self.outbox.lock();
+        let is_behind = || outbox.reader.as_ref().is_some_and(|reader| reader.behind() > 0);
+        !outbox.queue.is_empty() || self.stage() == Stage::Online && is_behind()
+    }
+}

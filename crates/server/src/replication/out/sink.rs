@@ -1,0 +1,147 @@
+//! What the threads of the keyspace record into: effects as commands, appended to the backlog at
+//! each commit.
+
+use crate::config::Config;
+use crate::random_id::random_id;
+use crate::server::Server;
+use petrel_keyspace::{Effect, EffectHead, EffectSink, SinkSource};
+use petrel_replication::{Backlog, Encoder, Understood};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence};
+use std::sync::{Arc, Weak};
+
+/// The name that the stream's sinks go by.
+pub(super) const NAME: &str = "replication";
+
+/// The stream that replicas are sent.
+pub(crate) struct Stream {
+    pub(super) backlog: Arc<Backlog>,
+    pub(super) owners: Owners,
+    /// The change of the libraries of functions that was recorded last.
+    functions: AtomicU64,
+    understood: Understood,
+    mark: String,
+    server: Weak<Server>,
+    itself: Weak<Stream>,
+}
+
+impl Stream {
+    pub(super) fn new(backlog: Arc<Backlog>, server: Weak<Server>, config: &Config) -> Arc<Self> {
+        let understood = Understood {
+            dialect: config.form(),
+            version_max: config.rdb_version_max(),
+            databases: u16::try_from(config.databases).unwrap_or(u16::MAX),
+        };
+        let mark = random_id();
+        let workers = server.upgrade().map_or(0, |server| server.workers.len());
+        let owners = Owners::new(workers);
+        Arc::new_cyclic(|itself| Stream {
+            backlog,
+            owners,
+            functions: AtomicU64::new(0),
+            understood,
+            mark,
+            server,
+            itself: itself.clone(),
+        })
+    }
+
+    /// What gives every thread a sink.
+    pub(super) fn source(&self) -> Arc<dyn SinkSource> {
+        Arc::new(StreamSource(self.itself.clone()))
+    }
+}
+
+struct StreamSource(Weak<Stream>);
+
+impl SinkSource for StreamSource {
+    fn sink(&self) -> Box<dyn EffectSink> {
+        let stream = self.0.upgrade();
+        match stream.and_then(|stream| Some((stream.server.upgrade()?, stream))) {
+            Some((server, stream)) => {
+                let encoder = Encoder::new(stream.understood, stream.mark.as_bytes());
+                Box::new(Recorder { server, stream, encoder, has_appended: false })
+            }
+            // The stream has ended: another source, or none, takes this one's place.
+            None => Box::new(|_: u16, _: &Effect<'_>| ()),
+        }
+    }
+}
+
+/// Records what one thread changes.
+struct Recorder {
+    server: Arc<Server>,
+    stream: Arc<Stream>,
+    encoder: Encoder,
+    has_appended: bool,
+}
+
+impl EffectSink for Recorder {
+    #[inline]
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        if matches!(effect, Effect::Functions { .. })
+            && self.stream.functions.fetch_max(head.order.0, SeqCst) > head.order.0
+        {
+            // A thread was faster that has put a later list into the stream.
+            return;
+        }
+        self.encoder.add(head.db, effect);
+    }
+
+    #[inline]
+    fn committed(&mut self, _: u64, _: bool) {
+        // What a replica executes it passes on as it came.
+        if let Some(commands) = self.encoder.finish()
+            && !self.server.replication.is_replica()
+        {
+            self.stream.backlog.append(commands);
+            self.has_appended = true;
+        }
+        self.encoder.clear();
+    }
+
+    fn hand_over(&mut self) {
+        if std::mem::take(&mut self.has_appended) {
+            self.stream.owners.call(&self.server);
+        }
+    }
+}
+
+thread_local! {
+    /// The worker that this thread is.
+    static WORKER: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// The workers that have replicas, to be woken when there is something to send.
+pub(super) struct Owners {
+    /// By worker: it has replicas, and waits for something to happen.
+    asleep: Box<[AtomicBool]>,
+}
+
+impl Owners {
+    fn new(workers: usize) -> Self {
+        Owners { asleep: (0..workers).map(|_| AtomicBool::new(false)).collect() }
+    }
+
+    /// Wakes the workers that have replicas and wait; the calling one looks by itself.
+    pub(super) fn call(&self, server: &Server) {
+        fence(SeqCst);
+        let own = WORKER.get();
+        for (worker, asleep) in self.asleep.iter().enumerate() {
+            if asleep.load(SeqCst) && worker != own && asleep.swap(false, SeqCst) {
+                server.workers[worker].wake();
+            }
+        }
+    }
+
+    /// The worker, which is the calling thread, is about to wait; it looks once more afterwards.
+    pub(super) fn falls_asleep(&self, worker: usize) {
+        WORKER.set(worker);
+        self.asleep[worker].store(true, SeqCst);
+        fence(SeqCst);
+    }
+
+    pub(super) fn wakes_up(&self, worker: usize) {
+        self.asleep[worker].store(false, SeqCst);
+    }
+}

@@ -1,0 +1,103 @@
+//! What is done for replicas ten times a second.
+
+use super::Outgoing;
+use super::replica::{Replica, Stage};
+use crate::config::Config;
+use crate::server::{Server, unix_ms};
+use petrel_commands::Hindrance;
+use petrel_keyspace::Handle;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+/// Milliseconds between two signs of life for a replica that waits for its copy.
+const SIGN_MS: i64 = 1000;
+
+impl Outgoing {
+    /// Replicas that wait for a copy, those that have waited longest first.
+    pub(super) fn waiting(&self) -> Vec<Arc<Replica>> {
+        let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::Waits;
+        self.replicas.lock().iter().filter(waits).cloned().collect()
+    }
+}
+
+impl Server {
+    /// Looks after the replicas. The thread is in no batch.
+    pub(crate) fn tend_replicas(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
+        let outgoing = &self.outgoing;
+        let least = config.foreign.min_replicas_to_write;
+        let lag_max = config.foreign.min_replicas_max_lag;
+        let is_short = least > 0
+            && lag_max > 0
+            && !self.replication.is_replica()
+            && (outgoing.good(lag_max) as i64) < least;
+        self.commands.hinder(Hindrance::NotReplicated, is_short);
+        let Some(now) = self.tend_connections(config) else { return };
+        self.sync_if_due(ks, config);
+        let Some(stream) = outgoing.stream() else { return };
+        if stream.backlog.size() != config.foreign.repl_backlog_size {
+            stream.backlog.resize(config.foreign.repl_backlog_size);
+        }
+        if outgoing.replicas.lock().is_empty() {
+            let ttl_ms = config.foreign.repl_backlog_ttl.saturating_mul(1000);
+            let is_over = ttl_ms > 0 && now - outgoing.last_seen.load(Relaxed) > ttl_ms;
+            if is_over && !self.replication.is_replica() {
+                self.forget_stream(ks);
+            }
+            return;
+        }
+        outgoing.last_seen.store(now, Relaxed);
+        let period_ms = config.foreign.repl_ping_replica_period.saturating_mul(1000);
+        if now - outgoing.pinged_at.load(Relaxed) >= period_ms && !self.replication.is_replica() {
+            outgoing.pinged_at.store(now, Relaxed);
+            stream.backlog.append_aside(PING);
+            stream.owners.call(self);
+        }
+    }
+
+    /// Closes replicas that are silent, and gives those that wait a sign of life. The time; none
+    /// if there is neither a replica nor a stream.
+    fn tend_connections(&self, config: &Config) -> Option<i64> {
+        let replicas = self.outgoing.replicas.lock().clone();
+        if replicas.is_empty() && self.outgoing.stream().is_none() {
+            return None;
+        }
+        let now = unix_ms();
+        for replica in &replicas {
+            let stage = replica.stage();
+            if stage == Stage::Waits && now - replica.told_at.load(Relaxed) >= SIGN_MS {
+                replica.told_at.store(now, Relaxed);
+                replica.tell(b"\n");
+                self.workers[usize::from(replica.client.worker)].wake();
+            }
+            let is_silent = replica.lag(now) > config.replication.repl_timeout;
+            if is_silent && matches!(stage, Stage::Loads | Stage::Online) {
+                tracing::warn!("replica {} is closed: it is silent", replica.name());
+                self.close_replica(replica);
+            }
+        }
+        Some(now)
+    }
+
+    /// Nobody has come back for the stream: it costs nothing from now on.
+    fn forget_stream(&self, ks: &mut Handle) {
+        ks.enter();
+        ks.lock_all();
+        if self.outgoing.replicas.lock().is_empty() {
+            self.end_stream(ks);
+            self.replication.renew_ids();
+            tracing::info!("what was kept for replicas is freed: none has come for it");
+        }
+        ks.unlock();
+        ks.exit();
+    }
+
+    /// Lets the workers look again at commands that wait for acknowledgements.
+    pub(super) fn retry_waiting(&self) {
+        for link in &self.workers {
+            link.holds.store(true, SeqCst);
+            link.wake();
+        }
+    }
+}
