@@ -307,9 +307,8 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
 impl Executor {
     /// Records the libraries of functions as they are now, for the sinks of effects.
     pub fn record_libraries(&mut self) {
-        if self.ks.has_sink() {
-            self.shared.record_libraries(&mut self.ks);
-        }
+        // Whether there are any, a thread that has held nothing for a while does not know.
+        self.shared.record_libraries(&mut self.ks);
     }
 }
 
