@@ -39,6 +39,7 @@ mod streams;
 mod strings;
 mod tracking;
 pub mod transactions;
+mod vectors;
 
 pub use blocking::{Answer, Awaited, Block, Blocked, Standing, Ticket};
 pub use ctx::{Ctx, Host};
@@ -75,6 +76,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     strings::counters::COMMANDS,
     strings::increx::COMMANDS,
     streams::COMMANDS,
+    vectors::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

@@ -72,6 +72,9 @@ fn shown(view: View<'_>, now: i64) -> Shown {
             stream.groups().iter().for_each(|(name, of)| group(name, of, &mut elements));
             elements.push(rest(stream));
         }
+        Type::VectorSet => view.vectors().unwrap().for_each(|name, vector, _| {
+            elements.push(([name, b"=", vector.code].concat(), FAR));
+        }),
     }
     let is_ordered = matches!(view.type_of(), Type::List | Type::Stream);
     Shown { expiry: view.expiry(), is_ordered, elements }
@@ -152,6 +155,7 @@ fn add_element(element: ImageElement<'_>, elements: &mut Vec<(Vec<u8>, i64)>) {
         ImageElement::Pending(head) => pending(head),
         ImageElement::GivenBack(id) => (format!("{id:?}").into_bytes(), FAR),
         ImageElement::StreamRest(stream) => rest(stream),
+        ImageElement::Vector(node) => ([node.name(), b"=", node.vector().code].concat(), FAR),
     });
 }
 
@@ -394,7 +398,7 @@ fn change_element(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             }
         },
         Type::Stream => change_stream(ks, db, name, random),
-        Type::String => {}
+        Type::String | Type::VectorSet => {}
     }
 }
 

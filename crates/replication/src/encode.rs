@@ -11,7 +11,8 @@
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
-//! What is done to one element follows the name of its effect; [`super::streams`] has streams.
+//! What is done to one element follows the name of its effect; [`super::streams`] has streams,
+//! [`super::vectors`] has vector sets.
 //! Every command means the same on a replica that is where the primary was: none fails, and none
 //! depends on the time.
 
@@ -190,6 +191,7 @@ impl Encoder {
                 self.commands.command(&["SWAPDB"], &databases);
             }
             Effect::Stream { key, change } => self.stream(key, change),
+            Effect::Vector { key, change } => self.vector(key, change),
             Effect::ListPush { .. }
             | Effect::ListPop { .. }
             | Effect::ListSet { .. }

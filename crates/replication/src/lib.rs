@@ -6,6 +6,7 @@ pub mod backlog;
 mod commands;
 pub mod encode;
 mod streams;
+mod vectors;
 
 pub use backlog::{Backlog, Lost, Piece, Reader};
 pub use commands::Batch;

@@ -164,6 +164,8 @@ pub enum Group {
     Scripting,
     /// The cluster.
     Cluster,
+    /// What a module of Redis does.
+    Module,
 }
 
 impl Group {
@@ -186,6 +188,7 @@ impl Group {
             Self::PubSub => "pubsub",
             Self::Scripting => "scripting",
             Self::Cluster => "cluster",
+            Self::Module => "module",
         }
     }
 }

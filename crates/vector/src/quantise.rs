@@ -5,7 +5,7 @@
 //! | form | code | of a component x |
 //! |---|---|---|
 //! | none | 32-bit floats, little endian | x |
-//! | 8 bits | signed bytes; the range, the greatest magnitude, is kept apart | round(x / range * 127) |
+//! | 8 bits | signed bytes; the range, the greatest magnitude, is kept apart | round(x * (127 / range)) |
 //! | binary | 64-bit words, little endian, the first component the lowest bit | 1 if x > 0 |
 //!
 //! These are the codes of Redis's vector sets, bit for bit: `VEMB RAW` shows them.
@@ -50,6 +50,15 @@ impl Quantisation {
             1 => Some(Quantisation::Q8),
             2 => Some(Quantisation::Binary),
             _ => None,
+        }
+    }
+
+    /// The option of `VADD` that asks for it.
+    pub const fn option(self) -> &'static str {
+        match self {
+            Quantisation::None => "NOQUANT",
+            Quantisation::Q8 => "Q8",
+            Quantisation::Binary => "BIN",
         }
     }
 
@@ -216,8 +225,10 @@ fn encode_i8(vector: &[f32]) -> (Box<[u8]>, f32) {
     if range == 0.0 {
         return (vec![0; vector.len()].into(), 0.0);
     }
-    // A cast saturates, and makes 0 of NaN.
-    let byte = |x: &f32| ((x / range * I8_MAX).round() as i8).cast_unsigned();
+    // In this order, so that halves are rounded as Redis rounds them. A cast saturates, and makes 0
+    // of NaN.
+    let scale = I8_MAX / range;
+    let byte = |x: &f32| ((x * scale).round() as i8).cast_unsigned();
     (vector.iter().map(byte).collect(), range)
 }
 
@@ -243,6 +254,8 @@ mod tests {
         let encoded = shape(Quantisation::Q8, 3).encode(&vector).unwrap();
         assert_eq!(*encoded.code, [0x2a, 0x55, 0x7f]);
         assert_eq!(encoded.factors, Factors { norm: 3.741_657_5, range: 0.801_783_7 });
+        let halves = shape(Quantisation::Q8, 2).encode(&[2.0, -1.0]).unwrap();
+        assert_eq!(*halves.code, [127, 63i8.wrapping_neg().cast_unsigned()]);
         let encoded = shape(Quantisation::None, 3).encode(&vector).unwrap();
         assert_eq!(*encoded.code, *b"w\xd6\x88>w\xd6\x08?\xb2\x41\x4d?");
         let encoded = shape(Quantisation::Binary, 3).encode(&[1.0, -2.0, 3.0]).unwrap();

@@ -14,6 +14,7 @@
 //! | `drawn` | draws calls from the command table |
 //! | `allocations` | counts what a thread allocates |
 //! | `every_type` | commands that take values of any type, with each of them |
+//! | `vectors` | vector sets, here and in a Redis server |
 //! | `look` | all that can be told of a value |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
 //! | `scripts`, `script_libraries` | scripts, what they may not do, and what they find |
@@ -54,4 +55,5 @@ mod streams;
 mod strings;
 mod touched;
 mod transactions;
+mod vectors;
 mod wrong_type;

@@ -4,18 +4,19 @@
 use crate::client::Client;
 
 /// Types with what makes a value of each at a key.
-const MAKERS: [(&str, &str); 6] = [
+const MAKERS: [(&str, &str); 7] = [
     ("string", "SET string 1"),
     ("list", "RPUSH list 1"),
     ("set", "SADD set 1"),
     ("zset", "ZADD zset 1 1"),
     ("hash", "HSET hash 1 1"),
     ("stream", "XADD stream 1-1 a 1"),
+    ("vectorset", "VADD vectorset VALUES 2 1 2 a"),
 ];
 
 /// Types with what is called on a key `K`. Commands that take values of several types are not here,
 /// nor those with errors of their own.
-const CALLS: [(&str, &str); 6] = [
+const CALLS: [(&str, &str); 7] = [
     (
         "string",
         "GET K|GETEX K|GETDEL K|GETSET K v|SET K v GET|SUBSTR K 0 1|GETRANGE K 0 1|SETRANGE K 0 x|STRLEN K|APPEND K x|INCR K|DECR K
@@ -56,6 +57,11 @@ const CALLS: [(&str, &str); 6] = [
         XGROUP SETID K g 0|XGROUP DESTROY K g|XGROUP CREATECONSUMER K g c|XGROUP DELCONSUMER K g c|XREADGROUP GROUP g c STREAMS K >
         XPENDING K g|XCLAIM K g c 0 1-1|XAUTOCLAIM K g c 0 0|XINFO STREAM K|XINFO GROUPS K|XINFO CONSUMERS K g
         XACKDEL K g IDS 1 1-1|XDELEX K IDS 1 1-1",
+    ),
+    (
+        "vectorset",
+        "VADD K VALUES 2 1 2 a|VSIM K ELE a|VREM K a|VCARD K|VDIM K|VEMB K a|VLINKS K a|VINFO K|VISMEMBER K a|VSETATTR K a x
+        VGETATTR K a|VRANDMEMBER K|VRANGE K - +",
     ),
 ];
 

@@ -15,3 +15,4 @@ pub(crate) mod sorted_sets;
 pub(crate) mod streams;
 pub(crate) mod strings;
 pub(crate) mod usage;
+pub(crate) mod vectors;

@@ -235,6 +235,8 @@ impl Handle {
                     self.note_element(class::STREAM, name, db, key);
                 }
             }
+            // As Redis, which publishes no event of them.
+            Effect::Vector { .. } => {}
             Effect::FieldPut { field, .. } => self.note_field(name("hset"), db, key, field),
             Effect::FieldExpire { field, expiry, .. } => {
                 let name = if expiry.is_some() { "hexpire" } else { "hpersist" };
@@ -279,6 +281,8 @@ fn class_of_type(of: Type) -> u32 {
         Type::SortedSet => class::SORTED_SET,
         Type::Hash => class::HASH,
         Type::Stream => class::STREAM,
+        // Of a copy and the like, which have no class of their own.
+        Type::VectorSet => class::GENERIC,
     }
 }
 

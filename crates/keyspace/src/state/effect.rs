@@ -5,6 +5,7 @@ use crate::state::order::{Epochs, Order, Origin};
 use crate::structures::list::End;
 use crate::structures::stream::StreamChange;
 use crate::structures::value::StrRef;
+use crate::structures::vectors::VectorChange;
 use crate::structures::view::View;
 
 /// One change of one key (or of a whole database), deterministic: times are absolute, generated
@@ -174,6 +175,13 @@ pub enum Effect<'a> {
         /// What.
         change: StreamChange<'a>,
     },
+    /// Something changed in a vector set.
+    Vector {
+        /// The key.
+        key: &'a [u8],
+        /// What.
+        change: VectorChange<'a>,
+    },
     /// A field of a hash has this value and this expiry from now on. A missing key counts as an
     /// empty hash.
     FieldPut {
@@ -241,6 +249,7 @@ impl<'a> Effect<'a> {
             | Effect::ListRemove { key, .. }
             | Effect::ListTrim { key, .. }
             | Effect::Stream { key, .. }
+            | Effect::Vector { key, .. }
             | Effect::FieldPut { key, .. }
             | Effect::FieldExpire { key, .. }
             | Effect::FieldRemove { key, .. } => Some(key),

@@ -221,7 +221,7 @@ impl Entry {
         expiry: Option<i64>,
         access: u32,
     ) -> Self {
-        let sub = (large.form() as u8) << SUB_SHIFT;
+        let sub = large.form().large_bits() << SUB_SHIFT;
         let (entry, fixed) = Self::build(cache, key, Kind::Large, sub, &[], expiry, access);
         // SAFETY: the fixed part of a large entry is one aligned pointer.
         unsafe { fixed.cast::<*mut Large>().write(Box::into_raw(large)) };
@@ -295,8 +295,8 @@ impl Entry {
         true
     }
 
-    /// The same entry with another expiry, in a block of its own if the layout changes. The old block
-    /// is then to be freed alone: to be released with [`Entry::release_block`].
+    /// The same entry with another expiry, in a block of its own if the layout changes. The old
+    /// block is then to be freed alone: to be released with [`Entry::release_block`].
     pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
         if let (true, Some(at)) = (self.has_expiry(), expiry) {
             // SAFETY: the entry has an expiry field; it is 8-byte aligned.
@@ -332,7 +332,8 @@ impl Entry {
         new
     }
 
-    /// The same value and expiry at another key, in a block of its own. The old block is then to be freed alone.
+    /// The same value and expiry at another key, in a block of its own. The old block is then to be
+    /// freed alone.
     pub fn with_key(self, cache: &mut Cache, key: &[u8]) -> Self {
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
         let (expiry, access) = (self.expiry(), self.access());
@@ -364,7 +365,8 @@ impl Entry {
         new
     }
 
-    /// The same entry moved to a fresh block (to leave a sparse slab). The old block is then to be freed alone.
+    /// The same entry moved to a fresh block (to leave a sparse slab). The old block is then to be
+    /// freed alone.
     pub fn relocate(self, cache: &mut Cache) -> Self {
         let size = self.size();
         let new = Entry(cache.alloc(size));
@@ -452,7 +454,8 @@ impl Entry {
     /// How the collection is laid out; of a string it means nothing.
     #[inline]
     pub fn form(self) -> Form {
-        Form::from_bits(self.meta() >> SUB_SHIFT)
+        let bits = self.meta() >> SUB_SHIFT;
+        if self.kind() == Kind::Large { Form::from_large_bits(bits) } else { Form::from_bits(bits) }
     }
 
     /// The type of the value.
@@ -473,8 +476,8 @@ impl Entry {
     }
 
     /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where
-    /// the block does not fit, the entry moves to another: the old block is then to be freed alone, to be
-    /// released with [`Entry::release_block`].
+    /// the block does not fit, the entry moves to another: the old block is then to be freed alone,
+    /// to be released with [`Entry::release_block`].
     pub fn splice<const N: usize>(
         self,
         cache: &mut Cache,
@@ -523,7 +526,7 @@ impl Entry {
     /// Says that a large collection is of another form of the same type.
     pub fn set_large_form(self, form: Form) {
         debug_assert!(self.kind() == Kind::Large && form.type_of() == self.type_of());
-        let meta = self.meta() & !SUB_MASK | (form as u8) << SUB_SHIFT;
+        let meta = self.meta() & !SUB_MASK | form.large_bits() << SUB_SHIFT;
         // SAFETY: the first byte of the block.
         unsafe { self.base().write(meta) };
     }

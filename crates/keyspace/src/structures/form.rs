@@ -15,12 +15,21 @@ pub enum Type {
     Hash,
     /// A log of entries with fields.
     Stream,
+    /// Distinct strings, each with a vector and attributes.
+    VectorSet,
 }
 
 impl Type {
     /// All of them.
-    pub const ALL: [Type; 6] =
-        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
+    pub const ALL: [Type; 7] = [
+        Type::String,
+        Type::List,
+        Type::Set,
+        Type::SortedSet,
+        Type::Hash,
+        Type::Stream,
+        Type::VectorSet,
+    ];
 
     /// The name that `TYPE` answers.
     pub const fn name(self) -> &'static str {
@@ -31,6 +40,7 @@ impl Type {
             Type::SortedSet => "zset",
             Type::Hash => "hash",
             Type::Stream => "stream",
+            Type::VectorSet => "vectorset",
         }
     }
 }
@@ -67,9 +77,29 @@ pub(crate) enum Form {
     /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each
     /// followed by its value and its expiry.
     ExpiringHash = 6,
+    /// Never packed. An entry says so with the bits of [`Form::Intset`], which is never large.
+    VectorSet = 8,
 }
 
 impl Form {
+    /// The bits that an entry keeps of a large collection.
+    #[inline]
+    pub fn large_bits(self) -> u8 {
+        match self {
+            Form::VectorSet => Form::Intset as u8,
+            form => form as u8,
+        }
+    }
+
+    /// From the bits that an entry keeps of a large collection.
+    #[inline]
+    pub fn from_large_bits(bits: u8) -> Self {
+        match Form::from_bits(bits) {
+            Form::Intset => Form::VectorSet,
+            form => form,
+        }
+    }
+
     /// From the bits that an entry keeps.
     #[inline]
     pub fn from_bits(bits: u8) -> Self {
@@ -93,6 +123,7 @@ impl Form {
             Form::SortedSet => Type::SortedSet,
             Form::Hash | Form::ExpiringHash => Type::Hash,
             Form::Stream => Type::Stream,
+            Form::VectorSet => Type::VectorSet,
         }
     }
 
@@ -100,6 +131,7 @@ impl Form {
     pub fn encoding(self, beyond: bool) -> &'static str {
         match (self, beyond) {
             (Form::Stream, _) => "stream",
+            (Form::VectorSet, _) => "raw",
             (Form::Intset, false) => "intset",
             (Form::ExpiringHash, false) => "listpackex",
             (_, false) => "listpack",

@@ -1,6 +1,7 @@
 //! What collections hand out while a snapshot is being taken of them, in portions.
 
 use super::stream::{GroupHead, PendingHead, Stream, StreamId, StreamNode};
+use petrel_vector::SnapshotNode;
 use std::ops::ControlFlow;
 
 /// Names the snapshot in portions that is being taken of a collection.
@@ -31,6 +32,8 @@ pub enum ImageElement<'e> {
     GivenBack(StreamId),
     /// All else that the stream has: behind its groups.
     StreamRest(&'e Stream),
+    /// Of a vector set.
+    Vector(SnapshotNode<'e>),
 }
 
 /// Takes elements; says when it has enough for one hold of the stripe.

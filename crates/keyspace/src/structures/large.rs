@@ -7,6 +7,7 @@ use super::list::large::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
+use super::vectors::Vectors;
 use crate::structures::bucket::Item as _;
 use petrel_heap::Cache;
 
@@ -22,6 +23,8 @@ pub(crate) enum Large {
     SortedSet(SortedSet),
     /// A hash.
     Hash(Hash),
+    /// A vector set.
+    Vectors(Vectors),
 }
 
 impl Large {
@@ -33,6 +36,7 @@ impl Large {
             Large::Set(_) => Form::Set,
             Large::SortedSet(_) => Form::SortedSet,
             Large::Hash(hash) => hash.form(),
+            Large::Vectors(_) => Form::VectorSet,
         }
     }
 
@@ -44,6 +48,8 @@ impl Large {
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
             Large::Hash(hash) => hash.encoding(),
+            // What Redis answers of a value that is a module's.
+            Large::Vectors(_) => "raw",
         }
     }
 
@@ -55,6 +61,7 @@ impl Large {
             Large::Set(set) => set.len(),
             Large::SortedSet(set) => set.len(),
             Large::Hash(hash) => hash.len(),
+            Large::Vectors(vectors) => vectors.set().len(),
         }
     }
 
@@ -67,6 +74,7 @@ impl Large {
                 Large::Set(set) => set.footprint(),
                 Large::SortedSet(set) => set.footprint(),
                 Large::Hash(hash) => hash.footprint(),
+                Large::Vectors(vectors) => vectors.set().footprint(),
             }
     }
 
@@ -78,6 +86,7 @@ impl Large {
             Large::Set(set) => Large::Set(set.duplicate(cache)),
             Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
             Large::Hash(hash) => Large::Hash(hash.duplicate(cache)),
+            Large::Vectors(vectors) => Large::Vectors(vectors.duplicate()),
         })
     }
 
@@ -93,7 +102,7 @@ impl Large {
         match self {
             Large::List(list) => list.relocate(cursor, is_marked, cache),
             // Nothing of it lies in slabs.
-            Large::Stream(_) => None,
+            Large::Stream(_) | Large::Vectors(_) => None,
             Large::Set(set) => set.relocate(cursor, is_marked, cache),
             Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
             Large::Hash(hash) => hash.relocate(cursor, is_marked, cache),
@@ -108,6 +117,7 @@ impl Large {
             Large::Set(set) => set.release(cache),
             Large::SortedSet(set) => set.release(cache),
             Large::Hash(hash) => hash.release(cache),
+            Large::Vectors(vectors) => drop(vectors),
         }
     }
 }
@@ -157,6 +167,7 @@ impl Large {
             Large::SortedSet(set) => set.dict_mut().begin_image(id),
             Large::Hash(hash) => hash.dict_mut().begin_image(id),
             Large::Stream(stream) => stream.begin_image(id),
+            Large::Vectors(vectors) => vectors.begin_image(id),
         }
     }
 
@@ -168,6 +179,7 @@ impl Large {
             Large::SortedSet(set) => set.dict().image_id(),
             Large::Hash(hash) => hash.dict().image_id(),
             Large::Stream(stream) => stream.image_id(),
+            Large::Vectors(vectors) => vectors.image_id(),
         }
     }
 
@@ -194,6 +206,7 @@ impl Large {
                 take(Field(element.key(), element.value(), element.expiry()))
             }),
             Large::Stream(stream) => stream.continue_image(take),
+            Large::Vectors(vectors) => vectors.continue_image(take),
         }
     }
 }

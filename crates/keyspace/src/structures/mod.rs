@@ -26,5 +26,6 @@ pub(crate) mod stamp;
 pub mod stream;
 pub(crate) mod table;
 pub(crate) mod value;
+pub(crate) mod vectors;
 pub(crate) mod view;
 pub(crate) mod walk;

@@ -6,7 +6,9 @@ use crate::structures::form::{Type, WrongType};
 use crate::structures::large::Large;
 use crate::structures::stream::Stream;
 use crate::structures::value::StrRef;
+use petrel_vector::VectorSet;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// A key's value where it lies, for as long as nothing is changed.
 #[derive(Clone, Copy)]
@@ -41,6 +43,15 @@ impl<'a> View<'a> {
     pub fn stream(&self) -> Result<&'a Stream, WrongType> {
         match self.entry.large() {
             Some(Large::Stream(stream)) => Ok(stream),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// The vector set. Searches that take long keep a reference and let go of the stripe.
+    #[inline]
+    pub fn vectors(&self) -> Result<&'a Arc<VectorSet>, WrongType> {
+        match self.entry.large() {
+            Some(Large::Vectors(vectors)) => Ok(vectors.set()),
             _ => Err(WrongType),
         }
     }

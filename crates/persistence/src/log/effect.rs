@@ -9,13 +9,13 @@
 //! order      what is added to that of the effect before
 //! ```
 
-use super::Malformed;
 use super::number::{Bytes, put, put_bytes, put_signed};
+use super::{Malformed, vectors};
 use crate::rdb::{Dialect, Writer};
 use crate::value::{feed, form};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
-use petrel_keyspace::{Effect, Order, Removal, StrRef};
+use petrel_keyspace::{Effect, Order, Removal, StrRef, VectorChange};
 
 /// Of the kind: the effect has its optional part.
 const WITH: u8 = 0x40;
@@ -68,6 +68,9 @@ mod kind {
     pub const FUNCTIONS: u8 = 38;
     /// Its optional part, which has no bytes: the other key is removed next.
     pub const COPY_FROM: u8 = 39;
+    pub const VECTOR_PUT: u8 = 48;
+    pub const VECTOR_REMOVE: u8 = 49;
+    pub const VECTOR_ATTRIBUTES: u8 = 50;
 }
 
 /// What follows from one effect to the next of a record.
@@ -248,6 +251,11 @@ fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, ef
             head(out, context, with(kind, option), key);
             put_stream_change(out, &change);
         }
+        Effect::Vector { key, change } => {
+            let (kind, option) = vector_kind(&change);
+            head(out, context, with(kind, option), key);
+            vectors::put_change(out, &change);
+        }
         Effect::FieldPut { key, field, value, expiry } => {
             pair(out, context, with(kind::FIELD_PUT, expiry.is_some()), key, field);
             put_bytes(out, value);
@@ -289,6 +297,15 @@ fn stream_kind(change: &StreamChange<'_>) -> (u8, bool) {
         StreamChange::PendingRemove { .. } => (kind::PENDING_REMOVE, false),
         StreamChange::Produced { .. } => (kind::PRODUCED, false),
         StreamChange::Producers { .. } => (kind::PRODUCERS, false),
+    }
+}
+
+/// The kind of a vector set's change, and whether it has its optional part.
+fn vector_kind(change: &VectorChange<'_>) -> (u8, bool) {
+    match change {
+        VectorChange::Put { attributes, .. } => (kind::VECTOR_PUT, attributes.is_some()),
+        VectorChange::Remove { .. } => (kind::VECTOR_REMOVE, false),
+        VectorChange::SetAttributes { .. } => (kind::VECTOR_ATTRIBUTES, false),
     }
 }
 
@@ -444,6 +461,14 @@ pub fn take_effect<'a, T>(
             let fields = (0..count).map(|_| bytes.bytes()).collect::<Result<Vec<_>, _>>()?;
             let change = StreamChange::Add { id, fields: &fields };
             return Ok(visit(db, Logged::Effect(Effect::Stream { key, change })));
+        }
+        kind::VECTOR_PUT => Effect::Vector { key, change: vectors::take_put(bytes, has_option)? },
+        kind::VECTOR_REMOVE => {
+            Effect::Vector { key, change: VectorChange::Remove { name: bytes.bytes()? } }
+        }
+        kind::VECTOR_ATTRIBUTES => {
+            let (name, attributes) = (bytes.bytes()?, bytes.bytes()?);
+            Effect::Vector { key, change: VectorChange::SetAttributes { name, attributes } }
         }
         _ => Effect::Stream { key, change: take_stream_change(bytes, which, has_option)? },
     };

@@ -25,6 +25,7 @@ mod recover;
 mod replay;
 mod segment;
 mod storage;
+mod vectors;
 mod writer;
 
 #[cfg(test)]

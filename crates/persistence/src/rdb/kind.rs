@@ -48,6 +48,8 @@ pub fn type_of(type_byte: u8) -> Option<Type> {
         HASH | HASH_ZIPMAP | HASH_ZIPLIST | HASH_LISTPACK => Type::Hash,
         HASH_EXPIRING | HASH_EXPIRING_LISTPACK | HASH_EXPIRING_VALKEY => Type::Hash,
         STREAM_1 | STREAM_2 | STREAM_3 | STREAM_4 | STREAM_5 => Type::Stream,
+        // Of the modules' types this one is known; a value of another is refused.
+        MODULE_2 => Type::VectorSet,
         _ => return None,
     })
 }
@@ -84,6 +86,7 @@ pub enum Dialect {
 /// | `Stream5` | 27 | 14 | Redis 8.8 |
 /// | `HashExpiring` | 24 | 12 | Redis 7.4 |
 /// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
+/// | `VectorSet` | 7 | 12 | Redis 8.0 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// A string.
@@ -113,6 +116,8 @@ pub enum Form {
     Stream4,
     /// A stream.
     Stream5,
+    /// A vector set, as the module that Redis comes with writes it.
+    VectorSet,
 }
 
 /// What decides about the form of a stream.
@@ -194,6 +199,7 @@ impl Form {
             Form::Stream3 => type_byte::STREAM_3,
             Form::Stream4 => type_byte::STREAM_4,
             Form::Stream5 => type_byte::STREAM_5,
+            Form::VectorSet => type_byte::MODULE_2,
         }
     }
 
@@ -202,7 +208,7 @@ impl Form {
         match self {
             Form::Stream2 => 10,
             Form::Stream3 => 11,
-            Form::HashExpiring { .. } => 12,
+            Form::HashExpiring { .. } | Form::VectorSet => 12,
             Form::Stream4 => 13,
             Form::Stream5 => 14,
             Form::HashExpiringValkey => *VALKEY_VERSIONS.start(),

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Numbers are little-endian unless said otherwise. [`read_value`] feeds a value item by item to a
-//! [`ValueSink`], and a [`Writer`] is one: neither side ever holds a value twice. A payload is the
-//! word of a stranger: every length is checked against the bytes that are there before anything is
-//! allocated.
+//! [`ValueSink, Vector, VectorLevel`], and a [`Writer`] is one: neither side ever holds a value
+//! twice. A payload is the word of a stranger: every length is checked against the bytes that are
+//! there before anything is allocated.
 //!
 //! | file | holds |
 //! |---|---|
@@ -46,6 +46,7 @@ mod skip;
 mod source;
 mod sum;
 mod text;
+mod vectors;
 mod write;
 mod write_stream;
 mod ziplist;
@@ -60,7 +61,8 @@ pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
 pub use payload::{Leniency, open, seal};
 pub use read::read_value;
 pub use sink::{
-    Consumer, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
+    Consumer, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink, Vector,
+    VectorLevel,
 };
 pub use skip::{Nowhere, skip_value};
 pub use source::{Slice, Source};

@@ -49,7 +49,8 @@ pub fn read_value<S: Source, K: ValueSink>(
         is::STREAM_1 | is::STREAM_2 | is::STREAM_3 | is::STREAM_4 | is::STREAM_5 => {
             read_stream::read(source, type_byte, sink)
         }
-        is::MODULE_1 | is::MODULE_2 => Err(Error::Unsupported("the value is of a module")),
+        is::MODULE_2 => super::vectors::read(source, sink),
+        is::MODULE_1 => Err(Error::Unsupported("the value is of a module")),
         is::ARRAY => Err(Error::Unsupported("the value is an array")),
         _ => Err(Error::Unsupported("the value is of an unknown type")),
     }

@@ -1,6 +1,7 @@
 //! The neutral form in which values pass between bytes and a keyspace.
 
 use super::Error;
+use petrel_vector::EncodedRef;
 
 /// A string: of a list, a set, a hash, a stream, or a key's value.
 ///
@@ -69,6 +70,41 @@ pub enum Shape {
         /// Nodes that the entries come in.
         nodes: usize,
     },
+    /// `vector` follows for each, in any order.
+    VectorSet {
+        /// What all vectors have in common.
+        shape: petrel_vector::Shape,
+        /// Number of elements.
+        len: usize,
+        /// Whether any of them has attributes.
+        has_attributes: bool,
+    },
+}
+
+/// An element of a vector set.
+#[derive(Clone, Copy, Debug)]
+pub struct Vector<'a> {
+    /// Its number, by which links refer to it; not 0.
+    pub number: u64,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its attributes; empty if it has none.
+    pub attributes: &'a [u8],
+    /// Its vector, as the set keeps it.
+    pub vector: EncodedRef<'a>,
+    /// What it is linked to: by level, the lowest first.
+    pub levels: &'a [VectorLevel],
+}
+
+/// What an element of a vector set is linked to on a level.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VectorLevel {
+    /// The numbers of those elements.
+    pub links: Vec<u64>,
+    /// Most links that there may be.
+    pub limit: u64,
+    /// The distance of the farthest of them, and its place among them.
+    pub farthest: (f32, u32),
 }
 
 /// What a stream knows beside its entries.
@@ -168,6 +204,9 @@ pub trait ValueSink {
     /// A field of a hash, with its expiry in Unix milliseconds.
     fn field(&mut self, field: Item<'_>, value: Item<'_>, expiry: Option<i64>)
     -> Result<(), Error>;
+
+    /// An element of a vector set. With the last one the set is complete.
+    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error>;
 
     /// The entries that follow are a node.
     fn node(&mut self) -> Result<(), Error> {

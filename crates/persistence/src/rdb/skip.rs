@@ -4,7 +4,7 @@ use super::kind::type_byte as is;
 use super::length::{Length, read_length, read_number};
 use super::{
     Consumer, Error, Group, Item, Pending, Producers, Shape, Source, StreamId, StreamState,
-    ValueSink, read_value,
+    ValueSink, Vector, read_value,
 };
 
 /// Reads over one value. What it says of itself may still be refused when it is read.
@@ -48,7 +48,7 @@ pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error>
             skip_pair(source)?;
             source.take(8).map(drop)
         }),
-        // Streams, which have too many parts to be worth a second description.
+        // Streams and vector sets, which have too many parts to be worth a second description.
         _ => read_value(source, type_byte, &mut Nowhere),
     }
 }
@@ -107,6 +107,7 @@ impl ValueSink for Nowhere {
     fn element(&mut self, _: Item<'_>) -> Result<(), Error> { Ok(()) }
     fn scored(&mut self, _: Item<'_>, _: f64) -> Result<(), Error> { Ok(()) }
     fn field(&mut self, _: Item<'_>, _: Item<'_>, _: Option<i64>) -> Result<(), Error> { Ok(()) }
+    fn vector(&mut self, _: &Vector<'_>) -> Result<(), Error> { Ok(()) }
     fn entry(&mut self, _: StreamId, _: &[Item<'_>]) -> Result<(), Error> { Ok(()) }
     fn state(&mut self, _: &StreamState) -> Result<(), Error> { Ok(()) }
     fn group(&mut self, _: &Group<'_>) -> Result<(), Error> { Ok(()) }

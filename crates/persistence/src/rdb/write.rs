@@ -3,9 +3,11 @@
 use super::length::write_number;
 use super::lzf::Compressor;
 use super::text::write_text;
+use super::vectors::VectorWriter;
 use super::write_stream::StreamWriter;
 use super::{
-    Consumer, Error, Form, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
+    Consumer, Error, Form, Group, Item, Pending, Producers, Shape, StreamId, StreamState,
+    ValueSink, Vector,
 };
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
@@ -28,6 +30,7 @@ pub struct Writer<'o> {
     /// Elements that were announced and have yet to come.
     left: usize,
     stream: StreamWriter,
+    vectors: VectorWriter,
 }
 
 impl<'o> Writer<'o> {
@@ -43,7 +46,15 @@ impl<'o> Writer<'o> {
         form: Form,
         compressor: Option<Compressor>,
     ) -> Self {
-        Writer { out, spill: None, form, compressor, left: 0, stream: StreamWriter::default() }
+        Writer {
+            out,
+            spill: None,
+            form,
+            compressor,
+            left: 0,
+            stream: StreamWriter::default(),
+            vectors: VectorWriter::default(),
+        }
     }
 
     /// Lets `spill` take what is written so far, all of it, whenever it has become much.
@@ -132,6 +143,13 @@ impl ValueSink for Writer<'_> {
                 self.out.extend_from_slice(&earliest.to_le_bytes());
                 len
             }
+            (Shape::VectorSet { shape, len, has_attributes }, Form::VectorSet) => {
+                let compressor = self.compressor.as_mut();
+                self.vectors =
+                    VectorWriter::begin(self.out, compressor, &shape, len, has_attributes);
+                self.left = len;
+                return Ok(());
+            }
             (Shape::Stream { nodes }, form) if form.is_stream() => {
                 write_number(self.out, nodes as u64);
                 self.stream = StreamWriter::new(nodes, form);
@@ -183,6 +201,15 @@ impl ValueSink for Writer<'_> {
             Form::Hash if expiry.is_some() => return Err(SHAPE),
             _ => {}
         }
+        Ok(())
+    }
+
+    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error> {
+        self.count_down()?;
+        if self.form != Form::VectorSet {
+            return Err(SHAPE);
+        }
+        self.vectors.element(self.out, self.compressor.as_mut(), vector, self.left == 0);
         Ok(())
     }
 

@@ -1,8 +1,10 @@
 //! Values of a keyspace, built of what a sink is fed.
 
 use super::stream::StreamBuilder;
+use super::vectors::VectorsBuilder;
 use crate::rdb::{
     Consumer, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
+    Vector,
 };
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{FieldExpiry, Handle, Key, Value, WrongType};
@@ -23,6 +25,8 @@ pub struct Builder<'h, 'k> {
     left_out: bool,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
+    /// So is a vector set.
+    vectors: Option<VectorsBuilder>,
 }
 
 impl<'h, 'k> Builder<'h, 'k> {
@@ -36,6 +40,7 @@ impl<'h, 'k> Builder<'h, 'k> {
             keeps_expired: false,
             left_out: false,
             stream: None,
+            vectors: None,
         }
     }
 
@@ -82,6 +87,10 @@ impl ValueSink for Builder<'_, '_> {
         if matches!(shape, Shape::Stream { .. }) {
             self.stream = Some(StreamBuilder::new(self.handle.keyspace().limits()));
         }
+        if let Shape::VectorSet { shape, len, .. } = shape {
+            let seed = u64::from(self.key.hash.position());
+            self.vectors = Some(VectorsBuilder::new(shape, len, seed)?);
+        }
         Ok(())
     }
 
@@ -122,6 +131,16 @@ impl ValueSink for Builder<'_, '_> {
         let pair = [field.bytes(of_field), value.bytes(of_value)];
         let added = self.handle.hash_set(self.db, self.key, &pair, expiry).map_err(wrong_type)?;
         new(added == 1)
+    }
+
+    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error> {
+        let builder = self.vectors.as_mut();
+        let builder = builder.ok_or(Error::Refused("a vector set that has not begun"))?;
+        let is_last = builder.vector(vector)?;
+        if is_last && let Some(builder) = self.vectors.take() {
+            self.handle.vectors_store(self.db, self.key, builder.finish()?);
+        }
+        Ok(())
     }
 
     fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error> {

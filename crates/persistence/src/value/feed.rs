@@ -1,6 +1,6 @@
 //! Values of a keyspace, fed to a sink.
 
-use super::stream;
+use super::{stream, vectors};
 use crate::rdb::{Dialect, Error, Form, Item, Shape, ValueSink};
 use petrel_keyspace::packed;
 use petrel_keyspace::types::list::ListRef;
@@ -20,6 +20,7 @@ pub fn form(view: View<'_>, now_ms: i64, dialect: Dialect) -> Form {
             Form::hash(hash.and_then(|hash| hash.earliest_expiry()), dialect)
         }
         Type::Stream => view.stream().map_or(Form::Stream1, stream::form),
+        Type::VectorSet => Form::VectorSet,
     }
 }
 
@@ -34,6 +35,7 @@ pub fn feed(view: View<'_>, now_ms: i64, sink: &mut impl ValueSink) -> Result<()
         Type::Set => view.set().map(|set| feed_set(set, sink)),
         Type::SortedSet => view.sorted_set().map(|set| feed_sorted_set(set, sink)),
         Type::Stream => view.stream().map(|found| stream::feed(found, sink)),
+        Type::VectorSet => view.vectors().map(|set| vectors::feed(set, sink)),
         Type::Hash => view.hash(now_ms).map(|hash| feed_hash(hash, sink)),
     };
     // The type is that of the view.
@@ -48,6 +50,7 @@ pub fn shape(view: View<'_>, now_ms: i64) -> Option<Shape> {
         Type::SortedSet => Some(Shape::SortedSet { len: view.sorted_set().ok()?.len() }),
         Type::Hash => Some(Shape::Hash { len: view.hash(now_ms).ok()?.alive() }),
         Type::Stream => Some(Shape::Stream { nodes: view.stream().ok()?.nodes() }),
+        Type::VectorSet => Some(vectors::shape(&view.vectors().ok()?.snapshot())),
         Type::String => None,
     }
 }
@@ -75,6 +78,7 @@ pub fn feed_element(
         ImageElement::Group(group) => stream::feed_group_head(group, sink),
         ImageElement::Pending(pending) => stream::feed_pending(pending, sink),
         ImageElement::GivenBack(id) => stream::feed_given_back(id, sink),
+        ImageElement::Vector(node) => vectors::feed_node(node, sink),
         ImageElement::StreamRest(rest) => stream::feed_rest(rest, sink),
     }
 }

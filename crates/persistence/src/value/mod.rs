@@ -4,6 +4,7 @@
 mod build;
 mod feed;
 mod stream;
+mod vectors;
 
 pub use build::Builder;
 pub use feed::{feed, feed_element, form, shape};

@@ -2,7 +2,7 @@
 
 use petrel_persistence::rdb::{
     Consumer, Dialect, Error, Form, Group, Item, Leniency, Pending, Producers, Shape, StreamFacts,
-    StreamId, StreamState, ValueSink, Writer, open, read_value, seal,
+    StreamId, StreamState, ValueSink, Vector, Writer, open, read_value, seal,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -217,6 +217,7 @@ impl ValueSink for Builder {
             Shape::SortedSet { .. } => Value::SortedSet(BTreeMap::new()),
             Shape::Hash { .. } => Value::Hash(BTreeMap::new()),
             Shape::Stream { .. } => Value::Stream(Stream::default()),
+            Shape::VectorSet { .. } => return Err(REFUSED),
         });
         Ok(())
     }
@@ -258,6 +259,10 @@ impl ValueSink for Builder {
             }
             _ => Err(REFUSED),
         }
+    }
+
+    fn vector(&mut self, _: &Vector<'_>) -> Result<(), Error> {
+        Err(REFUSED)
     }
 
     fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error> {

@@ -146,7 +146,8 @@ proptest! {
 fn images_that_are_wrong_are_refused() {
     let code = [1u8, 2];
     let factors = crate::Factors { norm: 1.0, range: 1.0 };
-    let load = |nodes: &[(u64, &[u8], Vec<Vec<u64>>)]| {
+    type Node<'a> = (u64, &'a [u8], Vec<Vec<u64>>);
+    let load = |nodes: &[Node<'_>]| {
         let mut loader = Loader::new(shape(2), 1)?;
         for (number, name, levels) in nodes {
             let vector = EncodedRef { code: &code, factors };

@@ -10,6 +10,7 @@
 //!     zset      d xor SHA1(mix(mix(0, member), score)) for each
 //!     hash      d xor SHA1(mix(mix(0, field), value)) for each; before the last step, xor SHA1("!!hexpire!!") if the
 //!               field has a time to live
+//!     vectorset d xor SHA1(mix(mix(mix(mix(0, name), code), length), attributes)) for each, which is not Redis's
 //!     stream    for each entry mix(d, "ms.seq"), then mix(d, x) for each field and value
 //!   then xor SHA1("!!expire!!") if the key has a time to live
 //! dataset   = per database: mix(d, number), then xor SHA1(value(mix(0, key))) for every key
@@ -19,6 +20,7 @@ use petrel_commands::{Ctx, Outcome};
 use petrel_keyspace::{Cursor, Type, View};
 use petrel_persistence::rdb::{
     Consumer, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
+    Vector,
 };
 use petrel_persistence::value;
 use petrel_resp::DoubleBuffer;
@@ -90,6 +92,8 @@ fn mix_value(digest: &mut Digest, view: &View<'_>, now_ms: i64) {
         Type::SortedSet => 3,
         Type::Hash => 4,
         Type::Stream => 6,
+        // What Redis has for values of modules, of which each adds what it likes.
+        Type::VectorSet => 5,
     };
     mix(digest, &kind.to_be_bytes());
     let mut mixer = Mixer { digest, in_order: false };
@@ -157,6 +161,16 @@ impl ValueSink for Mixer<'_> {
     ) -> Result<(), Error> {
         let mut scratch = itoa::Buffer::new();
         self.xor_pair(field, value.bytes(&mut scratch), expiry.is_some());
+        Ok(())
+    }
+
+    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error> {
+        let mut own = Digest::default();
+        mix(&mut own, vector.name);
+        mix(&mut own, vector.vector.code);
+        mix(&mut own, &vector.vector.factors.norm.to_le_bytes());
+        mix(&mut own, vector.attributes);
+        xor(self.digest, &own);
         Ok(())
     }
 

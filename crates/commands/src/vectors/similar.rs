@@ -1,0 +1,169 @@
+//! VSIM.
+
+use super::add::input_mismatch;
+use super::{INVALID_VECTOR, expect, score, set_at_key, vector_at};
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::numbers::double;
+use petrel_keyspace::parse_int;
+use petrel_vector::{Encoded, Filter, Hit, Search, Shape, SyntaxError, VectorSet};
+
+/// How many elements are returned, if the command does not say.
+const COUNT: usize = 10;
+/// How many of the nearest are kept on the way, if the command does not say; at least the count.
+const EF: usize = 100;
+/// With a filter: nodes that are looked at for each element that is asked for.
+const LOOKS_PER_ELEMENT: usize = 100;
+
+struct Options {
+    count: usize,
+    ef: Option<usize>,
+    epsilon: Option<f64>,
+    filter: Option<Filter>,
+    filter_ef: Option<usize>,
+    exact: bool,
+    with_scores: bool,
+    with_attributes: bool,
+}
+
+/// `VSIM key <ELE element | FP32 blob | VALUES n x ...> [WITHSCORES] [WITHATTRIBS] [COUNT count]
+/// [EPSILON delta] [EF ef] [FILTER expression] [FILTER-EF effort] [TRUTH] [NOTHREAD]`
+pub(super) fn vsim(ctx: &mut Ctx<'_>) -> Outcome {
+    expect(ctx, ctx.args().len() >= 4)?;
+    let Some(set) = set_at_key(ctx)? else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let (query, at) = query(ctx, &set)?;
+    let options = options(ctx, at)?;
+    let search = Search {
+        count: options.count,
+        ef: options.ef.unwrap_or(EF),
+        epsilon: options.epsilon,
+        filter_ef: options
+            .filter_ef
+            .unwrap_or_else(|| options.count.saturating_mul(LOOKS_PER_ELEMENT)),
+        exact: options.exact,
+    };
+    let hits = set.search(query.as_ref(), &search, options.filter.as_ref());
+    write(ctx, &hits, options.with_scores, options.with_attributes);
+    Ok(())
+}
+
+/// What is searched for, and where the options begin.
+fn query(ctx: &Ctx<'_>, set: &VectorSet) -> Result<(Encoded, usize), Fail> {
+    if ctx.is(2, "ELE") {
+        let found = set.vector(ctx.arg(3));
+        let found = found.ok_or(Fail::fixed("ERR element not found in set"))?;
+        // As Redis, which encodes anew what the code tells: of length 1 then, as any query.
+        let as_stored = Shape { input_dim: None, ..*set.shape() };
+        let vector = as_stored.decode(found.as_ref());
+        return Ok((as_stored.encode(&vector).ok_or(INVALID_VECTOR)?, 4));
+    }
+    let (vector, at) = vector_at(ctx, 2)?;
+    let (shape, dim) = (*set.shape(), vector.len() as u32);
+    let as_stored = Shape { input_dim: None, ..shape };
+    let encoded = match shape.input_dim {
+        Some(input) if dim == input => shape.encode(&vector),
+        _ if dim == shape.dim => as_stored.encode(&vector),
+        Some(input) => return Err(input_mismatch(dim, input)),
+        None => {
+            return Err(Fail::new(format!(
+                "ERR Vector dimension mismatch - got {dim} but set has {}",
+                shape.dim
+            )));
+        }
+    };
+    Ok((encoded.ok_or(INVALID_VECTOR)?, at))
+}
+
+fn options(ctx: &Ctx<'_>, from: usize) -> Result<Options, Fail> {
+    let mut options = Options {
+        count: COUNT,
+        ef: None,
+        epsilon: None,
+        filter: None,
+        filter_ef: None,
+        exact: false,
+        with_scores: false,
+        with_attributes: false,
+    };
+    let positive = |text: &[u8], error: &'static str| {
+        let n = parse_int(text).filter(|&n| n > 0);
+        n.map(|n| n as usize).ok_or(Fail::fixed(error))
+    };
+    let mut i = from;
+    while i < ctx.args().len() {
+        let value = ctx.args().get(i + 1).copied();
+        i += match value {
+            _ if ctx.is(i, "WITHSCORES") => {
+                options.with_scores = true;
+                1
+            }
+            _ if ctx.is(i, "WITHATTRIBS") => {
+                options.with_attributes = true;
+                1
+            }
+            _ if ctx.is(i, "TRUTH") => {
+                options.exact = true;
+                1
+            }
+            // Every worker searches; there is no other thread to be spared.
+            _ if ctx.is(i, "NOTHREAD") => 1,
+            Some(text) if ctx.is(i, "COUNT") => {
+                options.count = positive(text, "ERR invalid COUNT")?;
+                2
+            }
+            Some(text) if ctx.is(i, "EF") => {
+                options.ef = Some(positive(text, "ERR invalid EF")?);
+                2
+            }
+            Some(text) if ctx.is(i, "FILTER-EF") => {
+                options.filter_ef = Some(positive(text, "ERR invalid FILTER-EF")?);
+                2
+            }
+            Some(text) if ctx.is(i, "EPSILON") => {
+                let epsilon = double::parse(text).filter(|&epsilon| epsilon > 0.0);
+                options.epsilon = Some(epsilon.ok_or(Fail::fixed("ERR invalid EPSILON"))?);
+                2
+            }
+            Some(text) if ctx.is(i, "FILTER") => {
+                options.filter = Some(Filter::compile(text).map_err(wrong_filter)?);
+                2
+            }
+            _ => return Err(Fail::fixed("ERR syntax error in VSIM command")),
+        };
+    }
+    Ok(options)
+}
+
+fn wrong_filter(error: SyntaxError) -> Fail {
+    let mut text = b"ERR syntax error in FILTER expression near: ".to_vec();
+    text.extend_from_slice(&error.near);
+    Fail::new(text)
+}
+
+fn write(ctx: &mut Ctx<'_>, hits: &[Hit], with_scores: bool, with_attributes: bool) {
+    let reply = &mut *ctx.reply;
+    let is_paired = with_scores && with_attributes;
+    let has_pairs = is_paired && reply.protocol() == petrel_resp::Protocol::Resp3;
+    match (with_scores || with_attributes, is_paired, has_pairs) {
+        (false, ..) => reply.array(hits.len()),
+        (true, true, false) => reply.array(hits.len() * 3),
+        _ => reply.map(hits.len()),
+    }
+    for hit in hits {
+        reply.bulk(&hit.name);
+        if has_pairs {
+            reply.array(2);
+        }
+        if with_scores {
+            reply.double(score(hit.distance));
+        }
+        match &hit.attributes {
+            _ if !with_attributes => {}
+            Some(attributes) => reply.bulk(attributes),
+            None => reply.null(),
+        }
+    }
+}
