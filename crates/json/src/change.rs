@@ -15,6 +15,21 @@ pub struct Change<'a> {
     pub op: Op<'a>,
 }
 
+impl Change<'_> {
+    /// Bytes of it, about.
+    pub fn weight(&self) -> usize {
+        let steps = self.place.iter().map(|step| match step {
+            Step::Name(name) => name.len() + 1,
+            Step::Index(_) => 2,
+        });
+        let values = match self.op {
+            Op::Set(values) | Op::Insert { values, .. } => values.len(),
+            Op::Remove { .. } => 1,
+        };
+        values + steps.sum::<usize>()
+    }
+}
+
 /// What a change does at its place.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {

@@ -33,7 +33,7 @@ pub use float::FloatType;
 pub use merge::{merge, without_nulls};
 pub use number::{Arithmetic, ArithmeticError, Number};
 pub use parse::{DEPTH_MAX, Parse, ParseError, parse};
-pub use path::{Path, PathError, Step, TooMuchWork};
+pub use path::{Path, PathError, Step, TooMuchWork, path_to};
 pub use print::{Format, print};
 pub use tape::Document;
 pub use value::{Items, Kind, Members, Value};

@@ -148,7 +148,7 @@ fn print_number(number: Number, out: &mut Vec<u8>) {
     }
 }
 
-fn print_string(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn print_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     // Most strings have nothing to escape.
     if memchr2(b'"', b'\\', text).is_none() && text.iter().all(|byte| *byte >= 0x20) {

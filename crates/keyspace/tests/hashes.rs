@@ -5,7 +5,7 @@ mod drawn;
 mod holding;
 
 use drawn::{Drawn, drawn, numbers};
-use holding::locked;
+use holding::{apply_held, locked};
 use petrel_keyspace::{
     DbStats, Effect, FieldExpiry, Handle, HashRef, Keyspace, Options, Origin, Value, WrongType,
 };
@@ -116,10 +116,7 @@ impl World {
         let sink = follower.clone();
         handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
             let mut follower = sink.lock().unwrap();
-            let bytes = effect.key().expect("no effect on whole databases");
-            locked(&mut follower, bytes, |follower, _| {
-                follower.apply(db, effect, Origin::LOCAL).unwrap()
-            });
+            apply_held(&mut follower, db, effect);
         })));
         World { handle, follower, model: Model::new(), key_expiry: None }
     }

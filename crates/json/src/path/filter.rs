@@ -162,9 +162,10 @@ fn compare(
             work.spend(left.tape().len().min(right.tape().len()) as u64)?;
             let is_equal = a == b && left.is_same(right);
             return Ok(match how {
-                Comparison::Equal => is_equal,
                 Comparison::NotEqual => !is_equal,
-                _ => false,
+                Comparison::Less | Comparison::Greater => false,
+                // What is equal is also less or equal (RFC 9535, section 2.3.5.2.2).
+                _ => is_equal,
             });
         }
     };

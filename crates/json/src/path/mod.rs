@@ -7,6 +7,7 @@ mod filter;
 mod parse;
 mod search;
 
+use crate::print::print_string;
 use crate::value::Value;
 use filter::Filter;
 use std::fmt;
@@ -176,6 +177,22 @@ impl Path {
         }
         Some(value)
     }
+}
+
+/// The path of a place, each step in brackets.
+pub fn path_to(place: &[Step<'_>]) -> Vec<u8> {
+    let mut text = vec![b'$'];
+    for step in place {
+        text.push(b'[');
+        match step {
+            Step::Name(name) => print_string(name, &mut text),
+            Step::Index(index) => {
+                text.extend_from_slice(itoa::Buffer::new().format(*index).as_bytes());
+            }
+        }
+        text.push(b']');
+    }
+    text
 }
 
 impl Segment {

@@ -38,9 +38,15 @@ pub fn locked_together<T>(
 pub fn follow(handle: &mut Handle, follower: Arc<Mutex<Handle>>) {
     handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
         let mut follower = follower.lock().unwrap();
-        let bytes = effect.key().expect("no effect on whole databases");
-        locked(&mut follower, bytes, |follower, _| {
-            follower.apply(db, effect, Origin::LOCAL).unwrap()
-        });
+        apply_held(&mut follower, db, effect);
     })));
+}
+
+/// Applies an effect with its key held, and the key that it copies from.
+pub fn apply_held(follower: &mut Handle, db: u16, effect: &Effect<'_>) {
+    let key = effect.key().expect("no effect on whole databases");
+    let keys: Vec<&[u8]> = [key].into_iter().chain(effect.source().map(|(_, key)| key)).collect();
+    locked_together(follower, &keys, |follower, _| {
+        follower.apply(db, effect, Origin::LOCAL).unwrap()
+    });
 }
