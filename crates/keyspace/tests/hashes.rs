@@ -7,7 +7,7 @@ mod holding;
 use drawn::{Drawn, drawn, numbers};
 use holding::{apply_held, locked};
 use petrel_keyspace::{
-    DbStats, Effect, FieldExpiry, Handle, HashRef, Keyspace, Options, Origin, Value, WrongType,
+    DbStats, Effect, FieldExpiry, Handle, HashRef, Keyspace, Options, Value, WrongType,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
