@@ -30,8 +30,8 @@ impl Executor {
         if is_restricted || spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI)) {
             self.admit_some(command, args, session, host, is_restricted)?;
         }
-        if self.shared.is_hindered() {
-            self.admit_hindered(command, args, session, host, reply)?;
+        if self.shared.refuses_some() {
+            self.admit_in_state(command, args, session, host, reply)?;
         }
         // What a primary has executed is executed, whatever it takes.
         if spec.flags.contains(Flags::DENYOOM) && !nested && !session.is(Modes::LOADER) {

@@ -31,7 +31,7 @@
 //!   answer a plain null instead: [`Block::or_null`]. A command that waits for no key says itself
 //!   what it answers: [`Block::for_time`].
 //!
-//! Who is served when: `serving.rs`. The queues: `waiting.rs` of the keyspace.
+//! Who is served when: `unblock.rs`. The queues: `waiting.rs` of the keyspace.
 
 use crate::acl::User;
 use crate::ctx::Ctx;
@@ -236,7 +236,7 @@ pub enum Standing {
 impl Ctx<'_> {
     /// Waits as `block` says; what the handler returns then.
     pub fn block(&mut self, block: Block) -> Outcome {
-        if self.exec.is_serving() {
+        if self.exec.is_unblocking() {
             self.exec.reply_comes_later();
             return Ok(());
         }

@@ -20,10 +20,10 @@ use crate::recent::Recent;
 use crate::registry::{Command, Registry};
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
-use crate::serving::Serving;
 use crate::session::{Modes, Session, Transaction};
 use crate::spec::{Flags, KeyShape, Locks};
 use crate::transactions::{not_inside, spoil};
+use crate::unblock::Unblocking;
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
@@ -61,7 +61,7 @@ pub struct Executor {
     recents: [Option<Recent>; RECENTS],
     /// What the user that was asked about last may do.
     pub(crate) seen: Option<Seen>,
-    pub(crate) serving: Serving,
+    pub(crate) unblocking: Unblocking,
     /// What the thread has for running scripts, once it has run one; not while one runs.
     pub(crate) scripts: Option<Box<ScriptThread>>,
     /// The same for functions.
@@ -141,7 +141,7 @@ impl Executor {
             recent: None,
             recents: [None; RECENTS],
             seen: None,
-            serving: Serving::default(),
+            unblocking: Unblocking::default(),
             scripts: None,
             functions: None,
             within_script: false,
@@ -340,7 +340,7 @@ impl Executor {
         }
         let written_before = self.shared.is_observed().then(|| reply.written());
         let outcome = self.run(command, request, session, host, reply, nested);
-        let waits = self.serving.waits();
+        let waits = self.unblocking.waits();
         if waits {
             self.tick = self.clock.now();
             // Shown when it begins to wait, not again when it is served.
@@ -710,7 +710,7 @@ impl Executor {
     #[cold]
     fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
         let is_hidden = command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN));
-        if !is_hidden && !self.is_serving() && self.shared.is_monitored() {
+        if !is_hidden && !self.is_unblocking() && self.shared.is_monitored() {
             self.shared.show(command, args, (db, self.within_script), host);
         }
     }

@@ -62,7 +62,7 @@ impl Fail {
         ))
     }
 
-    /// A write while saving fails ([`Hindrance::NotSaved`](crate::Hindrance::NotSaved)).
+    /// A write while saving fails ([`ServerState::NotSaved`](crate::ServerState::NotSaved)).
     pub fn not_saved(dialect: Dialect) -> Self {
         let name = dialect.choose("Redis", "Valkey");
         Fail::new(format!(

@@ -15,7 +15,7 @@ use crate::numbers::double;
 use crate::spec::{CommandSpec, Locks};
 use petrel_keyspace::{VectorChange, VectorError, parse_int};
 use petrel_table::commands as meta;
-use petrel_vector::{DIM_MAX, Linked, VectorSet};
+use petrel_vector::{DIM_MAX, Linked, Quantisation, VectorSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ fn vemb(ctx: &mut Ctx<'_>) -> Outcome {
         components.iter().for_each(|&x| ctx.reply.double(x.into()));
         return Ok(());
     }
-    let has_range = shape.quantisation == petrel_vector::Quantisation::Q8;
+    let has_range = matches!(shape.quantisation, Quantisation::Q8 | Quantisation::RaBitQ);
     ctx.reply.array(3 + usize::from(has_range));
     ctx.reply.simple(shape.quantisation.name());
     ctx.reply.bulk(&vector.code);

@@ -46,8 +46,16 @@ pub struct Handle {
     pub(crate) deferred: DeferredFrees,
 }
 
+impl Keyspace {
+    /// A handle for the calling thread, through which it reads and writes.
+    pub fn attach(self: &Arc<Self>) -> Handle {
+        let (pass, counters) = self.register();
+        Handle::new(self.clone(), pass, counters)
+    }
+}
+
 impl Handle {
-    pub(crate) fn new(ks: Arc<Keyspace>, pass: Pass, counters: Arc<Counters>) -> Self {
+    fn new(ks: Arc<Keyspace>, pass: Pass, counters: Arc<Counters>) -> Self {
         let mut handle = Handle {
             locks: Locks::new(pass),
             observers: Observers::default(),

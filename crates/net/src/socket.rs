@@ -145,12 +145,12 @@ fn backlog_of(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 
-/// Turns Nagle's algorithm off (`true`) or on. Fails on sockets that are not TCP.
+/// Turns Nagle's algorithm off (`true`) or on.
 ///
 /// # Errors
-/// What the kernel says.
-pub fn set_nodelay(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
-    SockRef::from(&socket).set_tcp_nodelay(on)
+/// What the kernel says: the socket is not TCP, or -1, which stands for one that is not known.
+pub fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
+    sys::set_nodelay(fd, on)
 }
 
 /// Lets the kernel probe an idle TCP peer after `idle_s` seconds, three times at a third of that,

@@ -57,6 +57,16 @@ pub(crate) fn send(fd: RawFd, outbox: &mut Outbox) -> io::Result<Sent> {
     check_len(sent).map(|bytes| Sent { bytes, short: bytes < outbox.offered() })
 }
 
+/// Turns Nagle's algorithm off (`true`) or on.
+pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
+    let (on, len) = (libc::c_int::from(on), size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: an option of so many bytes, which the call reads.
+    let set = unsafe {
+        libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), len)
+    };
+    check(set).map(drop)
+}
+
 /// Whether the other end of a socket has closed it, or closed what it sends on.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
     let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };

@@ -19,6 +19,6 @@ pub mod value;
 
 pub use check::{Census, check};
 pub use image::Image;
-pub use load::{LoadOptions, Loaded, Progress, load};
+pub use load::{LoadOptions, Loaded, Progress, UNKNOWN_LEN, load};
 pub use paced::PacedFile;
 pub use save::save;

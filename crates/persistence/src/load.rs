@@ -23,6 +23,12 @@ use std::time::{Duration, Instant};
 /// Bytes that a key's record takes at least.
 const KEY_MIN: u64 = 4;
 
+/// The length of a file that ends where it says so.
+pub const UNKNOWN_LEN: u64 = u64::MAX;
+
+/// Keys that room is made for before they come, at most, in a file of that length.
+const RESERVED_MAX: u64 = 1 << 20;
+
 /// Keys whose cache lines are asked for before the first of them is built.
 const AHEAD: usize = 16;
 
@@ -75,8 +81,8 @@ pub struct Loaded {
     pub end: u64,
 }
 
-/// Loads a file of `len` bytes into a keyspace that no other thread changes meanwhile. Keys whose
-/// time has passed are left out.
+/// Loads a file of `len` bytes, or [`UNKNOWN_LEN`], into a keyspace that no other thread changes
+/// meanwhile. Keys whose time has passed are left out.
 ///
 /// # Errors
 /// If the file cannot be read or is broken, if a key comes twice or is there already (unless they
@@ -89,7 +95,8 @@ pub fn load<R: Read>(
     progress: &Progress,
 ) -> Result<Loaded, FileError> {
     // More if there are other files to come.
-    progress.total.fetch_max(len, Relaxed);
+    let known = if len == UNKNOWN_LEN { 0 } else { len };
+    progress.total.fetch_max(known, Relaxed);
     let reader = FileReader::new(file, len, options.leniency)?;
     let builders = options.threads.max(1) - 1;
     let (send, receive) = sync_channel::<Run>(2 * builders);
@@ -187,9 +194,13 @@ impl<R: Read> Loading<'_, R> {
                 Section::Database(db) => self.db = self.target.database(db)?,
                 Section::Sizes { keys, .. } => {
                     // The file's word, and no more than its bytes can hold.
+                    let most = match self.len {
+                        UNKNOWN_LEN => RESERVED_MAX,
+                        len => len / KEY_MIN,
+                    };
                     let handle = &mut self.target.handle;
                     handle.enter();
-                    handle.reserve(self.db, keys.min(self.len / KEY_MIN));
+                    handle.reserve(self.db, keys.min(most));
                     handle.exit();
                 }
                 Section::Keys(bytes) => self.hand_out(Run { db: self.db, at, bytes })?,

@@ -148,81 +148,91 @@ impl Encoder {
         if !continues {
             self.settle_list();
         }
-        match *effect {
-            Effect::Clear => return self.clear_database(db),
-            Effect::Functions { sources } => return self.functions(sources.iter().copied()),
-            _ => {}
+        if !matches!(effect, Effect::Clear | Effect::Functions { .. }) {
+            self.commands.select(db);
         }
-        self.commands.select(db);
-        match *effect {
-            Effect::Remove { .. } if continues => {}
-            Effect::Remove { key, .. } => self.commands.command(&["DEL"], &[key]),
-            Effect::Store { key, value, expiry } => self.store(key, value, expiry),
-            Effect::CopyFrom { key, from_db, from, moved: true } if from_db == db => {
-                self.commands.command(&["RENAME"], &[from, key]);
-            }
-            Effect::CopyFrom { key, from_db, from, .. } => {
-                let mut digits = itoa::Buffer::new();
-                let to_db = digits.format(db).as_bytes();
-                self.commands.select(from_db);
-                self.commands.command(&["COPY"], &[from, key, b"DB", to_db, b"REPLACE"]);
-            }
-            Effect::Expire { key, expiry: Some(at) } => {
-                let mut digits = itoa::Buffer::new();
-                self.commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
-            }
-            Effect::Expire { key, expiry: None } => self.commands.command(&["PERSIST"], &[key]),
-            Effect::Add { key, delta } => {
-                let mut digits = itoa::Buffer::new();
-                self.commands.command(&["INCRBY"], &[key, digits.format(delta).as_bytes()]);
-            }
-            // It makes the key, should there be none.
-            Effect::Write { key, bytes: b"", .. } => {
-                self.commands.command(&["APPEND"], &[key, b""]);
-            }
-            Effect::Write { key, offset, bytes } => {
-                let mut digits = itoa::Buffer::new();
-                let offset = digits.format(offset).as_bytes();
-                self.commands.command(&["SETRANGE"], &[key, offset, bytes]);
-            }
-            Effect::Swap { with } => {
-                let (mut a, mut b) = (itoa::Buffer::new(), itoa::Buffer::new());
-                let databases = [a.format(db).as_bytes(), b.format(with).as_bytes()];
-                self.commands.command(&["SWAPDB"], &databases);
-            }
-            Effect::Stream { key, change } => self.stream(key, change),
-            Effect::Vector { key, change } => self.vector(key, change),
-            Effect::ListPush { .. }
-            | Effect::ListPop { .. }
-            | Effect::ListSet { .. }
-            | Effect::ListInsert { .. }
-            | Effect::ListRemove { .. }
-            | Effect::ListTrim { .. } => self.list(effect),
-            _ => self.element(effect),
-        }
+        self.write(db, effect, continues);
     }
 
-    /// Members and fields.
-    fn element(&mut self, effect: &Effect<'_>) {
+    /// Writes an effect; one that `continues` what stands before it may say nothing more. Every
+    /// effect has its arm: one that replicas are not sent would part them from their primary.
+    fn write(&mut self, db: u16, effect: &Effect<'_>, continues: bool) {
+        let mut digits = itoa::Buffer::new();
+        let commands = &mut self.commands;
         match *effect {
+            Effect::Put { key, value, expiry } => self.put(key, value, expiry),
+            Effect::Store { key, value, expiry } => self.store(key, value, expiry),
+            Effect::CopyFrom { key, from_db, from, moved } => {
+                self.copy((db, key), (from_db, from), moved);
+            }
+            Effect::Remove { .. } if continues => {}
+            Effect::Remove { key, .. } => commands.command(&["DEL"], &[key]),
+            Effect::Expire { key, expiry: Some(at) } => {
+                commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
+            }
+            Effect::Expire { key, expiry: None } => commands.command(&["PERSIST"], &[key]),
+            Effect::Add { key, delta } => {
+                commands.command(&["INCRBY"], &[key, digits.format(delta).as_bytes()]);
+            }
+            // It makes the key, should there be none.
+            Effect::Write { key, bytes: b"", .. } => commands.command(&["APPEND"], &[key, b""]),
+            Effect::Write { key, offset, bytes } => {
+                let offset = digits.format(offset).as_bytes();
+                commands.command(&["SETRANGE"], &[key, offset, bytes]);
+            }
+            Effect::ListPush { key, end, element } => {
+                commands.gather(push_name(end), key, &[element])
+            }
+            Effect::ListPop { key, end } => {
+                // The number of elements is written when all of them are known.
+                commands.gather(pop_name(end), key, &[]);
+                self.popped += 1;
+            }
+            Effect::ListSet { key, index, element } => {
+                commands.command(&["LSET"], &[key, digits.format(index).as_bytes(), element]);
+            }
+            Effect::ListInsert { key, index, element, next } => {
+                self.insert(key, index, element, next);
+            }
+            Effect::ListRemove { key, index } => self.mark_element(key, index),
+            Effect::ListTrim { key, from, len } => self.trim(key, from, len),
             Effect::ScorePut { key, member, score } => {
                 // The shortest text that is read as the same number.
                 let mut digits = ryu::Buffer::new();
-                self.commands.gather("ZADD", key, &[digits.format(score).as_bytes(), member]);
+                commands.gather("ZADD", key, &[digits.format(score).as_bytes(), member]);
             }
-            Effect::ScoreRemove { key, member } => self.commands.gather("ZREM", key, &[member]),
-            Effect::MemberAdd { key, member } => self.commands.gather("SADD", key, &[member]),
-            Effect::MemberRemove { key, member } => self.commands.gather("SREM", key, &[member]),
+            Effect::ScoreRemove { key, member } => commands.gather("ZREM", key, &[member]),
+            Effect::MemberAdd { key, member } => commands.gather("SADD", key, &[member]),
+            Effect::MemberRemove { key, member } => commands.gather("SREM", key, &[member]),
             Effect::FieldPut { key, field, value, expiry } => {
-                self.commands.gather("HSET", key, &[field, value]);
+                commands.gather("HSET", key, &[field, value]);
                 if expiry.is_some() {
                     self.expire_field(key, field, expiry);
                 }
             }
             Effect::FieldExpire { key, field, expiry } => self.expire_field(key, field, expiry),
-            Effect::FieldRemove { key, field, .. } => self.commands.gather("HDEL", key, &[field]),
-            _ => {}
+            Effect::FieldRemove { key, field, .. } => commands.gather("HDEL", key, &[field]),
+            Effect::Stream { key, change } => self.stream(key, change),
+            Effect::Vector { key, change } => self.vector(key, change),
+            Effect::Functions { sources } => self.functions(sources.iter().copied()),
+            Effect::Clear => self.clear_database(db),
+            Effect::Swap { with } => {
+                let mut more = itoa::Buffer::new();
+                let databases = [digits.format(db).as_bytes(), more.format(with).as_bytes()];
+                commands.command(&["SWAPDB"], &databases);
+            }
         }
+    }
+
+    /// The other key is removed by an effect of its own unless `RENAME` says it all.
+    fn copy(&mut self, (db, key): (u16, &[u8]), (from_db, from): (u16, &[u8]), moved: bool) {
+        if moved && from_db == db {
+            return self.commands.command(&["RENAME"], &[from, key]);
+        }
+        let mut digits = itoa::Buffer::new();
+        let to_db = digits.format(db).as_bytes();
+        self.commands.select(from_db);
+        self.commands.command(&["COPY"], &[from, key, b"DB", to_db, b"REPLACE"]);
     }
 
     /// A replica that knows nothing of it keeps the field until the primary removes it.
@@ -255,43 +265,27 @@ impl Encoder {
         }
     }
 
-    fn list(&mut self, effect: &Effect<'_>) {
+    fn insert(&mut self, key: &[u8], index: usize, element: &[u8], next: Option<&[u8]>) {
+        let Some(next) = next.filter(|_| index > 0) else {
+            let end = if next.is_none() { End::Back } else { End::Front };
+            return self.commands.gather(push_name(end), key, &[element]);
+        };
         let (mut digits, mut more) = (itoa::Buffer::new(), itoa::Buffer::new());
-        match *effect {
-            Effect::ListPush { key, end, element } => {
-                let name = if end == End::Front { "LPUSH" } else { "RPUSH" };
-                self.commands.gather(name, key, &[element]);
-            }
-            Effect::ListPop { key, end } => {
-                // The number of elements is written when all of them are known.
-                self.commands.gather(pop_name(end), key, &[]);
-                self.popped += 1;
-            }
-            Effect::ListSet { key, index, element } => {
-                self.commands.command(&["LSET"], &[key, digits.format(index).as_bytes(), element]);
-            }
-            Effect::ListInsert { key, element, next: None, .. } => {
-                self.commands.gather("RPUSH", key, &[element]);
-            }
-            Effect::ListInsert { key, index: 0, element, .. } => {
-                self.commands.gather("LPUSH", key, &[element]);
-            }
-            Effect::ListInsert { key, index, element, next: Some(next) } => {
-                let at = digits.format(index).as_bytes();
-                self.commands.command(&["LSET"], &[key, at, &self.mark]);
-                self.commands.command(&["LINSERT"], &[key, b"BEFORE", &self.mark, element]);
-                let behind = more.format(index + 1).as_bytes();
-                self.commands.command(&["LSET"], &[key, behind, next]);
-            }
-            Effect::ListRemove { key, index } => self.mark_element(key, index),
-            // With nothing left the key is removed, which is an effect of its own.
-            Effect::ListTrim { key, from, len } if len > 0 => {
-                let range = [digits.format(from), more.format(from + len - 1)];
-                let [from, to] = range.map(str::as_bytes);
-                self.commands.command(&["LTRIM"], &[key, from, to]);
-            }
-            _ => {}
+        let at = digits.format(index).as_bytes();
+        self.commands.command(&["LSET"], &[key, at, &self.mark]);
+        self.commands.command(&["LINSERT"], &[key, b"BEFORE", &self.mark, element]);
+        let behind = more.format(index + 1).as_bytes();
+        self.commands.command(&["LSET"], &[key, behind, next]);
+    }
+
+    /// With nothing left the key is removed, which is an effect of its own.
+    fn trim(&mut self, key: &[u8], from: usize, len: usize) {
+        if len == 0 {
+            return;
         }
+        let (mut digits, mut more) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (from, last) = (digits.format(from), more.format(from + len - 1));
+        self.commands.command(&["LTRIM"], &[key, from.as_bytes(), last.as_bytes()]);
     }
 
     /// Whether an element of a list goes with those that are marked. These are all there still, so
@@ -374,6 +368,10 @@ impl Encoder {
             self.commands.command(&["LREM"], &[&self.marked_key, count, &self.mark]);
         }
     }
+}
+
+fn push_name(end: End) -> &'static str {
+    if end == End::Front { "LPUSH" } else { "RPUSH" }
 }
 
 fn pop_name(end: End) -> &'static str {

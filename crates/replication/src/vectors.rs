@@ -5,7 +5,8 @@ use petrel_keyspace::VectorChange;
 
 impl Encoder {
     /// A vector is written as it was given, so that the replica makes the same code of it; if that
-    /// is not known any more, as the code tells.
+    /// is not known any more, as the code tells. The form is named, RaBitQ's too: Redis, which does
+    /// not know it, refuses the command, as it refuses the set in a copy.
     pub(crate) fn vector(&mut self, key: &[u8], change: VectorChange<'_>) {
         match change {
             VectorChange::Remove { name } => self.commands.command(&["VREM"], &[key, name]),

@@ -61,6 +61,8 @@ pub enum Flag {
     Replica = 1 << 18,
     /// Has said something of itself as a replica does (`REPLCONF`).
     Handshake = 1 << 19,
+    /// The link to the server that is followed; no worker's.
+    Primary = 1 << 26,
     /// In its worker's list of those that are sending a large argument.
     Filling = 1 << 17,
 }

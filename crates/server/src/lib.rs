@@ -10,6 +10,7 @@ pub mod host;
 pub mod lifecycle;
 pub mod migrate;
 pub mod observation;
+pub mod pause;
 mod random_id;
 pub mod replication;
 pub mod server;

@@ -18,16 +18,15 @@ use crate::lifecycle::shutdown::Closing;
 use crate::migrate::Migrator;
 use crate::observation::recurring::Recurring;
 use crate::observation::traffic::{Rates, Totals, Traffic};
+use crate::pause::Pause;
 use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, Hindrance, Registry, Shared};
+use petrel_commands::{Blocked, Registry, ServerState, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use petrel_net::have_ended;
 use std::collections::HashMap;
-use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed,
-};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -52,7 +51,7 @@ pub struct Server {
     pub figures: Figures,
     /// Recent rates for `INFO`.
     pub rates: Rates,
-    /// `CLIENT PAUSE`.
+    /// What holds commands back for a while.
     pub pause: Pause,
     /// Who is subscribed to what.
     pub channels: Directory,
@@ -213,42 +212,6 @@ impl Reaped {
     }
 }
 
-/// Which commands `CLIENT PAUSE` holds back, and until when.
-#[derive(Default)]
-pub struct Pause {
-    until_ms: AtomicI64,
-    writes_only: AtomicU8,
-}
-
-impl Pause {
-    /// Holds back commands until `until_ms` (Unix time), only writes if `writes_only`. A longer or
-    /// stricter pause that is in force stays so.
-    pub fn start(&self, now_ms: i64, until_ms: i64, writes_only: bool) {
-        let active = self.active(now_ms);
-        let strict = active.is_some_and(|writes| !writes) || !writes_only;
-        self.writes_only.store(u8::from(!strict), Relaxed);
-        if active.is_none() || until_ms > self.until_ms.load(Relaxed) {
-            self.until_ms.store(until_ms, Relaxed);
-        }
-    }
-
-    /// Ends the pause.
-    pub fn end(&self) {
-        self.until_ms.store(0, Relaxed);
-    }
-
-    /// Whether commands are held back now, and if so whether only writes are.
-    #[inline]
-    pub fn active(&self, now_ms: i64) -> Option<bool> {
-        (now_ms < self.until_ms.load(Relaxed)).then(|| self.writes_only.load(Relaxed) != 0)
-    }
-
-    /// When the pause ends, in Unix milliseconds.
-    pub fn until_ms(&self) -> i64 {
-        self.until_ms.load(Relaxed)
-    }
-}
-
 impl Server {
     /// A server without workers running yet, which knows the commands of `registry`.
     pub fn new(
@@ -345,7 +308,8 @@ impl Server {
         // What is loaded stays until all of it is there.
         let is_replica = self.replication.is_replica();
         // A primary says what goes.
-        let is_unlimited = is_replica || self.commands.is_loading();
+        let is_unlimited =
+            is_replica && config.replication.replica_ignore_maxmemory || self.commands.is_loading();
         let limit = if is_unlimited { 0 } else { config.maxmemory };
         self.keyspace.set_memory_limit(limit, policy(config.maxmemory_policy));
         self.keyspace.tune_policy(
@@ -370,9 +334,9 @@ impl Server {
             log.shorten(args_max, config.slowlog_entry_max_string_len as usize);
         }
         self.judge_writes(config);
-        let wants_replicas =
-            config.foreign.min_replicas_to_write > 0 && config.foreign.min_replicas_max_lag > 0;
-        self.commands.hinder(Hindrance::NotReplicated, wants_replicas && !is_replica);
+        let wants_replicas = config.replication.min_replicas_to_write > 0
+            && config.replication.min_replicas_max_lag > 0;
+        self.commands.set_state(ServerState::NotReplicated, wants_replicas && !is_replica);
         let delay = config.key_load_delay.max(0) as u64;
         self.snapshot.progress.key_delay_us.store(delay, Relaxed);
         let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);
@@ -401,6 +365,7 @@ impl Server {
     /// Connections of all workers.
     pub fn clients(&self) -> Vec<Arc<Client>> {
         let mut all: Vec<_> = self.workers.iter().flat_map(|worker| worker.clients.all()).collect();
+        all.extend(self.replication.link.client());
         all.sort_unstable_by_key(|client| client.id);
         all
     }
@@ -423,16 +388,16 @@ impl Server {
         clients.retain(|client| !ended.next().unwrap_or_default() || client.id == asker);
     }
 
-    /// How many connections [`Server::leave_present`] leaves; if there are many, all, since the
-    /// kernel is not asked then.
+    /// How many connections [`Server::leave_present`] leaves, without replicas; if there are many,
+    /// all, since the kernel is not asked then.
     pub fn connections_present(&self, asker: u64) -> usize {
         let all = self.connections();
         if all > ASKED_ABOUT_MAX {
-            return all;
+            return all.saturating_sub(self.outgoing.count());
         }
         let mut clients = self.clients();
         self.leave_present(&mut clients, asker);
-        clients.len()
+        clients.iter().filter(|client| !client.has(Flag::Replica)).count()
     }
 
     /// Connections that have sent something in this second.
@@ -444,7 +409,8 @@ impl Server {
 
     /// The connection of this number.
     pub fn client(&self, id: u64) -> Option<Arc<Client>> {
-        self.workers.iter().find_map(|worker| worker.clients.find(id))
+        let found = self.workers.iter().find_map(|worker| worker.clients.find(id));
+        found.or_else(|| self.replication.link.client().filter(|client| client.id == id))
     }
 
     /// The command of a connection that waits for a key.
@@ -561,7 +527,7 @@ impl Server {
             if held <= limit {
                 break;
             }
-            if client.has(Flag::NoEvict) {
+            if client.has(Flag::NoEvict) || client.has(Flag::Primary) {
                 continue;
             }
             held = held.saturating_sub(client.memory());
@@ -625,14 +591,10 @@ impl Server {
             return;
         }
         client.set(Flag::Killed, true);
+        if client.has(Flag::Primary) {
+            return self.replication.cut_link();
+        }
         self.tell(usize::from(client.worker), Message::Kill { slot: client.slot });
-    }
-
-    /// Ends `CLIENT PAUSE`.
-    pub fn unpause(&self) {
-        self.pause.end();
-        self.keyspace.hold_until(0);
-        (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Unpause));
     }
 
     /// Frees what a flush removed, later and elsewhere; here if the reaper is far behind.

@@ -1,15 +1,43 @@
 //! How far two codes are apart: 1 minus the cosine, from 0 (same direction) to 2 (opposite).
 
 use crate::kernels::{dot_f32, dot_i8, hamming};
-use crate::quantise::{EncodedRef, Quantisation, Shape};
+use crate::quantise::{EncodedRef, Quantisation, Query, Shape};
+use crate::rabitq;
 
 /// The largest step of an 8-bit code.
 pub const I8_MAX: f32 = 127.0;
 
 impl Shape {
-    /// Distance of two codes of this shape. NaN if a component of either is not finite.
+    /// Distance of a vector and a code, as far as a walk reads the code. NaN if a component of either
+    /// is not finite.
     #[inline]
-    pub fn distance(&self, a: EncodedRef<'_>, b: EncodedRef<'_>) -> f32 {
+    pub fn distance(&self, query: &Query, code: EncodedRef<'_>) -> f32 {
+        match self.quantisation {
+            Quantisation::RaBitQ => rabitq::distance(query, code.code),
+            _ => self.distance_between(query.encoded.as_ref(), code),
+        }
+    }
+
+    /// The same by all of the code.
+    #[inline]
+    pub fn distance_fine(&self, query: &Query, code: EncodedRef<'_>) -> f32 {
+        match self.quantisation {
+            Quantisation::RaBitQ => rabitq::distance_fine(query, code),
+            _ => self.distance(query, code),
+        }
+    }
+
+    /// By how much [`Shape::distance`] may be off a vector's, but for one time in some tens; none if
+    /// [`Shape::distance_fine`] says no more.
+    #[inline]
+    pub fn error_bound(&self, code: EncodedRef<'_>) -> Option<f32> {
+        let is_rough = self.quantisation == Quantisation::RaBitQ;
+        is_rough.then(|| rabitq::error_bound(code.code))
+    }
+
+    /// Distance of two codes of this shape, as far as a walk reads them.
+    #[inline]
+    pub fn distance_between(&self, a: EncodedRef<'_>, b: EncodedRef<'_>) -> f32 {
         match self.quantisation {
             Quantisation::None => 1.0 - dot_f32(a.code, b.code),
             Quantisation::Q8 => {
@@ -25,6 +53,7 @@ impl Shape {
                 let differ = hamming(a.code, b.code) as f32;
                 differ * 2.0 / self.dim as f32
             }
+            Quantisation::RaBitQ => rabitq::distance_between(a.code, b.code, self.dim as usize),
         }
     }
 }

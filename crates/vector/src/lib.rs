@@ -19,11 +19,13 @@ mod filter;
 mod graph;
 mod kernels;
 mod quantise;
+mod rabitq;
+mod rotation;
 mod set;
 
 pub use filter::{Filter, SyntaxError};
-pub use graph::{Graph, LEVELS_MAX, Near, Walk, link_limit};
-pub use quantise::{DIM_MAX, Encoded, EncodedRef, Factors, Quantisation, Shape};
+pub use graph::{Graph, LEVELS_MAX, Links, Near, Walk, link_limit};
+pub use quantise::{DIM_MAX, Encoded, EncodedRef, Factors, Quantisation, Query, Shape};
 pub use set::image::{ImageError, Loader, NodeImage, Snapshot, SnapshotNode};
 pub use set::search::{Hit, Search};
 pub use set::{Info, Linked, VectorSet};

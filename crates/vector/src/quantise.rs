@@ -8,13 +8,16 @@
 //! | 8 bits | signed bytes; the range, the greatest magnitude, is kept apart | round(x * (127 / range)) |
 //! | binary | 64-bit words, little endian, the first component the lowest bit | 1 if x > 0 |
 //!
-//! These are the codes of Redis's vector sets, bit for bit: `VEMB RAW` shows them.
+//! | RaBitQ | two planes of bits ([`crate::rabitq`]) | 4 bits, and 2 more to rank again |
+//!
+//! The first three are the codes of Redis's vector sets, bit for bit: `VEMB RAW` shows them.
 //!
 //! A set may reduce vectors before that: multiplied by a matrix of +1 and -1 over the root of the
 //! input's dimension, whose signs are those of a Hadamard matrix (-1 where row and column have an
 //! odd number of common bits).
 
 use crate::distance::I8_MAX;
+use crate::rabitq;
 
 /// Most dimensions of a vector, before and after reduction.
 pub const DIM_MAX: usize = 65_536;
@@ -31,6 +34,8 @@ pub enum Quantisation {
     Q8,
     /// A bit.
     Binary,
+    /// Six bits after a rotation, of which a search reads four; not known to Redis.
+    RaBitQ,
 }
 
 impl Quantisation {
@@ -40,6 +45,7 @@ impl Quantisation {
             Quantisation::None => 0,
             Quantisation::Q8 => 1,
             Quantisation::Binary => 2,
+            Quantisation::RaBitQ => 3,
         }
     }
 
@@ -49,6 +55,7 @@ impl Quantisation {
             0 => Some(Quantisation::None),
             1 => Some(Quantisation::Q8),
             2 => Some(Quantisation::Binary),
+            3 => Some(Quantisation::RaBitQ),
             _ => None,
         }
     }
@@ -59,6 +66,7 @@ impl Quantisation {
             Quantisation::None => "NOQUANT",
             Quantisation::Q8 => "Q8",
             Quantisation::Binary => "BIN",
+            Quantisation::RaBitQ => "RABITQ",
         }
     }
 
@@ -68,6 +76,15 @@ impl Quantisation {
             Quantisation::None => "f32",
             Quantisation::Q8 => "int8",
             Quantisation::Binary => "bin",
+            Quantisation::RaBitQ => "rabitq",
+        }
+    }
+
+    /// What the rotation of a new set begins with; 0 where nothing is rotated.
+    pub const fn seed(self) -> u32 {
+        match self {
+            Quantisation::RaBitQ => rabitq::SEED,
+            _ => 0,
         }
     }
 }
@@ -83,6 +100,8 @@ pub struct Shape {
     pub links: u16,
     /// Dimensions before reduction, if vectors are reduced.
     pub input_dim: Option<u32>,
+    /// What the rotation of its codes begins with; 0 where nothing is rotated.
+    pub seed: u32,
 }
 
 /// What a code does not say of its vector.
@@ -90,8 +109,18 @@ pub struct Shape {
 pub struct Factors {
     /// Length of the vector, which its code is divided by.
     pub norm: f32,
-    /// The greatest magnitude of the normalised vector; 0 but for 8-bit codes.
+    /// Of an 8-bit code the greatest magnitude of the normalised vector; of a RaBitQ code 1 over the
+    /// product of the vector and the code's steps; else 0.
     pub range: f32,
+}
+
+/// What is searched for: a vector in the form in which it is compared with codes of a shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// Of RaBitQ a signed byte for each component; else a code.
+    pub(crate) encoded: Encoded,
+    /// Sum of the signed bytes.
+    pub(crate) sum: i32,
 }
 
 /// A vector as a set keeps it.
@@ -135,6 +164,7 @@ impl Shape {
             && self.input_dim.is_none_or(dim)
             && cells <= MATRIX_MAX
             && (4..=4096).contains(&self.links)
+            && (self.seed == 0 || self.quantisation == Quantisation::RaBitQ)
     }
 
     /// Bytes of a code.
@@ -144,6 +174,16 @@ impl Shape {
             Quantisation::None => dim * 4,
             Quantisation::Q8 => dim,
             Quantisation::Binary => dim.div_ceil(64) * 8,
+            Quantisation::RaBitQ => rabitq::code_bytes(dim),
+        }
+    }
+
+    /// Whether a query is of this shape.
+    pub(crate) fn takes(&self, query: &Query) -> bool {
+        let len = query.encoded.code.len();
+        match self.quantisation {
+            Quantisation::RaBitQ => len == self.dim as usize,
+            _ => len == self.code_bytes(),
         }
     }
 
@@ -154,6 +194,36 @@ impl Shape {
 
     /// The code of a vector of [`Shape::dim_given`] components; none if it has another number.
     pub fn encode(&self, vector: &[f32]) -> Option<Encoded> {
+        let (vector, norm) = self.unit(vector)?;
+        let (code, range) = match self.quantisation {
+            Quantisation::None => (vector.iter().flat_map(|x| x.to_le_bytes()).collect(), 0.0),
+            Quantisation::Q8 => encode_i8(&vector),
+            Quantisation::Binary => (encode_bits(&vector), 0.0),
+            Quantisation::RaBitQ => rabitq::encode(vector, self.seed),
+        };
+        Some(Encoded { code, factors: Factors { norm, range } })
+    }
+
+    /// A query for a vector of [`Shape::dim_given`] components; none if it has another number.
+    pub fn query(&self, vector: &[f32]) -> Option<Query> {
+        if self.quantisation == Quantisation::RaBitQ {
+            let (vector, _) = self.unit(vector)?;
+            return Some(rabitq::query(vector, self.seed));
+        }
+        let encoded = self.encode(vector)?;
+        Some(Query { encoded, sum: 0 })
+    }
+
+    /// A query for what is near to the vector of a code.
+    pub fn query_of(&self, encoded: EncodedRef<'_>) -> Query {
+        match self.quantisation {
+            Quantisation::RaBitQ => rabitq::query_of(encoded, self.dim as usize),
+            _ => Query { encoded: encoded.to_owned(), sum: 0 },
+        }
+    }
+
+    /// A vector that is given, reduced and of length 1 (or 0), and the length that it had.
+    fn unit(&self, vector: &[f32]) -> Option<(Vec<f32>, f32)> {
         if vector.len() != self.dim_given() {
             return None;
         }
@@ -162,12 +232,7 @@ impl Shape {
             None => vector.to_vec(),
         };
         let norm = normalise(&mut vector);
-        let (code, range) = match self.quantisation {
-            Quantisation::None => (vector.iter().flat_map(|x| x.to_le_bytes()).collect(), 0.0),
-            Quantisation::Q8 => encode_i8(&vector),
-            Quantisation::Binary => (encode_bits(&vector), 0.0),
-        };
-        Some(Encoded { code, factors: Factors { norm, range } })
+        Some((vector, norm))
     }
 
     /// The vector of a code, as far as the code tells: of its own length, but for a binary one,
@@ -187,6 +252,10 @@ impl Shape {
             Quantisation::Binary => (0..self.dim as usize)
                 .map(|i| if encoded.code[i / 8] >> (i % 8) & 1 == 1 { 1.0 } else { -1.0 })
                 .collect(),
+            Quantisation::RaBitQ => {
+                let unit = rabitq::decode(encoded, self.dim as usize, self.seed);
+                unit.into_iter().map(|x| x * norm).collect()
+            }
         }
     }
 
@@ -245,7 +314,7 @@ mod tests {
     use super::*;
 
     fn shape(quantisation: Quantisation, dim: u32) -> Shape {
-        Shape { dim, quantisation, links: 16, input_dim: None }
+        Shape { dim, quantisation, links: 16, input_dim: None, seed: quantisation.seed() }
     }
 
     #[test]
@@ -264,8 +333,7 @@ mod tests {
 
     #[test]
     fn reduction_is_by_hadamard_signs() {
-        let shape =
-            Shape { dim: 4, quantisation: Quantisation::None, links: 16, input_dim: Some(3) };
+        let shape = Shape { input_dim: Some(3), ..shape(Quantisation::None, 4) };
         let encoded = shape.encode(&[1.0, 2.0, 3.0]).unwrap();
         let decoded = shape.decode(encoded.as_ref());
         let expected = [6.0, 2.0, 0.0, -4.0].map(|x: f32| x / 3f32.sqrt());
@@ -277,12 +345,16 @@ mod tests {
 
     #[test]
     fn zero_and_infinite_vectors_have_codes() {
-        for form in [Quantisation::None, Quantisation::Q8, Quantisation::Binary] {
+        use Quantisation::{Binary, None, Q8, RaBitQ};
+        for form in [None, Q8, Binary, RaBitQ] {
             let shape = shape(form, 2);
             for vector in [[0.0, 0.0], [f32::INFINITY, 1.0], [f32::NAN, 1.0], [f32::MAX, 1.0]] {
                 let encoded = shape.encode(&vector).unwrap();
                 assert_eq!(encoded.code.len(), shape.code_bytes());
                 assert_eq!(shape.decode(encoded.as_ref()).len(), 2);
+                let query = shape.query(&vector).unwrap();
+                let distance = shape.distance(&query, encoded.as_ref());
+                assert!(distance.is_nan() || (0.0..=2.0).contains(&distance));
             }
         }
         assert!(shape(Quantisation::Q8, 3).encode(&[1.0]).is_none());

@@ -7,8 +7,8 @@ use crate::clock::Tick;
 use crate::ctx::{Ctx, Host};
 use crate::execute::{Executor, Request};
 use crate::fail::{Fail, Outcome};
-use crate::hindrance::Hindrance;
 use crate::server::time::time_of_day;
+use crate::server_state::ServerState;
 use crate::session::{Modes, Session};
 use crate::spec::{Flags, KeyShape, Locks};
 use petrel_keyspace::KeyHash;
@@ -160,17 +160,17 @@ pub(crate) struct Call<'a> {
 
 /// Refuses a script that cannot run in this state of the server.
 #[cold]
-fn admit_hindered(ctx: &Ctx<'_>, call: &Call<'_>, may_write: bool) -> Outcome {
+fn admit_in_state(ctx: &Ctx<'_>, call: &Call<'_>, may_write: bool) -> Outcome {
     let shared = &ctx.exec.shared;
     let is_for_stale = call.flags.is_some_and(|flags| flags.contains(ScriptFlags::ALLOW_STALE));
     let says_that_it_writes = call.flags.is_some() && may_write;
-    if says_that_it_writes && shared.is_hindered_by(Hindrance::ReadOnly) {
+    if says_that_it_writes && shared.is_in_state(ServerState::ReadOnly) {
         return Err(Fail::READ_ONLY);
     }
-    if !is_for_stale && shared.is_hindered_by(Hindrance::Stale) {
+    if !is_for_stale && shared.is_in_state(ServerState::Stale) {
         return Err(Fail::MASTER_DOWN);
     }
-    match shared.write_hindrance().filter(|_| says_that_it_writes) {
+    match shared.write_refusal().filter(|_| says_that_it_writes) {
         Some(fail) => Err(fail),
         None => Ok(()),
     }
@@ -194,8 +194,8 @@ pub(crate) fn run(
     let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
     // What a primary sends is executed in any state.
     let is_loader = ctx.session.is(Modes::LOADER);
-    if !is_loader && ctx.exec.shared.is_hindered() {
-        admit_hindered(ctx, call, may_write)?;
+    if !is_loader && ctx.exec.shared.refuses_some() {
+        admit_in_state(ctx, call, may_write)?;
     }
     // A write within it is about as long as what it is called with, or more.
     let needed = ctx.args().iter().map(|arg| arg.len()).sum();
@@ -379,7 +379,7 @@ impl Runner<'_> {
             && !self.acted
             && spec.flags.contains(Flags::DENYOOM)
             // What keeps all writes from being executed is what they are told of.
-            && self.exec.shared.write_hindrance().is_none()
+            && self.exec.shared.write_refusal().is_none()
         {
             return Err(Fail::OUT_OF_MEMORY_TEXT);
         }

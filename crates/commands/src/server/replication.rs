@@ -1,4 +1,4 @@
-//! WAIT, WAITAOF, FAILOVER.
+//! WAIT, WAITAOF.
 
 use crate::blocking::Block;
 use crate::ctx::Ctx;
@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::WAIT, wait).locking(Locks::Itself),
     CommandSpec::new(&meta::WAITAOF, waitaof).locking(Locks::Itself),
-    CommandSpec::new(&meta::FAILOVER, failover).locking(Locks::Itself),
 ];
 
 /// The error of a command that only a primary executes.
@@ -30,10 +29,10 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(only_for_primaries("WAIT"));
     }
     let replicas = ctx.integer(1)?;
-    let deadline = if ctx.exec.is_serving() { None } else { ctx.timeout_millis(2)? };
+    let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(2)? };
     // Executed again it has, instead of its timeout, the offset that it waits for: all of its
     // client's writes are before it.
-    let is_again = ctx.exec.is_serving();
+    let is_again = ctx.exec.is_unblocking();
     let offset = match is_again {
         true => ctx.integer(2)?.unsigned_abs(),
         false => {
@@ -64,7 +63,7 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.exec.shared.is_replica.load(Relaxed) {
         return Err(only_for_primaries("WAITAOF"));
     }
-    let deadline = if ctx.exec.is_serving() { None } else { ctx.timeout_millis(3)? };
+    let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(3)? };
     let durable = ctx.host.durable_epoch();
     if local > 0 && durable.is_none() {
         return Err(Fail::fixed(
@@ -73,7 +72,7 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     }
     // Executed again it has, instead of its timeout, the epoch and the offset that it waits for:
     // all of its client's writes are in that epoch or an earlier one, and before the offset.
-    let is_again = ctx.exec.is_serving();
+    let is_again = ctx.exec.is_unblocking();
     let (epoch, offset) = match is_again {
         true => waited_for(ctx.arg(3)).ok_or(Fail::NOT_AN_INTEGER)?,
         false => (ctx.exec.ks.keyspace().epochs().now(), ctx.host.stream_offset()),
@@ -111,36 +110,4 @@ fn nobody(reply: &mut dyn Reply) {
     reply.array(2);
     reply.integer(0);
     reply.integer(0);
-}
-
-/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`
-fn failover(ctx: &mut Ctx<'_>) -> Outcome {
-    let args = ctx.args().len();
-    if args == 2 && ctx.is(1, "ABORT") {
-        return Err(Fail::fixed("ERR No failover in progress."));
-    }
-    let (mut to, mut force, mut timeout) = (false, false, false);
-    let mut i = 1;
-    while i < args {
-        if ctx.is(i, "TIMEOUT") && i + 1 < args && !timeout {
-            if ctx.integer(i + 1)? <= 0 {
-                return Err(Fail::fixed("ERR FAILOVER timeout must be greater than 0"));
-            }
-            timeout = true;
-            i += 2;
-        } else if ctx.is(i, "TO") && i + 2 < args && !to {
-            ctx.integer(i + 2)?;
-            to = true;
-            i += 3;
-        } else if ctx.is(i, "FORCE") && !force {
-            force = true;
-            i += 1;
-        } else {
-            return Err(Fail::SYNTAX);
-        }
-    }
-    if ctx.exec.shared.is_replica.load(Relaxed) {
-        return Err(Fail::fixed("ERR FAILOVER is not valid when server is a replica."));
-    }
-    Err(Fail::fixed("ERR FAILOVER requires connected replicas."))
 }

@@ -4,13 +4,13 @@ use crate::acl::Users;
 use crate::clock::Clock;
 use crate::ctx::Host;
 use crate::fail::Fail;
-use crate::hindrance::Hindrance;
 use crate::registry::{Command, Registry};
 use crate::scripting::{Libraries, Scripts};
 use crate::server::hotkeys::Hotkeys;
 use crate::server::latency::LatencyMonitor;
 use crate::server::redact::shown;
 use crate::server::slowlog::CommandLog;
+use crate::server_state::ServerState;
 use petrel_resp::Dialect;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
@@ -90,9 +90,9 @@ pub struct Shared {
     observers: AtomicU8,
     dialect: OnceLock<Dialect>,
     poses_as_redis: AtomicBool,
-    /// Bits of [`Hindrance`].
-    hindrances: AtomicU8,
-    /// Why the log cannot be written, if it cannot ([`Hindrance::NotLogged`]).
+    /// Bits of [`ServerState`]: the states that the server is in.
+    states: AtomicU8,
+    /// Why the log cannot be written, if it cannot ([`ServerState::NotLogged`]).
     log_failure: Mutex<Option<String>>,
     blocked: AtomicI64,
     errors: Mutex<Errors>,
@@ -118,7 +118,7 @@ impl Shared {
             track_latency: AtomicBool::new(true),
             dialect: OnceLock::new(),
             poses_as_redis: AtomicBool::new(false),
-            hindrances: AtomicU8::new(0),
+            states: AtomicU8::new(0),
             log_failure: Mutex::default(),
             blocked: AtomicI64::new(0),
             errors: Mutex::default(),
@@ -165,19 +165,19 @@ impl Shared {
     /// Whether data is being loaded: commands that need it are refused meanwhile.
     #[inline]
     pub fn is_loading(&self) -> bool {
-        self.is_hindered_by(Hindrance::Loading)
+        self.is_in_state(ServerState::Loading)
     }
 
-    /// Whether there is any [`Hindrance`].
+    /// Whether the server is in any [`ServerState`], and so refuses some commands.
     #[inline]
-    pub(crate) fn is_hindered(&self) -> bool {
-        self.hindrances.load(Relaxed) != 0
+    pub(crate) fn refuses_some(&self) -> bool {
+        self.states.load(Relaxed) != 0
     }
 
-    /// Whether there is this one.
+    /// Whether the server is in this state.
     #[inline]
-    pub fn is_hindered_by(&self, hindrance: Hindrance) -> bool {
-        self.hindrances.load(Relaxed) & hindrance as u8 != 0
+    pub fn is_in_state(&self, state: ServerState) -> bool {
+        self.states.load(Relaxed) & state as u8 != 0
     }
 
     /// What is said to those whose writes are refused because the log cannot be written.
@@ -186,24 +186,24 @@ impl Shared {
     }
 
     /// Why writes are refused, if they are.
-    pub fn write_hindrance(&self) -> Option<Fail> {
-        if self.is_hindered_by(Hindrance::NotLogged) {
+    pub fn write_refusal(&self) -> Option<Fail> {
+        if self.is_in_state(ServerState::NotLogged) {
             let why = lock(&self.log_failure).clone().unwrap_or_default();
             return Some(Fail::new(format!("MISCONF Errors writing to the AOF file: {why}")));
         }
-        if self.is_hindered_by(Hindrance::NotSaved) {
+        if self.is_in_state(ServerState::NotSaved) {
             return Some(Fail::not_saved(self.dialect()));
         }
-        self.is_hindered_by(Hindrance::NotReplicated).then_some(Fail::TOO_FEW_REPLICAS)
+        self.is_in_state(ServerState::NotReplicated).then_some(Fail::TOO_FEW_REPLICAS)
     }
 
-    /// There is one from now on, or no longer.
-    pub fn hinder(&self, hindrance: Hindrance, on: bool) {
-        let bit = hindrance as u8;
+    /// The server is in this state from now on, or no longer.
+    pub fn set_state(&self, state: ServerState, on: bool) {
+        let bit = state as u8;
         if on {
-            self.hindrances.fetch_or(bit, Release);
+            self.states.fetch_or(bit, Release);
         } else {
-            self.hindrances.fetch_and(!bit, Release);
+            self.states.fetch_and(!bit, Release);
         }
     }
 

@@ -20,8 +20,8 @@ struct Options<'a> {
     attributes: Option<&'a [u8]>,
 }
 
-/// `VADD key [REDUCE dim] <FP32 blob | VALUES n x ...> element [CAS] [NOQUANT | Q8 | BIN] [EF ef]
-/// [SETATTR attributes] [M links]`
+/// `VADD key [REDUCE dim] <FP32 blob | VALUES n x ...> element [CAS]
+/// [NOQUANT | Q8 | BIN | RABITQ] [EF ef] [SETATTR attributes] [M links]`
 pub(super) fn vadd(ctx: &mut Ctx<'_>) -> Outcome {
     expect(ctx, ctx.args().len() >= 5)?;
     let (reduced, at) = reduction(ctx)?;
@@ -43,6 +43,7 @@ pub(super) fn vadd(ctx: &mut Ctx<'_>) -> Outcome {
             quantisation: options.quantisation,
             links: options.links,
             input_dim: reduced.map(|_| dim),
+            seed: options.quantisation.seed(),
         },
     };
     if !shape.is_valid() {
@@ -96,6 +97,10 @@ fn options<'a>(ctx: &Ctx<'a>, from: usize) -> Result<Options<'a>, Fail> {
             }
             _ if ctx.is(i, "Q8") => {
                 options.quantisation = Quantisation::Q8;
+                1
+            }
+            _ if ctx.is(i, "RABITQ") => {
+                options.quantisation = Quantisation::RaBitQ;
                 1
             }
             Some(value) if ctx.is(i, "EF") => {

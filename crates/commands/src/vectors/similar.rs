@@ -6,7 +6,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::numbers::double;
 use petrel_keyspace::parse_int;
-use petrel_vector::{Encoded, Filter, Hit, Search, Shape, SyntaxError, VectorSet};
+use petrel_vector::{Filter, Hit, Quantisation, Query, Search, Shape, SyntaxError, VectorSet};
 
 /// How many elements are returned, if the command does not say.
 const COUNT: usize = 10;
@@ -45,27 +45,30 @@ pub(super) fn vsim(ctx: &mut Ctx<'_>) -> Outcome {
             .unwrap_or_else(|| options.count.saturating_mul(LOOKS_PER_ELEMENT)),
         exact: options.exact,
     };
-    let hits = set.search(query.as_ref(), &search, options.filter.as_ref());
+    let hits = set.search(&query, &search, options.filter.as_ref());
     write(ctx, &hits, options.with_scores, options.with_attributes);
     Ok(())
 }
 
 /// What is searched for, and where the options begin.
-fn query(ctx: &Ctx<'_>, set: &VectorSet) -> Result<(Encoded, usize), Fail> {
+fn query(ctx: &Ctx<'_>, set: &VectorSet) -> Result<(Query, usize), Fail> {
     if ctx.is(2, "ELE") {
         let found = set.vector(ctx.arg(3));
         let found = found.ok_or(Fail::fixed("ERR element not found in set"))?;
+        if set.shape().quantisation == Quantisation::RaBitQ {
+            return Ok((set.shape().query_of(found.as_ref()), 4));
+        }
         // As Redis, which encodes anew what the code tells: of length 1 then, as any query.
         let as_stored = Shape { input_dim: None, ..*set.shape() };
         let vector = as_stored.decode(found.as_ref());
-        return Ok((as_stored.encode(&vector).ok_or(INVALID_VECTOR)?, 4));
+        return Ok((as_stored.query(&vector).ok_or(INVALID_VECTOR)?, 4));
     }
     let (vector, at) = vector_at(ctx, 2)?;
     let (shape, dim) = (*set.shape(), vector.len() as u32);
     let as_stored = Shape { input_dim: None, ..shape };
-    let encoded = match shape.input_dim {
-        Some(input) if dim == input => shape.encode(&vector),
-        _ if dim == shape.dim => as_stored.encode(&vector),
+    let query = match shape.input_dim {
+        Some(input) if dim == input => shape.query(&vector),
+        _ if dim == shape.dim => as_stored.query(&vector),
         Some(input) => return Err(input_mismatch(dim, input)),
         None => {
             return Err(Fail::new(format!(
@@ -74,7 +77,7 @@ fn query(ctx: &Ctx<'_>, set: &VectorSet) -> Result<(Encoded, usize), Fail> {
             )));
         }
     };
-    Ok((encoded.ok_or(INVALID_VECTOR)?, at))
+    Ok((query.ok_or(INVALID_VECTOR)?, at))
 }
 
 fn options(ctx: &Ctx<'_>, from: usize) -> Result<Options, Fail> {

@@ -6,15 +6,6 @@ use crate::client::Client;
 fn replication() {
     Client::new().follow(
         r#"
-        FAILOVER => ERR FAILOVER requires connected replicas.
-        FAILOVER FORCE TO host 1 TIMEOUT 5 => ERR FAILOVER requires connected replicas.
-        FAILOVER ABORT => ERR No failover in progress.
-        FAILOVER ABORT TIMEOUT 5 => ERR syntax error
-        FAILOVER TO host => ERR syntax error
-        FAILOVER TO host x => ERR value is not an integer or out of range
-        FAILOVER TO a 1 TO b 2 => ERR syntax error
-        FAILOVER TIMEOUT 0 x => ERR FAILOVER timeout must be greater than 0
-        FAILOVER TIMEOUT x => ERR value is not an integer or out of range
         "#,
     );
 }

@@ -305,7 +305,7 @@ fn redis_answers_the_same() {
 #[test]
 fn a_set_is_what_its_dump_holds() {
     let mut client = Client::new();
-    for form in ["NOQUANT", "Q8", "BIN"] {
+    for form in ["NOQUANT", "Q8", "BIN", "RABITQ"] {
         client.run("DEL k copy");
         for n in 0..300 {
             let line = format!("VADD k VALUES 3 {} {} 1 e{n} {form} M 4", n % 17 - 8, n % 13 - 6);
@@ -371,4 +371,30 @@ fn redis_and_petrel_read_each_others_sets() {
             }
         }
     }
+}
+
+#[test]
+fn our_own_form_is_an_option() {
+    let mut client = Client::new().resp3();
+    client.follow(
+        r#"
+        VADD k VALUES 3 1 2 3 a RABITQ => Boolean(true)
+        VADD k VALUES 3 1 2 3 a => ERR asked quantization mismatch with existing vector set
+        VADD q VALUES 3 1 2 3 a => Boolean(true)
+        VADD q VALUES 3 1 2 3 a RABITQ => ERR asked quantization mismatch with existing vector set
+        VADD k VALUES 3 -3 2 1 b rabitq SETATTR {"a":1} => Boolean(true)
+        VADD k VALUES 3 0 0 0 zero RABITQ => Boolean(true)
+        VADD k VALUES 3 -1 -2 -3 opposite RABITQ => Boolean(true)
+        VSIM k VALUES 3 1 2 3 => ["a" "b" "zero" "opposite"]
+        VSIM k ELE opposite COUNT 1 => ["opposite"]
+        VSIM k ELE a TRUTH FILTER .a==1 => ["b"]
+        VEMB k zero => [Double(0.0) Double(0.0) Double(0.0)]
+        VINFO k => {quant-type: rabitq, hnsw-m: 16, vector-dim: 3, projection-input-dim: 0, size: 4, max-level: ...
+        VADD r REDUCE 2 VALUES 3 1 2 3 a RABITQ => Boolean(true)
+        VSIM r VALUES 3 1 2 3 => ["a"]
+        VSIM r VALUES 2 1 2 => ["a"]
+        "#,
+    );
+    let Value::Array(raw) = client.call(&[b"VEMB", b"k", b"a", b"RAW"]) else { panic!("no array") };
+    assert_eq!((raw.len(), show(&raw[0]).as_str()), (4, "rabitq"));
 }

@@ -1,6 +1,5 @@
 //! The keyspace as a whole: what all threads share.
 
-use crate::handle::Handle;
 use crate::state::compaction::Compaction;
 use crate::state::counters::{Cell, Counters, DbStats, Stats};
 use crate::state::garbage::Garbage;
@@ -14,7 +13,7 @@ use crate::state::waiting::{WaitCounts, WaitedKeys};
 use crate::structures::key_hash::KeyHasher;
 use crate::structures::limits::TypeLimits;
 use petrel_heap::Heap;
-use petrel_lock::{Gate, Survey};
+use petrel_lock::{Gate, Pass, Survey};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +41,7 @@ fn random_seed() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
 
-/// All databases, shared by all threads. A thread works through its [`Handle`].
+/// All databases, shared by all threads. A thread works through its [`Handle`](crate::Handle).
 pub struct Keyspace {
     pub(crate) stripes: Box<[Stripe]>,
     pub(crate) gate: Arc<Gate>,
@@ -132,12 +131,12 @@ impl Keyspace {
         self.gate.survey()
     }
 
-    /// A handle for the calling thread, through which it reads and writes.
-    pub fn attach(self: &Arc<Self>) -> Handle {
+    /// Enters the calling thread: its pass through the gate, and what it counts into.
+    pub(crate) fn register(&self) -> (Pass, Arc<Counters>) {
         let pass = self.gate.register();
         let counters = Arc::new(Counters::new(usize::from(self.databases)));
         self.with_threads(|roster| roster.threads.push(counters.clone()));
-        Handle::new(self.clone(), pass, counters)
+        (pass, counters)
     }
 
     pub(crate) fn detach(&self, counters: &Arc<Counters>) {

@@ -1,7 +1,8 @@
 //! Changes of vector sets as they stand in a record.
 //!
 //! ```text
-//! put         dimensions, quantisation, links, dimensions before reduction (0: none), ef
+//! put         dimensions, quantisation, [seed of the rotation, of RaBitQ], links,
+//!             dimensions before reduction (0: none), ef
 //!             length and range (bits of 32-bit floats), name, code, the vector as given if it is reduced,
 //!             [attributes]
 //! remove      name
@@ -18,6 +19,9 @@ pub(super) fn put_change(out: &mut Vec<u8>, change: &VectorChange<'_>) {
         VectorChange::Put { shape, name, vector, given, attributes, ef } => {
             put(out, shape.dim.into());
             put(out, shape.quantisation.number().into());
+            if shape.quantisation == Quantisation::RaBitQ {
+                put(out, shape.seed.into());
+            }
             put(out, shape.links.into());
             put(out, shape.input_dim.unwrap_or(0).into());
             put(out, ef.into());
@@ -43,13 +47,16 @@ pub(super) fn take_put<'a>(
     has_attributes: bool,
 ) -> Result<VectorChange<'a>, Malformed> {
     let mut word = || u32::try_from(bytes.number()?).map_err(|_| Malformed);
-    let (dim, quantisation, links) = (word()?, word()?, word()?);
-    let (input_dim, ef, norm, range) = (word()?, word()?, word()?, word()?);
+    let (dim, quantisation) = (word()?, word()?);
+    let quantisation = Quantisation::from_number(quantisation.into()).ok_or(Malformed)?;
+    let seed = if quantisation == Quantisation::RaBitQ { word()? } else { 0 };
+    let (links, input_dim, ef, norm, range) = (word()?, word()?, word()?, word()?, word()?);
     let shape = Shape {
         dim,
-        quantisation: Quantisation::from_number(quantisation.into()).ok_or(Malformed)?,
+        quantisation,
         links: u16::try_from(links).map_err(|_| Malformed)?,
         input_dim: Some(input_dim).filter(|&dim| dim != 0),
+        seed,
     };
     let factors = Factors { norm: f32::from_bits(norm), range: f32::from_bits(range) };
     let (name, code) = (bytes.bytes()?, bytes.bytes()?);

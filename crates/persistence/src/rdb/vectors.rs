@@ -14,6 +14,9 @@
 //! 0
 //! ```
 //!
+//! A set in our own form (RaBitQ) is of another module, `petrelvec`, which Redis refuses by that name; the
+//! seed of its rotation comes behind the flags, and before the dimensions before reduction.
+//!
 //! Numbers come behind a 2, strings behind a 5; the bits of 32-bit floats stand for them.
 
 use super::length::{read_count, read_number, write_number};
@@ -24,6 +27,8 @@ use petrel_vector::{EncodedRef, Factors, LEVELS_MAX, Quantisation};
 
 /// The number of the type `vectorset`, version 0.
 const MODULE: u64 = 0xbde7_2da2_bb1e_b400;
+/// The number of the type `petrelvec`, version 0.
+const MODULE_OWN: u64 = 0xa5eb_6b7a_5bde_7000;
 
 /// What comes behind: an unsigned number.
 const NUMBER: u64 = 2;
@@ -43,11 +48,13 @@ const NODE: Error = Error::Malformed("an element of a vector set is broken");
 
 /// Reads a value of a module, which is a vector set.
 pub(super) fn read<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
-    if read_number(source)? != MODULE {
-        return Err(Error::Unsupported("the value is of a module"));
-    }
+    let is_own = match read_number(source)? {
+        MODULE => false,
+        MODULE_OWN => true,
+        _ => return Err(Error::Unsupported("the value is of a module")),
+    };
     let mut reader = Reader { source, scratch: Vec::new() };
-    let (shape, len, has_attributes) = reader.head()?;
+    let (shape, len, has_attributes) = reader.head(is_own)?;
     sink.begin(Shape::VectorSet { shape, len, has_attributes })?;
     for _ in 0..len {
         reader.element(&shape, has_attributes, sink)?;
@@ -79,7 +86,7 @@ impl<S: Source> Reader<'_, S> {
         Ok(item.bytes(&mut itoa::Buffer::new()).to_vec())
     }
 
-    fn head(&mut self) -> Result<(petrel_vector::Shape, usize, bool), Error> {
+    fn head(&mut self, is_own: bool) -> Result<(petrel_vector::Shape, usize, bool), Error> {
         let dim = u32::try_from(self.number()?).map_err(|_| HEAD)?;
         let len = usize::try_from(self.number()?).map_err(|_| HEAD)?;
         let kind = self.number()?;
@@ -89,7 +96,14 @@ impl<S: Source> Reader<'_, S> {
             quantisation: Quantisation::from_number(kind & 0xff).ok_or(HEAD)?,
             links: u16::try_from(kind >> 8).map_err(|_| HEAD)?,
             input_dim: None,
+            seed: 0,
         };
+        if is_own != (shape.quantisation == Quantisation::RaBitQ) {
+            return Err(HEAD);
+        }
+        if is_own {
+            shape.seed = u32::try_from(self.number()?).map_err(|_| HEAD)?;
+        }
         if flags & REDUCED != 0 {
             shape.input_dim = Some(u32::try_from(self.number()?).map_err(|_| HEAD)?);
         }
@@ -191,12 +205,16 @@ impl VectorWriter {
         len: usize,
         has_attributes: bool,
     ) -> Self {
-        write_number(out, MODULE);
+        let is_own = shape.quantisation == Quantisation::RaBitQ;
+        write_number(out, if is_own { MODULE_OWN } else { MODULE });
         number(out, shape.dim.into());
         number(out, len as u64);
         number(out, u64::from(shape.quantisation.number()) | u64::from(shape.links) << 8);
         let reduced = if shape.input_dim.is_some() { REDUCED } else { 0 };
         number(out, reduced | if has_attributes { ATTRIBUTES } else { 0 });
+        if is_own {
+            number(out, shape.seed.into());
+        }
         if let Some(input_dim) = shape.input_dim {
             number(out, input_dim.into());
             let matrix: Vec<u8> = shape.matrix().flat_map(f32::to_le_bytes).collect();

@@ -23,7 +23,7 @@ pub(super) fn feed_node(node: SnapshotNode<'_>, sink: &mut impl ValueSink) -> Re
     let level = |level| {
         let (distance, at) = node.farthest(level);
         VectorLevel {
-            links: node.links(level).iter().map(|&link| number(link)).collect(),
+            links: node.links(level).iter().map(number).collect(),
             limit: node.link_limit(level) as u64,
             farthest: (distance, at as u32),
         }

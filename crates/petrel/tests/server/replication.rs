@@ -318,3 +318,44 @@ fn a_replica_logs_what_it_follows_and_finds_it_again() {
     await_value(&mut client, &["MGET", "kept", "a"], "[1 2]");
     assert_eq!(client.text(&["FCALL", "f", "0"]), "7");
 }
+
+#[test]
+fn a_copy_is_loaded_as_it_comes_where_that_is_wanted() {
+    let (first, second) = (snapshot_of(&["SET a 1", "RPUSH l x y"]), snapshot_of(&["SET b 2"]));
+    let primary = Primary::new();
+    let server = replica("epoll", &primary, &["--repl-diskless-load", "on-empty-db"]);
+    let mut client = server.connect();
+    let (mut link, _) = primary.greet();
+    link.copy_to_mark(ID, 10, &first);
+    let mut end = 10 + link.commands(&["SELECT 0", "INCR a"]);
+    link.await_ack(end);
+    assert_eq!(client.text(&["MGET", "a", "l"]), "[2 nil]");
+    // Of one that breaks off nothing is shown; there are keys, so that it comes by way of a file.
+    for (policy, left) in [("on-empty-db", "[2 nil]"), ("flushdb", "[nil nil]")] {
+        client.call(&["CONFIG", "SET", "repl-diskless-load", policy]);
+        link.send(b"no command\r\n");
+        let (mut asked, what) = primary.greet();
+        assert_eq!(what, "? -1");
+        asked.copy(ID, 20, &second[..second.len() - 12]);
+        drop(asked);
+        (link, _) = primary.greet();
+        assert_eq!(client.text(&["MGET", "a", "b"]), left, "{policy}");
+        link.copy(ID, 30, &second);
+        end = 30 + link.commands(&["SELECT 0", "INCR b"]);
+        link.await_ack(end);
+        assert_eq!(client.text(&["MGET", "a", "b"]), "[nil 3]");
+        client.call(&["CONFIG", "SET", "replica-read-only", "no"]);
+        client.call(&["MSET", "a", "2", "b", "2"]);
+        client.call(&["DEL", "b"]);
+    }
+}
+
+#[test]
+fn a_command_that_fails_stops_a_replica_that_is_not_to_go_on() {
+    let primary = Primary::new();
+    let (mut server, mut link) =
+        synced(&primary, 0, &["--propagation-error-behavior", "panic-on-replicas"]);
+    link.commands(&["SELECT 0", "SET s text", "INCR s"]);
+    assert_eq!(server.exit_code(), Some(1));
+    assert!(server.output().contains("the primary's command 'INCR' fails here"));
+}

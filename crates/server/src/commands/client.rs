@@ -6,6 +6,7 @@ mod tracking;
 
 use crate::client::Flag;
 use crate::host::ServerHost;
+use crate::pause::PauseReason;
 use filter::{Filter, Verb};
 use petrel_commands::server::help::help;
 use petrel_commands::spec::Group;
@@ -175,14 +176,13 @@ fn pause(ctx: &mut Ctx<'_>) -> Outcome {
     let now = ctx.exec.ks.now_ms();
     let until = now.checked_add(millis).ok_or(Fail::fixed("ERR timeout is out of range"))?;
     let server = &ServerHost::of(ctx).server;
-    server.pause.start(now, until, writes_only);
-    server.keyspace.hold_until(server.pause.until_ms());
+    server.pause_clients(PauseReason::Command, now, until, writes_only);
     ctx.ok()
 }
 
 /// `CLIENT UNPAUSE`
 fn unpause(ctx: &mut Ctx<'_>) -> Outcome {
-    ServerHost::of(ctx).server.unpause();
+    ServerHost::of(ctx).server.unpause(PauseReason::Command);
     ctx.ok()
 }
 

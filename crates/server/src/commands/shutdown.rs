@@ -1,11 +1,16 @@
 //! SHUTDOWN.
 
 use crate::host::ServerHost;
-use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use crate::lifecycle::shutdown::Manner;
+use crate::server::Server;
+use petrel_commands::spec::Locks;
+use petrel_commands::{Block, CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;
+use std::sync::Arc;
 
 /// `SHUTDOWN`.
-pub const SHUTDOWN: CommandSpec = CommandSpec::new(&meta::SHUTDOWN, shutdown);
+pub const SHUTDOWN: CommandSpec =
+    CommandSpec::new(&meta::SHUTDOWN, shutdown).locking(Locks::Itself);
 
 /// What the arguments ask for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -19,6 +24,12 @@ struct Options {
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: answered by the end of the connection.
 fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.exec.is_unblocking() {
+        return match ServerHost::of(ctx).server.closing.is_requested() {
+            true => wait(ctx),
+            false => Err(NOT_STOPPING),
+        };
+    }
     let options = parse(ctx.args())?;
     if options.abort {
         return match ServerHost::of(ctx).server.closing.abort() {
@@ -29,9 +40,13 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
     let config = server.config.snapshot();
     let saves = options.save || !options.nosave && !config.save.is_empty();
+    if !options.now && server.has_to_await_replicas(&config) {
+        begin_closing(&server, Manner { saves, forces: options.force, waits: true })?;
+        return wait(ctx);
+    }
     server
         .prepare_stop(&mut ctx.exec.ks, &config, saves, options.force)
-        .map_err(|_| Fail::fixed("ERR Errors trying to SHUTDOWN. Check logs."))?;
+        .map_err(|_| NOT_STOPPING)?;
     let host = ServerHost::of(ctx);
     let address = host.client.address(&host.socket_path());
     tracing::info!("stopping: asked to by the client at {address}");
@@ -39,6 +54,27 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
     host.server.process.leave();
     ctx.session.close = true;
     Ok(())
+}
+
+const NOT_STOPPING: Fail = Fail::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
+
+/// Lets a thread of its own wait for the replicas and stop the server.
+fn begin_closing(server: &Arc<Server>, manner: Manner) -> Outcome {
+    if !server.closing.request() {
+        return Ok(());
+    }
+    let closing = server.clone();
+    let work = move || closing.shut_down_as(manner);
+    let thread = std::thread::Builder::new().name("petrel-closer".into());
+    thread.spawn(work).map(drop).map_err(|error| {
+        server.closing.abort();
+        Fail::new(format!("ERR the system allows no thread that waits for replicas: {error}"))
+    })
+}
+
+/// Waits for the end of the connection, or of the wish to stop.
+fn wait(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.block(Block::for_time(|reply| reply.error(NOT_STOPPING.text())).polling())
 }
 
 fn parse(args: &[&[u8]]) -> Result<Options, Fail> {

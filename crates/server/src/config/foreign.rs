@@ -24,40 +24,13 @@ parameters! {
 Foreign, FOREIGN, |config| config.foreign;
 
 Absent {
-    rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
-        "Delete snapshots that were made for replicas";
-    min_replicas_to_write: i64 = "min-replicas-to-write" aka "min-slaves-to-write", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Replicas without which writes are refused; there are none, so above 0 all are";
-    min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "Seconds after which a silent replica is not counted; 0: writes need none";
-    repl_backlog_size: u64 = "repl-backlog-size", Memory { min: 1, max: u64::MAX }, "1mb", Runtime,
-        "Bytes of changes kept for replicas that come back";
-    repl_backlog_ttl: i64 = "repl-backlog-ttl", Number { min: 0, max: i64::MAX }, "3600", Runtime,
-        "Seconds that they are kept without replicas";
-    repl_disable_tcp_nodelay: bool = "repl-disable-tcp-nodelay", YesNo, "no", Runtime,
-        "Send to replicas in fewer, later packets";
-    repl_diskless_load: Word = "repl-diskless-load",
-        OneOf(&["disabled", "on-empty-db", "swapdb", "flushdb", "flush-before-load"]), "disabled", Runtime,
-        "Whether a replica loads its copy from the socket";
-    repl_diskless_sync: bool = "repl-diskless-sync", YesNo, "yes", Runtime, "Send a replica its copy without a file";
-    repl_diskless_sync_delay: i64 = "repl-diskless-sync-delay", Number { min: 0, max: I32_MAX }, "5", Runtime,
-        "Seconds to wait for more replicas then";
-    repl_diskless_sync_max_replicas: i64 = "repl-diskless-sync-max-replicas", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Replicas that end that wait";
-    repl_ping_replica_period: i64 = "repl-ping-replica-period" aka "repl-ping-slave-period",
-        Number { min: 1, max: I32_MAX }, "10", Runtime, "Seconds between pings to replicas";
     repl_mptcp: bool = "repl-mptcp", YesNo, "no", Kept, "Replicate over several paths";
     replica_full_sync_buffer_limit: u64 = "replica-full-sync-buffer-limit", MEMORY, "0", Runtime,
         "Bytes of changes that a replica keeps while it loads";
     replica_ignore_disk_write_errors: bool = "replica-ignore-disk-write-errors", YesNo, "no", Runtime,
         "Go on as a replica that cannot write to its disk";
-    replica_ignore_maxmemory: bool = "replica-ignore-maxmemory" aka "slave-ignore-maxmemory", YesNo, "yes", Runtime,
-        "Leave eviction to the server that is replicated";
     dual_channel_replication_enabled: bool = "dual-channel-replication-enabled", YesNo, "no", Runtime,
         "Send a replica its copy over a connection of its own";
-    propagation_error_behavior: Word = "propagation-error-behavior",
-        OneOf(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime,
-        "What a replica does with a command that fails";
     bind_source_addr: Text = "bind-source-addr", AnyText, "", Runtime, "Address that outgoing connections come from";
 }
 Cluster {
@@ -206,8 +179,8 @@ Otherwise {
     crash_log_enabled: bool = "crash-log-enabled", YesNo, "yes", Runtime, "A panic is always logged with its place";
     crash_memcheck_enabled: bool = "crash-memcheck-enabled", YesNo, "yes", Runtime, "Memory is not tested after a panic";
     ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";
-    shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "There are no replicas to wait for";
+    rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
+        "A copy for a replica is never left on the disk: its file has no name";
     no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,
         "The log is synced by a thread of its own, rewriting or not";
     aof_use_rdb_preamble: bool = "aof-use-rdb-preamble", YesNo, "yes", Runtime,

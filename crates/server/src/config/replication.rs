@@ -2,7 +2,7 @@
 
 use super::params::{Config, I32_MAX, parameters};
 use super::table::{Group, Mutability::*, Param};
-use super::types::Text;
+use super::types::{Text, Word};
 use super::value::{Invalid, Rule, Rule::*, Secret, Value};
 
 parameters! {
@@ -34,6 +34,34 @@ Replication {
         "Rank in a sentinel's choice of a new primary, the lowest first; 0 is never chosen";
     replica_lazy_flush: bool = "replica-lazy-flush" aka "slave-lazy-flush", YesNo, "yes", Runtime,
         "Free the data that a new copy replaces in the background";
+    replica_ignore_maxmemory: bool = "replica-ignore-maxmemory" aka "slave-ignore-maxmemory", YesNo, "yes", Runtime,
+        "Leave eviction to the primary; with no, a replica evicts by its own limit, and holds less than the primary then";
+    repl_diskless_load: Word = "repl-diskless-load",
+        OneOf(&["disabled", "on-empty-db", "swapdb", "flushdb", "flush-before-load"]), "disabled", Runtime,
+        "How a replica takes a copy: disabled and swapdb receive it into a nameless file and check it before the data gives way; on-empty-db loads from the socket if there are no keys; flushdb and flush-before-load remove them first and load from the socket";
+    propagation_error_behavior: Word = "propagation-error-behavior",
+        OneOf(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime,
+        "What a replica does with a command of its primary that fails: ignore logs it, panic and panic-on-replicas stop the server";
+    repl_backlog_size: u64 = "repl-backlog-size", Memory { min: 1, max: u64::MAX }, "1mb", Runtime,
+        "Bytes of the stream kept for replicas whose link breaks; never fewer than 16 KiB";
+    repl_backlog_ttl: i64 = "repl-backlog-ttl", Number { min: 0, max: i64::MAX }, "3600", Runtime,
+        "Seconds without a replica after which a primary frees them; 0 is never";
+    repl_diskless_sync: bool = "repl-diskless-sync", YesNo, "yes", Runtime,
+        "Send copies to replicas as they are made; with no, by way of a nameless file";
+    repl_diskless_sync_delay: i64 = "repl-diskless-sync-delay", Number { min: 0, max: I32_MAX }, "5", Runtime,
+        "Seconds from a replica's request until its copy begins, so that others share it";
+    repl_diskless_sync_max_replicas: i64 = "repl-diskless-sync-max-replicas", Number { min: 0, max: I32_MAX }, "0", Runtime,
+        "Waiting replicas at which a copy begins before that; 0 is no such number";
+    repl_ping_replica_period: i64 = "repl-ping-replica-period" aka "repl-ping-slave-period",
+        Number { min: 1, max: I32_MAX }, "10", Runtime, "Seconds between PINGs in the stream";
+    repl_disable_tcp_nodelay: bool = "repl-disable-tcp-nodelay", YesNo, "no", Runtime,
+        "Let the kernel gather small packets to replicas, which saves bandwidth and delays changes by up to 40 ms";
+    min_replicas_to_write: i64 = "min-replicas-to-write" aka "min-slaves-to-write", Number { min: 0, max: I32_MAX }, "0", Runtime,
+        "Online replicas without which writes are refused; 0 is none";
+    min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
+        "Seconds of silence after which a replica does not count as online; 0: none is needed for writes";
+    shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
+        "Seconds that a shutdown waits at most for replicas that have not acknowledged every write; 0 waits for none";
 }
 }
 

@@ -96,6 +96,11 @@ impl ShutdownFlags {
         self.has("force")
     }
 
+    /// Whether replicas are not waited for.
+    pub fn is_at_once(&self) -> bool {
+        self.has("now")
+    }
+
     fn has(&self, word: &str) -> bool {
         self.0.contains(&word)
     }

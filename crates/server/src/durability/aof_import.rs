@@ -68,7 +68,7 @@ impl Server {
     /// Loads append-only files in their order: the first may be an RDB file, or begin as one. The
     /// end of the last may be missing, as the configuration allows; it is cut off then. The
     /// keyspace is empty, and commands are refused meanwhile
-    /// ([`petrel_commands::Hindrance::Loading`]); the calling thread is in no batch.
+    /// ([`petrel_commands::ServerState::Loading`]); the calling thread is in no batch.
     ///
     /// # Errors
     /// If a file is missing or broken; what was loaded until then stays.

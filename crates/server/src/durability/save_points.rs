@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::durability::snapshot::Begun;
 use crate::observation::counted::Counted;
 use crate::server::{Server, unix_ms};
-use petrel_commands::Hindrance;
+use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::FileError;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ impl Server {
     pub(crate) fn judge_writes(&self, config: &Config) {
         let relies = config.stop_writes_on_bgsave_error && !config.save.is_empty();
         let refuses = relies && self.snapshot.has_failed();
-        if refuses != self.commands.is_hindered_by(Hindrance::NotSaved) {
-            self.commands.hinder(Hindrance::NotSaved, refuses);
+        if refuses != self.commands.is_in_state(ServerState::NotSaved) {
+            self.commands.set_state(ServerState::NotSaved, refuses);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use crate::config::{Config, VersionCheck};
 use crate::observation::counted::Counted;
+use crate::replication::saved::SavedHistory;
 use crate::server::{Server, unix_ms};
 use parking_lot::Mutex;
-use petrel_commands::{Hindrance, REDIS_VERSION};
+use petrel_commands::{REDIS_VERSION, ServerState};
 use petrel_keyspace::Handle;
 use petrel_persistence::leftover::{self, create_locked};
 use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileReader, FileWriter, Leniency};
@@ -165,6 +166,9 @@ impl Server {
     ) -> Result<(FileWriter<PacedFile>, u64), FileError> {
         let is_paced = config.rdb_save_incremental_fsync;
         let mut file = self.create(&part_path(""), is_paced, file_options(config))?;
+        if let Some(history) = self.history_to_save() {
+            history.describe(&mut file);
+        }
         ks.refresh_clock();
         let keys = save(ks, &mut file, |keys| {
             self.delay_saving(keys, || false);
@@ -210,10 +214,15 @@ impl Server {
         snapshot.keys_written.store(0, Relaxed);
         let is_paced = config.rdb_save_incremental_fsync;
         let options = file_options(&config);
-        let begun = self.create(&part, is_paced, options).and_then(|file| {
+        let begun = self.create(&part, is_paced, options).and_then(|mut file| {
             let (server, (send, image)) = (self.clone(), mpsc::sync_channel(1));
             let work = move || match image.recv() {
-                Ok(image) => server.save_beside(image, file, &config, &part),
+                Ok((image, history)) => {
+                    if let Some(history) = history {
+                        SavedHistory::describe(&history, &mut file);
+                    }
+                    server.save_beside(image, file, &config, &part);
+                }
                 Err(_) => {
                     let _ = fs::remove_file(&part);
                     server.snapshot.saving_since.store(0, Relaxed);
@@ -221,13 +230,15 @@ impl Server {
             };
             std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
             // Once there is a thread, for an image that was begun has to be gone through.
-            let mut image = Image::begin(ks, options);
+            ks.lock_all();
+            let (mut image, history) = (Image::begin(ks, options), self.history_to_save());
+            ks.unlock();
             if let Some(image) = &mut image {
                 // The rest of the cores are for those who are served meanwhile.
                 image.threads = (self.workers.len() / 2).max(1);
             }
             snapshot.keys_total.store(image.as_ref().map_or(0, Image::keys), Relaxed);
-            let begun = image.is_some_and(|image| send.send(image).is_ok());
+            let begun = image.is_some_and(|image| send.send((image, history)).is_ok());
             Ok(if begun { Begun::Now } else { Begun::ImageIsTaken })
         });
         if let Ok(Begun::Now) = begun {
@@ -382,7 +393,7 @@ impl Server {
             return self.begin_load_log(config);
         }
         let path = &config.dbfilename;
-        let file = match File::open(path) {
+        let mut file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => {
@@ -392,10 +403,14 @@ impl Server {
         };
         let len = file.metadata()?.len();
         let options = self.load_options(config);
+        let history = SavedHistory::peek(&mut file, len, options.leniency);
+        // Replicas have what has expired since, and are told that it goes.
+        let options = LoadOptions { keeps_expired: history.is_some(), ..options };
         self.snapshot.progress.total.store(len, Relaxed);
         self.begin_loading(config);
         let (server, path) = (self.clone(), path.to_owned());
-        let work = move || server.load(file, len, options, &path);
+        let is_replica = config.replication.replicaof.get().is_some();
+        let work = move || server.load(file, (len, options), &path, (history, is_replica));
         std::thread::Builder::new().name("petrel-loader".into()).spawn(work)?;
         Ok(true)
     }
@@ -457,12 +472,23 @@ impl Server {
         LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false, merges: false }
     }
 
-    fn load(&self, file: File, len: u64, options: LoadOptions, path: &Path) {
+    fn load(
+        self: &Arc<Self>,
+        file: File,
+        (len, options): (u64, LoadOptions),
+        path: &Path,
+        (history, is_replica): (Option<SavedHistory>, bool),
+    ) {
         let start = Instant::now();
         tracing::info!("loading {}: {len} bytes", path.display());
         match load(file, len, &self.keyspace, options, &self.snapshot.progress) {
             Ok(loaded) => match self.commands.add_libraries(&loaded.functions, false) {
-                Ok(()) => self.loaded(&loaded, start),
+                Ok(()) => {
+                    if let Some(history) = history {
+                        self.resume_history(history, is_replica);
+                    }
+                    self.loaded(&loaded, start);
+                }
                 Err(fail) => {
                     let why = String::from_utf8_lossy(fail.text()).into_owned();
                     self.fail(format!("cannot load the functions of {}: {why}", path.display()));
@@ -492,14 +518,14 @@ impl Server {
     /// Commands that need the data are refused from now on, and nothing expires or is evicted.
     pub(crate) fn begin_loading(&self, config: &Config) {
         self.snapshot.load_began.store(unix_ms() / 1000, Relaxed);
-        self.commands.hinder(Hindrance::Loading, true);
+        self.commands.set_state(ServerState::Loading, true);
         self.apply(config);
     }
 
     /// The data is there, as it was saved.
     pub(crate) fn finish_loading(&self) {
         self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
-        self.commands.hinder(Hindrance::Loading, false);
+        self.commands.set_state(ServerState::Loading, false);
         self.apply(&self.config.snapshot());
         let waiting = self.when_loaded.lock().take();
         if let Some(work) = waiting {

@@ -1,5 +1,5 @@
 //! Connections that wait for a key: what their worker does for them. Who is served when is decided
-//! by the commands (`serving.rs` there), on the thread that changed the key; here the answer
+//! by the commands (`unblock.rs` there), on the thread that changed the key; here the answer
 //! arrives, or the time is up.
 
 mod answer;

@@ -787,6 +787,7 @@ impl<D: Driver> Worker<D> {
     fn shut_down(&mut self) {
         let mut events = Vec::new();
         self.send_held();
+        self.feed_replicas();
         for slot in self.own.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.driver.close(slot, Close::AfterFlush);
         }

@@ -1,7 +1,10 @@
 //! Stopping: what a signal or `SHUTDOWN` asks for, what stands against it, and how it is taken
 //! back.
 
+mod replicas;
 mod stop;
+
+pub(crate) use stop::Manner;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -20,9 +23,14 @@ pub struct Closing {
 pub struct NotStopping;
 
 impl Closing {
-    /// Asks for a stop.
-    pub fn request(&self) {
-        self.requested.store(true, Relaxed);
+    /// Asks for a stop; false if one was asked for already.
+    pub fn request(&self) -> bool {
+        !self.requested.swap(true, Relaxed)
+    }
+
+    /// Whether a stop was asked for, which has not begun.
+    pub fn is_requested(&self) -> bool {
+        self.requested.load(Relaxed)
     }
 
     /// Takes the wish back; false if there is none, or none any more.
@@ -43,8 +51,8 @@ mod tests {
     fn a_wish_is_taken_back_once() {
         let closing = Closing::default();
         assert!(!closing.abort());
-        closing.request();
+        assert!(closing.request() && !closing.request() && closing.is_requested());
         assert!(closing.abort());
-        assert!(!closing.abort());
+        assert!(!closing.abort() && !closing.is_requested());
     }
 }

@@ -35,7 +35,7 @@ const ROOM_MAX: usize = 1 << 20;
 
 /// Executes the primary's commands.
 pub(super) struct Applier {
-    exec: Executor,
+    pub(super) exec: Executor,
     session: Session,
     host: PrimaryHost,
     reply: Vec<u8>,
@@ -46,8 +46,8 @@ pub(super) struct Applier {
     resume: Resume,
     /// The input has been looked at and holds no whole command.
     is_incomplete: bool,
-    /// Nothing of the history can be gone on with.
-    needs_copy: bool,
+    /// The history that nothing can be gone on with, if there is one.
+    broken: Option<String>,
     /// Commands that answered with an error here, or were not executed, since the stream began.
     errors: u64,
 }
@@ -56,6 +56,8 @@ pub(super) struct Applier {
 struct Executed {
     /// Bytes of the input up to the end of the last whole command or transaction.
     whole: usize,
+    /// The database that is selected there.
+    db: u16,
     /// Where in the input an acknowledgement was asked for.
     asked_at: Option<usize>,
 }
@@ -82,7 +84,7 @@ impl Applier {
             parsed: 0,
             resume: Resume::default(),
             is_incomplete: false,
-            needs_copy: false,
+            broken: None,
             errors: 0,
         }
     }
@@ -90,13 +92,14 @@ impl Applier {
     /// The history that this server has, and how many bytes of it; none if it needs a copy.
     pub fn history(&self, server: &Server) -> Option<(String, i64)> {
         let replication = &server.replication;
-        (!self.needs_copy).then(|| (replication.ids().id, replication.offset()))
+        let id = replication.ids().id;
+        (self.broken.as_ref() != Some(&id)).then(|| (id, replication.offset()))
     }
 
-    /// Another history begins.
-    pub fn begin_history(&mut self) {
-        self.session.db = 0;
-        self.needs_copy = false;
+    /// Another history begins, whose stream has selected a database.
+    pub fn begin_history(&mut self, db: u16) {
+        self.host.0.server.replication.stream_db.store(db, Relaxed);
+        self.broken = None;
     }
 
     /// A stream begins behind the offset, with these bytes.
@@ -104,6 +107,7 @@ impl Applier {
         self.exec.begin();
         petrel_commands::transactions::abandon(&mut self.exec, &mut self.session);
         self.exec.end();
+        self.session.db = self.host.0.server.replication.stream_db.load(Relaxed);
         self.input = received;
         (self.parsed, self.resume, self.errors) = (0, Resume::default(), 0);
         self.is_incomplete = false;
@@ -164,8 +168,9 @@ impl Applier {
         self.exec.begin();
         let executed = self.execute_some(&input, link);
         let asked = match &executed {
-            Ok(Executed { whole, asked_at }) => {
+            Ok(Executed { whole, db, asked_at }) => {
                 let before = replication.offset.fetch_add(*whole as i64, Relaxed);
+                replication.stream_db.store(*db, Relaxed);
                 if *whole > 0 {
                     replication.tell_downstream(|downstream| downstream.relay(&input[..*whole]));
                 }
@@ -178,7 +183,7 @@ impl Applier {
         self.tell_others();
         let executed = executed.inspect_err(|_| {
             // What is wrong with it stands in the primary's stream, or was put into it on the way.
-            self.needs_copy = true;
+            self.broken = Some(replication.ids().id);
         })?;
         self.consume(executed.whole);
         let longest = self.longest();
@@ -211,7 +216,8 @@ impl Applier {
     fn execute_some(&mut self, input: &[u8], link: &Link) -> Result<Executed, String> {
         let limits = Limits::new(ARGUMENT_LEN_MAX);
         let number = link.server.replication.wish_number.load(Acquire);
-        let mut executed = Executed { whole: 0, asked_at: None };
+        let db = link.server.replication.stream_db.load(Relaxed);
+        let mut executed = Executed { whole: 0, db, asked_at: None };
         for _ in 0..COMMANDS_AT_ONCE {
             let is_wanted = link.server.replication.wish_number.load(Acquire) == number;
             if !is_wanted || self.exec.ks.should_yield() {
@@ -221,6 +227,8 @@ impl Applier {
             let parsed = parse(&input[self.parsed..], &limits, &mut args, &mut self.resume);
             let at = self.parsed;
             match parsed {
+                // Others may come in before it, and find what was executed counted.
+                Parsed::Command { .. } if executed.whole > 0 && may_hold_everything(&args) => break,
                 Parsed::Command { consumed } => {
                     self.parsed += consumed;
                     if is_question(&args) {
@@ -244,7 +252,7 @@ impl Applier {
             }
             self.args = recycle(args);
             if !self.session.in_multi() {
-                executed.whole = self.parsed;
+                (executed.whole, executed.db) = (self.parsed, self.session.db);
             }
             if executed.asked_at.is_some() {
                 break;
@@ -280,10 +288,17 @@ impl Applier {
         }
     }
 
-    /// Logs a command of the primary that was not executed as it was there.
+    /// Logs a command of the primary that was not executed as it was there, and stops the server
+    /// if `propagation-error-behavior` says so.
     #[cold]
     fn note_error(&mut self, link: &Link, args: &[&[u8]], error: &[u8]) {
         self.errors += 1;
+        if self.host.0.config.replication.propagation_error_behavior.word() != "ignore" {
+            let name = super::handshake::shown(args[0]);
+            let error = String::from_utf8_lossy(error);
+            let why = "propagation-error-behavior";
+            link.server.fail(format!("the primary's command '{name}' fails here ({why}): {error}"));
+        }
         if self.errors <= ERRORS_LOGGED {
             let name = super::handshake::shown(args[0]);
             let error = String::from_utf8_lossy(error);
@@ -304,6 +319,16 @@ impl Applier {
         host.send_broadcasts();
         host.call_workers();
     }
+}
+
+/// Whether a command may wait until it has the whole keyspace, during which another thread may
+/// have it: a snapshot is one of what was counted so far.
+fn may_hold_everything(args: &[&[u8]]) -> bool {
+    const NAMES: [&str; 8] =
+        ["exec", "flushall", "flushdb", "swapdb", "function", "eval", "evalsha", "fcall"];
+    args.first().is_some_and(|name| {
+        NAMES.iter().any(|candidate| name.eq_ignore_ascii_case(candidate.as_bytes()))
+    })
 }
 
 /// `REPLCONF GETACK`.

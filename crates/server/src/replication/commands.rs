@@ -1,5 +1,6 @@
-//! REPLICAOF, SLAVEOF, ROLE.
+//! REPLICAOF, SLAVEOF, ROLE, FAILOVER.
 
+use super::failover::Wanted;
 use super::info::shown_offset;
 use super::roles::Assigned;
 use crate::host::ServerHost;
@@ -12,6 +13,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::REPLICAOF, replicaof).locking(Locks::Itself),
     CommandSpec::new(&meta::SLAVEOF, replicaof).locking(Locks::Itself),
     CommandSpec::new(&meta::ROLE, role).locking(Locks::Itself),
+    CommandSpec::new(&meta::FAILOVER, failover).locking(Locks::Itself),
 ];
 
 const INVALID_PORT: Fail = Fail::fixed("ERR Invalid master port");
@@ -19,6 +21,9 @@ const INVALID_PORT: Fail = Fail::fixed("ERR Invalid master port");
 /// `REPLICAOF <host port | NO ONE>`: <https://redis.io/docs/latest/commands/replicaof/>.
 fn replicaof(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
+    if server.replication.failover.is_active() {
+        return Err(Fail::fixed("ERR REPLICAOF not allowed while failing over."));
+    }
     let primary = if ctx.is(1, "NO") && ctx.is(2, "ONE") {
         None
     } else {
@@ -70,4 +75,122 @@ fn role(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// What the arguments of `FAILOVER` ask for.
+#[derive(Debug, Eq, PartialEq)]
+enum Request {
+    Abort,
+    Begin(Wanted),
+}
+
+/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`:
+/// <https://redis.io/docs/latest/commands/failover/>.
+fn failover(ctx: &mut Ctx<'_>) -> Outcome {
+    let server = ServerHost::of(ctx).server.clone();
+    let wanted = match parse(ctx.args())? {
+        Request::Begin(wanted) => wanted,
+        Request::Abort => {
+            let ks = Some(&mut ctx.exec.ks);
+            return match server.abort_failover("it was aborted", ks) {
+                true => ctx.ok(),
+                false => Err(Fail::fixed("ERR No failover in progress.")),
+            };
+        }
+    };
+    if server.replication.failover.is_active() {
+        return Err(IN_PROGRESS);
+    }
+    if server.replication.is_replica() {
+        return Err(Fail::fixed("ERR FAILOVER is not valid when server is a replica."));
+    }
+    let lines = server.outgoing.lines();
+    if lines.is_empty() {
+        return Err(Fail::fixed("ERR FAILOVER requires connected replicas."));
+    }
+    if wanted.force && (wanted.timeout_ms.is_none() || wanted.target.is_none()) {
+        return Err(Fail::fixed(
+            "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+        ));
+    }
+    if let Some((host, port)) = &wanted.target {
+        let found = lines.iter().find(|line| line.ip == *host && line.port == *port);
+        let line =
+            found.ok_or(Fail::fixed("ERR FAILOVER target HOST and PORT is not a replica."))?;
+        if line.state != "online" {
+            return Err(Fail::fixed("ERR FAILOVER target replica is not online."));
+        }
+    }
+    match server.begin_failover(wanted) {
+        Ok(true) => ctx.ok(),
+        Ok(false) => Err(IN_PROGRESS),
+        Err(error) => Err(Fail::new(format!("ERR the system allows no thread for it: {error}"))),
+    }
+}
+
+const IN_PROGRESS: Fail = Fail::fixed("ERR FAILOVER already in progress.");
+
+fn parse(args: &[&[u8]]) -> Result<Request, Fail> {
+    let is = |at: usize, word: &str| {
+        args.get(at).is_some_and(|arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let integer = |at: usize| {
+        let text = args.get(at).and_then(|arg| std::str::from_utf8(arg).ok());
+        text.and_then(|text| text.parse::<i64>().ok()).ok_or(Fail::NOT_AN_INTEGER)
+    };
+    if args.len() == 2 && is(1, "ABORT") {
+        return Ok(Request::Abort);
+    }
+    let (mut wanted, mut at) = (Wanted::default(), 1);
+    while at < args.len() {
+        let left = args.len() - at;
+        if is(at, "TIMEOUT") && left > 1 && wanted.timeout_ms.is_none() {
+            let timeout = integer(at + 1)?;
+            if timeout <= 0 {
+                return Err(Fail::fixed("ERR FAILOVER timeout must be greater than 0"));
+            }
+            wanted.timeout_ms = Some(timeout);
+            at += 2;
+        } else if is(at, "TO") && left > 2 && wanted.target.is_none() {
+            let port = u16::try_from(integer(at + 2)?).map_err(|_| INVALID_PORT)?;
+            wanted.target = Some((String::from_utf8_lossy(args[at + 1]).into_owned(), port));
+            at += 3;
+        } else if is(at, "FORCE") && !wanted.force {
+            wanted.force = true;
+            at += 1;
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+    }
+    Ok(Request::Begin(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_failover() {
+        let parsed = |line: &str| parse(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        let target = Some(("host".to_owned(), 1));
+        let whole = Wanted { target: target.clone(), force: true, timeout_ms: Some(5) };
+        assert_eq!(parsed("failover abort"), Ok(Request::Abort));
+        assert_eq!(parsed("failover"), Ok(Request::Begin(Wanted::default())));
+        for line in ["failover TO host 1 FORCE TIMEOUT 5", "failover force timeout 5 to host 1"] {
+            assert_eq!(parsed(line), Ok(Request::Begin(whole.clone())), "{line}");
+        }
+        for (line, error) in [
+            ("failover abort timeout 5", Fail::SYNTAX),
+            ("failover to host", Fail::SYNTAX),
+            ("failover to host x", Fail::NOT_AN_INTEGER),
+            ("failover to host 70000", INVALID_PORT),
+            ("failover to a 1 to b 2", Fail::SYNTAX),
+            ("failover timeout x", Fail::NOT_AN_INTEGER),
+            ("failover timeout", Fail::SYNTAX),
+            ("failover x", Fail::SYNTAX),
+        ] {
+            assert_eq!(parsed(line), Err(error), "{line}");
+        }
+        assert!(parsed("failover timeout 0 x").is_err());
+    }
 }

@@ -2,10 +2,13 @@
 //! what there is.
 //!
 //! The file has no name, so none is left behind. What there is stays until the copy is there whole
-//! and has been found sound: a primary that is lost amid it costs nothing.
+//! and has been found sound: a primary that is lost amid it costs nothing. Where
+//! `repl-diskless-load` says so the copy is loaded as it comes, without a file.
 
 use super::apply::Applier;
+use super::copy_stream::CopyStream;
 use super::link::Link;
+use super::saved::SavedHistory;
 use super::wire::Wire;
 use super::{Ids, LinkState};
 use crate::config::Config;
@@ -13,21 +16,21 @@ use crate::observation::counted::Counted;
 use crate::server::{Server, unix_ms};
 use memchr::memmem;
 use petrel_persistence::rdb::{FileError, FileReader, Leniency, Nowhere, Section};
-use petrel_persistence::{LoadOptions, Loaded, load};
+use petrel_persistence::{LoadOptions, Loaded, UNKNOWN_LEN, load};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Between two signs of life to the primary while the copy is loaded.
-const SIGN_EVERY: Duration = Duration::from_secs(1);
+pub(super) const SIGN_EVERY: Duration = Duration::from_secs(1);
 
 /// Bytes of the mark behind a copy whose length is not known before.
-const MARK_LEN: usize = 40;
+pub(super) const MARK_LEN: usize = 40;
 
 /// How the primary says where the copy ends.
 #[derive(Debug, Eq, PartialEq)]
-enum Extent {
+pub(super) enum Extent {
     /// After so many bytes.
     Length(u64),
     /// Before these bytes.
@@ -45,11 +48,18 @@ fn extent(line: &[u8]) -> Result<Extent, String> {
     len.map(Extent::Length).ok_or_else(said)
 }
 
-/// Receives a copy; the file that it is in, and its length.
+/// Receives a copy and puts it in the place of the data; the history is that of the primary from
+/// then on.
 ///
 /// # Errors
-/// One line that says what the primary or the disk did.
-pub(super) fn receive(wire: &mut Wire, link: &Link) -> Result<(File, u64), String> {
+/// One line that says what the primary or the disk did. All is as before, unless the copy was
+/// loaded as it came, or turned out not to be loadable when it was loaded: then there is no data.
+pub(super) fn take_over(
+    wire: &mut Wire,
+    link: &Link,
+    applier: &mut Applier,
+    history: (String, i64),
+) -> Result<(), String> {
     let line = wire.line().map_err(|error| format!("no copy comes: {error}"))?;
     let extent = extent(&line)?;
     let figures = &link.server.replication.link;
@@ -57,10 +67,33 @@ pub(super) fn receive(wire: &mut Wire, link: &Link) -> Result<(File, u64), Strin
     figures.copy_bytes[0].store(total, Relaxed);
     figures.copy_bytes[1].store(0, Relaxed);
     figures.enter(LinkState::Sync);
+    let config = link.server.config.snapshot();
+    if goes_without_file(&link.server, &config) {
+        return install_stream(wire, link, applier, extent, history);
+    }
+    let copied = receive(wire, link, &extent)?;
+    install(wire, link, applier, copied, history)
+}
+
+/// Whether a copy is loaded as it comes.
+fn goes_without_file(server: &Server, config: &Config) -> bool {
+    match config.replication.repl_diskless_load.word() {
+        "flushdb" | "flush-before-load" => true,
+        "on-empty-db" => {
+            let keyspace = &server.keyspace;
+            (0..keyspace.databases()).all(|db| keyspace.db_stats(db).keys == 0)
+        }
+        _ => false,
+    }
+}
+
+/// Receives a copy; the file that it is in, and its length.
+fn receive(wire: &mut Wire, link: &Link, extent: &Extent) -> Result<(File, u64), String> {
+    let figures = &link.server.replication.link;
     let mut file = unnamed_file().map_err(|error| format!("no file for the copy: {error}"))?;
     let mut len = 0;
     loop {
-        let (taken, is_whole) = take(wire.received(), &extent, len);
+        let (taken, is_whole) = take(wire.received(), extent, len);
         file.write_all(&wire.received()[..taken])
             .map_err(|error| format!("the copy cannot be written: {error}"))?;
         len += taken as u64;
@@ -85,7 +118,7 @@ pub(super) fn receive(wire: &mut Wire, link: &Link) -> Result<(File, u64), Strin
 
 /// How many of the received bytes belong to the copy, of which `len` bytes came before, and whether
 /// it is whole with them.
-fn take(received: &[u8], extent: &Extent, len: u64) -> (usize, bool) {
+pub(super) fn take(received: &[u8], extent: &Extent, len: u64) -> (usize, bool) {
     match extent {
         Extent::Length(total) => {
             let left = usize::try_from(total - len).unwrap_or(usize::MAX);
@@ -108,13 +141,8 @@ fn unnamed_file() -> io::Result<File> {
     Ok(file)
 }
 
-/// Puts a copy in the place of the data; the history is that of the primary from then on. The
-/// primary is given signs of life meanwhile.
-///
-/// # Errors
-/// One line that says what is wrong with the copy. All is as before, unless the copy turned out not
-/// to be loadable when it was loaded: then there is no data.
-pub(super) fn install(
+/// Puts a copy in the place of the data. The primary is given signs of life meanwhile.
+fn install(
     wire: &mut Wire,
     link: &Link,
     applier: &mut Applier,
@@ -134,11 +162,37 @@ pub(super) fn install(
         let installed = check(&file, len, leniency(&config))
             .map_err(|error| format!("the copy of {len} bytes is not sound: {error}"))
             .and_then(|()| file.rewind().map_err(|error| error.to_string()))
-            .and_then(|()| replace(link, applier, (file, len), (id, offset), &config));
+            .and_then(|()| {
+                let progress = &link.server.snapshot.progress;
+                let load = |options| {
+                    let loaded = load(file, len, &link.server.keyspace, options, progress);
+                    loaded.map_err(|error| error.to_string())
+                };
+                replace(link, applier, len, (id, offset), load)
+            });
         is_over.store(true, Relaxed);
         signs.thread().unpark();
         installed
     })
+}
+
+/// Puts a copy in the place of the data as it comes; it gives the primary its signs of life.
+fn install_stream(
+    wire: &mut Wire,
+    link: &Link,
+    applier: &mut Applier,
+    extent: Extent,
+    history: (String, i64),
+) -> Result<(), String> {
+    let len = if let Extent::Length(len) = extent { len } else { UNKNOWN_LEN };
+    let mut stream = CopyStream::new(wire, link, extent);
+    let load = |options| {
+        let progress = &link.server.snapshot.progress;
+        let loaded = load(&mut stream, len, &link.server.keyspace, options, progress);
+        let loaded = loaded.map_err(|error| error.to_string())?;
+        stream.end().map(|()| loaded)
+    };
+    replace(link, applier, len, history, load)
 }
 
 fn leniency(config: &Config) -> Leniency {
@@ -157,31 +211,32 @@ fn check(file: &File, len: u64, leniency: Leniency) -> Result<(), FileError> {
     }
 }
 
+/// Lets `load_copy` load a copy in the place of the data.
 fn replace(
     link: &Link,
     applier: &mut Applier,
-    (file, len): (File, u64),
+    len: u64,
     (id, offset): (String, i64),
-    config: &Config,
+    load_copy: impl FnOnce(LoadOptions) -> Result<Loaded, String>,
 ) -> Result<(), String> {
     let server = &link.server;
+    let config = server.config.snapshot();
     let replication = &server.replication;
     let start = Instant::now();
     let _applying = replication.applying.lock();
     link.check_wish()?;
     // Nothing that was there before can be gone on with.
     replication.renew_ids();
-    begin(server, config, len);
+    begin(server, &config, if len == UNKNOWN_LEN { 0 } else { len });
     applier.clear(config.replication.replica_lazy_flush);
     let options = LoadOptions {
         threads: server.workers.len(),
-        leniency: leniency(config),
+        leniency: leniency(&config),
         // When it goes is the primary's to say.
         keeps_expired: true,
         merges: false,
     };
-    let loaded = load(file, len, &server.keyspace, options, &server.snapshot.progress);
-    let loaded = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
+    let loaded = load_copy(options).and_then(|loaded| {
         let taken = server.commands.replace_libraries(&loaded.functions);
         taken.map_err(|fail| {
             let why = String::from_utf8_lossy(fail.text()).into_owned();
@@ -200,12 +255,12 @@ fn replace(
             return Err(format!("the copy cannot be loaded: {why}; there is no data now"));
         }
     };
-    applier.begin_history();
+    applier.begin_history(SavedHistory::of(&loaded.aux).map_or(0, |saved| saved.db()));
     *replication.ids.lock() = Ids::named(id);
     replication.offset.store(offset, Relaxed);
     server.finish_loading();
     replication.tell_downstream(|downstream| downstream.replaced());
-    report(server, &loaded, len, start);
+    report(server, &loaded, start);
     Ok(())
 }
 
@@ -222,11 +277,12 @@ fn begin(server: &Server, config: &Config, len: u64) {
     server.begin_loading(config);
 }
 
-fn report(server: &Server, loaded: &Loaded, len: u64, start: Instant) {
+fn report(server: &Server, loaded: &Loaded, start: Instant) {
     let keys = Counted(server.snapshot.progress.keys.load(Relaxed), "key");
     let seconds = start.elapsed().as_secs_f64();
     tracing::info!(
-        "loaded the primary's copy: {keys}, {len} bytes, {seconds:.2} s, RDB version {}",
+        "loaded the primary's copy: {keys}, {} bytes, {seconds:.2} s, RDB version {}",
+        loaded.end,
         loaded.version
     );
     if loaded.modules > 0 {

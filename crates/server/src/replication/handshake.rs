@@ -5,6 +5,9 @@ use crate::config::Config;
 use petrel_resp::encode_command;
 use std::io;
 
+/// What the error of a refused `PSYNC` begins with.
+pub(super) const REFUSES: &str = "it refuses PSYNC";
+
 /// What the primary is going to send.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Offer {
@@ -19,6 +22,8 @@ pub(super) struct Introduction<'c> {
     pub config: &'c Config,
     /// The history that this server has, and how many bytes of it; none if it needs a copy.
     pub history: Option<(String, i64)>,
+    /// The replica that is spoken to is asked to be the primary.
+    pub hands_over: bool,
 }
 
 /// Introduces this server, and asks for what is missing.
@@ -29,7 +34,7 @@ pub(super) fn shake_hands(
     wire: &mut Wire,
     introduction: &Introduction<'_>,
 ) -> Result<Offer, String> {
-    let Introduction { config, history } = introduction;
+    let Introduction { config, history, hands_over } = introduction;
     let settings = &config.replication;
     let reply = ask(wire, &[b"PING"])?;
     let is_alive = [&b"+"[..], b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
@@ -60,7 +65,9 @@ pub(super) fn shake_hands(
         Some((id, offset)) => (&id[..], (offset + 1).to_string()),
         None => ("?", "-1".into()),
     };
-    let reply = ask(wire, &[b"PSYNC", id.as_bytes(), first.as_bytes()])?;
+    let mut request = vec![&b"PSYNC"[..], id.as_bytes(), first.as_bytes()];
+    request.extend(hands_over.then_some(&b"FAILOVER"[..]));
+    let reply = ask(wire, &request)?;
     offer(&reply)
 }
 
@@ -86,7 +93,7 @@ fn offer(reply: &[u8]) -> Result<Offer, String> {
         Some("-NOMASTERLINK" | "-LOADING") => {
             Err(format!("it cannot serve replicas at this moment: {}", shown(reply)))
         }
-        _ => Err(format!("it refuses PSYNC: {}", shown(reply))),
+        _ => Err(format!("{REFUSES}: {}", shown(reply))),
     }
 }
 

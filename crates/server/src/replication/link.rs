@@ -7,11 +7,15 @@
 //! ```
 
 use super::apply::Applier;
-use super::handshake::{Introduction, Offer, shake_hands};
+use super::handshake::{Introduction, Offer, REFUSES, shake_hands};
 use super::wire::Wire;
 use super::{LinkState, copy};
+use crate::client::{Client, Flag};
+use crate::config::Config;
 use crate::server::{Server, unix_ms};
+use petrel_net::{Endpoint, Slot, local_endpoint, peer_endpoint};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -131,9 +135,9 @@ impl Link {
             self.check_wish()?;
             wish.socket = wire.socket().try_clone().ok();
         }
+        let _shown = self.show(&wire);
         figures.enter(LinkState::Handshake);
-        let history = applier.history(&self.server);
-        let offer = shake_hands(&mut wire, &Introduction { config: &config, history })?;
+        let offer = self.introduce(&mut wire, applier, &config)?;
         let primary = format_args!("{}:{}", self.host, self.port);
         match offer {
             Offer::Continue { id } => {
@@ -147,13 +151,68 @@ impl Link {
                 tracing::info!(
                     "the primary at {primary} sends a copy: history {id}, byte {offset}"
                 );
-                let copied = copy::receive(&mut wire, self)?;
-                copy::install(&mut wire, self, applier, copied, (id, offset))?;
+                copy::take_over(&mut wire, self, applier, (id, offset))?;
             }
         }
+        self.server.keep_stream(applier);
         self.note_connected();
+        self.server.finish_failover();
         troubles.forget();
         self.stream(&mut wire, applier)
+    }
+
+    /// Asks for what is missing; in a handover, asks the replica at the other end to be the
+    /// primary as well. If it does not do so, this server is the primary again.
+    fn introduce(
+        &self,
+        wire: &mut Wire,
+        applier: &Applier,
+        config: &Config,
+    ) -> Result<Offer, String> {
+        let hands_over = self.server.replication.failover.is_handing_over();
+        let history = applier.history(&self.server);
+        let offer = shake_hands(wire, &Introduction { config, history, hands_over });
+        if !hands_over {
+            return offer;
+        }
+        let why = match &offer {
+            Ok(Offer::Continue { .. }) => return offer,
+            Ok(Offer::Copy { .. }) => "the replica would begin another history".into(),
+            // A lost connection says nothing of what the other end did: it is asked again.
+            Err(why) if !why.contains(REFUSES) => return offer,
+            // It did become one: the answer that said so was lost.
+            Err(why) if why.contains("can't be sent to a master") => {
+                self.server.finish_failover();
+                return offer;
+            }
+            Err(why) => why.clone(),
+        };
+        self.server.abort_failover(&why, None);
+        Err(why)
+    }
+
+    /// Shows the connection in `CLIENT LIST` as long as what is returned lives.
+    fn show(&self, wire: &Wire) -> Shown<'_> {
+        let (server, socket) = (&self.server, wire.socket());
+        let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
+        let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
+        let now = server.uptime_seconds();
+        let fd = socket.as_raw_fd();
+        let client = Client::new(server.next_client_id(), 0, Slot::NOWHERE, now, fd, peer, local);
+        client.set(Flag::Primary, true);
+        client.set(Flag::Authenticated, true);
+        *server.replication.link.client.lock() = Some(Arc::new(client));
+        Shown(server)
+    }
+
+    /// Waits while `CLIENT PAUSE` holds back what the primary sends: its offset stands still.
+    fn is_paused(&self) -> bool {
+        const STEP: Duration = Duration::from_millis(10);
+        let is_paused = self.server.pause.active(unix_ms()).is_some();
+        if is_paused {
+            std::thread::sleep(STEP);
+        }
+        is_paused
     }
 
     /// The primary has named the history anew, and goes on with it.
@@ -171,6 +230,16 @@ impl Link {
         replication.tell_downstream(|downstream| downstream.renamed());
     }
 
+    fn note_received(&self, bytes: usize) {
+        let figures = &self.server.replication.link;
+        figures.heard_at.store(unix_ms() / 1000, Relaxed);
+        figures.received.fetch_add(bytes as u64, Relaxed);
+        if let Some(client) = figures.client() {
+            client.received.fetch_add(bytes as u64, Relaxed);
+            client.active_at.store(self.server.uptime_seconds(), Relaxed);
+        }
+    }
+
     fn note_connected(&self) {
         let figures = &self.server.replication.link;
         let now = unix_ms() / 1000;
@@ -186,29 +255,38 @@ impl Link {
 
     /// Executes what the primary sends, and acknowledges it.
     fn stream(&self, wire: &mut Wire, applier: &mut Applier) -> Result<(), String> {
-        let figures = &self.server.replication.link;
         let lost = |error: io::Error| format!("the connection is lost: {error}");
         applier.begin_stream(std::mem::take(wire.received()));
         // At once: a primary may wait for it before it sends more.
         let mut acked_at: Option<Instant> = None;
         loop {
-            let asked = applier.execute_received(self)?;
+            let is_paused = self.is_paused();
+            let asked = if is_paused { None } else { applier.execute_received(self)? };
             let is_due = acked_at.is_none_or(|at| at.elapsed() >= ACK_EVERY);
             if asked.is_some() || is_due {
                 let offset = asked.unwrap_or_else(|| self.server.replication.offset());
                 wire.send(&applier.acknowledgement(offset)).map_err(lost)?;
                 acked_at = Some(Instant::now());
             }
-            if applier.has_whole_commands() {
+            self.check_wish()?;
+            if is_paused || applier.has_whole_commands() {
                 continue;
             }
-            self.check_wish()?;
             let waited = acked_at.map_or(ACK_EVERY, |at| at.elapsed());
             if wire.receive_within(ACK_EVERY.saturating_sub(waited)).map_err(lost)? {
+                self.note_received(wire.received().len());
                 applier.take_from(wire.received());
-                figures.heard_at.store(unix_ms() / 1000, Relaxed);
             }
         }
+    }
+}
+
+/// The connection is in `CLIENT LIST`.
+struct Shown<'s>(&'s Server);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        *self.0.replication.link.client.lock() = None;
     }
 }
 

@@ -11,31 +11,38 @@
 //! link.rs       the thread that follows a primary: connect ─ shake hands ─ copy ─ stream, and again
 //! handshake.rs  the dialogue up to +FULLRESYNC or +CONTINUE
 //! wire.rs       the connection to the primary, plain or TLS
-//! copy.rs       the primary's data: received into a file, looked through, loaded
+//! copy.rs       the primary's data: received into a file, looked through, loaded; copy_stream.rs, without one
+//! saved.rs      where in the history a snapshot stands
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
+//! failover.rs   FAILOVER: the role goes to a replica
 //! out/          those that follow this server: the stream, copies, PSYNC
-//! commands.rs   REPLICAOF, SLAVEOF, ROLE;  info.rs  INFO replication
+//! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
 //! ```
 
 mod apply;
 pub(crate) mod commands;
 mod copy;
+mod copy_stream;
+mod failover;
 mod handshake;
 pub(crate) mod info;
 mod link;
 mod roles;
+pub(crate) mod saved;
 mod wire;
 
 pub mod out;
 
+pub use failover::Failover;
 pub use out::Outgoing;
 
+use crate::client::Client;
 use crate::random_id::random_id;
 use parking_lot::{Condvar, Mutex, RwLock};
 use petrel_replication::Backlog;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 /// The id that names no history.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
@@ -111,7 +118,6 @@ impl LinkState {
 }
 
 /// Figures of the link to the primary, for `INFO`. Times are Unix seconds.
-#[derive(Debug)]
 pub struct LinkFigures {
     state: AtomicU8,
     /// When something last came; 0: never.
@@ -126,6 +132,10 @@ pub struct LinkFigures {
     copy_bytes: [AtomicU64; 2],
     /// When a byte of the copy last came.
     copied_at: AtomicI64,
+    /// Bytes that came from primaries.
+    pub(crate) received: AtomicU64,
+    /// The link as `CLIENT LIST` shows it, while there is one.
+    client: Mutex<Option<Arc<Client>>>,
 }
 
 impl Default for LinkFigures {
@@ -138,6 +148,8 @@ impl Default for LinkFigures {
             tries: Default::default(),
             copy_bytes: Default::default(),
             copied_at: AtomicI64::new(0),
+            received: AtomicU64::new(0),
+            client: Mutex::default(),
         }
     }
 }
@@ -151,6 +163,11 @@ impl LinkFigures {
         states.into_iter().find(|&state| state as u8 == number).unwrap_or_default()
     }
 
+    /// The link as `CLIENT LIST` shows it, while there is one.
+    pub(crate) fn client(&self) -> Option<Arc<Client>> {
+        self.client.lock().clone()
+    }
+
     fn enter(&self, state: LinkState) {
         self.state.store(state as u8, Relaxed);
     }
@@ -161,12 +178,16 @@ pub struct Replication {
     ids: Mutex<Ids>,
     /// Bytes of the history: those written by a primary, those executed by a replica.
     offset: AtomicI64,
+    /// The database that the primary's stream has selected there.
+    stream_db: AtomicU16,
     is_replica: AtomicBool,
     /// The stream that replicas are sent; it knows the offset of a primary.
     backlog: RwLock<Option<Arc<Backlog>>>,
     downstream: RwLock<Option<Arc<dyn Downstream>>>,
     /// Figures of the link to the primary.
     pub link: LinkFigures,
+    /// The role is being handed over.
+    pub failover: Failover,
     wish: Mutex<Wish>,
     /// The wish has changed.
     wished: Condvar,
@@ -198,10 +219,12 @@ impl Default for Replication {
         Replication {
             ids: Mutex::new(Ids::new()),
             offset: AtomicI64::new(0),
+            stream_db: AtomicU16::new(0),
             is_replica: AtomicBool::new(false),
             backlog: RwLock::default(),
             downstream: RwLock::default(),
             link: LinkFigures::default(),
+            failover: Failover::default(),
             wish: Mutex::default(),
             wished: Condvar::new(),
             wish_number: AtomicU64::new(0),
@@ -280,6 +303,14 @@ impl Replication {
         let downstream = self.downstream.read().clone();
         if let Some(downstream) = downstream {
             tell(&*downstream);
+        }
+    }
+
+    /// Closes the link to the primary, which is made again.
+    pub(crate) fn cut_link(&self) {
+        if let Some(socket) = &self.wish.lock().socket {
+            // It may have been closed by the other end.
+            let _ = socket.shutdown(std::net::Shutdown::Both);
         }
     }
 

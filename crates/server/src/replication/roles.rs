@@ -11,7 +11,7 @@ use super::{Ids, LinkState};
 use crate::config::{Config, PrimaryAddress};
 use crate::event_loop::mailbox::Message;
 use crate::server::{Server, unix_ms};
-use petrel_commands::Hindrance;
+use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -94,7 +94,8 @@ impl Server {
             wish.primary.clone()
         };
         // Of a primary the stream knows it.
-        replication.offset.store(replication.offset(), Relaxed);
+        let end = replication.offset();
+        replication.offset.store(end, Relaxed);
         let was_replica = replication.is_replica.swap(primary.is_some(), Relaxed);
         self.commands.is_replica.store(primary.is_some(), Relaxed);
         replication.link.enter(LinkState::Connect);
@@ -111,7 +112,7 @@ impl Server {
                 let earlier = std::mem::replace(&mut *ids, Ids::new());
                 ids.second_id = earlier.id;
                 // The first byte that belongs to the new name alone.
-                ids.second_offset = replication.offset() + 1;
+                ids.second_offset = end + 1;
                 tracing::info!(
                     "this server is a primary: its history is {} from byte {} on, and {} before",
                     ids.id,
@@ -135,10 +136,10 @@ impl Server {
     pub(crate) fn apply_role(&self, config: &Config) {
         let (replication, settings) = (&self.replication, &config.replication);
         let is_replica = replication.is_replica();
-        self.commands.hinder(Hindrance::ReadOnly, is_replica && settings.replica_read_only);
+        self.commands.set_state(ServerState::ReadOnly, is_replica && settings.replica_read_only);
         let is_linked = replication.link.state() == LinkState::Connected;
         let is_stale = is_replica && !is_linked && !settings.replica_serve_stale_data;
-        self.commands.hinder(Hindrance::Stale, is_stale);
+        self.commands.set_state(ServerState::Stale, is_stale);
     }
 
     /// Follows nobody any more, since the server ends: nothing is executed after this.

@@ -35,6 +35,7 @@ const EXPRESSION_MAX: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct Filter {
     program: Vec<Step>,
+    text: Box<[u8]>,
 }
 
 /// An expression that is no filter.
@@ -83,7 +84,12 @@ impl Filter {
             }
         }
         let program = compiler.finish().ok_or_else(whole)?;
-        Ok(Filter { program })
+        Ok(Filter { program, text: expression.into() })
+    }
+
+    /// The expression.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
     }
 }
 

@@ -4,7 +4,7 @@
 //! time ([`Graph::plan`]); then it is linked on all of its levels ([`Graph::insert`]).
 
 use super::{Graph, LEVELS_MAX, Near, link_limit};
-use crate::quantise::EncodedRef;
+use crate::quantise::{EncodedRef, Query};
 
 /// Links that a node is left with when others crowd it out.
 const LINKS_LEFT_MIN: usize = 2;
@@ -19,17 +19,17 @@ pub struct Plan {
 impl Graph {
     /// Looks for the neighbours of a new node with a level below [`LEVELS_MAX`]; `ef` is how many
     /// are looked at on each level.
-    pub fn plan(&self, vector: EncodedRef<'_>, level: usize, ef: usize) -> Plan {
+    pub fn plan(&self, query: &Query, level: usize, ef: usize) -> Plan {
         let level = level.min(LEVELS_MAX - 1);
         let mut plan = Plan { level, neighbours: Vec::new() };
-        let Some(mut at) = self.nearest_entry(vector) else { return plan };
+        let Some(mut at) = self.nearest_entry(query) else { return plan };
         let top = self.top_level();
         for above in (level + 1..=top).rev() {
-            at = self.descend(vector, at, above);
+            at = self.descend(query, at, above);
         }
         let mut from = vec![at];
         for on in (0..=level.min(top)).rev() {
-            let found = self.nearest_on(vector, &from, on, ef.max(usize::from(self.shape.links)));
+            let found = self.nearest_on(query, &from, on, ef.max(usize::from(self.shape.links)));
             plan.neighbours.push(self.choose(&found, usize::from(self.shape.links)));
             from = found;
         }
@@ -66,9 +66,8 @@ impl Graph {
             if chosen.len() == limit {
                 break;
             }
-            let vector = self.vector(near.node);
             let is_hidden =
-                chosen.iter().any(|other| self.distance_to(vector, other.node) < near.distance);
+                chosen.iter().any(|other| self.distance(near.node, other.node) < near.distance);
             if is_hidden { rest.push(*near) } else { chosen.push(*near) }
         }
         rest.truncate(limit - chosen.len());
@@ -92,16 +91,14 @@ impl Graph {
     /// Which link of a full node a new one is to take the place of; none if it is no better. The
     /// farthest that is hidden by a nearer one goes first, which may be the new one itself.
     fn crowded_out(&self, full: u32, new: u32, distance: f32, level: usize) -> Option<u32> {
-        let vector = self.vector(full);
         let links = self.links(full, level).iter();
         let mut all: Vec<Near> =
-            links.map(|&node| Near { distance: self.distance_to(vector, node), node }).collect();
+            links.map(|node| Near { distance: self.distance(full, node), node }).collect();
         all.push(Near { distance, node: new });
         all.sort_unstable();
         let may_go = |node: u32| node == new || self.links(node, level).len() > LINKS_LEFT_MIN;
         let is_hidden = |(at, near): (usize, &Near)| {
-            let vector = self.vector(near.node);
-            all[..at].iter().any(|other| self.distance_to(vector, other.node) < near.distance)
+            all[..at].iter().any(|other| self.distance(near.node, other.node) < near.distance)
         };
         let of_all = || all.iter().enumerate().rev().filter(|(_, near)| may_go(near.node));
         let goes = of_all().find(|&it| is_hidden(it)).or_else(|| of_all().next())?.1.node;
@@ -114,11 +111,11 @@ impl Graph {
             return;
         }
         // The farthest of those that keep enough others, if there is one.
-        let farthest = self.links(node, level).iter().max_by_key(|&&other| {
+        let farthest = self.links(node, level).iter().max_by_key(|&other| {
             let keeps = self.links(other, level).len() > LINKS_LEFT_MIN;
             (keeps, Near { distance: self.distance(node, other), node: other })
         });
-        if let Some(&farthest) = farthest {
+        if let Some(farthest) = farthest {
             self.unlink(node, farthest, level);
         }
     }

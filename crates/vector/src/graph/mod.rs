@@ -12,14 +12,16 @@
 
 mod chunk;
 mod insert;
+mod links;
 mod remove;
 mod search;
 #[cfg(test)]
 mod tests;
 
+pub use links::Links;
 pub use search::{Near, Walk};
 
-use crate::quantise::{EncodedRef, Shape};
+use crate::quantise::{EncodedRef, Query, Shape};
 pub(crate) use chunk::{CHUNK_LEN, Chunk};
 use std::sync::Arc;
 
@@ -137,7 +139,7 @@ impl Graph {
 
     /// The links of a node on a level, at most its highest.
     #[inline]
-    pub fn links(&self, node: u32, level: usize) -> &[u32] {
+    pub fn links(&self, node: u32, level: usize) -> Links<'_> {
         let (chunk, at) = place(node);
         self.chunks[chunk].links(at, level)
     }
@@ -145,13 +147,17 @@ impl Graph {
     /// Distance of two nodes; one that is not a number counts as the greatest.
     #[inline]
     pub(crate) fn distance(&self, a: u32, b: u32) -> f32 {
-        self.distance_to(self.vector(a), b)
+        number(self.shape.distance_between(self.vector(a), self.vector(b)))
     }
 
     #[inline]
-    pub(crate) fn distance_to(&self, query: EncodedRef<'_>, node: u32) -> f32 {
-        let distance = self.shape.distance(query, self.vector(node));
-        if distance.is_nan() { FARTHEST } else { distance }
+    pub(crate) fn distance_to(&self, query: &Query, node: u32) -> f32 {
+        number(self.shape.distance(query, self.vector(node)))
+    }
+
+    #[inline]
+    pub(crate) fn distance_fine(&self, query: &Query, node: u32) -> f32 {
+        number(self.shape.distance_fine(query, self.vector(node)))
     }
 
     pub(crate) fn chunks(&self) -> &[Arc<Chunk>] {
@@ -171,7 +177,7 @@ impl Graph {
 
     /// Links two nodes both ways; both have room.
     fn link(&mut self, a: u32, b: u32, level: usize) {
-        debug_assert!(a != b && !self.links(a, level).contains(&b));
+        debug_assert!(a != b && !self.links(a, level).contains(b));
         self.change(a, |chunk, at| chunk.add_link(at, level, b));
         self.change(b, |chunk, at| chunk.add_link(at, level, a));
     }
@@ -247,6 +253,11 @@ fn mix(mut z: u64) -> u64 {
 
 /// The greatest distance there is.
 const FARTHEST: f32 = 2.0;
+
+#[inline]
+fn number(distance: f32) -> f32 {
+    if distance.is_nan() { FARTHEST } else { distance }
+}
 
 #[inline]
 pub(crate) fn place(node: u32) -> (usize, usize) {

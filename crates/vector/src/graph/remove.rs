@@ -8,7 +8,7 @@ impl Graph {
         let top = self.level(node);
         let entry_next = self.entry_without(node);
         for level in 0..=top {
-            let neighbours = self.links(node, level).to_vec();
+            let neighbours: Vec<u32> = self.links(node, level).iter().collect();
             for &neighbour in &neighbours {
                 self.unlink(node, neighbour, level);
             }
@@ -31,7 +31,7 @@ impl Graph {
         let others = |level: usize| self.level_lens[level] - u32::from(level == top);
         let highest = (0..=top).rev().find(|&level| others(level) > 0)?;
         let is_it = |&other: &u32| other != node && self.level(other) == highest;
-        let links = self.links(node, highest).iter().copied().find(is_it);
+        let links = self.links(node, highest).iter().find(is_it);
         links.or_else(|| (0..self.end()).find(|other| self.contains(*other) && is_it(other)))
     }
 
@@ -40,10 +40,9 @@ impl Graph {
     fn repair(&mut self, nodes: &[u32], level: usize) {
         let mut pairs = Vec::new();
         for (i, &a) in nodes.iter().enumerate() {
-            let vector = self.vector(a);
             for &b in &nodes[i + 1..] {
-                if !self.links(a, level).contains(&b) {
-                    pairs.push((Near { distance: self.distance_to(vector, b), node: b }, a));
+                if !self.links(a, level).contains(b) {
+                    pairs.push((Near { distance: self.distance(a, b), node: b }, a));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Walks from node to node towards a vector.
 
 use super::{CHUNK_LEN, Graph};
-use crate::quantise::EncodedRef;
+use crate::quantise::Query;
 use std::cell::RefCell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -106,7 +106,7 @@ impl Drop for Walk {
 impl Walk {
     /// Begins a search for the `ef` nearest nodes, which looks at the links of at most `budget`
     /// nodes.
-    pub fn begin(graph: &Graph, query: EncodedRef<'_>, ef: usize, budget: usize) -> Self {
+    pub fn begin(graph: &Graph, query: &Query, ef: usize, budget: usize) -> Self {
         let mut walk = Walk::new(graph, ef, budget);
         if let Some(mut at) = graph.nearest_entry(query) {
             for level in (1..=graph.top_level()).rev() {
@@ -139,7 +139,7 @@ impl Walk {
     pub fn step(
         &mut self,
         graph: &Graph,
-        query: EncodedRef<'_>,
+        query: &Query,
         nodes: usize,
         passes: &mut dyn FnMut(u32) -> bool,
     ) -> bool {
@@ -149,7 +149,7 @@ impl Walk {
     fn step_on(
         &mut self,
         graph: &Graph,
-        query: EncodedRef<'_>,
+        query: &Query,
         level: usize,
         nodes: usize,
         passes: &mut dyn FnMut(u32) -> bool,
@@ -161,21 +161,80 @@ impl Walk {
             }
             self.budget -= 1;
             if passes(near.node) {
-                self.best.push(near);
-                if self.best.len() > self.ef {
-                    self.best.pop();
-                }
+                self.keep(near);
             }
-            for &node in graph.links(near.node, level) {
-                if self.visited.insert(node) {
-                    let distance = graph.distance_to(query, node);
-                    if !self.is_too_far(distance) {
-                        self.ahead.push(Reverse(Near { distance, node }));
+            for node in graph.links(near.node, level).iter() {
+                self.meet(graph, query, node);
+            }
+        }
+        true
+    }
+
+    /// As [`Walk::step`], from passing nodes to passing nodes: in place of a neighbour that does not
+    /// pass, its own neighbours that do are looked at, until there are as many as a node has links
+    /// (after ACORN, arXiv 2403.04871).
+    pub fn step_over(
+        &mut self,
+        graph: &Graph,
+        query: &Query,
+        nodes: usize,
+        passes: &mut dyn FnMut(u32) -> bool,
+    ) -> bool {
+        let most = super::link_limit(graph.shape(), 0);
+        for _ in 0..nodes {
+            let Some(Reverse(near)) = self.ahead.pop() else { return false };
+            if self.budget == 0 || self.is_too_far(near.distance) {
+                return false;
+            }
+            self.budget -= 1;
+            if passes(near.node) {
+                self.keep(near);
+            }
+            let (mut met, mut others) = (0, Vec::new());
+            for node in graph.links(near.node, 0).iter() {
+                if !passes(node) {
+                    others.push(node);
+                    continue;
+                }
+                met += 1;
+                self.meet(graph, query, node);
+            }
+            for other in others {
+                if met >= most {
+                    break;
+                }
+                // What it leads to was looked at by another node that it is linked to.
+                if !self.visited.insert(other) {
+                    continue;
+                }
+                for node in graph.links(other, 0).iter() {
+                    if passes(node) {
+                        met += 1;
+                        self.meet(graph, query, node);
                     }
                 }
             }
         }
         true
+    }
+
+    /// Notes a node to be followed, if it is new and near enough.
+    #[inline]
+    fn meet(&mut self, graph: &Graph, query: &Query, node: u32) {
+        if self.visited.insert(node) {
+            let distance = graph.distance_to(query, node);
+            if !self.is_too_far(distance) {
+                self.ahead.push(Reverse(Near { distance, node }));
+            }
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, near: Near) {
+        self.best.push(near);
+        if self.best.len() > self.ef {
+            self.best.pop();
+        }
     }
 
     fn is_too_far(&self, distance: f32) -> bool {
@@ -213,17 +272,17 @@ impl Walk {
 }
 
 impl Graph {
-    pub(super) fn nearest_entry(&self, query: EncodedRef<'_>) -> Option<Near> {
+    pub(super) fn nearest_entry(&self, query: &Query) -> Option<Near> {
         let node = self.entry?;
         Some(Near { distance: self.distance_to(query, node), node })
     }
 
     /// The nearest node that can be reached on a level by nodes that are ever nearer.
-    pub(super) fn descend(&self, query: EncodedRef<'_>, from: Near, level: usize) -> Near {
+    pub(super) fn descend(&self, query: &Query, from: Near, level: usize) -> Near {
         let mut at = from;
         loop {
             let links = self.links(at.node, level).iter();
-            let next = links.map(|&node| Near { distance: self.distance_to(query, node), node });
+            let next = links.map(|node| Near { distance: self.distance_to(query, node), node });
             match next.min() {
                 Some(next) if next.distance < at.distance => at = next,
                 _ => return at,
@@ -234,7 +293,7 @@ impl Graph {
     /// The nearest nodes of a level, nearest first.
     pub(super) fn nearest_on(
         &self,
-        query: EncodedRef<'_>,
+        query: &Query,
         from: &[Near],
         level: usize,
         ef: usize,
@@ -249,10 +308,50 @@ impl Graph {
         walk.finish()
     }
 
+    /// Ranks what a walk has found by all of the codes and keeps the nearest `count`. What cannot be
+    /// among them by the bound of its error is not looked at again.
+    pub fn rank(&self, query: &Query, found: Vec<Near>, count: usize) -> Vec<Near> {
+        let mut best = BinaryHeap::with_capacity(count.min(found.len()) + 1);
+        for near in found {
+            let Some(error) = self.shape.error_bound(self.vector(near.node)) else {
+                best.push(near);
+                continue;
+            };
+            let farthest = best.peek().filter(|_| best.len() >= count);
+            if farthest.is_some_and(|last: &Near| near.distance - error > last.distance) {
+                continue;
+            }
+            best.push(Near { distance: self.distance_fine(query, near.node), ..near });
+            if best.len() > count {
+                best.pop();
+            }
+        }
+        best.into_sorted_vec()
+    }
+
+    /// Puts a node among the `count` nearest if it is one of them, as far as a walk reads codes.
+    #[inline]
+    pub fn keep_nearest(
+        &self,
+        query: &Query,
+        node: u32,
+        count: usize,
+        best: &mut BinaryHeap<Near>,
+    ) {
+        let near = Near { distance: self.distance_to(query, node), node };
+        if best.len() < count {
+            best.push(near);
+        } else if let Some(mut last) = best.peek_mut()
+            && near < *last
+        {
+            *last = near;
+        }
+    }
+
     /// The `count` nearest nodes of those in `nodes` that pass, by looking at each.
     pub fn scan(
         &self,
-        query: EncodedRef<'_>,
+        query: &Query,
         nodes: std::ops::Range<u32>,
         count: usize,
         best: &mut BinaryHeap<Near>,
@@ -262,7 +361,7 @@ impl Graph {
             if !self.contains(node) {
                 continue;
             }
-            let near = Near { distance: self.distance_to(query, node), node };
+            let near = Near { distance: self.distance_fine(query, node), node };
             let is_better = best.len() < count || best.peek().is_some_and(|last| near < *last);
             if is_better && passes(node) {
                 best.push(near);

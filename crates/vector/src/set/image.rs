@@ -3,7 +3,7 @@
 //! A snapshot shares the chunks of the set; changes after it copy those that they touch.
 
 use super::{Element, Inner, VectorSet};
-use crate::graph::{Chunk, Graph, LEVELS_MAX, link_limit, place};
+use crate::graph::{Chunk, Graph, LEVELS_MAX, Links, link_limit, place};
 use crate::quantise::{EncodedRef, Shape};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -102,7 +102,7 @@ impl<'s> SnapshotNode<'s> {
     }
 
     /// Its links on a level.
-    pub fn links(&self, level: usize) -> &'s [u32] {
+    pub fn links(&self, level: usize) -> Links<'s> {
         let (chunk, at) = place(self.node);
         self.snapshot.chunks[chunk].links(at, level)
     }
@@ -110,9 +110,9 @@ impl<'s> SnapshotNode<'s> {
     /// The farthest of them: its distance and its place among them; 0 and 0 if there are none.
     pub fn farthest(&self, level: usize) -> (f32, usize) {
         let shape = &self.snapshot.shape;
-        let distance = |&other: &u32| {
+        let distance = |other: u32| {
             let (chunk, at) = place(other);
-            shape.distance(self.vector(), self.snapshot.chunks[chunk].vector(at))
+            shape.distance_between(self.vector(), self.snapshot.chunks[chunk].vector(at))
         };
         let distances = self.links(level).iter().map(distance).zip(0..);
         distances.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0))
@@ -292,7 +292,7 @@ impl Loader {
         }
         let goes_back = |node: u32, level: usize| {
             let mut links = inner.graph.links(node, level).iter();
-            links.all(|&other| inner.graph.links(other, level).contains(&node))
+            links.all(|other| inner.graph.links(other, level).contains(node))
         };
         if !nodes.iter().all(|&(node, levels)| (0..levels).all(|level| goes_back(node, level))) {
             return Err(ImageError::OneWayLink);

@@ -4,7 +4,9 @@
 //! only to link it does it stand alone, for some microseconds. A long search lets go of the lock
 //! now and then ([`search`]). Writers come one at a time.
 
+mod filtered;
 pub mod image;
+mod memo;
 pub mod search;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ pub struct VectorSet {
     /// Bytes of all of it, as of the last change.
     bytes: AtomicUsize,
     len: AtomicUsize,
+    memos: memo::Memos,
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +103,7 @@ impl VectorSet {
             bytes: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
             inner: RwLock::new(inner),
+            memos: memo::Memos::default(),
         };
         set.count(&set.inner.read());
         set
@@ -176,6 +180,7 @@ impl VectorSet {
             kept = inner.element(node).and_then(|element| element.attributes.clone());
             let mut writer = RwLockUpgradableReadGuard::upgrade(inner);
             writer.remove(name, node);
+            self.memos.forget(node);
             inner = parking_lot::RwLockWriteGuard::downgrade_to_upgradable(writer);
         }
         let attributes = match attributes {
@@ -183,10 +188,11 @@ impl VectorSet {
             Some(given) => Some(given.into()),
             None => kept,
         };
-        let plan = inner.graph.plan(vector, inner.graph.next_level(), ef);
+        let plan = inner.graph.plan(&self.shape.query_of(vector), inner.graph.next_level(), ef);
         let mut inner = RwLockUpgradableReadGuard::upgrade(inner);
         let node = inner.graph.insert(vector, &plan);
         inner.put(node, Element { name: name.into(), attributes });
+        self.memos.forget(node);
         self.count(&inner);
         Some(old.is_none())
     }
@@ -196,6 +202,7 @@ impl VectorSet {
         let mut inner = self.inner.write();
         let Some(&node) = inner.names.get(name) else { return false };
         inner.remove(name, node);
+        self.memos.forget(node);
         self.count(&inner);
         true
     }
@@ -208,6 +215,7 @@ impl VectorSet {
             element.attributes = attributes.map(Into::into);
             inner.place(node, element);
         }
+        self.memos.forget(node);
         self.count(&inner);
         true
     }
@@ -230,9 +238,10 @@ impl VectorSet {
     pub fn links(&self, name: &[u8]) -> Option<Vec<Vec<Linked>>> {
         let inner = self.inner.read();
         let node = *inner.names.get(name)?;
-        let linked = |&other: &u32| {
+        let query = self.shape.query_of(inner.graph.vector(node));
+        let linked = |other: u32| {
             let name = inner.element(other)?.name.clone();
-            Some((name, inner.graph.distance(node, other)))
+            Some((name, inner.graph.distance_fine(&query, other)))
         };
         let level = |level| inner.graph.links(node, level).iter().filter_map(linked).collect();
         Some((0..=inner.graph.level(node)).rev().map(level).collect())

@@ -3,13 +3,13 @@
 use super::VectorSet;
 use crate::filter::Filter;
 use crate::graph::{Near, Walk};
-use crate::quantise::EncodedRef;
+use crate::quantise::Query;
 use parking_lot::RwLockReadGuard;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Nodes whose links a search follows before it lets writers go first.
-const NODES_PER_HOLD: usize = 256;
+pub(super) const NODES_PER_HOLD: usize = 256;
 
 /// Nodes that a search which looks at all of them sees before it does.
 const SCANNED_PER_HOLD: u32 = 4096;
@@ -23,7 +23,7 @@ pub struct Search {
     pub ef: usize,
     /// The greatest distance, halved: 0 to 1.
     pub epsilon: Option<f64>,
-    /// With a filter: how many nodes are looked at, at most.
+    /// With a filter: how many nodes a walk follows the links of, at most.
     pub filter_ef: usize,
     /// Every element is looked at instead.
     pub exact: bool,
@@ -44,19 +44,17 @@ impl VectorSet {
     /// The elements nearest to a vector, nearest first. What is there from the beginning to the end
     /// is found as it would be if nothing changed meanwhile; what comes or goes meanwhile may be
     /// found or not.
-    pub fn search(
-        &self,
-        query: EncodedRef<'_>,
-        search: &Search,
-        filter: Option<&Filter>,
-    ) -> Vec<Hit> {
-        if query.code.len() != self.shape.code_bytes() {
+    pub fn search(&self, query: &Query, search: &Search, filter: Option<&Filter>) -> Vec<Hit> {
+        if !self.shape.takes(query) {
             return Vec::new();
         }
         let mut inner = self.inner.read();
         let nearest = match search.exact {
             true => self.look_at_all(&mut inner, query, search.count, filter),
-            false => self.walk(&mut inner, query, search, filter),
+            false => match filter {
+                Some(filter) => self.search_passing(&mut inner, query, search, filter),
+                None => self.walk(&mut inner, query, search),
+            },
         };
         let epsilon = search.epsilon.unwrap_or(f64::INFINITY);
         let hit = |near: Near| {
@@ -71,19 +69,14 @@ impl VectorSet {
     fn walk(
         &self,
         inner: &mut RwLockReadGuard<'_, super::Inner>,
-        query: EncodedRef<'_>,
+        query: &Query,
         search: &Search,
-        filter: Option<&Filter>,
     ) -> Vec<Near> {
         let ef = search.ef.max(search.count).min(inner.graph.len());
-        let budget = if filter.is_some() { search.filter_ef } else { usize::MAX };
-        let mut walk = Walk::begin(&inner.graph, query, ef, budget);
+        let mut walk = Walk::begin(&inner.graph, query, ef, usize::MAX);
         loop {
-            let goes_on = walk.step(&inner.graph, query, NODES_PER_HOLD, &mut |node| {
-                filter.is_none_or(|filter| inner.passes(node, filter))
-            });
-            if !goes_on {
-                return walk.finish();
+            if !walk.step(&inner.graph, query, NODES_PER_HOLD, &mut |_| true) {
+                return inner.graph.rank(query, walk.finish(), search.count);
             }
             walk.pause(&inner.graph);
             RwLockReadGuard::bump(inner);
@@ -94,7 +87,7 @@ impl VectorSet {
     fn look_at_all(
         &self,
         inner: &mut RwLockReadGuard<'_, super::Inner>,
-        query: EncodedRef<'_>,
+        query: &Query,
         count: usize,
         filter: Option<&Filter>,
     ) -> Vec<Near> {
@@ -114,7 +107,7 @@ impl VectorSet {
     }
 
     /// Lets go of the lock for a moment; forgets what is gone after it.
-    fn let_writers_in(
+    pub(super) fn let_writers_in(
         &self,
         inner: &mut RwLockReadGuard<'_, super::Inner>,
         best: &mut BinaryHeap<Near>,
@@ -134,7 +127,7 @@ impl VectorSet {
 }
 
 impl super::Inner {
-    fn passes(&self, node: u32, filter: &Filter) -> bool {
+    pub(super) fn passes(&self, node: u32, filter: &Filter) -> bool {
         let attributes = self.element(node).and_then(|element| element.attributes.as_deref());
         attributes.is_some_and(|attributes| filter.passes(attributes))
     }

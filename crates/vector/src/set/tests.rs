@@ -6,7 +6,7 @@ use crate::{Filter, ImageError, Loader, NodeImage, Search};
 use proptest::prelude::*;
 
 fn shape(dim: u32) -> Shape {
-    Shape { dim, quantisation: Quantisation::Q8, links: 4, input_dim: None }
+    Shape { dim, quantisation: Quantisation::Q8, links: 4, input_dim: None, seed: 0 }
 }
 
 fn search(count: usize, exact: bool) -> Search {
@@ -25,7 +25,7 @@ fn reloaded(set: &VectorSet) -> Result<VectorSet, ImageError> {
     let snapshot = set.snapshot();
     let mut loader = Loader::new(*snapshot.shape(), 1)?;
     for node in snapshot.nodes_from(0) {
-        let links = |level| node.links(level).iter().map(|&node| u64::from(node) + 1).collect();
+        let links = |level| node.links(level).iter().map(|node| u64::from(node) + 1).collect();
         let levels: Vec<Vec<u64>> = (0..=node.level()).map(links).collect();
         loader.push(&NodeImage {
             number: u64::from(node.node()) + 1,
@@ -95,9 +95,9 @@ proptest! {
         if !all.is_empty() {
             let copy = reloaded(&set).unwrap();
             prop_assert_eq!(&contents(&copy), &all);
-            let query = vector(&set, 7);
+            let query = set.shape().query_of(vector(&set, 7).as_ref());
             let names = |set: &VectorSet, exact| -> Vec<f32> {
-                set.search(query.as_ref(), &search(10, exact), None).iter().map(|hit| hit.distance).collect()
+                set.search(&query, &search(10, exact), None).iter().map(|hit| hit.distance).collect()
             };
             prop_assert_eq!(names(&set, true), names(&copy, true));
             prop_assert_eq!(names(&set, false), names(&set, true));
@@ -132,8 +132,8 @@ proptest! {
         }
         if let Ok(set) = loader.finish() {
             prop_assert_eq!(set.len(), pushed);
-            let query = vector(&set, 1);
-            set.search(query.as_ref(), &search(3, false), None);
+            let query = set.shape().query_of(vector(&set, 1).as_ref());
+            set.search(&query, &search(3, false), None);
             for (_, name, _) in &nodes {
                 set.remove(&[*name]);
             }
@@ -246,10 +246,10 @@ fn threads_search_beside_changes() {
             scope.spawn(move || {
                 for n in 0..300u32 {
                     let name = (n % 100).to_le_bytes();
-                    let own = set.vector(&name).unwrap();
+                    let own = set.shape().query_of(set.vector(&name).unwrap().as_ref());
                     let exact = (n + thread).is_multiple_of(5);
                     let filter = n.is_multiple_of(2).then_some(filter);
-                    let hits = set.search(own.as_ref(), &search(10, exact), filter);
+                    let hits = set.search(&own, &search(10, exact), filter);
                     assert!(!hits.is_empty());
                     assert!(hits.is_sorted_by(|a, b| a.distance <= b.distance));
                 }
@@ -258,4 +258,75 @@ fn threads_search_beside_changes() {
     });
     let copy = reloaded(&set).unwrap();
     assert_eq!(contents(&copy), contents(&set));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn filters_tell_what_the_attributes_are_now(
+        steps in prop::collection::vec((0u8..5, 0u32..60, 0u32..4), 0..200),
+    ) {
+        let set = VectorSet::new(shape(5), 11);
+        let mut model = BTreeMap::new();
+        for (step, n, value) in steps {
+            let name = n.to_string().into_bytes();
+            let attributes = format!("{{\"a\":{value}}}");
+            match step {
+                0 | 1 => {
+                    let new = vector(&set, n * 7 + value);
+                    set.insert(&name, new.as_ref(), Some(attributes.as_bytes()), 20);
+                    model.insert(name, value);
+                }
+                2 => prop_assert_eq!(set.remove(&name), model.remove(&name).is_some()),
+                3 => {
+                    set.set_attributes(&name, Some(attributes.as_bytes()));
+                    model.entry(name).and_modify(|it| *it = value);
+                }
+                _ => {
+                    // More filters than are remembered.
+                    let text = format!(".a == {} or 0 > {}", value, n % 5);
+                    let filter = Filter::compile(text.as_bytes()).unwrap();
+                    let query = set.shape().query_of(vector(&set, n).as_ref());
+                    let hits = set.search(&query, &search(100, false), Some(&filter));
+                    let found: HashSet<_> = hits.iter().map(|hit| hit.name.to_vec()).collect();
+                    let passing = model.iter().filter(|it| *it.1 == value);
+                    let expected: HashSet<_> = passing.map(|it| it.0.clone()).collect();
+                    prop_assert_eq!(hits.len(), expected.len());
+                    prop_assert_eq!(found, expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn filters_find_the_nearest_whatever_share_passes() {
+    let mut set = shape(10);
+    set.links = 16;
+    let set = VectorSet::new(set, 1);
+    for n in 0..6000u32 {
+        let attributes = format!("{{\"n\":{}}}", n.wrapping_mul(2_654_435_761) % 1000);
+        set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), Some(attributes.as_bytes()), 60);
+    }
+    // The first search of each asks about a part only, which the budget says.
+    let budget = Search { count: 10, ef: 40, epsilon: None, filter_ef: 100, exact: false };
+    for share in [0, 10, 100, 300, 500, 1000] {
+        let filter = Filter::compile(format!(".n < {share}").as_bytes()).unwrap();
+        let (mut found, mut exact) = (0, 0);
+        for n in 0..30 {
+            let query = set.shape().query_of(vector(&set, 7_000 + n).as_ref());
+            let hits = set.search(&query, &budget, Some(&filter));
+            for hit in &hits {
+                assert!(filter.passes(hit.attributes.as_deref().unwrap()));
+            }
+            let nearest = set.search(&query, &Search { exact: true, ..budget }, Some(&filter));
+            if n >= 5 {
+                assert_eq!(hits.len(), nearest.len(), "{share}");
+                let farthest = nearest.last().map_or(0.0, |hit| hit.distance);
+                found += hits.iter().filter(|hit| hit.distance <= farthest).count();
+                exact += nearest.len();
+            }
+        }
+        assert!(found as f64 >= 0.95 * exact as f64, "{share}: {found} of {exact}");
+    }
 }

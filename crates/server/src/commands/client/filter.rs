@@ -46,6 +46,7 @@ enum Class {
 impl Class {
     fn of(client: &Client) -> Self {
         match () {
+            () if client.has(Flag::Primary) => Class::Primary,
             () if client.has(Flag::Replica) => Class::Replica,
             () if client.has(Flag::PubSub) => Class::PubSub,
             () => Class::Normal,

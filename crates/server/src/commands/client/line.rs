@@ -9,9 +9,10 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Letters of [`flags`] and what they stand for.
-static LETTERS: [(Flag, u8); 13] = [
+static LETTERS: [(Flag, u8); 14] = [
     (Flag::Replica, b'S'),
     (Flag::Monitor, b'O'),
+    (Flag::Primary, b'M'),
     (Flag::PubSub, b'P'),
     (Flag::Tracking, b't'),
     (Flag::BrokenRedirect, b'R'),
@@ -116,7 +117,7 @@ pub fn idle_seconds(client: &Client, server: &Server) -> u32 {
 /// The letters of its flags, in Redis's order; `N` if there are none.
 pub fn flags(client: &Client) -> Vec<u8> {
     let mut letters: Vec<u8> = Vec::new();
-    let (listens, others) = LETTERS.split_at(2);
+    let (listens, others) = LETTERS.split_at(3);
     let set = |letters: &'static [(Flag, u8)]| {
         letters.iter().filter(|(flag, _)| client.has(*flag)).map(|(_, letter)| *letter)
     };

@@ -165,7 +165,7 @@ pub fn replication(report: &mut Report<'_>) {
         report.field("replica_announced", u8::from(settings.replica_announced));
     }
     replicas(report);
-    report.field("master_failover_state", "no-failover");
+    report.field("master_failover_state", report.server.replication.failover.word());
     let ids = report.server.replication.ids();
     report.field("master_replid", ids.id);
     report.field("master_replid2", ids.second_id);
@@ -178,8 +178,8 @@ pub fn replication(report: &mut Report<'_>) {
 fn replicas(report: &mut Report<'_>) {
     let (lines, config) = (report.server.outgoing.lines(), report.config.clone());
     report.field("connected_slaves", lines.len());
-    let lag_max = config.foreign.min_replicas_max_lag;
-    if config.foreign.min_replicas_to_write > 0 && lag_max > 0 {
+    let lag_max = config.replication.min_replicas_max_lag;
+    if config.replication.min_replicas_to_write > 0 && lag_max > 0 {
         report.field("min_slaves_good_slaves", report.server.outgoing.good(lag_max));
     }
     for (number, line) in lines.iter().enumerate() {
@@ -194,7 +194,7 @@ fn replicas(report: &mut Report<'_>) {
 fn backlog(report: &mut Report<'_>) {
     let backlog = report.server.outgoing.backlog();
     report.field("repl_backlog_active", u8::from(backlog.is_some()));
-    report.field("repl_backlog_size", report.config.foreign.repl_backlog_size);
+    report.field("repl_backlog_size", report.config.replication.repl_backlog_size);
     let (first, len) = backlog.map_or((0, 0), |backlog| {
         let (start, end) = (backlog.start(), backlog.end());
         (start + 1, end.saturating_sub(start))

@@ -3,6 +3,7 @@
 use super::Report;
 use crate::config::Config;
 use crate::lifecycle::process::{Whose, cpu_time, system_name};
+use crate::pause::PauseReason;
 use crate::server::unix_ms;
 use petrel_commands::{VALKEY_VERSION, redis_version};
 use std::sync::atomic::Ordering::Relaxed;
@@ -94,7 +95,8 @@ pub fn clients(report: &mut Report<'_>) {
         None => ("none", "none", 0),
         Some(writes) => {
             let actions = if writes { "write" } else { "all" };
-            (actions, "client_pause", server.pause.until_ms() - now)
+            let reason = server.pause.reason(now).map_or("none", PauseReason::name);
+            (actions, reason, server.pause.until_ms() - now)
         }
     };
     report.field("paused_reason", reason);

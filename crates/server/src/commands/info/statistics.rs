@@ -16,7 +16,9 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("instantaneous_ops_per_sec", rate.commands as u64);
     report.field("total_net_input_bytes", totals.received);
     report.field("total_net_output_bytes", totals.sent);
-    report.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    let received = server.replication.link.received.load(Relaxed);
+    report.field("total_net_repl_input_bytes", received);
+    report.field("total_net_repl_output_bytes", server.outgoing.sent.load(Relaxed));
     report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.received / 1024.0));
     report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.sent / 1024.0));
     report.field("instantaneous_input_repl_kbps", "0.00");

@@ -19,7 +19,7 @@ pub(crate) use rewrite::Rewriting;
 use crate::config::Config;
 use crate::server::Server;
 use parking_lot::{Mutex, RwLock};
-use petrel_commands::Hindrance;
+use petrel_commands::ServerState;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Handle, Order, Origin};
 use petrel_persistence::log::{
     Directory, Events, Log, LogSource, Policy, Recorder, SystemFile, is_full,
@@ -96,14 +96,14 @@ impl Events for Listener {
             tracing::error!("the log cannot be written: {why}; writes are refused, {next}");
         }
         server.commands.note_log_failure(why);
-        server.commands.hinder(Hindrance::NotLogged, true);
+        server.commands.set_state(ServerState::NotLogged, true);
     }
 
     fn recovered(&self) {
         let Some(server) = self.0.upgrade() else { return };
         *server.durability.failure.lock() = None;
         server.durability.needs_base.store(false, Relaxed);
-        server.commands.hinder(Hindrance::NotLogged, false);
+        server.commands.set_state(ServerState::NotLogged, false);
         tracing::info!("the log is written again");
     }
 
@@ -283,7 +283,7 @@ impl Server {
                 handle.unlock();
                 self.end_log();
                 *self.durability.failure.lock() = None;
-                self.commands.hinder(Hindrance::NotLogged, false);
+                self.commands.set_state(ServerState::NotLogged, false);
                 tracing::info!("the log has been turned off; its files stay as they are");
                 Ok(())
             }

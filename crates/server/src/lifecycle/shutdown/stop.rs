@@ -2,30 +2,58 @@
 
 use super::{LOOK, NotStopping};
 use crate::config::{Config, ShutdownFlags};
+use crate::pause::PauseReason;
 use crate::server::Server;
 use petrel_keyspace::Handle;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// How the server is to stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// The data is saved before.
+    pub saves: bool,
+    /// It stops though the data cannot be saved.
+    pub forces: bool,
+    /// Replicas that lag behind are waited for.
+    pub waits: bool,
+}
 
 impl Server {
     /// Stops the server as a signal asks for it ([`Closing::request`]): by
     /// [`crate::lifecycle::process::Process::leave`], unless something stands against it. To be
     /// called on a thread that has time for it.
     pub fn shut_down(&self, flags: &ShutdownFlags) {
+        let points = &self.config.snapshot().save;
+        let manner = Manner {
+            saves: flags.saves(points),
+            forces: flags.forces(),
+            waits: !flags.is_at_once(),
+        };
+        self.shut_down_as(manner);
+    }
+
+    /// The same.
+    pub(crate) fn shut_down_as(&self, Manner { saves, forces, waits }: Manner) {
         while self.upkeep_paused.load(Relaxed) && self.closing.requested.load(Relaxed) {
             std::thread::sleep(LOOK);
         }
-        if !self.closing.requested.swap(false, Relaxed) {
-            return;
-        }
         let config = self.config.snapshot();
         let mut ks = self.keyspace.attach();
+        if waits {
+            self.await_replicas(&mut ks, &config);
+        }
+        if !self.closing.requested.swap(false, Relaxed) {
+            return self.unpause(PauseReason::Shutdown);
+        }
         ks.enter();
-        let prepared =
-            self.prepare_stop(&mut ks, &config, flags.saves(&config.save), flags.forces());
+        let prepared = self.prepare_stop(&mut ks, &config, saves, forces);
         ks.exit();
-        if prepared.is_ok() {
-            self.stop();
-            self.process.leave();
+        match prepared {
+            Ok(()) => {
+                self.stop();
+                self.process.leave();
+            }
+            Err(NotStopping) => self.unpause(PauseReason::Shutdown),
         }
     }
 

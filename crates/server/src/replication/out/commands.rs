@@ -4,13 +4,14 @@ use super::replica::{Replica, Stage, Traits};
 use crate::client::Flag;
 use crate::host::ServerHost;
 use crate::server::unix_ms;
+use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_table::commands as meta;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// `PSYNC`.
-pub(crate) const PSYNC: CommandSpec = CommandSpec::new(&meta::PSYNC, psync);
+pub(crate) const PSYNC: CommandSpec = CommandSpec::new(&meta::PSYNC, psync).locking(Locks::Itself);
 /// `SYNC`.
 pub(crate) const SYNC: CommandSpec = CommandSpec::new(&meta::SYNC, sync);
 /// `REPLCONF`.
@@ -41,9 +42,23 @@ impl Default for Handshake {
     }
 }
 
-/// `PSYNC replicationid offset`
+/// `PSYNC replicationid offset [FAILOVER]`: with `FAILOVER`, the primary asks this replica to take
+/// its place, and to serve it as a replica then.
 fn psync(ctx: &mut Ctx<'_>) -> Outcome {
     let first = ctx.integer(2)?;
+    if ctx.args().len() > 3 && ctx.is(3, "FAILOVER") {
+        let server = ServerHost::of(ctx).server.clone();
+        let replication = &server.replication;
+        if !replication.is_replica() {
+            return Err(Fail::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
+        }
+        if replication.ids().id.as_bytes() != ctx.arg(1) {
+            return Err(Fail::fixed("ERR PSYNC FAILOVER replid must match my replid."));
+        }
+        tracing::info!("the primary hands its role over to this replica");
+        // No thread is started to follow nobody.
+        let _ = server.follow(None, &mut ctx.exec.ks);
+    }
     let id = ctx.arg(1);
     attach(ctx, Some((id, first)))
 }
@@ -63,6 +78,9 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
     if server.replication.is_replica() && !server.replication.follows() {
         return Err(Fail::fixed("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
+    if server.replication.failover.is_active() {
+        return Err(Fail::fixed("NOMASTERLINK Can't SYNC while failing over"));
+    }
     let outgoing = &server.outgoing;
     let Handshake { port, address, knows_end_mark, knows_ids, takes_copy_only, wants } =
         outgoing.handshakes.lock().get(&client.id).cloned().unwrap_or_default();
@@ -75,6 +93,10 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         outgoing.backlog().filter(|_| is_continued)?.reader(from).ok()
     });
     client.set(Flag::Replica, true);
+    let gathers = server.config.snapshot().replication.repl_disable_tcp_nodelay;
+    if gathers && let Err(error) = petrel_net::set_nodelay(client.fd, false) {
+        tracing::info!("repl-disable-tcp-nodelay does not reach {}: {error}", replica.name());
+    }
     // Its commands touch no key.
     ctx.session.set(Modes::MONITOR, true);
     if let Some(reader) = reader {

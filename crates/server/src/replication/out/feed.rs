@@ -62,6 +62,7 @@ impl<D: Driver> Worker<D> {
                 self.driver.recycle(output);
             } else if let Some(conn) = self.take(slot) {
                 self.count_sent(&conn, output.len());
+                self.engine.host.server.outgoing.sent.fetch_add(output.len() as u64, Relaxed);
                 self.driver.send(slot, output);
                 conn.client.show_output(self.driver.unsent(slot));
                 self.put(conn);
@@ -77,7 +78,7 @@ impl<D: Driver> Worker<D> {
         let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
             host.config.client_output_buffer_limit.replica;
         // What is kept anyway is no burden.
-        let free = host.config.foreign.repl_backlog_size;
+        let free = host.config.replication.repl_backlog_size;
         let is_above = |limit: u64| limit > 0 && waiting >= limit.max(free);
         let soft_since = replica.soft_since.load(Relaxed);
         if !is_above(soft_bytes) {

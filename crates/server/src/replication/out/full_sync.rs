@@ -12,6 +12,7 @@
 use super::replica::{Replica, Stage};
 use crate::config::Config;
 use crate::random_id::random_id;
+use crate::replication::saved::SavedHistory;
 use crate::server::{Server, unix_ms};
 use bytes::Bytes;
 use petrel_keyspace::Handle;
@@ -27,12 +28,17 @@ use std::time::{Duration, Instant};
 /// Bytes of a copy that are sent together.
 const PART_LEN: usize = 256 * 1024;
 
+/// What a copy is made of: an image, none of a copy without keys, and its place in the history.
+type Copied = (Option<Image>, Option<SavedHistory>);
+
 /// A copy that is about to be sent.
 struct Job {
     /// None of a copy without keys.
     image: Option<Image>,
     replicas: Vec<Arc<Replica>>,
     by_mark: bool,
+    /// Where in the history it stands.
+    history: Option<SavedHistory>,
 }
 
 /// Passes what is written on to every replica.
@@ -89,11 +95,11 @@ impl Server {
         let wants = first.wants;
         let is_like = |replica: &&Arc<Replica>| replica.wants == wants;
         let replicas: Vec<_> = waiting.iter().filter(is_like).cloned().collect();
-        let by_mark = config.foreign.repl_diskless_sync
+        let by_mark = config.replication.repl_diskless_sync
             && replicas.iter().all(|replica| replica.knows_end_mark);
-        let most = config.foreign.repl_diskless_sync_max_replicas;
+        let most = config.replication.repl_diskless_sync_max_replicas;
         let is_full = most > 0 && replicas.len() as i64 >= most;
-        let delay_ms = config.foreign.repl_diskless_sync_delay.saturating_mul(1000);
+        let delay_ms = config.replication.repl_diskless_sync_delay.saturating_mul(1000);
         if by_mark && !is_full && unix_ms() - first.waits_since < delay_ms {
             return;
         }
@@ -133,6 +139,7 @@ impl Server {
         let at = stream.backlog.forget_database();
         let readers: Vec<_> = replicas.iter().map(|_| stream.backlog.reader(at)).collect();
         let id = self.replication.ids().id;
+        let history = self.history_to_save();
         ks.unlock();
         ks.exit();
         for (replica, reader) in replicas.iter().zip(readers) {
@@ -153,20 +160,20 @@ impl Server {
         let names: Vec<_> = replicas.iter().map(|replica| replica.name()).collect();
         tracing::info!("sending a copy, of offset {at}, to {}", names.join(", "));
         // It waits for it.
-        let _ = send.send(Job { image, replicas, by_mark });
+        let _ = send.send(Job { image, replicas, by_mark, history });
         Ok(())
     }
 
     /// Sends a copy, on the calling thread.
     fn send_copy(self: &Arc<Self>, job: Job) {
-        let Job { image, replicas, by_mark } = job;
+        let Job { image, replicas, by_mark, history } = job;
         let (start, config) = (Instant::now(), self.config.snapshot());
         let patience = Duration::from_secs(config.replication.repl_timeout.max(1) as u64);
         let part = Vec::with_capacity(PART_LEN);
         let mut sink = FanOut { server: self, replicas: &replicas, part, patience };
         let sent = match by_mark {
-            true => self.send_marked(image, &mut sink, &config),
-            false => self.send_by_file(image, &mut sink, &config),
+            true => self.send_marked((image, history), &mut sink, &config),
+            false => self.send_by_file((image, history), &mut sink, &config),
         };
         let is_sent = sent.is_ok();
         for replica in replicas.iter().filter(|replica| !replica.has_left()) {
@@ -192,13 +199,13 @@ impl Server {
 
     fn send_marked(
         &self,
-        image: Option<Image>,
+        copy: Copied,
         sink: &mut FanOut<'_>,
         config: &Config,
     ) -> Result<(), FileError> {
         let mark = random_id();
         sink.write_all(format!("$EOF:{mark}\r\n").as_bytes())?;
-        self.write_copy(image, &mut *sink, config)?;
+        self.write_copy(copy, &mut *sink, config)?;
         sink.write_all(mark.as_bytes())?;
         // What finds the end by a mark may not get anything behind it before it has said so; that
         // may be at once.
@@ -209,7 +216,7 @@ impl Server {
     /// By way of a file that has no name.
     fn send_by_file(
         &self,
-        image: Option<Image>,
+        copy: Copied,
         sink: &mut FanOut<'_>,
         config: &Config,
     ) -> Result<(), FileError> {
@@ -219,12 +226,12 @@ impl Server {
             Ok(file) => file,
             Err(error) => {
                 // It has to be gone through all the same.
-                self.write_copy(image, io::sink(), config)?;
+                self.write_copy(copy, io::sink(), config)?;
                 return Err(error.into());
             }
         };
         let _ = std::fs::remove_file(&path);
-        self.write_copy(image, &mut file, config)?;
+        self.write_copy(copy, &mut file, config)?;
         let len = file.stream_position()?;
         file.rewind()?;
         sink.write_all(format!("${len}\r\n").as_bytes())?;
@@ -240,15 +247,18 @@ impl Server {
     /// Writes an RDB file. An image is gone through even if that fails.
     fn write_copy(
         &self,
-        image: Option<Image>,
+        copy: Copied,
         out: impl Write + Send,
         config: &Config,
     ) -> Result<(), FileError> {
-        let options = self.copy_options(config);
+        let ((image, history), options) = (copy, self.copy_options(config));
         // Read after the stream's end was noted: what is loaded later is in the stream.
         let texts = self.commands.library_texts();
         let (wants_keys, wants_functions) = (image.is_some(), true);
         let mut file = FileWriter::unseekable(out, options, wants_functions && !texts.is_empty())?;
+        if let Some(history) = history {
+            history.describe(&mut file);
+        }
         self.describe_file(&mut file, &texts);
         if wants_keys && let Some(image) = image {
             let mut before = 0;

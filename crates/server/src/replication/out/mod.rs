@@ -26,6 +26,7 @@ pub(crate) use sink::Stream;
 use crate::client::Client;
 use crate::config::Config;
 use crate::replication::Downstream;
+use crate::replication::apply::Applier;
 use crate::server::{Server, unix_ms};
 use commands::Handshake;
 use parking_lot::{Mutex, RwLock};
@@ -55,6 +56,8 @@ pub struct Outgoing {
     pinged_at: AtomicI64,
     /// An image is being sent.
     syncing: AtomicBool,
+    /// Bytes that replicas were sent.
+    pub(crate) sent: AtomicU64,
     /// Full copies, resumptions, and resumptions that could not be.
     pub(crate) full_syncs: AtomicU64,
     /// See `full_syncs`.
@@ -94,6 +97,11 @@ impl Outgoing {
         let now = unix_ms();
         let replicas = self.replicas.lock();
         replicas.iter().filter(|replica| !replica.takes_copy_only).map(|r| r.line(now)).collect()
+    }
+
+    /// Connections that are replicas.
+    pub(crate) fn count(&self) -> usize {
+        self.replicas.lock().len()
     }
 
     /// Replicas that have been heard of within so many seconds.
@@ -151,8 +159,9 @@ impl Outgoing {
     /// Asks the replicas what they have executed, unless they were asked for that much already.
     pub(crate) fn ask(&self, server: &Server) {
         let Some(stream) = self.stream() else { return };
+        let still = server.replication.failover.still();
         let end = stream.backlog.end();
-        if self.asked_at.load(SeqCst) == end {
+        if still.is_needed() || self.asked_at.load(SeqCst) == end {
             return;
         }
         let end = stream.backlog.append_aside(GET_ACK);
@@ -161,28 +170,53 @@ impl Outgoing {
     }
 }
 
-const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+/// The question what a replica has executed.
+pub(super) const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 impl Server {
     /// Begins the stream unless there is one. Everything is held.
     fn begin_stream(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Arc<Stream> {
+        let is_new = self.outgoing.stream().is_none();
+        if is_new && !self.replication.is_replica() {
+            // What was changed without a stream belongs to no history that a replica could know.
+            self.replication.renew_ids();
+        }
+        self.begin_known_stream(handle, config)
+    }
+
+    /// The same of a history that replicas may know.
+    pub(super) fn begin_known_stream(
+        self: &Arc<Self>,
+        handle: &mut Handle,
+        config: &Config,
+    ) -> Arc<Stream> {
         let mut place = self.outgoing.stream.write();
         if let Some(stream) = &*place {
             return stream.clone();
         }
-        let is_replica = self.replication.is_replica();
-        if !is_replica {
-            // What was changed without a stream belongs to no history that a replica could know.
-            self.replication.renew_ids();
-        }
         let offset = self.replication.offset().max(0) as u64;
-        let backlog = Backlog::new(offset, config.foreign.repl_backlog_size);
+        let backlog = Backlog::new(offset, config.replication.repl_backlog_size);
         let stream = Stream::new(backlog.clone(), Arc::downgrade(self), config);
         self.replication.set_backlog(Some(backlog));
         handle.set_sinks(sink::NAME, Some(stream.source()));
         self.outgoing.last_seen.store(unix_ms(), Relaxed);
         *place = Some(stream.clone());
         stream
+    }
+
+    /// A replica keeps what it is sent, so that it can serve others once it is promoted. The link's
+    /// thread, in no batch.
+    pub(super) fn keep_stream(self: &Arc<Self>, applier: &mut Applier) {
+        if self.outgoing.stream().is_some() {
+            return;
+        }
+        let config = self.config.snapshot();
+        let ks = &mut applier.exec.ks;
+        ks.enter();
+        ks.lock_all();
+        self.begin_stream(ks, &config);
+        ks.unlock();
+        ks.exit();
     }
 
     /// Ends the stream: nothing is kept any more. Everything is held.
@@ -220,6 +254,8 @@ impl Downstream for Relay {
         if let Some(stream) = server.outgoing.stream() {
             stream.backlog.forget_database();
         }
+        // From now on a primary waits for replicas to come.
+        server.outgoing.last_seen.store(unix_ms(), Relaxed);
         server.close_replicas();
     }
 

@@ -15,8 +15,8 @@ pub(super) const NAME: &str = "replication";
 
 /// The stream that replicas are sent.
 pub(crate) struct Stream {
-    pub(super) backlog: Arc<Backlog>,
-    pub(super) owners: Owners,
+    pub(crate) backlog: Arc<Backlog>,
+    pub(crate) owners: Owners,
     /// The change of the libraries of functions that was recorded last.
     functions: AtomicU64,
     understood: Understood,
@@ -60,7 +60,7 @@ impl SinkSource for StreamSource {
         match stream.and_then(|stream| Some((stream.server.upgrade()?, stream))) {
             Some((server, stream)) => {
                 let encoder = Encoder::new(stream.understood, stream.mark.as_bytes());
-                Box::new(Recorder { server, stream, encoder, has_appended: false })
+                Box::new(Recorder { server, stream, encoder, passes_on: None, has_appended: false })
             }
             // The stream has ended: another source, or none, takes this one's place.
             None => Box::new(|_: u16, _: &Effect<'_>| ()),
@@ -73,12 +73,19 @@ struct Recorder {
     server: Arc<Server>,
     stream: Arc<Stream>,
     encoder: Encoder,
+    /// Whether the commit is sent to replicas: not if it is the primary's, whose bytes are; none
+    /// before its first effect. A whole commit is, or nothing of it.
+    passes_on: Option<bool>,
     has_appended: bool,
 }
 
 impl EffectSink for Recorder {
     #[inline]
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        let replication = &self.server.replication;
+        if !*self.passes_on.get_or_insert_with(|| !replication.is_replica()) {
+            return;
+        }
         if matches!(effect, Effect::Functions { .. })
             && self.stream.functions.fetch_max(head.order.0, SeqCst) > head.order.0
         {
@@ -90,10 +97,8 @@ impl EffectSink for Recorder {
 
     #[inline]
     fn committed(&mut self, _: u64, _: bool) {
-        // What a replica executes it passes on as it came.
-        if let Some(commands) = self.encoder.finish()
-            && !self.server.replication.is_replica()
-        {
+        self.passes_on = None;
+        if let Some(commands) = self.encoder.finish() {
             self.stream.backlog.append(commands);
             self.has_appended = true;
         }
@@ -113,7 +118,7 @@ thread_local! {
 }
 
 /// The workers that have replicas, to be woken when there is something to send.
-pub(super) struct Owners {
+pub(crate) struct Owners {
     /// By worker: it has replicas, and waits for something to happen.
     asleep: Box<[AtomicBool]>,
 }
@@ -124,7 +129,7 @@ impl Owners {
     }
 
     /// Wakes the workers that have replicas and wait; the calling one looks by itself.
-    pub(super) fn call(&self, server: &Server) {
+    pub(crate) fn call(&self, server: &Server) {
         fence(SeqCst);
         let own = WORKER.get();
         for (worker, asleep) in self.asleep.iter().enumerate() {

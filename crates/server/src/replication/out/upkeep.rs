@@ -4,7 +4,7 @@ use super::Outgoing;
 use super::replica::{Replica, Stage};
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
-use petrel_commands::Hindrance;
+use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -26,21 +26,21 @@ impl Server {
     /// Looks after the replicas. The thread is in no batch.
     pub(crate) fn tend_replicas(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
         let outgoing = &self.outgoing;
-        let least = config.foreign.min_replicas_to_write;
-        let lag_max = config.foreign.min_replicas_max_lag;
+        let least = config.replication.min_replicas_to_write;
+        let lag_max = config.replication.min_replicas_max_lag;
         let is_short = least > 0
             && lag_max > 0
             && !self.replication.is_replica()
             && (outgoing.good(lag_max) as i64) < least;
-        self.commands.hinder(Hindrance::NotReplicated, is_short);
+        self.commands.set_state(ServerState::NotReplicated, is_short);
         let Some(now) = self.tend_connections(config) else { return };
         self.sync_if_due(ks, config);
         let Some(stream) = outgoing.stream() else { return };
-        if stream.backlog.size() != config.foreign.repl_backlog_size {
-            stream.backlog.resize(config.foreign.repl_backlog_size);
+        if stream.backlog.size() != config.replication.repl_backlog_size {
+            stream.backlog.resize(config.replication.repl_backlog_size);
         }
         if outgoing.replicas.lock().is_empty() {
-            let ttl_ms = config.foreign.repl_backlog_ttl.saturating_mul(1000);
+            let ttl_ms = config.replication.repl_backlog_ttl.saturating_mul(1000);
             let is_over = ttl_ms > 0 && now - outgoing.last_seen.load(Relaxed) > ttl_ms;
             if is_over && !self.replication.is_replica() {
                 self.forget_stream(ks);
@@ -48,8 +48,10 @@ impl Server {
             return;
         }
         outgoing.last_seen.store(now, Relaxed);
-        let period_ms = config.foreign.repl_ping_replica_period.saturating_mul(1000);
-        if now - outgoing.pinged_at.load(Relaxed) >= period_ms && !self.replication.is_replica() {
+        let period_ms = config.replication.repl_ping_replica_period.saturating_mul(1000);
+        let still = self.replication.failover.still();
+        let is_due = now - outgoing.pinged_at.load(Relaxed) >= period_ms;
+        if is_due && !self.replication.is_replica() && !still.is_needed() {
             outgoing.pinged_at.store(now, Relaxed);
             stream.backlog.append_aside(PING);
             stream.owners.call(self);

@@ -1,4 +1,5 @@
-//! What keeps a server from executing commands for a while, whoever sends them.
+//! States of the server in which it refuses commands for a while: loading, `MISCONF`, read-only
+//! replica.
 
 use crate::ctx::Host;
 use crate::execute::Executor;
@@ -11,7 +12,7 @@ use petrel_resp::Reply;
 /// A state of the server in which it refuses commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
-pub enum Hindrance {
+pub enum ServerState {
     /// Data is being loaded: what needs it is refused.
     Loading = 1,
     /// Saving in the background failed, and is meant to be relied upon: writes are refused.
@@ -31,7 +32,7 @@ pub enum Hindrance {
 impl Executor {
     /// Refuses what cannot be executed in this state of the server.
     #[cold]
-    pub(crate) fn admit_hindered(
+    pub(crate) fn admit_in_state(
         &mut self,
         command: Command,
         args: &[&[u8]],
@@ -43,16 +44,16 @@ impl Executor {
             return Ok(());
         }
         let flags = command.spec.flags;
-        if self.shared.is_hindered_by(Hindrance::ReadOnly) && self.writes(command, session) {
+        if self.shared.is_in_state(ServerState::ReadOnly) && self.writes(command, session) {
             return Err(Fail::READ_ONLY);
         }
-        if self.shared.is_hindered_by(Hindrance::Stale) {
+        if self.shared.is_in_state(ServerState::Stale) {
             self.admit_stale(command, session)?;
         }
         if self.shared.is_loading() && !flags.contains(Flags::LOADING) {
             return Err(Fail::loading(self.shared.dialect()));
         }
-        let Some(fail) = self.shared.write_hindrance() else { return Ok(()) };
+        let Some(fail) = self.shared.write_refusal() else { return Ok(()) };
         if !self.counts_as_write(command, session, &fail) {
             return Ok(());
         }

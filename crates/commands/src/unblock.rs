@@ -1,4 +1,4 @@
-//! Serving the clients that wait for keys.
+//! Unblocking the clients that wait for keys.
 //!
 //! ```text
 //!  handler finds nothing ── Ctx::block ── a place in the queue of each key      under the locks of its keys
@@ -64,9 +64,9 @@ impl WaitEnd {
     }
 }
 
-/// What serving needs to remember from command to command.
+/// What unblocking needs to remember from command to command.
 #[derive(Default)]
-pub(crate) struct Serving {
+pub(crate) struct Unblocking {
     /// A waiter's command is being executed.
     active: bool,
     /// And it is the last time: its time is up.
@@ -77,7 +77,7 @@ pub(crate) struct Serving {
     postponed: Vec<ReadyKey>,
 }
 
-impl Serving {
+impl Unblocking {
     /// Whether the command in hand waits; asked once.
     #[inline]
     pub fn waits(&mut self) -> bool {
@@ -86,18 +86,19 @@ impl Serving {
 }
 
 impl Executor {
-    pub(crate) fn is_serving(&self) -> bool {
-        self.serving.active
+    /// Whether a command that has waited is executed again.
+    pub fn is_unblocking(&self) -> bool {
+        self.unblocking.active
     }
 
     /// Whether the command in hand has waited, and its time is up.
     pub(crate) fn is_last_try(&self) -> bool {
-        self.serving.last
+        self.unblocking.last
     }
 
     /// The command in hand is answered later: its client waits, or goes on waiting.
     pub(crate) fn reply_comes_later(&mut self) {
-        self.serving.waits = true;
+        self.unblocking.waits = true;
     }
 
     /// Puts a client into the queues of the keys that it waits for. All of its stripes are held.
@@ -107,7 +108,7 @@ impl Executor {
             self.ks.wait_for(blocked.db, key, blocked.awaited, blocked.arrival, blocked.clone());
         }
         self.shared.count_blocked(1);
-        self.serving.waits = true;
+        self.unblocking.waits = true;
     }
 
     /// Ends a wait and answers the client. False if it has been answered already. The thread is in
@@ -117,9 +118,9 @@ impl Executor {
             return false;
         }
         if blocked.tries_late && end == WaitEnd::Timeout {
-            self.serving.last = true;
+            self.unblocking.last = true;
             let answer = self.execute_again(blocked, host);
-            self.serving.last = false;
+            self.unblocking.last = false;
             if let Some(answer) = answer {
                 host.answer(blocked, answer);
                 return true;
@@ -211,7 +212,7 @@ impl Executor {
 
     /// Whether there are waiters whom the host did not let be served.
     pub fn has_postponed(&self) -> bool {
-        !self.serving.postponed.is_empty()
+        !self.unblocking.postponed.is_empty()
     }
 
     /// Serves those who wait for keys that this thread made ready, as far as it goes at once: after
@@ -223,7 +224,7 @@ impl Executor {
 
     /// Serves those whom the host postponed. The thread is in a batch and holds nothing.
     pub fn serve_postponed(&mut self, host: &mut dyn Host) {
-        for ready in std::mem::take(&mut self.serving.postponed) {
+        for ready in std::mem::take(&mut self.unblocking.postponed) {
             let key = self.ks.key(&ready.key);
             self.ks.lock(key.hash);
             self.ks.make_ready(ready.db, key);
@@ -320,8 +321,8 @@ impl Executor {
                 return;
             }
             Standing::Postponed => {
-                if !self.serving.postponed.contains(ready) {
-                    self.serving.postponed.push(ready.clone());
+                if !self.unblocking.postponed.contains(ready) {
+                    self.unblocking.postponed.push(ready.clone());
                 }
                 return self.ks.end_try(ready.db, key, blocked.arrival);
             }
@@ -355,12 +356,12 @@ impl Executor {
             Request { args: &args, command: Some(blocked.command), hash: None, owner: None };
         let mut answer = Answer::default();
         let mut reply = RespWriter::new(&mut answer.bytes, &mut answer.shared, blocked.protocol);
-        self.serving.active = true;
+        self.unblocking.active = true;
         self.begin_before(blocked.nanos);
         let other = host.act_for(blocked.ticket().clone());
         let execution = self.execute(&request, &mut session, host, &mut reply);
         host.act_for(other);
-        self.serving.active = false;
+        self.unblocking.active = false;
         (execution == Execution::Answered).then_some(answer)
     }
 

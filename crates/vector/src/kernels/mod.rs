@@ -2,6 +2,8 @@
 //!
 //! 32-bit floats lie as little-endian bytes, at any address.
 
+pub mod planes;
+
 /// Sum of the products of 32-bit floats. Both are equally long, a multiple of 4 bytes.
 #[inline]
 pub fn dot_f32(a: &[u8], b: &[u8]) -> f32 {

@@ -1,0 +1,76 @@
+//! The bytes of a copy as they come from the primary, for what loads them without a file.
+
+use super::copy::{Extent, MARK_LEN, SIGN_EVERY, take};
+use super::link::Link;
+use super::wire::Wire;
+use crate::server::unix_ms;
+use std::io::{self, Read};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// Reads a copy up to its end, and nothing of what stands behind it. The primary is given signs of
+/// life meanwhile.
+pub(super) struct CopyStream<'w> {
+    wire: &'w mut Wire,
+    link: &'w Link,
+    extent: Extent,
+    /// Bytes that were read.
+    len: u64,
+    has_ended: bool,
+    signed_at: Instant,
+}
+
+impl<'w> CopyStream<'w> {
+    pub fn new(wire: &'w mut Wire, link: &'w Link, extent: Extent) -> Self {
+        let signed_at = Instant::now();
+        CopyStream { wire, link, extent, len: 0, has_ended: false, signed_at }
+    }
+
+    /// Whether the copy ends where what was read of it does.
+    ///
+    /// # Errors
+    /// One line that says what the primary did.
+    pub fn end(&mut self) -> Result<(), String> {
+        match self.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(format!("it goes on behind its end, from byte {} on", self.len - 1)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn give_sign(&mut self) -> io::Result<()> {
+        if self.signed_at.elapsed() >= SIGN_EVERY {
+            self.signed_at = Instant::now();
+            self.wire.send(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+impl Read for CopyStream<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let figures = &self.link.server.replication.link;
+        while !self.has_ended && !to.is_empty() {
+            let (ready, is_whole) = take(self.wire.received(), &self.extent, self.len);
+            let count = ready.min(to.len());
+            if count > 0 {
+                to[..count].copy_from_slice(&self.wire.received()[..count]);
+                self.wire.received().drain(..count);
+                self.len += count as u64;
+                figures.copy_bytes[1].store(self.len, Relaxed);
+                return Ok(count);
+            }
+            if is_whole {
+                let behind = if matches!(self.extent, Extent::Mark(_)) { MARK_LEN } else { 0 };
+                self.wire.received().drain(..behind);
+                self.has_ended = true;
+                break;
+            }
+            self.give_sign()?;
+            self.link.check_wish().map_err(io::Error::other)?;
+            self.wire.receive_within(SIGN_EVERY)?;
+            figures.copied_at.store(unix_ms() / 1000, Relaxed);
+        }
+        Ok(0)
+    }
+}

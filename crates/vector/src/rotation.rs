@@ -1,0 +1,120 @@
+//! A random rotation: signs and fast Hadamard transforms, in time n log n and without a matrix.
+//!
+//! A round changes the signs of components by chance, then transforms the first and the last `p` of
+//! them, `p` the largest power of two that there is room for: the two overlap, so no component is
+//! added to make the number a power of two. Every step keeps lengths and angles, and so does the
+//! whole.
+
+/// Rounds: with two a component still shows in which quarter it was.
+const ROUNDS: u64 = 4;
+
+/// Rotates a vector; the seed says how.
+pub fn rotate(vector: &mut [f32], seed: u32) {
+    for round in 0..ROUNDS {
+        change_signs(vector, seed, round);
+        let part = part(vector.len());
+        transform(&mut vector[..part]);
+        if part < vector.len() {
+            let from = vector.len() - part;
+            transform(&mut vector[from..]);
+        }
+    }
+}
+
+/// Undoes [`rotate`].
+pub fn rotate_back(vector: &mut [f32], seed: u32) {
+    for round in (0..ROUNDS).rev() {
+        let part = part(vector.len());
+        if part < vector.len() {
+            let from = vector.len() - part;
+            transform(&mut vector[from..]);
+        }
+        transform(&mut vector[..part]);
+        change_signs(vector, seed, round);
+    }
+}
+
+/// The largest power of two up to a length.
+fn part(len: usize) -> usize {
+    if len == 0 { 0 } else { 1 << len.ilog2() }
+}
+
+fn change_signs(vector: &mut [f32], seed: u32, round: u64) {
+    for (word, part) in (0u64..).zip(vector.chunks_mut(32)) {
+        let bits = mix(u64::from(seed) << 32 | round << 28 | word);
+        for (i, x) in part.iter_mut().enumerate() {
+            let sign = (bits >> i) as u32 & 1;
+            *x = f32::from_bits(x.to_bits() ^ sign << 31);
+        }
+    }
+}
+
+/// What splitmix64 makes of its state.
+fn mix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The Hadamard transform of a power of two of components, scaled so that lengths stay. It is its
+/// own inverse.
+fn transform(vector: &mut [f32]) {
+    let len = vector.len();
+    let mut half = 1;
+    while half < len {
+        for block in vector.chunks_exact_mut(2 * half) {
+            let (low, high) = block.split_at_mut(half);
+            for (a, b) in low.iter_mut().zip(high) {
+                (*a, *b) = (*a + *b, *a - *b);
+            }
+        }
+        half *= 2;
+    }
+    let scale = 1.0 / (len.max(1) as f32).sqrt();
+    vector.iter_mut().for_each(|x| *x *= scale);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lengths_and_angles_stay(
+            pairs in prop::collection::vec((-9f32..9.0, -9f32..9.0), 1..300),
+            seed: u32,
+        ) {
+            let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+            let dot = |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(x, y)| x * y).sum() };
+            let (mut x, mut y) = (a.clone(), b.clone());
+            rotate(&mut x, seed);
+            rotate(&mut y, seed);
+            let size = dot(&a, &a).sqrt() * dot(&b, &b).sqrt();
+            prop_assert!((dot(&a, &b) - dot(&x, &y)).abs() <= 1e-4 * size + 1e-6);
+            rotate_back(&mut x, seed);
+            for (x, a) in x.iter().zip(&a) {
+                prop_assert!((x - a).abs() < 1e-3);
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_component_spreads_over_all() {
+        for dim in [64usize, 100, 384, 1000] {
+            for at in [0, dim / 2, dim - 1] {
+                let mut vector = vec![0.0; dim];
+                vector[at] = 1.0;
+                rotate(&mut vector, 7);
+                let largest = vector.iter().fold(0f32, |max, x| max.max(x.abs()));
+                // Of a normal distribution one in a million is beyond five deviations.
+                assert!(largest * (dim as f32).sqrt() < 5.0, "{dim} {at}: {largest}");
+            }
+        }
+        let (mut one, mut other) = (vec![1.0; 96], vec![1.0; 96]);
+        rotate(&mut one, 1);
+        rotate(&mut other, 2);
+        assert_ne!(one, other);
+    }
+}

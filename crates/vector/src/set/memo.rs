@@ -1,0 +1,143 @@
+//! What filters have said of elements, remembered while the attributes stay what they are: two bits
+//! for an element and a filter.
+//!
+//! Searches note what they learn under the set's lock for reading; changes forget it under the lock
+//! for writing. A search that lets go of the lock asks for the memo again, since it may have been
+//! given up meanwhile.
+
+use super::Inner;
+use crate::filter::Filter;
+use crate::graph::CHUNK_LEN;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Filters of a set that are remembered, the latest ones: at most 2.5 bytes for each element, which
+/// are not counted as the set's.
+const MEMOS_MAX: usize = 8;
+
+/// The memos of a set, the one used last in front.
+#[derive(Debug, Default)]
+pub(super) struct Memos(Mutex<Vec<Arc<Memo>>>);
+
+/// What one filter said.
+#[derive(Debug)]
+pub(super) struct Memo {
+    filter: Box<[u8]>,
+    words: Box<[Word]>,
+    known: AtomicUsize,
+    passing: AtomicUsize,
+}
+
+/// Of 64 nodes: what is known, and which of them pass.
+#[derive(Debug, Default)]
+struct Word {
+    known: AtomicU64,
+    passing: AtomicU64,
+}
+
+impl Memos {
+    /// The memo of a filter, with room for nodes below `end`.
+    pub fn of(&self, filter: &Filter, end: u32) -> Arc<Memo> {
+        let mut memos = self.0.lock();
+        let at = memos.iter().position(|memo| *memo.filter == *filter.text());
+        let old = at.map(|at| memos.remove(at));
+        let memo = match old {
+            Some(memo) if memo.words.len() * 64 >= end as usize => memo,
+            old => Arc::new(Memo::new(filter, end, old.as_deref())),
+        };
+        memos.insert(0, Arc::clone(&memo));
+        memos.truncate(MEMOS_MAX);
+        memo
+    }
+
+    /// Forgets what is known of a node, which changes.
+    pub fn forget(&self, node: u32) {
+        self.0.lock().iter().for_each(|memo| memo.forget(node));
+    }
+}
+
+impl Memo {
+    fn new(filter: &Filter, end: u32, old: Option<&Memo>) -> Self {
+        // A quarter of room for what comes.
+        let room = (end as usize / 4 * 5).next_multiple_of(CHUNK_LEN).max(CHUNK_LEN);
+        let mut words: Box<[Word]> = (0..room / 64).map(|_| Word::default()).collect();
+        for (word, old) in words.iter_mut().zip(old.iter().flat_map(|old| &old.words)) {
+            *word.known.get_mut() = old.known.load(Relaxed);
+            *word.passing.get_mut() = old.passing.load(Relaxed);
+        }
+        let count = |of: fn(&Memo) -> &AtomicUsize| old.map_or(0, |old| of(old).load(Relaxed));
+        Memo {
+            filter: filter.text().into(),
+            words,
+            known: AtomicUsize::new(count(|memo| &memo.known)),
+            passing: AtomicUsize::new(count(|memo| &memo.passing)),
+        }
+    }
+
+    /// Nodes of which it is known whether they pass.
+    pub fn known(&self) -> usize {
+        self.known.load(Relaxed)
+    }
+
+    /// Those of them that pass.
+    pub fn passing(&self) -> usize {
+        self.passing.load(Relaxed)
+    }
+
+    /// Whether a node passes: as is known, or as the filter says now.
+    #[inline]
+    pub fn passes(&self, inner: &Inner, node: u32, filter: &Filter) -> bool {
+        let Some(word) = self.words.get(node as usize / 64) else {
+            return inner.passes(node, filter);
+        };
+        let bit = 1 << (node % 64);
+        if word.known.load(Relaxed) & bit != 0 {
+            return word.passing.load(Relaxed) & bit != 0;
+        }
+        let passes = inner.passes(node, filter);
+        if passes && word.passing.fetch_or(bit, Relaxed) & bit == 0 {
+            self.passing.fetch_add(1, Relaxed);
+        }
+        if word.known.fetch_or(bit, Relaxed) & bit == 0 {
+            self.known.fetch_add(1, Relaxed);
+        }
+        passes
+    }
+
+    fn forget(&self, node: u32) {
+        let Some(word) = self.words.get(node as usize / 64) else { return };
+        let bit = 1 << (node % 64);
+        if word.known.fetch_and(!bit, Relaxed) & bit != 0 {
+            self.known.fetch_sub(1, Relaxed);
+        }
+        if word.passing.fetch_and(!bit, Relaxed) & bit != 0 {
+            self.passing.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The next node from `at` on of which nothing is known; not every one is a node of the graph.
+    pub fn next_unknown(&self, at: u32) -> Option<u32> {
+        self.next(at, |word| !word.known.load(Relaxed))
+    }
+
+    /// The next node from `at` on that is known to pass.
+    pub fn next_passing(&self, at: u32) -> Option<u32> {
+        self.next(at, |word| word.passing.load(Relaxed))
+    }
+
+    #[inline]
+    fn next(&self, at: u32, bits: impl Fn(&Word) -> u64) -> Option<u32> {
+        let first = at as usize / 64;
+        let mut mask = u64::MAX << (at % 64);
+        for (index, word) in self.words.iter().enumerate().skip(first) {
+            let found = bits(word) & mask;
+            if found != 0 {
+                // There are fewer than 2^32 nodes.
+                return Some((index * 64) as u32 + found.trailing_zeros());
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+}
