@@ -23,7 +23,7 @@ pub struct AllArgs {
 }
 
 /// The runs: words of the command line, and those that are added for a quick one.
-const RUNS: [(&str, &str); 17] = [
+const RUNS: [(&str, &str); 19] = [
     ("consistency", ""),
     ("matrix", ""),
     ("matrix --preset many-clients --label many-clients", "--values 256 --pipelines 1,16,64"),
@@ -32,6 +32,7 @@ const RUNS: [(&str, &str); 17] = [
     ("commands", ""),
     ("workloads", ""),
     ("persistence", ""),
+    ("replication", "--keys 100000"),
     ("trace", ""),
     ("memory", ""),
     ("memory --types", "--keys 100000"),
@@ -41,6 +42,7 @@ const RUNS: [(&str, &str); 17] = [
     ("tracking", ""),
     ("pause", ""),
     ("churn", ""),
+    ("client", ""),
 ];
 
 /// Runs them. An error names what could not be measured.

@@ -324,6 +324,7 @@ pub const ALL: &[&Description] = &[
     crate::commands::DESCRIPTION,
     crate::workloads::DESCRIPTION,
     crate::persistence::DESCRIPTION,
+    crate::replication::DESCRIPTION,
     crate::memory::DESCRIPTION,
     crate::collections::DESCRIPTION,
     crate::scaling::DESCRIPTION,
@@ -333,5 +334,6 @@ pub const ALL: &[&Description] = &[
     crate::churn::DESCRIPTION,
     crate::connections::DESCRIPTION,
     crate::trace::DESCRIPTION,
+    crate::client::DESCRIPTION,
     crate::consistency::DESCRIPTION,
 ];

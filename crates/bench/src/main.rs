@@ -5,6 +5,7 @@
 
 mod all;
 mod churn;
+mod client;
 mod collections;
 mod command;
 mod commands;
@@ -19,6 +20,7 @@ mod memory;
 mod pause;
 mod persistence;
 mod publish;
+mod replication;
 mod report;
 mod result;
 mod scaling;
@@ -55,7 +57,9 @@ enum Task {
     Churn(Box<Configured<churn::ChurnArgs>>),
     Trace(Box<Configured<trace::TraceArgs>>),
     Persistence(Box<Configured<persistence::PersistenceArgs>>),
+    Replication(Box<Configured<replication::ReplicationArgs>>),
     Workloads(Box<Configured<workloads::WorkloadsArgs>>),
+    Client(Box<Configured<client::ClientArgs>>),
     Consistency(Box<Configured<consistency::ConsistencyArgs>>),
     All(Box<all::AllArgs>),
     Floor(floor::FloorArgs),
@@ -63,6 +67,12 @@ enum Task {
     /// Hold connections for `connections`, following orders on standard input
     #[command(name = connections::HOLDER, hide = true)]
     HoldConnections,
+    /// Measure a client library for `client`, as an order in JSON says
+    #[command(name = client::DRIVER, hide = true)]
+    DriveClient {
+        /// The order
+        order: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -77,7 +87,7 @@ fn main() -> ExitCode {
 
 fn run(task: &Task) -> Result<(), String> {
     sys::raise_open_files().map_err(|error| format!("limit on open files: {error}"))?;
-    if !matches!(task, Task::HoldConnections | Task::Floor(_)) {
+    if !matches!(task, Task::HoldConnections | Task::DriveClient { .. } | Task::Floor(_)) {
         server::sweep_on_stop().map_err(|error| format!("signals: {error}"))?;
     }
     run_task(task)
@@ -99,11 +109,14 @@ fn run_task(task: &Task) -> Result<(), String> {
         Task::Churn(args) => experiment::run(&args.run, &args.experiment),
         Task::Trace(args) => experiment::run(&args.run, &args.experiment),
         Task::Persistence(args) => experiment::run(&args.run, &args.experiment),
+        Task::Replication(args) => experiment::run(&args.run, &args.experiment),
         Task::Workloads(args) => experiment::run(&args.run, &args.experiment),
+        Task::Client(args) => experiment::run(&args.run, &args.experiment),
         Task::Consistency(args) => experiment::run(&args.run, &args.experiment),
         Task::All(args) => all::run(args),
         Task::Floor(args) => floor::run(args),
         Task::Report(args) => report::run(args),
         Task::HoldConnections => connections::hold(),
+        Task::DriveClient { order } => client::drive(order),
     }
 }

@@ -103,7 +103,8 @@ fn table(entries: &[Entry]) -> String {
         writeln!(
             out,
             "    CommandInfo {{ name: {:?}, encoded: b{:?}, words: {}, is_readonly: {}, \
-             is_blocking: {}, is_of_session: {}, cached_key: {:?} }},",
+             is_blocking: {}, is_of_session: {}, cached_key: {:?}, \
+             first_key: {} }},",
             entry.name,
             encoded,
             words.len(),
@@ -111,11 +112,28 @@ fn table(entries: &[Entry]) -> String {
             entry.meta.flags.contains(Flags::BLOCKING),
             entry.is_of_session,
             cached_key(entry),
+            first_key(entry),
         )
         .expect("a string takes everything");
     }
     out.push_str("];\n");
     out
+}
+
+/// Where the first key is, as an expression.
+fn first_key(entry: &Entry) -> String {
+    let Some(spec) = entry.meta.keys.first() else { return "FirstKey::None".to_owned() };
+    match (spec.begin, spec.find) {
+        (BeginSearch::Index(at), FindKeys::Range { .. }) => format!("FirstKey::At({at})"),
+        (BeginSearch::Index(at), FindKeys::KeyNum { count, first, .. }) => {
+            let (count, first) = (at + count, at + first);
+            format!("FirstKey::Counted {{ count: {count}, first: {first} }}")
+        }
+        (BeginSearch::Keyword { keyword, start: 0.. }, FindKeys::Range { .. }) => {
+            format!("FirstKey::After({keyword:?})")
+        }
+        _ => "FirstKey::None".to_owned(),
+    }
 }
 
 /// The argument that is the key, of commands that read it and depend on nothing else, so that a

@@ -60,7 +60,7 @@ impl Client {
     /// Connects by options.
     pub async fn with_options(options: Options) -> Result<Self> {
         let connector = Connector::of(&options).map_err(connect_error)?;
-        Self::open(options, connector, true).await
+        Self::open(options, connector, true, None).await
     }
 
     /// Connects by a function that makes a stream, which is called again for each reconnection; of
@@ -71,7 +71,7 @@ impl Client {
         F: Future<Output = io::Result<S>> + Send + 'static,
         C: Fn() -> F + Send + Sync + 'static,
     {
-        Self::open(options, Connector::custom(connect), true).await
+        Self::open(options, Connector::custom(connect), true, None).await
     }
 
     /// Speaks over a stream that is connected already. When it is lost the client is closed, and
@@ -83,18 +83,30 @@ impl Client {
             let gone = || io::Error::other("the stream that was given is in use or closed");
             async move { stream.ok_or_else(gone) }
         });
-        Self::open(options, connector, false).await
+        Self::open(options, connector, false, None).await
     }
 
-    async fn open(options: Options, connector: Connector, reconnect: bool) -> Result<Self> {
+    /// Makes the connections that callers share; `pushes` takes what the server sends unasked.
+    pub(crate) async fn open(
+        options: Options,
+        connector: Connector,
+        reconnect: bool,
+        pushes: Option<Arc<dyn PushSink>>,
+    ) -> Result<Self> {
         let options = Arc::new(options);
         let count = if reconnect { options.connections.max(1) } else { 1 };
         let mut lanes = Vec::with_capacity(count);
         for _ in 0..count {
-            lanes.push(Lane::connect(options.clone(), connector.clone(), reconnect, None).await?);
+            let (options, connector) = (options.clone(), connector.clone());
+            lanes.push(Lane::connect(options, connector, reconnect, pushes.clone()).await?);
         }
         let inner = Inner { lanes, next: AtomicUsize::new(0), options, connector };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Whether both share their connections.
+    pub(crate) fn is_same(&self, other: &Client) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// The options it was made with.

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `client` | [`Client`], the handle that tasks share |
 //! | `dedicated` | [`Dedicated`], a connection that one caller has to itself |
+//! | `cluster` | [`Cluster`], a client of Redis Cluster |
 //! | `pubsub` | [`Subscriber`], messages of channels |
 //! | [`blocking`] | the client for plain threads |
 //! | `near` | [`NearCache`], replies kept in the process |
@@ -32,6 +33,7 @@ mod argument;
 pub mod blocking;
 mod buffer;
 mod client;
+mod cluster;
 mod dedicated;
 mod error;
 mod lane;
@@ -53,6 +55,7 @@ mod typed;
 pub use argument::{ArgWriter, ToArg};
 pub use buffer::Arguments;
 pub use client::{Call, Client};
+pub use cluster::{Cluster, ClusterCall, ClusterOptions, ReadFrom};
 pub use dedicated::Dedicated;
 pub use error::{Error, ErrorKind, Result};
 pub use limiter::{Permission, RateLimiter};

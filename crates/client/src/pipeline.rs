@@ -30,8 +30,8 @@ use crate::request::{Command, Request, Target};
 /// ```
 #[derive(Debug, Default)]
 pub struct Pipeline {
-    commands: Vec<Command>,
-    is_transaction: bool,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) is_transaction: bool,
 }
 
 /// Names a command of a [`Pipeline`], and the type of its reply.
@@ -71,7 +71,7 @@ impl Pipeline {
     }
 
     /// Refuses commands that would wait, or change the connection for others.
-    fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         for command in &mut self.commands {
             command.resolve();
             // Within a transaction, commands that wait answer at once instead.
@@ -86,7 +86,7 @@ impl Pipeline {
         self.check()?;
         let names: Vec<String> = self.commands.iter().map(Command::name).collect();
         if names.is_empty() {
-            return Ok(Replies { values: Vec::new(), names });
+            return Ok(Replies::new(Vec::new(), names));
         }
         let may_retry = self.commands.iter().all(|command| command.may_retry);
         let longest = self.commands.iter().map(|command| command.timeout).max().flatten();
@@ -105,8 +105,10 @@ impl Pipeline {
                 return Err(error.of_command(if is_transaction { "EXEC" } else { "pipeline" }));
             }
         };
-        let values = if is_transaction { executed(values, &names)? } else { values };
-        Ok(Replies { values: values.into_iter().map(Some).collect(), names })
+        match is_transaction {
+            true => Replies::executed(values, names),
+            false => Ok(Replies::new(values, names)),
+        }
     }
 }
 
@@ -131,6 +133,15 @@ fn executed(mut values: Vec<Value>, names: &[String]) -> Result<Vec<Value>> {
 }
 
 impl Replies {
+    pub(crate) fn new(values: Vec<Value>, names: Vec<String>) -> Self {
+        Self { values: values.into_iter().map(Some).collect(), names }
+    }
+
+    /// Of a transaction: the replies to `MULTI`, to its commands, to `EXEC`.
+    pub(crate) fn executed(values: Vec<Value>, names: Vec<String>) -> Result<Self> {
+        Ok(Self::new(executed(values, &names)?, names))
+    }
+
     /// The reply to a command. Each can be taken once.
     pub fn take<R: FromReply>(&mut self, queued: Queued<R>) -> Result<R> {
         let name = self.names.get(queued.index).map_or("", String::as_str);

@@ -26,6 +26,21 @@ pub struct CommandInfo {
     pub is_of_session: bool,
     /// The argument that is its only key, if its reply depends on nothing else.
     pub(crate) cached_key: Option<usize>,
+    /// Where its first key is.
+    pub(crate) first_key: FirstKey,
+}
+
+/// Where the first key of a command is; the command's name is argument 0.
+#[derive(Debug)]
+pub(crate) enum FirstKey {
+    /// It has none, or where it is cannot be said.
+    None,
+    /// At this argument.
+    At(usize),
+    /// At this argument, unless the count at the other one is 0.
+    Counted { count: usize, first: usize },
+    /// Behind a keyword.
+    After(&'static str),
 }
 
 /// Of a command that the table does not have, a module's for example.
@@ -37,6 +52,7 @@ static UNKNOWN: CommandInfo = CommandInfo {
     is_blocking: false,
     is_of_session: false,
     cached_key: None,
+    first_key: FirstKey::None,
 };
 
 /// A command on its way: arguments, and how it is to be sent.
@@ -95,6 +111,23 @@ impl Command {
                 String::from_utf8_lossy(name).to_ascii_uppercase()
             }
             _ => self.info.name.to_owned(),
+        }
+    }
+
+    /// Its first key.
+    pub(crate) fn first_key(&self) -> Option<&[u8]> {
+        let mut arguments = self.arguments();
+        match self.info.first_key {
+            FirstKey::None => None,
+            FirstKey::At(at) => arguments.nth(at),
+            FirstKey::Counted { count, first } => {
+                arguments.clone().nth(count).filter(|count| *count != b"0")?;
+                arguments.nth(first)
+            }
+            FirstKey::After(keyword) => {
+                arguments.find(|word| word.eq_ignore_ascii_case(keyword.as_bytes()))?;
+                arguments.next()
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the command table says of every command, made by the build script.
 
-use crate::request::CommandInfo;
+use crate::request::{CommandInfo, FirstKey};
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 

@@ -1,6 +1,7 @@
 //! The client against real servers, and against hostile ones.
 
 mod basics;
+mod cluster;
 mod crossing;
 mod hostile;
 mod near;

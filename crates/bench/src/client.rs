@@ -1,0 +1,373 @@
+//! `client`: what one command costs a program, by the client library that it uses.
+
+mod driver;
+mod go;
+mod libraries;
+
+use std::env;
+use std::process::{Command, Stdio};
+
+use petrel_resp::encode_command;
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::{connect, read_same};
+use crate::experiment::{
+    Better, Cells, Description, Experiment, FIGURE, Figure, Plot, RunArgs, SERVER, Session, View,
+    at, grid, texts,
+};
+use crate::load::Endpoint;
+use crate::result::{Measurement, Point};
+use crate::server::{Server, Setting};
+use crate::sys;
+
+pub use driver::{DRIVER, drive};
+
+/// Requests in one piece while keys are stored.
+const PIECE: usize = 1000;
+
+/// Connections of a client at most: go-redis opens ten for each processor.
+const CONNECTIONS: usize = 4096;
+
+/// The client that the others are compared with.
+const REFERENCE: &str = "rueidis";
+
+/// The libraries: name, and whether it is one of Go.
+const LIBRARIES: [(&str, bool); 8] = [
+    ("petrel", false),
+    ("petrel-threads", false),
+    ("redis-rs", false),
+    ("fred", false),
+    (REFERENCE, true),
+    ("go-redis-8", true),
+    ("go-redis-9", true),
+    ("go-redis-9-auto", true),
+];
+
+/// Those with a near cache.
+const WITH_NEAR_CACHE: [&str; 2] = ["petrel", REFERENCE];
+
+/// Measure client libraries: time, allocations and CPU of a SET, of a GET, of a near-cache hit.
+///
+/// Each library runs in a process of its own and uses one connection, or the pool that it makes by
+/// itself. Where `go` is installed, clients of Go are built and measured, too.
+#[derive(Clone, Debug, Serialize, clap::Args)]
+pub struct ClientArgs {
+    /// Threads of the server
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    server_threads: usize,
+
+    /// Threads of the client, each with as many tasks as the parallelism says [default: the
+    /// processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    client_threads: Option<u16>,
+
+    /// Libraries
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...",
+          default_values_t = LIBRARIES.map(|(name, _)| name.to_owned()))]
+    libraries: Vec<String>,
+
+    /// What is measured: set, get, near (hits of a near cache)
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_value = "set,get,near")]
+    operations: Vec<Operation>,
+
+    /// Tasks for each thread of the client; each has one command in flight
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,8,64,128")]
+    parallelism: Vec<usize>,
+
+    /// Bytes of a value
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "BYTES,...",
+        default_value = "64,256,1024",
+        default_value_if("quick", "true", "64,1024")
+    )]
+    values: Vec<usize>,
+
+    /// Keys that are drawn from at random; with 1 the key is always the same
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,10000")]
+    keys: Vec<usize>,
+
+    /// The same for hits of near caches
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,...",
+        default_value = "10000,1000000",
+        default_value_if("quick", "true", "10000")
+    )]
+    near_keys: Vec<usize>,
+
+    /// How long each measurement takes
+    #[arg(long, default_value_t = 1000, default_value_if("quick", "true", "300"),
+          value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    milliseconds: u64,
+}
+
+/// What a task does again and again.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// `SET` of a key.
+    Set,
+    /// `GET` of a key that is there.
+    Get,
+    /// A read of a key that the process has cached.
+    Near,
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Operation::Set => "set",
+            Operation::Get => "get",
+            Operation::Near => "near",
+        })
+    }
+}
+
+/// What a client's process is to measure, as JSON its only argument.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Order {
+    client: String,
+    address: String,
+    operation: Operation,
+    value: usize,
+    keys: usize,
+    tasks: usize,
+    threads: usize,
+    milliseconds: u64,
+}
+
+/// What it measured.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Answer {
+    operations: u64,
+    nanoseconds: u64,
+    /// Of the whole process.
+    cpu_nanoseconds: u64,
+    /// While allocations were counted.
+    counted_operations: u64,
+    counted_allocations: u64,
+    counted_bytes: u64,
+}
+
+/// What it is.
+pub const DESCRIPTION: &Description = &Description {
+    name: "client",
+    title: "Client libraries",
+    about: "Tasks of one process, as many for each thread of the client as the parallelism says, send a command, wait \
+            for its reply, and send the next, over TCP on 127.0.0.1. Keys have 16 bytes. Time is the wall clock over the \
+            operations of all tasks, as Go's benchmarks count; in parentheses over rueidis's. rueidis uses one \
+            connection, as on its page; go-redis-8 is v8.11.4, go-redis-9-auto its AutoPipeline. Allocations of Rust \
+            libraries are counted apart from the time, in the same process.",
+    axes: &[
+        ("client", "{}"),
+        ("operation", "{}"),
+        ("parallelism", "p{}"),
+        ("value", "{} B"),
+        ("keys", "{} keys"),
+    ],
+    figures: &[
+        Figure::new("ns", "Time per operation", "ns", 0, Better::Less),
+        Figure::new("iterations", "Iterations", "", 0, Better::More),
+        Figure::new("bytes", "Allocated per operation", "B", 1, Better::Less),
+        Figure::new("allocations", "Allocations per operation", "", 2, Better::Less),
+        Figure::new("client_cpu", "Client CPU per operation", "ns", 0, Better::Less),
+        Figure::new("hit", "Near-cache hit, one thread", "ns", 1, Better::Less),
+        Figure::new("scaling", "Hits with all threads over those with one", "x", 2, Better::More),
+    ],
+    views: &[
+        view("Time", &["ns"])
+            .cells(Cells::Against("client", REFERENCE))
+            .plot(Plot::Bars)
+            .in_summary(),
+        view("CPU of the client", &["client_cpu"]).cells(Cells::Against("client", REFERENCE)),
+        view("Memory", &["allocations", "bytes"]),
+        view("Iterations", &["iterations"]),
+        View::new(
+            "Near cache",
+            &["hit", "scaling", "allocations"],
+            &[SERVER, "operation"],
+            &["client", "keys"],
+            &[FIGURE],
+        )
+        .in_summary(),
+    ],
+};
+
+const fn view(title: &'static str, figures: &'static [&'static str]) -> View {
+    const SECTIONS: &[&str] = &[FIGURE, SERVER, "operation", "keys"];
+    View::new(title, figures, SECTIONS, &["value", "parallelism"], &["client"])
+}
+
+impl Experiment for ClientArgs {
+    const DESCRIPTION: &'static Description = DESCRIPTION;
+    type Session = Scene;
+
+    fn check(&self) -> Result<(), String> {
+        let is_known = |name: &&String| LIBRARIES.iter().any(|(known, _)| known == name);
+        match self.libraries.iter().find(|name| !is_known(name)) {
+            Some(name) => Err(format!("--libraries: {name} is not known here")),
+            None if self.keys.contains(&0) || self.near_keys.contains(&0) => {
+                Err("--keys and --near-keys: at least 1".to_owned())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let libraries: Vec<&String> = match go::program() {
+            Some(_) => self.libraries.iter().collect(),
+            None => {
+                eprintln!("no `go` on PATH: its clients are left out");
+                self.libraries.iter().filter(|name| !is_of_go(name)).collect()
+            }
+        };
+        let point = |operations: &[Operation], keys, parallelism, values, libraries| {
+            grid([
+                ("operation", texts(operations)),
+                ("keys", texts(keys)),
+                ("value", texts(values)),
+                ("parallelism", texts(parallelism)),
+                ("client", texts(libraries)),
+            ])
+        };
+        let (near, others): (Vec<_>, Vec<_>) =
+            self.operations.iter().partition(|operation| **operation == Operation::Near);
+        let cached: Vec<&String> =
+            libraries.iter().copied().filter(|name| WITH_NEAR_CACHE.contains(&&***name)).collect();
+        let mut points = point(&others, &self.keys, &self.parallelism, &self.values, &libraries);
+        points.extend(point(&near, &self.near_keys, &[1], &[64], &cached));
+        points
+    }
+
+    fn setting(&self, _: &RunArgs, _: &Point) -> Setting {
+        // Not over a Unix socket: the table that is compared with was measured over TCP.
+        Setting::new(self.server_threads, crate::server::Transport::Tcp, CONNECTIONS)
+    }
+
+    fn prepare(&self, server: Server, _: &Point) -> Result<Scene, String> {
+        Ok(Scene { server, stored: None })
+    }
+
+    fn measure(&self, scene: &mut Scene, point: &Point, _: usize) -> Result<Measurement, String> {
+        let operation: Operation = match point["operation"].as_str() {
+            "set" => Operation::Set,
+            "get" => Operation::Get,
+            _ => Operation::Near,
+        };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.client_threads.map_or(processors, usize::from);
+        let Endpoint::Tcp(address) = scene.server.endpoint() else {
+            return Err("clients are measured over TCP".to_owned());
+        };
+        let order = Order {
+            client: point["client"].clone(),
+            address: address.to_string(),
+            operation,
+            value: at(point, "value"),
+            keys: at(point, "keys"),
+            tasks: at::<usize>(point, "parallelism") * threads,
+            threads,
+            milliseconds: self.milliseconds,
+        };
+        scene.store(order.keys, order.value).map_err(|error| format!("keys: {error}"))?;
+        if operation == Operation::Near {
+            return near(&order);
+        }
+        let answer = ask(&order)?;
+        let each = |total: u64| total as f64 / answer.operations.max(1) as f64;
+        Ok(Measurement::default()
+            .with("ns", each(answer.nanoseconds))
+            .with("iterations", answer.operations as f64)
+            .with("client_cpu", each(answer.cpu_nanoseconds))
+            .with_allocations(&answer))
+    }
+}
+
+/// Measures hits on one thread and on all.
+fn near(order: &Order) -> Result<Measurement, String> {
+    let one = ask(&Order { threads: 1, tasks: 1, ..order.clone() })?;
+    let all = ask(&Order { tasks: order.threads, ..order.clone() })?;
+    let each = |answer: &Answer| answer.nanoseconds as f64 / answer.operations.max(1) as f64;
+    let scaling = if order.threads > 1 { each(&one) / each(&all) } else { f64::NAN };
+    Ok(Measurement::default()
+        .with("hit", each(&one))
+        .with("scaling", scaling)
+        .with_allocations(&one))
+}
+
+impl Measurement {
+    fn with_allocations(self, answer: &Answer) -> Measurement {
+        let each = |total: u64| total as f64 / answer.counted_operations as f64;
+        self.with("allocations", each(answer.counted_allocations))
+            .with("bytes", each(answer.counted_bytes))
+    }
+}
+
+fn is_of_go(library: &str) -> bool {
+    LIBRARIES.iter().any(|(name, is_of_go)| *name == library && *is_of_go)
+}
+
+/// Lets a process of the library's own measure.
+fn ask(order: &Order) -> Result<Answer, String> {
+    let failed = |what: &dyn std::fmt::Display| format!("{}: {what}", order.client);
+    let mut command = match is_of_go(&order.client) {
+        true => Command::new(go::driver()?),
+        false => {
+            let mut own = Command::new(env::current_exe().map_err(|error| failed(&error))?);
+            own.arg(DRIVER);
+            own
+        }
+    };
+    let text = serde_json::to_string(order).map_err(|error| failed(&error))?;
+    command.arg(text).stdin(Stdio::null());
+    let output = sys::die_with_parent(&mut command).output().map_err(|error| failed(&error))?;
+    if !output.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))
+}
+
+/// The name of a key, 16 bytes.
+fn key_name(number: usize) -> String {
+    format!("key:{number:012}")
+}
+
+/// A server, and what was stored there.
+pub struct Scene {
+    server: Server,
+    /// Keys, and bytes of their values.
+    stored: Option<(usize, usize)>,
+}
+
+impl Session for Scene {
+    fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Scene {
+    /// Stores so many keys with values of this length, unless they are there.
+    fn store(&mut self, keys: usize, value: usize) -> std::io::Result<()> {
+        use std::io::Write;
+        if self.stored == Some((keys, value)) {
+            return Ok(());
+        }
+        self.stored = None;
+        let mut stream = connect(self.server.endpoint())?;
+        let (mut piece, value_bytes) = (Vec::new(), vec![b'x'; value]);
+        for begin in (0..keys).step_by(PIECE) {
+            piece.clear();
+            let end = (begin + PIECE).min(keys);
+            for key in begin..end {
+                encode_command(&[b"SET", key_name(key).as_bytes(), &value_bytes], &mut piece);
+            }
+            stream.write_all(&piece)?;
+            read_same(&mut stream, b"+OK\r\n", end - begin)?;
+        }
+        self.stored = Some((keys, value));
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! Which nodes hold which slots.
+
+use crate::slot::{SLOTS, Slot};
+
+/// Number of a member of the cluster; never used again for another one.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Node(pub u16);
+
+/// Neighbouring slots with the same homes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SlotRange {
+    /// The first slot.
+    pub first: Slot,
+    /// The last slot.
+    pub last: Slot,
+    /// The nodes that hold the slots whatever is read: the primary, which orders the changes, then
+    /// the backups. All different.
+    pub homes: Box<[Node]>,
+}
+
+/// Who holds each slot.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SlotMap {
+    /// In order of slots; slots that are in none have no home.
+    ranges: Vec<SlotRange>,
+}
+
+impl SlotMap {
+    /// A map of what `homes` says of each slot: its primary, then its backups.
+    pub(crate) fn collect<'a>(homes: impl Fn(Slot) -> &'a [Node]) -> Self {
+        let mut ranges: Vec<SlotRange> = Vec::new();
+        for slot in 0..SLOTS {
+            let homes = homes(slot);
+            match ranges.last_mut() {
+                Some(range) if range.last + 1 == slot && *range.homes == *homes => {
+                    range.last = slot;
+                }
+                _ if homes.is_empty() => {}
+                _ => ranges.push(SlotRange { first: slot, last: slot, homes: homes.into() }),
+            }
+        }
+        SlotMap { ranges }
+    }
+
+    /// The ranges, in order of slots; neighbours differ.
+    pub fn ranges(&self) -> &[SlotRange] {
+        &self.ranges
+    }
+
+    /// The homes of a slot: the primary, then the backups; none if nobody holds it.
+    pub fn homes(&self, slot: Slot) -> &[Node] {
+        let at = self.ranges.partition_point(|range| range.last < slot);
+        match self.ranges.get(at) {
+            Some(range) if range.first <= slot => &range.homes,
+            _ => &[],
+        }
+    }
+
+    /// The node that orders the changes of a slot.
+    pub fn primary(&self, slot: Slot) -> Option<Node> {
+        self.homes(slot).first().copied()
+    }
+
+    /// Where each range of one primary begins and ends: what `CLUSTER SLOTS` shows.
+    pub fn primaries(&self) -> Vec<(Slot, Slot, Node)> {
+        let mut runs: Vec<(Slot, Slot, Node)> = Vec::new();
+        for range in &self.ranges {
+            let Some(&primary) = range.homes.first() else { continue };
+            match runs.last_mut() {
+                Some(run) if run.1 + 1 == range.first && run.2 == primary => run.1 = range.last,
+                _ => runs.push((range.first, range.last, primary)),
+            }
+        }
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_found_in_ranges() {
+        let (ab, ba, a) = ([Node(1), Node(2)], [Node(2), Node(1)], [Node(1)]);
+        let map = SlotMap::collect(|slot| match slot {
+            0..=99 => &ab,
+            100 => &[],
+            101..=200 => &a,
+            201..=16_000 => &ba,
+            _ => &[],
+        });
+        assert_eq!(map.ranges().len(), 3);
+        assert_eq!((map.homes(99), map.homes(100), map.homes(101)), (&ab[..], &[][..], &a[..]));
+        assert_eq!((map.primary(16_000), map.primary(16_001)), (Some(Node(2)), None));
+        let runs = [(0, 99, Node(1)), (101, 200, Node(1)), (201, 16_000, Node(2))];
+        assert_eq!(map.primaries(), runs);
+        let merged = SlotMap::collect(|slot| if slot < 50 { &ab } else { &a });
+        assert_eq!(merged.primaries(), [(0, SLOTS - 1, Node(1))]);
+    }
+}
