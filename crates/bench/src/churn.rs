@@ -12,7 +12,7 @@ use crate::experiment::{
     Better, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER, View, at, grid,
     texts,
 };
-use crate::load::Random;
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting};
 

@@ -1,14 +1,15 @@
 //! `client`: what one command costs a program, by the client library that it uses.
 
 mod driver;
-mod go;
+mod foreign;
 mod libraries;
+mod measure;
 
 use std::env;
 use std::process::{Command, Stdio};
 
 use petrel_resp::encode_command;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::exchange::{connect, read_same};
 use crate::experiment::{
@@ -19,6 +20,9 @@ use crate::load::Endpoint;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 use crate::sys;
+
+use foreign::{Foreign, GO, RUST};
+use measure::{Answer, Operation, Order, key_name};
 
 pub use driver::{DRIVER, drive};
 
@@ -31,16 +35,16 @@ const CONNECTIONS: usize = 4096;
 /// The client that the others are compared with.
 const REFERENCE: &str = "rueidis";
 
-/// The libraries: name, and whether it is one of Go.
-const LIBRARIES: [(&str, bool); 8] = [
-    ("petrel", false),
-    ("petrel-threads", false),
-    ("redis-rs", false),
-    ("fred", false),
-    (REFERENCE, true),
-    ("go-redis-8", true),
-    ("go-redis-9", true),
-    ("go-redis-9-auto", true),
+/// The libraries: name, and what drives it if this program does not.
+static LIBRARIES: [(&str, Option<&Foreign>); 8] = [
+    ("petrel", None),
+    ("petrel-threads", None),
+    ("redis-rs", Some(&RUST)),
+    ("fred", Some(&RUST)),
+    (REFERENCE, Some(&GO)),
+    ("go-redis-8", Some(&GO)),
+    ("go-redis-9", Some(&GO)),
+    ("go-redis-9-auto", Some(&GO)),
 ];
 
 /// Those with a near cache.
@@ -49,7 +53,7 @@ const WITH_NEAR_CACHE: [&str; 2] = ["petrel", REFERENCE];
 /// Measure client libraries: time, allocations and CPU of a SET, of a GET, of a near-cache hit.
 ///
 /// Each library runs in a process of its own and uses one connection, or the pool that it makes by
-/// itself. Where `go` is installed, clients of Go are built and measured, too.
+/// itself. Those of others are built where `cargo` and `go` are installed.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ClientArgs {
     /// Threads of the server
@@ -104,54 +108,6 @@ pub struct ClientArgs {
     milliseconds: u64,
 }
 
-/// What a task does again and again.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Operation {
-    /// `SET` of a key.
-    Set,
-    /// `GET` of a key that is there.
-    Get,
-    /// A read of a key that the process has cached.
-    Near,
-}
-
-impl std::fmt::Display for Operation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Operation::Set => "set",
-            Operation::Get => "get",
-            Operation::Near => "near",
-        })
-    }
-}
-
-/// What a client's process is to measure, as JSON its only argument.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Order {
-    client: String,
-    address: String,
-    operation: Operation,
-    value: usize,
-    keys: usize,
-    tasks: usize,
-    threads: usize,
-    milliseconds: u64,
-}
-
-/// What it measured.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub struct Answer {
-    operations: u64,
-    nanoseconds: u64,
-    /// Of the whole process.
-    cpu_nanoseconds: u64,
-    /// While allocations were counted.
-    counted_operations: u64,
-    counted_allocations: u64,
-    counted_bytes: u64,
-}
-
 /// What it is.
 pub const DESCRIPTION: &Description = &Description {
     name: "client",
@@ -201,6 +157,16 @@ const fn view(title: &'static str, figures: &'static [&'static str]) -> View {
     View::new(title, figures, SECTIONS, &["value", "parallelism"], &["client"])
 }
 
+impl clap::ValueEnum for Operation {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Operation::Set, Operation::Get, Operation::Near]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(self.name().into())
+    }
+}
+
 impl Experiment for ClientArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
     type Session = Scene;
@@ -217,13 +183,17 @@ impl Experiment for ClientArgs {
     }
 
     fn points(&self) -> Vec<Point> {
-        let libraries: Vec<&String> = match go::program() {
-            Some(_) => self.libraries.iter().collect(),
-            None => {
-                eprintln!("no `go` on PATH: its clients are left out");
-                self.libraries.iter().filter(|name| !is_of_go(name)).collect()
+        let mut libraries: Vec<&String> = self.libraries.iter().collect();
+        for foreign in [&RUST, &GO] {
+            if foreign.builder().is_none() {
+                eprintln!(
+                    "no `{}` on PATH: clients of {} are left out",
+                    foreign.tool, foreign.language
+                );
+                libraries
+                    .retain(|name| !driver_of(name).is_some_and(|of| std::ptr::eq(of, foreign)));
             }
-        };
+        }
         let point = |operations: &[Operation], keys, parallelism, values, libraries| {
             grid([
                 ("operation", texts(operations)),
@@ -306,16 +276,16 @@ impl Measurement {
     }
 }
 
-fn is_of_go(library: &str) -> bool {
-    LIBRARIES.iter().any(|(name, is_of_go)| *name == library && *is_of_go)
+fn driver_of(library: &str) -> Option<&'static Foreign> {
+    LIBRARIES.iter().find(|(name, _)| *name == library)?.1
 }
 
 /// Lets a process of the library's own measure.
 fn ask(order: &Order) -> Result<Answer, String> {
     let failed = |what: &dyn std::fmt::Display| format!("{}: {what}", order.client);
-    let mut command = match is_of_go(&order.client) {
-        true => Command::new(go::driver()?),
-        false => {
+    let mut command = match driver_of(&order.client) {
+        Some(foreign) => Command::new(foreign.path()?),
+        None => {
             let mut own = Command::new(env::current_exe().map_err(|error| failed(&error))?);
             own.arg(DRIVER);
             own
@@ -328,11 +298,6 @@ fn ask(order: &Order) -> Result<Answer, String> {
         return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))
-}
-
-/// The name of a key, 16 bytes.
-fn key_name(number: usize) -> String {
-    format!("key:{number:012}")
 }
 
 /// A server, and what was stored there.

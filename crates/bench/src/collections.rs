@@ -11,8 +11,8 @@ use crate::experiment::{
     Better, Cells, Description, Experiment, Figure, Lifetime, Plot, RunArgs, SERVER, View, grid,
     texts,
 };
-use crate::load::Random;
 use crate::memory::MemoryArgs;
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 

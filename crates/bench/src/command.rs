@@ -7,7 +7,7 @@
 
 use petrel_resp::encode_command;
 
-use crate::load::Random;
+use crate::random::Random;
 
 /// The variables of a template.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, cpu_ns};
 use crate::experiment::{
     CPU, Cells, Description, Experiment, FIGURE, Plot, RunArgs, SERVER, THROUGHPUT, View, grid,
 };
-use crate::load::Random;
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 

@@ -9,7 +9,8 @@ use crate::exchange::{connect, read_line};
 use crate::experiment::{
     Better, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER, View, grid, texts,
 };
-use crate::load::{Random, Stream};
+use crate::load::Stream;
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting};
 

@@ -27,7 +27,7 @@ use std::{fmt, io, thread};
 use serde::{Deserialize, Serialize};
 
 pub use connection::Stream;
-pub use keys::{KeyOrder, KeySpace, Random, Share, ValueSizes, mix};
+pub use keys::{KeyOrder, KeySpace, Share, ValueSizes};
 pub use reply::{Reply, ReplyReader};
 pub use request::{Operation, Protocol, ValueBlock};
 pub use tally::{Latency, Outcome, latency_histogram};

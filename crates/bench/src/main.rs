@@ -4,6 +4,7 @@
 //! text protocol) over sockets. The frame of all experiments is [`experiment`].
 
 mod all;
+mod allocations;
 mod churn;
 mod client;
 mod collections;
@@ -20,6 +21,7 @@ mod memory;
 mod pause;
 mod persistence;
 mod publish;
+mod random;
 mod replication;
 mod report;
 mod result;

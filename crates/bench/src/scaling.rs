@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, cpu_ns, wait_for_rest};
 use crate::experiment::{
     CPU, Cells, Description, Experiment, Lifetime, Plot, RunArgs, SERVER, View, at, grid, texts,
 };
-use crate::load::Random;
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 

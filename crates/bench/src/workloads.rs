@@ -10,8 +10,8 @@ use crate::experiment::{
     CPU, Cells, Description, Experiment, FIGURE, Plot, RunArgs, SERVER, THROUGHPUT, View, at, grid,
     texts,
 };
-use crate::load::Random;
 use crate::persistence::parse_seconds;
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 

@@ -51,7 +51,7 @@ impl ValueBlock {
 
     /// A block for values up to `size_max` bytes.
     pub fn new(size_max: u32) -> ValueBlock {
-        let mut random = super::keys::Random::new(0x1eaf);
+        let mut random = crate::random::Random::new(0x1eaf);
         let words = (Self::STARTS + size_max as usize).div_ceil(8);
         ValueBlock((0..words).flat_map(|_| random.next().to_le_bytes()).collect())
     }

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::connection::{Outbox, Outstanding, Stream};
-use super::keys::{KeyPicker, mix};
+use super::keys::KeyPicker;
 use super::reply::{HEADER_MAX, ReplyReader};
 use super::request::{Operation, Template, ValueBlock};
 use super::tally::{self, Replies};
 use super::{Extent, Lengths, LoadError, Plan};
+use crate::random::mix;
 use crate::sys::{self, Interest, Poller};
 
 /// Bytes read at once.

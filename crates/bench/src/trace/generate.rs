@@ -1,7 +1,7 @@
 //! Traces drawn from statistics: for places where the traces themselves are too large to carry.
 
 use super::request::{Action, KEY_SIZE_MIN, Request};
-use crate::load::Random;
+use crate::random::Random;
 
 /// Statistics of a production cache cluster, as Yang et al. published them for Twitter's 54
 /// clusters (a row of `2020Mar-clusters.csv`).
@@ -109,7 +109,7 @@ fn seconds(text: &str) -> Option<u32> {
 
 /// A length that an object keeps, uniform from half the mean to one and a half.
 fn around(mean: u32, object: u64) -> u32 {
-    let share = (crate::load::mix(object) >> 40) as f64 / (1u64 << 24) as f64;
+    let share = (crate::random::mix(object) >> 40) as f64 / (1u64 << 24) as f64;
     (f64::from(mean) * (0.5 + share)) as u32
 }
 
@@ -134,7 +134,7 @@ pub fn block_io(requests: usize, seed: u64) -> Vec<Request> {
         let object = match unit(&mut random) < BLOCK_SEQUENTIAL {
             true => (last + 1) % blocks,
             // Popular blocks lie apart from each other.
-            false => crate::load::mix(popular.draw(&mut random)) % blocks,
+            false => crate::random::mix(popular.draw(&mut random)) % blocks,
         };
         last = object;
         let is_write = unit(&mut random) < BLOCK_WRITES;
@@ -151,7 +151,7 @@ pub fn block_io(requests: usize, seed: u64) -> Vec<Request> {
 }
 
 fn block_size(object: u64) -> u32 {
-    let mut place = (crate::load::mix(!object) >> 40) as f64 / (1u64 << 24) as f64;
+    let mut place = (crate::random::mix(!object) >> 40) as f64 / (1u64 << 24) as f64;
     for (kib, share) in BLOCKS {
         if place < share {
             return kib * 1024;

@@ -12,7 +12,8 @@ use hdrhistogram::Histogram;
 use petrel_resp::encode_command;
 
 use super::request::{Action, Request};
-use crate::load::{Endpoint, Stream, ValueBlock, latency_histogram, mix};
+use crate::load::{Endpoint, Stream, ValueBlock, latency_histogram};
+use crate::random::mix;
 use crate::server::is_stopped;
 
 /// How long a reply may take.
