@@ -33,23 +33,17 @@
 //!
 //! Who is served when: `unblock.rs`. The queues: `waiting.rs` of the keyspace.
 
-use crate::acl::User;
+use crate::blocked::{Blocked, Ticket, WriteReply};
 use crate::ctx::Ctx;
 #[cfg(doc)]
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::numbers::extended::Extended;
-use crate::registry::Command;
-use crate::session::{Access, Modes};
-use crate::tracking::Tracking;
-use bytes::Bytes;
+use crate::session::Modes;
 pub use petrel_keyspace::Awaited;
-use petrel_keyspace::KeyHash;
-use petrel_resp::{Protocol, Reply, RespWriter};
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 
 /// What a command waits for, and how long.
 #[derive(Clone, Debug)]
@@ -65,9 +59,6 @@ pub struct Block {
     /// Answers when the time is up.
     late: WriteReply,
 }
-
-/// Writes one reply.
-type WriteReply = fn(&mut dyn Reply);
 
 impl Block {
     /// Waits for any of the keys at these arguments, without end.
@@ -117,120 +108,6 @@ impl Block {
         self.replaced.push((i, argument));
         self
     }
-}
-
-/// Who waits, as the host knows it.
-pub type Ticket = Arc<dyn Any + Send + Sync>;
-
-/// A command that waits. Held by the queue of each key that it waits for, and by its host.
-pub struct Blocked {
-    pub(crate) command: Command,
-    pub(crate) keys: Range<usize>,
-    pub(crate) awaited: Awaited,
-    /// Hashes of all keys of the command. Its fate is decided with the stripes of all of them
-    /// held.
-    pub(crate) hashes: Box<[KeyHash]>,
-    pub(crate) db: u16,
-    pub(crate) protocol: Protocol,
-    pub(crate) no_touch: bool,
-    /// What remembers its reads.
-    pub(crate) tracking: Option<Box<Tracking>>,
-    /// Whose permissions hold when it is executed again.
-    pub(crate) access: Access,
-    pub(crate) user: Option<Arc<User>>,
-    pub(crate) arrival: u64,
-    /// Nanoseconds that its first execution took.
-    pub(crate) nanos: u64,
-    args: Box<[u8]>,
-    /// Where each argument ends.
-    ends: Box<[usize]>,
-    deadline: Option<i64>,
-    polls: bool,
-    pub(crate) tries_late: bool,
-    /// Answers when the time is up.
-    pub(crate) late: WriteReply,
-    ticket: Ticket,
-    /// Answered, or given up. Changed with all of its stripes held.
-    over: AtomicBool,
-}
-
-impl Blocked {
-    /// Who waits.
-    pub fn ticket(&self) -> &Ticket {
-        &self.ticket
-    }
-
-    /// The command.
-    pub fn command(&self) -> Command {
-        self.command
-    }
-
-    /// When the wait ends, in Unix milliseconds.
-    pub fn deadline(&self) -> Option<i64> {
-        self.deadline
-    }
-
-    /// Whether it is to be [tried again](crate::Executor::try_again) every tenth of a second.
-    pub fn polls(&self) -> bool {
-        self.polls
-    }
-
-    /// Bytes that it takes.
-    pub fn footprint(&self) -> usize {
-        size_of::<Self>()
-            + self.args.len()
-            + size_of_val(&self.ends[..])
-            + size_of_val(&self.hashes[..])
-    }
-
-    /// The arguments, the name included.
-    pub(crate) fn args(&self) -> Vec<&[u8]> {
-        (0..self.ends.len()).map(|i| self.arg(i)).collect()
-    }
-
-    pub(crate) fn arg(&self, i: usize) -> &[u8] {
-        let begin = if i == 0 { 0 } else { self.ends[i - 1] };
-        &self.args[begin..self.ends[i]]
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Relaxed)
-    }
-
-    /// Ends the wait; false if it had ended before. Who waits for no key holds no stripe that would
-    /// say so.
-    pub(crate) fn end(&self) -> bool {
-        !self.over.swap(true, AcqRel)
-    }
-}
-
-/// The reply to a command that has waited, in the protocol of its client.
-#[derive(Debug, Default)]
-pub struct Answer {
-    /// RESP.
-    pub bytes: Vec<u8>,
-    /// Large values, each with the offset in `bytes` before which it belongs.
-    pub shared: Vec<(usize, Bytes)>,
-}
-
-impl Answer {
-    /// What `write` writes.
-    pub fn new(protocol: Protocol, write: impl FnOnce(&mut dyn Reply)) -> Self {
-        let mut answer = Answer::default();
-        write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
-        answer
-    }
-}
-
-/// Whether a client that waits can be served.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Standing {
-    /// It can.
-    Here,
-    /// Not now, but later: [`crate::Executor::serve_postponed`].
-    Postponed,
-    /// It is gone, and nothing is to be taken in its name.
-    Gone,
 }
 
 impl Ctx<'_> {

@@ -1,8 +1,8 @@
 //! Events of keys: under which names commands publish what they do, and handing what was noted to
 //! the host.
 
-use crate::ctx::Host;
 use crate::execute::Executor;
+use crate::host::Host;
 use crate::registry::Command;
 use petrel_keyspace::Naming;
 

@@ -4,7 +4,7 @@
 //! ```text
 //!  prepare      look the name up, hash the first key, prefetch its stripe
 //!  prefetch     prefetch the bucket, then the entries that the lookup will compare
-//!  execute      admit: known? arity? authenticated? permitted? memory? ── or queue for EXEC
+//!  execute      admit: what becomes of it (admit.rs); mostly it runs
 //!               lock every stripe of the command's keys
 //!               handler: reads, changes through mutators, writes the reply
 //!               unlock, free what was replaced
@@ -12,18 +12,21 @@
 //! ```
 
 use crate::acl::Seen;
+use crate::admit::{Moment, Verdict};
+use crate::blocked::Unblocking;
 use crate::clock::{Clock, Tick};
-use crate::ctx::{Ctx, Host};
+use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::host::Host;
 use crate::random::Random;
 use crate::recent::Recent;
 use crate::registry::{Command, Registry};
+use crate::request::Request;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
 use crate::session::{Modes, Session, Transaction};
-use crate::spec::{Flags, KeyShape, Locks};
-use crate::transactions::{not_inside, spoil};
-use crate::unblock::Unblocking;
+use crate::spec::{Flags, GateFlags, KeyShape, Locks};
+use crate::watches::{spoil, watches_keys};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
@@ -94,19 +97,14 @@ pub enum Execution {
     Answered,
     /// It waits, and has no reply yet: its host was told ([`Host::wait`]).
     Waits,
-}
-
-/// A command as it was read, with what [`Executor::prepare`] found out about it.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// Arguments, the name included; at least one.
-    pub args: &'a [&'a [u8]],
-    /// The command; none if the name is unknown.
-    pub command: Option<Command>,
-    /// Hash of the key if the first argument is the only key.
-    pub hash: Option<KeyHash>,
-    /// The allocation that holds the arguments, if a large value may keep it.
-    pub owner: Option<&'a Bytes>,
+    /// It was not executed: a pause holds it back.
+    Held,
+    /// It was not executed: it runs a script, for which its worker is to lend its connections.
+    Lends,
+    /// It was not executed, because of a slow script that is over in a moment.
+    NextTurn,
+    /// It was not executed and is not to be: what it did stands elsewhere in its file or stream.
+    Skipped,
 }
 
 impl Executor {
@@ -296,7 +294,7 @@ impl Executor {
         }
     }
 
-    /// Executes one command and writes exactly one reply, unless it waits.
+    /// Executes one command, and writes exactly one reply if it is [answered](Execution::Answered).
     #[inline]
     pub fn execute(
         &mut self,
@@ -305,39 +303,52 @@ impl Executor {
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
-        if session.extras.is_some() && session.tracks_or_imports() {
-            return self.execute_apart(request, session, host, reply);
-        }
-        self.execute_one(request, session, host, reply)
+        self.execute_at(Moment::NONE, request, session, host, reply)
     }
 
+    /// The same at a moment at which it may have to be put off.
     #[inline]
-    pub(crate) fn execute_one(
+    pub fn execute_at(
         &mut self,
+        moment: Moment,
         request: &Request<'_>,
         session: &mut Session,
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
-        let Some(command) = request.command else {
-            self.refuse_unknown(request.args, session, reply);
-            return Execution::Answered;
-        };
+        if session.extras.is_some() && session.tracks_or_imports() {
+            return self.execute_apart(moment, request, session, host, reply);
+        }
+        self.execute_one(moment, request, session, host, reply)
+    }
+
+    #[inline]
+    pub(crate) fn execute_one(
+        &mut self,
+        moment: Moment,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
         let nested = self.within_script || self.ks.holds_any();
-        if let Err(fail) = self.admit(command, request.args, session, host, reply, nested) {
-            self.stats.rejected(command.index);
-            let fail = spoil(self, session, command, fail);
-            self.shared.count_error(&fail);
-            reply.error(fail.text());
-            return Execution::Answered;
+        match self.admit(request, session, (moment, nested), host, reply) {
+            Verdict::Run => self.execute_admitted(nested, request, session, host, reply),
+            verdict => self.turn_away(verdict, request, session, host, reply),
         }
-        if session.in_multi() && !session.in_exec && !runs_in_multi(command) {
-            if self.spoils_in_valkey(command) {
-                return self.refuse_inside(command, session, reply);
-            }
-            queue(command, request, session, host, reply);
-            return Execution::Answered;
-        }
+    }
+
+    /// Executes a command that was let in ([`Verdict::Run`]).
+    #[inline]
+    pub(crate) fn execute_admitted(
+        &mut self,
+        nested: bool,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        let Some(command) = request.command else { return Execution::Answered };
         let written_before = self.shared.is_observed().then(|| reply.written());
         let outcome = self.run(command, request, session, host, reply, nested);
         let waits = self.unblocking.waits();
@@ -371,23 +382,72 @@ impl Executor {
         if waits { Execution::Waits } else { Execution::Answered }
     }
 
-    /// Whether a command spoils a transaction in Valkey, and is part of it in Redis.
-    fn spoils_in_valkey(&self, command: Command) -> bool {
-        command.spec.meta.name == "reply" && self.shared.dialect().is_valkey()
-    }
-
-    #[cold]
-    fn refuse_inside(
+    /// Does with a command what it comes to if it is not executed now.
+    #[inline(never)]
+    pub(crate) fn turn_away(
         &mut self,
-        command: Command,
+        verdict: Verdict,
+        request: &Request<'_>,
         session: &mut Session,
+        host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
-        self.stats.rejected(command.index);
-        let fail = spoil(self, session, command, not_inside(self, command));
-        self.shared.count_error(&fail);
-        reply.error(fail.text());
+        match (verdict, request.command) {
+            (Verdict::Queue, Some(command)) => queue(command, request, session, host, reply),
+            (Verdict::Refuse(fail), command) => self.refuse_request(command, fail, session, reply),
+            (Verdict::Busy, command) => {
+                if self.shared.scripts.running.was_busy() {
+                    return Execution::NextTurn;
+                }
+                self.refuse_busy(command, session, reply);
+            }
+            (Verdict::Hold, _) => {
+                self.tick = self.clock.now();
+                return Execution::Held;
+            }
+            (Verdict::Lend, _) => return Execution::Lends,
+            (Verdict::Skip, _) => return Execution::Skipped,
+            (Verdict::Run | Verdict::Queue, _) => {}
+        }
         Execution::Answered
+    }
+
+    /// Answers a command with an error; its transaction, if one is open, cannot be executed any
+    /// more.
+    #[cold]
+    fn refuse_request(
+        &mut self,
+        command: Option<Command>,
+        fail: Fail,
+        session: &mut Session,
+        reply: &mut dyn Reply,
+    ) {
+        let fail = spoil(&mut self.ks, session, command, fail);
+        self.reject(command, &fail, reply);
+    }
+
+    /// The same because of a slow script, which may hold the keys that the session watches: then
+    /// nothing becomes of its transaction.
+    #[cold]
+    fn refuse_busy(
+        &mut self,
+        command: Option<Command>,
+        session: &mut Session,
+        reply: &mut dyn Reply,
+    ) {
+        let fail = self.shared.scripts.running.busy(self.shared.dialect());
+        match watches_keys(session) {
+            true => self.reject(command, &fail, reply),
+            false => self.refuse_request(command, fail, session, reply),
+        }
+    }
+
+    fn reject(&mut self, command: Option<Command>, fail: &Fail, reply: &mut dyn Reply) {
+        if let Some(command) = command {
+            self.stats.rejected(command.index);
+        }
+        self.shared.count_error(fail);
+        reply.error(fail.text());
     }
 
     #[inline(never)]
@@ -419,16 +479,6 @@ impl Executor {
             self.recents[place] = recent;
         }
         Some((command, recent))
-    }
-
-    /// Answers a command that has to wait for a script that runs for long: it is refused.
-    #[cold]
-    pub fn refuse_busy(&mut self, command: Command, session: &mut Session, reply: &mut dyn Reply) {
-        self.stats.rejected(command.index);
-        let fail = self.shared.scripts.running.busy(self.shared.dialect());
-        let fail = if watches_keys(session) { fail } else { spoil(self, session, command, fail) };
-        self.shared.count_error(&fail);
-        reply.error(fail.text());
     }
 
     /// Whether the command in hand was called by a script, for which time stands still.
@@ -681,6 +731,21 @@ impl Executor {
         nanos
     }
 
+    /// The same for a call that was begun on another thread, and shown to `MONITOR` there.
+    pub(crate) fn account_offloaded(
+        &mut self,
+        command: Command,
+        args: &[&[u8]],
+        failed: bool,
+        replied: usize,
+        host: &mut dyn Host,
+    ) {
+        let nanos = self.account(command, args, failed, host);
+        if self.shared.is_observed() {
+            self.note_keys(command, args, nanos, replied);
+        }
+    }
+
     #[cold]
     fn note_slow(&mut self, command: Command, args: &[&[u8]], nanos: u64, host: &mut dyn Host) {
         if !self.is_unseen {
@@ -714,19 +779,6 @@ impl Executor {
             self.shared.show(command, args, (db, self.within_script), host);
         }
     }
-
-    #[cold]
-    fn refuse_unknown(&mut self, args: &[&[u8]], session: &mut Session, reply: &mut dyn Reply) {
-        if let Some(transaction) = session.open_transaction() {
-            transaction.spoiled = true;
-        }
-        let fail = match self.conceals_commands(session) {
-            true => Fail::NO_AUTH,
-            false => Fail::new(self.registry().unknown_error(args)),
-        };
-        self.shared.count_error(&fail);
-        reply.error(fail.text());
-    }
 }
 
 /// Bytes of a bulk string of `len` bytes, as a client sends it.
@@ -737,11 +789,6 @@ fn encoded_len(len: usize) -> usize {
 /// Bytes of a number with its type and the end of its line.
 fn header_len(number: usize) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 4
-}
-
-/// Commands that act on an open transaction instead of joining it.
-fn runs_in_multi(command: Command) -> bool {
-    matches!(command.spec.meta.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
 }
 
 fn queue(
@@ -760,7 +807,7 @@ fn queue(
         transaction.queued.clear();
         return reply.error(b"ERR transaction exceeds client-query-buffer-limit");
     }
-    if command.spec.meta.name == "select" {
+    if command.spec.gate.contains(GateFlags::SELECTS) {
         let number = petrel_keyspace::parse_int(args[1]);
         transaction.db = number.and_then(|db| u16::try_from(db).ok()).or(transaction.db);
     }
@@ -768,9 +815,4 @@ fn queue(
         transaction.queued.push(command, args, request.hash);
     }
     reply.simple("QUEUED");
-}
-
-/// Whether the session watches keys, so that ending its transaction takes their locks.
-pub fn watches_keys(session: &Session) -> bool {
-    session.transaction().is_some_and(|transaction| !transaction.watched.is_empty())
 }

@@ -33,9 +33,6 @@ impl Fail {
     /// A write that needs memory when there is none.
     pub const OUT_OF_MEMORY: Fail =
         Fail::fixed("OOM command not allowed when used memory > 'maxmemory'.");
-    /// The text of [`Fail::OUT_OF_MEMORY`].
-    pub const OUT_OF_MEMORY_TEXT: &'static [u8] =
-        b"OOM command not allowed when used memory > 'maxmemory'.";
     /// A command of a connection that must authenticate first.
     pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
 

@@ -1,6 +1,7 @@
 //! Hashes: fields set, removed, drawn and read. Expiry of fields: `hash_expiry.rs`.
 
 pub(crate) mod expiry;
+pub(crate) mod fieldsets;
 pub(crate) mod import;
 
 use crate::arguments::random_count::{Draws, draw_repeated, draws};

@@ -1,36 +1,97 @@
 //! Commands that are finished on another thread of the server: MIGRATE, which waits for
-//! another server.
+//! another server, and those that change users, which wait for other workers.
 //!
-//! The handler hands over what there is to do and returns what [`Ctx::leave`] returns. The thread
-//! that does it works on keys with [`Executor::on_keys`], and answers the client in the end with
-//! [`Executor::finish`].
+//! The handler calls [`Ctx::offload`] and hands over what there is to do. The thread that does it
+//! asks the gate before each of its steps ([`Executor::admit_offloaded`]), works on keys with
+//! [`Executor::on_keys`], and answers the client in the end with [`Executor::finish`], which
+//! accounts for the whole call.
 
-use crate::blocking::Answer;
-use crate::ctx::{Ctx, Host};
+use crate::admit::{Moment, Verdict};
+use crate::blocked::{Answer, Ticket};
+use crate::ctx::Ctx;
 use crate::execute::Executor;
-use crate::fail::{Fail, Outcome};
+use crate::fail::Fail;
+use crate::host::Host;
 use crate::registry::Command;
+use crate::request::Request;
+use crate::session::{Access, Session};
 use petrel_keyspace::{Handle, KeyHash, Naming};
-use petrel_resp::Protocol;
-use std::time::Duration;
+use petrel_resp::{Protocol, RespWriter};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A call that another thread finishes.
+pub struct Offloaded {
+    command: Command,
+    args: Vec<Box<[u8]>>,
+    db: u16,
+    protocol: Protocol,
+    access: Access,
+    user: Option<Arc<crate::acl::User>>,
+    client: Ticket,
+    begun: Instant,
+}
+
+impl Offloaded {
+    /// The protocol of the answer.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+}
 
 impl Ctx<'_> {
     /// Leaves the reply to the host, which executes nothing else for the client before it has
     /// answered.
     ///
     /// # Errors
-    /// In a transaction, which cannot wait; the host is then not to do anything.
-    pub fn leave(&mut self) -> Outcome {
-        if self.session.in_exec {
+    /// In a transaction, which cannot wait, and where there is no client to answer; the host is
+    /// then not to do anything.
+    pub fn offload(&mut self) -> Result<Offloaded, Fail> {
+        let client = if self.session.in_exec { None } else { self.host.ticket() };
+        let Some(client) = client else {
             let name = self.command.spec.meta.name.to_ascii_uppercase();
             return Err(Fail::new(format!("ERR {name} is not allowed in a transaction")));
-        }
+        };
         self.exec.reply_comes_later();
-        Ok(())
+        Ok(Offloaded {
+            command: self.command,
+            args: self.args().iter().map(|&arg| arg.into()).collect(),
+            db: self.db(),
+            protocol: self.session.protocol,
+            access: self.session.access,
+            user: self.session.user().cloned(),
+            client,
+            begun: Instant::now(),
+        })
     }
 }
 
 impl Executor {
+    /// Whether a call may go on: false while a pause holds it back. The thread holds nothing.
+    ///
+    /// # Errors
+    /// If it is refused by now: the server has become a replica, or the user may no longer do it.
+    pub fn admit_offloaded(&mut self, call: &Offloaded, host: &mut dyn Host) -> Result<bool, Fail> {
+        let args: Vec<&[u8]> = call.args.iter().map(|arg| &arg[..]).collect();
+        let request = Request { args: &args, command: Some(call.command), hash: None, owner: None };
+        let mut session = Session::new(true);
+        session.db = call.db;
+        if let Some(user) = &call.user {
+            session.become_user(Some(user.clone()));
+        }
+        session.access = call.access;
+        let (mut bytes, mut values) = (Vec::new(), Vec::new());
+        let mut reply = RespWriter::new(&mut bytes, &mut values, call.protocol);
+        let other = host.act_for(call.client.clone());
+        let verdict = self.admit(&request, &session, (Moment::CLIENT, true), host, &mut reply);
+        host.act_for(other);
+        match verdict {
+            Verdict::Hold => Ok(false),
+            Verdict::Refuse(fail) => Err(fail),
+            _ => Ok(true),
+        }
+    }
+
     /// Works on keys whose stripes are locked meanwhile, and serves clients blocked on what has
     /// changed. The thread is in a batch and holds nothing.
     pub fn on_keys<R>(
@@ -49,22 +110,27 @@ impl Executor {
         result
     }
 
-    /// Counts a call that was left to the host, and makes its answer: a status, or an error.
+    /// Accounts for a call as for any other, all of it being its time, and makes its answer: a
+    /// status, or an error.
     pub fn finish(
         &mut self,
-        command: Command,
-        duration: Duration,
-        protocol: Protocol,
+        call: &Offloaded,
+        host: &mut dyn Host,
         outcome: Result<&'static str, Fail>,
     ) -> Answer {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.stats.called(command.index, nanos, outcome.is_err());
         if let Err(fail) = &outcome {
             self.shared.count_error(fail);
         }
-        Answer::new(protocol, |reply| match &outcome {
+        let answer = Answer::new(call.protocol, |reply| match &outcome {
             Ok(status) => reply.simple(status),
             Err(fail) => reply.error(fail.text()),
-        })
+        });
+        let args: Vec<&[u8]> = call.args.iter().map(|arg| &arg[..]).collect();
+        let nanos = u64::try_from(call.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.begin_before(nanos);
+        let other = host.act_for(call.client.clone());
+        self.account_offloaded(call.command, &args, outcome.is_err(), answer.bytes.len(), host);
+        host.act_for(other);
+        answer
     }
 }

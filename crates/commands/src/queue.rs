@@ -1,7 +1,7 @@
 //! The commands of an open transaction.
 
-use crate::execute::Request;
 use crate::registry::Command;
+use crate::request::Request;
 use crate::spec::Flags;
 use petrel_keyspace::KeyHash;
 

@@ -3,8 +3,8 @@
 //! ```text
 //!  EVAL   text ──▶ this thread's compiled function, or the server's scripts (by SHA-1), or it is compiled and made known
 //!         memory? ─ right to lock the rest, for a script known to need it ─ lock the declared keys
-//!         Lua ── redis.call ──▶ Runner::call ── known? arity? allowed? keys locked, or the rest is locked now
-//!                                 └──▶ Executor::execute, within the script: no locks, no serving of waiters
+//!         Lua ── redis.call ──▶ Runner::call ── Executor::admit ── keys locked, or the rest is locked now
+//!                                 └──▶ executed within the script: no locks, no serving of waiters
 //!         unlock ─ serve clients blocked on what has changed: as after any command
 //! ```
 //!
@@ -17,6 +17,7 @@ pub(crate) mod functions;
 pub(crate) mod libraries;
 mod reading;
 pub(crate) mod run;
+mod running;
 mod shebang;
 mod thread;
 
@@ -30,11 +31,13 @@ use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::server::help::help;
 use crate::spec::{CommandSpec, Locks};
-use petrel_lua::{Sha, hex};
+use cache::{NO_SCRIPT, parse_sum};
+use petrel_lua::hex;
 use petrel_table::commands as meta;
 pub use reading::only_reads;
-use run::Access;
-use std::sync::Arc;
+pub(crate) use run::{Access, Call};
+pub(crate) use running::ProgramKind;
+pub(crate) use shebang::Flags as ScriptFlags;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -55,8 +58,6 @@ pub static COMMANDS: &[CommandSpec] = &[
         ],
     ),
 ];
-
-const NO_SCRIPT: Fail = Fail::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
 /// `EVAL script numkeys [key ...] [arg ...]`
 fn eval(ctx: &mut Ctx<'_>) -> Outcome {
@@ -135,7 +136,7 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SCRIPT KILL`
 fn kill(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.exec.shared.scripts.running.kill(run::ProgramKind::Script, ctx.dialect())?;
+    ctx.exec.shared.scripts.running.kill(ProgramKind::Script, ctx.dialect())?;
     ctx.ok()
 }
 
@@ -150,18 +151,6 @@ impl Executor {
             thread.count_out(&self.shared);
         }
     }
-}
-
-/// A sum of 40 hexadecimal digits.
-pub(crate) fn parse_sum(text: &[u8]) -> Option<Sha> {
-    let digits: &[u8; 40] = text.try_into().ok()?;
-    let mut sum = [0; 20];
-    for (byte, pair) in sum.iter_mut().zip(digits.chunks_exact(2)) {
-        let high = char::from(pair[0]).to_digit(16)?;
-        let low = char::from(pair[1]).to_digit(16)?;
-        *byte = (high << 4 | low) as u8;
-    }
-    Some(sum)
 }
 
 /// A part of the arguments.
@@ -179,6 +168,3 @@ pub(crate) fn split<'a>(ctx: &Ctx<'a>) -> Result<(Words<'a>, Words<'a>), Fail> {
     }
     Ok(rest.split_at(count as usize))
 }
-
-/// A script by its text or its sum.
-pub(crate) type ScriptRef = Arc<cache::Script>;

@@ -12,5 +12,6 @@ pub(crate) mod module;
 pub mod redact;
 pub(crate) mod replication;
 pub mod slowlog;
+pub mod state;
 pub mod stats;
 pub(crate) mod time;

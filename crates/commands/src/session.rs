@@ -1,12 +1,13 @@
 //! What a connection carries from command to command, as far as commands know.
 
 use crate::acl::User;
-use crate::hashes::import::Fieldsets;
+use crate::hashes::fieldsets::Fieldsets;
 use crate::queue::Queue;
-use crate::tracking::Tracking;
+use crate::registry::Command;
+use crate::tracking::mode::Tracking;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
-use petrel_table::bitset;
+use petrel_table::{GateFlags, bitset};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -241,6 +242,12 @@ impl Session {
     /// The commands of the transaction if `MULTI` has opened it.
     pub fn open_transaction_queue(&self) -> Option<&Queue> {
         self.transaction().filter(|transaction| transaction.open).map(|open| &open.queued)
+    }
+
+    /// The commands that this one runs, if it is `EXEC`.
+    pub(crate) fn queue_run_by(&self, command: Command) -> Option<&Queue> {
+        let runs = command.spec.gate.contains(GateFlags::RUNS_QUEUE);
+        self.open_transaction_queue().filter(|_| runs)
     }
 
     /// Ends the transaction and gives it to the caller.

@@ -10,8 +10,8 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 pub use petrel_table::{
-    Arg, ArgFlags, ArgKind, BeginSearch, Categories, Channels, FindKeys, Flags, Group, KeyFlags,
-    KeyRange, KeySpec, Meta,
+    Arg, ArgFlags, ArgKind, BeginSearch, Categories, Channels, FindKeys, Flags, GateFlags, Group,
+    KeyFlags, KeyRange, KeySpec, Meta,
 };
 
 /// A command handler. It reads `ctx.args()` and writes one reply to `ctx.reply`, or returns the
@@ -70,6 +70,8 @@ pub struct CommandSpec {
     pub handler: Handler,
     /// [`Meta::flags`].
     pub flags: Flags,
+    /// [`Meta::gate`].
+    pub gate: GateFlags,
     /// [`Meta::arity`].
     pub arity: i16,
     /// How to find the keys.
@@ -104,6 +106,7 @@ impl CommandSpec {
         Self {
             handler,
             flags: meta.flags,
+            gate: meta.gate,
             arity: meta.arity,
             keys: KeyShape::of(meta.keys),
             locks: Locks::Keys,

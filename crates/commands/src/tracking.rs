@@ -1,57 +1,24 @@
 //! What a connection reads is remembered for it if it asked for that (`CLIENT TRACKING`): the keys
 //! of every command that only reads, under the locks that the command held.
 
-use crate::ctx::Host;
-use crate::execute::{Execution, Executor, Request};
+pub(crate) mod mode;
+
+use crate::admit::Moment;
+use crate::execute::{Execution, Executor};
+use crate::host::Host;
 use crate::registry::Command;
+use crate::request::Request;
 use crate::session::Session;
 use crate::spec::Group;
-use petrel_keyspace::Reader;
 use petrel_resp::Reply;
 use petrel_table::keys::key_positions;
-use std::sync::Arc;
-
-/// `CLIENT TRACKING ON`, as its connection remembers it.
-#[derive(Clone, Debug)]
-pub struct Tracking {
-    /// The connection, as those who change keys know it.
-    pub reader: Arc<Reader>,
-    /// Which reads are remembered.
-    pub mode: TrackingMode,
-    /// `CLIENT CACHING`: the next command is the exception.
-    pub caching: bool,
-}
-
-/// Which reads of a connection are remembered.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum TrackingMode {
-    /// All.
-    All,
-    /// Those that `CLIENT CACHING YES` announces.
-    OptIn,
-    /// All but those that `CLIENT CACHING NO` announces.
-    OptOut,
-    /// None: the connection is told of keys that it has not read.
-    Broadcast,
-}
-
-impl Tracking {
-    /// Whether the next command's reads are remembered.
-    pub fn remembers(&self) -> bool {
-        match self.mode {
-            TrackingMode::All => true,
-            TrackingMode::OptIn => self.caching,
-            TrackingMode::OptOut => !self.caching,
-            TrackingMode::Broadcast => false,
-        }
-    }
-}
 
 impl Executor {
     /// Executes a command of a connection that tracks what it reads, or imports data.
     #[cold]
     pub(crate) fn execute_apart(
         &mut self,
+        moment: Moment,
         request: &Request<'_>,
         session: &mut Session,
         host: &mut dyn Host,
@@ -63,8 +30,8 @@ impl Executor {
             self.ks.see_expired(true);
         }
         let execution = match session.tracking().is_some() {
-            true => self.execute_tracking(request, session, host, reply),
-            false => self.execute_one(request, session, host, reply),
+            true => self.execute_tracking(moment, request, session, host, reply),
+            false => self.execute_one(moment, request, session, host, reply),
         };
         if sees_expired {
             self.ks.see_expired(false);
@@ -75,13 +42,14 @@ impl Executor {
     /// Executes a command of a connection that tracks what it reads.
     fn execute_tracking(
         &mut self,
+        moment: Moment,
         request: &Request<'_>,
         session: &mut Session,
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
         if self.ks.holds_any() || session.in_exec {
-            return self.execute_one(request, session, host, reply);
+            return self.execute_one(moment, request, session, host, reply);
         }
         // What has to go for want of room, in the table or in memory, is told before the reply.
         self.ks.forget_readers();
@@ -89,11 +57,13 @@ impl Executor {
         if self.ks.has_invalidations() {
             host.invalidate(&mut self.ks, Some(reply));
         }
-        let execution = self.execute_one(request, session, host, reply);
+        let execution = self.execute_one(moment, request, session, host, reply);
         let is_client = request
             .command
             .is_some_and(|command| self.registry().full_name(command.index).starts_with("client|"));
-        if !is_client
+        let was_executed = matches!(execution, Execution::Answered | Execution::Waits);
+        if was_executed
+            && !is_client
             && !session.in_multi()
             && let Some(tracking) = session.tracking_mut()
         {

@@ -4,12 +4,13 @@
 //! runs the first, so that nobody sees a transaction half done. A queued command whose keys are not
 //! known beforehand makes it take the whole keyspace.
 
-use crate::ctx::{Ctx, Host};
+use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::registry::Command;
+use crate::host::Host;
 use crate::session::{Session, Transaction};
 use crate::spec::{CommandSpec, Flags, Locks};
+use crate::watches;
 use petrel_resp::{Dialect, recycle};
 use petrel_table::bits;
 use petrel_table::commands as meta;
@@ -46,19 +47,7 @@ fn refuse_inside(ctx: &mut Ctx<'_>, in_redis: &'static str) -> Fail {
     if let Some(transaction) = ctx.session.open_transaction() {
         transaction.spoiled = true;
     }
-    not_inside(ctx.exec, ctx.command)
-}
-
-/// The error of a command that may not be part of a transaction.
-#[cold]
-pub(crate) fn not_inside(exec: &Executor, command: Command) -> Fail {
-    match exec.shared.dialect() {
-        Dialect::Redis => Fail::fixed("ERR Command not allowed inside a transaction"),
-        Dialect::Valkey => Fail::new(format!(
-            "ERR Command '{}' not allowed inside a transaction",
-            exec.registry().full_name(command.index)
-        )),
-    }
+    ctx.exec.not_inside(ctx.command)
 }
 
 /// `DISCARD`
@@ -66,7 +55,7 @@ fn discard(ctx: &mut Ctx<'_>) -> Outcome {
     if !ctx.session.in_multi() {
         return Err(Fail::fixed("ERR DISCARD without MULTI"));
     }
-    abandon(ctx.exec, ctx.session);
+    watches::abandon(&mut ctx.exec.ks, ctx.session);
     ctx.ok()
 }
 
@@ -92,7 +81,7 @@ fn watch(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `UNWATCH`
 fn unwatch(ctx: &mut Ctx<'_>) -> Outcome {
-    release_watches(ctx.exec, ctx.session);
+    watches::release(&mut ctx.exec.ks, ctx.session);
     ctx.ok()
 }
 
@@ -104,7 +93,7 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(mut transaction) = ctx.session.take_transaction() else { return Ok(()) };
     if transaction.spoiled {
         ctx.session.extras_mut().transaction = Some(transaction);
-        abandon(ctx.exec, ctx.session);
+        watches::abandon(&mut ctx.exec.ks, ctx.session);
         return Err(Fail::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
     let outcome = execute_all(ctx, &mut transaction);
@@ -135,7 +124,7 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     transaction.queued.add_args(&mut args);
     if !lock_transaction(ctx.exec, transaction, &args, ctx.host) {
         let busy = ctx.exec.shared.scripts.running.busy(ctx.dialect());
-        return Err(if transaction.watched.is_empty() { aborted(&busy) } else { busy });
+        return Err(if transaction.watched.is_empty() { watches::aborted(&busy) } else { busy });
     }
     let watched = std::mem::take(&mut transaction.watched);
     let unchanged = watched.iter().all(|watched| ctx.exec.ks.unchanged(watched));
@@ -164,37 +153,10 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     Ok(())
 }
 
-/// What a refused command does to the client's transaction: one that is open can no longer be
-/// executed, and a refused `EXEC` ends it with every watch, be it open or not. Gives back the error
-/// to reply.
-pub(crate) fn spoil(
-    exec: &mut Executor,
-    session: &mut Session,
-    command: Command,
-    fail: Fail,
-) -> Fail {
-    if command.spec.meta.name != meta::EXEC.name {
-        if let Some(transaction) = session.open_transaction() {
-            transaction.spoiled = true;
-        }
-        return fail;
-    }
-    abandon(exec, session);
-    aborted(&fail)
-}
-
-/// What `EXEC` answers when it is refused for this.
-fn aborted(fail: &Fail) -> Fail {
-    let reason = fail.text();
-    let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
-    Fail::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
-}
-
 /// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection.
 /// The thread is in a batch ([`Executor::begin`]).
 pub fn abandon(exec: &mut Executor, session: &mut Session) {
-    release_watches(exec, session);
-    session.take_transaction();
+    watches::abandon(&mut exec.ks, session);
 }
 
 /// The same, unless a script that has run for long keeps the keys: false then; it is to be called
@@ -220,25 +182,6 @@ pub fn abandon_unless_busy(exec: &mut Executor, session: &mut Session) -> bool {
     }
     session.take_transaction();
     true
-}
-
-fn release_watches(exec: &mut Executor, session: &mut Session) {
-    let Some(transaction) = session.extras.as_mut().and_then(|extras| extras.transaction.as_mut())
-    else {
-        return;
-    };
-    for watched in std::mem::take(&mut transaction.watched) {
-        if exec.ks.holds_any() {
-            exec.ks.unwatch(&watched);
-        } else {
-            exec.ks.lock(exec.ks.hash(watched.key()));
-            exec.ks.unwatch(&watched);
-            exec.ks.unlock();
-        }
-    }
-    if !transaction.open {
-        session.take_transaction();
-    }
 }
 
 /// Locks what a transaction needs; false if a script keeps it from that for long, and then nothing

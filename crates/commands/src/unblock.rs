@@ -20,12 +20,14 @@
 //! * What a served command changes may make further keys ready; they are served in turn, without
 //!   recursion. Each success takes a waiter away, so there is an end.
 
-use crate::blocking::{Answer, Blocked, Standing};
-use crate::ctx::Host;
-use crate::execute::{Execution, Executor, Request};
+use crate::admit::Moment;
+use crate::blocked::{Answer, Blocked, Standing};
+use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
+use crate::host::Host;
+use crate::request::Request;
 use crate::session::{Modes, Session};
-use crate::tracking::Tracking;
+use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Key, KeyHash, ReadyKey};
 use petrel_resp::RespWriter;
 use std::sync::Arc;
@@ -64,25 +66,14 @@ impl WaitEnd {
     }
 }
 
-/// What unblocking needs to remember from command to command.
-#[derive(Default)]
-pub(crate) struct Unblocking {
-    /// A waiter's command is being executed.
-    active: bool,
-    /// And it is the last time: its time is up.
-    last: bool,
-    /// The command in hand has not been answered: its client waits.
-    waits: bool,
-    /// Keys with waiters that could not be served for the time being.
-    postponed: Vec<ReadyKey>,
-}
-
-impl Unblocking {
-    /// Whether the command in hand waits; asked once.
-    #[inline]
-    pub fn waits(&mut self) -> bool {
-        std::mem::take(&mut self.waits)
-    }
+/// What became of a waiter's command.
+enum Tried {
+    /// It was executed: what to answer.
+    Served(Answer),
+    /// It found nothing again.
+    WaitsOn,
+    /// It was not executed: a pause holds it back.
+    Held,
 }
 
 impl Executor {
@@ -98,7 +89,7 @@ impl Executor {
 
     /// The command in hand is answered later: its client waits, or goes on waiting.
     pub(crate) fn reply_comes_later(&mut self) {
-        self.unblocking.waits = true;
+        self.unblocking.is_waiting = true;
     }
 
     /// Puts a client into the queues of the keys that it waits for. All of its stripes are held.
@@ -108,7 +99,7 @@ impl Executor {
             self.ks.wait_for(blocked.db, key, blocked.awaited, blocked.arrival, blocked.clone());
         }
         self.shared.count_blocked(1);
-        self.unblocking.waits = true;
+        self.unblocking.is_waiting = true;
     }
 
     /// Ends a wait and answers the client. False if it has been answered already. The thread is in
@@ -119,9 +110,9 @@ impl Executor {
         }
         if blocked.tries_late && end == WaitEnd::Timeout {
             self.unblocking.last = true;
-            let answer = self.execute_again(blocked, host);
+            let tried = self.execute_again(blocked, Moment::NONE, host);
             self.unblocking.last = false;
-            if let Some(answer) = answer {
+            if let Tried::Served(answer) = tried {
                 host.answer(blocked, answer);
                 return true;
             }
@@ -196,7 +187,7 @@ impl Executor {
         self.lock_instead(Some(&blocked.hashes), host);
         if !blocked.is_over()
             && host.standing(blocked) == Standing::Here
-            && let Some(answer) = self.execute_again(blocked, host)
+            && let Tried::Served(answer) = self.execute_again(blocked, Moment::CLIENT, host)
         {
             self.dismiss(blocked);
             host.answer(blocked, answer);
@@ -210,7 +201,7 @@ impl Executor {
         self.ks.has_ready()
     }
 
-    /// Whether there are waiters whom the host did not let be served.
+    /// Whether there are waiters whom a pause kept from being served.
     pub fn has_postponed(&self) -> bool {
         !self.unblocking.postponed.is_empty()
     }
@@ -222,7 +213,7 @@ impl Executor {
         self.settle(host);
     }
 
-    /// Serves those whom the host postponed. The thread is in a batch and holds nothing.
+    /// Serves those whom a pause held back, now that it is over. The thread is in a batch and holds nothing.
     pub fn serve_postponed(&mut self, host: &mut dyn Host) {
         for ready in std::mem::take(&mut self.unblocking.postponed) {
             let key = self.ks.key(&ready.key);
@@ -314,32 +305,27 @@ impl Executor {
         key: Key<'_>,
         host: &mut dyn Host,
     ) {
-        match host.standing(blocked) {
-            Standing::Here => {}
-            Standing::Gone => {
-                self.dismiss(blocked);
-                return;
-            }
-            Standing::Postponed => {
-                if !self.unblocking.postponed.contains(ready) {
-                    self.unblocking.postponed.push(ready.clone());
-                }
-                return self.ks.end_try(ready.db, key, blocked.arrival);
-            }
+        if host.standing(blocked) == Standing::Gone {
+            self.dismiss(blocked);
+            return;
         }
         self.ks.begin_try(ready.db, key);
-        let answer = self.execute_again(blocked, host);
-        if answer.is_some() {
+        let tried = self.execute_again(blocked, Moment::CLIENT, host);
+        if matches!(tried, Tried::Served(_)) {
             self.dismiss(blocked);
         }
         self.ks.end_try(ready.db, key, blocked.arrival);
-        if let Some(answer) = answer {
-            host.answer(blocked, answer);
+        match tried {
+            Tried::Served(answer) => host.answer(blocked, answer),
+            Tried::Held if !self.unblocking.postponed.contains(ready) => {
+                self.unblocking.postponed.push(ready.clone());
+            }
+            Tried::Held | Tried::WaitsOn => {}
         }
     }
 
-    /// Executes a waiter's command in the name of its client; none if it waits again.
-    fn execute_again(&mut self, blocked: &Blocked, host: &mut dyn Host) -> Option<Answer> {
+    /// Executes a waiter's command in the name of its client.
+    fn execute_again(&mut self, blocked: &Blocked, moment: Moment, host: &mut dyn Host) -> Tried {
         let mut session = Session::new(true);
         session.db = blocked.db;
         session.protocol = blocked.protocol;
@@ -359,10 +345,16 @@ impl Executor {
         self.unblocking.active = true;
         self.begin_before(blocked.nanos);
         let other = host.act_for(blocked.ticket().clone());
-        let execution = self.execute(&request, &mut session, host, &mut reply);
+        let execution = self.execute_at(moment, &request, &mut session, host, &mut reply);
         host.act_for(other);
         self.unblocking.active = false;
-        (execution == Execution::Answered).then_some(answer)
+        match execution {
+            Execution::Answered => Tried::Served(answer),
+            Execution::Waits => Tried::WaitsOn,
+            Execution::Held | Execution::Lends | Execution::NextTurn | Execution::Skipped => {
+                Tried::Held
+            }
+        }
     }
 
     /// Takes a waiter out of its queues for good; false if somebody has before. All of its stripes

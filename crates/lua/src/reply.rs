@@ -14,7 +14,6 @@
 
 use crate::lists::{ELEMENT_BYTES, NODE_BYTES};
 use crate::vm::{LUA_TNIL, Raise, Stack};
-use crate::words::in_words_of;
 use bytes::Bytes;
 use petrel_resp::{DoubleBuffer, Protocol, Reply};
 
@@ -66,16 +65,7 @@ impl ScriptReply {
         self.failed
     }
 
-    /// Writes the error of a command that is not executed, which has been counted.
-    pub fn refuse(&mut self, text: &[u8]) {
-        self.failed = true;
-        self.value(text.len(), |stack| {
-            let dialect = stack.with(|extra| extra.dialect);
-            crate::vm::push_reply_error(stack, true, &in_words_of(dialect, text));
-        });
-    }
-
-    /// The same, of a script that is not to go on; its error is to be counted.
+    /// Writes the error of a script that is not to go on, which is to be counted.
     pub fn break_off(&mut self, text: &[u8]) {
         self.failed = true;
         self.ends = true;

@@ -14,15 +14,6 @@ const ERRORS: &[(&str, &str)] = &[
         "ERR Lua redis lib command arguments must be strings or integers",
         "ERR Command arguments must be strings or integers",
     ),
-    ("ERR Unknown Redis command called from script", "ERR Unknown command called from script"),
-    (
-        "ERR Wrong number of args calling Redis command from script",
-        "ERR Wrong number of args calling command from script",
-    ),
-    (
-        "ERR This Redis command is not allowed from script",
-        "ERR This Valkey command is not allowed from script",
-    ),
     (
         "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
         "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one character long",

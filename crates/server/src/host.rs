@@ -3,14 +3,13 @@
 use crate::client::{Client, Flag};
 use crate::commands::client::line::describe;
 use crate::config::{Config, ConfigReader};
-use crate::event_loop::batch::may_write;
 use crate::event_loop::busy_loop::StandIn;
 use crate::event_loop::mailbox::Message;
 use crate::fanout::invalidation_queue::InvalidationQueue;
 use crate::fanout::outbox::PushDesk;
 use crate::fanout::pubsub::Subscribers;
 use crate::fanout::tracking::Invalidations;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
@@ -309,14 +308,7 @@ impl Host for ServerHost {
         if client.has(Flag::Killed) || is_hung_up(client.fd) {
             return Standing::Gone;
         }
-        let pause = &self.server.pause;
-        let paused = if pause.until_ms() == 0 { None } else { pause.active(unix_ms()) };
-        match paused {
-            Some(writes_only) if !writes_only || may_write(blocked.command()) => {
-                Standing::Postponed
-            }
-            _ => Standing::Here,
-        }
+        Standing::Here
     }
 
     fn act_for(&mut self, client: Ticket) -> Ticket {

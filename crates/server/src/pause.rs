@@ -1,102 +1,9 @@
-//! What holds commands of clients back for a while: `CLIENT PAUSE`, a shutdown that waits for
-//! replicas, a failover.
+//! Pauses as the whole server sees them: commands are held back by the gate
+//! ([`petrel_commands::Pause`]), and nothing expires or is evicted meanwhile.
 
 use crate::event_loop::mailbox::Message;
 use crate::server::Server;
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-
-/// Why commands are held back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum PauseReason {
-    /// `CLIENT PAUSE`.
-    Command = 0,
-    /// The server is about to stop, and replicas have not acknowledged every write.
-    Shutdown = 1,
-    /// `FAILOVER`.
-    Failover = 2,
-}
-
-impl PauseReason {
-    /// Its name in `INFO`.
-    pub fn name(self) -> &'static str {
-        match self {
-            PauseReason::Command => "client_pause",
-            PauseReason::Shutdown => "shutdown_in_progress",
-            PauseReason::Failover => "failover_in_progress",
-        }
-    }
-}
-
-/// A pause for one reason.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    until_ms: i64,
-    writes_only: bool,
-}
-
-/// Which commands are held back, and until when.
-#[derive(Default)]
-pub struct Pause {
-    /// When the last of the pauses ends, in Unix milliseconds.
-    until_ms: AtomicI64,
-    /// By [`PauseReason`].
-    held: Mutex<[Option<Held>; 3]>,
-}
-
-impl Pause {
-    /// Holds back commands until `until_ms` (Unix time), only writes if `writes_only`. A longer or
-    /// stricter pause for the same reason that is in force stays so.
-    pub fn start(&self, reason: PauseReason, now_ms: i64, until_ms: i64, writes_only: bool) {
-        let mut held = self.held.lock();
-        let place = &mut held[reason as usize];
-        let before = place.filter(|before| now_ms < before.until_ms);
-        *place = Some(Held {
-            until_ms: before.map_or(until_ms, |before| before.until_ms.max(until_ms)),
-            writes_only: writes_only && before.is_none_or(|before| before.writes_only),
-        });
-        self.publish(&held);
-    }
-
-    /// Ends the pause for a reason.
-    fn end(&self, reason: PauseReason) {
-        let mut held = self.held.lock();
-        held[reason as usize] = None;
-        self.publish(&held);
-    }
-
-    fn publish(&self, held: &[Option<Held>; 3]) {
-        let last = held.iter().flatten().map(|held| held.until_ms).max();
-        self.until_ms.store(last.unwrap_or(0), Relaxed);
-    }
-
-    /// Whether commands are held back now, and if so whether only writes are.
-    #[inline]
-    pub fn active(&self, now_ms: i64) -> Option<bool> {
-        if now_ms < self.until_ms.load(Relaxed) { Some(self.spares_reads(now_ms)) } else { None }
-    }
-
-    #[cold]
-    fn spares_reads(&self, now_ms: i64) -> bool {
-        let held = self.held.lock();
-        held.iter().flatten().all(|held| held.writes_only || held.until_ms <= now_ms)
-    }
-
-    /// When the pause ends, in Unix milliseconds.
-    pub fn until_ms(&self) -> i64 {
-        self.until_ms.load(Relaxed)
-    }
-
-    /// Why commands are held back the longest; none if none are.
-    pub fn reason(&self, now_ms: i64) -> Option<PauseReason> {
-        use PauseReason::*;
-        let held = self.held.lock();
-        let in_force =
-            |reason: &PauseReason| held[*reason as usize].map_or(0, |held| held.until_ms);
-        let longest = [Command, Shutdown, Failover].into_iter().max_by_key(in_force)?;
-        Some(longest).filter(|reason| in_force(reason) > now_ms)
-    }
-}
+pub use petrel_commands::PauseReason;
 
 impl Server {
     /// Holds back commands for a reason until `until_ms`; then nothing expires or is evicted
@@ -108,39 +15,16 @@ impl Server {
         until_ms: i64,
         writes_only: bool,
     ) {
-        self.pause.start(reason, now_ms, until_ms, writes_only);
-        self.keyspace.hold_until(self.pause.until_ms());
+        let pause = &self.commands.pause;
+        pause.start(reason, now_ms, until_ms, writes_only);
+        self.keyspace.hold_until(pause.until_ms());
     }
 
     /// Ends the pause for a reason.
     pub fn unpause(&self, reason: PauseReason) {
-        self.pause.end(reason);
-        self.keyspace.hold_until(self.pause.until_ms());
+        let pause = &self.commands.pause;
+        pause.end(reason);
+        self.keyspace.hold_until(pause.until_ms());
         (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Unpause));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use PauseReason::*;
-
-    #[test]
-    fn pauses_for_several_reasons_end_one_by_one() {
-        let pause = Pause::default();
-        assert_eq!((pause.active(10), pause.reason(10)), (None, None));
-        pause.start(Command, 10, 100, false);
-        pause.start(Command, 10, 50, true);
-        assert_eq!((pause.active(99), pause.active(100)), (Some(false), None));
-        pause.start(Failover, 10, i64::MAX, true);
-        assert_eq!((pause.active(99), pause.active(100)), (Some(false), Some(true)));
-        assert_eq!(pause.reason(20), Some(Failover));
-        pause.end(Failover);
-        assert_eq!((pause.active(99), pause.reason(99)), (Some(false), Some(Command)));
-        // One that is over says nothing of the next.
-        pause.start(Command, 200, 300, true);
-        assert_eq!(pause.active(250), Some(true));
-        pause.end(Command);
-        assert_eq!(pause.active(250), None);
     }
 }

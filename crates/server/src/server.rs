@@ -18,7 +18,6 @@ use crate::lifecycle::shutdown::Closing;
 use crate::migrate::Migrator;
 use crate::observation::recurring::Recurring;
 use crate::observation::traffic::{Rates, Totals, Traffic};
-use crate::pause::Pause;
 use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
 use parking_lot::Mutex;
@@ -51,8 +50,6 @@ pub struct Server {
     pub figures: Figures,
     /// Recent rates for `INFO`.
     pub rates: Rates,
-    /// What holds commands back for a while.
-    pub pause: Pause,
     /// Who is subscribed to what.
     pub channels: Directory,
     /// The process that the server runs in.
@@ -263,7 +260,6 @@ impl Server {
             workers: (0..snapshot.worker_threads()).map(|_| WorkerLink::default()).collect(),
             figures: Figures::default(),
             rates: Rates::default(),
-            pause: Pause::default(),
             channels: Directory::default(),
             process,
             run_id: crate::random_id::random_id(),

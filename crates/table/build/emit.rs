@@ -49,6 +49,7 @@ fn ident(entry: &Entry) -> String {
 fn constant(out: &mut String, entry: &Entry) {
     let mut fields = vec![
         format!("flags: {}", set("Flags", &entry.flags)),
+        format!("gate: {}", set("GateFlags", &entry.gate)),
         format!("stated_categories: {}", set("Categories", &entry.categories)),
         format!("summary: {:?}", entry.summary),
         format!("keys: &[{}]", list(&entry.keys, |spec| key_spec(spec))),

@@ -15,6 +15,7 @@ pub struct Entry {
     pub since: String,
     pub group: String,
     pub flags: Vec<String>,
+    pub gate: Vec<String>,
     pub categories: Vec<String>,
     /// Key specs, as they stand.
     pub keys: Vec<String>,
@@ -90,6 +91,7 @@ fn property(entry: &mut Entry, line: &str) -> Result<(), String> {
         ("channels", which) => entry.channels = Some(which.into()),
         ("complexity", "-") => entry.complexity = Some(String::new()),
         ("complexity", text) => entry.complexity = Some(text.into()),
+        ("gate", flags) => entry.gate = flags.split(' ').map(Into::into).collect(),
         ("tips", tips) => entry.tips = tips.split(' ').map(Into::into).collect(),
         ("changed", text) => entry.history.push(pair(text)?),
         ("deprecated", text) => entry.deprecated = Some(pair(text)?),

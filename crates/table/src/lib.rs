@@ -22,7 +22,7 @@
 //!
 //! Further lines: `arity: N` where it does not follow from the syntax, `container` of a command
 //! with subcommands (whose entries begin with its name), `channels: first | all | patterns`,
-//! `system`, and `help: SYNTAX` with indented lines of text for what `HELP` says in place of syntax
+//! `system`, `gate: ...` ([`GateFlags`]), and `help: SYNTAX` with indented lines of text for what `HELP` says in place of syntax
 //! and summary.
 //!
 //! | in a syntax line | is |
@@ -51,13 +51,13 @@ mod meta;
 
 pub use argument::{Arg, ArgFlags, ArgKind, Syntax};
 pub use key_spec::{BeginSearch, FindKeys, KeyFlags, KeyRange, KeySpec, LocateKeys, NarrowFlags};
-pub use meta::{Categories, Channels, Flags, Group, Meta};
+pub use meta::{Categories, Channels, Flags, GateFlags, Group, Meta};
 
 /// A constant for every command, by its full name in upper case (`CLIENT_SETNAME`), and lists of
 /// them.
 pub mod commands {
-    use crate::{Arg, ArgFlags, BeginSearch, Categories, Channels, FindKeys, Flags, Group};
-    use crate::{KeyFlags, KeySpec, Meta, keys};
+    use crate::{Arg, ArgFlags, BeginSearch, Categories, Channels, FindKeys, Flags, GateFlags};
+    use crate::{Group, KeyFlags, KeySpec, Meta, keys};
 
     include!(concat!(env!("OUT_DIR"), "/commands.rs"));
 }

@@ -59,6 +59,37 @@ bitset! {
 }
 
 bitset! {
+    /// What the gate has to know of a command beyond its [`Flags`]; `COMMAND INFO` prints none of
+    /// it.
+    GateFlags: u16 {
+        /// Acts on an open transaction instead of joining it.
+        RUNS_IN_MULTI = 0 "runs_in_multi",
+        /// Runs the commands of the open transaction.
+        RUNS_QUEUE = 1 "runs_queue",
+        /// Refused inside `MULTI` in Valkey's dialect.
+        NO_MULTI_IN_VALKEY = 2 "no_multi_in_valkey",
+        /// Selects the database of the commands that follow.
+        SELECTS = 3 "selects",
+        /// Locks the keys that it watches, or no longer watches.
+        WATCHES = 4 "watches",
+        /// Ends the connection's watches, which takes the locks of their keys.
+        ENDS_WATCHES = 5 "ends_watches",
+        /// Not held back by a pause.
+        RUNS_IN_PAUSE = 6 "runs_in_pause",
+        /// Asks after the server's health, and is refused where writes are.
+        HEALTH_CHECK = 7 "health_check",
+        /// Answered in a way that a subscriber with RESP2 can tell from messages.
+        FOR_SUBSCRIBERS = 8 "for_subscribers",
+        /// Answers by pushes, which are sent though `CLIENT REPLY` is off.
+        ANSWERS_BY_PUSH = 9 "answers_by_push",
+        /// Stands in append-only files and replication streams though it changes no data.
+        FRAMES_STREAM = 10 "frames_stream",
+        /// Stands in no stream: the commands that it comes to do.
+        NOT_IN_STREAMS = 11 "not_in_streams",
+    }
+}
+
+bitset! {
     /// ACL categories, named as `COMMAND INFO` prints them but for the leading `@`.
     Categories: u32 {
         /// Keys of any type.
@@ -216,6 +247,8 @@ pub struct Meta {
     pub arity: i16,
     /// Behaviour.
     pub flags: Flags,
+    /// Behaviour that only the gate has to know.
+    pub gate: GateFlags,
     /// ACL categories beyond those that the flags imply; see [`Meta::categories`].
     pub stated_categories: Categories,
     /// Where the keys are.
@@ -253,6 +286,7 @@ impl Meta {
             name,
             arity,
             flags: Flags::NONE,
+            gate: GateFlags::NONE,
             stated_categories: Categories::NONE,
             keys: &[],
             channels: Channels::None,

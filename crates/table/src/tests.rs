@@ -3,7 +3,7 @@
 use crate::argument::{Arg, ArgFlags, ArgKind, Syntax};
 use crate::commands::{self, ALL};
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::meta::Meta;
+use crate::meta::{Flags, GateFlags, Meta};
 use std::collections::HashSet;
 
 fn every() -> impl Iterator<Item = (String, &'static Meta)> {
@@ -88,4 +88,23 @@ fn arity_follows_from_the_syntax_or_is_given() {
     assert_eq!((commands::GET.arity, commands::SET.arity), (2, -3));
     assert_eq!((commands::CLIENT.arity, commands::CLIENT_SETNAME.arity), (-2, 3));
     assert_eq!(commands::GEOSEARCH.arity, -7);
+}
+
+#[test]
+fn the_gate_knows_the_commands_of_transactions() {
+    let named = |flag: GateFlags| -> Vec<String> {
+        let mut names: Vec<_> =
+            every().filter(|(_, meta)| meta.gate.contains(flag)).map(|(name, _)| name).collect();
+        names.sort();
+        names
+    };
+    let in_multi = ["discard", "exec", "multi", "quit", "reset", "watch"];
+    assert_eq!(named(GateFlags::RUNS_IN_MULTI), in_multi);
+    assert_eq!(named(GateFlags::RUNS_QUEUE), ["exec"]);
+    // Whoever ends watches amid a slow script is looked at more closely, so that it has to be one
+    // of those that a slow script lets through.
+    for (name, meta) in every() {
+        let watches = meta.gate.contains(GateFlags::ENDS_WATCHES);
+        assert!(!watches || meta.flags.contains(Flags::ALLOW_BUSY), "{name}");
+    }
 }

@@ -3,23 +3,17 @@
 use super::check::{Call, Denial, Reason};
 use super::log::{Context, LogEntry};
 use super::permissions::Permissions;
-use super::user::User;
+use super::user::{Seen, User};
 use super::users::Users;
-use crate::ctx::{Ctx, Host};
+use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::host::Host;
 use crate::registry::Command;
 use crate::session::{Access, Session};
 use crate::spec::Flags;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Permissions as a thread saw them last, so that it need not ask for them each time.
-pub(crate) struct Seen {
-    user: Arc<User>,
-    version: u64,
-    permissions: Arc<Permissions>,
-}
 
 impl Executor {
     /// The user that a session acts as; none if it has to log in.

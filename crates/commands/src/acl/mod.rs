@@ -26,12 +26,12 @@ mod users;
 
 pub use check::{Call, Denial, Reason};
 pub use gate::DenialKind;
-pub(crate) use gate::Seen;
 pub use log::{AclLog, Context, LogEntry};
 pub use password::Hash;
 pub use permissions::Permissions;
 pub use rules::{RuleError, join_selectors};
 pub use selector::Selector;
+pub(crate) use user::Seen;
 pub use user::User;
 pub use users::{Change, SetError, Users};
 

@@ -64,3 +64,10 @@ impl std::fmt::Debug for User {
         write!(f, "User({})", self.name.escape_ascii())
     }
 }
+
+/// Permissions as a thread saw them last, so that it need not ask for them each time.
+pub(crate) struct Seen {
+    pub(super) user: Arc<User>,
+    pub(super) version: u64,
+    pub(super) permissions: Arc<Permissions>,
+}

@@ -1,11 +1,11 @@
 //! HIMPORT: hashes made of values alone, their fields having been named once for the connection.
 
+use super::fieldsets::{FIELD_OVERHEAD, Fieldset};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use petrel_keyspace::FieldExpiry;
 use petrel_table::commands as meta;
-use std::collections::HashMap;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(&meta::HIMPORT, SUBCOMMANDS)];
@@ -16,32 +16,6 @@ static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::HIMPORT_DISCARD, discard),
     CommandSpec::new(&meta::HIMPORT_DISCARDALL, discard_all),
 ];
-
-/// What a connection has prepared: fields, by the name of their set.
-#[derive(Debug, Default)]
-pub struct Fieldsets {
-    sets: HashMap<Box<[u8]>, Fieldset>,
-    /// Bytes of all names.
-    bytes: usize,
-}
-
-/// Fields in their own order, each with the place of its value.
-#[derive(Debug)]
-struct Fieldset {
-    fields: Box<[(Box<[u8]>, usize)]>,
-    bytes: usize,
-}
-
-/// What a field takes beside its name.
-const FIELD_OVERHEAD: usize = size_of::<(Box<[u8]>, usize)>();
-
-impl Fieldsets {
-    fn remove(&mut self, name: &[u8]) -> bool {
-        let removed = self.sets.remove(name);
-        self.bytes -= removed.as_ref().map_or(0, |set| set.bytes);
-        removed.is_some()
-    }
-}
 
 /// `HIMPORT PREPARE fieldset-name field [field ...]`
 fn prepare(ctx: &mut Ctx<'_>) -> Outcome {

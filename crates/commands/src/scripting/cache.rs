@@ -1,7 +1,8 @@
 //! The scripts that the server knows. Every thread compiles for itself those that it runs.
 
-use super::run::Running;
+use super::running::Running;
 use super::shebang::{self, Flags};
+use crate::fail::Fail;
 use petrel_lua::{Sha, sha1};
 use petrel_resp::Dialect;
 use std::collections::HashMap;
@@ -17,6 +18,9 @@ const EVAL_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes that an interpreter may have, unless it is configured.
 const MEMORY_MAX: usize = 512 << 20;
+
+/// The error of a sum that is of no known script.
+pub(crate) const NO_SCRIPT: Fail = Fail::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
 /// A script.
 #[derive(Debug)]
@@ -226,6 +230,21 @@ impl Script {
         })
     }
 }
+
+/// A sum of 40 hexadecimal digits.
+pub(crate) fn parse_sum(text: &[u8]) -> Option<Sha> {
+    let digits: &[u8; 40] = text.try_into().ok()?;
+    let mut sum = [0; 20];
+    for (byte, pair) in sum.iter_mut().zip(digits.chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = (high << 4 | low) as u8;
+    }
+    Some(sum)
+}
+
+/// A script by its text or its sum.
+pub(crate) type ScriptRef = Arc<Script>;
 
 #[cfg(test)]
 mod tests {

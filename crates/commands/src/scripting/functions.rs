@@ -2,7 +2,8 @@
 
 use super::function_thread::FunctionThread;
 use super::libraries::{Library, List};
-use super::run::{self, Access, Call, ProgramKind};
+use super::run::{self, Access, Call};
+use super::running::ProgramKind;
 use super::shebang;
 use crate::ctx::Ctx;
 use crate::execute::Executor;

@@ -1,6 +1,6 @@
 //! Scripts and functions that only read, told before they run.
 
-use super::parse_sum;
+use super::cache::parse_sum;
 use super::shebang::{Flags, parse_script};
 use crate::registry::Command;
 use crate::server::stats::Shared;

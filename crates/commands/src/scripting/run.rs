@@ -1,29 +1,31 @@
 //! Running a script: its flags, its locks, and the commands that it calls.
 
+use super::cache::{NO_SCRIPT, parse_sum};
+use super::running::{ProgramKind, Watched};
 use super::shebang::Flags as ScriptFlags;
 use super::thread::Ready;
-use super::{ScriptThread, parse_sum, split};
+use super::{ScriptThread, split};
+use crate::admit::{Moment, Verdict};
 use crate::clock::Tick;
-use crate::ctx::{Ctx, Host};
-use crate::execute::{Executor, Request};
+use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::host::Host;
+use crate::registry::Command;
+use crate::request::Request;
 use crate::server::time::time_of_day;
-use crate::server_state::ServerState;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Flags, KeyShape, Locks};
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
 use petrel_resp::{Dialect, Reply};
+use petrel_table::bits;
 use petrel_table::keys::key_positions;
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-const READ_ONLY: &[u8] = b"ERR Write commands are not allowed from read-only scripts.";
-const UNKNOWN: &[u8] = b"ERR Unknown Redis command called from script";
-const ARITY: &[u8] = b"ERR Wrong number of args calling Redis command from script";
-const NOT_FROM_SCRIPT: &[u8] = b"ERR This Redis command is not allowed from script";
 const CONTENDED: &[u8] =
     b"ERR the script wanted keys that it did not declare, after it had written, while another \
     script did the same";
@@ -45,15 +47,6 @@ pub(crate) enum Access {
     Read,
 }
 
-/// What runs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ProgramKind {
-    /// A script.
-    Script,
-    /// A function of a library.
-    Function,
-}
-
 /// `EVAL` and `EVAL_RO`.
 pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let (keys, args) = split(ctx)?;
@@ -68,7 +61,7 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
 pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let Some(sum) = parse_sum(ctx.arg(1)) else {
         show_to_monitors(ctx);
-        return Err(super::NO_SCRIPT);
+        return Err(NO_SCRIPT);
     };
     let (keys, args) = split(ctx)?;
     with_thread(ctx, |ctx, thread| {
@@ -158,24 +151,6 @@ pub(crate) struct Call<'a> {
     pub name: &'a dyn Fn() -> String,
 }
 
-/// Refuses a script that cannot run in this state of the server.
-#[cold]
-fn admit_in_state(ctx: &Ctx<'_>, call: &Call<'_>, may_write: bool) -> Outcome {
-    let shared = &ctx.exec.shared;
-    let is_for_stale = call.flags.is_some_and(|flags| flags.contains(ScriptFlags::ALLOW_STALE));
-    let says_that_it_writes = call.flags.is_some() && may_write;
-    if says_that_it_writes && shared.is_in_state(ServerState::ReadOnly) {
-        return Err(Fail::READ_ONLY);
-    }
-    if !is_for_stale && shared.is_in_state(ServerState::Stale) {
-        return Err(Fail::MASTER_DOWN);
-    }
-    match shared.write_refusal().filter(|_| says_that_it_writes) {
-        Some(fail) => Err(fail),
-        None => Ok(()),
-    }
-}
-
 /// Runs a script as one transaction: every change that it makes lies between the locking and the
 /// unlocking here, of its declared keys or of everything.
 pub(crate) fn run(
@@ -184,33 +159,8 @@ pub(crate) fn run(
     keys: &[&[u8]],
     mut script: impl FnMut(&mut Runner<'_>, &mut dyn Reply) -> Result<(), Failure>,
 ) -> Outcome {
-    let says = |flag| call.flags.is_some_and(|flags| flags.contains(flag));
-    if call.access == Access::Read && call.flags.is_some() && !says(ScriptFlags::NO_WRITES) {
-        return Err(Fail::fixed(
-            "ERR Can not execute a script with write flag using *_ro command.",
-        ));
-    }
+    let moment = ctx.exec.admit_program(call, ctx.args(), ctx.session)?;
     let nested = ctx.session.in_exec;
-    let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
-    // What a primary sends is executed in any state.
-    let is_loader = ctx.session.is(Modes::LOADER);
-    if !is_loader && ctx.exec.shared.refuses_some() {
-        admit_in_state(ctx, call, may_write)?;
-    }
-    // A write within it is about as long as what it is called with, or more.
-    let needed = ctx.args().iter().map(|arg| arg.len()).sum();
-    let lacks_memory = !nested && !is_loader && !ctx.exec.make_room(needed);
-    let read_only = !may_write;
-    if lacks_memory && call.flags.is_some() && !read_only && !says(ScriptFlags::ALLOW_OOM) {
-        return Err(Fail::fixed(match call.kind {
-            ProgramKind::Script => {
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
-            }
-            ProgramKind::Function => {
-                "OOM allow-oom flag is not set on the function, can not run it when used memory > 'maxmemory'"
-            }
-        }));
-    }
     show_to_monitors(ctx);
     // What it does first is most often with its first key: asked for while the interpreter gets
     // ready.
@@ -236,8 +186,7 @@ pub(crate) fn run(
             exec: ctx.exec,
             session: ctx.session,
             host: ctx.host,
-            read_only,
-            lacks_memory: lacks_memory && !says(ScriptFlags::ALLOW_OOM),
+            moment,
             nested,
             acted: false,
             again: false,
@@ -327,8 +276,8 @@ pub(crate) struct Runner<'a> {
     exec: &'a mut Executor,
     session: &'a mut Session,
     host: &'a mut dyn Host,
-    read_only: bool,
-    lacks_memory: bool,
+    /// What holds of the commands that it calls.
+    moment: Moment,
     /// The script is part of a transaction, which has locked what it needs.
     nested: bool,
     /// It has called a command that may have an effect.
@@ -351,56 +300,19 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Whether scripts may call what is not meant for them.
-    #[cold]
-    fn allows_everything(&self) -> bool {
-        self.exec.shared.scripts.allows_everything.load(Relaxed)
-    }
-
-    /// Why a command cannot be called, if it cannot.
-    #[inline]
-    fn admit(&mut self, request: &Request<'_>) -> Result<(), &'static [u8]> {
-        let Some(command) = request.command else { return Err(UNKNOWN) };
-        let spec = command.spec;
-        if !spec.accepts(request.args.len()) {
-            return Err(ARITY);
-        }
-        if spec.flags.contains(Flags::NOSCRIPT) && !self.allows_everything() {
-            return Err(NOT_FROM_SCRIPT);
-        }
-        if spec.flags.contains(Flags::READONLY) {
-            return Ok(());
-        }
-        let writes = spec.flags.contains(Flags::WRITE);
-        if self.read_only && (writes || spec.flags.contains(Flags::MAY_REPLICATE)) {
-            return Err(READ_ONLY);
-        }
-        if self.lacks_memory
-            && !self.acted
-            && spec.flags.contains(Flags::DENYOOM)
-            // What keeps all writes from being executed is what they are told of.
-            && self.exec.shared.write_refusal().is_none()
-        {
-            return Err(Fail::OUT_OF_MEMORY_TEXT);
-        }
-        Ok(())
-    }
-
     /// Whether everything that a command touches is locked; what is not is locked now.
     #[inline]
-    fn reach(&mut self, request: &Request<'_>) -> Result<(), &'static [u8]> {
-        let Some(command) = request.command else { return Ok(()) };
+    fn reach(&mut self, command: Command, request: &Request<'_>) -> Result<(), &'static [u8]> {
         let covered = match (command.spec.locks, request.hash) {
             (Locks::Keys, Some(hash)) => self.exec.ks.holds(hash),
             (Locks::Everything, _) => self.exec.ks.holds_everything(),
-            _ => self.exec.ks.holds_everything() || self.covers(request),
+            _ => self.exec.ks.holds_everything() || self.covers(command, request),
         };
         if covered || self.nested { Ok(()) } else { self.stray() }
     }
 
     #[cold]
-    fn covers(&mut self, request: &Request<'_>) -> bool {
-        let Some(command) = request.command else { return true };
+    fn covers(&mut self, command: Command, request: &Request<'_>) -> bool {
         if command.spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS) {
             return false;
         }
@@ -414,6 +326,20 @@ impl Runner<'_> {
             let hash = self.exec.ks.hash(request.args[key.index as usize]);
             self.exec.ks.holds(hash)
         })
+    }
+
+    /// Notes that a command is about to be executed which may change something.
+    #[inline]
+    fn note_call(&mut self, command: Command) {
+        let may_change = command.spec.flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE));
+        if may_change && !self.acted {
+            self.acted = true;
+            // What it has begun to change it may end.
+            self.moment = self.moment.without(Moment::NO_MEMORY);
+            if let Some(watched) = &self.watched {
+                watched.wrote.store(true, Relaxed);
+            }
+        }
     }
 
     /// Locks everything beside what is held. The right to do so is one thread's at a time; a script
@@ -449,30 +375,29 @@ impl Runner<'_> {
 impl Server for Runner<'_> {
     fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) -> bool {
         let request = self.exec.prepare_within(args);
-        if let Err(text) = self.admit(&request).and_then(|()| self.reach(&request)) {
-            if self.again {
-                reply.break_off(text);
+        let mut verdict =
+            self.exec.admit(&request, self.session, (self.moment, true), self.host, reply);
+        if let (Verdict::Run, Some(command)) = (&verdict, request.command) {
+            match self.reach(command, &request) {
+                Ok(()) => self.note_call(command),
+                Err(text) if self.again => {
+                    reply.break_off(text);
+                    return false;
+                }
+                Err(text) => verdict = Verdict::Refuse(Fail::new(text)),
+            }
+        }
+        let (exec, session, host) = (&mut *self.exec, &mut *self.session, &mut *self.host);
+        match verdict {
+            Verdict::Run => {
+                exec.script_calls += 1;
+                exec.execute_admitted(true, &request, session, host, reply);
+            }
+            verdict => {
+                exec.turn_away(verdict, &request, session, host, reply);
                 return false;
             }
-            if let Some(command) = request.command {
-                self.exec.stats.rejected(command.index);
-            }
-            self.exec.shared.count_error(&Fail::new(text));
-            reply.refuse(text);
-            return false;
         }
-        if let Some(command) = request.command
-            && !self.acted
-            && (command.spec.flags.contains(Flags::WRITE)
-                || command.spec.flags.contains(Flags::MAY_REPLICATE))
-        {
-            self.acted = true;
-            if let Some(watched) = &self.watched {
-                watched.wrote.store(true, Relaxed);
-            }
-        }
-        self.exec.script_calls += 1;
-        self.exec.execute(&request, self.session, self.host, reply);
         self.exec.nanos_between(self.asked, self.exec.tick()) > ASK_NANOS
     }
 
@@ -581,135 +506,4 @@ impl Runner<'_> {
             "the script is over and its effects stay, but its result was given up: killed by user".into()
         })
     }
-}
-
-/// A script that has run for a while.
-#[derive(Debug)]
-pub struct Watched {
-    /// What it is.
-    pub kind: ProgramKind,
-    /// Its sum, or the function's name.
-    pub name: String,
-    /// The call, with its name first.
-    pub command: Vec<Box<[u8]>>,
-    /// About when it began.
-    pub since: Instant,
-    /// It has called a command that may have changed something.
-    pub wrote: AtomicBool,
-    killed: AtomicBool,
-    is_slow: AtomicBool,
-}
-
-/// See [`Running::appear_busy`].
-#[derive(Debug)]
-pub struct AppearsBusy<'a>(&'a Running);
-
-impl Drop for AppearsBusy<'_> {
-    fn drop(&mut self) {
-        self.0.slow.fetch_sub(1, Relaxed);
-        self.0.apparent.fetch_sub(1, Relaxed);
-    }
-}
-
-/// The scripts that have run for a while, on any thread.
-#[derive(Debug, Default)]
-pub struct Running {
-    scripts: Mutex<Vec<Arc<Watched>>>,
-    /// Those that run for longer than `busy-reply-threshold`, and those that seem to.
-    slow: AtomicUsize,
-    /// The latter.
-    apparent: AtomicUsize,
-}
-
-impl Running {
-    /// Whether one runs for longer than `busy-reply-threshold`.
-    #[inline]
-    pub fn is_busy(&self) -> bool {
-        self.slow.load(Relaxed) > 0
-    }
-
-    /// Lets one seem to run as long as the answer lives: for a thread that one has kept out, until
-    /// it is let in.
-    pub fn appear_busy(&self) -> AppearsBusy<'_> {
-        self.apparent.fetch_add(1, Relaxed);
-        self.slow.fetch_add(1, Relaxed);
-        AppearsBusy(self)
-    }
-
-    /// Whether none runs for long any more, though it seems so: who asks now is to be answered in a
-    /// moment.
-    #[cold]
-    pub fn was_busy(&self) -> bool {
-        self.slow.load(Relaxed) <= self.apparent.load(Relaxed)
-    }
-
-    /// The one that began first.
-    pub fn first(&self) -> Option<Arc<Watched>> {
-        self.lock().first().cloned()
-    }
-
-    /// Lets those of a kind end that may: those that have not written.
-    ///
-    /// # Errors
-    /// If none runs, or none may be ended.
-    pub fn kill(&self, kind: ProgramKind, dialect: Dialect) -> Outcome {
-        let scripts = self.lock();
-        if scripts.is_empty() {
-            return Err(Fail::fixed("NOTBUSY No scripts in execution right now."));
-        }
-        let of_kind: Vec<_> = scripts.iter().filter(|script| script.kind == kind).collect();
-        if of_kind.is_empty() {
-            return Err(busy_with(scripts[0].kind, dialect));
-        }
-        let mut killed = false;
-        for script in of_kind.iter().filter(|script| !script.wrote.load(Relaxed)) {
-            script.killed.store(true, Relaxed);
-            killed = true;
-        }
-        if killed {
-            return Ok(());
-        }
-        Err(Fail::fixed(
-            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
-             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
-        ))
-    }
-
-    /// What everybody is answered while a script is slow.
-    pub fn busy(&self, dialect: Dialect) -> Fail {
-        let slow = self
-            .lock()
-            .iter()
-            .find(|script| script.is_slow.load(Relaxed))
-            .map(|script| script.kind);
-        busy_with(slow.unwrap_or(ProgramKind::Script), dialect)
-    }
-
-    fn begin(&self, script: Watched) -> Arc<Watched> {
-        let script = Arc::new(script);
-        self.lock().push(script.clone());
-        script
-    }
-
-    fn end(&self, script: &Arc<Watched>) {
-        self.lock().retain(|other| !Arc::ptr_eq(other, script));
-        if script.is_slow.load(Relaxed) {
-            self.slow.fetch_sub(1, Relaxed);
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Watched>>> {
-        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn busy_with(kind: ProgramKind, dialect: Dialect) -> Fail {
-    let name = dialect.choose("Redis", "Valkey");
-    let what = match kind {
-        ProgramKind::Script => "SCRIPT",
-        ProgramKind::Function => "FUNCTION",
-    };
-    Fail::new(format!(
-        "BUSY {name} is busy running a script. You can only call {what} KILL or SHUTDOWN NOSAVE."
-    ))
 }

@@ -1,9 +1,8 @@
 //! What one thread has for running scripts: an interpreter, made when it is first wanted, and the
 //! functions that it compiled.
 
-use super::cache::{Script, Scripts};
+use super::cache::{NO_SCRIPT, Script, ScriptRef, Scripts};
 use super::shebang;
-use super::{NO_SCRIPT, ScriptRef};
 use crate::fail::Fail;
 use crate::server::stats::Shared;
 use petrel_lua::{Compiled, Lua, Purpose, Sha};

@@ -1,7 +1,7 @@
 //! Logs of commands that cost much: time (`slowlog-log-slower-than`), bytes of the request, bytes
 //! of the reply.
 
-use crate::ctx::Host;
+use crate::host::Host;
 use crate::registry::{Command, Registry};
 use crate::server::redact::shown;
 use crate::spec::{CommandSpec, Flags};

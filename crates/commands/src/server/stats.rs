@@ -1,16 +1,17 @@
 //! What is counted about commands. Each thread counts for itself; whoever asks sums up.
 
 use crate::acl::Users;
+use crate::admit::pause::Pause;
 use crate::clock::Clock;
-use crate::ctx::Host;
 use crate::fail::Fail;
+use crate::host::Host;
 use crate::registry::{Command, Registry};
 use crate::scripting::{Libraries, Scripts};
 use crate::server::hotkeys::Hotkeys;
 use crate::server::latency::LatencyMonitor;
 use crate::server::redact::shown;
 use crate::server::slowlog::CommandLog;
-use crate::server_state::ServerState;
+use crate::server::state::ServerState;
 use petrel_resp::Dialect;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
@@ -83,6 +84,8 @@ pub struct Shared {
     pub scripts: Scripts,
     /// The libraries of functions.
     pub libraries: Libraries,
+    /// What holds back clients' commands.
+    pub pause: Pause,
     /// The server follows another.
     pub is_replica: AtomicBool,
     track_latency: AtomicBool,
@@ -114,6 +117,7 @@ impl Shared {
             latency: LatencyMonitor::default(),
             scripts: Scripts::default(),
             libraries: Libraries::default(),
+            pause: Pause::default(),
             is_replica: AtomicBool::new(false),
             track_latency: AtomicBool::new(true),
             dialect: OnceLock::new(),

@@ -1,7 +1,7 @@
 //! Who is served when.
 
 use crate::client::{Client, World};
-use petrel_commands::{Standing, WaitEnd};
+use petrel_commands::{PauseReason, Standing, WaitEnd};
 
 /// A world with so many clients, numbered from 0; the first never waits.
 fn world<const CLIENTS: usize>() -> (World, [Client; CLIENTS]) {
@@ -213,17 +213,13 @@ fn who_is_postponed_is_served_later() {
     let (world, [mut a, mut b, mut c]) = world();
     b.run("WAITGET k 0");
     c.run("WAITGET k 0");
-    for client in [&b, &c] {
-        client.stands(Standing::Postponed);
-    }
+    world.shared.pause.start(PauseReason::Command, 0, i64::MAX, false);
     a.run("SET k 1");
     a.run("SET k 2");
     assert!(a.exec.has_postponed() && !a.exec.has_ready());
     a.serve_postponed();
     assert!(a.exec.has_postponed());
-    for client in [&b, &c] {
-        client.stands(Standing::Here);
-    }
+    world.shared.pause.end(PauseReason::Command);
     a.serve_postponed();
     assert!(!a.exec.has_postponed());
     assert_answers!(b => Some("*2 $1 k $1 2"), c => None);

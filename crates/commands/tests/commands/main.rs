@@ -7,6 +7,7 @@
 //! | `dialect` | where Valkey parts from Redis |
 //! | `dump` | values as bytes |
 //! | `functions` | libraries of functions |
+//! | `gate` | what becomes of requests that are not executed at once |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `alone` | replication, cluster and modules, of which there is nothing |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic, no allocation beyond measure |
@@ -34,6 +35,7 @@ mod dump;
 mod every_type;
 mod extremes;
 mod functions;
+mod gate;
 mod geo;
 mod hashes;
 mod hyperloglog;

@@ -13,6 +13,8 @@ with_each_backend!(
     what_is_removed_meanwhile_is_removed_there,
     others_are_served_while_a_target_is_silent,
     who_leaves_leaves_nothing_undone,
+    a_pause_holds_a_migration_back,
+    a_migration_is_logged_with_all_of_its_time,
 );
 
 /// Another Petrel, and its port.
@@ -240,4 +242,46 @@ fn who_leaves_leaves_nothing_undone(backend: &str) {
     target.answer(b"+OK\r\n");
     let mut other = source.connect();
     eventually("the key is gone", || other.text(&["EXISTS", "n"]) == "0");
+}
+
+fn a_pause_holds_a_migration_back(backend: &str) {
+    let source = Server::start(backend, &[]);
+    let (mut mover, mut other) = (source.connect(), source.connect());
+    let mut target = Slow::new();
+    other.text(&["SET", "n", "1"]);
+    mover.send(&["MIGRATE", "127.0.0.1", &target.port(), "n", "0", "5000"]);
+    target.receive();
+    assert_eq!(other.text(&["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
+    target.answer(b"+OK\r\n");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(other.text(&["GET", "n"]), "1");
+    assert_eq!(other.text(&["CLIENT", "UNPAUSE"]), "OK");
+    assert_eq!(show(&mover.receive().unwrap()), "OK");
+    assert_eq!(other.text(&["EXISTS", "n"]), "0");
+
+    // What has become a replica meanwhile removes nothing.
+    other.text(&["SET", "n", "2"]);
+    mover.send(&["MIGRATE", "127.0.0.1", &target.port(), "n", "0", "5000"]);
+    target.receive();
+    let nobody = free_port().to_string();
+    assert_eq!(other.text(&["REPLICAOF", "127.0.0.1", &nobody]), "OK");
+    target.answer(b"+OK\r\n");
+    let reply = show(&mover.receive().unwrap());
+    assert_eq!(reply, "READONLY You can't write against a read only replica.");
+    assert_eq!(other.text(&["GET", "n"]), "2");
+}
+
+fn a_migration_is_logged_with_all_of_its_time(backend: &str) {
+    let source = Server::start(backend, &["--slowlog-log-slower-than", "50000"]);
+    let (mut mover, mut other) = (source.connect(), source.connect());
+    let mut target = Slow::new();
+    other.text(&["SET", "n", "1"]);
+    mover.text(&["CLIENT", "SETNAME", "mover"]);
+    mover.send(&["MIGRATE", "127.0.0.1", &target.port(), "n", "0", "5000"]);
+    target.receive();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    target.answer(b"+OK\r\n");
+    assert_eq!(show(&mover.receive().unwrap()), "OK");
+    let logged = other.text(&["SLOWLOG", "GET"]);
+    assert!(logged.contains("[MIGRATE 127.0.0.1 ") && logged.contains(" mover]"), "{logged}");
 }

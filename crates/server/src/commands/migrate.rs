@@ -27,8 +27,8 @@ fn migrate(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.simple("NOKEY");
         return Ok(());
     }
-    ctx.leave()?;
-    ServerHost::of(ctx).server.clone().migrate(migration);
+    let call = ctx.offload()?;
+    ServerHost::of(ctx).server.clone().migrate(migration, call);
     Ok(())
 }
 
@@ -54,8 +54,6 @@ fn options(ctx: &mut Ctx<'_>) -> Result<Migration, Fail> {
         credentials: None,
         keys: vec![ctx.arg(3).into()],
         from_db: ctx.db(),
-        command: ctx.command,
-        protocol: ctx.session.protocol,
         client,
     };
     let mut i = 6;

@@ -10,7 +10,7 @@ use crate::host::ServerHost;
 use crate::observation::counted::Counted;
 use crate::server::Server;
 use petrel_commands::acl::Users;
-use petrel_commands::spec::{Flags, Group};
+use petrel_commands::spec::Flags;
 use petrel_commands::{Command, Execution, Executor, Host, Modes, Outcome, Session};
 use petrel_keyspace::{Cleared, Handle};
 use petrel_net::{Endpoint, Slot};
@@ -294,10 +294,6 @@ impl Loader {
         let Some(command) = request.command else {
             return Err(format!("the command '{}' is not known", shown()));
         };
-        if !changes_data(command) {
-            taken.skipped += 1;
-            return Ok(());
-        }
         let is_relative = is_relative(command, args);
         if is_relative {
             self.exec.ks.refresh_clock();
@@ -308,6 +304,10 @@ impl Loader {
         let done = self.exec.execute(&request, session, &mut self.host, &mut reply);
         if is_relative {
             self.exec.ks.ignore_expiry();
+        }
+        if done == Execution::Skipped {
+            taken.skipped += 1;
+            return Ok(());
         }
         taken.commands += 1;
         if done == Execution::Waits {
@@ -322,20 +322,6 @@ impl Loader {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether a command may change data, or how those behind it are to be understood.
-fn changes_data(command: Command) -> bool {
-    let flags = command.spec.flags;
-    match command.spec.meta.name {
-        "select" | "multi" | "exec" | "discard" => true,
-        // What it did to the data stands behind it.
-        "migrate" => false,
-        _ => {
-            let is_script = command.spec.meta.group == Group::Scripting;
-            flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE) || is_script
-        }
     }
 }
 

@@ -7,9 +7,8 @@ use crate::event_loop::prefetch_estimate::Habit;
 use crate::host::ServerHost;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
-use petrel_commands::scripting::only_reads;
-use petrel_commands::spec::Flags;
-use petrel_commands::{Command, Execution, Executor, Replies, Request};
+use petrel_commands::spec::GateFlags;
+use petrel_commands::{Command, Execution, Executor, Moment, Replies, Request};
 use petrel_keyspace::KeyHash;
 use petrel_net::Output;
 use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
@@ -124,6 +123,10 @@ impl Engine {
         let mut batch = Batch {
             lines: self.habit.lines(),
             large: self.exec.shared.large_bytes(),
+            moment: match self.host.stand_in {
+                None => Moment::CLIENT.with(Moment::LENDS),
+                Some(_) => Moment::CLIENT,
+            },
             exec: &mut self.exec,
             host: &mut self.host,
             scratch: &mut self.scratch,
@@ -169,6 +172,8 @@ struct Batch<'w> {
     executed: u64,
     /// Bytes of the last of them.
     last: usize,
+    /// What holds of every command, unless a slow script keeps this worker out.
+    moment: Moment,
     /// Bytes of a command or its reply from which on it may have to be logged.
     large: u64,
     /// Cache lines of an entry to prefetch.
@@ -283,39 +288,16 @@ impl Batch<'_> {
         self.execute_one(conn, &request, len)
     }
 
-    /// Executes one command, which came as so many bytes; `Paused` and `Quota` mean that it was not
-    /// executed.
+    /// Executes one command, which came as so many bytes; `Paused`, `Quota` and `Script` mean that it
+    /// was not executed.
     #[inline]
     fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>, len: usize) -> Option<Stop> {
         if self.quota <= 0 {
             return Some(Stop::Quota);
         }
-        if self.is_held_back(conn, request) {
-            return Some(Stop::Paused);
-        }
-        // A script that runs for long may keep this worker out of the keyspace: what needs none is
-        // executed all the same.
-        if self.exec.shared.scripts.running.is_busy() || !self.exec.yield_unless_busy() {
-            if let Some(command) =
-                request.command.filter(|&command| is_refused(command, request, conn))
-            {
-                if self.exec.shared.scripts.running.was_busy() {
-                    return Some(Stop::Quota);
-                }
-                self.quota -= COMMAND_COST;
-                self.executed += 1;
-                let mut writer = RespWriter::new(
-                    &mut self.output.bytes,
-                    &mut self.scratch.shared,
-                    conn.session.protocol,
-                );
-                self.exec.refuse_busy(command, &mut conn.session, &mut writer);
-                return None;
-            }
-        } else if runs_script(conn, request) && self.host.stand_in.is_none() {
-            return Some(Stop::Script);
-        }
-        if conn.session.replies == Replies::SkipNext {
+        let moment = self.moment();
+        let replies = conn.session.replies;
+        if replies == Replies::SkipNext {
             conn.session.replies = Replies::Skip;
         }
         if let Some(command) = request.command {
@@ -331,11 +313,11 @@ impl Batch<'_> {
             conn.session.protocol,
         )
         .limited(end);
-        let execution = self.exec.execute(request, &mut conn.session, self.host, &mut writer);
+        let execution =
+            self.exec.execute_at(moment, request, &mut conn.session, self.host, &mut writer);
         let is_cut = writer.is_cut();
-        if execution == Execution::Waits {
-            // Counted with its answer.
-            return Some(Stop::Waits);
+        if execution != Execution::Answered {
+            return stopped_by(execution, conn, replies);
         }
         self.executed += 1;
         self.last = len;
@@ -452,30 +434,14 @@ impl Batch<'_> {
         is_cut
     }
 
+    /// The moment of the next command. A script that runs for long may keep this worker out of the
+    /// keyspace: what needs none is executed all the same.
     #[inline]
-    fn is_held_back(&self, conn: &Conn, request: &Request<'_>) -> bool {
-        let Some(writes_only) = self.host.server.pause.active(self.exec.ks.now_ms()) else {
-            return false;
-        };
-        let Some(command) = request.command else { return false };
-        let queues = conn.session.in_multi() && command.spec.meta.name != "exec";
-        let shared = &self.exec.shared;
-        let writes = |command, args| may_write(command) && !only_reads(command, args, shared);
-        let writes = match conn.session.open_transaction_queue() {
-            Some(queue) if command.spec.meta.name == "exec" => {
-                let args = queue.args();
-                queue
-                    .requests(&args)
-                    .any(|queued| writes(queued.command.unwrap_or(command), queued.args))
-            }
-            _ => writes(command, request.args),
-        };
-        let exempt = matches!(command.spec.meta.group, petrel_commands::spec::Group::Connection)
-            && command.spec.meta.name == "unpause";
-        // What will be refused is refused at once.
-        let admissible = command.spec.accepts(request.args.len())
-            && (conn.session.is_authenticated() || command.spec.flags.contains(Flags::NO_AUTH));
-        admissible && !queues && !exempt && (!writes_only || writes)
+    fn moment(&mut self) -> Moment {
+        if self.exec.shared.scripts.running.is_busy() || !self.exec.yield_unless_busy() {
+            return Moment::CLIENT.with(Moment::KEPT_OUT);
+        }
+        self.moment
     }
 
     fn writer(&mut self, conn: &Conn) -> RespWriter<'_> {
@@ -498,43 +464,23 @@ fn speaks_http(request: &Request<'_>) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
+/// What a command stops that was not answered. Of one that was not executed, what became of replies
+/// (`replies`) goes on to be so.
+#[cold]
+fn stopped_by(execution: Execution, conn: &mut Conn, replies: Replies) -> Option<Stop> {
+    let stop = match execution {
+        Execution::Answered | Execution::Skipped => return None,
+        // Counted with its answer.
+        Execution::Waits => return Some(Stop::Waits),
+        Execution::Held => Stop::Paused,
+        Execution::Lends => Stop::Script,
+        Execution::NextTurn => Stop::Quota,
+    };
+    conn.session.replies = replies;
+    Some(stop)
+}
+
 /// Whether a command answers by pushes, which are sent to those too who want no replies.
 fn answers_by_push(command: Command) -> bool {
-    command.spec.flags.contains(Flags::PUBSUB) && command.spec.meta.name.ends_with("subscribe")
-}
-
-/// Whether a command runs a script, or a transaction that does.
-#[inline]
-fn runs_script(conn: &Conn, request: &Request<'_>) -> bool {
-    let Some(command) = request.command else { return false };
-    let runs = command.spec.flags.contains(Flags::SCRIPT_RUNNER);
-    if conn.session.extras.is_none() {
-        return runs;
-    }
-    match conn.session.transaction().filter(|transaction| transaction.open) {
-        None => runs,
-        Some(transaction) => {
-            command.spec.meta.name == "exec"
-                && transaction.queued.flags().contains(Flags::SCRIPT_RUNNER)
-        }
-    }
-}
-
-/// Whether a command is refused while a script runs for long: it might touch keys.
-#[cold]
-fn is_refused(command: Command, request: &Request<'_>, conn: &Conn) -> bool {
-    let ends_watches = matches!(command.spec.meta.name, "discard" | "reset" | "quit");
-    let watches = matches!(command.spec.meta.name, "watch" | "unwatch");
-    let admissible = command.spec.accepts(request.args.len())
-        && (conn.session.is_authenticated() || command.spec.flags.contains(Flags::NO_AUTH));
-    let allowed = command.spec.flags.contains(Flags::ALLOW_BUSY)
-        && !watches
-        && !(ends_watches && petrel_commands::watches_keys(&conn.session));
-    admissible && !allowed
-}
-
-/// Whether a command is held back while writes are.
-pub fn may_write(command: Command) -> bool {
-    let flags = command.spec.flags;
-    flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
+    command.spec.gate.contains(GateFlags::ANSWERS_BY_PUSH)
 }

@@ -270,7 +270,7 @@ impl<D: Driver> Worker<D> {
         let mut next = self.upkeep_at.min(self.own.deadlines.next_ms().unwrap_or(i64::MAX));
         next = next.min(self.own.slow.next_ms().unwrap_or(i64::MAX));
         if !self.own.paused.is_empty() || self.engine.exec.has_postponed() {
-            next = next.min(self.engine.host.server.pause.until_ms());
+            next = next.min(self.engine.host.server.commands.pause.until_ms());
         }
         let longest = if self.own.departed.is_empty() { 1000 } else { RETRY_MS };
         let timeout = Duration::from_millis((next - now).clamp(0, longest) as u64);
@@ -462,7 +462,7 @@ impl<D: Driver> Worker<D> {
     /// Goes on with the connections that were left in the middle of their input.
     pub(crate) fn go_on(&mut self) {
         if !self.own.paused.is_empty()
-            && self.engine.host.server.pause.active(self.engine.exec.ks.now_ms()).is_none()
+            && self.engine.host.server.commands.pause.active(self.engine.exec.ks.now_ms()).is_none()
         {
             let Belongings { ready, paused, .. } = &mut *self.own;
             ready.extend(paused.drain(..));

@@ -15,12 +15,10 @@ mod run;
 pub use run::reply_when_reviewed;
 
 use crate::client::Client;
-use petrel_commands::Command;
+use petrel_commands::Offloaded;
 use petrel_commands::acl::User;
-use petrel_resp::Protocol;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Instant;
 
 /// What several workers have to look at.
 #[derive(Debug)]
@@ -34,9 +32,7 @@ pub struct Review {
 /// The client that waits for it.
 struct Asker {
     client: Arc<Client>,
-    command: Command,
-    protocol: Protocol,
-    begun: Instant,
+    call: Offloaded,
 }
 
 impl std::fmt::Debug for Asker {

@@ -15,6 +15,9 @@
 //! key that was removed here in between is removed there. If anything fails, the key stays here; as
 //! in Redis, the target may then hold it too.
 //!
+//! The gate is asked before keys are read or removed: a pause, as of `FAILOVER`, holds a migration
+//! back, and on a server that has become a replica it ends with the error of a write there.
+//!
 //! One migration follows the other, so what waits is bounded by the number of connections.
 //! Connections to targets are kept for some seconds (`target.rs`).
 
@@ -24,11 +27,10 @@ mod target;
 
 use crate::client::Client;
 use parking_lot::Mutex;
-use petrel_commands::Command;
-use petrel_resp::Protocol;
+use petrel_commands::Offloaded;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// No more keys are serialised at a time when they come to this.
 const BYTES_AT_ONCE: usize = 16 << 20;
@@ -56,10 +58,6 @@ pub struct Migration {
     pub keys: Vec<Box<[u8]>>,
     /// The database here.
     pub from_db: u16,
-    /// The command, to be counted.
-    pub command: Command,
-    /// Protocol of the answer.
-    pub protocol: Protocol,
     /// The client that waits for it.
     pub client: Arc<Client>,
 }
@@ -80,8 +78,8 @@ impl Credentials {
     }
 }
 
-/// A migration, and when it was asked for.
-type Task = (Migration, Instant);
+/// A migration, and the call that asked for it.
+type Task = (Migration, Offloaded);
 
 /// The server's side of the thread.
 #[derive(Default)]

@@ -7,30 +7,33 @@ use crate::client::Client;
 use crate::event_loop::mailbox::Message;
 use crate::host::ServerHost;
 use crate::server::Server;
-use petrel_commands::{Answer, Executor, Fail, Host};
+use petrel_commands::{Answer, Executor, Fail, Host, Offloaded};
 use petrel_net::{Endpoint, Slot};
 use petrel_persistence::rdb::Dialect;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak, mpsc};
-use std::time::Instant;
+use std::time::Duration;
 
 /// Keys that are sent at a time.
 const KEYS_AT_ONCE: usize = 64;
+
+/// How often it is looked whether a pause is over.
+const HELD_PAUSE: Duration = Duration::from_millis(10);
 
 /// How often a key is sent that changes all the time.
 const ROUNDS_MAX: usize = 16;
 
 impl Server {
     /// Moves keys, and answers the client when that is done.
-    pub fn migrate(self: Arc<Self>, migration: Migration) {
+    pub fn migrate(self: Arc<Self>, migration: Migration, call: Offloaded) {
         let mut queue = self.migrator.queue.lock();
         if queue.is_none() {
             *queue = self.start_migrating();
         }
         let client = migration.client.clone();
-        let protocol = migration.protocol;
+        let protocol = call.protocol();
         let submitted = match &*queue {
-            Some(queue) => queue.send((migration, Instant::now())).is_ok(),
+            Some(queue) => queue.send((migration, call)).is_ok(),
             None => false,
         };
         if !submitted {
@@ -76,7 +79,7 @@ fn run(
             None => queue.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
         };
         targets.drop_idle();
-        let (migration, begun) = match next {
+        let (migration, call) = match next {
             Ok(next) => next,
             Err(mpsc::RecvTimeoutError::Timeout) => continue,
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
@@ -85,12 +88,12 @@ fn run(
         let client = migration.client.clone();
         let mut host = host(&server);
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
-        let outcome = Move::new(&mut exec, &mut host, &mut targets, &migration).run();
+        let outcome = Move::new(&mut exec, &mut host, &mut targets, (&migration, &call)).run();
         host.take_upkeep_invalidations(&mut exec.ks);
         host.send_invalidations();
         host.send_broadcasts();
         host.call_workers();
-        let answer = exec.finish(migration.command, begun.elapsed(), migration.protocol, outcome);
+        let answer = exec.finish(&call, &mut host, outcome);
         server.answer(&client, answer);
     }
 }
@@ -108,6 +111,7 @@ struct Move<'m> {
     host: &'m mut ServerHost,
     targets: &'m mut Targets,
     migration: &'m Migration,
+    call: &'m Offloaded,
     target: Option<Target>,
     /// Whose form the target reads of hashes whose fields expire, as far as it is known.
     dialect: Dialect,
@@ -121,11 +125,11 @@ impl<'m> Move<'m> {
         exec: &'m mut Executor,
         host: &'m mut ServerHost,
         targets: &'m mut Targets,
-        migration: &'m Migration,
+        (migration, call): (&'m Migration, &'m Offloaded),
     ) -> Self {
         let dialect = host.dump_dialect();
         let (target, refused, found) = (None, None, false);
-        Move { exec, host, targets, migration, target, dialect, refused, found }
+        Move { exec, host, targets, migration, call, target, dialect, refused, found }
     }
 
     /// Moves every key; what to answer.
@@ -168,15 +172,33 @@ impl<'m> Move<'m> {
 
     /// Sends keys once, and removes here what has arrived.
     fn send(&mut self, wishes: &[Wish<'m>]) -> Result<Left<'m>, Trouble> {
+        self.admit()?;
         let (exec, host) = (&mut *self.exec, &mut *self.host);
         let (parcels, untouched) = source::pack(exec, host, self.migration, wishes, self.dialect);
         self.found |= !parcels.is_empty();
         let delivered = if parcels.is_empty() { Ok(Vec::new()) } else { self.deliver(&parcels) };
-        let has_arrived =
-            |at: usize| delivered.as_ref().is_ok_and(|replies: &Vec<Taken>| replies[at].is_ok());
+        let admitted = self.admit();
+        let has_arrived = |at: usize| {
+            let replies = delivered.as_ref().ok().filter(|_| admitted.is_ok());
+            replies.is_some_and(|replies: &Vec<Taken>| replies[at].is_ok())
+        };
         let outcomes = source::settle(self.exec, self.host, self.migration, &parcels, has_arrived);
+        admitted?;
         let again = self.sort_out(&parcels, delivered?, &outcomes)?;
         Ok(Left { again, untouched })
+    }
+
+    /// Waits while a pause holds the migration back.
+    fn admit(&mut self) -> Result<(), Trouble> {
+        loop {
+            self.exec.ks.refresh_clock();
+            match self.exec.admit_offloaded(self.call, self.host) {
+                Ok(true) => return Ok(()),
+                Ok(false) if self.host.server.is_stopping() => return Err(Trouble::Stopped),
+                Ok(false) => std::thread::sleep(HELD_PAUSE),
+                Err(fail) => return Err(Trouble::NotAdmitted(fail)),
+            }
+        }
     }
 
     /// Looks at what became of each key; those that are to be sent again.

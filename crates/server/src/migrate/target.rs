@@ -34,6 +34,10 @@ pub enum Trouble {
     Refused(Vec<u8>),
     /// The keys change faster than they can be sent.
     Unsteady,
+    /// This server does not execute the migration any more.
+    NotAdmitted(Fail),
+    /// This server ends while a pause holds the migration back.
+    Stopped,
 }
 
 impl Trouble {
@@ -49,6 +53,8 @@ impl Trouble {
             Trouble::Unsteady => {
                 Fail::fixed("IOERR the keys change faster than they can be sent to target instance")
             }
+            Trouble::NotAdmitted(fail) => fail,
+            Trouble::Stopped => Fail::fixed("ERR The server is shutting down"),
         }
     }
 }

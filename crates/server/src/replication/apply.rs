@@ -269,9 +269,6 @@ impl Applier {
         let Some(command) = request.command else {
             return self.note_error(link, args, b"it is not known here, and was left out");
         };
-        if !is_followed(command) {
-            return;
-        }
         if !goes_by_clock(command, args) {
             self.exec.ks.ignore_expiry();
         }
@@ -336,21 +333,6 @@ fn is_question(args: &[&[u8]]) -> bool {
     args.len() >= 2
         && args[0].eq_ignore_ascii_case(b"replconf")
         && args[1].eq_ignore_ascii_case(b"getack")
-}
-
-/// Whether a command of a primary is executed: it changes data, says how others are to be
-/// understood, or publishes. Nothing else of it is obeyed.
-fn is_followed(command: Command) -> bool {
-    let flags = command.spec.flags;
-    match command.spec.meta.name {
-        "select" | "multi" | "exec" | "discard" | "publish" | "spublish" => true,
-        // What it did to the data stands behind it.
-        "migrate" => false,
-        _ => {
-            let is_script = command.spec.meta.group == Group::Scripting;
-            flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE) || is_script
-        }
-    }
 }
 
 /// Whether a command says a time that counts from when it is executed, or notes when it was. A

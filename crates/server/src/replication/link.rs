@@ -208,7 +208,7 @@ impl Link {
     /// Waits while `CLIENT PAUSE` holds back what the primary sends: its offset stands still.
     fn is_paused(&self) -> bool {
         const STEP: Duration = Duration::from_millis(10);
-        let is_paused = self.server.pause.active(unix_ms()).is_some();
+        let is_paused = self.server.commands.pause.active(unix_ms()).is_some();
         if is_paused {
             std::thread::sleep(STEP);
         }

@@ -91,12 +91,12 @@ pub fn clients(report: &mut Report<'_>) {
     report.field("pubsub_clients", server.channels.clients());
     report.field("watching_clients", sum(|traffic| traffic.watchers.load(Relaxed)));
     let now = unix_ms();
-    let (actions, reason, left) = match server.pause.active(now) {
+    let (actions, reason, left) = match server.commands.pause.active(now) {
         None => ("none", "none", 0),
         Some(writes) => {
             let actions = if writes { "write" } else { "all" };
-            let reason = server.pause.reason(now).map_or("none", PauseReason::name);
-            (actions, reason, server.pause.until_ms() - now)
+            let reason = server.commands.pause.reason(now).map_or("none", PauseReason::name);
+            (actions, reason, server.commands.pause.until_ms() - now)
         }
     };
     report.field("paused_reason", reason);

@@ -47,7 +47,8 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn attend(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         let exec = &self.engine.exec;
-        let resumes = exec.has_postponed() && self.engine.host.server.pause.active(now).is_none();
+        let resumes =
+            exec.has_postponed() && self.engine.host.server.commands.pause.active(now).is_none();
         let is_due = self.own.deadlines.next_ms().is_some_and(|at| at <= now);
         if !is_due && !resumes && !exec.has_ready() && self.engine.host.answers.is_empty() {
             return;

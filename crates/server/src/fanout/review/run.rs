@@ -11,7 +11,6 @@ use petrel_commands::{Ctx, Outcome};
 use petrel_net::Driver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
-use std::time::Instant;
 
 /// Replies OK once no connection is subscribed to what these users, who have changed, may not hear.
 pub fn reply_when_reviewed(ctx: &mut Ctx<'_>, users: Vec<Arc<User>>) -> Outcome {
@@ -26,19 +25,15 @@ pub fn reply_when_reviewed(ctx: &mut Ctx<'_>, users: Vec<Arc<User>>) -> Outcome 
     // Where no listener is known one may be about to come, so that every worker looks; but
     // no client waits for it.
     let waits = !others.is_empty() && !ctx.session.close && !ctx.session.in_exec;
-    let asker = waits.then(|| Asker {
-        client: caller,
-        command: ctx.command,
-        protocol: ctx.session.protocol,
-        begun: Instant::now(),
-    });
+    let asker = match waits {
+        true => Some(Asker { client: caller, call: ctx.offload()? }),
+        false => {
+            ctx.ok()?;
+            None
+        }
+    };
     let left = AtomicUsize::new(server.workers.len() - 1);
     let review = Arc::new(Review { users: users.into(), left, asker });
-    if waits {
-        ctx.leave()?;
-    } else {
-        ctx.ok()?;
-    }
     let workers = (0..server.workers.len()).filter(|&other| other != worker);
     workers.for_each(|other| server.tell(other, Message::Review(review.clone())));
     Ok(())
@@ -88,8 +83,8 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.end();
         let is_last = review.left.fetch_sub(1, AcqRel) == 1;
         if let Some(asker) = review.asker.as_ref().filter(|_| is_last) {
-            let Asker { client, command, protocol, begun } = asker;
-            let answer = self.engine.exec.finish(*command, begun.elapsed(), *protocol, Ok("OK"));
+            let Asker { client, call } = asker;
+            let answer = self.engine.exec.finish(call, &mut self.engine.host, Ok("OK"));
             let (slot, id) = (client.slot, client.id);
             let message = Message::Answer { slot, id, answer };
             self.engine.host.server.tell(usize::from(client.worker), message);

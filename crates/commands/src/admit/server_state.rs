@@ -1,38 +1,19 @@
 //! States of the server in which it refuses commands for a while: loading, `MISCONF`, read-only
 //! replica.
 
-use crate::ctx::Host;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::host::Host;
 use crate::registry::Command;
+use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
-use crate::spec::Flags;
+use crate::spec::{Flags, GateFlags};
 use petrel_resp::Reply;
-
-/// A state of the server in which it refuses commands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub enum ServerState {
-    /// Data is being loaded: what needs it is refused.
-    Loading = 1,
-    /// Saving in the background failed, and is meant to be relied upon: writes are refused.
-    NotSaved = 2,
-    /// The log cannot be written: writes are refused.
-    NotLogged = 4,
-    /// There are fewer replicas than writes are meant to reach (`min-replicas-to-write`): writes
-    /// are refused.
-    NotReplicated = 8,
-    /// The server follows another, whose writes alone are executed (`replica-read-only`).
-    ReadOnly = 16,
-    /// The server follows another, has no link to it, and is not to show data that may be old
-    /// (`replica-serve-stale-data no`).
-    Stale = 32,
-}
 
 impl Executor {
     /// Refuses what cannot be executed in this state of the server.
     #[cold]
-    pub(crate) fn admit_in_state(
+    pub(super) fn admit_in_state(
         &mut self,
         command: Command,
         args: &[&[u8]],
@@ -73,8 +54,7 @@ impl Executor {
                 false => Ok(()),
             };
         }
-        let queued = session.open_transaction_queue().filter(|_| command.spec.meta.name == "exec");
-        let is_refused = match queued {
+        let is_refused = match session.queue_run_by(command) {
             Some(queue) => queue.commands().any(is_fresh),
             None => is_fresh(command) && !session.in_exec,
         };
@@ -88,15 +68,15 @@ impl Executor {
         if session.in_exec && !self.within_script {
             return false;
         }
-        let queued = session.open_transaction_queue().filter(|_| command.spec.meta.name == "exec");
-        writes(command)
-            || !self.within_script && queued.is_some_and(|queue| queue.commands().any(writes))
+        let queued = session.queue_run_by(command).filter(|_| !self.within_script);
+        writes(command) || queued.is_some_and(|queue| queue.commands().any(writes))
     }
 
     /// Whether a command is refused where writes are. `PING` is refused so that whoever asks after
     /// the server's health hears of it, unless it is others who are missing.
     fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
-        let asks_after_health = command.spec.meta.name == "ping" && *fail != Fail::TOO_FEW_REPLICAS;
+        let asks_after_health =
+            command.spec.gate.contains(GateFlags::HEALTH_CHECK) && *fail != Fail::TOO_FEW_REPLICAS;
         let is_called = !self.within_script && !session.in_exec;
         asks_after_health && is_called || self.writes(command, session)
     }

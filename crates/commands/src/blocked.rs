@@ -1,0 +1,151 @@
+//! Clients that wait for keys, as data: what they wait for, and what they are answered.
+
+use crate::acl::User;
+#[cfg(doc)]
+use crate::ctx::Ctx;
+use crate::registry::Command;
+use crate::session::Access;
+use crate::tracking::mode::Tracking;
+use bytes::Bytes;
+use petrel_keyspace::{Awaited, KeyHash, ReadyKey};
+use petrel_resp::{Protocol, Reply, RespWriter};
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
+
+/// Writes one reply.
+pub(crate) type WriteReply = fn(&mut dyn Reply);
+
+/// Who waits, as the host knows it.
+pub type Ticket = Arc<dyn Any + Send + Sync>;
+
+/// A command that waits. Held by the queue of each key that it waits for, and by its host.
+pub struct Blocked {
+    pub(crate) command: Command,
+    pub(crate) keys: Range<usize>,
+    pub(crate) awaited: Awaited,
+    /// Hashes of all keys of the command. Its fate is decided with the stripes of all of them
+    /// held.
+    pub(crate) hashes: Box<[KeyHash]>,
+    pub(crate) db: u16,
+    pub(crate) protocol: Protocol,
+    pub(crate) no_touch: bool,
+    /// What remembers its reads.
+    pub(crate) tracking: Option<Box<Tracking>>,
+    /// Whose permissions hold when it is executed again.
+    pub(crate) access: Access,
+    pub(crate) user: Option<Arc<User>>,
+    pub(crate) arrival: u64,
+    /// Nanoseconds that its first execution took.
+    pub(crate) nanos: u64,
+    pub(crate) args: Box<[u8]>,
+    /// Where each argument ends.
+    pub(crate) ends: Box<[usize]>,
+    pub(crate) deadline: Option<i64>,
+    pub(crate) polls: bool,
+    pub(crate) tries_late: bool,
+    /// Answers when the time is up.
+    pub(crate) late: WriteReply,
+    pub(crate) ticket: Ticket,
+    /// Answered, or given up. Changed with all of its stripes held.
+    pub(crate) over: AtomicBool,
+}
+
+impl Blocked {
+    /// Who waits.
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// The command.
+    pub fn command(&self) -> Command {
+        self.command
+    }
+
+    /// When the wait ends, in Unix milliseconds.
+    pub fn deadline(&self) -> Option<i64> {
+        self.deadline
+    }
+
+    /// Whether it is to be [tried again](crate::Executor::try_again) every tenth of a second.
+    pub fn polls(&self) -> bool {
+        self.polls
+    }
+
+    /// Bytes that it takes.
+    pub fn footprint(&self) -> usize {
+        size_of::<Self>()
+            + self.args.len()
+            + size_of_val(&self.ends[..])
+            + size_of_val(&self.hashes[..])
+    }
+
+    /// The arguments, the name included.
+    pub(crate) fn args(&self) -> Vec<&[u8]> {
+        (0..self.ends.len()).map(|i| self.arg(i)).collect()
+    }
+
+    pub(crate) fn arg(&self, i: usize) -> &[u8] {
+        let begin = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.args[begin..self.ends[i]]
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// Ends the wait; false if it had ended before. Who waits for no key holds no stripe that would
+    /// say so.
+    pub(crate) fn end(&self) -> bool {
+        !self.over.swap(true, AcqRel)
+    }
+}
+
+/// The reply to a command that has waited, in the protocol of its client.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// RESP.
+    pub bytes: Vec<u8>,
+    /// Large values, each with the offset in `bytes` before which it belongs.
+    pub shared: Vec<(usize, Bytes)>,
+}
+
+impl Answer {
+    /// What `write` writes.
+    pub fn new(protocol: Protocol, write: impl FnOnce(&mut dyn Reply)) -> Self {
+        let mut answer = Answer::default();
+        write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
+        answer
+    }
+}
+
+/// Whether a client that waits can be served.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// It can.
+    Here,
+    /// It is gone, and nothing is to be taken in its name.
+    Gone,
+}
+
+/// What unblocking needs to remember from command to command.
+#[derive(Default)]
+pub(crate) struct Unblocking {
+    /// A waiter's command is being executed.
+    pub active: bool,
+    /// And it is the last time: its time is up.
+    pub last: bool,
+    /// The command in hand has not been answered: its client waits.
+    pub is_waiting: bool,
+    /// Keys with waiters that could not be served for the time being.
+    pub postponed: Vec<ReadyKey>,
+}
+
+impl Unblocking {
+    /// Whether the command in hand waits; asked once.
+    #[inline]
+    pub fn waits(&mut self) -> bool {
+        std::mem::take(&mut self.is_waiting)
+    }
+}

@@ -1,0 +1,142 @@
+//! What commands ask of the server, or of a program that embeds them.
+
+use crate::blocked::{Answer, Blocked, Standing, Ticket};
+use crate::fail::Outcome;
+use crate::registry::Command;
+use crate::session::Session;
+use petrel_keyspace::{Cleared, Event, Handle};
+use petrel_persistence::rdb::{self, Leniency};
+use petrel_resp::Reply;
+use std::any::Any;
+use std::sync::Arc;
+
+/// What `execute` asks of whoever runs it. Session commands reach their server through
+/// [`Host::as_any`].
+pub trait Host {
+    /// The host itself.
+    fn as_any(&mut self) -> &mut dyn Any;
+
+    /// Whether a command that is protected by configuration (`DEBUG`) may run on this connection.
+    fn admit_protected(&mut self, command: Command) -> Outcome;
+
+    /// Address and name of the connection, for the slow log.
+    fn client_label(&mut self) -> (String, String);
+
+    /// The client of the command in hand as `CLIENT LIST` shows it, for the log of refusals.
+    fn client_info(&mut self, _session: &Session) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Shows a command that has been executed, secrets replaced, to whoever observes all: only
+    /// after [`Shared::observe`](crate::Shared::observe).
+    fn show(&mut self, _db: u16, _in_script: bool, _args: &[&[u8]]) {}
+
+    /// `proto-max-bulk-len`: bytes that a string may grow to.
+    fn string_len_max(&self) -> usize;
+
+    /// `client-query-buffer-limit`: bytes that one client may have queued.
+    fn query_buffer_limit(&self) -> usize;
+
+    /// Bytes of a reply at which the client of the command in hand is closed for having too much
+    /// before it; none if it may have any number.
+    fn reply_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// `lazyfree-lazy-user-flush`: whether a flush that does not say how frees in the background.
+    fn flushes_in_background(&self) -> bool {
+        false
+    }
+
+    /// The epoch up to which everything is durable, if there is a log.
+    fn durable_epoch(&self) -> Option<u64> {
+        None
+    }
+
+    /// The client of the command in hand is going to wait until this epoch is durable.
+    fn want_durable(&mut self, _epoch: u64) {}
+
+    /// Where the stream of changes that replicas are sent stands: everything that this thread has
+    /// changed is before it. 0 if there is no stream.
+    fn stream_offset(&self) -> u64 {
+        0
+    }
+
+    /// How many replicas have executed everything before an offset of the stream, and how many have
+    /// that on their disks.
+    fn replicas_at(&self, _offset: u64) -> (usize, usize) {
+        (0, 0)
+    }
+
+    /// The client of the command in hand is going to wait until replicas have acknowledged that
+    /// offset: they are asked for it.
+    fn want_acknowledged(&mut self, _offset: u64) {}
+
+    /// Every database was flushed. Called with everything held; `is_all` if nothing else changes
+    /// before it is let go of.
+    fn flushed_all(&mut self, _ks: &mut Handle, _is_all: bool) {}
+
+    /// What `RESTORE` does not check: `rdb-version-check`, `DEBUG SET-SKIP-CHECKSUM-VALIDATION`.
+    fn leniency(&self) -> Leniency {
+        Leniency::default()
+    }
+
+    /// `dump-dialect`: whose form `DUMP` writes where Redis and Valkey part.
+    fn dump_dialect(&self) -> rdb::Dialect {
+        rdb::Dialect::default()
+    }
+
+    /// Called now and then while a script runs for long: lets the host do meanwhile what cannot
+    /// wait, without the keyspace. True if the script is to end, since there is no more to do.
+    fn attend(&mut self) -> bool {
+        false
+    }
+
+    /// Whether the client of the command in hand has closed its connection, as far as
+    /// [`Host::attend`] has heard.
+    fn client_has_left(&self) -> bool {
+        false
+    }
+
+    /// Writes a line of a script to the log; `level` from 0 (debug) to 3 (warning).
+    fn log(&mut self, _level: u8, _text: &str) {}
+
+    /// Frees what an asynchronous flush removed, on a thread that has time for it.
+    fn discard(&mut self, cleared: Cleared);
+
+    /// Takes what those who cache are to be told ([`Handle::take_invalidations`]), which the client
+    /// of the command in hand has changed. With `reply`, what that client itself is told is
+    /// written there, before the reply to come; else it gets it after the reply, and after what
+    /// else is done on behalf of the command. Stripes may be held.
+    fn invalidate(&mut self, ks: &mut Handle, _reply: Option<&mut dyn Reply>) {
+        ks.take_invalidations();
+    }
+
+    /// Something happened to a key that is published to whoever listens for it. Called with locks
+    /// held.
+    fn notify(&mut self, _event: &Event) {}
+
+    /// Names the client of the command in hand, so that it can be answered later; none if it cannot
+    /// wait.
+    fn ticket(&mut self) -> Option<Ticket> {
+        None
+    }
+
+    /// The client of the command in hand is going to wait. Called with locks held, just before
+    /// somebody may answer it.
+    fn wait(&mut self, _blocked: &Arc<Blocked>) {}
+
+    /// Whether a client that waits is still there; its command will be executed at once, unless a
+    /// pause holds it back. Called with locks held.
+    fn standing(&mut self, _blocked: &Blocked) -> Standing {
+        Standing::Here
+    }
+
+    /// Lets the commands that follow be those of another client; returns whose they were.
+    fn act_for(&mut self, client: Ticket) -> Ticket {
+        client
+    }
+
+    /// Answers a client that waits, and does so no longer. Called with locks held.
+    fn answer(&mut self, _blocked: &Blocked, _answer: Answer) {}
+}

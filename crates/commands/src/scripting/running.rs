@@ -1,0 +1,148 @@
+//! The scripts that have run for a while, on any thread: those that `SCRIPT KILL` ends, and for which
+//! others are answered `BUSY`.
+
+use crate::fail::{Fail, Outcome};
+use petrel_resp::Dialect;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// What runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ProgramKind {
+    /// A script.
+    Script,
+    /// A function of a library.
+    Function,
+}
+
+/// A script that has run for a while.
+#[derive(Debug)]
+pub struct Watched {
+    /// What it is.
+    pub kind: ProgramKind,
+    /// Its sum, or the function's name.
+    pub name: String,
+    /// The call, with its name first.
+    pub command: Vec<Box<[u8]>>,
+    /// About when it began.
+    pub since: Instant,
+    /// It has called a command that may have changed something.
+    pub wrote: AtomicBool,
+    pub(super) killed: AtomicBool,
+    pub(super) is_slow: AtomicBool,
+}
+
+/// See [`Running::appear_busy`].
+#[derive(Debug)]
+pub struct AppearsBusy<'a>(&'a Running);
+
+impl Drop for AppearsBusy<'_> {
+    fn drop(&mut self) {
+        self.0.slow.fetch_sub(1, Relaxed);
+        self.0.apparent.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The scripts that have run for a while, on any thread.
+#[derive(Debug, Default)]
+pub struct Running {
+    scripts: Mutex<Vec<Arc<Watched>>>,
+    /// Those that run for longer than `busy-reply-threshold`, and those that seem to.
+    pub(super) slow: AtomicUsize,
+    /// The latter.
+    apparent: AtomicUsize,
+}
+
+impl Running {
+    /// Whether one runs for longer than `busy-reply-threshold`.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.slow.load(Relaxed) > 0
+    }
+
+    /// Lets one seem to run as long as the answer lives: for a thread that one has kept out, until
+    /// it is let in.
+    pub fn appear_busy(&self) -> AppearsBusy<'_> {
+        self.apparent.fetch_add(1, Relaxed);
+        self.slow.fetch_add(1, Relaxed);
+        AppearsBusy(self)
+    }
+
+    /// Whether none runs for long any more, though it seems so: who asks now is to be answered in a
+    /// moment.
+    #[cold]
+    pub fn was_busy(&self) -> bool {
+        self.slow.load(Relaxed) <= self.apparent.load(Relaxed)
+    }
+
+    /// The one that began first.
+    pub fn first(&self) -> Option<Arc<Watched>> {
+        self.lock().first().cloned()
+    }
+
+    /// Lets those of a kind end that may: those that have not written.
+    ///
+    /// # Errors
+    /// If none runs, or none may be ended.
+    pub fn kill(&self, kind: ProgramKind, dialect: Dialect) -> Outcome {
+        let scripts = self.lock();
+        if scripts.is_empty() {
+            return Err(Fail::fixed("NOTBUSY No scripts in execution right now."));
+        }
+        let of_kind: Vec<_> = scripts.iter().filter(|script| script.kind == kind).collect();
+        if of_kind.is_empty() {
+            return Err(busy_with(scripts[0].kind, dialect));
+        }
+        let mut killed = false;
+        for script in of_kind.iter().filter(|script| !script.wrote.load(Relaxed)) {
+            script.killed.store(true, Relaxed);
+            killed = true;
+        }
+        if killed {
+            return Ok(());
+        }
+        Err(Fail::fixed(
+            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+        ))
+    }
+
+    /// What everybody is answered while a script is slow.
+    pub fn busy(&self, dialect: Dialect) -> Fail {
+        let slow = self
+            .lock()
+            .iter()
+            .find(|script| script.is_slow.load(Relaxed))
+            .map(|script| script.kind);
+        busy_with(slow.unwrap_or(ProgramKind::Script), dialect)
+    }
+
+    pub(super) fn begin(&self, script: Watched) -> Arc<Watched> {
+        let script = Arc::new(script);
+        self.lock().push(script.clone());
+        script
+    }
+
+    pub(super) fn end(&self, script: &Arc<Watched>) {
+        self.lock().retain(|other| !Arc::ptr_eq(other, script));
+        if script.is_slow.load(Relaxed) {
+            self.slow.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Watched>>> {
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn busy_with(kind: ProgramKind, dialect: Dialect) -> Fail {
+    let name = dialect.choose("Redis", "Valkey");
+    let what = match kind {
+        ProgramKind::Script => "SCRIPT",
+        ProgramKind::Function => "FUNCTION",
+    };
+    Fail::new(format!(
+        "BUSY {name} is busy running a script. You can only call {what} KILL or SHUTDOWN NOSAVE."
+    ))
+}

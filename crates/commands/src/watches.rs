@@ -1,0 +1,64 @@
+//! Ends transactions and watches. Whoever does so takes the locks of the watched keys.
+
+use crate::fail::Fail;
+use crate::registry::Command;
+use crate::session::Session;
+use petrel_keyspace::Handle;
+use petrel_table::GateFlags;
+
+/// What a refused command does to the client's transaction: one that is open can no longer be
+/// executed, and a refused `EXEC` ends it with every watch, be it open or not. Gives back the error
+/// to reply.
+pub(crate) fn spoil(
+    ks: &mut Handle,
+    session: &mut Session,
+    command: Option<Command>,
+    fail: Fail,
+) -> Fail {
+    if !command.is_some_and(|command| command.spec.gate.contains(GateFlags::RUNS_QUEUE)) {
+        if let Some(transaction) = session.open_transaction() {
+            transaction.spoiled = true;
+        }
+        return fail;
+    }
+    abandon(ks, session);
+    aborted(&fail)
+}
+
+/// What `EXEC` answers when it is refused for this.
+pub(crate) fn aborted(fail: &Fail) -> Fail {
+    let reason = fail.text();
+    let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
+    Fail::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
+}
+
+/// Ends an open transaction and every watch. The thread is in a batch.
+pub(crate) fn abandon(ks: &mut Handle, session: &mut Session) {
+    release(ks, session);
+    session.take_transaction();
+}
+
+/// Ends every watch. The thread is in a batch.
+pub(crate) fn release(ks: &mut Handle, session: &mut Session) {
+    let Some(transaction) = session.extras.as_mut().and_then(|extras| extras.transaction.as_mut())
+    else {
+        return;
+    };
+    for watched in std::mem::take(&mut transaction.watched) {
+        if ks.holds_any() {
+            ks.unwatch(&watched);
+        } else {
+            ks.lock(ks.hash(watched.key()));
+            ks.unwatch(&watched);
+            ks.unlock();
+        }
+    }
+    if !transaction.open {
+        session.take_transaction();
+    }
+}
+
+/// Whether the session watches keys, so that ending its transaction takes their locks.
+pub(crate) fn watches_keys(session: &Session) -> bool {
+    session.transaction().is_some_and(|transaction| !transaction.watched.is_empty())
+}
