@@ -2,12 +2,14 @@
 //! `unsafe`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -193,11 +195,28 @@ pub fn count_allocations(counts: bool) -> (u64, u64) {
     (sum(|tally| &tally.allocations), sum(|tally| &tally.bytes))
 }
 
+/// Resident memory of a process in bytes, counted page by page: the kernel's running totals may be
+/// off by some hundred kilobytes.
+pub fn resident_bytes(pid: u32) -> Result<u64, String> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no line Rss"))
+}
+
 /// Raises the soft limit on open files to the hard one and returns it.
 pub fn raise_open_files() -> io::Result<u64> {
     let maximum = process::getrlimit(Resource::Nofile).maximum;
     process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     Ok(maximum.unwrap_or(u64::MAX))
+}
+
+/// Lets a write beyond the limit on the size of files fail like one to a full disk, instead of
+/// ending the process.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    let noted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).map(|_| ())
 }
 
 /// Makes the process that `command` starts a group of its own (so that Ctrl-C in the terminal
