@@ -144,7 +144,9 @@ function traces(chart) {
       const error = {...spread, color: getComputedStyle(document.documentElement).getPropertyValue('--faint').trim()};
       return {...values, type: 'bar', marker: {color: colour}, error_y: error};
     }
-    return {...values, type: 'scatter', mode: 'lines+markers', line: {color: colour, width: 2}, marker: {size: 7}};
+    // More series than colours are told apart by their lines.
+    const dash = ['solid', 'dash', 'dot', 'dashdot'][Math.floor(number / COLOURS.length) % 4];
+    return {...values, type: 'scatter', mode: 'lines+markers', line: {color: colour, width: 2, dash}, marker: {size: 7}};
   });
 }
 
@@ -192,6 +194,10 @@ function experiment(file) {
   prose(page, file.about);
   make(page, 'pre', file.command);
   prose(page, file.facts, 'faint');
+  if (file.summary.length) {
+    const list = make(page, 'ul', undefined, 'lines');
+    file.summary.forEach(line => make(list, 'li', line));
+  }
   for (const view of file.views) {
     if (view.title) make(page, 'h3', view.title);
     for (const section of view.sections) {

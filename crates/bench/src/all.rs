@@ -23,18 +23,38 @@ pub struct AllArgs {
 }
 
 /// The runs: words of the command line, and those that are added for a quick one.
-const RUNS: [(&str, &str); 19] = [
+const RUNS: [(&str, &str); 28] = [
     ("consistency", ""),
     ("matrix", ""),
     ("matrix --preset many-clients --label many-clients", "--values 256 --pipelines 1,16,64"),
     ("matrix --preset big-values --label big-values", "--pipelines 1"),
     ("matrix --tcp --label tcp", "--pipelines 1,50"),
+    ("matrix --tls --label tls", "--pipelines 1,50"),
+    (
+        "matrix --servers petrel,floor-uring,floor-memory --commands get --values 512 --keys 1000000 \
+         --server-threads 1 --label floor",
+        "--pipelines 1,50",
+    ),
     ("commands", ""),
     ("workloads", ""),
     ("persistence", ""),
     ("replication", "--keys 100000"),
     ("trace", ""),
+    (
+        "trace --traces block --requests 60000 --values 30000,1000000 --memory 500mb --label values",
+        "--requests 4000",
+    ),
+    (
+        "trace --servers petrel,redis,redis-cluster --memory none --requests 200000 --label cluster",
+        "--requests 20000",
+    ),
+    ("hitrate", ""),
     ("memory", ""),
+    (
+        "memory --keys 63000 --values 32,256,1024,4096 --server-threads 1,12 --delete 0 --no-ttl \
+         --label 63k",
+        "--values 1024",
+    ),
     ("memory --types", "--keys 100000"),
     ("scaling", "--sizes 100,100000"),
     ("connections", ""),
@@ -42,6 +62,9 @@ const RUNS: [(&str, &str); 19] = [
     ("tracking", ""),
     ("pause", ""),
     ("churn", ""),
+    ("engine", ""),
+    ("handlers", ""),
+    ("effects", ""),
     ("client", ""),
 ];
 
@@ -60,9 +83,7 @@ pub fn run(args: &AllArgs) -> Result<(), String> {
     let mut failures = Vec::new();
     for (number, (words, quick)) in runs.iter().enumerate() {
         eprintln!("[{}/{}] {words}", number + 1, runs.len());
-        let words = words.split(' ').chain(quick.split(' ').filter(|_| args.run.quick));
-        let mut words: Vec<String> =
-            words.filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let mut words = all_words(words, if args.run.quick { quick } else { "" });
         if words[0] == "consistency"
             && let Some(path) = args.run.peers.path_of("redis")
         {
@@ -92,17 +113,38 @@ pub fn run(args: &AllArgs) -> Result<(), String> {
     }
 }
 
+/// The words of a run, of which the quick ones win.
+fn all_words(words: &str, quick: &str) -> Vec<String> {
+    let quick: Vec<&str> = quick.split_whitespace().collect();
+    let mut all = Vec::new();
+    let mut words = words.split_whitespace();
+    while let Some(word) = words.next() {
+        match word.starts_with("--") && quick.contains(&word) {
+            true => drop(words.next()),
+            false => all.push(word.to_owned()),
+        }
+    }
+    all.extend(quick.into_iter().map(str::to_owned));
+    all
+}
+
 /// The command line of one experiment: its own words, then what was given behind `all`, without
-/// what only `all` has.
+/// what only `all` has, and without what the run decides itself.
 fn command_line(words: &[String], given: impl Iterator<Item = String>) -> Vec<String> {
     let mut line = vec!["petrel-bench".to_owned()];
     line.extend_from_slice(words);
+    let has = |name: &str| words.iter().any(|word| word == name);
+    let has_transport = has("--tcp") || has("--tls");
     let mut given = given.skip_while(|word| word != "all").skip(1);
     while let Some(word) = given.next() {
-        match word.as_str() {
-            "--only" => drop(given.next()),
-            _ if word.starts_with("--only=") => {}
-            "--tcp" if words.contains(&word) => {}
+        let (name, value) = word.split_once('=').map_or((&word[..], None), |(n, v)| (n, Some(v)));
+        match name {
+            "--tcp" | "--tls" if has_transport => {}
+            "--only" | "--servers" if name == "--only" || has(name) => {
+                if value.is_none() {
+                    given.next();
+                }
+            }
             _ => line.push(word),
         }
     }
@@ -116,15 +158,15 @@ mod tests {
     #[test]
     fn every_run_can_be_read_quick_or_not() {
         for (words, quick) in RUNS {
-            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            let given = ["petrel-bench", "all", "--only", "matrix", "--rounds", "1"];
-            let line = command_line(&words, given.map(str::to_owned).into_iter());
-            assert!(!line.contains(&"--only".to_owned()) && line.ends_with(&["1".to_owned()]));
-            Cli::try_parse_from(&line).unwrap();
-            let quick = quick.split(' ').filter(|word| !word.is_empty()).map(str::to_owned);
-            let line: Vec<String> =
-                line.into_iter().chain(quick).chain(["--quick".into()]).collect();
-            Cli::try_parse_from(&line).unwrap();
+            for (quick, last) in [("", "1"), (quick, "--quick")] {
+                let words = all_words(words, quick);
+                let given = ["petrel-bench", "all", "--only", "matrix", "--servers=a", "--tls"];
+                let given = given.into_iter().chain(["--rounds", "1"]).chain([last]);
+                let given = given.take(if last == "1" { 8 } else { 9 }).map(str::to_owned);
+                let line = command_line(&words, given);
+                assert!(!line.contains(&"--only".to_owned()) && line.ends_with(&[last.to_owned()]));
+                Cli::try_parse_from(&line).unwrap_or_else(|why| panic!("{line:?}: {why}"));
+            }
         }
     }
 }

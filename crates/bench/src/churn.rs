@@ -98,7 +98,7 @@ impl Experiment for ChurnArgs {
     type Session = Server;
 
     fn admits(&self, peer: &Peer) -> bool {
-        !peer.is_floor() && peer.name != "memcached"
+        !peer.is_floor() && !peer.is_cluster() && peer.name != "memcached"
     }
 
     fn points(&self) -> Vec<Point> {

@@ -36,8 +36,9 @@ pub struct CollectionsArgs {
 
 impl From<&MemoryArgs> for CollectionsArgs {
     fn from(args: &MemoryArgs) -> CollectionsArgs {
-        let MemoryArgs { keys, server_threads, .. } = args.clone();
-        CollectionsArgs { elements: keys, server_threads }
+        // The option has a default, so there is one.
+        let server_threads = args.server_threads.first().copied().unwrap_or(1);
+        CollectionsArgs { elements: args.keys, server_threads }
     }
 }
 

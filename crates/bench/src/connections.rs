@@ -210,8 +210,8 @@ impl Experiment for ConnectionsArgs {
         KeySpace::new(self.keys, 16).map(|_| ())
     }
 
-    fn admits(&self, _: &Peer) -> bool {
-        true
+    fn admits(&self, peer: &Peer) -> bool {
+        !peer.is_cluster()
     }
 
     fn server_threads_max(&self) -> usize {

@@ -13,6 +13,9 @@ use crate::sys;
 /// A reply of a server takes no longer than this: removing ten million elements takes seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The reply to a check is not waited for longer: one that is too short never comes.
+const VERIFY_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A server is at rest when it takes less than this share of a processor...
 const REST_SHARE: f64 = 0.03;
 
@@ -143,6 +146,37 @@ pub fn ask_bulk(stream: &mut Stream, command: &[&[u8]]) -> io::Result<String> {
     let mut bulk = vec![0; len.ok_or_else(|| io::Error::other("no bulk string"))? + 2];
     stream.read_exact(&mut bulk)?;
     Ok(String::from_utf8_lossy(&bulk).into_owned())
+}
+
+/// Lengths of the values that [`verify`] stores, bytes: around buffers and limits of servers.
+const VERIFIED_LENGTHS: [usize; 10] = [0, 1, 11, 63, 64, 1_023, 4_096, 16_383, 16_384, 100_000];
+
+/// Stores values, reads them back and removes them. An error is a server that answers wrongly.
+pub fn verify(endpoint: &Endpoint) -> Result<(), String> {
+    let failed = |error: io::Error| format!("answers wrongly: {error}");
+    let mut stream = connect(endpoint).map_err(failed)?;
+    for (number, length) in VERIFIED_LENGTHS.into_iter().enumerate() {
+        let key = format!("petrel-bench:verify:{number}");
+        let byte = |at: usize| crate::load::mix((number << 32 | at) as u64) as u8;
+        let value: Vec<u8> = (0..length).map(byte).collect();
+        let key = key.as_bytes();
+        let mut stored = Vec::new();
+        encode_command(&[b"GET", key], &mut stored);
+        let expected = [format!("${length}\r\n").as_bytes(), &value, b"\r\n"].concat();
+        ask(&mut stream, &[b"SET", key, &value]).map_err(failed)?;
+        stream.write_all(&stored).map_err(failed)?;
+        let mut got = vec![0; expected.len()];
+        stream.set_read_timeout(VERIFY_PATIENCE).map_err(failed)?;
+        stream.read_exact(&mut got).map_err(failed)?;
+        if got != expected {
+            return Err(format!("answers wrongly: GET of {length} bytes brings other bytes"));
+        }
+        let removed = ask(&mut stream, &[b"DEL", key]).map_err(failed)?;
+        if removed != b":1" {
+            return Err(format!("answers wrongly: DEL says {}", removed.escape_ascii()));
+        }
+    }
+    Ok(())
 }
 
 /// Reads a line and returns it without its end.

@@ -251,9 +251,14 @@ pub trait Experiment: Serialize {
         Ok(())
     }
 
+    /// What it measures within processes of this program, in place of servers; most measure servers.
+    fn in_process(&self) -> Option<Vec<Peer>> {
+        None
+    }
+
     /// Whether it can measure a server at all.
     fn admits(&self, peer: &Peer) -> bool {
-        peer.speaks_resp() && !peer.is_floor()
+        peer.speaks_resp() && !peer.is_floor() && !peer.is_cluster()
     }
 
     /// Threads of the servers at most: above one, servers that run commands on one thread are also
@@ -334,6 +339,10 @@ pub const ALL: &[&Description] = &[
     crate::churn::DESCRIPTION,
     crate::connections::DESCRIPTION,
     crate::trace::DESCRIPTION,
+    crate::hitrate::DESCRIPTION,
+    crate::engine::DESCRIPTION,
+    crate::handlers::DESCRIPTION,
+    crate::effects::DESCRIPTION,
     crate::client::DESCRIPTION,
     crate::consistency::DESCRIPTION,
 ];

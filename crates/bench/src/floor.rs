@@ -1,5 +1,6 @@
 //! `floor`: a bare loop on the event-loop back-ends of the server, as the least that any server
-//! with them can cost. It counts commands and answers `+OK`, or a value of one size to GET.
+//! with them can cost. It counts commands and answers `+OK`, or a value of one size to GET: always
+//! the same, which stays in the cache, or from a random place of memory, as any store must.
 
 mod counter;
 
@@ -16,6 +17,7 @@ use petrel_net::{
     bind_unix,
 };
 
+use crate::load::Random;
 use counter::{Counter, FloorReply};
 
 /// Connections that may wait to be accepted.
@@ -62,6 +64,11 @@ pub struct FloorArgs {
           value_parser = clap::value_parser!(u32).range(..=i64::from(REPLY_SIZE_MAX)))]
     reply_size: u32,
 
+    /// Answer GET from a random place of so many megabytes, which no cache holds; 0: from one place
+    #[arg(long, default_value_t = 0, value_name = "MB",
+          value_parser = clap::value_parser!(u32).range(..=65_536))]
+    memory: u32,
+
     /// io_uring: slots of each thread's own file table, to go past the limit on open files
     #[arg(long, value_name = "N")]
     direct_descriptors: Option<u32>,
@@ -106,10 +113,12 @@ type Others = Vec<(Arc<Inbox>, Waker)>;
 /// One thread accepts for all and deals connections out in turn, so that each has its share.
 fn serve<D: Driver>(args: &FloorArgs, listeners: Vec<OwnedFd>) -> io::Result<()> {
     let options = Options { direct_descriptors: args.direct_descriptors };
-    let replies = Replies::new(args.reply_size as usize);
+    let replies = Replies::new(args.reply_size as usize, args.memory as usize * 1_000_000);
     let (tell, hear) = mpsc::channel();
-    for _ in 1..args.threads {
-        let (tell, options, replies) = (tell.clone(), options.clone(), replies.clone());
+    for thread in 1..args.threads {
+        let (tell, options) = (tell.clone(), options.clone());
+        let random = Random::new(u64::from(thread) + 1);
+        let replies = Replies { random, ..replies.clone() };
         thread::Builder::new().name("floor".to_owned()).spawn(move || {
             let inbox = Arc::new(Inbox::default());
             let made = D::new(&options);
@@ -139,27 +148,44 @@ fn serve<D: Driver>(args: &FloorArgs, listeners: Vec<OwnedFd>) -> io::Result<()>
 /// The answers, made once.
 #[derive(Clone, Debug)]
 struct Replies {
-    value: Bytes,
+    /// Of a value of so many bytes.
+    header: Bytes,
+    size: usize,
+    /// Where values lie.
+    memory: Bytes,
+    random: Random,
 }
 
+/// Values begin at multiples of a cache line.
+const LINE: usize = 64;
+
 impl Replies {
-    fn new(size: usize) -> Replies {
-        let mut value = format!("${size}\r\n").into_bytes();
-        value.resize(value.len() + size, b'x');
-        value.extend_from_slice(b"\r\n");
-        Replies { value: Bytes::from(value) }
+    /// Values of a size, anywhere in so many bytes of memory that is there (not only promised).
+    fn new(size: usize, memory: usize) -> Replies {
+        let header = Bytes::from(format!("${size}\r\n"));
+        let memory = Bytes::from(vec![b'x'; memory.max(size)]);
+        Replies { header, size, memory, random: Random::new(1) }
     }
 
     #[inline]
-    fn put(&self, kind: FloorReply, output: &mut Output) {
+    fn put(&mut self, kind: FloorReply, output: &mut Output) {
         match kind {
             FloorReply::Write => output.bytes.extend_from_slice(b"+OK\r\n"),
-            FloorReply::Get if self.value.len() < SHARED_MIN => {
-                output.bytes.extend_from_slice(&self.value);
-            }
-            FloorReply::Get => output.splice(self.value.clone()),
+            FloorReply::Get => self.put_value(output),
             FloorReply::Ping => output.bytes.extend_from_slice(b"+PONG\r\n"),
         }
+    }
+
+    #[inline]
+    fn put_value(&mut self, output: &mut Output) {
+        let places = (self.memory.len() - self.size) / LINE + 1;
+        let from = if places > 1 { self.random.below(places as u64) as usize * LINE } else { 0 };
+        output.bytes.extend_from_slice(&self.header);
+        match self.size < SHARED_MIN {
+            true => output.bytes.extend_from_slice(&self.memory[from..from + self.size]),
+            false => output.splice(self.memory.slice(from..from + self.size)),
+        }
+        output.bytes.extend_from_slice(b"\r\n");
     }
 }
 

@@ -1,7 +1,8 @@
 //! `petrel-bench`: every table that Petrel is measured by, reproducible, beside any peer.
 //!
-//! It knows nothing of a server's inside: it starts processes and speaks RESP (to memcached its
-//! text protocol) over sockets. The frame of all experiments is [`experiment`].
+//! Of servers it knows nothing inside: it starts processes and speaks RESP (to memcached its text
+//! protocol) over sockets. What has no sockets is measured in processes of this program
+//! ([`in_process`]). The frame of all experiments is [`experiment`].
 
 mod all;
 mod allocations;
@@ -12,9 +13,14 @@ mod command;
 mod commands;
 mod connections;
 mod consistency;
+mod effects;
+mod engine;
 mod exchange;
 mod experiment;
 mod floor;
+mod handlers;
+mod hitrate;
+mod in_process;
 mod load;
 mod matrix;
 mod memory;
@@ -58,9 +64,13 @@ enum Task {
     Pause(Box<Configured<pause::PauseArgs>>),
     Churn(Box<Configured<churn::ChurnArgs>>),
     Trace(Box<Configured<trace::TraceArgs>>),
+    Hitrate(Box<Configured<hitrate::HitrateArgs>>),
     Persistence(Box<Configured<persistence::PersistenceArgs>>),
     Replication(Box<Configured<replication::ReplicationArgs>>),
     Workloads(Box<Configured<workloads::WorkloadsArgs>>),
+    Engine(Box<Configured<engine::EngineArgs>>),
+    Handlers(Box<Configured<handlers::HandlersArgs>>),
+    Effects(Box<Configured<effects::EffectsArgs>>),
     Client(Box<Configured<client::ClientArgs>>),
     Consistency(Box<Configured<consistency::ConsistencyArgs>>),
     All(Box<all::AllArgs>),
@@ -69,6 +79,15 @@ enum Task {
     /// Hold connections for `connections`, following orders on standard input
     #[command(name = connections::HOLDER, hide = true)]
     HoldConnections,
+    /// Start a Redis Cluster on 127.0.0.1, as the server `redis-cluster`
+    #[command(name = server::CLUSTER, hide = true)]
+    RedisCluster(server::ClusterArgs),
+    /// Measure within this process, following orders that come over a Unix socket
+    #[command(name = in_process::NAME, hide = true)]
+    InProcess {
+        /// Where to listen
+        socket: std::path::PathBuf,
+    },
     /// Measure a client library for `client`, as an order in JSON says
     #[command(name = client::DRIVER, hide = true)]
     DriveClient {
@@ -89,8 +108,16 @@ fn main() -> ExitCode {
 
 fn run(task: &Task) -> Result<(), String> {
     sys::raise_open_files().map_err(|error| format!("limit on open files: {error}"))?;
-    if !matches!(task, Task::HoldConnections | Task::DriveClient { .. } | Task::Floor(_)) {
+    if !matches!(
+        task,
+        Task::HoldConnections
+            | Task::RedisCluster(_)
+            | Task::InProcess { .. }
+            | Task::DriveClient { .. }
+            | Task::Floor(_)
+    ) {
         server::sweep_on_stop().map_err(|error| format!("signals: {error}"))?;
+        sys::survive_file_size_limit().map_err(|error| format!("signals: {error}"))?;
     }
     run_task(task)
 }
@@ -110,15 +137,21 @@ fn run_task(task: &Task) -> Result<(), String> {
         Task::Pause(args) => experiment::run(&args.run, &args.experiment),
         Task::Churn(args) => experiment::run(&args.run, &args.experiment),
         Task::Trace(args) => experiment::run(&args.run, &args.experiment),
+        Task::Hitrate(args) => experiment::run(&args.run, &args.experiment),
         Task::Persistence(args) => experiment::run(&args.run, &args.experiment),
         Task::Replication(args) => experiment::run(&args.run, &args.experiment),
         Task::Workloads(args) => experiment::run(&args.run, &args.experiment),
+        Task::Engine(args) => experiment::run(&args.run, &args.experiment),
+        Task::Handlers(args) => experiment::run(&args.run, &args.experiment),
+        Task::Effects(args) => experiment::run(&args.run, &args.experiment),
         Task::Client(args) => experiment::run(&args.run, &args.experiment),
         Task::Consistency(args) => experiment::run(&args.run, &args.experiment),
         Task::All(args) => all::run(args),
         Task::Floor(args) => floor::run(args),
         Task::Report(args) => report::run(args),
         Task::HoldConnections => connections::hold(),
+        Task::RedisCluster(args) => server::run_cluster(args),
+        Task::InProcess { socket } => in_process::serve(socket),
         Task::DriveClient { order } => client::drive(order),
     }
 }

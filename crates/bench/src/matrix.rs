@@ -87,11 +87,12 @@ pub struct MatrixArgs {
                              ("quick", "true", "1,10,50")]))]
     pipelines: Vec<usize>,
 
-    /// Threads of the servers [default: those of 1,2,4 that the machine has processors for]
+    /// Threads of the servers; marked where they are more than the processors
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "N,...",
+        default_value = "1,2,4,8",
         default_value_if("quick", "true", "2")
     )]
     server_threads: Vec<usize>,
@@ -203,19 +204,19 @@ impl Experiment for MatrixArgs {
         Ok(())
     }
 
-    fn admits(&self, _: &Peer) -> bool {
-        true
+    fn admits(&self, peer: &Peer) -> bool {
+        !peer.is_cluster()
     }
 
     fn server_threads_max(&self) -> usize {
-        self.server_threads().into_iter().max().unwrap_or(1)
+        self.server_threads.iter().copied().max().unwrap_or(1)
     }
 
     fn points(&self) -> Vec<Point> {
         let commands = self.commands.iter().map(|command| command.to_uppercase()).collect();
         grid([
             ("values", texts(&self.values)),
-            ("threads", texts(&self.server_threads())),
+            ("threads", texts(&self.server_threads)),
             ("command", commands),
             ("pipeline", texts(&self.pipelines)),
         ])
@@ -298,16 +299,6 @@ impl Experiment for MatrixArgs {
 }
 
 impl MatrixArgs {
-    fn server_threads(&self) -> Vec<usize> {
-        if !self.server_threads.is_empty() {
-            return self.server_threads.clone();
-        }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let counts = [1, 2, 4].into_iter().filter(|n| *n <= processors);
-        let counts: Vec<usize> = counts.collect();
-        if counts.is_empty() { vec![1] } else { counts }
-    }
-
     fn plan(&self, server: &Server, point: &Point) -> Plan {
         let values: ValueSizes = at(point, "values");
         let fitting = (self.data_limit as f64 / values.mean().max(1.0)) as u64;

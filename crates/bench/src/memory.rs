@@ -65,10 +65,10 @@ pub struct MemoryArgs {
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
     settle: u64,
 
-    /// Threads of the servers
-    #[arg(long, default_value_t = 2, value_name = "N",
+    /// Threads of the servers, measured apart
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub server_threads: u16,
+    pub server_threads: Vec<u16>,
 }
 
 /// What it is.
@@ -78,7 +78,7 @@ pub const DESCRIPTION: &Description = &Description {
     about: "Growth of a fresh server's resident memory (Rss of /proc/PID/smaps_rollup, once it rests) from empty to \
             loaded, over the number of keys. After deleting: growth that is left over that of a fresh server which \
             was given only the keys that stayed.",
-    axes: &[("values", "{} B")],
+    axes: &[("threads", "{} server threads"), ("values", "{} B")],
     figures: &[
         Figure::new("bytes", "Bytes per key", "", 0, Better::Less),
         Figure::new("bytes_ttl", "Bytes per key with a TTL", "", 0, Better::Less),
@@ -86,13 +86,16 @@ pub const DESCRIPTION: &Description = &Description {
         Figure::new("left", "Left after deleting, over live data", "ratio", 2, Better::Less),
         Figure::new("settled", "Time until memory rested after deleting", "s", 1, Better::Neither),
         Figure::new("empty", "Memory of the empty server", "MB", 1, Better::Less),
+        Figure::new("loaded", "Memory of the loaded server", "MB", 1, Better::Less),
     ],
     views: &[
-        View::new("", &["bytes"], &[FIGURE], &[SERVER], &["values"]).plot(Plot::Bars).in_summary(),
+        View::new("", &["bytes"], &["threads", FIGURE], &[SERVER], &["values"])
+            .plot(Plot::Bars)
+            .in_summary(),
         View::new(
             "",
-            &["bytes_ttl", "ttl", "left", "settled", "empty"],
-            &[FIGURE],
+            &["bytes_ttl", "ttl", "left", "settled", "empty", "loaded"],
+            &["threads", FIGURE],
             &[SERVER],
             &["values"],
         ),
@@ -109,11 +112,11 @@ impl Experiment for MemoryArgs {
     }
 
     fn admits(&self, peer: &Peer) -> bool {
-        !peer.is_floor()
+        !peer.is_floor() && !peer.is_cluster()
     }
 
     fn points(&self) -> Vec<Point> {
-        grid([("values", texts(&self.values))])
+        grid([("threads", texts(&self.server_threads)), ("values", texts(&self.values))])
     }
 
     fn lifetime(&self) -> Lifetime {
@@ -121,7 +124,7 @@ impl Experiment for MemoryArgs {
     }
 
     fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
-        let setting = run.setting(usize::from(self.server_threads), 1024);
+        let setting = run.setting(at(point, "threads"), 1024);
         Setting { value_max: at::<ValueSizes>(point, "values").max, ..setting }
     }
 
@@ -133,8 +136,10 @@ impl Experiment for MemoryArgs {
         let values: ValueSizes = at(point, "values");
         let per_key = |growth: u64| growth as f64 / self.keys as f64;
         let (empty, growth) = self.store(server, values, None, Share::All)?;
-        let mut measured =
-            Measurement::default().with("bytes", per_key(growth)).with("empty", empty as f64 / 1e6);
+        let mut measured = Measurement::default()
+            .with("bytes", per_key(growth))
+            .with("empty", empty as f64 / 1e6)
+            .with("loaded", (empty + growth) as f64 / 1e6);
         if self.delete > 0 {
             let plan = Plan {
                 operation: Operation::Delete,

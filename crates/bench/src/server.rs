@@ -1,9 +1,13 @@
 //! Servers to be measured: which there are, how they are started, watched and ended.
 
+mod cluster;
 mod peer;
 mod process;
 mod sweep;
 
-pub use peer::{Peer, PeerArgs};
+pub use cluster::{ClusterArgs, NAME as CLUSTER, run as run_cluster};
+pub use peer::{Chosen, Peer, PeerArgs};
 pub use process::{Server, Setting, Transport};
+#[cfg(test)]
+pub use sweep::TempDir;
 pub use sweep::{is_stopped, sweep_on_stop};

@@ -1,12 +1,15 @@
 //! The system calls that std does not offer, each as a safe function. The only module with
 //! `unsafe` beside [`crate::allocations`].
 
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
@@ -129,6 +132,13 @@ pub fn raise_open_files() -> io::Result<u64> {
     let maximum = process::getrlimit(Resource::Nofile).maximum;
     process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     Ok(maximum.unwrap_or(u64::MAX))
+}
+
+/// Lets a write beyond the limit on the size of files fail like one to a full disk, instead of
+/// ending the process.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    let noted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).map(|_| ())
 }
 
 /// Makes the process that `command` starts a group of its own (so that Ctrl-C in the terminal

@@ -3,6 +3,7 @@
 mod generate;
 mod replay;
 mod request;
+mod route;
 mod source;
 
 use std::fmt;
@@ -19,10 +20,13 @@ use crate::experiment::{
 };
 use crate::load::{Stream, ValueSizes};
 use crate::result::{Measurement, Point};
-use crate::server::{Server, Setting};
+use crate::server::{Peer, Server, Setting};
 use generate::{CLUSTER_17, ClusterStatistics};
-use replay::{Manner, Replayed};
-use request::{Request, Statistics};
+use replay::Replayed;
+
+pub use generate::Zipf;
+pub use replay::{Manner, replay};
+pub use request::{Request, Statistics};
 
 /// Added to every limit of memory for each connection: servers count its buffers.
 const CONNECTION_BYTES: u64 = 128 * 1024;
@@ -153,7 +157,7 @@ pub const DESCRIPTION: &Description = &Description {
 /// Where a trace comes from.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(into = "String")]
-struct TraceName(String);
+pub struct TraceName(String);
 
 impl From<TraceName> for String {
     fn from(name: TraceName) -> String {
@@ -178,14 +182,15 @@ impl FromStr for TraceName {
 
 impl TraceName {
     /// Its name without directories.
-    fn label(&self) -> String {
+    pub fn label(&self) -> String {
         match self.0.strip_prefix("twitter:") {
             Some(rest) => rest.rsplit(':').next().unwrap_or(rest).to_owned(),
             None => self.0.rsplit('/').next().unwrap_or(&self.0).to_owned(),
         }
     }
 
-    fn load(&self, requests: usize) -> Result<Vec<Request>, String> {
+    /// Reads it, or draws it: so many requests at most.
+    pub fn load(&self, requests: usize) -> Result<Vec<Request>, String> {
         match self.0.as_str() {
             "cluster17" => Ok(CLUSTER_17.draw(requests, SEED)),
             "block" => Ok(generate::block_io(requests, SEED)),
@@ -274,6 +279,15 @@ impl Experiment for TraceArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
     type Session = (Server, Vec<Request>);
 
+    fn admits(&self, peer: &Peer) -> bool {
+        peer.speaks_resp() && !peer.is_floor()
+    }
+
+    /// What limits memory asks one node.
+    fn leaves_out(&self, peer: &Peer, point: &Point) -> bool {
+        peer.is_cluster() && point["memory"] != "none"
+    }
+
     /// Every trace can be read: that is better known before the first server is started.
     fn check(&self) -> Result<(), String> {
         self.traces.iter().try_for_each(|trace| trace.load(self.requests as usize).map(|_| ()))
@@ -320,17 +334,9 @@ impl Experiment for TraceArgs {
             MemoryLimit::Bytes(bytes) => bytes,
             MemoryLimit::Percent(percent) => (working_set as f64 * percent / 100.0) as u64,
         };
-        let failed = |error: std::io::Error| format!("cannot limit its memory: {error}");
-        let mut stream = connect(server.endpoint()).map_err(failed)?;
-        let empty = info(&mut stream, "memory", "used_memory").map_err(failed)?;
         // What servers count for the connections is no room for values.
         let spare = u64::from(self.connections) * CONNECTION_BYTES;
-        let limit = (empty.unwrap_or(0.0) as u64 + spare + limit).to_string();
-        let set = |stream: &mut Stream, name: &[u8], value: &[u8]| {
-            ask(stream, &[b"CONFIG", b"SET", name, value]).map_err(failed)
-        };
-        set(&mut stream, b"maxmemory-policy", point["policy"].as_bytes())?;
-        set(&mut stream, b"maxmemory", limit.as_bytes())?;
+        limit_memory(&server, spare + limit, &point["policy"])?;
         Ok((server, trace))
     }
 
@@ -349,15 +355,33 @@ impl Experiment for TraceArgs {
         let done = replay::replay(server.endpoint(), trace, manner)?;
         let cpu = (cpu_ns(server)? - before) as f64 / 1e3 / done.operations().max(1) as f64;
         let mut stream = connect(server.endpoint()).map_err(|error| error.to_string())?;
-        let evicted = info(&mut stream, "stats", "evicted_keys").ok().flatten();
+        let mut measured = figures(&done);
+        // Of a cluster they would be those of the process that holds the nodes, or of one node.
+        if !server.peer().is_cluster() {
+            measured = measured
+                .with("cpu", cpu)
+                .with_some("evicted", info(&mut stream, "stats", "evicted_keys").ok().flatten())
+                .with_some("rss", server.rss().ok().map(|rss| rss as f64 / 1e6));
+        }
         let statistics = Statistics::of(trace);
-        Ok(figures(&done)
-            .with("cpu", cpu)
-            .with_some("evicted", evicted)
-            .with_some("rss", server.rss().ok().map(|rss| rss as f64 / 1e6))
+        Ok(measured
             .with("requests", statistics.requests as f64)
             .with("working_set", statistics.working_set as f64 / 1e6))
     }
+}
+
+/// Lets a server have so many bytes beyond what it takes now, and evict by a policy.
+pub fn limit_memory(server: &Server, bytes: u64, policy: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot limit its memory: {error}");
+    let mut stream = connect(server.endpoint()).map_err(failed)?;
+    let empty = info(&mut stream, "memory", "used_memory").map_err(failed)?;
+    let limit = (empty.unwrap_or(0.0) as u64 + bytes).to_string();
+    let mut set = |name: &[u8], value: &[u8]| {
+        ask(&mut stream, &[b"CONFIG", b"SET", name, value]).map_err(failed)
+    };
+    set(b"maxmemory-policy", policy.as_bytes())?;
+    set(b"maxmemory", limit.as_bytes())?;
+    Ok(())
 }
 
 fn figures(done: &Replayed) -> Measurement {

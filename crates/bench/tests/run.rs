@@ -81,7 +81,7 @@ fn wait(child: &mut Child, mut until: impl FnMut() -> bool) {
 }
 
 const SMALL: &str = "matrix --servers floor-epoll --keys 100 --pipelines 1,4 --server-threads 1 \
-                     --warmup 0 --seconds 0.05 --connections 2 --client-threads 1";
+                     --warmup 0 --seconds 0.1 --connections 2 --client-threads 1";
 
 #[test]
 fn a_run_leaves_a_result_file_a_page_and_plots_and_report_makes_them_again() {
@@ -165,7 +165,7 @@ fn a_server_that_does_not_start_or_dies_is_named_and_the_others_are_measured() {
          P=$!; trap \\\"kill $P\\\" EXIT; sleep 0.4; kill -9 $P' \""
     );
     let output =
-        place.run(&dying.replace("floor-epoll", "dying").replace("--seconds 0.05", "--seconds 3"));
+        place.run(&dying.replace("floor-epoll", "dying").replace("--seconds 0.1", "--seconds 3"));
     let results = place.results().unwrap().to_string();
     assert!(results.contains("\"failure\":"), "{} {results}", stderr(&output));
 }
@@ -179,4 +179,90 @@ fn results_that_cannot_be_written_are_an_error_before_anything_is_measured() {
     let output = command.output().unwrap();
     assert!(!output.status.success());
     assert!(stderr(&output).contains("file/below"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_that_answers_wrongly_is_named_and_not_measured() {
+    let place = RunDirectory::new("liar");
+    let liar = format!(
+        "{} --rounds 1 --verify --peer 'liar={PROGRAM} floor --backend epoll --unixsocket {{sock}}'",
+        SMALL.replace("floor-epoll", "floor-epoll,liar")
+    );
+    let output = place.run(&liar);
+    let said = stderr(&output);
+    assert!(!output.status.success() && said.contains("liar answers wrongly: GET of"), "{said}");
+    assert_eq!(place.complete(), 2 * 2, "the others are measured: {said}");
+    assert!(!place.is_littered());
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_what_there_was() {
+    let place = RunDirectory::new("limit");
+    let words = format!("{SMALL} --rounds 40").replace("0.1", "0.02");
+    let mut command = Command::new("/bin/sh");
+    // Some blocks of 512 or 1024 bytes: room for the first rounds.
+    command.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\"", PROGRAM]);
+    command.args(shlex::split(&words).unwrap()).arg("--out").arg(&place.0);
+    command.env("TMPDIR", place.0.join("tmp")).env("PATH", "/nowhere").stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let said = stderr(&output);
+    assert!(!output.status.success() && said.contains("matrix.json: File too large"), "{said}");
+    let before = place.complete();
+    assert!(before >= 1, "{said}");
+    assert!(!place.is_littered());
+    assert!(!place.0.join(".matrix.json.new").exists());
+    let output = place.run(&format!("{SMALL} --rounds 40 --resume").replace("0.1", "0.02"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(place.complete() > before, "it goes on with what is there");
+}
+
+#[test]
+fn a_truncated_trace_is_an_error_that_says_where_before_a_server_is_started() {
+    let place = RunDirectory::new("cut");
+    let path = place.0.join("cut.oracleGeneral.bin");
+    fs::write(&path, [7; 24 + 10]).unwrap();
+    let trace = format!("trace --servers floor-epoll --traces {}", path.display());
+    let output = place.run(&trace);
+    let said = stderr(&output);
+    assert!(said.contains("at record 1: the file ends 10 bytes into a record"), "{said}");
+    assert!(!output.status.success() && !place.is_littered());
+}
+
+#[test]
+fn what_has_no_sockets_is_measured_in_a_process_of_its_own() {
+    let place = RunDirectory::new("engine");
+    let output = place.run(
+        "engine --libraries petrel,moka --workloads get,zipf --threads 1 --milliseconds 20 --rounds 1",
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!place.is_littered());
+    let page = fs::read_to_string(place.0.join("engine.md")).unwrap();
+    assert!(page.contains("| workload | petrel | moka |") && page.contains("moka 0."), "{page}");
+    assert!(page.contains("Time of an operation: petrel has"), "{page}");
+}
+
+#[test]
+fn a_redis_cluster_is_a_server_like_others_where_moved_is_followed() {
+    let Some(program) = ["/usr/bin", "/usr/local/bin"]
+        .map(|directory| Path::new(directory).join("redis-server"))
+        .into_iter()
+        .find(|program| program.is_file())
+    else {
+        eprintln!("skipped: no redis-server");
+        return;
+    };
+    let place = RunDirectory::new("cluster");
+    let output = place.run(&format!(
+        "trace --peer-path redis-cluster={} --servers redis-cluster --traces zipf --requests 3000 --memory none \
+         --rounds 1",
+        program.display()
+    ));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!place.is_littered());
+    let results = fs::read_to_string(place.0.join("trace.json")).unwrap();
+    let results: Value = serde_json::from_str(&results).unwrap();
+    let measured = &results["rows"][0]["rounds"][0];
+    assert!(measured.get("failure").is_none() && measured.get("doubts").is_none(), "{measured}");
+    assert!(measured["figures"]["hits"].as_f64().unwrap() > 50.0, "{measured}");
+    assert_eq!(measured["figures"]["errors"], 0.0);
 }

@@ -26,6 +26,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub rounds: Option<u16>,
 
+    /// Store values in every server that was started, read them back and compare all bytes before
+    /// anything is measured: a server that answers wrongly is not
+    #[arg(long)]
+    pub verify: bool,
+
     /// Take minutes instead of hours: fewer points and rounds, less data. Options given beside it
     /// win
     #[arg(long)]

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::exchange::verify;
+
 use super::{Experiment, Lifetime, RunArgs, Session};
 use crate::report;
 use crate::result::{Measurement, Point, Results, ServerFacts};
-use crate::server::{self, Peer, Server};
+use crate::server::{self, Chosen, Peer, Server};
 
 /// One measurement to be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -90,7 +92,12 @@ impl<'a, E: Experiment> Run<'a, E> {
         experiment.check()?;
         let points = experiment.points();
         let Some(first) = points.first() else { return Err("nothing to measure".to_owned()) };
-        let chosen = args.peers.resolve()?;
+        let in_process = experiment.in_process();
+        let is_in_process = in_process.is_some();
+        let chosen = match in_process {
+            Some(peers) => Chosen { peers, absent: Vec::new() },
+            None => args.peers.resolve()?,
+        };
         let (mut peers, unfit): (Vec<_>, Vec<_>) =
             chosen.peers.into_iter().partition(|peer| experiment.admits(peer));
         for peer in unfit {
@@ -117,7 +124,11 @@ impl<'a, E: Experiment> Run<'a, E> {
         results.quick = args.quick;
         let base = peers.iter().find(|peer| peer.name == results.base);
         let base = base.ok_or_else(|| format!("--base {}: no such server here", results.base))?;
-        results.commit = report::commit(&base.program());
+        // What is measured in process is of the commit of the servers that it is shown beside.
+        let servers = if is_in_process { args.peers.resolve().ok() } else { None };
+        let servers = servers.iter().flat_map(|chosen| &chosen.peers);
+        let same = servers.into_iter().find(|peer| peer.name == results.base).unwrap_or(base);
+        results.commit = report::commit(&same.program());
         let usual = if args.quick { E::ROUNDS.1 } else { E::ROUNDS.0 };
         let rounds = args.rounds.map_or(usual, usize::from);
         results.rounds = rounds;
@@ -180,9 +191,16 @@ impl<'a, E: Experiment> Run<'a, E> {
         let at = match self.open.iter().position(|(_, server, _)| *server == step.server) {
             Some(at) => at,
             None => {
-                let prepared =
-                    Server::start(&self.peers[step.server], &experiment.setting(self.args, point))
-                        .and_then(|server| experiment.prepare(server, point));
+                let peer = &self.peers[step.server];
+                let setting = experiment.setting(self.args, point);
+                let is_verified = self.args.verify && peer.speaks_resp() && !peer.is_floor();
+                let prepared = Server::start(peer, &setting).and_then(|server| {
+                    if is_verified && experiment.in_process().is_none() {
+                        let verified = verify(server.endpoint());
+                        verified.map_err(|why| format!("{} {why}", peer.name))?;
+                    }
+                    experiment.prepare(server, point)
+                });
                 let session = prepared.inspect_err(|why| {
                     self.refused.insert(key, why.clone());
                 })?;

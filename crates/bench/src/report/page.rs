@@ -2,6 +2,7 @@
 
 use super::markdown::{Document, Table};
 use super::plot::{data_name, plot_name};
+use super::summary;
 use super::table::Reader;
 use crate::experiment::{Description, Plot};
 use crate::result::Results;
@@ -22,6 +23,11 @@ pub fn page(description: &'static Description, results: &Results) -> String {
     ));
     if results.quick {
         document.paragraph(QUICK);
+    }
+    let sentences = summary::sentences(&reader);
+    if !sentences.is_empty() {
+        document.heading(2, "Summary");
+        document.items(sentences);
     }
     for (number, view) in description.views.iter().enumerate() {
         let sections = reader.sections(view);

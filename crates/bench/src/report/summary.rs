@@ -145,6 +145,45 @@ pub fn score(files: &[(&'static Description, Results)], directory: Option<&str>)
     table
 }
 
+/// One line for each judged figure of the views in the summary and each other server: how much
+/// better or worse the base server is, and at how many points.
+pub fn sentences(reader: &Reader<'_>) -> Vec<String> {
+    let results = reader.results;
+    let shown = reader.description.views.iter().filter(|view| view.is_in_summary);
+    let mut names: Vec<&str> = shown.flat_map(|view| view.figures).copied().collect();
+    names.dedup();
+    let figures = names.iter().filter_map(|name| reader.description.figure(name));
+    let mut lines = Vec::new();
+    for figure in figures.filter(|figure| figure.better != Better::Neither) {
+        for server in results.servers.iter().filter(|server| reader.is_rival(&server.name)) {
+            let mut ratios: Vec<f64> = Vec::new();
+            for row in results.rows.iter().filter(|row| row.server == results.base) {
+                let own = row.figure(figure.name, figure.over_rounds);
+                let other = results.row(&server.name, &row.point);
+                let other = other.and_then(|row| row.figure(figure.name, figure.over_rounds));
+                ratios.extend(own.zip(other).filter(|(_, other)| *other > 0.0).map(|(a, b)| a / b));
+            }
+            ratios.sort_by(f64::total_cmp);
+            let (Some(low), Some(high)) = (ratios.first(), ratios.last()) else { continue };
+            let better = ratios.iter().filter(|ratio| match figure.better {
+                Better::Less => **ratio < 1.0,
+                _ => **ratio > 1.0,
+            });
+            let (better, all) = (better.count(), ratios.len());
+            let range = match all {
+                1 => format!("{low:.2}x"),
+                _ => format!("{low:.2}x to {high:.2}x"),
+            };
+            let (base, title) = (&results.base, figure.title);
+            lines.push(format!(
+                "{title}: {base} has {range} of {}'s, better at {better} of {all} points.",
+                server.name
+            ));
+        }
+    }
+    lines
+}
+
 fn experiment(
     description: &'static Description,
     results: &Results,

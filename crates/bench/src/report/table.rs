@@ -85,6 +85,10 @@ impl<'a> Reader<'a> {
         let mut places: Vec<Place> = vec![Vec::new()];
         for axis in axes {
             let values = self.values(view, axis);
+            // Files of runs from before there was such an axis have none.
+            if values.is_empty() {
+                continue;
+            }
             let longer = |place: &Place| {
                 let place = place.clone();
                 let with = move |value: &String| {
@@ -193,7 +197,7 @@ impl<'a> Reader<'a> {
 
     /// Whether a server is another's: neither the base server, nor a variant of it whose name
     /// begins with its name, nor a bare loop.
-    fn is_rival(&self, name: &str) -> bool {
+    pub fn is_rival(&self, name: &str) -> bool {
         let facts = self.results.servers.iter().find(|server| server.name == name);
         facts.is_some_and(|facts| !facts.is_floor && !name.starts_with(&self.results.base))
     }
@@ -215,7 +219,15 @@ impl<'a> Reader<'a> {
     fn part(&self, (axis, value): &(&'static str, String)) -> String {
         match (*axis, self.description.figure(value)) {
             (FIGURE, Some(figure)) => title(figure),
-            _ => self.description.axis_label(axis, value),
+            _ => {
+                let label = self.description.axis_label(axis, value);
+                let processors = self.results.machine.processors;
+                // Threads that share processors are no measure of how something scales.
+                match axis == &"threads" && value.parse().is_ok_and(|n: usize| n > processors) {
+                    true => format!("{label} on {processors} processors"),
+                    false => label,
+                }
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The servers that can be compared, and the command that starts each.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::{env, io};
 
 use super::process::{Setting, Transport};
 use crate::load::Protocol;
@@ -17,9 +17,17 @@ enum Program {
     Valkey,
     Pogocache,
     Memcached,
+    Dragonfly,
+    Moon,
+    Crucible,
+    Swytch,
+    RedisCluster,
     FloorUring,
     FloorEpoll,
+    FloorMemory,
     Custom(String),
+    /// Measured within a process of this program; what is said of its version.
+    InProcess(String),
 }
 
 /// Up to this many connections a bare loop holds as plain descriptors.
@@ -34,14 +42,20 @@ const TLS_PORT: &str = "--port 0 --tls-port {port} --tls-cert-file {dir}/server.
 const DIRECT_DESCRIPTORS_MAX: usize = 19_000;
 
 /// The ready-made entries: name, program, kind. Floors are this program itself.
-const READY_MADE: [(&str, &str, Program); 7] = [
+const READY_MADE: [(&str, &str, Program); 13] = [
     ("petrel", "petrel", Program::Petrel),
     ("redis", "redis-server", Program::Redis),
     ("valkey", "valkey-server", Program::Valkey),
     ("pogocache", "pogocache", Program::Pogocache),
     ("memcached", "memcached", Program::Memcached),
+    ("dragonfly", "dragonfly", Program::Dragonfly),
+    ("moon", "moon", Program::Moon),
+    ("crucible", "crucible", Program::Crucible),
+    ("swytch", "swytch", Program::Swytch),
+    ("redis-cluster", "redis-server", Program::RedisCluster),
     ("floor-uring", "", Program::FloorUring),
     ("floor-epoll", "", Program::FloorEpoll),
+    ("floor-memory", "", Program::FloorMemory),
 ];
 
 /// A server to be measured.
@@ -69,8 +83,10 @@ pub struct PeerArgs {
     #[arg(long = "peer-path", value_name = "NAME=PATH", value_parser = parse_path)]
     paths: Vec<Peer>,
 
-    /// Take only these, in this order. Ready-made: petrel, redis, valkey, pogocache, memcached
-    /// (where found beside this program or on PATH), floor-uring, floor-epoll (only when named).
+    /// Take only these, in this order. Ready-made: petrel, redis, valkey, pogocache, memcached,
+    /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), and only when
+    /// named redis-cluster (three nodes, by experiments that follow MOVED), floor-uring, floor-epoll,
+    /// floor-memory.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     servers: Vec<String>,
 }
@@ -110,7 +126,7 @@ impl PeerArgs {
         let absent = absent.filter(|name| !known.iter().any(|peer| peer.name == *name));
         let absent = absent.map(str::to_owned).collect();
         if self.servers.is_empty() {
-            known.retain(|peer| !peer.is_floor());
+            known.retain(|peer| !peer.is_floor() && !peer.is_cluster());
             return if known.is_empty() {
                 Err("no server found: give one with --peer or --peer-path".to_owned())
             } else {
@@ -132,6 +148,12 @@ impl Peer {
         let program = if program.contains('/') { Some(program.into()) } else { find(program) };
         let program = program.filter(|program| program.is_file())?;
         Some(Peer { name: "reference".to_owned(), kind: Program::Redis, program, threads: None })
+    }
+
+    /// What an experiment measures within a process of this program ([`crate::in_process`]).
+    pub fn in_process(name: &str, version: String) -> io::Result<Peer> {
+        let (kind, program) = (Program::InProcess(version), env::current_exe()?);
+        Ok(Peer { name: name.to_owned(), kind, program, threads: None })
     }
 
     /// How it is spoken to.
@@ -159,6 +181,9 @@ impl Peer {
         if self.is_floor() {
             return "bare loop of this program".to_owned();
         }
+        if let Program::InProcess(version) = &self.kind {
+            return version.clone();
+        }
         let mut command = Command::new(self.program());
         command.arg("--version").stdin(Stdio::null());
         let said = sys::die_with_parent(&mut command).output();
@@ -175,9 +200,19 @@ impl Peer {
         self.threads.is_some()
     }
 
+    /// Whether it is Petrel's server.
+    pub fn is_petrel(&self) -> bool {
+        self.kind == Program::Petrel
+    }
+
+    /// Whether it is a Redis Cluster, whose keys are asked for where `MOVED` says that they are.
+    pub fn is_cluster(&self) -> bool {
+        self.kind == Program::RedisCluster
+    }
+
     /// Whether it is a bare loop, which stores nothing.
     pub fn is_floor(&self) -> bool {
-        matches!(self.kind, Program::FloorUring | Program::FloorEpoll)
+        matches!(self.kind, Program::FloorUring | Program::FloorEpoll | Program::FloorMemory)
     }
 
     /// A variant with one thread, for servers that run commands on one thread and may be slower
@@ -215,6 +250,12 @@ impl Peer {
         {
             return Err(format!("{} is not started with TLS here", self.name));
         }
+        if self.kind == Program::Moon && setting.transport == Transport::Unix {
+            return Err(format!("{} listens on no Unix socket: measure with --tcp", self.name));
+        }
+        if self.is_cluster() && setting.transport != Transport::Tcp {
+            return Err(format!("{} is started over TCP only", self.name));
+        }
         let line = self.line(setting);
         let mut words = shlex::split(&line)
             .filter(|words| !words.is_empty())
@@ -225,6 +266,11 @@ impl Peer {
         let first = words.remove(0);
         let program = match self.kind {
             Program::Custom(_) => PathBuf::from(first),
+            Program::RedisCluster => {
+                let program = self.program.display().to_string();
+                words.extend(["--program".to_owned(), program]);
+                env::current_exe().map_err(|error| error.to_string())?
+            }
             _ => self.program.clone(),
         };
         Ok((program, words))
@@ -257,8 +303,30 @@ impl Peer {
                  --maxconns {connections}"
                 .to_owned(),
             Program::Memcached => memcached(setting),
+            Program::Dragonfly => "dragonfly --port {port} --bind 127.0.0.1 --unixsocket {sock} \
+                 --proactor_threads {threads} --maxclients {connections} --dbfilename= --dir {dir} \
+                 --logtostderr --version_check=false"
+                .to_owned(),
+            Program::Moon => {
+                "moon --bind 127.0.0.1 --port {port} --shards {threads} --appendonly no \
+                 --maxclients {connections} --dir {dir}"
+                    .to_owned()
+            }
+            Program::Crucible => "crucible --threads {threads} --protocol resp -s {sock} \
+                 --listen 127.0.0.1:{port} --maxconns {connections} --appendonly no --dir {dir}"
+                .to_owned(),
+            Program::Swytch => "swytch redis --bind 127.0.0.1 --port {port} --unixsocket {sock} \
+                 --threads {threads} --maxmemory 50% --no-telemetry"
+                .to_owned(),
+            Program::RedisCluster => format!(
+                "petrel-bench {} --nodes 3 --port {{port}} --threads {{threads}} --connections {{connections}} \
+                 --dir {{dir}}",
+                super::cluster::NAME
+            ),
+            Program::FloorMemory => format!("{} --memory 600", floor("uring", setting)),
             Program::FloorUring => floor("uring", setting),
             Program::FloorEpoll => floor("epoll", setting),
+            Program::InProcess(_) => format!("petrel-bench {} {{sock}}", crate::in_process::NAME),
         }
     }
 }
@@ -388,6 +456,24 @@ mod tests {
         }
         assert!(parse_path("new=/bin/sh").unwrap_err().contains("ready-made"));
         assert!(parse_path("redis=/nowhere/redis-server").unwrap_err().contains("no file"));
+    }
+
+    #[test]
+    fn every_ready_made_server_is_told_where_to_listen() {
+        for (name, _, kind) in READY_MADE {
+            let (program, threads) = (PathBuf::from("/bin/sh"), None);
+            let peer = Peer { name: name.to_owned(), kind, program, threads };
+            let tcp = Setting { transport: Transport::Tcp, ..setting() };
+            let (_, words) = peer.command(&tcp).unwrap();
+            assert!(words.iter().any(|word| word.ends_with("7000")), "{name}: {words:?}");
+            assert!(words.iter().all(|word| !word.contains('{')), "{name}: {words:?}");
+            match peer.command(&setting()) {
+                Ok((_, words)) => {
+                    assert!(words.contains(&"/tmp/with space/s".to_owned()), "{name}")
+                }
+                Err(why) => assert!(why.contains("TCP") || why.contains("--tcp"), "{name}: {why}"),
+            }
+        }
     }
 
     #[test]

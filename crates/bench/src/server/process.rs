@@ -11,6 +11,7 @@ use std::{fmt, thread};
 use rustix::process::Signal;
 use serde::Serialize;
 
+use super::cluster::READY;
 use super::peer::Peer;
 use super::sweep::{self, TempDir};
 use crate::load::{Endpoint, Protocol};
@@ -108,6 +109,10 @@ impl Server {
         let directory = TempDir::new().map_err(|error| failed(error.to_string()))?;
         let own = setting.clone();
         let mut setting = setting.clone();
+        if peer.is_cluster() {
+            // Its nodes are named to clients by their ports.
+            setting.transport = Transport::Tcp;
+        }
         setting.socket = directory.path().join("s");
         setting.port = free_port().map_err(|error| failed(error.to_string()))?;
         setting.directory = directory.path().to_owned();
@@ -140,7 +145,8 @@ impl Server {
     fn wait_until_ready(&mut self, log: &Path) -> Result<(), String> {
         let begin = Instant::now();
         loop {
-            if ping(&self.endpoint, self.peer.protocol()).is_ok() {
+            let is_there = ping(&self.endpoint, self.peer.protocol()).is_ok();
+            if is_there && (!self.peer.is_cluster() || log.with_file_name(READY).exists()) {
                 return Ok(());
             }
             let status = self.child.try_wait().ok().flatten();
@@ -184,11 +190,7 @@ impl Server {
     /// Resident memory in bytes, counted page by page (the kernel's running totals may be off by
     /// some hundred kilobytes).
     pub fn rss(&self) -> Result<u64, String> {
-        let path = format!("/proc/{}/smaps_rollup", self.pid());
-        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no line Rss"))
+        sys::resident_bytes(self.pid())
     }
 
     /// Resident memory once it has not moved for eight readings (two seconds), waited for at most
@@ -241,7 +243,8 @@ fn spawn(program: &Path, words: &[String], directory: &Path, log: &Path) -> io::
     sys::die_with_parent(&mut command).spawn()
 }
 
-fn free_port() -> io::Result<u16> {
+/// A port that nobody listens on.
+pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
@@ -256,7 +259,6 @@ fn ping(endpoint: &Endpoint, protocol: Protocol) -> io::Result<()> {
     if got == reply { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// The end of what a server printed, on one line.
 /// Writes `server.crt` and `server.key`, signed by itself, for `localhost`.
 fn write_certificate(directory: &Path) -> Result<(), String> {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
@@ -268,6 +270,7 @@ fn write_certificate(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The end of what a server printed, on one line.
 fn last_words(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -292,6 +295,7 @@ mod tests {
         let error = Server::start(&peer, &Setting::new(1, Transport::Tcp, 10)).unwrap_err();
         assert!(error.contains("/nowhere/server"), "{error}");
     }
+
     #[test]
     fn a_peer_starts_answers_and_is_gone_afterwards() {
         let peer = "redis=redis-server --port {port} --unixsocket {sock} --save '' --dir {dir}";

@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 use petrel_resp::encode_command;
 
 use super::request::{Action, Request};
+use super::route::Route;
 use crate::load::{Endpoint, Stream, ValueBlock, latency_histogram};
 use crate::random::mix;
 use crate::server::is_stopped;
@@ -141,7 +142,7 @@ struct Replayer<'a> {
     block: &'a ValueBlock,
     manner: Manner,
     begin: Instant,
-    client: Client,
+    route: Route,
     /// Connections broken since the last reply.
     breaks: u32,
     done: Replayed,
@@ -154,15 +155,14 @@ impl<'a> Replayer<'a> {
         manner: Manner,
         begin: Instant,
     ) -> Result<Replayer<'a>, String> {
-        let client =
-            Client::connect(endpoint).map_err(|error| format!("cannot connect: {error}"))?;
+        let route = Route::connect(endpoint).map_err(|error| format!("cannot connect: {error}"))?;
         let done = Replayed::new();
-        Ok(Replayer { endpoint, block, manner, begin, client, breaks: 0, done })
+        Ok(Replayer { endpoint, block, manner, begin, route, breaks: 0, done })
     }
 
     fn finish(mut self) -> Replayed {
         self.done.elapsed = self.begin.elapsed();
-        self.done.bytes += self.client.bytes;
+        self.done.bytes += self.route.bytes();
         self.done
     }
 
@@ -182,7 +182,7 @@ impl<'a> Replayer<'a> {
             Action::Get => match self.send(&[b"GET", &key], since)? {
                 Some(Answer::Value) => {
                     self.done.hits += 1;
-                    let got = self.client.value();
+                    let got = self.route.value();
                     let start = self.block.start(mix(request.object));
                     // A value of another request for the object may have another length.
                     let is_right = got.len() <= self.block.longest()
@@ -210,7 +210,7 @@ impl<'a> Replayer<'a> {
 
     /// Sends a command and notes how long its reply took. `None` where there was none.
     fn send(&mut self, command: &[&[u8]], since: Instant) -> Result<Option<Answer>, String> {
-        let answer = match self.client.ask(command) {
+        let answer = match self.route.ask(command) {
             Ok(answer) => answer,
             Err(error) => return self.broken(&error).map(|()| None),
         };
@@ -239,8 +239,8 @@ impl<'a> Replayer<'a> {
         if self.breaks >= BREAKS_MAX || is_stopped() {
             return Err(gone(error, &self.done));
         }
-        self.done.bytes += self.client.bytes;
-        self.client = Client::connect(self.endpoint).map_err(|why| gone(&why, &self.done))?;
+        self.done.bytes += self.route.bytes();
+        self.route = Route::connect(self.endpoint).map_err(|why| gone(&why, &self.done))?;
         Ok(())
     }
 }
@@ -251,15 +251,19 @@ fn key(request: &Request) -> Vec<u8> {
 }
 
 /// What a reply says. A value lies in the client's buffer.
-enum Answer {
+pub enum Answer {
+    /// A value was found.
     Value,
+    /// There is no such key.
     Missing,
+    /// It was carried out.
     Done,
+    /// It was refused, for this reason.
     Error(String),
 }
 
 /// A connection with one request under way at most.
-struct Client {
+pub struct Client {
     stream: Stream,
     request: Vec<u8>,
     reply: Vec<u8>,
@@ -269,17 +273,25 @@ struct Client {
 }
 
 impl Client {
-    fn connect(endpoint: &Endpoint) -> io::Result<Client> {
+    /// Connects to a server.
+    pub fn connect(endpoint: &Endpoint) -> io::Result<Client> {
         let stream = endpoint.connect(None)?;
         stream.set_read_timeout(PATIENCE)?;
         Ok(Client { stream, request: Vec::new(), reply: Vec::new(), value: 0..0, bytes: 0 })
     }
 
-    fn value(&self) -> &[u8] {
+    /// Bytes through the socket so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The value that the last reply brought.
+    pub fn value(&self) -> &[u8] {
         &self.reply[self.value.clone()]
     }
 
-    fn ask(&mut self, command: &[&[u8]]) -> io::Result<Answer> {
+    /// Sends a command and waits for its reply.
+    pub fn ask(&mut self, command: &[&[u8]]) -> io::Result<Answer> {
         self.request.clear();
         encode_command(command, &mut self.request);
         self.stream.write_all(&self.request)?;

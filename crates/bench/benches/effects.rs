@@ -1,0 +1,7 @@
+//! `cargo bench -p petrel-bench --bench effects [-- --quick]`: the experiment `effects`.
+
+mod run;
+
+fn main() -> std::process::ExitCode {
+    run::experiment("effects")
+}

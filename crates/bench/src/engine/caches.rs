@@ -1,0 +1,306 @@
+//! The caches and maps that `engine` compares, behind one interface. All keys are bytes, all values
+//! [`Bytes`] (Petrel copies those that are short into its entries), and all but Petrel hash with
+//! foldhash.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use petrel_keyspace::{Handle, Keyspace, Options, Policy, Value};
+
+/// Items of a cache that has no bound.
+const ITEMS_UNBOUNDED: usize = 1 << 20;
+
+/// A cache or map that threads share.
+pub trait Cache: Sync {
+    /// A thread's way in.
+    type View<'c>: View
+    where
+        Self: 'c;
+
+    /// A way in for the calling thread.
+    fn attach(&self) -> Self::View<'_>;
+
+    /// Entries that were evicted so far.
+    fn evicted(&self) -> u64 {
+        0
+    }
+}
+
+/// What a thread does with a cache.
+pub trait View {
+    /// Reads the value in place, or what the library gives out for it, and returns its first byte.
+    fn get(&mut self, key: &[u8]) -> Option<u8>;
+
+    /// Stores a copy of a value.
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.put_shared(key, Bytes::copy_from_slice(value));
+    }
+
+    /// Stores a value that is shared with others.
+    fn put_shared(&mut self, key: &[u8], value: Bytes);
+}
+
+/// Petrel's keyspace.
+pub struct Petrel(Arc<Keyspace>);
+
+impl Petrel {
+    /// With so many bytes for everything, if bounded.
+    pub fn new(bytes: Option<u64>) -> Petrel {
+        let keyspace = Keyspace::new(&Options { databases: 1, ..Options::default() });
+        if let Some(bytes) = bytes {
+            keyspace.set_memory_limit(bytes + keyspace.stats().used, Policy::AllKeysS3Fifo);
+        }
+        Petrel(keyspace)
+    }
+}
+
+impl Cache for Petrel {
+    type View<'c> = Handle;
+
+    fn attach(&self) -> Handle {
+        self.0.attach()
+    }
+
+    fn evicted(&self) -> u64 {
+        self.0.stats().evicted
+    }
+}
+
+impl View for Handle {
+    fn get(&mut self, key: &[u8]) -> Option<u8> {
+        self.load_with(0, key, |view| view.string().ok().and_then(first_byte)).flatten()
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        // What does not fit is not stored: a miss later.
+        let _ = self.store(0, key, Value::Bytes(value), None);
+    }
+
+    fn put_shared(&mut self, key: &[u8], value: Bytes) {
+        let _ = self.store(0, key, Value::Blob(value), None);
+    }
+}
+
+fn first_byte(value: petrel_keyspace::StrRef<'_>) -> Option<u8> {
+    match value {
+        petrel_keyspace::StrRef::Bytes(bytes) => bytes.first().copied(),
+        petrel_keyspace::StrRef::Blob(bytes) => bytes.first().copied(),
+        petrel_keyspace::StrRef::Int(_) => None,
+    }
+}
+
+/// What a cache that weighs its entries counts one as.
+fn weight(key: &[u8], value: &Bytes) -> u64 {
+    (key.len() + value.len()) as u64
+}
+
+/// `moka`: TinyLFU.
+pub struct Moka {
+    cache: moka::sync::Cache<Box<[u8]>, Bytes, RandomState>,
+    evicted: Arc<AtomicU64>,
+}
+
+impl Moka {
+    /// With so many bytes of keys and values, if bounded.
+    pub fn new(bytes: Option<u64>) -> Moka {
+        let evicted = Arc::new(AtomicU64::new(0));
+        let mut builder = moka::sync::Cache::builder();
+        if let Some(bytes) = bytes {
+            let counter = evicted.clone();
+            builder = builder
+                .max_capacity(bytes)
+                .weigher(|key: &Box<[u8]>, value| weight(key, value) as u32)
+                .eviction_listener(move |_, _, cause| {
+                    counter.fetch_add(u64::from(cause.was_evicted()), Relaxed);
+                });
+        }
+        Moka { cache: builder.build_with_hasher(RandomState::default()), evicted }
+    }
+}
+
+impl Cache for Moka {
+    type View<'c> = &'c Moka;
+
+    fn attach(&self) -> &Moka {
+        self
+    }
+
+    fn evicted(&self) -> u64 {
+        self.cache.run_pending_tasks();
+        self.evicted.load(Relaxed)
+    }
+}
+
+impl View for &Moka {
+    fn get(&mut self, key: &[u8]) -> Option<u8> {
+        self.cache.get(key)?.first().copied()
+    }
+
+    fn put_shared(&mut self, key: &[u8], value: Bytes) {
+        self.cache.insert(key.into(), value);
+    }
+}
+
+/// `quick_cache`: a form of S3-FIFO.
+pub struct QuickCache {
+    cache: quick_cache::sync::Cache<Box<[u8]>, Bytes, Weight, RandomState, Evictions>,
+    evictions: Evictions,
+}
+
+#[derive(Clone)]
+struct Weight;
+
+impl quick_cache::Weighter<Box<[u8]>, Bytes> for Weight {
+    fn weight(&self, key: &Box<[u8]>, value: &Bytes) -> u64 {
+        weight(key, value)
+    }
+}
+
+#[derive(Clone, Default)]
+struct Evictions(Arc<AtomicU64>);
+
+impl quick_cache::Lifecycle<Box<[u8]>, Bytes> for Evictions {
+    type RequestState = ();
+
+    /// Unlike `on_evict` not called for values that are replaced.
+    fn before_evict(&self, (): &mut (), _: &Box<[u8]>, _: &mut Bytes) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+impl QuickCache {
+    /// With so many bytes of keys and values, about so many entries, if bounded.
+    pub fn new(bytes: Option<u64>, entries: usize) -> QuickCache {
+        let evictions = Evictions::default();
+        let entries = bytes.map_or(ITEMS_UNBOUNDED.max(entries), |_| entries);
+        let cache = quick_cache::sync::Cache::with(
+            entries,
+            // Its shards add up their shares.
+            bytes.unwrap_or(u64::MAX >> 16),
+            Weight,
+            RandomState::default(),
+            evictions.clone(),
+        );
+        QuickCache { cache, evictions }
+    }
+}
+
+impl Cache for QuickCache {
+    type View<'c> = &'c QuickCache;
+
+    fn attach(&self) -> &QuickCache {
+        self
+    }
+
+    fn evicted(&self) -> u64 {
+        self.evictions.0.load(Relaxed)
+    }
+}
+
+impl View for &QuickCache {
+    fn get(&mut self, key: &[u8]) -> Option<u8> {
+        self.cache.get(key)?.first().copied()
+    }
+
+    fn put_shared(&mut self, key: &[u8], value: Bytes) {
+        self.cache.insert(key.into(), value);
+    }
+}
+
+/// `dashmap`: shards of hash tables under read-write locks.
+pub type DashMap = dashmap::DashMap<Box<[u8]>, Bytes, RandomState>;
+
+impl Cache for DashMap {
+    type View<'c> = &'c DashMap;
+
+    fn attach(&self) -> &DashMap {
+        self
+    }
+}
+
+impl View for &DashMap {
+    fn get(&mut self, key: &[u8]) -> Option<u8> {
+        DashMap::get(self, key)?.first().copied()
+    }
+
+    fn put_shared(&mut self, key: &[u8], value: Bytes) {
+        self.insert(key.into(), value);
+    }
+}
+
+/// `papaya`: a table without locks.
+pub type Papaya = papaya::HashMap<Box<[u8]>, Bytes, RandomState>;
+
+impl Cache for Papaya {
+    type View<'c> = &'c Papaya;
+
+    fn attach(&self) -> &Papaya {
+        self
+    }
+}
+
+impl View for &Papaya {
+    fn get(&mut self, key: &[u8]) -> Option<u8> {
+        self.pin().get(key)?.first().copied()
+    }
+
+    fn put_shared(&mut self, key: &[u8], value: Bytes) {
+        self.pin().insert(key.into(), value);
+    }
+}
+
+type Map = HashMap<Box<[u8]>, Bytes, RandomState>;
+
+/// The map of std under a mutex.
+pub type MutexMap = Mutex<Map>;
+
+impl Cache for MutexMap {
+    type View<'c> = &'c MutexMap;
+
+    fn attach(&self) -> &MutexMap {
+        self
+    }
+}
+
+fn locked(map: &MutexMap) -> MutexGuard<'_, Map> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl View for &MutexMap {
+    fn get(&mut self, key: &[u8]) -> Option<u8> {
+        locked(self).get(key)?.first().copied()
+    }
+
+    fn put_shared(&mut self, key: &[u8], value: Bytes) {
+        let key = key.into();
+        // The old value is freed without the lock.
+        let old = locked(self).insert(key, value);
+        drop(old);
+    }
+}
+
+/// The map of std under a read-write lock.
+pub type RwLockMap = RwLock<Map>;
+
+impl Cache for RwLockMap {
+    type View<'c> = &'c RwLockMap;
+
+    fn attach(&self) -> &RwLockMap {
+        self
+    }
+}
+
+impl View for &RwLockMap {
+    fn get(&mut self, key: &[u8]) -> Option<u8> {
+        self.read().unwrap_or_else(PoisonError::into_inner).get(key)?.first().copied()
+    }
+
+    fn put_shared(&mut self, key: &[u8], value: Bytes) {
+        let key = key.into();
+        let old = self.write().unwrap_or_else(PoisonError::into_inner).insert(key, value);
+        drop(old);
+    }
+}
