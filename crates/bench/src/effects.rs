@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Better, Description, FIGURE, Figure, Plot, SERVER, View, grid};
 use crate::in_process::{InProcess, usual_threads};
-use crate::load::mix;
+use crate::random::mix;
 use crate::result::{Measurement, Point};
 
 /// Changes of a batch, as a pipeline of commands has them.

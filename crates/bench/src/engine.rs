@@ -15,7 +15,7 @@ use crate::experiment::{
     texts,
 };
 use crate::in_process::{InProcess, names, rate, usual_threads};
-use crate::load::Random;
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::sys::resident_bytes;
 use crate::trace::Zipf;

@@ -157,7 +157,7 @@ pub fn verify(endpoint: &Endpoint) -> Result<(), String> {
     let mut stream = connect(endpoint).map_err(failed)?;
     for (number, length) in VERIFIED_LENGTHS.into_iter().enumerate() {
         let key = format!("petrel-bench:verify:{number}");
-        let byte = |at: usize| crate::load::mix((number << 32 | at) as u64) as u8;
+        let byte = |at: usize| crate::random::mix((number << 32 | at) as u64) as u8;
         let value: Vec<u8> = (0..length).map(byte).collect();
         let key = key.as_bytes();
         let mut stored = Vec::new();

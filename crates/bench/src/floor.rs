@@ -17,7 +17,7 @@ use petrel_net::{
     bind_unix,
 };
 
-use crate::load::Random;
+use crate::random::Random;
 use counter::{Counter, FloorReply};
 
 /// Connections that may wait to be accepted.

@@ -23,7 +23,8 @@ use crate::experiment::{
     Better, Cells, Description, FIGURE, Figure, Plot, SERVER, THROUGHPUT, View, at, grid, texts,
 };
 use crate::in_process::{InProcess, usual_threads};
-use crate::load::{Protocol, Random, Reply, ReplyReader};
+use crate::load::{Protocol, Reply, ReplyReader};
+use crate::random::Random;
 use crate::result::{Measurement, Point};
 
 /// Keys of each type; a few where tests fill them without optimisation.

@@ -6,7 +6,7 @@ use crate::experiment::{
     Better, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER, View, at,
     grid, texts,
 };
-use crate::load::mix;
+use crate::random::mix;
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting};
 use crate::trace::{Manner, Request, Statistics, TraceName, limit_memory, replay};

@@ -127,6 +127,16 @@ pub fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Resident memory of a process in bytes, counted page by page: the kernel's running totals may be
+/// off by some hundred kilobytes.
+pub fn resident_bytes(pid: u32) -> Result<u64, String> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no line Rss"))
+}
+
 /// Raises the soft limit on open files to the hard one and returns it.
 pub fn raise_open_files() -> io::Result<u64> {
     let maximum = process::getrlimit(Resource::Nofile).maximum;
