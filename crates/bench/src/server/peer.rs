@@ -84,9 +84,9 @@ pub struct PeerArgs {
     paths: Vec<Peer>,
 
     /// Take only these, in this order. Ready-made: petrel, redis, valkey, pogocache, memcached,
-    /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), and only when
-    /// named redis-cluster (three nodes, by experiments that follow MOVED), floor-uring, floor-epoll,
-    /// floor-memory.
+    /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), and only
+    /// when named redis-cluster (three nodes, by experiments that follow MOVED), floor-uring,
+    /// floor-epoll, floor-memory.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     servers: Vec<String>,
 }
