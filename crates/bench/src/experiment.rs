@@ -199,7 +199,8 @@ impl Description {
     /// How a value of an axis is shown.
     pub fn axis_label(&self, axis: &str, value: &str) -> String {
         let form = self.axes.iter().find(|(name, _)| *name == axis).map_or("{}", |(_, form)| form);
-        form.replace("{}", value)
+        let label = form.replace("{}", value);
+        if value == "1" { label.replace("threads", "thread") } else { label }
     }
 }
 
@@ -251,7 +252,7 @@ pub trait Experiment: Serialize {
         Ok(())
     }
 
-    /// What it measures within processes of this program, in place of servers; most measure servers.
+    /// What it measures within processes of this program, where it measures no servers.
     fn in_process(&self) -> Option<Vec<Peer>> {
         None
     }

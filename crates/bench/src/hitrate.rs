@@ -23,8 +23,8 @@ const OWN_POLICY: &str = "allkeys-s3fifo";
 
 /// Measure the hit ratio of every eviction policy over memory, on traces and generators.
 ///
-/// One connection replays a trace (see `trace`): GET, and on a miss SET. Policies that a server does
-/// not know are named as failed.
+/// One connection replays a trace (see `trace`): GET, and on a miss SET. Policies that a server
+/// does not know are named as failed.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct HitrateArgs {
     /// Traces, replayed apart, as `trace` knows them
@@ -38,7 +38,7 @@ pub struct HitrateArgs {
     traces: Vec<TraceName>,
 
     /// Requests of a trace at most
-    #[arg(long, default_value_t = 300_000, default_value_if("quick", "true", "30000"),
+    #[arg(long, default_value_t = 300_000, default_value_if("quick", "true", "60000"),
           value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     requests: u64,
 

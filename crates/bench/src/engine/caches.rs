@@ -107,12 +107,12 @@ impl Moka {
     /// With so many bytes of keys and values, if bounded.
     pub fn new(bytes: Option<u64>) -> Moka {
         let evicted = Arc::new(AtomicU64::new(0));
-        let mut builder = moka::sync::Cache::builder();
+        let mut builder = moka::sync::Cache::<Box<[u8]>, Bytes>::builder();
         if let Some(bytes) = bytes {
             let counter = evicted.clone();
             builder = builder
                 .max_capacity(bytes)
-                .weigher(|key: &Box<[u8]>, value| weight(key, value) as u32)
+                .weigher(|key, value| weight(key, value) as u32)
                 .eviction_listener(move |_, _, cause| {
                     counter.fetch_add(u64::from(cause.was_evicted()), Relaxed);
                 });

@@ -98,8 +98,10 @@ impl<'a, E: Experiment> Run<'a, E> {
             Some(peers) => Chosen { peers, absent: Vec::new() },
             None => args.peers.resolve()?,
         };
-        let (mut peers, unfit): (Vec<_>, Vec<_>) =
-            chosen.peers.into_iter().partition(|peer| experiment.admits(peer));
+        let (mut peers, unfit): (Vec<_>, Vec<_>) = chosen
+            .peers
+            .into_iter()
+            .partition(|peer| experiment.admits(peer) && peer.listens_on(args.transport()));
         for peer in unfit {
             eprintln!("{}: left out, this experiment cannot measure it", peer.name);
         }

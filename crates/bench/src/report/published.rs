@@ -40,8 +40,8 @@ enum Source {
         figure: &'static str,
         peer: &'static str,
     },
-    /// At the points of an experiment that have these values, of the base server alone: the document
-    /// has no figure to compare with.
+    /// At the points of an experiment that have these values, of the base server alone: the
+    /// document has no figure to compare with.
     Own {
         name: &'static str,
         at: &'static [(&'static str, &'static [&'static str])],

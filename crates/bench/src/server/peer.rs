@@ -84,9 +84,9 @@ pub struct PeerArgs {
     paths: Vec<Peer>,
 
     /// Take only these, in this order. Ready-made: petrel, redis, valkey, pogocache, memcached,
-    /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), and only when
-    /// named redis-cluster (three nodes, by experiments that follow MOVED), floor-uring, floor-epoll,
-    /// floor-memory.
+    /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), and only
+    /// when named redis-cluster (three nodes, by experiments that follow MOVED), floor-uring,
+    /// floor-epoll, floor-memory.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     servers: Vec<String>,
 }
@@ -200,6 +200,18 @@ impl Peer {
         self.threads.is_some()
     }
 
+    /// Whether it can be reached so.
+    pub fn listens_on(&self, transport: Transport) -> bool {
+        use Program::{Custom, InProcess, Moon, Petrel, Redis, Valkey};
+        match transport {
+            Transport::Unix => self.kind != Moon,
+            Transport::Tcp => true,
+            Transport::Tls => {
+                matches!(self.kind, Petrel | Redis | Valkey | Custom(_) | InProcess(_))
+            }
+        }
+    }
+
     /// Whether it is Petrel's server.
     pub fn is_petrel(&self) -> bool {
         self.kind == Program::Petrel
@@ -242,16 +254,8 @@ impl Peer {
     pub fn command(&self, setting: &Setting) -> Result<(PathBuf, Vec<String>), String> {
         let setting =
             &Setting { threads: self.threads.unwrap_or(setting.threads), ..setting.clone() };
-        if setting.transport == Transport::Tls
-            && !matches!(
-                self.kind,
-                Program::Petrel | Program::Redis | Program::Valkey | Program::Custom(_)
-            )
-        {
-            return Err(format!("{} is not started with TLS here", self.name));
-        }
-        if self.kind == Program::Moon && setting.transport == Transport::Unix {
-            return Err(format!("{} listens on no Unix socket: measure with --tcp", self.name));
+        if !self.listens_on(setting.transport) {
+            return Err(format!("{} does not listen on a {}", self.name, setting.transport));
         }
         if self.is_cluster() && setting.transport != Transport::Tcp {
             return Err(format!("{} is started over TCP only", self.name));
@@ -471,7 +475,10 @@ mod tests {
                 Ok((_, words)) => {
                     assert!(words.contains(&"/tmp/with space/s".to_owned()), "{name}")
                 }
-                Err(why) => assert!(why.contains("TCP") || why.contains("--tcp"), "{name}: {why}"),
+                Err(why) => assert!(
+                    why.contains("TCP") || why.contains("on a Unix socket"),
+                    "{name}: {why}"
+                ),
             }
         }
     }
