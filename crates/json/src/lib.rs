@@ -16,7 +16,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch;
 mod change;
+mod check;
 mod edit;
 mod float;
 mod merge;
@@ -27,7 +29,9 @@ mod print;
 pub mod tape;
 mod value;
 
+pub use batch::{Action, Batch};
 pub use change::{Change, Misfit, Op, Steps};
+pub use check::{check, check_many};
 pub use edit::Edit;
 pub use float::FloatType;
 pub use merge::{merge, without_nulls};

@@ -75,6 +75,7 @@ fn shown(view: View<'_>, now: i64) -> Shown {
         Type::VectorSet => view.vectors().unwrap().for_each(|name, vector, _| {
             elements.push(([name, b"=", vector.code].concat(), FAR));
         }),
+        Type::Json => elements.push((view.json().unwrap().tape().to_vec(), FAR)),
     }
     let is_ordered = matches!(view.type_of(), Type::List | Type::Stream);
     Shown { expiry: view.expiry(), is_ordered, elements }
@@ -156,6 +157,7 @@ fn add_element(element: ImageElement<'_>, elements: &mut Vec<(Vec<u8>, i64)>) {
         ImageElement::GivenBack(id) => (format!("{id:?}").into_bytes(), FAR),
         ImageElement::StreamRest(stream) => rest(stream),
         ImageElement::Vector(node) => ([node.name(), b"=", node.vector().code].concat(), FAR),
+        ImageElement::Document(document) => (document.tape().to_vec(), FAR),
     });
 }
 
@@ -398,6 +400,7 @@ fn change_element(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             }
         },
         Type::Stream => change_stream(ks, db, name, random),
+        Type::Json => change_json(ks, db, name, random),
         Type::String | Type::VectorSet => {}
     }
 }

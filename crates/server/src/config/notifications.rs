@@ -33,7 +33,7 @@ const ALL: u32 = class::GENERIC
     | class::EXPIRED
     | class::EVICTED
     | class::STREAM
-    | MODULE
+    | class::MODULE
     | ARRAY;
 
 /// Every letter, in the order in which the value is shown. Those up to `a` are not shown beside
@@ -48,7 +48,7 @@ const LETTERS: [(u8, u32); 21] = [
     (b'x', class::EXPIRED),
     (b'e', class::EVICTED),
     (b't', class::STREAM),
-    (b'd', MODULE),
+    (b'd', class::MODULE),
     (b'n', class::NEW),
     (b'o', class::OVERWRITTEN),
     (b'c', class::TYPE_CHANGED),
