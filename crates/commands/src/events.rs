@@ -10,6 +10,8 @@ use petrel_keyspace::Naming;
 fn naming_of(command: Command) -> Naming {
     Naming::As(match command.spec.meta.name {
         "append" => "append",
+        "json.forget" => "json.del",
+        name if name.starts_with("json.") => name,
         "setrange" => "setrange",
         "setbit" | "bitfield" => "setbit",
         "incrbyfloat" => "incrbyfloat",

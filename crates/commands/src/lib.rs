@@ -19,6 +19,7 @@ mod geo;
 pub mod glob;
 mod hashes;
 mod hyperloglog;
+mod json;
 mod keys;
 mod lists;
 mod numbers;
@@ -77,6 +78,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     strings::increx::COMMANDS,
     streams::COMMANDS,
     vectors::COMMANDS,
+    json::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

@@ -42,6 +42,7 @@ pub enum Action {
 #[derive(Debug, Default)]
 pub struct Batch {
     edits: Vec<Edited>,
+    adds: usize,
 }
 
 #[derive(Debug)]
@@ -49,11 +50,14 @@ struct Edited {
     /// Where the value lies on the document's tape, and its length.
     at: usize,
     len: usize,
-    place: Vec<OwnStep>,
+    place: Place,
     action: Action,
 }
 
-/// A step that outlives the document.
+/// Steps to a value that outlive the document.
+#[derive(Clone, Debug)]
+pub struct Place(Vec<OwnStep>);
+
 #[derive(Clone, Debug)]
 enum OwnStep {
     Name(Box<[u8]>),
@@ -61,13 +65,6 @@ enum OwnStep {
 }
 
 impl OwnStep {
-    fn of(step: &Step<'_>) -> Self {
-        match step {
-            Step::Name(name) => OwnStep::Name((*name).into()),
-            Step::Index(index) => OwnStep::Index(*index),
-        }
-    }
-
     fn step(&self) -> Step<'_> {
         match self {
             OwnStep::Name(name) => Step::Name(name),
@@ -76,11 +73,71 @@ impl OwnStep {
     }
 }
 
+impl Place {
+    /// Of steps that may borrow from the document.
+    pub fn of(steps: &[Step<'_>]) -> Self {
+        let own = |step: &Step<'_>| match step {
+            Step::Name(name) => OwnStep::Name((*name).into()),
+            Step::Index(index) => OwnStep::Index(*index),
+        };
+        Place(steps.iter().map(own).collect())
+    }
+
+    /// The steps.
+    pub fn steps(&self) -> Vec<Step<'_>> {
+        self.0.iter().map(OwnStep::step).collect()
+    }
+}
+
+impl Action {
+    /// Calls for each change of the value at a place that it consists of, in order.
+    pub fn each<'s>(&'s self, mut place: Vec<Step<'s>>, visit: &mut dyn FnMut(Change<'_>)) {
+        match self {
+            Action::Set(tape) => visit(Change { place: &place, op: Op::Set(tape) }),
+            Action::Remove => visit(Change { place: &place, op: Op::Remove { count: 1 } }),
+            Action::Add(name, tape) => {
+                place.push(Step::Name(name));
+                visit(Change { place: &place, op: Op::Set(tape) });
+            }
+            Action::Insert { index, count, values } => {
+                place.push(Step::Index(*index));
+                visit(Change { place: &place, op: Op::Insert { count: *count, values } });
+            }
+            Action::Keep { from, count, of } => {
+                let end = from + count;
+                for (index, count) in [(end, of - end), (0, *from)] {
+                    if count > 0 {
+                        place.push(Step::Index(index));
+                        visit(Change { place: &place, op: Op::Remove { count } });
+                        place.pop();
+                    }
+                }
+            }
+            Action::Take(index) => {
+                place.push(Step::Index(*index));
+                visit(Change { place: &place, op: Op::Remove { count: 1 } });
+            }
+        }
+    }
+
+    /// Bytes that it adds to a document, at most.
+    fn adds(&self) -> usize {
+        match self {
+            Action::Set(tape) => tape.len(),
+            // Headers grow by at most six bytes, names have at most five before them.
+            Action::Add(name, tape) => name.len() + tape.len() + 11,
+            Action::Insert { values, .. } => values.len() + 6,
+            Action::Remove | Action::Keep { .. } | Action::Take(_) => 0,
+        }
+    }
+}
+
 impl Batch {
     /// Adds what happens to a value of the document.
     pub fn push(&mut self, root: Value<'_>, value: Value<'_>, steps: &[Step<'_>], action: Action) {
         let at = value.tape().as_ptr().addr() - root.tape().as_ptr().addr();
-        let place = steps.iter().map(OwnStep::of).collect();
+        self.adds += action.adds();
+        let place = Place::of(steps);
         self.edits.push(Edited { at, len: value.tape().len(), place, action });
     }
 
@@ -113,6 +170,18 @@ impl Batch {
         });
     }
 
+    /// Bytes that the document grows by, at most.
+    pub fn adds(&self) -> usize {
+        self.adds
+    }
+
+    /// Whether nothing would be left in the root. The changes were [settled](Batch::settle).
+    pub fn empties(&self, root: Value<'_>) -> bool {
+        let is_removed =
+            |edit: &&Edited| edit.place.0.len() == 1 && matches!(edit.action, Action::Remove);
+        self.edits.iter().filter(is_removed).count() == root.len()
+    }
+
     /// Bytes of the changes, about.
     pub fn weight(&self) -> usize {
         let mut weight = 0;
@@ -124,33 +193,7 @@ impl Batch {
     /// further inside, comes first.
     pub fn each(&self, visit: &mut dyn FnMut(Change<'_>)) {
         for edit in self.edits.iter().rev() {
-            let mut place: Vec<Step<'_>> = edit.place.iter().map(OwnStep::step).collect();
-            match &edit.action {
-                Action::Set(tape) => visit(Change { place: &place, op: Op::Set(tape) }),
-                Action::Remove => visit(Change { place: &place, op: Op::Remove { count: 1 } }),
-                Action::Add(name, tape) => {
-                    place.push(Step::Name(name));
-                    visit(Change { place: &place, op: Op::Set(tape) });
-                }
-                Action::Insert { index, count, values } => {
-                    place.push(Step::Index(*index));
-                    visit(Change { place: &place, op: Op::Insert { count: *count, values } });
-                }
-                Action::Keep { from, count, of } => {
-                    let end = from + count;
-                    for (index, count) in [(end, of - end), (0, *from)] {
-                        if count > 0 {
-                            place.push(Step::Index(index));
-                            visit(Change { place: &place, op: Op::Remove { count } });
-                            place.pop();
-                        }
-                    }
-                }
-                Action::Take(index) => {
-                    place.push(Step::Index(*index));
-                    visit(Change { place: &place, op: Op::Remove { count: 1 } });
-                }
-            }
+            edit.action.each(edit.place.steps(), visit);
         }
     }
 
@@ -160,15 +203,7 @@ impl Batch {
     /// # Errors
     /// If the document would become too long or be nested too deep.
     pub fn rewrite(&self, root: Value<'_>) -> Result<Document, Misfit> {
-        let added = self.edits.iter().map(|edit| match &edit.action {
-            Action::Set(tape) => tape.len(),
-            // Headers grow by at most six bytes, names have at most five before them.
-            Action::Add(name, tape) => name.len() + tape.len() + 11,
-            Action::Insert { values, .. } => values.len() + 6,
-            Action::Remove | Action::Keep { .. } | Action::Take(_) => 0,
-        });
-        // A sum of lengths of what is in memory.
-        let len = root.tape().len() + added.sum::<usize>();
+        let len = root.tape().len() + self.adds();
         if len > BYTES_MAX {
             return Err(Misfit::TooLong);
         }

@@ -12,7 +12,7 @@ use crate::structures::key_hash::Key;
 use crate::structures::large::Large;
 use crate::structures::table::Position;
 use crate::structures::view::View;
-use petrel_json::{Change, Edit, Misfit};
+use petrel_json::{Change, Edit, Misfit, Op};
 
 /// A document that has shrunk to so many bytes is packed again.
 const REPACKED_MAX: usize = PACKED_MAX / 2;
@@ -60,10 +60,28 @@ impl Handle {
             (JsonChange::Put { tape }, None) => self.json_insert(db, key, tape),
             (JsonChange::Put { tape }, Some(place)) => self.json_replace(db, key, place, tape),
             (JsonChange::At(_), None) => return Err(JsonError::NoKey),
-            (JsonChange::At(change), Some(place)) => self.json_edit(db, key, place, &change)?,
+            (JsonChange::At(change), Some(place)) => {
+                self.json_edit(db, key, place, &change)?;
+                if self.json_is_emptied(db, key, &change) {
+                    return Ok(());
+                }
+            }
         }
         self.record(db, key, &Effect::Json { key: key.bytes, change });
         Ok(())
+    }
+
+    /// Whether a removal has left nothing in the root, which is recorded as a document then: a
+    /// replica that is told to remove the last value removes the key, as `JSON.DEL` does.
+    fn json_is_emptied(&mut self, db: u16, key: Key<'_>, change: &Change<'_>) -> bool {
+        if !matches!((change.op, change.place), (Op::Remove { .. }, [_])) {
+            return false;
+        }
+        let root = self.find(db, key).and_then(|(_, entry)| View::new(entry).json().ok());
+        let Some(root) = root.filter(|root| root.is_empty()) else { return false };
+        let change = JsonChange::Put { tape: root.tape() };
+        self.record(db, key, &Effect::Json { key: key.bytes, change });
+        true
     }
 
     fn json_insert(&mut self, db: u16, key: Key<'_>, tape: &[u8]) {
@@ -74,13 +92,7 @@ impl Handle {
         }
     }
 
-    fn json_replace(
-        &mut self,
-        db: u16,
-        key: Key<'_>,
-        (at, entry): (Position, Entry),
-        tape: &[u8],
-    ) {
+    fn json_replace(&mut self, db: u16, key: Key<'_>, (at, entry): (Position, Entry), tape: &[u8]) {
         match entry.packed() {
             Some(old) if tape.len() <= PACKED_MAX => {
                 self.splice(db, key, (at, entry), 0, old.len(), tape);
@@ -126,13 +138,7 @@ impl Handle {
         Ok(())
     }
 
-    fn change_json(
-        &mut self,
-        db: u16,
-        key: Key<'_>,
-        entry: Entry,
-        change: impl FnOnce(&mut Json),
-    ) {
+    fn change_json(&mut self, db: u16, key: Key<'_>, entry: Entry, change: impl FnOnce(&mut Json)) {
         self.change_large(db, key, entry, |large, _| {
             if let Large::Json(json) = large {
                 change(json);

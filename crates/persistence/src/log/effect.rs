@@ -13,9 +13,9 @@ use super::number::{Bytes, put, put_bytes, put_signed};
 use super::{Malformed, json, vectors};
 use crate::rdb::{Dialect, Writer};
 use crate::value::{feed, form};
+use petrel_json::{Change, Op};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
-use petrel_json::{Change, Op};
 use petrel_keyspace::{Effect, JsonChange, Order, Removal, StrRef, VectorChange};
 
 /// Of the kind: the effect has its optional part.
