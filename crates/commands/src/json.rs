@@ -61,8 +61,9 @@ const MOVED_MAX: usize = 16 << 20;
 
 /// Values that any path may find; in a long document it may be as many as it has, each once.
 const FOUND_MAX: usize = 1 << 20;
-/// Bytes of a document for each value that is to be changed, whose place has some hundred bytes.
-const BYTES_PER_CHANGED: usize = 4;
+/// Values that are to be changed and the steps to them together, which take some fifty bytes each;
+/// in a long document they may be as many as it has bytes.
+const STEPS_MAX: usize = 1 << 21;
 
 const FOUND_TOO_MUCH: Fail = Fail::fixed("ERR the path matches too much: use fewer '..' and '*'");
 
@@ -165,10 +166,10 @@ fn each<'d>(
     root: Value<'d>,
     visit: &mut dyn FnMut(Value<'d>, &[Step<'d>]) -> Result<(), Fail>,
 ) -> Result<(), Fail> {
-    let max = FOUND_MAX.max(root.tape().len() / BYTES_PER_CHANGED);
+    let max = STEPS_MAX.max(root.tape().len());
     let (mut visited, mut count) = (Ok(()), 0);
     path.find(root, &mut |value, steps| {
-        count += 1;
+        count += 1 + steps.len();
         if visited.is_ok() {
             visited = match count > max {
                 true => Err(FOUND_TOO_MUCH),

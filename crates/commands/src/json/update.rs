@@ -64,14 +64,18 @@ fn answer<R>(
         write(last, ctx.reply);
         return Ok(());
     }
-    ctx.reply.array(said.len());
+    answer_all(ctx.reply, said, write);
+    Ok(())
+}
+
+fn answer_all<R>(reply: &mut dyn Reply, said: Vec<Option<R>>, write: &dyn Fn(&R, &mut dyn Reply)) {
+    reply.array(said.len());
     for said in &said {
         match said {
-            Some(said) => write(said, ctx.reply),
-            None => ctx.reply.null(),
+            Some(said) => write(said, reply),
+            None => reply.null(),
         }
     }
-    Ok(())
 }
 
 fn write_len(len: &usize, reply: &mut dyn Reply) {
@@ -94,7 +98,8 @@ pub(super) fn num_pow_by(ctx: &mut Ctx<'_>) -> Outcome {
     calculate(ctx, Arithmetic::Power)
 }
 
-/// RESP2 has the new numbers as text: an array, or the last one.
+/// RESP3 has an array of the new numbers, whatever the path; RESP2 has them as text: an array, or
+/// the last one.
 fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
     let (path, with) = (path_at(ctx, 2)?, value_at(ctx, 3, Parse::default())?);
     let with = with.root().number().ok_or(Fail::fixed("ERR bad input number"))?;
@@ -109,9 +114,10 @@ fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
         let result = writer.finish();
         Ok(Some((Some(Action::Set(result.tape().to_vec())), result)))
     })?;
-    if ctx.reply.protocol() == Protocol::Resp3 && !path.is_legacy() {
+    if ctx.reply.protocol() == Protocol::Resp3 {
         let write = |result: &Document, reply: &mut dyn Reply| write_number(result.root(), reply);
-        return answer(ctx, &path, said, "", &write);
+        answer_all(ctx.reply, said, &write);
+        return Ok(());
     }
     let mut text = Vec::new();
     if path.is_legacy() {

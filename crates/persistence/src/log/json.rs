@@ -77,3 +77,70 @@ pub(super) fn take_insert<'a>(bytes: &mut Bytes<'a>, outer: usize) -> Result<Op<
     let values = bytes.bytes()?;
     check_many(values, count, outer).then_some(Op::Insert { count, values }).ok_or(Malformed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::effect::{Context, Logged, put_effect, take_effect};
+    use super::super::number::Bytes;
+    use petrel_json::{Change, Op, Parse, Step, parse};
+    use petrel_keyspace::{Effect, JsonChange, Order};
+
+    fn text(effect: &Effect<'_>) -> String {
+        format!("{effect:?}")
+    }
+
+    fn taken(bytes: &[u8]) -> Option<String> {
+        let mut source = Bytes(bytes);
+        let taken = take_effect(&mut source, &mut Context::default(), |_, logged| match logged {
+            Logged::Effect(effect) => text(&effect),
+            Logged::Store { .. } => String::new(),
+        });
+        taken.ok()
+    }
+
+    #[test]
+    fn changes_are_read_as_they_were_written() {
+        let tape = |text: &[u8]| parse(text, Parse::default()).unwrap().into_tape();
+        let (value, more) = (tape(br#"{"a":[1,2.5,"x"]}"#), [tape(b"1"), tape(b"[]")].concat());
+        let place = [Step::Name(b"a b"), Step::Index(300), Step::Name(b"")];
+        let at = |op| JsonChange::At(Change { place: &place, op });
+        for change in [
+            JsonChange::Put { tape: &value },
+            at(Op::Set(&value)),
+            at(Op::Insert { count: 2, values: &more }),
+            at(Op::Remove { count: 1000 }),
+        ] {
+            let effect = Effect::Json { key: b"key", change };
+            let mut bytes = Vec::new();
+            put_effect(&mut bytes, &mut Context::default(), 0, Order(7), &effect);
+            assert_eq!(taken(&bytes), Some(text(&effect)));
+            // What is not a document is no effect, and nothing ends in a panic.
+            for at in 0..bytes.len() {
+                assert_eq!(taken(&bytes[..at]), None);
+                for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                    let mut broken = bytes.clone();
+                    broken[at] = byte;
+                    let _ = taken(&broken);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_tape_is_no_effect() {
+        let place = [Step::Name(b"\xff")];
+        let null = &[0][..];
+        for change in [
+            JsonChange::Put { tape: &[0x14, 1, 2, 0x40] },
+            JsonChange::Put { tape: &[0, 0] },
+            JsonChange::At(Change { place: &[], op: Op::Insert { count: 2, values: null } }),
+            JsonChange::At(Change { place: &place, op: Op::Set(null) }),
+            JsonChange::At(Change { place: &[Step::Index(0); 200], op: Op::Set(null) }),
+        ] {
+            let mut bytes = Vec::new();
+            let effect = Effect::Json { key: b"key", change };
+            put_effect(&mut bytes, &mut Context::default(), 0, Order(7), &effect);
+            assert_eq!(taken(&bytes), None, "{change:?}");
+        }
+    }
+}

@@ -16,8 +16,7 @@ const SUBKEYEVENT: u32 = 1 << 19;
 const SUBKEYSPACE_ITEM: u32 = 1 << 20;
 /// Published, with its fields, in `__subkeyspaceevent@db__:event|key`.
 const SUBKEYSPACE_EVENT: u32 = 1 << 21;
-/// Classes whose events never happen here: of modules, of arrays.
-const MODULE: u32 = 1 << 22;
+/// A class whose events never happen here: of arrays.
 const ARRAY: u32 = 1 << 23;
 
 const SUBKEYS: u32 = SUBKEYSPACE | SUBKEYEVENT | SUBKEYSPACE_ITEM | SUBKEYSPACE_EVENT;
