@@ -10,6 +10,8 @@ use petrel_keyspace::Naming;
 fn naming_of(command: Command) -> Naming {
     Naming::As(match command.spec.meta.name {
         "append" => "append",
+        "json.forget" => "json.del",
+        name if name.starts_with("json.") => name,
         "setrange" => "setrange",
         "setbit" | "bitfield" => "setbit",
         "incrbyfloat" => "incrbyfloat",
@@ -81,6 +83,6 @@ mod tests {
         // `CLIENT` and others have no subcommand of these names.
         let names: Vec<_> =
             stated.map(|command| registry.full_name(command.index).to_owned()).collect();
-        assert_eq!(names.len(), 49, "{names:?}");
+        assert_eq!(names.len(), 74, "{names:?}");
     }
 }

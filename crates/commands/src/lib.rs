@@ -21,6 +21,7 @@ pub mod glob;
 mod hashes;
 mod host;
 mod hyperloglog;
+mod json;
 mod keys;
 mod lists;
 mod numbers;
@@ -86,6 +87,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     strings::increx::COMMANDS,
     streams::COMMANDS,
     vectors::COMMANDS,
+    json::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

@@ -16,7 +16,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch;
 mod change;
+mod check;
 mod edit;
 mod float;
 mod merge;
@@ -27,13 +29,15 @@ mod print;
 pub mod tape;
 mod value;
 
+pub use batch::{Action, Batch, Place};
 pub use change::{Change, Misfit, Op, Steps};
+pub use check::{check, check_many};
 pub use edit::Edit;
 pub use float::FloatType;
-pub use merge::{merge, without_nulls};
+pub use merge::{merge, merged, without_nulls};
 pub use number::{Arithmetic, ArithmeticError, Number};
 pub use parse::{DEPTH_MAX, Parse, ParseError, parse};
 pub use path::{Path, PathError, Step, TooMuchWork, path_to};
 pub use print::{Format, print};
-pub use tape::Document;
+pub use tape::{BYTES_MAX, Document};
 pub use value::{Items, Kind, Members, Value};

@@ -3,6 +3,7 @@
 use crate::path::Step;
 use crate::tape::{Document, Writer};
 use crate::value::{Kind, Value};
+use std::collections::HashMap;
 
 /// A change that a merge makes at a place: a value is set, or what is there removed.
 type Merged<'a> = (Vec<Step<'a>>, Option<Document>);
@@ -34,6 +35,44 @@ fn merge_into<'a>(
         }
         _ => changes.push((place.clone(), Some(without_nulls(patch)))),
     }
+}
+
+/// What a patch makes of a value.
+pub fn merged(target: Value<'_>, patch: Value<'_>) -> Document {
+    let mut writer = Writer::default();
+    write_merged(target, patch, &mut writer);
+    writer.finish()
+}
+
+fn write_merged(target: Value<'_>, patch: Value<'_>, writer: &mut Writer) {
+    if patch.kind() != Kind::Object || target.kind() != Kind::Object {
+        return write_without_nulls(patch, writer);
+    }
+    let mut patches: HashMap<&[u8], Value<'_>> = patch.members().collect();
+    let begun = writer.begin_object();
+    let mut count = 0;
+    for (name, value) in target.members() {
+        match patches.remove(name) {
+            Some(patch) if patch.kind() == Kind::Null => continue,
+            Some(patch) => {
+                writer.string(name);
+                write_merged(value, patch, writer);
+            }
+            None => {
+                writer.string(name);
+                writer.value(value);
+            }
+        }
+        count += 1;
+    }
+    for (name, value) in patch.members() {
+        if value.kind() != Kind::Null && patches.contains_key(name) {
+            writer.string(name);
+            write_without_nulls(value, writer);
+            count += 1;
+        }
+    }
+    writer.end(begun, count);
 }
 
 /// The value without members that are null, which a patch leaves behind where nothing was.

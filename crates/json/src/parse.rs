@@ -12,7 +12,8 @@ pub const DEPTH_MAX: usize = 127;
 /// How text is parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parse {
-    /// Arrays of nothing but numbers become arrays of doubles, rounded to this type.
+    /// Arrays of nothing but numbers, at least one of them a double, become arrays of doubles,
+    /// rounded to this type.
     pub floats: Option<FloatType>,
 }
 
@@ -139,15 +140,24 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// The elements rounded, if all are numbers.
+/// The elements rounded, if all are numbers and any is a double.
 fn rounded(body: &[u8], floats: FloatType) -> Result<Option<Vec<u8>>, String> {
-    let mut writer = Writer::default();
-    let mut rest = body;
+    let (mut rest, mut any_double) = (body, false);
     while !rest.is_empty() {
         let value = Value::new(rest);
-        if !matches!(value.kind(), Kind::Integer | Kind::Double) {
-            return Ok(None);
+        match value.kind() {
+            Kind::Double => any_double = true,
+            Kind::Integer => {}
+            _ => return Ok(None),
         }
+        rest = &rest[value.tape().len()..];
+    }
+    if !any_double {
+        return Ok(None);
+    }
+    let (mut rest, mut writer) = (body, Writer::default());
+    while !rest.is_empty() {
+        let value = Value::new(rest);
         let number = value.number().map_or(0.0, |number| number.as_f64());
         let rounded = floats
             .round(number)

@@ -5,7 +5,7 @@ use crate::value::{Kind, Value};
 use memchr::memchr2;
 
 /// What goes between the parts of a text, as `JSON.GET` names it; by default nothing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Format<'a> {
     /// Before each element or member, once for every level.
     pub indent: &'a [u8],
@@ -13,6 +13,15 @@ pub struct Format<'a> {
     pub newline: &'a [u8],
     /// Between a member's colon and its value.
     pub space: &'a [u8],
+    /// Once there are more bytes of text than this, whatever stood before it included, the rest is
+    /// left out, and what there is makes no sense.
+    pub len_max: usize,
+}
+
+impl Default for Format<'_> {
+    fn default() -> Self {
+        Format { indent: b"", newline: b"", space: b"", len_max: usize::MAX }
+    }
 }
 
 /// Appends the text of a value.
@@ -23,6 +32,9 @@ pub fn print(value: Value<'_>, format: &Format<'_>, out: &mut Vec<u8>) {
 
 /// The same, of a value that lies so many levels inside of what is being printed.
 fn print_at(value: Value<'_>, format: &Format<'_>, level: usize, out: &mut Vec<u8>) {
+    if out.len() > format.len_max {
+        return;
+    }
     match value.kind() {
         Kind::Null => out.extend_from_slice(b"null"),
         Kind::Boolean => {
@@ -95,6 +107,9 @@ impl<'a> List<'a> {
         out.extend_from_slice(self.format.newline);
         if !self.format.indent.is_empty() {
             for _ in 0..level {
+                if out.len() > self.format.len_max {
+                    return;
+                }
                 out.extend_from_slice(self.format.indent);
             }
         }

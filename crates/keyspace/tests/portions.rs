@@ -1,14 +1,15 @@
 //! Large collections come into an image as they were at its moment, whatever happens to them
 //! between two portions.
 
+use petrel_json::{Change, Op, Step};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{
     ConsumerHead, EntryRef, Group, Pending, PendingHead, References, Stream, StreamId, StreamMut,
     Trim, TrimTo,
 };
 use petrel_keyspace::{
-    Cursor, FieldExpiry, Handle, ImageElement, ImageKey, ImagePlace, ImageSink, Keyspace, Options,
-    Portions, Type, Value, View,
+    Cursor, FieldExpiry, Handle, ImageElement, ImageKey, ImagePlace, ImageSink, JsonChange,
+    Keyspace, Options, Portions, Type, Value, View,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -75,6 +76,7 @@ fn shown(view: View<'_>, now: i64) -> Shown {
         Type::VectorSet => view.vectors().unwrap().for_each(|name, vector, _| {
             elements.push(([name, b"=", vector.code].concat(), FAR));
         }),
+        Type::Json => elements.push((view.json().unwrap().tape().to_vec(), FAR)),
     }
     let is_ordered = matches!(view.type_of(), Type::List | Type::Stream);
     Shown { expiry: view.expiry(), is_ordered, elements }
@@ -156,6 +158,7 @@ fn add_element(element: ImageElement<'_>, elements: &mut Vec<(Vec<u8>, i64)>) {
         ImageElement::GivenBack(id) => (format!("{id:?}").into_bytes(), FAR),
         ImageElement::StreamRest(stream) => rest(stream),
         ImageElement::Vector(node) => ([node.name(), b"=", node.vector().code].concat(), FAR),
+        ImageElement::Document(document) => (document.tape().to_vec(), FAR),
     });
 }
 
@@ -271,7 +274,11 @@ fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
     let key = ks.key(name);
     ks.lock(key.hash);
     ks.remove(db, key);
-    let (kind, len) = (random.below(5), 2000 + random.below(2000));
+    let (kind, len) = (random.below(6), 2000 + random.below(2000));
+    if kind == 5 {
+        fill_json(ks, db, name, len);
+        return ks.unlock();
+    }
     for n in 0..len {
         let (element, value) = (format!("element {n:05}"), random.below(1 << 40).to_string());
         let (element, value) = (element.as_bytes(), value.as_bytes());
@@ -296,6 +303,36 @@ fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
         fill_groups(ks, db, name, random);
     }
     ks.unlock();
+}
+
+/// Makes a key a JSON document: an array of texts, which is long enough to come in portions.
+fn fill_json(ks: &mut Handle, db: u16, name: &[u8], len: u64) {
+    let mut writer = petrel_json::tape::Writer::default();
+    let begun = writer.begin_array();
+    for n in 0..len {
+        writer.string(format!("element {n:05} of a document that is long").as_bytes());
+    }
+    writer.end(begun, len as usize);
+    let document = writer.finish();
+    let change = JsonChange::Put { tape: document.tape() };
+    ks.json_change(db, ks.key(name), change).unwrap();
+}
+
+/// Changes an element of the array, adds one, or removes some.
+fn change_json(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
+    let key = ks.key(name);
+    let len = ks.view(db, key).unwrap().json().unwrap().len();
+    let mut writer = petrel_json::tape::Writer::default();
+    writer.string(&random.name());
+    let value = writer.into_bytes();
+    let at = random.below(len.max(1) as u64) as usize;
+    let place = [Step::Index(at)];
+    let op = match random.below(40) {
+        0 => Op::Remove { count: (len - at).min(30) },
+        1..20 if len > 0 => Op::Set(&value),
+        _ => Op::Insert { count: 1, values: &value },
+    };
+    ks.json_change(db, key, JsonChange::At(Change { place: &place, op })).unwrap();
 }
 
 /// Gives a stream groups with many pending entries.
@@ -398,6 +435,7 @@ fn change_element(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             }
         },
         Type::Stream => change_stream(ks, db, name, random),
+        Type::Json => change_json(ks, db, name, random),
         Type::String | Type::VectorSet => {}
     }
 }

@@ -39,9 +39,13 @@ impl Census {
         self.by_database.values().sum()
     }
 
-    pub(crate) fn count(&mut self, db: u64, head: &Head) {
+    /// Counts a key that holds a value of this type, if that is known.
+    pub(crate) fn count(&mut self, db: u64, head: &Head, of: Option<Type>) {
         *self.by_database.entry(db).or_default() += 1;
-        *self.by_type.entry(type_of(head.type_byte).map_or("other", Type::name)).or_default() += 1;
+        *self
+            .by_type
+            .entry(of.or_else(|| type_of(head.type_byte)).map_or("other", Type::name))
+            .or_default() += 1;
         self.volatile += u64::from(head.expiry.is_some());
     }
 }

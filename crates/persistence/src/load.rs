@@ -13,7 +13,7 @@ use crate::rdb::{
     next_key, read_text, read_value, skip_value,
 };
 use crate::value::Builder;
-use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Value};
+use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Type, Value};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -374,7 +374,7 @@ impl<'l> Target<'l> {
 
     /// Sets a string. The handle is in a batch.
     fn put(&mut self, db: u16, key: Key<'_>, head: &Head, text: Item<'_>) -> Result<(), FileError> {
-        self.note(db, head);
+        self.note(db, head, Some(Type::String));
         if self.has_expired(head) {
             self.expired += 1;
             return Ok(());
@@ -399,8 +399,7 @@ impl<'l> Target<'l> {
         head: &Head,
         read: impl FnOnce(u8, &mut Builder<'_, '_>) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
-        self.note(db, head);
-        let mut has_expired = self.has_expired(head);
+        let (mut of, mut has_expired) = (None, self.has_expired(head));
         let handle = &mut self.handle;
         handle.lock(key.hash);
         if handle.view(db, key).is_some() {
@@ -414,6 +413,7 @@ impl<'l> Target<'l> {
             let mut builder = Builder::new(handle, db, key);
             read(head.type_byte, &mut builder)?;
             let is_there = builder.finish();
+            of = handle.view(db, key).map(|view| view.type_of());
             if has_expired {
                 handle.remove(db, key);
             }
@@ -427,6 +427,7 @@ impl<'l> Target<'l> {
         handle.set_usage(db, key, head.usage);
         handle.unlock();
         built?;
+        self.note(db, head, of);
         if has_expired {
             self.expired += 1;
             return Ok(());
@@ -435,9 +436,9 @@ impl<'l> Target<'l> {
         Ok(())
     }
 
-    fn note(&mut self, db: u16, head: &Head) {
+    fn note(&mut self, db: u16, head: &Head, of: Option<Type>) {
         if let Some(census) = &mut self.census {
-            census.count(db.into(), head);
+            census.count(db.into(), head, of);
         }
     }
 

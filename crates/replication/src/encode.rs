@@ -12,7 +12,7 @@
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
 //! What is done to one element follows the name of its effect; [`super::streams`] has streams,
-//! [`super::vectors`] has vector sets.
+//! [`super::vectors`] has vector sets, [`super::json`] has JSON documents.
 //! Every command means the same on a replica that is where the primary was: none fails, and none
 //! depends on the time.
 
@@ -214,6 +214,7 @@ impl Encoder {
             Effect::FieldRemove { key, field, .. } => commands.gather("HDEL", key, &[field]),
             Effect::Stream { key, change } => self.stream(key, change),
             Effect::Vector { key, change } => self.vector(key, change),
+            Effect::Json { key, change } => self.json(key, change),
             Effect::Functions { sources } => self.functions(sources.iter().copied()),
             Effect::Clear => self.clear_database(db),
             Effect::Swap { with } => {

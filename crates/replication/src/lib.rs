@@ -5,6 +5,7 @@
 pub mod backlog;
 mod commands;
 pub mod encode;
+mod json;
 mod streams;
 mod vectors;
 

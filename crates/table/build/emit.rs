@@ -43,7 +43,7 @@ fn ident(entry: &Entry) -> String {
         "" => entry.name.clone(),
         container => format!("{container}_{}", entry.name),
     };
-    full.replace('-', "_")
+    full.replace(['-', '.'], "_")
 }
 
 fn constant(out: &mut String, entry: &Entry) {

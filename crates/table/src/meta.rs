@@ -134,6 +134,8 @@ bitset! {
         TRANSACTION = 19 "transaction",
         /// Scripts and functions.
         SCRIPTING = 20 "scripting",
+        /// JSON documents.
+        JSON = 21 "json",
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `drawn` | draws calls from the command table |
 //! | `allocations` | counts what a thread allocates |
 //! | `every_type` | commands that take values of any type, with each of them |
+//! | `json` | JSON documents |
 //! | `vectors` | vector sets, here and in a Redis server |
 //! | `look` | all that can be told of a value |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
@@ -40,6 +41,7 @@ mod geo;
 mod hashes;
 mod hyperloglog;
 mod increx;
+mod json;
 mod keys;
 mod lists;
 mod look;

@@ -7,6 +7,7 @@ pub(crate) mod collections;
 pub(crate) mod database;
 pub(crate) mod hash_expiry;
 pub(crate) mod hashes;
+pub(crate) mod json;
 pub(crate) mod lists;
 pub(crate) mod scan;
 pub(crate) mod set_algebra;

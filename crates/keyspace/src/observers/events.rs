@@ -237,6 +237,7 @@ impl Handle {
             }
             // As Redis, which publishes no event of them.
             Effect::Vector { .. } => {}
+            Effect::Json { .. } => self.note_element(class::MODULE, name("json.set"), db, key),
             Effect::FieldPut { field, .. } => self.note_field(name("hset"), db, key, field),
             Effect::FieldExpire { field, expiry, .. } => {
                 let name = if expiry.is_some() { "hexpire" } else { "hpersist" };
@@ -282,7 +283,7 @@ fn class_of_type(of: Type) -> u32 {
         Type::Hash => class::HASH,
         Type::Stream => class::STREAM,
         // Of a copy and the like, which have no class of their own.
-        Type::VectorSet => class::GENERIC,
+        Type::VectorSet | Type::Json => class::GENERIC,
     }
 }
 

@@ -364,7 +364,7 @@ mod tests {
         }
         let stats = handle.keyspace().stats();
         assert_eq!(stats.tracked_keys, model.len() as u64);
-        assert_eq!(stats.tracked_items, model.values().map(|all| all.len() as u64).sum());
+        assert_eq!(stats.tracked_items, model.values().map(|all| all.len() as u64).sum::<u64>());
         model.keys().for_each(|name| put(&mut handle, name.as_bytes()));
         assert_eq!(handle.take_invalidations().keys().count(), model.len());
         let stats = handle.keyspace().stats();

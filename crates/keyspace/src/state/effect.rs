@@ -2,6 +2,7 @@
 //! learn from.
 
 use crate::state::order::{Epochs, Order, Origin};
+use crate::structures::json::JsonChange;
 use crate::structures::list::End;
 use crate::structures::stream::StreamChange;
 use crate::structures::value::StrRef;
@@ -182,6 +183,13 @@ pub enum Effect<'a> {
         /// What.
         change: VectorChange<'a>,
     },
+    /// Something changed in a JSON document.
+    Json {
+        /// The key.
+        key: &'a [u8],
+        /// What.
+        change: JsonChange<'a>,
+    },
     /// A field of a hash has this value and this expiry from now on. A missing key counts as an
     /// empty hash.
     FieldPut {
@@ -250,6 +258,7 @@ impl<'a> Effect<'a> {
             | Effect::ListTrim { key, .. }
             | Effect::Stream { key, .. }
             | Effect::Vector { key, .. }
+            | Effect::Json { key, .. }
             | Effect::FieldPut { key, .. }
             | Effect::FieldExpire { key, .. }
             | Effect::FieldRemove { key, .. } => Some(key),

@@ -30,6 +30,8 @@ pub mod class {
     pub const OVERWRITTEN: u32 = 1 << 11;
     /// `c`: keys that hold another type than before.
     pub const TYPE_CHANGED: u32 = 1 << 12;
+    /// `d`: types that are modules in Redis.
+    pub const MODULE: u32 = 1 << 13;
     /// Not a class: fields of hashes are to be named too.
     pub const FIELDS: u32 = 1 << 31;
 }

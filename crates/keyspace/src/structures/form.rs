@@ -17,11 +17,13 @@ pub enum Type {
     Stream,
     /// Distinct strings, each with a vector and attributes.
     VectorSet,
+    /// A JSON document.
+    Json,
 }
 
 impl Type {
     /// All of them.
-    pub const ALL: [Type; 7] = [
+    pub const ALL: [Type; 8] = [
         Type::String,
         Type::List,
         Type::Set,
@@ -29,6 +31,7 @@ impl Type {
         Type::Hash,
         Type::Stream,
         Type::VectorSet,
+        Type::Json,
     ];
 
     /// The name that `TYPE` answers.
@@ -41,6 +44,8 @@ impl Type {
             Type::Hash => "hash",
             Type::Stream => "stream",
             Type::VectorSet => "vectorset",
+            // As the module that Redis comes with calls it.
+            Type::Json => "ReJSON-RL",
         }
     }
 }
@@ -77,6 +82,8 @@ pub(crate) enum Form {
     /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each
     /// followed by its value and its expiry.
     ExpiringHash = 6,
+    /// The tape of a JSON document (`petrel_json::tape`).
+    Json = 7,
     /// Never packed. An entry says so with the bits of [`Form::Intset`], which is never large.
     VectorSet = 8,
 }
@@ -110,6 +117,7 @@ impl Form {
             3 => Form::SortedSet,
             4 => Form::Hash,
             6 => Form::ExpiringHash,
+            7 => Form::Json,
             _ => Form::Stream,
         }
     }
@@ -124,6 +132,7 @@ impl Form {
             Form::Hash | Form::ExpiringHash => Type::Hash,
             Form::Stream => Type::Stream,
             Form::VectorSet => Type::VectorSet,
+            Form::Json => Type::Json,
         }
     }
 
@@ -131,7 +140,7 @@ impl Form {
     pub fn encoding(self, beyond: bool) -> &'static str {
         match (self, beyond) {
             (Form::Stream, _) => "stream",
-            (Form::VectorSet, _) => "raw",
+            (Form::VectorSet | Form::Json, _) => "raw",
             (Form::Intset, false) => "intset",
             (Form::ExpiringHash, false) => "listpackex",
             (_, false) => "listpack",

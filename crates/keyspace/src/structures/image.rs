@@ -1,6 +1,7 @@
 //! What collections hand out while a snapshot is being taken of them, in portions.
 
 use super::stream::{GroupHead, PendingHead, Stream, StreamId, StreamNode};
+use petrel_json::Value;
 use petrel_vector::SnapshotNode;
 use std::ops::ControlFlow;
 
@@ -34,6 +35,8 @@ pub enum ImageElement<'e> {
     StreamRest(&'e Stream),
     /// Of a vector set.
     Vector(SnapshotNode<'e>),
+    /// A JSON document, all of it.
+    Document(Value<'e>),
 }
 
 /// Takes elements; says when it has enough for one hold of the stripe.

@@ -3,6 +3,7 @@
 use super::form::Form;
 use super::hash::Hash;
 use super::image::{ImageElement, ImageId, TakeElement};
+use super::json::Json;
 use super::list::large::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
@@ -25,6 +26,8 @@ pub(crate) enum Large {
     Hash(Hash),
     /// A vector set.
     Vectors(Vectors),
+    /// A JSON document.
+    Json(Json),
 }
 
 impl Large {
@@ -37,6 +40,7 @@ impl Large {
             Large::SortedSet(_) => Form::SortedSet,
             Large::Hash(hash) => hash.form(),
             Large::Vectors(_) => Form::VectorSet,
+            Large::Json(_) => Form::Json,
         }
     }
 
@@ -49,7 +53,7 @@ impl Large {
             Large::SortedSet(set) => set.encoding(),
             Large::Hash(hash) => hash.encoding(),
             // What Redis answers of a value that is a module's.
-            Large::Vectors(_) => "raw",
+            Large::Vectors(_) | Large::Json(_) => "raw",
         }
     }
 
@@ -62,6 +66,7 @@ impl Large {
             Large::SortedSet(set) => set.len(),
             Large::Hash(hash) => hash.len(),
             Large::Vectors(vectors) => vectors.set().len(),
+            Large::Json(json) => json.pages(),
         }
     }
 
@@ -75,6 +80,7 @@ impl Large {
                 Large::SortedSet(set) => set.footprint(),
                 Large::Hash(hash) => hash.footprint(),
                 Large::Vectors(vectors) => vectors.set().footprint(),
+                Large::Json(json) => json.footprint(),
             }
     }
 
@@ -87,6 +93,7 @@ impl Large {
             Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
             Large::Hash(hash) => Large::Hash(hash.duplicate(cache)),
             Large::Vectors(vectors) => Large::Vectors(vectors.duplicate()),
+            Large::Json(json) => Large::Json(json.duplicate()),
         })
     }
 
@@ -102,7 +109,7 @@ impl Large {
         match self {
             Large::List(list) => list.relocate(cursor, is_marked, cache),
             // Nothing of it lies in slabs.
-            Large::Stream(_) | Large::Vectors(_) => None,
+            Large::Stream(_) | Large::Vectors(_) | Large::Json(_) => None,
             Large::Set(set) => set.relocate(cursor, is_marked, cache),
             Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
             Large::Hash(hash) => hash.relocate(cursor, is_marked, cache),
@@ -118,6 +125,7 @@ impl Large {
             Large::SortedSet(set) => set.release(cache),
             Large::Hash(hash) => hash.release(cache),
             Large::Vectors(vectors) => drop(vectors),
+            Large::Json(json) => drop(json),
         }
     }
 }
@@ -168,6 +176,7 @@ impl Large {
             Large::Hash(hash) => hash.dict_mut().begin_image(id),
             Large::Stream(stream) => stream.begin_image(id),
             Large::Vectors(vectors) => vectors.begin_image(id),
+            Large::Json(json) => json.begin_image(id),
         }
     }
 
@@ -180,6 +189,7 @@ impl Large {
             Large::Hash(hash) => hash.dict().image_id(),
             Large::Stream(stream) => stream.image_id(),
             Large::Vectors(vectors) => vectors.image_id(),
+            Large::Json(json) => json.image_id(),
         }
     }
 
@@ -187,6 +197,7 @@ impl Large {
     pub fn take_rest(&mut self) -> Option<Box<Self>> {
         match self {
             Large::Stream(stream) => stream.take_rest().map(|rest| Box::new(Large::Stream(rest))),
+            Large::Json(json) => json.take_rest().map(|rest| Box::new(Large::Json(rest))),
             _ => None,
         }
     }
@@ -207,6 +218,7 @@ impl Large {
             }),
             Large::Stream(stream) => stream.continue_image(take),
             Large::Vectors(vectors) => vectors.continue_image(take),
+            Large::Json(json) => json.continue_image(take),
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod form;
 pub(crate) mod hash;
 pub(crate) mod image;
 pub mod intset;
+pub(crate) mod json;
 pub(crate) mod key_hash;
 pub(crate) mod large;
 pub(crate) mod limits;

@@ -2,10 +2,11 @@
 
 use crate::structures::bucket::Item as _;
 use crate::structures::entry::{Entry, Kind};
-use crate::structures::form::{Type, WrongType};
+use crate::structures::form::{Form, Type, WrongType};
 use crate::structures::large::Large;
 use crate::structures::stream::Stream;
 use crate::structures::value::StrRef;
+use petrel_json::Value;
 use petrel_vector::VectorSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -52,6 +53,16 @@ impl<'a> View<'a> {
     pub fn vectors(&self) -> Result<&'a Arc<VectorSet>, WrongType> {
         match self.entry.large() {
             Some(Large::Vectors(vectors)) => Ok(vectors.set()),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// The JSON document.
+    #[inline]
+    pub fn json(&self) -> Result<Value<'a>, WrongType> {
+        match (self.entry.packed_form(), self.entry.large()) {
+            (Some(Form::Json), _) => self.entry.packed().map(Value::new).ok_or(WrongType),
+            (None, Some(Large::Json(json))) => Ok(Value::new(json.tape())),
             _ => Err(WrongType),
         }
     }

@@ -10,12 +10,13 @@
 //! ```
 
 use super::number::{Bytes, put, put_bytes, put_signed};
-use super::{Malformed, vectors};
+use super::{Malformed, json, vectors};
 use crate::rdb::{Dialect, Writer};
 use crate::value::{feed, form};
+use petrel_json::{Change, Op};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
-use petrel_keyspace::{Effect, Order, Removal, StrRef, VectorChange};
+use petrel_keyspace::{Effect, JsonChange, Order, Removal, StrRef, VectorChange};
 
 /// Of the kind: the effect has its optional part.
 const WITH: u8 = 0x40;
@@ -71,6 +72,10 @@ mod kind {
     pub const VECTOR_PUT: u8 = 48;
     pub const VECTOR_REMOVE: u8 = 49;
     pub const VECTOR_ATTRIBUTES: u8 = 50;
+    pub const JSON_PUT: u8 = 51;
+    pub const JSON_SET: u8 = 52;
+    pub const JSON_INSERT: u8 = 53;
+    pub const JSON_REMOVE: u8 = 54;
 }
 
 /// What follows from one effect to the next of a record.
@@ -256,6 +261,10 @@ fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, ef
             head(out, context, with(kind, option), key);
             vectors::put_change(out, &change);
         }
+        Effect::Json { key, change } => {
+            head(out, context, json_kind(&change), key);
+            json::put_change(out, &change);
+        }
         Effect::FieldPut { key, field, value, expiry } => {
             pair(out, context, with(kind::FIELD_PUT, expiry.is_some()), key, field);
             put_bytes(out, value);
@@ -306,6 +315,18 @@ fn vector_kind(change: &VectorChange<'_>) -> (u8, bool) {
         VectorChange::Put { attributes, .. } => (kind::VECTOR_PUT, attributes.is_some()),
         VectorChange::Remove { .. } => (kind::VECTOR_REMOVE, false),
         VectorChange::SetAttributes { .. } => (kind::VECTOR_ATTRIBUTES, false),
+    }
+}
+
+/// The kind of a document's change.
+fn json_kind(change: &JsonChange<'_>) -> u8 {
+    match change {
+        JsonChange::Put { .. } => kind::JSON_PUT,
+        JsonChange::At(change) => match change.op {
+            Op::Set(_) => kind::JSON_SET,
+            Op::Insert { .. } => kind::JSON_INSERT,
+            Op::Remove { .. } => kind::JSON_REMOVE,
+        },
     }
 }
 
@@ -469,6 +490,17 @@ pub fn take_effect<'a, T>(
         kind::VECTOR_ATTRIBUTES => {
             let (name, attributes) = (bytes.bytes()?, bytes.bytes()?);
             Effect::Vector { key, change: VectorChange::SetAttributes { name, attributes } }
+        }
+        kind::JSON_PUT => Effect::Json { key, change: json::take_put(bytes)? },
+        kind::JSON_SET | kind::JSON_INSERT | kind::JSON_REMOVE => {
+            let place = json::take_place(bytes)?;
+            let op = match which {
+                kind::JSON_SET => json::take_set(bytes, place.len())?,
+                kind::JSON_INSERT => json::take_insert(bytes, place.len())?,
+                _ => Op::Remove { count: size(bytes)? },
+            };
+            let change = JsonChange::At(Change { place: &place, op });
+            return Ok(visit(db, Logged::Effect(Effect::Json { key, change })));
         }
         _ => Effect::Stream { key, change: take_stream_change(bytes, which, has_option)? },
     };

@@ -16,6 +16,7 @@ mod directory;
 mod effect;
 mod format;
 mod group;
+mod json;
 mod manifest;
 mod number;
 mod pending;

@@ -48,8 +48,7 @@ pub fn type_of(type_byte: u8) -> Option<Type> {
         HASH | HASH_ZIPMAP | HASH_ZIPLIST | HASH_LISTPACK => Type::Hash,
         HASH_EXPIRING | HASH_EXPIRING_LISTPACK | HASH_EXPIRING_VALKEY => Type::Hash,
         STREAM_1 | STREAM_2 | STREAM_3 | STREAM_4 | STREAM_5 => Type::Stream,
-        // Of the modules' types this one is known; a value of another is refused.
-        MODULE_2 => Type::VectorSet,
+        // The value itself says which module's it is.
         _ => return None,
     })
 }
@@ -87,6 +86,7 @@ pub enum Dialect {
 /// | `HashExpiring` | 24 | 12 | Redis 7.4 |
 /// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
 /// | `VectorSet` | 7 | 12 | Redis 8.0 |
+/// | `Json` | 7 | 9 | Redis 8.0, RedisJSON 2 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// A string.
@@ -118,6 +118,8 @@ pub enum Form {
     Stream5,
     /// A vector set, as the module that Redis comes with writes it.
     VectorSet,
+    /// A JSON document, as the module that Redis comes with writes it.
+    Json,
 }
 
 /// What decides about the form of a stream.
@@ -199,7 +201,7 @@ impl Form {
             Form::Stream3 => type_byte::STREAM_3,
             Form::Stream4 => type_byte::STREAM_4,
             Form::Stream5 => type_byte::STREAM_5,
-            Form::VectorSet => type_byte::MODULE_2,
+            Form::VectorSet | Form::Json => type_byte::MODULE_2,
         }
     }
 

@@ -25,6 +25,7 @@
 //! | `kind` | type bytes, and which of them are written |
 //! | `read`, `read_stream` | values of each type, read |
 //! | `write`, `write_stream` | values of each type, written |
+//! | `module`, `vectors`, `json` | values that are modules' in Redis |
 //! | `listpack`, `ziplist`, `zipmap`, `intset`, `lzf` | the byte formats inside |
 
 mod error;
@@ -33,11 +34,13 @@ mod file_read;
 mod file_write;
 mod functions;
 mod intset;
+mod json;
 mod key_run;
 mod kind;
 mod length;
 mod listpack;
 mod lzf;
+mod module;
 mod payload;
 mod read;
 mod read_stream;

@@ -5,7 +5,7 @@ use super::length::{read_count, read_number};
 use super::listpack::Listpack;
 use super::text::{KeptText, read_blob, read_text};
 use super::ziplist::Ziplist;
-use super::{Error, Item, Shape, Source, ValueSink, intset, read_stream, zipmap};
+use super::{Error, Item, Shape, Source, ValueSink, intset, module, read_stream, zipmap};
 
 const EMPTY: Error = Error::Malformed("a value without elements");
 
@@ -49,7 +49,7 @@ pub fn read_value<S: Source, K: ValueSink>(
         is::STREAM_1 | is::STREAM_2 | is::STREAM_3 | is::STREAM_4 | is::STREAM_5 => {
             read_stream::read(source, type_byte, sink)
         }
-        is::MODULE_2 => super::vectors::read(source, sink),
+        is::MODULE_2 => module::read(source, sink),
         is::MODULE_1 => Err(Error::Unsupported("the value is of a module")),
         is::ARRAY => Err(Error::Unsupported("the value is an array")),
         _ => Err(Error::Unsupported("the value is of an unknown type")),

@@ -1,6 +1,7 @@
 //! The neutral form in which values pass between bytes and a keyspace.
 
 use super::Error;
+use petrel_json::Value;
 use petrel_vector::EncodedRef;
 
 /// A string: of a list, a set, a hash, a stream, or a key's value.
@@ -79,6 +80,8 @@ pub enum Shape {
         /// Whether any of them has attributes.
         has_attributes: bool,
     },
+    /// One `document` follows.
+    Document,
 }
 
 /// An element of a vector set.
@@ -207,6 +210,9 @@ pub trait ValueSink {
 
     /// An element of a vector set. With the last one the set is complete.
     fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error>;
+
+    /// A JSON document.
+    fn document(&mut self, document: Value<'_>) -> Result<(), Error>;
 
     /// The entries that follow are a node.
     fn node(&mut self) -> Result<(), Error> {

@@ -4,8 +4,9 @@ use super::kind::type_byte as is;
 use super::length::{Length, read_length, read_number};
 use super::{
     Consumer, Error, Group, Item, Pending, Producers, Shape, Source, StreamId, StreamState,
-    ValueSink, Vector, read_value,
+    ValueSink, Vector, module, read_value,
 };
+use petrel_json::Value;
 
 /// Reads over one value. What it says of itself may still be refused when it is read.
 pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error> {
@@ -48,7 +49,8 @@ pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error>
             skip_pair(source)?;
             source.take(8).map(drop)
         }),
-        // Streams and vector sets, which have too many parts to be worth a second description.
+        is::MODULE_2 => module::skip(source),
+        // Streams, which have too many parts to be worth a second description.
         _ => read_value(source, type_byte, &mut Nowhere),
     }
 }
@@ -108,6 +110,7 @@ impl ValueSink for Nowhere {
     fn scored(&mut self, _: Item<'_>, _: f64) -> Result<(), Error> { Ok(()) }
     fn field(&mut self, _: Item<'_>, _: Item<'_>, _: Option<i64>) -> Result<(), Error> { Ok(()) }
     fn vector(&mut self, _: &Vector<'_>) -> Result<(), Error> { Ok(()) }
+    fn document(&mut self, _: Value<'_>) -> Result<(), Error> { Ok(()) }
     fn entry(&mut self, _: StreamId, _: &[Item<'_>]) -> Result<(), Error> { Ok(()) }
     fn state(&mut self, _: &StreamState) -> Result<(), Error> { Ok(()) }
     fn group(&mut self, _: &Group<'_>) -> Result<(), Error> { Ok(()) }

@@ -21,21 +21,15 @@
 
 use super::length::{read_count, read_number, write_number};
 use super::lzf::Compressor;
+use super::module::{END, NUMBER, TEXT};
 use super::text::{read_text, write_text};
 use super::{Error, Item, Shape, Source, ValueSink, Vector, VectorLevel};
 use petrel_vector::{EncodedRef, Factors, LEVELS_MAX, Quantisation};
 
 /// The number of the type `vectorset`, version 0.
-const MODULE: u64 = 0xbde7_2da2_bb1e_b400;
+pub(super) const MODULE: u64 = 0xbde7_2da2_bb1e_b400;
 /// The number of the type `petrelvec`, version 0.
-const MODULE_OWN: u64 = 0xa5eb_6b7a_5bde_7000;
-
-/// What comes behind: an unsigned number.
-const NUMBER: u64 = 2;
-/// What comes behind: a string.
-const TEXT: u64 = 5;
-/// The end of the value.
-const END: u64 = 0;
+pub(super) const MODULE_OWN: u64 = 0xa5eb_6b7a_5bde_7000;
 
 const REDUCED: u64 = 1;
 const ATTRIBUTES: u64 = 2;
@@ -46,13 +40,13 @@ const LAYOUT: u64 = 1 << 24;
 const HEAD: Error = Error::Malformed("the head of a vector set is broken");
 const NODE: Error = Error::Malformed("an element of a vector set is broken");
 
-/// Reads a value of a module, which is a vector set.
-pub(super) fn read<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
-    let is_own = match read_number(source)? {
-        MODULE => false,
-        MODULE_OWN => true,
-        _ => return Err(Error::Unsupported("the value is of a module")),
-    };
+/// Reads what comes behind the number of the module's type.
+pub(super) fn read<S: Source, K: ValueSink>(
+    source: &mut S,
+    module: u64,
+    sink: &mut K,
+) -> Result<(), Error> {
+    let is_own = module == MODULE_OWN;
     let mut reader = Reader { source, scratch: Vec::new() };
     let (shape, len, has_attributes) = reader.head(is_own)?;
     sink.begin(Shape::VectorSet { shape, len, has_attributes })?;

@@ -7,8 +7,9 @@ use super::vectors::VectorWriter;
 use super::write_stream::StreamWriter;
 use super::{
     Consumer, Error, Form, Group, Item, Pending, Producers, Shape, StreamId, StreamState,
-    ValueSink, Vector,
+    ValueSink, Vector, json,
 };
+use petrel_json::Value;
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
 
@@ -150,6 +151,10 @@ impl ValueSink for Writer<'_> {
                 self.left = len;
                 return Ok(());
             }
+            (Shape::Document, Form::Json) => {
+                self.left = 1;
+                return Ok(());
+            }
             (Shape::Stream { nodes }, form) if form.is_stream() => {
                 write_number(self.out, nodes as u64);
                 self.stream = StreamWriter::new(nodes, form);
@@ -210,6 +215,15 @@ impl ValueSink for Writer<'_> {
             return Err(SHAPE);
         }
         self.vectors.element(self.out, self.compressor.as_mut(), vector, self.left == 0);
+        Ok(())
+    }
+
+    fn document(&mut self, document: Value<'_>) -> Result<(), Error> {
+        self.count_down()?;
+        if self.form != Form::Json {
+            return Err(SHAPE);
+        }
+        json::write(self.out, self.compressor.as_mut(), document);
         Ok(())
     }
 

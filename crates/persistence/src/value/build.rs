@@ -7,7 +7,7 @@ use crate::rdb::{
     Vector,
 };
 use petrel_keyspace::types::list::End;
-use petrel_keyspace::{FieldExpiry, Handle, Key, Value, WrongType};
+use petrel_keyspace::{FieldExpiry, Handle, JsonChange, Key, Value, WrongType};
 
 pub(super) const TWICE: Error = Error::Refused("an element is there twice");
 
@@ -141,6 +141,13 @@ impl ValueSink for Builder<'_, '_> {
             self.handle.vectors_store(self.db, self.key, builder.finish()?);
         }
         Ok(())
+    }
+
+    fn document(&mut self, document: petrel_json::Value<'_>) -> Result<(), Error> {
+        let change = JsonChange::Put { tape: document.tape() };
+        let made = self.handle.json_change(self.db, self.key, change);
+        // A document can be put at any key that does not exist.
+        made.map_err(|_| Error::Refused("a value of two types"))
     }
 
     fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 use super::{stream, vectors};
 use crate::rdb::{Dialect, Error, Form, Item, Shape, ValueSink};
+use petrel_json::Value;
 use petrel_keyspace::packed;
 use petrel_keyspace::types::list::ListRef;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
@@ -21,6 +22,7 @@ pub fn form(view: View<'_>, now_ms: i64, dialect: Dialect) -> Form {
         }
         Type::Stream => view.stream().map_or(Form::Stream1, stream::form),
         Type::VectorSet => Form::VectorSet,
+        Type::Json => Form::Json,
     }
 }
 
@@ -36,6 +38,7 @@ pub fn feed(view: View<'_>, now_ms: i64, sink: &mut impl ValueSink) -> Result<()
         Type::SortedSet => view.sorted_set().map(|set| feed_sorted_set(set, sink)),
         Type::Stream => view.stream().map(|found| stream::feed(found, sink)),
         Type::VectorSet => view.vectors().map(|set| vectors::feed(set, sink)),
+        Type::Json => view.json().map(|document| feed_document(document, sink)),
         Type::Hash => view.hash(now_ms).map(|hash| feed_hash(hash, sink)),
     };
     // The type is that of the view.
@@ -51,6 +54,7 @@ pub fn shape(view: View<'_>, now_ms: i64) -> Option<Shape> {
         Type::Hash => Some(Shape::Hash { len: view.hash(now_ms).ok()?.alive() }),
         Type::Stream => Some(Shape::Stream { nodes: view.stream().ok()?.nodes() }),
         Type::VectorSet => Some(vectors::shape(&view.vectors().ok()?.snapshot())),
+        Type::Json => Some(Shape::Document),
         Type::String => None,
     }
 }
@@ -79,8 +83,14 @@ pub fn feed_element(
         ImageElement::Pending(pending) => stream::feed_pending(pending, sink),
         ImageElement::GivenBack(id) => stream::feed_given_back(id, sink),
         ImageElement::Vector(node) => vectors::feed_node(node, sink),
+        ImageElement::Document(document) => sink.document(document),
         ImageElement::StreamRest(rest) => stream::feed_rest(rest, sink),
     }
+}
+
+fn feed_document(document: Value<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
+    sink.begin(Shape::Document)?;
+    sink.document(document)
 }
 
 fn feed_string(string: StrRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {

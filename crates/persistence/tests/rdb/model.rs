@@ -217,7 +217,7 @@ impl ValueSink for Builder {
             Shape::SortedSet { .. } => Value::SortedSet(BTreeMap::new()),
             Shape::Hash { .. } => Value::Hash(BTreeMap::new()),
             Shape::Stream { .. } => Value::Stream(Stream::default()),
-            Shape::VectorSet { .. } => return Err(REFUSED),
+            Shape::VectorSet { .. } | Shape::Document => return Err(REFUSED),
         });
         Ok(())
     }
@@ -262,6 +262,10 @@ impl ValueSink for Builder {
     }
 
     fn vector(&mut self, _: &Vector<'_>) -> Result<(), Error> {
+        Err(REFUSED)
+    }
+
+    fn document(&mut self, _: petrel_json::Value<'_>) -> Result<(), Error> {
         Err(REFUSED)
     }
 

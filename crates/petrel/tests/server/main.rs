@@ -22,6 +22,7 @@ mod harness;
 mod hotkeys;
 mod http;
 mod info;
+mod json;
 mod kill;
 mod lifecycle;
 mod limits;

@@ -16,8 +16,7 @@ const SUBKEYEVENT: u32 = 1 << 19;
 const SUBKEYSPACE_ITEM: u32 = 1 << 20;
 /// Published, with its fields, in `__subkeyspaceevent@db__:event|key`.
 const SUBKEYSPACE_EVENT: u32 = 1 << 21;
-/// Classes whose events never happen here: of modules, of arrays.
-const MODULE: u32 = 1 << 22;
+/// A class whose events never happen here: of arrays.
 const ARRAY: u32 = 1 << 23;
 
 const SUBKEYS: u32 = SUBKEYSPACE | SUBKEYEVENT | SUBKEYSPACE_ITEM | SUBKEYSPACE_EVENT;
@@ -33,7 +32,7 @@ const ALL: u32 = class::GENERIC
     | class::EXPIRED
     | class::EVICTED
     | class::STREAM
-    | MODULE
+    | class::MODULE
     | ARRAY;
 
 /// Every letter, in the order in which the value is shown. Those up to `a` are not shown beside
@@ -48,7 +47,7 @@ const LETTERS: [(u8, u32); 21] = [
     (b'x', class::EXPIRED),
     (b'e', class::EVICTED),
     (b't', class::STREAM),
-    (b'd', MODULE),
+    (b'd', class::MODULE),
     (b'n', class::NEW),
     (b'o', class::OVERWRITTEN),
     (b'c', class::TYPE_CHANGED),

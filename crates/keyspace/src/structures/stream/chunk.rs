@@ -424,7 +424,7 @@ fn put_head(out: &mut Vec<u8>, before: StreamId, id: StreamId, same_fields: bool
     let number = by.min(NUMBER_MAX.into());
     let same = if same_fields { SAME_FIELDS } else { 0 };
     out.push(same | form << FORM_AT | number as u8);
-    if number == NUMBER_MAX.into() {
+    if number == u64::from(NUMBER_MAX) {
         put_number(out, by - number);
     }
     if form == FORM_MS_SEQ {

@@ -180,7 +180,7 @@ fn trimming_minds_what_groups_refer_to() {
     assert_eq!(gone(TrimTo::Len(4), true, 0), [2, 4, 6]);
     assert_eq!(gone(TrimTo::Len(6), false, 0), [2]);
     assert_eq!(gone(TrimTo::Id(StreamId::new(5, 0)), true, 0), [2, 4]);
-    assert_eq!(gone(TrimTo::Len(0), true, 2), []);
+    assert_eq!(gone(TrimTo::Len(0), true, 2), [0u64; 0]);
     assert_eq!(gone(TrimTo::Len(0), true, 3), [2]);
     let all = Trim { approximate: true, references: References::Delete, ..trim(TrimTo::Len(6)) };
     assert_eq!(stream.plan_trim(&all).count, 2);

@@ -11,6 +11,7 @@
 //!     hash      d xor SHA1(mix(mix(0, field), value)) for each; before the last step, xor SHA1("!!hexpire!!") if the
 //!               field has a time to live
 //!     vectorset d xor SHA1(mix(mix(mix(mix(0, name), code), length), attributes)) for each, which is not Redis's
+//!     ReJSON-RL mix(d, text), which is not Redis's
 //!     stream    for each entry mix(d, "ms.seq"), then mix(d, x) for each field and value
 //!   then xor SHA1("!!expire!!") if the key has a time to live
 //! dataset   = per database: mix(d, number), then xor SHA1(value(mix(0, key))) for every key
@@ -93,7 +94,7 @@ fn mix_value(digest: &mut Digest, view: &View<'_>, now_ms: i64) {
         Type::Hash => 4,
         Type::Stream => 6,
         // What Redis has for values of modules, of which each adds what it likes.
-        Type::VectorSet => 5,
+        Type::VectorSet | Type::Json => 5,
     };
     mix(digest, &kind.to_be_bytes());
     let mut mixer = Mixer { digest, in_order: false };
@@ -171,6 +172,13 @@ impl ValueSink for Mixer<'_> {
         mix(&mut own, &vector.vector.factors.norm.to_le_bytes());
         mix(&mut own, vector.attributes);
         xor(self.digest, &own);
+        Ok(())
+    }
+
+    fn document(&mut self, document: petrel_json::Value<'_>) -> Result<(), Error> {
+        let mut text = Vec::new();
+        petrel_json::print(document, &petrel_json::Format::default(), &mut text);
+        mix(self.digest, &text);
         Ok(())
     }
 

@@ -60,7 +60,7 @@ fn count(view: View<'_>, now_ms: i64, counts: &mut [Counts; FIELDS.len()]) {
         Type::Set => view.set().map(|set| set.len()),
         Type::SortedSet => view.sorted_set().map(|set| set.len()),
         Type::Hash => view.hash(now_ms).map(|hash| hash.len()),
-        Type::Stream | Type::VectorSet => return,
+        Type::Stream | Type::VectorSet | Type::Json => return,
     };
     let field = FIELDS.iter().position(|(of, _)| *of == view.type_of());
     if let (Ok(len), Some(field)) = (len, field) {

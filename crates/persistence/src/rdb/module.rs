@@ -1,0 +1,44 @@
+//! Values that are modules' in Redis: the number of the module's type, and then numbers, strings and
+//! so on, each behind a number that says which it is, so that anybody can read over them.
+
+use super::length::read_number;
+use super::skip::skip_text;
+use super::{Error, Source, ValueSink, json, vectors};
+
+/// The end of the value.
+pub(super) const END: u64 = 0;
+/// What comes behind: a number with a sign.
+const SIGNED: u64 = 1;
+/// What comes behind: an unsigned number.
+pub(super) const NUMBER: u64 = 2;
+/// What comes behind: a float of 4 bytes.
+const FLOAT: u64 = 3;
+/// What comes behind: a float of 8 bytes.
+const DOUBLE: u64 = 4;
+/// What comes behind: a string.
+pub(super) const TEXT: u64 = 5;
+
+/// Reads a value of a module.
+pub(super) fn read<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
+    match read_number(source)? {
+        module @ (vectors::MODULE | vectors::MODULE_OWN) => vectors::read(source, module, sink),
+        json::MODULE => json::read(source, sink),
+        json::MODULE_OLD => Err(Error::Unsupported("the value is a document of RedisJSON 1")),
+        _ => Err(Error::Unsupported("the value is of a module")),
+    }
+}
+
+/// Reads over a value of any module.
+pub(super) fn skip<S: Source>(source: &mut S) -> Result<(), Error> {
+    read_number(source)?;
+    loop {
+        match read_number(source)? {
+            END => return Ok(()),
+            SIGNED | NUMBER => read_number(source).map(drop)?,
+            FLOAT => source.take(4).map(drop)?,
+            DOUBLE => source.take(8).map(drop)?,
+            TEXT => skip_text(source)?,
+            _ => return Err(Error::Malformed("a part of a module's value of no known sort")),
+        }
+    }
+}
