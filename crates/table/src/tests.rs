@@ -3,7 +3,7 @@
 use crate::argument::{Arg, ArgFlags, ArgKind, Syntax};
 use crate::commands::{self, ALL};
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::meta::Meta;
+use crate::meta::{Flags, Meta};
 use std::collections::HashSet;
 
 fn every() -> impl Iterator<Item = (String, &'static Meta)> {
@@ -88,4 +88,34 @@ fn arity_follows_from_the_syntax_or_is_given() {
     assert_eq!((commands::GET.arity, commands::SET.arity), (2, -3));
     assert_eq!((commands::CLIENT.arity, commands::CLIENT_SETNAME.arity), (-2, 3));
     assert_eq!(commands::GEOSEARCH.arity, -7);
+}
+
+#[test]
+fn where_a_command_runs_in_a_cluster() {
+    use crate::Place::{Here, Home, Read};
+    let places = [
+        (commands::GET, Read),
+        (commands::TTL, Read),
+        (commands::MGET, Read),
+        (commands::ZRANGE, Read),
+        (commands::SINTER, Read),
+        (commands::SET, Home),
+        (commands::MSET, Home),
+        (commands::SPOP, Home),
+        (commands::GETEX, Home),
+        // Its count is kept in the string, and what waits is served where keys change.
+        (commands::PFCOUNT, Home),
+        (commands::XREAD, Home),
+        (commands::EVAL_RO, Home),
+        (commands::FLUSHALL, Home),
+        (commands::PING, Here),
+        (commands::CONFIG, Here),
+    ];
+    for (meta, place) in places {
+        assert_eq!(meta.place(), place, "{}", meta.name);
+    }
+    // What runs where its keys are only copies changes nothing.
+    for (name, meta) in every().filter(|(_, meta)| meta.place() == Read) {
+        assert!(!meta.flags.contains(Flags::WRITE), "{name}");
+    }
 }

@@ -13,11 +13,11 @@
 //! | `read`, `replay` | the way back in |
 
 mod directory;
-mod effect;
+pub(crate) mod effect;
 mod format;
 mod group;
 mod manifest;
-mod number;
+pub mod number;
 mod pending;
 mod read;
 mod recorder;
