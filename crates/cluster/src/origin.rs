@@ -105,14 +105,15 @@ impl Origin {
         self.bytes
     }
 
-    /// Appends a command to those of its first slot.
-    pub fn add(&mut self, token: u64, call: Call) {
-        let Some(&slot) = call.slots.first() else { return };
+    /// Appends a command to those of its first slot; its place among them.
+    pub fn add(&mut self, token: u64, call: Call) -> u64 {
+        let Some(&slot) = call.slots.first() else { return 0 };
         self.bytes += call.bytes();
         let queue = self.queues.entry(slot).or_default();
         queue.last += 1;
         let oseq = queue.last;
         queue.flights.push_back(Flight { oseq, token, call, sent: None, answer: None });
+        oseq
     }
 
     /// A command has its answer; the token of its client.

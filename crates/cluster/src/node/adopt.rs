@@ -3,7 +3,7 @@
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
 use crate::settle::{Fallen, Leaving, Stage};
-use crate::slot::SLOTS;
+use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, View};
 use crate::wire::{LANES, Record};
@@ -58,7 +58,12 @@ impl Node {
 
     /// The keyspace removes keys by itself only of slots whose changes this node numbers.
     pub(super) fn tell_removers(&self) {
-        for slot in 0..SLOTS {
+        (0..LANES).for_each(|lane| self.tell_removers_of(lane));
+    }
+
+    /// The same of the slots of a lane.
+    fn tell_removers_of(&self, lane: usize) {
+        for slot in (lane as Slot..SLOTS).step_by(LANES) {
             let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
             self.own_slots.set(slot, primary);
         }
@@ -93,9 +98,14 @@ impl Node {
         let ended = self.leaving.iter_mut();
         let ended =
             ended.filter(|leaving| leaving.from == from.node && leaving.epoch <= epoch);
+        let mut has_ended = false;
         for leaving in ended {
             leaving.end(lane);
+            has_ended = true;
+        }
+        if has_ended {
             self.is_unblocked = true;
+            self.tell_removers_of(lane);
         }
     }
 
@@ -106,7 +116,6 @@ impl Node {
             self.settle_fallen(host);
             self.send_again();
             self.leaving.retain(|leaving| !leaving.is_over());
-            self.tell_removers();
             self.serve_parked(host);
             let from: Vec<Identity> = self.inboxes.keys().copied().collect();
             for from in from {
@@ -137,6 +146,7 @@ impl Node {
                 self.lanes.push(0, None, &Record::Settled { of });
                 let leaving = self.leaving.iter_mut();
                 leaving.filter(|leaving| leaving.from == of.node).for_each(Leaving::end_all);
+                self.tell_removers();
                 self.drop_answers(of);
                 self.is_unblocked = true;
             }

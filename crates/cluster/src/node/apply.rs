@@ -26,9 +26,8 @@ impl Node {
             }
             has_moved = true;
         }
-        if has_moved {
-            self.answer_held(from);
-        }
+        // A lane gets on by what is for others, too.
+        self.answer_held(from);
         has_moved
     }
 

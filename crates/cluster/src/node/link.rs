@@ -59,8 +59,10 @@ impl Node {
         let mut first = Vec::new();
         let hello = Frame::Hello(Hello { identity: self.identity });
         put_frame(&mut first, 0, self.view.epoch, &hello);
-        let inboxes = self.inboxes.get(&peer).map(Vec::as_slice).unwrap_or_default();
-        for (lane, inbox) in inboxes.iter().enumerate() {
+        let inboxes = self.inboxes.get_mut(&peer).map(Vec::as_mut_slice).unwrap_or_default();
+        for (lane, inbox) in inboxes.iter_mut().enumerate() {
+            // What it was told last may have been lost on the way.
+            inbox.tell(0);
             let resume = Frame::Resume { received: inbox.received() };
             put_frame(&mut first, lane as u8, self.view.epoch, &resume);
         }

@@ -31,10 +31,10 @@ use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
-use crate::wire::{Exec, LANES, Record};
+use crate::wire::{Exec, LANES, Record, Tag};
 use link::Link;
 use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
-use petrel_persistence::effects::GroupError;
+pub use petrel_persistence::effects::GroupError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
@@ -45,7 +45,7 @@ pub trait Host {
     fn handle(&mut self) -> &mut Handle;
 
     /// Executes a command that another node has forwarded, or a transaction; appends its reply.
-    fn execute(&mut self, exec: &Exec<'_>, reply: &mut Vec<u8>);
+    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>);
 
     /// A change of another node could not be made here: the node's data differ from then on.
     fn differs(&mut self, from: Identity, error: GroupError);
@@ -257,18 +257,19 @@ impl Node {
     }
 
     /// Sends a command to the home of its keys, once there is one. The client that `token` stands
-    /// for has its reply among [`Node::take_replies`] later.
+    /// for has its reply among [`Node::take_replies`] later. Its place among this node's commands
+    /// of the first slot.
     ///
     /// # Errors
     /// If too much waits already.
-    pub fn forward(&mut self, token: u64, call: Call, host: &mut dyn Host) -> Result<(), TooMuch> {
+    pub fn forward(&mut self, token: u64, call: Call, host: &mut dyn Host) -> Result<u64, TooMuch> {
         if self.origin.bytes() >= self.limits.forwarded {
             return Err(TooMuch);
         }
         self.to_flush.extend(call.slots.first());
-        self.origin.add(token, call);
+        let oseq = self.origin.add(token, call);
         self.flush(host);
-        Ok(())
+        Ok(oseq)
     }
 
     /// Replies that are due.

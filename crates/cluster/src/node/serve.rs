@@ -66,7 +66,7 @@ impl Node {
         *last = exec.oseq.max(*last);
         let tag = Tag { origin: from, slot, oseq: exec.oseq };
         let mut reply = Vec::new();
-        tagged(tag, || host.execute(exec, &mut reply));
+        tagged(tag, || host.execute(tag, exec, &mut reply));
         Some(Some(reply))
     }
 
