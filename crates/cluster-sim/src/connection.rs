@@ -58,9 +58,8 @@ impl Connection {
             return Some(at);
         }
         let is_open = |pending: &&Pending| matches!(pending.state, State::Away);
-        let shares = |pending: &Pending| {
-            pending.op.slots.iter().any(|slot| op.slots.contains(slot))
-        };
+        let shares =
+            |pending: &Pending| pending.op.slots.iter().any(|slot| op.slots.contains(slot));
         let waits = self.pending.iter().take(at).filter(is_open).any(|pending| {
             // What is sent to another node keeps its order on the way.
             shares(pending) && (!op.reads.is_empty() || op.slots != pending.op.slots)

@@ -28,4 +28,4 @@ mod workload;
 mod world;
 
 pub use random::Random;
-pub use world::{Outcome, Plan, Wrong, run};
+pub use world::{Outcome, Plan, WRONGS, Wrong, run};

@@ -57,5 +57,4 @@ impl Pipe {
     pub fn stall(&mut self, until: u64) {
         self.stalled_until = until;
     }
-
 }

@@ -1,7 +1,7 @@
 //! What a node executes with: a keyspace, an executor, a clock that is told the time.
 
 use crate::content::{Content, Family};
-use crate::witness::Witness;
+use crate::witness::{Held, Witness};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
 use petrel_cluster::wire::{Exec, Tag};
 use petrel_cluster::{FROM_PEERS, Identity, SLOTS, slot_of};
@@ -14,6 +14,7 @@ use petrel_keyspace::{
 use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -50,24 +51,47 @@ impl Host for CommandHost {
     fn discard(&mut self, _: Cleared) {}
 }
 
-/// Hears what a node has changed by itself.
-struct Overheard(Arc<Mutex<Vec<DbKey>>>);
+/// What a node's commits have been.
+#[derive(Default)]
+struct Commits {
+    /// How many have touched each slot, wherever they were made first: the node's place in the
+    /// slot's order.
+    positions: BTreeMap<u16, u64>,
+    /// Keys that the node has changed by itself, and the position of the last change.
+    own: BTreeMap<DbKey, u64>,
+}
+
+/// Hears of a node's commits.
+struct Overheard(Arc<Mutex<Commits>>);
 
 impl SinkSource for Overheard {
     fn sink(&self) -> Box<dyn EffectSink> {
-        Box::new(Overhearing(self.0.clone()))
+        Box::new(Overhearing { commits: self.0.clone(), touched: Vec::new() })
     }
 }
 
-struct Overhearing(Arc<Mutex<Vec<DbKey>>>);
+struct Overhearing {
+    commits: Arc<Mutex<Commits>>,
+    /// Keys of the commit, and whether the node has changed them by itself.
+    touched: Vec<(DbKey, bool)>,
+}
 
 impl EffectSink for Overhearing {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
-        if head.origin != FROM_PEERS
-            && let Some(key) = effect.key()
-            && let Ok(mut heard) = self.0.lock()
-        {
-            heard.push((head.db, key.to_vec()));
+        if let Some(key) = effect.key() {
+            self.touched.push(((head.db, key.to_vec()), head.origin != FROM_PEERS));
+        }
+    }
+
+    fn committed(&mut self, _: u64, _: bool) {
+        let Ok(mut commits) = self.commits.lock() else { return };
+        let slots = slots_of(self.touched.iter().map(|((_, key), _)| &key[..]));
+        slots.iter().for_each(|slot| *commits.positions.entry(*slot).or_default() += 1);
+        for (key, is_own) in self.touched.drain(..) {
+            let at = commits.positions[&slot_of(&key.1)];
+            if is_own {
+                commits.own.insert(key, at);
+            }
         }
     }
 }
@@ -79,7 +103,7 @@ pub struct Machine {
     exec: Executor,
     /// The clock's time, in Unix milliseconds.
     pub now_ms: i64,
-    changed: Arc<Mutex<Vec<DbKey>>>,
+    commits: Arc<Mutex<Commits>>,
     witness: Rc<RefCell<Witness>>,
     /// Tells which slots this node changes.
     own: Option<Arc<dyn Homes>>,
@@ -94,18 +118,13 @@ impl Machine {
         ks.set_clock(START_MS);
         let mut exec = Executor::new(ks, Shared::new(Registry::new(FAMILIES)));
         exec.seed(seed);
-        let changed = Arc::default();
-        Machine { identity, exec, now_ms: START_MS, changed, witness, own: None }
+        let commits = Arc::default();
+        Machine { identity, exec, now_ms: START_MS, commits, witness, own: None }
     }
 
     /// Joins the keyspace to a cluster.
     /// Every node removes keys whose time has passed if it `expires_all`.
-    pub fn join(
-        &mut self,
-        sinks: Arc<dyn SinkSource>,
-        homes: Arc<dyn Homes>,
-        expires_all: bool,
-    ) {
+    pub fn join(&mut self, sinks: Arc<dyn SinkSource>, homes: Arc<dyn Homes>, expires_all: bool) {
         if !expires_all {
             self.exec.ks.keyspace().set_homes(homes.clone());
         }
@@ -113,7 +132,7 @@ impl Machine {
         self.exec.begin();
         self.exec.ks.lock_all();
         self.exec.ks.set_sinks("cluster", Some(sinks));
-        self.exec.ks.set_sinks("overheard", Some(Arc::new(Overheard(self.changed.clone()))));
+        self.exec.ks.set_sinks("overheard", Some(Arc::new(Overheard(self.commits.clone()))));
         self.exec.ks.unlock();
         self.exec.end();
     }
@@ -183,9 +202,7 @@ impl Machine {
         for db in 0..4 {
             let reply = parse(&self.run(db, false, &[vec![b"KEYS", b"*"]]));
             if let Value::Array(names) = reply {
-                keys.extend(
-                    names.iter().filter_map(|name| Some((db, name.as_bytes()?.to_vec()))),
-                );
+                keys.extend(names.iter().filter_map(|name| Some((db, name.as_bytes()?.to_vec()))));
             }
         }
         self.now_ms = now_ms;
@@ -195,23 +212,34 @@ impl Machine {
 
     /// Tells the witness what this node has changed since the last call.
     pub fn report(&mut self) {
-        let changed = match self.changed.lock() {
-            Ok(mut changed) => std::mem::take(&mut *changed),
+        let own = match self.commits.lock() {
+            Ok(mut commits) => std::mem::take(&mut commits.own),
             Err(_) => return,
         };
-        if changed.is_empty() {
+        if own.is_empty() {
             return;
         }
-        let contents: Vec<_> = changed
-            .into_iter()
-            .collect::<std::collections::BTreeSet<_>>()
-            .into_iter()
-            .map(|key| {
-                let (content, expiry) = self.content(&key);
-                (key, content, expiry)
-            })
-            .collect();
-        self.witness.borrow_mut().committed(self.identity, contents);
+        let held = |(key, at): (DbKey, u64)| {
+            let (content, expiry) = self.content(&key);
+            (at, Held { key, content, expiry })
+        };
+        let versions: Vec<_> = own.into_iter().map(held).collect();
+        self.witness.borrow_mut().committed(self.identity, versions);
+    }
+
+    /// The node's place in a slot's order.
+    fn position(&self, slot: u16) -> u64 {
+        let commits = self.commits.lock();
+        commits.ok().and_then(|commits| commits.positions.get(&slot).copied()).unwrap_or(0)
+    }
+
+    /// All that these keys hold.
+    pub fn held(&mut self, keys: Vec<DbKey>) -> Vec<Held> {
+        let held = |key: DbKey| {
+            let (content, expiry) = self.content(&key);
+            Held { key, content, expiry }
+        };
+        keys.into_iter().map(held).collect()
     }
 
     /// Whether this node changes the keys of a slot, and nobody else.
@@ -228,13 +256,11 @@ impl Machine {
         if awaited.is_empty() {
             return;
         }
-        let keys = self.witness.borrow().keys_of(&awaited);
-        let contents = keys.into_iter().map(|key| {
-            let (content, expiry) = self.content(&key);
-            (key, content, expiry)
-        });
-        let contents: Vec<_> = contents.collect();
-        self.witness.borrow_mut().taken_over(self.identity, &awaited, &contents);
+        for slot in awaited {
+            let keys = self.witness.borrow().keys_of(slot);
+            let (held, at) = (self.held(keys), self.position(slot));
+            self.witness.borrow_mut().taken_over(self.identity, (slot, at), &held);
+        }
     }
 }
 
@@ -247,13 +273,14 @@ impl ClusterHost for Machine {
         self.compare_survivors();
         debug_assert!(exec.slots.iter().all(|&slot| slot < SLOTS));
         *reply = self.run(exec.db, exec.is_transaction, &exec.commands);
-        let changed = self.changed.lock().is_ok_and(|changed| !changed.is_empty());
+        let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
         self.report();
         self.witness.borrow_mut().executed(self.identity, tag, &exec.slots, changed);
     }
 
     fn differs(&mut self, from: Identity, error: GroupError) {
-        let violation = format!("a change of {from:?} does not fit at {:?}: {error}", self.identity);
+        let violation =
+            format!("a change of {from:?} does not fit at {:?}: {error}", self.identity);
         self.witness.borrow_mut().violation(violation);
     }
 }

@@ -1,21 +1,30 @@
-//! `cluster-sim [--seconds N] [--seed S] [--ops N]`: runs until the time is over, and prints the
-//! seed of each run that finds something. `--seed` without `--seconds` repeats one run.
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--wrong RULE]`: runs until the time is over,
+//! and prints the seed of each run that finds something. `--seed` without `--seconds` repeats one
+//! run. With `--wrong` a rule is broken, and it ends with the first run that notices.
 
-use petrel_cluster_sim::{Outcome, Plan, run};
+use petrel_cluster_sim::{Outcome, Plan, WRONGS, run};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
-    let (mut seconds, mut seed, mut ops) = (None, None, 4000);
+    let (mut seconds, mut seed, mut ops, mut wrong) = (None, None, 4000, None);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
-        let value = args.next().and_then(|value| value.parse::<u64>().ok());
-        match (arg.as_str(), value) {
+        let text = args.next().unwrap_or_default();
+        if arg == "--wrong" {
+            wrong = WRONGS.into_iter().find(|(name, _)| *name == text).map(|(_, wrong)| wrong);
+            if wrong.is_none() {
+                eprintln!("--wrong is one of: {}", WRONGS.map(|(name, _)| name).join(", "));
+                return ExitCode::FAILURE;
+            }
+            continue;
+        }
+        match (arg.as_str(), text.parse::<u64>().ok()) {
             ("--seconds", Some(value)) => seconds = Some(value),
             ("--seed", Some(value)) => seed = Some(value),
             ("--ops", Some(value)) => ops = value,
             _ => {
-                eprintln!("usage: cluster-sim [--seconds N] [--seed S] [--ops N]");
+                eprintln!("usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--wrong RULE]");
                 return ExitCode::FAILURE;
             }
         }
@@ -28,7 +37,7 @@ fn main() -> ExitCode {
     let mut sum = Outcome::default();
     loop {
         let seed = first.wrapping_add(runs);
-        let outcome = run(Plan { seed, ops, wrong: None });
+        let outcome = run(Plan { seed, ops, wrong });
         runs += 1;
         if !outcome.violations.is_empty() {
             failed += 1;
@@ -36,7 +45,7 @@ fn main() -> ExitCode {
             outcome.violations.iter().take(4).for_each(|text| println!("    {text}"));
         }
         sum.add(&outcome);
-        if begin.elapsed() >= limit {
+        if begin.elapsed() >= limit || wrong.is_some() && failed > 0 {
             break;
         }
     }

@@ -26,6 +26,16 @@ struct Version {
     expiry: Option<i64>,
 }
 
+/// What a node has of a key.
+pub struct Held {
+    /// The key.
+    pub key: DbKey,
+    /// Its value.
+    pub content: Content,
+    /// Its expiry, in Unix milliseconds, whether that has passed or not.
+    pub expiry: Option<i64>,
+}
+
 /// What one execution of a forwarded command has seen.
 struct Executed {
     positions: Vec<(u16, u64)>,
@@ -74,27 +84,23 @@ impl Witness {
         self.last.get(&slot).copied().unwrap_or(0)
     }
 
-    /// A node has changed keys by itself, at once.
-    pub fn committed(
-        &mut self,
-        by: Identity,
-        contents: Vec<(DbKey, Content, Option<i64>)>,
-    ) {
+    /// A node has changed keys by itself; the positions of the changes in their slots.
+    pub fn committed(&mut self, by: Identity, mut versions: Vec<(u64, Held)>) {
         self.commits += 1;
-        let slots: BTreeSet<u16> =
-            contents.iter().map(|(key, ..)| slot_of(&key.1)).collect();
-        for &slot in &slots {
-            *self.last.entry(slot).or_default() += 1;
+        versions.sort_by_key(|(at, _)| *at);
+        let before = self.last.clone();
+        for (at, Held { key, content, expiry }) in versions {
+            let slot = slot_of(&key.1);
             let primary = self.views.get(&by).and_then(|view| view.slots.primary(slot));
-            if primary != Some(by.node) || self.awaited.contains(&slot) {
-                let keys: Vec<_> = contents.iter().map(|(key, ..)| shown(&key.1)).collect();
+            let is_next = at > before.get(&slot).copied().unwrap_or(0);
+            if primary != Some(by.node) || self.awaited.contains(&slot) || !is_next {
                 self.violation(format!(
-                    "{by:?} has changed {keys:?}, whose primary is {primary:?}"
+                    "{by:?} has changed {} at {at}, whose primary is {primary:?} and which is at {:?}",
+                    shown(&key.1),
+                    before.get(&slot)
                 ));
             }
-        }
-        for (key, content, expiry) in contents {
-            let at = self.last(slot_of(&key.1));
+            self.last.insert(slot, at);
             self.history.entry(key).or_default().push(Version { at, content, expiry });
         }
     }
@@ -228,51 +234,40 @@ impl Witness {
     pub fn awaited(&self, by: Identity, is_own: impl Fn(u16) -> bool) -> Vec<u16> {
         let Some(view) = self.views.get(&by) else { return Vec::new() };
         let awaited = self.awaited.iter();
-        let awaited = awaited
-            .filter(|&&slot| view.slots.primary(slot) == Some(by.node) && is_own(slot));
+        let awaited =
+            awaited.filter(|&&slot| view.slots.primary(slot) == Some(by.node) && is_own(slot));
         awaited.copied().collect()
     }
 
-    /// All keys of some slots that there ever were.
-    pub fn keys_of(&self, slots: &[u16]) -> Vec<DbKey> {
-        let keys = self.history.keys();
-        keys.filter(|key| slots.contains(&slot_of(&key.1))).cloned().collect()
+    /// All keys of a slot that there ever were.
+    pub fn keys_of(&self, slot: u16) -> Vec<DbKey> {
+        self.history.keys().filter(|key| slot_of(&key.1) == slot).cloned().collect()
     }
 
-    /// What the next primary of some slots has of them must be what there was at some position that
-    /// nobody has seen beyond; the order goes on from there.
-    pub fn taken_over(
-        &mut self,
-        by: Identity,
-        slots: &[u16],
-        contents: &[(DbKey, Content, Option<i64>)],
-    ) {
-        for &slot in slots {
-            self.awaited.remove(&slot);
-            let of_slot: Vec<_> =
-                contents.iter().filter(|(key, ..)| slot_of(&key.1) == slot).collect();
-            let seen = self.seen.values().filter_map(|seen| seen.get(&slot)).copied();
-            let lower = seen.max().unwrap_or(0);
-            let is_at = |at: u64| {
-                of_slot.iter().all(|(key, content, expiry)| {
-                    let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
-                    let next = versions.partition_point(|version| version.at <= at);
-                    match next.checked_sub(1).map(|last| &versions[last]) {
-                        Some(version) => {
-                            version.content == *content && version.expiry == *expiry
-                        }
-                        None => !content.is_there(),
-                    }
-                })
-            };
+    /// What the next primary of a slot has of it must be what there was at its position, and nobody
+    /// has seen beyond that; the order goes on from there.
+    pub fn taken_over(&mut self, by: Identity, (slot, at): (u16, u64), held: &[Held]) {
+        self.awaited.remove(&slot);
+        let seen = self.seen.values().filter_map(|seen| seen.get(&slot)).copied();
+        let seen = seen.max().unwrap_or(0);
+        if at < seen || at > self.last(slot) {
             let last = self.last(slot);
-            match (lower..=last).rev().find(|&at| is_at(at)) {
-                Some(at) => self.cut(slot, at),
-                None => self.violation(format!(
-                    "what {by:?} has of slot {slot} is at no position from {lower} to {last}"
-                )),
+            self.violation(format!(
+                "{by:?} goes on with slot {slot} at {at} of {last}, and {seen} was seen"
+            ));
+        }
+        for Held { key, content, expiry } in held {
+            let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
+            let next = versions.partition_point(|version| version.at <= at);
+            let is_right = match next.checked_sub(1).map(|last| &versions[last]) {
+                Some(version) => version.content == *content && version.expiry == *expiry,
+                None => !content.is_there(),
+            };
+            if !is_right {
+                self.violation(format!("{by:?} goes on with another {} at {at}", shown(&key.1)));
             }
         }
+        self.cut(slot, at);
     }
 
     /// What came after a position of a slot died with its primary.
@@ -288,9 +283,7 @@ impl Witness {
         }
         let is_kept = |&(of, version): &(u16, u64)| of != slot || version <= at;
         for executed in self.executed.values_mut() {
-            executed.retain(|executed| {
-                !executed.changed || executed.positions.iter().all(is_kept)
-            });
+            executed.retain(|executed| !executed.changed || executed.positions.iter().all(is_kept));
             for executed in executed {
                 let positions = executed.positions.iter_mut();
                 let of_slot = positions.filter(|position| position.0 == slot);
@@ -302,9 +295,9 @@ impl Witness {
     }
 
     /// At rest: what a node holds must be what the homes have made.
-    pub fn compare(&mut self, by: Identity, contents: &[(DbKey, Content, Option<i64>)]) {
+    pub fn compare(&mut self, by: Identity, held: &[Held]) {
         let here: BTreeMap<_, _> =
-            contents.iter().map(|(key, content, expiry)| (key, (content, expiry))).collect();
+            held.iter().map(|held| (&held.key, (&held.content, &held.expiry))).collect();
         let mut different = Vec::new();
         for (key, versions) in &self.history {
             let Some(last) = versions.last() else { continue };
@@ -319,9 +312,8 @@ impl Witness {
                 ));
             }
         }
-        let known = |key: &&DbKey| {
-            self.history.get(*key).is_some_and(|versions| !versions.is_empty())
-        };
+        let known =
+            |key: &&DbKey| self.history.get(*key).is_some_and(|versions| !versions.is_empty());
         let unknown = here.keys().filter(|key| !known(key));
         different.extend(unknown.map(|key| format!("{} came from nowhere", shown(&key.1))));
         for text in different.into_iter().take(5) {

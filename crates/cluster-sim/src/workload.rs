@@ -75,13 +75,26 @@ impl Workload {
         if family == Family::Twin {
             return self.write_twins(random, group);
         }
-        if random.one_in(12) {
+        if random.one_in(6) {
             return self.transaction(random, group, now_ms);
         }
         let db = database(family);
         let key = name(random, group, family);
         let (commands, check) = self.write(random, (group, family), &key, now_ms);
         op(db, false, vec![commands], check)
+    }
+
+    /// Half of the time, a read of a key that a command writes, to come behind it.
+    pub fn read_after(&mut self, random: &mut Random, op: &Op) -> Option<Op> {
+        if !op.reads.is_empty() || random.one_in(2) {
+            return None;
+        }
+        let words = op.commands.iter().flatten();
+        let keys: Vec<&Vec<u8>> = words.filter(|word| word.contains(&b'{')).collect();
+        let key = (*random.pick(&keys)).clone();
+        let family = Family::of(&key)?;
+        let read = self::op(op.db, false, vec![family.read(&key)], Check::Nothing);
+        Some(Op { reads: vec![(op.db, key)], ..read })
     }
 
     fn read(&mut self, random: &mut Random, group: u16, family: Family) -> Op {
@@ -98,7 +111,8 @@ impl Workload {
         Op { reads: vec![(db, key)], ..op(db, false, vec![command], Check::Nothing) }
     }
 
-    fn write_twins(&mut self, random: &mut Random, group: u16) -> Op {
+    /// Writes two keys of different lanes at once.
+    pub fn write_twins(&mut self, random: &mut Random, group: u16) -> Op {
         let keys = twins(random.below(2) as u16, group);
         let value = self.fresh();
         let db = database(Family::Twin);
@@ -154,28 +168,79 @@ impl Workload {
             Family::Bag => &["SPOP k"],
             Family::Twin => &["SET k v"],
             Family::Text => &[
-                "SET k v", "SET k v", "SET k v PXAT s", "SET k v NX", "SET k v XX GET", "APPEND k v",
-                "SETRANGE k n v", "DEL k", "PEXPIREAT k s", "PERSIST k", "GETDEL k", "GETEX k PXAT s",
-                "RENAME k o", "COPY k o REPLACE", "PEXPIREAT k s NX",
+                "SET k v",
+                "SET k v",
+                "SET k v PXAT s",
+                "SET k v NX",
+                "SET k v XX GET",
+                "APPEND k v",
+                "SETRANGE k n v",
+                "DEL k",
+                "PEXPIREAT k s",
+                "PERSIST k",
+                "GETDEL k",
+                "GETEX k PXAT s",
+                "RENAME k o",
+                "COPY k o REPLACE",
+                "PEXPIREAT k s NX",
             ],
-            Family::Number => &["INCRBY k n", "DECRBY k n", "SET k n", "DEL k", "INCR k", "PEXPIREAT k s"],
+            Family::Number => {
+                &["INCRBY k n", "DECRBY k n", "SET k n", "DEL k", "INCR k", "PEXPIREAT k s"]
+            }
             Family::List => &[
-                "LPUSH k v", "RPUSH k f", "LPOP k", "RPOP k", "LSET k 0 v", "LREM k 1 f", "LTRIM k 0 5",
-                "LINSERT k BEFORE f v", "LMOVE k o LEFT RIGHT", "DEL k", "PEXPIREAT k s", "RENAME k o", "COPY k o REPLACE",
+                "LPUSH k v",
+                "RPUSH k f",
+                "LPOP k",
+                "RPOP k",
+                "LSET k 0 v",
+                "LREM k 1 f",
+                "LTRIM k 0 5",
+                "LINSERT k BEFORE f v",
+                "LMOVE k o LEFT RIGHT",
+                "DEL k",
+                "PEXPIREAT k s",
+                "RENAME k o",
+                "COPY k o REPLACE",
             ],
             Family::Set => &[
-                "SADD k f v", "SADD k f", "SREM k f", "SPOP k", "SMOVE k o f", "SUNIONSTORE k k o", "DEL k", "PEXPIREAT k s",
+                "SADD k f v",
+                "SADD k f",
+                "SREM k f",
+                "SPOP k",
+                "SMOVE k o f",
+                "SUNIONSTORE k k o",
+                "DEL k",
+                "PEXPIREAT k s",
                 "PERSIST k",
             ],
             Family::Hash => &[
-                "HSET k f v", "HDEL k f", "HSETNX k f v", "HINCRBY k count n", "HSET k f v g v", "DEL k", "PEXPIREAT k s",
+                "HSET k f v",
+                "HDEL k f",
+                "HSETNX k f v",
+                "HINCRBY k count n",
+                "HSET k f v g v",
+                "DEL k",
+                "PEXPIREAT k s",
                 "RENAME k o",
             ],
             Family::Scores => &[
-                "ZADD k n f", "ZREM k f", "ZINCRBY k n f", "ZPOPMIN k", "ZADD k GT n f", "ZREMRANGEBYRANK k 0 0", "DEL k",
-                "ZUNIONSTORE k 2 k o", "PEXPIREAT k s",
+                "ZADD k n f",
+                "ZREM k f",
+                "ZINCRBY k n f",
+                "ZPOPMIN k",
+                "ZADD k GT n f",
+                "ZREMRANGEBYRANK k 0 0",
+                "DEL k",
+                "ZUNIONSTORE k 2 k o",
+                "PEXPIREAT k s",
             ],
-            Family::Stream => &["XADD k * f v", "XADD k * f v", "XADD k MAXLEN 4 * f v", "XTRIM k MAXLEN 3", "DEL k"],
+            Family::Stream => &[
+                "XADD k * f v",
+                "XADD k * f v",
+                "XADD k MAXLEN 4 * f v",
+                "XTRIM k MAXLEN 3",
+                "DEL k",
+            ],
         };
         let line = *random.pick(lines);
         let arg = |(i, word): (usize, &str)| -> Vec<u8> {

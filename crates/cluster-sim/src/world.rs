@@ -5,7 +5,7 @@ use crate::connection::{Connection, PIPELINE_MAX, Pending, State, content_of};
 use crate::link::Pipe;
 use crate::machine::{Machine, START_MS, parse};
 use crate::random::Random;
-use crate::witness::Witness;
+use crate::witness::{Held, Witness};
 use crate::workload::{GROUPS, Op, Workload, used_slots};
 use petrel_cluster::mutation::{Mutation, break_rule};
 use petrel_cluster::wire::Tag;
@@ -26,6 +26,19 @@ pub enum Wrong {
     /// Every node removes keys whose time has passed.
     ExpiresEverywhere,
 }
+
+/// All that can be done wrong, by name.
+pub const WRONGS: [(&str, Wrong); 9] = [
+    ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
+    ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
+    ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
+    ("number-early", Wrong::Rule(Mutation::NumberEarly)),
+    ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
+    ("no-tails", Wrong::Rule(Mutation::NoTails)),
+    ("keep-halves", Wrong::Rule(Mutation::KeepHalves)),
+    ("reads-past-writes", Wrong::ReadsPastWrites),
+    ("expires-everywhere", Wrong::ExpiresEverywhere),
+];
 
 /// A run.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +133,7 @@ pub fn run(plan: Plan) -> Outcome {
     let mut world = World::new(plan);
     let mut left = plan.ops;
     while left > 0 && world.witness.borrow().violations.is_empty() {
-        left -= world.step(true);
+        left = left.saturating_sub(world.step(true));
     }
     if world.witness.borrow().violations.is_empty() {
         world.rest();
@@ -166,7 +179,7 @@ impl World {
             stall: rate(&mut random, 4000),
             pause: rate(&mut random, 8000),
             moves: rate(&mut random, 20_000),
-            death: rate(&mut random, 60_000),
+            death: rate(&mut random, 40_000),
         };
         let mut world = World {
             random,
@@ -258,11 +271,16 @@ impl World {
             return 0;
         }
         let op = self.workload.draw(&mut self.random, member.machine.now_ms);
-        self.tokens += 1;
-        let pending = Pending { token: self.tokens, op, state: State::Waiting };
-        member.connections[at].pending.push_back(pending);
+        let read = self.workload.read_after(&mut self.random, &op);
+        let ops: Vec<Op> = std::iter::once(op).chain(read).collect();
+        let count = ops.len() as u64;
+        for op in ops {
+            self.tokens += 1;
+            let pending = Pending { token: self.tokens, op, state: State::Waiting };
+            member.connections[at].pending.push_back(pending);
+        }
         self.serve_connection(node, at);
-        1
+        count
     }
 
     fn serve_clients(&mut self) {
@@ -309,7 +327,7 @@ impl World {
         }
         let received = member.core.receive(Node(from), bytes, &mut member.machine);
         member.machine.report();
-        take_replies(member, &self.witness, &mut self.outcome);
+        let has_replies = take_replies(member, &self.witness, &mut self.outcome);
         match received {
             Ok(received) => {
                 if let Some(direction) = self.links.get_mut(&(from, to)) {
@@ -319,6 +337,12 @@ impl World {
             Err(error) => {
                 let text = format!("node {to} cannot read what node {from} has sent: {error}");
                 self.witness.borrow_mut().violation(text);
+            }
+        }
+        // What waited for a reply is not late.
+        if has_replies {
+            for at in 0..self.members[usize::from(to)].connections.len() {
+                self.serve_connection(to, at);
             }
         }
     }
@@ -333,7 +357,9 @@ impl World {
             return;
         }
         let mut bytes = Vec::new();
-        if sender.core.send(Node(to), 1 + self.random.index(8192), &mut bytes) {
+        // Often no more than one lane: others are late then.
+        let budget = if self.random.one_in(2) { 1 } else { 1 + self.random.index(8192) };
+        if sender.core.send(Node(to), budget, &mut bytes) {
             let delay = self.random.below(4);
             direction.pipe.push(self.now + delay, bytes);
         }
@@ -397,6 +423,9 @@ impl World {
         }
         if self.random.one_in(self.rates.death) && self.alive().len() > 2 {
             let node = *self.random.pick(&self.alive());
+            if self.random.one_in(2) {
+                self.send_half_of_a_commit(node);
+            }
             self.kill(node);
         }
         self.cut_laggards_off();
@@ -461,6 +490,32 @@ impl World {
             if let Some(other) = self.alive().into_iter().find(lags) {
                 self.kill(other);
             }
+        }
+    }
+
+    /// A node commits to several lanes, and one of them goes out.
+    fn send_half_of_a_commit(&mut self, node: u16) {
+        self.tell_time(node);
+        let member = &mut self.members[usize::from(node)];
+        let is_home = |group: &u16| {
+            let begin = crate::workload::group_begin(*group);
+            member.core.route(&[begin, begin + 1, begin + 2]) == Route::Here
+        };
+        let Some(group) = (0..GROUPS).find(is_home) else { return };
+        let op = self.workload.write_twins(&mut self.random, group);
+        self.tokens += 1;
+        let place = (0, self.tokens);
+        let _ = start(member, place, &op, &self.witness);
+        let Some(&to) =
+            self.links.keys().filter(|(from, _)| *from == node).map(|(_, to)| to).next()
+        else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        if member.core.send(Node(to), 1, &mut bytes)
+            && let Some(direction) = self.links.get_mut(&(node, to))
+        {
+            direction.pipe.push(self.now, bytes);
         }
     }
 
@@ -530,15 +585,9 @@ impl World {
         for &node in &alive {
             let member = &mut self.members[usize::from(node)];
             let keys = member.machine.keys();
-            let contents: Vec<_> = keys
-                .into_iter()
-                .map(|key| {
-                    let (content, expiry) = member.machine.content(&key);
-                    (key, content, expiry)
-                })
-                .collect();
-            self.outcome.digest = digest(self.outcome.digest, &contents);
-            self.witness.borrow_mut().compare(member.core.identity(), &contents);
+            let held = member.machine.held(keys);
+            self.outcome.digest = digest(self.outcome.digest, &held);
+            self.witness.borrow_mut().compare(member.core.identity(), &held);
         }
         self.witness.borrow_mut().compare_logs(Node(alive[0]));
     }
@@ -573,7 +622,11 @@ impl World {
             );
             for pending in member.connections.iter().flat_map(|connection| &connection.pending) {
                 let away = member.away.get(&pending.token);
-                text += &format!(" {:?} at {:?}, {away:?}", pending.op, member.core.route(&pending.op.slots));
+                text += &format!(
+                    " {:?} at {:?}, {away:?}",
+                    pending.op,
+                    member.core.route(&pending.op.slots)
+                );
             }
         }
         text
@@ -650,9 +703,15 @@ fn start(
     done(reply, Vec::new(), true)
 }
 
-/// Gives connections the replies to their commands that were away.
-fn take_replies(member: &mut Member, witness: &Rc<RefCell<Witness>>, outcome: &mut Outcome) {
-    for (token, reply) in member.core.take_replies() {
+/// Gives connections the replies to their commands that were away; false if there are none.
+fn take_replies(
+    member: &mut Member,
+    witness: &Rc<RefCell<Witness>>,
+    outcome: &mut Outcome,
+) -> bool {
+    let replies = member.core.take_replies();
+    let has_replies = !replies.is_empty();
+    for (token, reply) in replies {
         let Some((connection, tag)) = member.away.remove(&token) else {
             witness.borrow_mut().violation(format!("an answer to no command: {token}"));
             continue;
@@ -673,16 +732,15 @@ fn take_replies(member: &mut Member, witness: &Rc<RefCell<Witness>>, outcome: &m
             }
         };
     }
+    has_replies
 }
 
 /// FNV-1a over what a node holds.
-fn digest(
-    before: u64,
-    contents: &[(crate::machine::DbKey, crate::content::Content, Option<i64>)],
-) -> u64 {
-    let text = format!("{contents:?}");
-    text.bytes().fold(before ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+fn digest(before: u64, held: &[Held]) -> u64 {
+    let texts =
+        held.iter().map(|held| format!("{:?}{:?}{:?}", held.key, held.content, held.expiry));
+    texts.fold(before ^ 0xcbf2_9ce4_8422_2325, |hash, text| {
+        text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     })
 }
 

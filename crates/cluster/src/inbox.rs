@@ -103,9 +103,10 @@ impl Inbox {
 
     /// All that is known of the order of changes that others may lack.
     pub fn unstable(&self) -> impl Iterator<Item = &Placed> {
-        let queued = self.queue.iter().filter(|(_, record)| {
-            Record::read(record).is_ok_and(|record| is_ordered(&record))
-        });
+        let queued = self
+            .queue
+            .iter()
+            .filter(|(_, record)| Record::read(record).is_ok_and(|record| is_ordered(&record)));
         self.tail.iter().chain(queued)
     }
 

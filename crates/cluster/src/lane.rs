@@ -260,7 +260,9 @@ mod tests {
     #[test]
     fn a_link_that_broke_goes_on_where_it_was() {
         let (mut lane, mut room) = (lane(), Vec::new());
-        (1..=3).for_each(|epoch| drop(lane.push(None, &end(epoch))));
+        for epoch in 1..=3 {
+            lane.push(None, &end(epoch));
+        }
         lane.batch(A, (0, false), 1000, &mut room).unwrap();
         lane.interrupt(A);
         assert!(lane.batch(A, (0, true), 1000, &mut room).is_none());

@@ -136,9 +136,7 @@ fn apply_held(handle: &mut Handle, group: &[u8], origin: Origin) -> Result<(), G
     let (mut bytes, mut context) = (Bytes(group), Context::default());
     while !bytes.0.is_empty() {
         take_effect(&mut bytes, &mut context, |db, logged| match logged {
-            Logged::Effect(effect) => {
-                handle.apply(db, &effect, origin).map_err(GroupError::Misfit)
-            }
+            Logged::Effect(effect) => handle.apply(db, &effect, origin).map_err(GroupError::Misfit),
             Logged::Store { key, expiry, type_byte, value } => {
                 let key = Key { bytes: key, hash: handle.hash(key) };
                 handle.on_behalf(origin, |handle| {

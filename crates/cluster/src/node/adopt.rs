@@ -96,8 +96,7 @@ impl Node {
             inbox.end_epoch = epoch;
         }
         let ended = self.leaving.iter_mut();
-        let ended =
-            ended.filter(|leaving| leaving.from == from.node && leaving.epoch <= epoch);
+        let ended = ended.filter(|leaving| leaving.from == from.node && leaving.epoch <= epoch);
         let mut has_ended = false;
         for leaving in ended {
             leaving.end(lane);

@@ -169,7 +169,9 @@ impl Node {
         // What is said of nodes that have died waits for nothing, for other lanes wait for that.
         let taken = inbox.take(batch, |_, record| {
             let of = match record {
-                Record::Tail { of, .. } | Record::TailEnd { of, .. } | Record::Settled { of } => *of,
+                Record::Tail { of, .. } | Record::TailEnd { of, .. } | Record::Settled { of } => {
+                    *of
+                }
                 _ => return,
             };
             let Some(fallen) = fallen.iter_mut().find(|fallen| fallen.identity == of) else {

@@ -159,7 +159,7 @@ pub struct Node {
     /// The last forwarded command of a slot that is known to have been executed.
     executed: BTreeMap<(Identity, Slot), u64>,
     /// Commands that came before the end of a slot's last primary.
-    parked: Vec<(Identity, Box<[u8]>)>,
+    parked: Vec<(Identity, Slot, Box<[u8]>)>,
     /// Something has happened that all lanes may have waited for.
     is_unblocked: bool,
     replies: Vec<(u64, Reply)>,
@@ -287,9 +287,8 @@ impl Node {
     /// Sends the first command of a slot that was not sent; false if there is none, or it waits.
     fn flush_one(&mut self, slot: Slot, host: &mut dyn Host) -> bool {
         let Some(queue) = self.origin.queues.get(&slot) else { return false };
-        let unsent = |flight: &&crate::origin::Flight| {
-            flight.sent.is_none() && flight.answer.is_none()
-        };
+        let unsent =
+            |flight: &&crate::origin::Flight| flight.sent.is_none() && flight.answer.is_none();
         let Some(flight) = queue.flights.iter().find(unsent) else { return false };
         let oseq = flight.oseq;
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));

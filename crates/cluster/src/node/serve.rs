@@ -10,19 +10,16 @@ impl Node {
     /// Executes a forwarded command and sends its answer, unless it waits for the end of an earlier
     /// primary. One that is not this node's to execute is dropped: its origin sends it to whom it
     /// belongs once it has seen the end of this node's time.
-    pub(super) fn serve_or_park(
-        &mut self,
-        from: Identity,
-        record: Box<[u8]>,
-        host: &mut dyn Host,
-    ) {
+    pub(super) fn serve_or_park(&mut self, from: Identity, record: Box<[u8]>, host: &mut dyn Host) {
         let Ok(Record::Exec(exec)) = Record::read(&record) else { return };
-        if self.is_ours(&exec) && !self.may_number(&exec.slots) {
-            self.parked.push((from, record));
+        let slot = exec.slots[0];
+        // Behind others of the same order that wait, whatever they wait for.
+        let is_behind = self.parked.iter().any(|(of, at, _)| (*of, *at) == (from, slot));
+        if self.is_ours(&exec) && (is_behind || !self.may_number(&exec.slots)) {
+            self.parked.push((from, slot, record));
             return;
         }
         let Some(reply) = self.serve(from, &exec, host) else { return };
-        let slot = exec.slots[0];
         let mut others: Vec<usize> = exec.slots.iter().map(|&slot| lane_of(slot)).collect();
         others.sort_unstable();
         others.dedup();
@@ -72,7 +69,7 @@ impl Node {
 
     /// Executes what has waited for the end of an earlier primary.
     pub(super) fn serve_parked(&mut self, host: &mut dyn Host) {
-        for (from, record) in std::mem::take(&mut self.parked) {
+        for (from, _, record) in std::mem::take(&mut self.parked) {
             self.serve_or_park(from, record, host);
         }
     }
