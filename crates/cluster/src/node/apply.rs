@@ -7,7 +7,6 @@ use crate::origin::HeldAnswer;
 use crate::slot::{Slot, slot_of};
 use crate::view::Identity;
 use crate::wire::{LANES, Parts, Record, Tag};
-use petrel_keyspace::Origin;
 use petrel_persistence::effects::{apply_group, visit_keys};
 
 impl Node {
@@ -127,10 +126,9 @@ impl Node {
             let last = self.executed.entry((tag.origin, tag.slot)).or_default();
             *last = tag.oseq.max(*last);
         }
-        let mark = if is_broken(Mutation::Echo) { Origin::LOCAL } else { FROM_PEERS };
         let handle = host.handle();
         handle.enter();
-        let applied = apply_group(handle, group, mark, &mut self.hashes);
+        let applied = apply_group(handle, group, FROM_PEERS, &mut self.hashes);
         handle.exit();
         if let Err(error) = applied {
             host.differs(from, error);
