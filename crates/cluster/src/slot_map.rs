@@ -27,7 +27,7 @@ pub struct SlotMap {
 
 impl SlotMap {
     /// A map of what `homes` says of each slot: its primary, then its backups.
-    pub(crate) fn collect<'a>(homes: impl Fn(Slot) -> &'a [Node]) -> Self {
+    pub fn collect<'a>(homes: impl Fn(Slot) -> &'a [Node]) -> Self {
         let mut ranges: Vec<SlotRange> = Vec::new();
         for slot in 0..SLOTS {
             let homes = homes(slot);

@@ -486,6 +486,11 @@ impl Executor {
         self.within_script
     }
 
+    /// Begins the numbers drawn at random anew, so that they follow from the seed: for simulations.
+    pub fn seed(&mut self, seed: u64) {
+        self.random = Random::new(seed);
+    }
+
     /// A number drawn at random; good enough to choose keys, not for secrets.
     pub fn random(&mut self) -> u64 {
         self.random.next()

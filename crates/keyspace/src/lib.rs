@@ -69,6 +69,7 @@ pub use state::cleared::Cleared;
 pub use state::counters::{DbStats, Stats};
 pub use state::effect::{Effect, EffectHead, EffectSink, Removal};
 pub use state::event::{Event, Naming};
+pub use state::homes::Homes;
 pub use state::image::{ImageKey, ImageSink, TakeKey};
 pub use state::invalidation::{BatchInvalidations, Broadcast, Invalidation};
 pub use state::keyspace::{Keyspace, Options};

@@ -7,6 +7,7 @@
 pub mod aof;
 mod check;
 mod direct;
+pub mod effects;
 mod image;
 pub mod leftover;
 mod load;

@@ -51,7 +51,7 @@ mod meta;
 
 pub use argument::{Arg, ArgFlags, ArgKind, Syntax};
 pub use key_spec::{BeginSearch, FindKeys, KeyFlags, KeyRange, KeySpec, LocateKeys, NarrowFlags};
-pub use meta::{Categories, Channels, Flags, GateFlags, Group, Meta};
+pub use meta::{Categories, Channels, Flags, GateFlags, Group, Meta, Place};
 
 /// A constant for every command, by its full name in upper case (`CLIENT_SETNAME`), and lists of
 /// them.

@@ -2,7 +2,7 @@
 
 use crate::argument::Arg;
 use crate::bitset;
-use crate::key_spec::{KeyRange, KeySpec};
+use crate::key_spec::{KeyFlags, KeyRange, KeySpec};
 
 bitset! {
     /// How a command behaves, in the words of `COMMAND INFO`.
@@ -239,6 +239,17 @@ pub enum Channels {
     Patterns,
 }
 
+/// Where a command runs in a cluster, whose nodes all serve any client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// On the node that the client speaks to: it has no keys.
+    Here,
+    /// On that node if the keys are held there, which it only reads.
+    Read,
+    /// On the node that orders the changes of its keys.
+    Home,
+}
+
 /// All that is said of a command, or of a subcommand, apart from its code.
 #[derive(Clone, Copy, Debug)]
 pub struct Meta {
@@ -308,6 +319,25 @@ impl Meta {
     /// Every ACL category of the command, implied ones included.
     pub const fn categories(&self) -> Categories {
         Categories::implied(self.flags, self.stated_categories)
+    }
+
+    /// Where the command runs in a cluster. What is not sure to leave its keys as they are runs at
+    /// their home, and so does what may touch keys that it does not name.
+    pub const fn place(&self) -> Place {
+        let reads = self.flags.contains(Flags::READONLY)
+            && !self.flags.contains(Flags::SCRIPT_RUNNER)
+            && !self.flags.contains(Flags::BLOCKING);
+        let (mut at, mut only_reads) = (0, true);
+        while at < self.keys.len() {
+            only_reads &= self.keys[at].flags.contains(KeyFlags::RO);
+            at += 1;
+        }
+        match self.keys.is_empty() {
+            true if self.flags.contains(Flags::WRITE) => Place::Home,
+            true => Place::Here,
+            false if reads && only_reads => Place::Read,
+            false => Place::Home,
+        }
     }
 
     /// First key, last key and step, as the older half of `COMMAND INFO` says it.

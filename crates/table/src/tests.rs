@@ -108,3 +108,33 @@ fn the_gate_knows_the_commands_of_transactions() {
         assert!(!watches || meta.flags.contains(Flags::ALLOW_BUSY), "{name}");
     }
 }
+
+#[test]
+fn where_a_command_runs_in_a_cluster() {
+    use crate::Place::{Here, Home, Read};
+    let places = [
+        (commands::GET, Read),
+        (commands::TTL, Read),
+        (commands::MGET, Read),
+        (commands::ZRANGE, Read),
+        (commands::SINTER, Read),
+        (commands::SET, Home),
+        (commands::MSET, Home),
+        (commands::SPOP, Home),
+        (commands::GETEX, Home),
+        // Its count is kept in the string, and what waits is served where keys change.
+        (commands::PFCOUNT, Home),
+        (commands::XREAD, Home),
+        (commands::EVAL_RO, Home),
+        (commands::FLUSHALL, Home),
+        (commands::PING, Here),
+        (commands::CONFIG, Here),
+    ];
+    for (meta, place) in places {
+        assert_eq!(meta.place(), place, "{}", meta.name);
+    }
+    // What runs where its keys are only copies changes nothing.
+    for (name, meta) in every().filter(|(_, meta)| meta.place() == Read) {
+        assert!(!meta.flags.contains(Flags::WRITE), "{name}");
+    }
+}

@@ -215,7 +215,7 @@ impl Handle {
 
     #[cold]
     fn drop_expired(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
-        if !self.holds_expired() {
+        if !self.holds_expired_key(key.bytes) {
             self.remove_at(db, key, at, entry, Removal::Expired);
         }
     }
@@ -223,6 +223,16 @@ impl Handle {
     /// Whether what has expired is left where it is for the time being.
     pub(crate) fn holds_expired(&self) -> bool {
         self.now_ms < self.ks.hold_until_ms.load(Relaxed) || self.keeps_expired()
+    }
+
+    /// The same of one key, whose expiry another node may decide.
+    pub(crate) fn holds_expired_key(&self, key: &[u8]) -> bool {
+        self.holds_expired() || self.is_elsewhere(key)
+    }
+
+    /// Whether another node decides when the key goes.
+    pub(crate) fn is_elsewhere(&self, key: &[u8]) -> bool {
+        self.ks.homes.get().is_some_and(|homes| !homes.is_home(key))
     }
 
     /// Whether what has expired stays for as long as that is

@@ -61,21 +61,28 @@ impl Handle {
     /// If the effect does not fit what is there; nothing has changed then. [`Effect::Functions`]
     /// never does: the keyspace has no functions, its host loads them.
     pub fn apply(&mut self, db: u16, effect: &Effect<'_>, origin: Origin) -> Result<(), Misfit> {
-        let before = replace(&mut self.observers.origin, origin);
-        // Nothing has expired at this time.
-        let now_ms = replace(&mut self.now_ms, 0);
-        let wanted = self.mute_events();
-        let applied = match effect.key() {
-            Some(bytes) => self.apply_to_key(db, self.key(bytes), effect),
-            None => self.apply_to_databases(db, effect),
-        };
-        self.unmute_events(wanted);
-        (self.observers.origin, self.now_ms) = (before, now_ms);
+        let applied = self.on_behalf(origin, |handle| match effect.key() {
+            Some(bytes) => handle.apply_to_key(db, handle.key(bytes), effect),
+            None => handle.apply_to_databases(db, effect),
+        });
         applied.map_err(|why| {
             let text = format!("{effect:?}");
             let name = text.split([' ', '{']).next().unwrap_or_default();
             Misfit { key: effect.key().map(Into::into), effect: name.into(), why }
         })
+    }
+
+    /// Makes changes that were made first elsewhere, by mutators or [`Handle::build`]: nothing
+    /// expires meanwhile, no event is published, and sinks get their effects with this origin.
+    pub fn on_behalf<T>(&mut self, origin: Origin, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = replace(&mut self.observers.origin, origin);
+        // Nothing has expired at this time.
+        let now_ms = replace(&mut self.now_ms, 0);
+        let wanted = self.mute_events();
+        let changed = change(self);
+        self.unmute_events(wanted);
+        (self.observers.origin, self.now_ms) = (before, now_ms);
+        changed
     }
 
     fn apply_to_databases(&mut self, db: u16, effect: &Effect<'_>) -> Result<(), Why> {

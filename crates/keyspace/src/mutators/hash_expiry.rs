@@ -133,7 +133,7 @@ impl Handle {
     /// Removes those of the fields that have expired, and the key with the last field: what reads
     /// do that asked for them.
     pub fn hash_drop_expired(&mut self, db: u16, key: Key<'_>, fields: &[&[u8]]) {
-        if self.holds_expired() {
+        if self.holds_expired_key(key.bytes) {
             return;
         }
         let Some((at, entry)) = self.find_alive(db, key) else { return };
@@ -159,7 +159,7 @@ impl Handle {
     /// Removes some fields that have expired, so that a read that draws from all does not come
     /// across them.
     pub fn hash_drop_some_expired(&mut self, db: u16, key: Key<'_>) {
-        if !self.holds_expired()
+        if !self.holds_expired_key(key.bytes)
             && let Some(place) = self.find_alive(db, key)
             && place.1.elements_expire()
         {

@@ -223,7 +223,7 @@ impl Handle {
         let next = self.walk_stripe(from, count, each, &mut expired);
         for entry in expired {
             let (db, key) = (from.0, self.key_of(entry));
-            if !removable(&View::new(entry)) || self.holds_expired() {
+            if !removable(&View::new(entry)) || self.holds_expired_key(key.bytes) {
                 continue;
             }
             if let Some((at, entry)) = self.find(db, key) {

@@ -3,6 +3,7 @@
 use crate::state::compaction::Compaction;
 use crate::state::counters::{Cell, Counters, DbStats, Stats};
 use crate::state::garbage::Garbage;
+use crate::state::homes::Homes;
 use crate::state::image::ImageCell;
 use crate::state::invalidation::Prefixes;
 use crate::state::order::{Epochs, Sinks};
@@ -16,7 +17,7 @@ use petrel_heap::Heap;
 use petrel_lock::{Gate, Pass, Survey};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How to build a keyspace.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ pub struct Keyspace {
     pub(crate) hold_until_ms: AtomicI64,
     /// [`Keyspace::keep_expired`].
     pub(crate) keeps_expired: AtomicBool,
+    /// [`Keyspace::set_homes`].
+    pub(crate) homes: OnceLock<Arc<dyn Homes>>,
     /// [`Keyspace::stop_clock`].
     pub(crate) clock_stands_at: AtomicI64,
     pub(crate) tracking: Tracking,
@@ -116,6 +119,7 @@ impl Keyspace {
             garbage: Garbage::default(),
             hold_until_ms: AtomicI64::new(0),
             keeps_expired: AtomicBool::new(false),
+            homes: OnceLock::new(),
             clock_stands_at: AtomicI64::new(0),
             tracking: Tracking::default(),
             prefixes: Prefixes::default(),
@@ -225,6 +229,13 @@ impl Keyspace {
     /// that comes from a server which decides what has expired.
     pub fn keep_expired(&self, on: bool) {
         self.keeps_expired.store(on, Relaxed);
+    }
+
+    /// From now on only keys whose home is here expire and are evicted: as [`Keyspace::keep_expired`]
+    /// says of all keys, of those of others. What tells them cannot be replaced: false if there is
+    /// one already.
+    pub fn set_homes(&self, homes: Arc<dyn Homes>) -> bool {
+        self.homes.set(homes).is_ok()
     }
 
     /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has

@@ -10,6 +10,7 @@ pub(crate) mod event;
 pub(crate) mod evictor;
 pub(crate) mod garbage;
 pub(crate) mod ghost;
+pub(crate) mod homes;
 pub(crate) mod image;
 pub(crate) mod interest;
 pub(crate) mod invalidation;

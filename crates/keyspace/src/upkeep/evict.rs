@@ -318,6 +318,9 @@ impl Handle {
             while let Some(drawn) = handle.drawn_entries(policy, db, stripe, draw, offset) {
                 for entry in drawn.into_iter().flatten() {
                     seen += 1;
+                    if handle.is_elsewhere(entry.key()) {
+                        continue;
+                    }
                     if handle.is_expired(entry) {
                         expired = Some(entry);
                     } else {

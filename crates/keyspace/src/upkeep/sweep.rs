@@ -9,6 +9,7 @@
 use crate::handle::Handle;
 use crate::state::effect::Removal;
 use crate::state::upkeep::SweepPlace;
+use crate::structures::bucket::Item;
 use crate::structures::entry::Entry;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -108,7 +109,8 @@ impl Handle {
             let expired = volatile
                 .inspect(|_| seen += 1)
                 .map(|slot| slot.item::<Entry>())
-                .find(|entry| self.is_expired(*entry) || self.has_expired_fields(*entry));
+                .filter(|entry| self.is_expired(*entry) || self.has_expired_fields(*entry))
+                .find(|entry| !self.is_elsewhere(entry.key()));
             swept.looked_at += seen;
             let Some(entry) = expired else {
                 place.bucket += 1;

@@ -13,12 +13,12 @@
 //! | `read`, `replay` | the way back in |
 
 mod directory;
-mod effect;
+pub(crate) mod effect;
 mod format;
 mod group;
 mod json;
 mod manifest;
-mod number;
+pub mod number;
 mod pending;
 mod read;
 mod recorder;

@@ -1,0 +1,124 @@
+//! A client's connection to one node: commands in flight, replies in order.
+
+use crate::content::{Content, Family};
+use crate::machine::parse;
+use crate::witness::{Positions, Witness};
+use crate::workload::{Check, Op};
+use petrel_cluster::Identity;
+use petrel_resp::Value;
+use std::collections::VecDeque;
+
+/// Commands that a connection has in flight at most.
+pub const PIPELINE_MAX: usize = 6;
+
+/// Where a command is.
+pub enum State {
+    /// It was not executed.
+    Waiting,
+    /// It was sent to another node.
+    Away,
+    /// It has its reply; the positions of the slots that it has seen, and the time of its read.
+    Done {
+        /// The reply.
+        reply: Vec<u8>,
+        /// What it has seen.
+        seen: Vec<(u16, u64)>,
+        /// When it was executed, by its node's clock.
+        now_ms: i64,
+        /// Whether its effects can be told: not if it was never executed, or that is unknown.
+        is_known: bool,
+    },
+}
+
+/// A command of a connection.
+pub struct Pending {
+    /// Its number.
+    pub token: u64,
+    /// What it is.
+    pub op: Op,
+    /// Where it is.
+    pub state: State,
+}
+
+/// A connection.
+#[derive(Default)]
+pub struct Connection {
+    /// Commands that have no reply yet, in order.
+    pub pending: VecDeque<Pending>,
+    seen: Positions,
+}
+
+impl Connection {
+    /// The first command that can be executed now, or sent: those before it in its slots have their
+    /// replies, unless that rule is broken.
+    pub fn next(&self, reads_past_writes: bool) -> Option<usize> {
+        let at = self.pending.iter().position(|pending| matches!(pending.state, State::Waiting))?;
+        let op = &self.pending[at].op;
+        if reads_past_writes {
+            return Some(at);
+        }
+        let is_open = |pending: &&Pending| matches!(pending.state, State::Away);
+        let shares =
+            |pending: &Pending| pending.op.slots.iter().any(|slot| op.slots.contains(slot));
+        let waits = self.pending.iter().take(at).filter(is_open).any(|pending| {
+            // What is sent to another node keeps its order on the way.
+            shares(pending) && (!op.reads.is_empty() || op.slots != pending.op.slots)
+        });
+        (!waits).then_some(at)
+    }
+
+    /// Gives the client the replies that are due, and checks them; how many there were.
+    pub fn reply(&mut self, by: Identity, witness: &mut Witness) -> u64 {
+        let mut replies = 0;
+        while let Some(Pending { state: State::Done { .. }, .. }) = self.pending.front() {
+            let Some(Pending { op, state, .. }) = self.pending.pop_front() else { break };
+            let State::Done { reply, seen, now_ms, is_known } = state else { break };
+            replies += 1;
+            for (slot, at) in &seen {
+                let before = self.seen.entry(*slot).or_default();
+                *before = (*at).max(*before);
+            }
+            let reply = parse(&reply);
+            for (at, (db, key)) in op.reads.iter().enumerate() {
+                let content = content_of(&op, at, key, &reply);
+                witness.read_in_order(&mut self.seen, (&(*db, key.clone()), &content), now_ms);
+            }
+            if is_known {
+                check(by, &op, &reply, &seen, witness);
+            }
+        }
+        replies
+    }
+}
+
+/// What the reply to a reading command says of its key with this number.
+pub fn content_of(op: &Op, at: usize, key: &[u8], reply: &Value) -> Content {
+    let family = Family::of(key).unwrap_or(Family::Text);
+    match reply {
+        Value::Array(values) if op.reads.len() > 1 => {
+            Content::of_reply(family, values.get(at).unwrap_or(&Value::Null))
+        }
+        reply => Content::of_reply(family, reply),
+    }
+}
+
+fn check(by: Identity, op: &Op, reply: &Value, seen: &[(u16, u64)], witness: &mut Witness) {
+    if let (Value::Array(values), 2) = (reply, op.reads.len())
+        && values.first() != values.get(1)
+    {
+        witness.violation(format!("{by:?} reads half of a transaction: {values:?}"));
+    }
+    let Some(&at) = seen.first() else { return };
+    match &op.check {
+        Check::Nothing => {}
+        Check::Logged(key, item) => witness.logged(key, item.clone(), at),
+        Check::Unique(key) => {
+            let item = match reply {
+                Value::Integer(n) => n.to_string().into_bytes(),
+                Value::Bulk(text) => text.to_vec(),
+                _ => return,
+            };
+            witness.unique(key, item, at);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! What a node executes with: a keyspace, an executor, a clock that is told the time.
+
+use crate::content::{Content, Family};
+use crate::witness::{Held, Witness};
+use petrel_cluster::node::{GroupError, Host as ClusterHost};
+use petrel_cluster::wire::{Exec, Tag};
+use petrel_cluster::{FROM_PEERS, Identity, SLOTS, slot_of};
+use petrel_commands::{
+    Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared, transactions,
+};
+use petrel_keyspace::{
+    Cleared, Effect, EffectHead, EffectSink, Handle, Homes, Keyspace, Options, SinkSource,
+};
+use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// The moment at which every run begins, in Unix milliseconds.
+pub const START_MS: i64 = 1_700_000_000_000;
+
+/// A key with its database.
+pub type DbKey = (u16, Vec<u8>);
+
+/// What is asked of commands' host, beside the cluster.
+struct CommandHost;
+
+impl Host for CommandHost {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn admit_protected(&mut self, _: Command) -> Outcome {
+        Err(Fail::fixed("ERR not here"))
+    }
+
+    fn client_label(&mut self) -> (String, String) {
+        (String::new(), String::new())
+    }
+
+    fn string_len_max(&self) -> usize {
+        1 << 20
+    }
+
+    fn query_buffer_limit(&self) -> usize {
+        1 << 20
+    }
+
+    fn discard(&mut self, _: Cleared) {}
+}
+
+/// What a node's commits have been.
+#[derive(Default)]
+struct Commits {
+    /// How many have touched each slot, wherever they were made first: the node's place in the
+    /// slot's order.
+    positions: BTreeMap<u16, u64>,
+    /// Keys that the node has changed by itself, and the position of the last change.
+    own: BTreeMap<DbKey, u64>,
+}
+
+/// Hears of a node's commits.
+struct Overheard(Arc<Mutex<Commits>>);
+
+impl SinkSource for Overheard {
+    fn sink(&self) -> Box<dyn EffectSink> {
+        Box::new(Overhearing { commits: self.0.clone(), touched: Vec::new() })
+    }
+}
+
+struct Overhearing {
+    commits: Arc<Mutex<Commits>>,
+    /// Keys of the commit, and whether the node has changed them by itself.
+    touched: Vec<(DbKey, bool)>,
+}
+
+impl EffectSink for Overhearing {
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        if let Some(key) = effect.key() {
+            self.touched.push(((head.db, key.to_vec()), head.origin != FROM_PEERS));
+        }
+    }
+
+    fn committed(&mut self, _: u64, _: bool) {
+        let Ok(mut commits) = self.commits.lock() else { return };
+        let slots = slots_of(self.touched.iter().map(|((_, key), _)| &key[..]));
+        slots.iter().for_each(|slot| *commits.positions.entry(*slot).or_default() += 1);
+        for (key, is_own) in self.touched.drain(..) {
+            let at = commits.positions[&slot_of(&key.1)];
+            if is_own {
+                commits.own.insert(key, at);
+            }
+        }
+    }
+}
+
+/// A keyspace with its commands.
+pub struct Machine {
+    /// Whose it is.
+    pub identity: Identity,
+    exec: Executor,
+    /// The clock's time, in Unix milliseconds.
+    pub now_ms: i64,
+    commits: Arc<Mutex<Commits>>,
+    witness: Rc<RefCell<Witness>>,
+    /// Tells which slots this node changes.
+    own: Option<Arc<dyn Homes>>,
+}
+
+impl Machine {
+    /// An empty one that draws from a seed.
+    pub fn new(identity: Identity, seed: u64, witness: Rc<RefCell<Witness>>) -> Self {
+        let options = Options { databases: 4, stripes: 8, seed };
+        let keyspace = Keyspace::new(&options);
+        let mut ks = keyspace.attach();
+        ks.set_clock(START_MS);
+        let mut exec = Executor::new(ks, Shared::new(Registry::new(FAMILIES)));
+        exec.seed(seed);
+        let commits = Arc::default();
+        Machine { identity, exec, now_ms: START_MS, commits, witness, own: None }
+    }
+
+    /// Joins the keyspace to a cluster.
+    /// Every node removes keys whose time has passed if it `expires_all`.
+    pub fn join(&mut self, sinks: Arc<dyn SinkSource>, homes: Arc<dyn Homes>, expires_all: bool) {
+        if !expires_all {
+            self.exec.ks.keyspace().set_homes(homes.clone());
+        }
+        self.own = Some(homes);
+        self.exec.begin();
+        self.exec.ks.lock_all();
+        self.exec.ks.set_sinks("cluster", Some(sinks));
+        self.exec.ks.set_sinks("overheard", Some(Arc::new(Overheard(self.commits.clone()))));
+        self.exec.ks.unlock();
+        self.exec.end();
+    }
+
+    /// Executes a command of a client of this node; its reply as bytes.
+    pub fn run(&mut self, db: u16, is_transaction: bool, commands: &[Vec<&[u8]>]) -> Vec<u8> {
+        self.exec.ks.set_clock(self.now_ms);
+        let mut session = Session::new(true);
+        session.db = db;
+        let mut reply = Vec::new();
+        self.exec.begin();
+        if is_transaction {
+            self.call(&[b"MULTI"], &mut session, &mut reply);
+        }
+        for command in commands {
+            reply.clear();
+            self.call(command, &mut session, &mut reply);
+        }
+        if is_transaction {
+            reply.clear();
+            self.call(&[b"EXEC"], &mut session, &mut reply);
+        }
+        transactions::abandon(&mut self.exec, &mut session);
+        self.exec.end();
+        reply
+    }
+
+    fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
+        let mut shared = Vec::new();
+        let mut reply = RespWriter::new(out, &mut shared, session.protocol);
+        let request = self.exec.prepare(args, None);
+        self.exec.execute(&request, session, &mut CommandHost, &mut reply);
+        assert!(shared.is_empty(), "values are short here");
+    }
+
+    /// Removes keys whose time has passed.
+    pub fn expire(&mut self) {
+        self.exec.ks.set_clock(self.now_ms);
+        self.exec.begin();
+        self.exec.ks.expire_step(std::time::Duration::from_secs(60));
+        self.exec.end();
+    }
+
+    /// What a key holds, and its expiry, whether that has passed or not.
+    pub fn content(&mut self, key: &DbKey) -> (Content, Option<i64>) {
+        let now_ms = std::mem::replace(&mut self.now_ms, 0);
+        let family = Family::of(&key.1).unwrap_or(Family::Text);
+        let read = family.read(&key.1);
+        let reply = self.run(key.0, false, &[read.iter().map(Vec::as_slice).collect()]);
+        let content = Content::of_reply(family, &parse(&reply));
+        let expiry = match content.is_there() {
+            true => parse(&self.run(key.0, false, &[vec![b"PEXPIRETIME", &key.1]])),
+            false => Value::Null,
+        };
+        self.now_ms = now_ms;
+        let expiry = match expiry {
+            Value::Integer(at) if at >= 0 => Some(at),
+            _ => None,
+        };
+        (content, expiry)
+    }
+
+    /// All keys, expired ones too.
+    pub fn keys(&mut self) -> Vec<DbKey> {
+        let now_ms = std::mem::replace(&mut self.now_ms, 0);
+        let mut keys = Vec::new();
+        for db in 0..4 {
+            let reply = parse(&self.run(db, false, &[vec![b"KEYS", b"*"]]));
+            if let Value::Array(names) = reply {
+                keys.extend(names.iter().filter_map(|name| Some((db, name.as_bytes()?.to_vec()))));
+            }
+        }
+        self.now_ms = now_ms;
+        keys.sort();
+        keys
+    }
+
+    /// Tells the witness what this node has changed since the last call.
+    pub fn report(&mut self) {
+        let own = match self.commits.lock() {
+            Ok(mut commits) => std::mem::take(&mut commits.own),
+            Err(_) => return,
+        };
+        if own.is_empty() {
+            return;
+        }
+        let held = |(key, at): (DbKey, u64)| {
+            let (content, expiry) = self.content(&key);
+            (at, Held { key, content, expiry })
+        };
+        let versions: Vec<_> = own.into_iter().map(held).collect();
+        self.witness.borrow_mut().committed(self.identity, versions);
+    }
+
+    /// The node's place in a slot's order.
+    fn position(&self, slot: u16) -> u64 {
+        let commits = self.commits.lock();
+        commits.ok().and_then(|commits| commits.positions.get(&slot).copied()).unwrap_or(0)
+    }
+
+    /// All that these keys hold.
+    pub fn held(&mut self, keys: Vec<DbKey>) -> Vec<Held> {
+        let held = |key: DbKey| {
+            let (content, expiry) = self.content(&key);
+            Held { key, content, expiry }
+        };
+        keys.into_iter().map(held).collect()
+    }
+
+    /// Whether this node changes the keys of a slot, and nobody else.
+    pub fn is_home(&self, slot: u16) -> bool {
+        self.own.as_ref().is_some_and(|own| own.is_home(tagged("", slot).as_bytes()))
+    }
+
+    /// Lets the witness compare what survivors have kept of a node's changes, before this node
+    /// changes anything of its slots.
+    pub fn compare_survivors(&mut self) {
+        let Some(own) = &self.own else { return };
+        let is_own = |slot| own.is_home(tagged("", slot).as_bytes());
+        let awaited = self.witness.borrow().awaited(self.identity, is_own);
+        if awaited.is_empty() {
+            return;
+        }
+        for slot in awaited {
+            let keys = self.witness.borrow().keys_of(slot);
+            let (held, at) = (self.held(keys), self.position(slot));
+            self.witness.borrow_mut().taken_over(self.identity, (slot, at), &held);
+        }
+    }
+}
+
+impl ClusterHost for Machine {
+    fn handle(&mut self) -> &mut Handle {
+        &mut self.exec.ks
+    }
+
+    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) {
+        self.compare_survivors();
+        debug_assert!(exec.slots.iter().all(|&slot| slot < SLOTS));
+        *reply = self.run(exec.db, exec.is_transaction, &exec.commands);
+        let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
+        self.report();
+        self.witness.borrow_mut().executed(self.identity, tag, &exec.slots, changed);
+    }
+
+    fn differs(&mut self, from: Identity, error: GroupError) {
+        let violation =
+            format!("a change of {from:?} does not fit at {:?}: {error}", self.identity);
+        self.witness.borrow_mut().violation(violation);
+    }
+}
+
+/// A reply as a value.
+pub fn parse(reply: &[u8]) -> Value {
+    match decode(reply, &DecodeLimits::default()) {
+        Ok(Some((value, _))) => value,
+        _ => Value::Error("no reply".into()),
+    }
+}
+
+/// The slots of some keys, each once.
+pub fn slots_of<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<u16> {
+    let mut slots: Vec<u16> = keys.map(slot_of).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+/// A name in a slot.
+pub fn tagged(name: &str, slot: u16) -> String {
+    static TAGS: OnceLock<Vec<u32>> = OnceLock::new();
+    let tags = TAGS.get_or_init(|| {
+        let mut tags = vec![u32::MAX; SLOTS.into()];
+        let mut missing = tags.len();
+        for tag in 0.. {
+            if missing == 0 {
+                break;
+            }
+            let of_slot = &mut tags[usize::from(slot_of(tag.to_string().as_bytes()))];
+            if *of_slot == u32::MAX {
+                (*of_slot, missing) = (tag, missing - 1);
+            }
+        }
+        tags
+    });
+    format!("{name}{{{}}}", tags[usize::from(slot)])
+}

@@ -1,0 +1,54 @@
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--wrong RULE]`: runs until the time is over,
+//! and prints the seed of each run that finds something. `--seed` without `--seconds` repeats one
+//! run. With `--wrong` a rule is broken, and it ends with the first run that notices.
+
+use petrel_cluster_sim::{Outcome, Plan, WRONGS, run};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+fn main() -> ExitCode {
+    let (mut seconds, mut seed, mut ops, mut wrong) = (None, None, 4000, None);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let text = args.next().unwrap_or_default();
+        if arg == "--wrong" {
+            wrong = WRONGS.into_iter().find(|(name, _)| *name == text).map(|(_, wrong)| wrong);
+            if wrong.is_none() {
+                eprintln!("--wrong is one of: {}", WRONGS.map(|(name, _)| name).join(", "));
+                return ExitCode::FAILURE;
+            }
+            continue;
+        }
+        match (arg.as_str(), text.parse::<u64>().ok()) {
+            ("--seconds", Some(value)) => seconds = Some(value),
+            ("--seed", Some(value)) => seed = Some(value),
+            ("--ops", Some(value)) => ops = value,
+            _ => {
+                eprintln!("usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--wrong RULE]");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let time = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |at| at.as_nanos() as u64);
+    let first = seed.unwrap_or_else(time);
+    let limit = Duration::from_secs(seconds.unwrap_or(if seed.is_some() { 0 } else { 10 }));
+    println!("first seed {first}, {ops} commands a run");
+    let (begin, mut runs, mut failed) = (Instant::now(), 0, 0);
+    let mut sum = Outcome::default();
+    loop {
+        let seed = first.wrapping_add(runs);
+        let outcome = run(Plan { seed, ops, wrong });
+        runs += 1;
+        if !outcome.violations.is_empty() {
+            failed += 1;
+            println!("seed {seed}:");
+            outcome.violations.iter().take(4).for_each(|text| println!("    {text}"));
+        }
+        sum.add(&outcome);
+        if begin.elapsed() >= limit || wrong.is_some() && failed > 0 {
+            break;
+        }
+    }
+    println!("{runs} runs, {failed} with violations; {}", sum.figures());
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

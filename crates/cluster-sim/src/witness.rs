@@ -1,0 +1,345 @@
+//! What has really happened: the order in which the homes have changed each slot, and whether what
+//! anybody reads can be explained by it.
+//!
+//! A slot's primary numbers its changes, so their order is known, and each check is a walk along
+//! it:
+//!
+//! * a node reads a prefix of each slot's order, never a shorter one than before, and never without
+//!   what its own commands were answered; so does each connection, in the order of its commands;
+//! * only a slot's primary changes it;
+//! * a forwarded command changes something once at most;
+//! * what survives a node is a prefix of what it has done, with everything that others have read.
+
+use crate::content::Content;
+use crate::machine::DbKey;
+use petrel_cluster::wire::Tag;
+use petrel_cluster::{Identity, Node, View, slot_of};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Positions in the orders of slots.
+pub type Positions = BTreeMap<u16, u64>;
+
+/// What a key held from a position of its slot's order on.
+struct Version {
+    at: u64,
+    content: Content,
+    expiry: Option<i64>,
+}
+
+/// What a node has of a key.
+pub struct Held {
+    /// The key.
+    pub key: DbKey,
+    /// Its value.
+    pub content: Content,
+    /// Its expiry, in Unix milliseconds, whether that has passed or not.
+    pub expiry: Option<i64>,
+}
+
+/// What one execution of a forwarded command has seen.
+struct Executed {
+    positions: Vec<(u16, u64)>,
+    changed: bool,
+}
+
+/// The only one who sees all nodes.
+#[derive(Default)]
+pub struct Witness {
+    history: BTreeMap<DbKey, Vec<Version>>,
+    /// The last position of each slot's order.
+    last: Positions,
+    views: BTreeMap<Identity, View>,
+    /// How far each node has read at least.
+    seen: BTreeMap<Identity, Positions>,
+    executed: BTreeMap<Tag, Vec<Executed>>,
+    /// Slots of nodes that have died.
+    awaited: BTreeSet<u16>,
+    /// Replies that nobody else may get, and where they were given.
+    unique: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
+    /// Elements that stay.
+    logged: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
+    /// What was found.
+    pub violations: Vec<String>,
+    /// Reads that were explained.
+    pub reads: u64,
+    /// Commits of homes.
+    pub commits: u64,
+    /// Commands that homes have executed for others.
+    pub forwarded: u64,
+}
+
+impl Witness {
+    /// Something is wrong.
+    pub fn violation(&mut self, text: String) {
+        self.violations.push(text);
+    }
+
+    /// A node adopts a view.
+    pub fn adopts(&mut self, identity: Identity, view: View) {
+        self.views.insert(identity, view);
+    }
+
+    /// The last position of a slot.
+    pub fn last(&self, slot: u16) -> u64 {
+        self.last.get(&slot).copied().unwrap_or(0)
+    }
+
+    /// A node has changed keys by itself; the positions of the changes in their slots.
+    pub fn committed(&mut self, by: Identity, mut versions: Vec<(u64, Held)>) {
+        self.commits += 1;
+        versions.sort_by_key(|(at, _)| *at);
+        let before = self.last.clone();
+        for (at, Held { key, content, expiry }) in versions {
+            let slot = slot_of(&key.1);
+            let primary = self.views.get(&by).and_then(|view| view.slots.primary(slot));
+            let is_next = at > before.get(&slot).copied().unwrap_or(0);
+            if primary != Some(by.node) || self.awaited.contains(&slot) || !is_next {
+                self.violation(format!(
+                    "{by:?} has changed {} at {at}, whose primary is {primary:?} and which is at {:?}",
+                    shown(&key.1),
+                    before.get(&slot)
+                ));
+            }
+            self.last.insert(slot, at);
+            self.history.entry(key).or_default().push(Version { at, content, expiry });
+        }
+    }
+
+    /// The first position from `lower` on at which a key held this at the time.
+    fn explain(&self, key: &DbKey, content: &Content, now_ms: i64, lower: u64) -> Option<u64> {
+        let absent = Content::default();
+        let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
+        let first = versions.partition_point(|version| version.at <= lower);
+        if first == 0 && *content == absent {
+            return Some(lower);
+        }
+        let fits = |version: &&Version| match version.expiry {
+            Some(at) if at <= now_ms => *content == absent,
+            _ => *content == version.content,
+        };
+        let found = versions[first.saturating_sub(1)..].iter().find(fits)?;
+        Some(found.at.max(lower))
+    }
+
+    /// A client's read on a node; `is_home` if it was of the primary.
+    pub fn read(
+        &mut self,
+        by: Identity,
+        (key, content): (&DbKey, &Content),
+        now_ms: i64,
+        is_home: bool,
+    ) {
+        let slot = slot_of(&key.1);
+        let seen = self.seen.get(&by).and_then(|seen| seen.get(&slot)).copied().unwrap_or(0);
+        let lower = if is_home { self.last(slot) } else { seen };
+        match self.explain(key, content, now_ms, lower) {
+            Some(at) => {
+                self.reads += 1;
+                self.seen.entry(by).or_default().insert(slot, at);
+            }
+            None => {
+                let text = self.show_read(key, content, lower);
+                self.violation(format!("{by:?} reads {text} (home: {is_home})"));
+            }
+        }
+    }
+
+    fn show_read(&self, key: &DbKey, content: &Content, lower: u64) -> String {
+        let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
+        let first = versions.partition_point(|version| version.at <= lower).saturating_sub(1);
+        let texts = |content: &Content| -> Vec<String> {
+            content.0.iter().map(|text| shown(text)).collect()
+        };
+        let later: Vec<_> = versions[first..]
+            .iter()
+            .map(|version| (version.at, texts(&version.content), version.expiry))
+            .collect();
+        format!(
+            "{}@{} of slot {} as {:?}, which it never was from position {lower} on: {later:?}",
+            shown(&key.1),
+            key.0,
+            slot_of(&key.1),
+            texts(content)
+        )
+    }
+
+    /// The same read in the order of its connection's commands, which have seen this much before.
+    pub fn read_in_order(
+        &mut self,
+        seen: &mut Positions,
+        (key, content): (&DbKey, &Content),
+        now_ms: i64,
+    ) {
+        let slot = slot_of(&key.1);
+        let lower = seen.get(&slot).copied().unwrap_or(0);
+        match self.explain(key, content, now_ms, lower) {
+            Some(at) => drop(seen.insert(slot, at)),
+            None => {
+                let text = self.show_read(key, content, lower);
+                self.violation(format!("after earlier commands, a connection reads {text}"));
+            }
+        }
+    }
+
+    /// A home has executed a forwarded command.
+    pub fn executed(&mut self, by: Identity, tag: Tag, slots: &[u16], changed: bool) {
+        self.forwarded += 1;
+        let positions = slots.iter().map(|&slot| (slot, self.last(slot))).collect();
+        let executed = self.executed.entry(tag).or_default();
+        executed.push(Executed { positions, changed });
+        if executed.iter().filter(|executed| executed.changed).count() > 1 {
+            self.violation(format!("{tag:?} was executed again, by {by:?}"));
+        }
+    }
+
+    /// A forwarded command was answered: what it has seen, the node has seen from now on.
+    pub fn answered(&mut self, by: Identity, tag: Tag) -> Vec<(u16, u64)> {
+        let Some(executed) = self.executed.get(&tag).and_then(|all| all.last()) else {
+            self.violation(format!("{tag:?} was answered, but what it has done is lost"));
+            return Vec::new();
+        };
+        let positions = executed.positions.clone();
+        self.has_seen(by, &positions);
+        positions
+    }
+
+    /// A node has seen these positions.
+    pub fn has_seen(&mut self, by: Identity, positions: &[(u16, u64)]) {
+        let seen = self.seen.entry(by).or_default();
+        for &(slot, at) in positions {
+            let seen = seen.entry(slot).or_default();
+            *seen = at.max(*seen);
+        }
+    }
+
+    /// A client was given what nobody else may get.
+    pub fn unique(&mut self, key: &DbKey, item: Vec<u8>, at: (u16, u64)) {
+        if self.unique.insert((key.clone(), item.clone()), at).is_some() {
+            self.violation(format!("{} of {} was given twice", shown(&item), shown(&key.1)));
+        }
+    }
+
+    /// A client was told that an element is there, to stay.
+    pub fn logged(&mut self, key: &DbKey, item: Vec<u8>, at: (u16, u64)) {
+        self.logged.insert((key.clone(), item), at);
+    }
+
+    /// A node has died, which may have changed these slots.
+    pub fn dies(&mut self, identity: Identity, slots: impl Iterator<Item = u16>) {
+        self.seen.remove(&identity);
+        self.awaited.extend(slots);
+    }
+
+    /// Slots of nodes that have died which this node changes next.
+    pub fn awaited(&self, by: Identity, is_own: impl Fn(u16) -> bool) -> Vec<u16> {
+        let Some(view) = self.views.get(&by) else { return Vec::new() };
+        let awaited = self.awaited.iter();
+        let awaited =
+            awaited.filter(|&&slot| view.slots.primary(slot) == Some(by.node) && is_own(slot));
+        awaited.copied().collect()
+    }
+
+    /// All keys of a slot that there ever were.
+    pub fn keys_of(&self, slot: u16) -> Vec<DbKey> {
+        self.history.keys().filter(|key| slot_of(&key.1) == slot).cloned().collect()
+    }
+
+    /// What the next primary of a slot has of it must be what there was at its position, and nobody
+    /// has seen beyond that; the order goes on from there.
+    pub fn taken_over(&mut self, by: Identity, (slot, at): (u16, u64), held: &[Held]) {
+        self.awaited.remove(&slot);
+        let seen = self.seen.values().filter_map(|seen| seen.get(&slot)).copied();
+        let seen = seen.max().unwrap_or(0);
+        if at < seen || at > self.last(slot) {
+            let last = self.last(slot);
+            self.violation(format!(
+                "{by:?} goes on with slot {slot} at {at} of {last}, and {seen} was seen"
+            ));
+        }
+        for Held { key, content, expiry } in held {
+            let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
+            let next = versions.partition_point(|version| version.at <= at);
+            let is_right = match next.checked_sub(1).map(|last| &versions[last]) {
+                Some(version) => version.content == *content && version.expiry == *expiry,
+                None => !content.is_there(),
+            };
+            if !is_right {
+                self.violation(format!("{by:?} goes on with another {} at {at}", shown(&key.1)));
+            }
+        }
+        self.cut(slot, at);
+    }
+
+    /// What came after a position of a slot died with its primary.
+    fn cut(&mut self, slot: u16, at: u64) {
+        if self.last(slot) == at {
+            return;
+        }
+        self.last.insert(slot, at);
+        for (key, versions) in &mut self.history {
+            if slot_of(&key.1) == slot {
+                versions.retain(|version| version.at <= at);
+            }
+        }
+        let is_kept = |&(of, version): &(u16, u64)| of != slot || version <= at;
+        for executed in self.executed.values_mut() {
+            executed.retain(|executed| !executed.changed || executed.positions.iter().all(is_kept));
+            for executed in executed {
+                let positions = executed.positions.iter_mut();
+                let of_slot = positions.filter(|position| position.0 == slot);
+                of_slot.for_each(|position| position.1 = position.1.min(at));
+            }
+        }
+        self.unique.retain(|_, position| is_kept(position));
+        self.logged.retain(|_, position| is_kept(position));
+    }
+
+    /// At rest: what a node holds must be what the homes have made.
+    pub fn compare(&mut self, by: Identity, held: &[Held]) {
+        let here: BTreeMap<_, _> =
+            held.iter().map(|held| (&held.key, (&held.content, &held.expiry))).collect();
+        let mut different = Vec::new();
+        for (key, versions) in &self.history {
+            let Some(last) = versions.last() else { continue };
+            let there = here.get(key).map(|&(content, expiry)| (content.clone(), *expiry));
+            let (content, expiry) = there.unwrap_or_default();
+            if (&content, expiry) != (&last.content, last.expiry) {
+                let version = (&last.content, last.expiry);
+                different.push(format!(
+                    "{}@{}: {content:?} {expiry:?} instead of {version:?}",
+                    shown(&key.1),
+                    key.0
+                ));
+            }
+        }
+        let known =
+            |key: &&DbKey| self.history.get(*key).is_some_and(|versions| !versions.is_empty());
+        let unknown = here.keys().filter(|key| !known(key));
+        different.extend(unknown.map(|key| format!("{} came from nowhere", shown(&key.1))));
+        for text in different.into_iter().take(5) {
+            self.violation(format!("at rest {by:?} differs: {text}"));
+        }
+    }
+
+    /// At rest: elements that stay are there once.
+    pub fn compare_logs(&mut self, node: Node) {
+        let mut wrong = Vec::new();
+        for (key, item) in self.logged.keys() {
+            let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
+            let content = versions.last().map(|version| &version.content.0[..]);
+            let count = content.unwrap_or_default().iter().filter(|text| *text == item).count();
+            if count != 1 {
+                wrong.push(format!(
+                    "at rest {} is {count} times in {} ({node:?})",
+                    shown(item),
+                    shown(&key.1)
+                ));
+            }
+        }
+        self.violations.append(&mut wrong);
+    }
+}
+
+fn shown(text: &[u8]) -> String {
+    text.escape_ascii().to_string()
+}

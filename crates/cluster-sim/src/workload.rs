@@ -1,0 +1,297 @@
+//! Clients' commands, drawn at random from several families.
+
+use crate::content::{FAMILIES, Family};
+use crate::machine::{DbKey, tagged};
+use crate::random::Random;
+use petrel_cluster::SLOTS;
+
+/// Slots that have one primary at all times.
+pub const GROUPS: u16 = 8;
+/// Slots of a group that have keys: neighbours, which are in different lanes.
+const SLOTS_PER_GROUP: u16 = 3;
+
+/// The first slot of a group.
+pub fn group_begin(group: u16) -> u16 {
+    group * (SLOTS / GROUPS)
+}
+
+/// The slots that have keys.
+pub fn used_slots() -> impl Iterator<Item = u16> {
+    (0..GROUPS).flat_map(|group| (0..SLOTS_PER_GROUP).map(move |i| group_begin(group) + i))
+}
+
+/// What is to be checked of a reply.
+#[derive(Clone, Debug)]
+pub enum Check {
+    /// Nothing.
+    Nothing,
+    /// Nobody else gets it.
+    Unique(DbKey),
+    /// This element is in the list from then on.
+    Logged(DbKey, Vec<u8>),
+}
+
+/// A command of a client, or a transaction.
+#[derive(Clone, Debug)]
+pub struct Op {
+    /// The database.
+    pub db: u16,
+    /// Whether the commands are a transaction.
+    pub is_transaction: bool,
+    /// The commands.
+    pub commands: Vec<Vec<Vec<u8>>>,
+    /// The slots of its keys.
+    pub slots: Vec<u16>,
+    /// The keys whose contents it reads, if it only reads.
+    pub reads: Vec<DbKey>,
+    /// What is to be checked of the reply.
+    pub check: Check,
+}
+
+/// Draws commands.
+pub struct Workload {
+    /// Number of values that were drawn.
+    drawn: u64,
+}
+
+impl Workload {
+    /// One that has drawn nothing.
+    pub fn new() -> Self {
+        Workload { drawn: 0 }
+    }
+
+    fn fresh(&mut self) -> Vec<u8> {
+        self.drawn += 1;
+        format!("v{}", self.drawn).into_bytes()
+    }
+
+    /// The next command of a client.
+    pub fn draw(&mut self, random: &mut Random, now_ms: i64) -> Op {
+        let group = random.below(GROUPS.into()) as u16;
+        let family = *random.pick(&FAMILIES);
+        if random.one_in(3) {
+            return self.read(random, group, family);
+        }
+        if family == Family::Twin {
+            return self.write_twins(random, group);
+        }
+        if random.one_in(6) {
+            return self.transaction(random, group, now_ms);
+        }
+        let db = database(family);
+        let key = name(random, group, family);
+        let (commands, check) = self.write(random, (group, family), &key, now_ms);
+        op(db, false, vec![commands], check)
+    }
+
+    /// Half of the time, a read of a key that a command writes, to come behind it.
+    pub fn read_after(&mut self, random: &mut Random, op: &Op) -> Option<Op> {
+        if !op.reads.is_empty() || random.one_in(2) {
+            return None;
+        }
+        let words = op.commands.iter().flatten();
+        let keys: Vec<&Vec<u8>> = words.filter(|word| word.contains(&b'{')).collect();
+        let key = (*random.pick(&keys)).clone();
+        let family = Family::of(&key)?;
+        let read = self::op(op.db, false, vec![family.read(&key)], Check::Nothing);
+        Some(Op { reads: vec![(op.db, key)], ..read })
+    }
+
+    fn read(&mut self, random: &mut Random, group: u16, family: Family) -> Op {
+        let db = database(family);
+        if family == Family::Twin {
+            let keys = twins(random.below(2) as u16, group);
+            let mut command = vec![b"MGET".to_vec()];
+            command.extend(keys.iter().cloned());
+            let reads = keys.iter().map(|key| (db, key.clone())).collect();
+            return Op { reads, ..op(db, false, vec![command], Check::Nothing) };
+        }
+        let key = name(random, group, family);
+        let command = family.read(&key);
+        Op { reads: vec![(db, key)], ..op(db, false, vec![command], Check::Nothing) }
+    }
+
+    /// Writes two keys of different lanes at once.
+    pub fn write_twins(&mut self, random: &mut Random, group: u16) -> Op {
+        let keys = twins(random.below(2) as u16, group);
+        let value = self.fresh();
+        let db = database(Family::Twin);
+        if random.one_in(2) {
+            let mut command = vec![b"MSET".to_vec()];
+            keys.iter().for_each(|key| command.extend([key.clone(), value.clone()]));
+            return op(db, false, vec![command], Check::Nothing);
+        }
+        let set = |key: &Vec<u8>| vec![b"SET".to_vec(), key.clone(), value.clone()];
+        op(db, true, keys.iter().map(set).collect(), Check::Nothing)
+    }
+
+    fn transaction(&mut self, random: &mut Random, group: u16, now_ms: i64) -> Op {
+        let families = [Family::Text, Family::List, Family::Hash, Family::Set, Family::Number];
+        let count = 2 + random.index(3);
+        let mut commands = Vec::new();
+        for _ in 0..count {
+            let family = *random.pick(&families);
+            let key = name(random, group, family);
+            commands.push(self.write(random, (group, family), &key, now_ms).0);
+        }
+        op(0, true, commands, Check::Nothing)
+    }
+
+    fn write(
+        &mut self,
+        random: &mut Random,
+        (group, family): (u16, Family),
+        key: &[u8],
+        now_ms: i64,
+    ) -> (Vec<Vec<u8>>, Check) {
+        let fresh = String::from_utf8(self.fresh()).unwrap_or_default();
+        let few = format!("m{}", random.below(6));
+        let number = random.below(40).to_string();
+        let soon = (now_ms + random.below(400) as i64).to_string();
+        let other = name(random, group, family);
+        let other = String::from_utf8(other).unwrap_or_default();
+        let key_text = String::from_utf8(key.to_vec()).unwrap_or_default();
+        let id = (database(family), key.to_vec());
+        let check = match family {
+            Family::Counter => Check::Unique(id),
+            Family::Log => Check::Logged(id, fresh.clone().into_bytes()),
+            Family::Queue | Family::Bag => Check::Unique(id),
+            _ => Check::Nothing,
+        };
+        let pushes = random.one_in(2);
+        let lines: &[&str] = match family {
+            Family::Counter => &["INCR k"],
+            Family::Log => &["RPUSH k v"],
+            Family::Queue if pushes => &["RPUSH k v"],
+            Family::Queue => &["LPOP k", "RPOP k"],
+            Family::Bag if pushes => &["SADD k v"],
+            Family::Bag => &["SPOP k"],
+            Family::Twin => &["SET k v"],
+            Family::Text => &[
+                "SET k v",
+                "SET k v",
+                "SET k v PXAT s",
+                "SET k v NX",
+                "SET k v XX GET",
+                "APPEND k v",
+                "SETRANGE k n v",
+                "DEL k",
+                "PEXPIREAT k s",
+                "PERSIST k",
+                "GETDEL k",
+                "GETEX k PXAT s",
+                "RENAME k o",
+                "COPY k o REPLACE",
+                "PEXPIREAT k s NX",
+            ],
+            Family::Number => {
+                &["INCRBY k n", "DECRBY k n", "SET k n", "DEL k", "INCR k", "PEXPIREAT k s"]
+            }
+            Family::List => &[
+                "LPUSH k v",
+                "RPUSH k f",
+                "LPOP k",
+                "RPOP k",
+                "LSET k 0 v",
+                "LREM k 1 f",
+                "LTRIM k 0 5",
+                "LINSERT k BEFORE f v",
+                "LMOVE k o LEFT RIGHT",
+                "DEL k",
+                "PEXPIREAT k s",
+                "RENAME k o",
+                "COPY k o REPLACE",
+            ],
+            Family::Set => &[
+                "SADD k f v",
+                "SADD k f",
+                "SREM k f",
+                "SPOP k",
+                "SMOVE k o f",
+                "SUNIONSTORE k k o",
+                "DEL k",
+                "PEXPIREAT k s",
+                "PERSIST k",
+            ],
+            Family::Hash => &[
+                "HSET k f v",
+                "HDEL k f",
+                "HSETNX k f v",
+                "HINCRBY k count n",
+                "HSET k f v g v",
+                "DEL k",
+                "PEXPIREAT k s",
+                "RENAME k o",
+            ],
+            Family::Scores => &[
+                "ZADD k n f",
+                "ZREM k f",
+                "ZINCRBY k n f",
+                "ZPOPMIN k",
+                "ZADD k GT n f",
+                "ZREMRANGEBYRANK k 0 0",
+                "DEL k",
+                "ZUNIONSTORE k 2 k o",
+                "PEXPIREAT k s",
+            ],
+            Family::Stream => &[
+                "XADD k * f v",
+                "XADD k * f v",
+                "XADD k MAXLEN 4 * f v",
+                "XTRIM k MAXLEN 3",
+                "DEL k",
+            ],
+        };
+        let line = *random.pick(lines);
+        let arg = |(i, word): (usize, &str)| -> Vec<u8> {
+            let text = match word {
+                "k" if i > 0 => &key_text,
+                "o" => &other,
+                "v" => &fresh,
+                "f" => &few,
+                "n" => &number,
+                "s" => &soon,
+                other => return other.as_bytes().to_vec(),
+            };
+            text.as_bytes().to_vec()
+        };
+        let check = match check {
+            Check::Unique(_) if pushes && family != Family::Counter => Check::Nothing,
+            check => check,
+        };
+        (line.split(' ').enumerate().map(arg).collect(), check)
+    }
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Transactions are of one database: that of the families that occur in them.
+fn database(family: Family) -> u16 {
+    if matches!(family, Family::Queue | Family::Scores) { 3 } else { 0 }
+}
+
+fn name(random: &mut Random, group: u16, family: Family) -> Vec<u8> {
+    let slot = group_begin(group) + random.below(SLOTS_PER_GROUP.into()) as u16;
+    let name = format!("{}{}", family.letter(), random.below(2));
+    tagged(&name, slot).into_bytes()
+}
+
+/// Two keys of different lanes.
+fn twins(which: u16, group: u16) -> Vec<Vec<u8>> {
+    let twin = |i: u16| {
+        let name = format!("{}{which}", Family::Twin.letter());
+        tagged(&name, group_begin(group) + i).into_bytes()
+    };
+    vec![twin(0), twin(1 + which)]
+}
+
+fn op(db: u16, is_transaction: bool, commands: Vec<Vec<Vec<u8>>>, check: Check) -> Op {
+    let words = commands.iter().flatten();
+    let keys = words.filter(|word| word.contains(&b'{')).map(Vec::as_slice);
+    let slots = crate::machine::slots_of(keys);
+    Op { db, is_transaction, commands, slots, reads: Vec::new(), check }
+}

@@ -1,0 +1,774 @@
+//! A run: nodes, links between them, clients, and an adversary who delays, breaks, stalls, pauses,
+//! kills, and moves slots; then peace, and the comparison of everything with everything.
+
+use crate::connection::{Connection, PIPELINE_MAX, Pending, State, content_of};
+use crate::link::Pipe;
+use crate::machine::{Machine, START_MS, parse};
+use crate::random::Random;
+use crate::witness::{Held, Witness};
+use crate::workload::{GROUPS, Op, Workload, used_slots};
+use petrel_cluster::mutation::{Mutation, break_rule};
+use petrel_cluster::wire::Tag;
+use petrel_cluster::{
+    Call, ClusterNode, Identity, Limits, Node, Received, Reply, Route, SLOTS, SlotMap, View,
+};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What is done wrong on purpose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wrong {
+    /// A rule of the protocol is broken.
+    Rule(Mutation),
+    /// A connection's reads do not wait for its commands that are away.
+    ReadsPastWrites,
+    /// Every node removes keys whose time has passed.
+    ExpiresEverywhere,
+}
+
+/// All that can be done wrong, by name.
+pub const WRONGS: [(&str, Wrong); 8] = [
+    ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
+    ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
+    ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
+    ("number-early", Wrong::Rule(Mutation::NumberEarly)),
+    ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
+    ("no-tails", Wrong::Rule(Mutation::NoTails)),
+    ("reads-past-writes", Wrong::ReadsPastWrites),
+    ("expires-everywhere", Wrong::ExpiresEverywhere),
+];
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// Commands of clients.
+    pub ops: u64,
+    /// What is done wrong.
+    pub wrong: Option<Wrong>,
+}
+
+/// What a run has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What was found.
+    pub violations: Vec<String>,
+    /// Replies to clients.
+    pub replies: u64,
+    /// Reads that were explained.
+    pub reads: u64,
+    /// Commits of homes.
+    pub commits: u64,
+    /// Commands that were executed for other nodes.
+    pub forwarded: u64,
+    /// Views beyond the first.
+    pub views: u64,
+    /// Nodes that died.
+    pub deaths: u64,
+    /// Links that broke.
+    pub resets: u64,
+    /// Commands of which nobody could tell whether they were executed.
+    pub unknown: u64,
+    /// A number that two runs with one seed have in common.
+    pub digest: u64,
+}
+
+struct Member {
+    core: ClusterNode,
+    machine: Machine,
+    connections: Vec<Connection>,
+    is_alive: bool,
+    paused_until: u64,
+    skew_ms: i64,
+    /// Commands in flight: the connection, the place among its own, and the name.
+    away: BTreeMap<u64, (usize, Tag)>,
+}
+
+/// One direction of a link.
+#[derive(Default)]
+struct Direction {
+    pipe: Pipe,
+    /// Bytes that may be on their way.
+    window: usize,
+    /// The receiver has to adopt a view first.
+    is_early: bool,
+}
+
+struct World {
+    random: Random,
+    now: u64,
+    members: Vec<Member>,
+    links: BTreeMap<(u16, u16), Direction>,
+    /// When links that broke come back.
+    broken: BTreeMap<(u16, u16), u64>,
+    views: Vec<View>,
+    witness: Rc<RefCell<Witness>>,
+    workload: Workload,
+    /// Deaths of which no view knows yet: when it will.
+    dying: Vec<(Identity, u64)>,
+    tokens: u64,
+    plan: Plan,
+    outcome: Outcome,
+    /// What the adversary does, once in so many steps.
+    rates: Rates,
+}
+
+struct Rates {
+    reset: u64,
+    stall: u64,
+    pause: u64,
+    moves: u64,
+    death: u64,
+}
+
+/// Runs a plan to its end, or to the first violations.
+pub fn run(plan: Plan) -> Outcome {
+    break_rule(match plan.wrong {
+        Some(Wrong::Rule(mutation)) => Some(mutation),
+        _ => None,
+    });
+    let mut world = World::new(plan);
+    let mut left = plan.ops;
+    while left > 0 && world.witness.borrow().violations.is_empty() {
+        left = left.saturating_sub(world.step(true));
+    }
+    if world.witness.borrow().violations.is_empty() {
+        world.rest();
+    }
+    break_rule(None);
+    world.finish()
+}
+
+impl World {
+    fn new(plan: Plan) -> Self {
+        let mut random = Random::new(plan.seed);
+        let count = 3 + random.below(5) as u16;
+        let witness = Rc::new(RefCell::new(Witness::default()));
+        let identity = |node: u16| Identity { node: Node(node), incarnation: 1 };
+        let primaries: Vec<Node> =
+            (0..GROUPS).map(|_| Node(random.below(count.into()) as u16)).collect();
+        let members: Vec<Identity> = (0..count).map(identity).collect();
+        let view = View { epoch: 1, slots: map(&members, &primaries), members };
+        let backlog = if random.one_in(4) { 400 << 10 } else { 64 << 20 };
+        let limits = Limits { backlog, batch: 4 << 10, ..Limits::default() };
+        let mut members = Vec::new();
+        for &identity in &view.members {
+            let mut machine = Machine::new(identity, random.bits(), witness.clone());
+            let core = ClusterNode::new(identity, view.clone(), limits);
+            let expires_all = plan.wrong == Some(Wrong::ExpiresEverywhere);
+            machine.join(core.sinks(), core.homes(), expires_all);
+            let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
+            let skew_ms = random.below(60) as i64 - 30;
+            witness.borrow_mut().adopts(identity, view.clone());
+            members.push(Member {
+                core,
+                machine,
+                connections,
+                is_alive: true,
+                paused_until: 0,
+                skew_ms,
+                away: BTreeMap::new(),
+            });
+        }
+        let rate = |random: &mut Random, most: u64| most / (1 + random.below(8));
+        let rates = Rates {
+            reset: rate(&mut random, 8000),
+            stall: rate(&mut random, 4000),
+            pause: rate(&mut random, 8000),
+            moves: rate(&mut random, 20_000),
+            death: rate(&mut random, 40_000),
+        };
+        let mut world = World {
+            random,
+            now: 1,
+            members,
+            links: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            views: vec![view],
+            witness,
+            workload: Workload::new(),
+            dying: Vec::new(),
+            tokens: 0,
+            plan,
+            outcome: Outcome::default(),
+            rates,
+        };
+        for a in 0..count {
+            for b in a + 1..count {
+                world.connect(a, b);
+            }
+        }
+        world
+    }
+
+    fn connect(&mut self, a: u16, b: u16) {
+        for (from, to) in [(a, b), (b, a)] {
+            let window = match self.random.one_in(5) {
+                true => 600,
+                false => 16 << 10,
+            };
+            self.links.insert((from, to), Direction { window, ..Direction::default() });
+            self.members[usize::from(from)].core.link(Node(to));
+        }
+    }
+
+    fn disconnect(&mut self, a: u16, b: u16) {
+        for (from, to) in [(a, b), (b, a)] {
+            self.links.remove(&(from, to));
+            self.members[usize::from(from)].core.unlink(Node(to));
+        }
+    }
+
+    /// One thing happens; 1 if it is a command of a client.
+    fn step(&mut self, with_clients: bool) -> u64 {
+        if self.random.one_in(4) {
+            self.now += self.random.below(3);
+        }
+        let mut ops = 0;
+        match self.random.below(100) {
+            0..35 if with_clients => ops = self.client(),
+            0..35 => {}
+            35..60 => self.deliver(),
+            60..80 => self.transmit(),
+            80..95 => self.serve_clients(),
+            95..97 => self.expire(),
+            _ => self.adopt_some(),
+        }
+        if with_clients {
+            self.misbehave();
+        } else {
+            self.repair(true);
+        }
+        self.bury();
+        ops
+    }
+
+    fn is_awake(&self, node: u16) -> bool {
+        let member = &self.members[usize::from(node)];
+        member.is_alive && member.paused_until <= self.now
+    }
+
+    fn any_awake(&mut self) -> Option<u16> {
+        let node = self.random.index(self.members.len()) as u16;
+        self.is_awake(node).then_some(node)
+    }
+
+    fn tell_time(&mut self, node: u16) {
+        let member = &mut self.members[usize::from(node)];
+        member.machine.now_ms = START_MS + self.now as i64 + member.skew_ms;
+    }
+
+    /// A client sends a command.
+    fn client(&mut self) -> u64 {
+        let Some(node) = self.any_awake() else { return 0 };
+        self.tell_time(node);
+        let member = &mut self.members[usize::from(node)];
+        let at = self.random.index(member.connections.len());
+        if member.connections[at].pending.len() >= PIPELINE_MAX {
+            return 0;
+        }
+        let op = self.workload.draw(&mut self.random, member.machine.now_ms);
+        let read = self.workload.read_after(&mut self.random, &op);
+        let ops: Vec<Op> = std::iter::once(op).chain(read).collect();
+        let count = ops.len() as u64;
+        for op in ops {
+            self.tokens += 1;
+            let pending = Pending { token: self.tokens, op, state: State::Waiting };
+            member.connections[at].pending.push_back(pending);
+        }
+        self.serve_connection(node, at);
+        count
+    }
+
+    fn serve_clients(&mut self) {
+        let Some(node) = self.any_awake() else { return };
+        for at in 0..self.members[usize::from(node)].connections.len() {
+            self.serve_connection(node, at);
+        }
+    }
+
+    /// Executes, or sends, what can be of a connection's commands, and replies.
+    fn serve_connection(&mut self, node: u16, at: usize) {
+        self.tell_time(node);
+        let reads_past_writes = self.plan.wrong == Some(Wrong::ReadsPastWrites);
+        let member = &mut self.members[usize::from(node)];
+        let identity = member.core.identity();
+        while let Some(next) = member.connections[at].next(reads_past_writes) {
+            let Pending { token, op, .. } = &member.connections[at].pending[next];
+            let (token, op) = (*token, op.clone());
+            let Some(state) = start(member, (at, token), &op, &self.witness) else { break };
+            member.connections[at].pending[next].state = state;
+        }
+        take_replies(member, &self.witness, &mut self.outcome);
+        let mut witness = self.witness.borrow_mut();
+        self.outcome.replies += member.connections[at].reply(identity, &mut witness);
+    }
+
+    /// Some bytes arrive.
+    fn deliver(&mut self) {
+        let some = self.random.index(self.links.len().max(1));
+        let Some((&(from, to), direction)) = self.links.iter_mut().nth(some) else { return };
+        let receiver = &self.members[usize::from(to)];
+        if !receiver.is_alive || receiver.paused_until > self.now || direction.is_early {
+            return;
+        }
+        let Some(bytes) = direction.pipe.pull(self.now, &mut self.random) else { return };
+        self.receive(from, to, &bytes);
+    }
+
+    fn receive(&mut self, from: u16, to: u16, bytes: &[u8]) {
+        self.tell_time(to);
+        let member = &mut self.members[usize::from(to)];
+        if !member.core.is_linked(Node(from)) {
+            return;
+        }
+        let received = member.core.receive(Node(from), bytes, &mut member.machine);
+        member.machine.report();
+        let has_replies = take_replies(member, &self.witness, &mut self.outcome);
+        match received {
+            Ok(received) => {
+                if let Some(direction) = self.links.get_mut(&(from, to)) {
+                    direction.is_early = received == Received::Early;
+                }
+            }
+            Err(error) => {
+                let text = format!("node {to} cannot read what node {from} has sent: {error}");
+                self.witness.borrow_mut().violation(text);
+            }
+        }
+        // What waited for a reply is not late.
+        if has_replies {
+            for at in 0..self.members[usize::from(to)].connections.len() {
+                self.serve_connection(to, at);
+            }
+        }
+    }
+
+    /// A node sends what it has for another.
+    fn transmit(&mut self) {
+        let some = self.random.index(self.links.len().max(1));
+        let Some((&(from, to), direction)) = self.links.iter_mut().nth(some) else { return };
+        let sender = &mut self.members[usize::from(from)];
+        let is_awake = sender.is_alive && sender.paused_until <= self.now;
+        if !is_awake || direction.pipe.len() >= direction.window {
+            return;
+        }
+        let mut bytes = Vec::new();
+        // Often no more than one lane: others are late then.
+        let budget = if self.random.one_in(2) { 1 } else { 1 + self.random.index(8192) };
+        if sender.core.send(Node(to), budget, &mut bytes) {
+            let delay = self.random.below(4);
+            direction.pipe.push(self.now + delay, bytes);
+        }
+    }
+
+    fn expire(&mut self) {
+        let Some(node) = self.any_awake() else { return };
+        self.tell_time(node);
+        let machine = &mut self.members[usize::from(node)].machine;
+        machine.compare_survivors();
+        machine.expire();
+        machine.report();
+    }
+
+    /// A node learns of the next view.
+    fn adopt_some(&mut self) {
+        let Some(node) = self.any_awake() else { return };
+        self.tell_time(node);
+        let member = &mut self.members[usize::from(node)];
+        let next = member.core.view().epoch as usize;
+        let Some(view) = self.views.get(next) else { return };
+        self.witness.borrow_mut().adopts(member.core.identity(), view.clone());
+        let adopted = member.core.adopt(view.clone(), &mut member.machine);
+        member.machine.report();
+        take_replies(member, &self.witness, &mut self.outcome);
+        if !adopted {
+            self.witness.borrow_mut().violation(format!("node {node} does not adopt {next}"));
+        }
+        for from in 0..self.members.len() as u16 {
+            let direction = self.links.get_mut(&(from, node));
+            if direction.is_some_and(|direction| std::mem::take(&mut direction.is_early)) {
+                self.receive(from, node, &[]);
+            }
+        }
+    }
+
+    /// The adversary's turn.
+    fn misbehave(&mut self) {
+        if self.random.one_in(self.rates.reset) {
+            let some = self.random.index(self.links.len().max(1));
+            if let Some(&(a, b)) = self.links.keys().nth(some) {
+                self.disconnect(a, b);
+                self.broken.insert((a.min(b), a.max(b)), self.now + self.random.below(60));
+                self.outcome.resets += 1;
+            }
+        }
+        if self.random.one_in(self.rates.stall) {
+            let until = self.now + self.random.below(200);
+            let some = self.random.index(self.links.len().max(1));
+            if let Some(direction) = self.links.values_mut().nth(some) {
+                direction.pipe.stall(until);
+            }
+        }
+        if self.random.one_in(self.rates.pause) {
+            let until = self.now + self.random.below(300);
+            let node = self.random.index(self.members.len());
+            self.members[node].paused_until = until;
+        }
+        if self.random.one_in(self.rates.moves) {
+            self.move_slots();
+        }
+        if self.random.one_in(self.rates.death) && self.alive().len() > 2 {
+            let node = *self.random.pick(&self.alive());
+            if self.random.one_in(2) {
+                self.send_half_of_a_commit(node);
+            }
+            self.kill(node);
+        }
+        self.cut_laggards_off();
+        self.repair(false);
+    }
+
+    /// Links that broke come back.
+    fn repair(&mut self, all: bool) {
+        let due: Vec<(u16, u16)> = self
+            .broken
+            .iter()
+            .filter(|&(_, &at)| all || at <= self.now)
+            .map(|(&link, _)| link)
+            .collect();
+        for (a, b) in due {
+            self.broken.remove(&(a, b));
+            let is_member = |node: u16| self.members[usize::from(node)].is_alive;
+            if is_member(a) && is_member(b) {
+                self.connect(a, b);
+            }
+        }
+    }
+
+    fn alive(&self) -> Vec<u16> {
+        let members = self.members.iter().enumerate();
+        members.filter(|(_, member)| member.is_alive).map(|(at, _)| at as u16).collect()
+    }
+
+    fn latest(&self) -> &View {
+        &self.views[self.views.len() - 1]
+    }
+
+    fn primaries(&self) -> Vec<Node> {
+        let view = self.latest();
+        let begins = (0..GROUPS).map(crate::workload::group_begin);
+        begins.map(|slot| view.slots.primary(slot).unwrap_or(Node(0))).collect()
+    }
+
+    fn move_slots(&mut self) {
+        let members = self.latest().members.clone();
+        let mut primaries = self.primaries();
+        for _ in 0..1 + self.random.index(3) {
+            let group = self.random.index(primaries.len());
+            primaries[group] = self.random.pick(&members).node;
+        }
+        self.propose(members, &primaries);
+    }
+
+    fn propose(&mut self, members: Vec<Identity>, primaries: &[Node]) {
+        let epoch = self.latest().epoch + 1;
+        let slots = map(&members, primaries);
+        self.views.push(View { epoch, members, slots });
+        self.outcome.views += 1;
+    }
+
+    /// Members that a node waits for no longer are as good as dead.
+    fn cut_laggards_off(&mut self) {
+        for node in self.alive() {
+            let core = &self.members[usize::from(node)].core;
+            let cut_off = core.lanes().cut_off();
+            let lags = |&other: &u16| cut_off.contains(Node(other));
+            if let Some(other) = self.alive().into_iter().find(lags) {
+                self.kill(other);
+            }
+        }
+    }
+
+    /// A node commits to several lanes, and one of them goes out.
+    fn send_half_of_a_commit(&mut self, node: u16) {
+        self.tell_time(node);
+        let member = &mut self.members[usize::from(node)];
+        let is_home = |group: &u16| {
+            let begin = crate::workload::group_begin(*group);
+            member.core.route(&[begin, begin + 1, begin + 2]) == Route::Here
+        };
+        let Some(group) = (0..GROUPS).find(is_home) else { return };
+        let op = self.workload.write_twins(&mut self.random, group);
+        self.tokens += 1;
+        let place = (0, self.tokens);
+        let _ = start(member, place, &op, &self.witness);
+        let Some(&to) =
+            self.links.keys().filter(|(from, _)| *from == node).map(|(_, to)| to).next()
+        else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        if member.core.send(Node(to), 1, &mut bytes)
+            && let Some(direction) = self.links.get_mut(&(node, to))
+        {
+            direction.pipe.push(self.now, bytes);
+        }
+    }
+
+    fn kill(&mut self, node: u16) {
+        let identity = self.members[usize::from(node)].core.identity();
+        self.members[usize::from(node)].is_alive = false;
+        self.outcome.deaths += 1;
+        // What it has sent may still arrive; nothing arrives there.
+        self.links.retain(|&(_, to), _| to != node);
+        self.broken.retain(|&(a, b), _| a != node && b != node);
+        self.dying.push((identity, self.now + self.random.below(100)));
+    }
+
+    /// A view takes the members that have died out.
+    fn bury(&mut self) {
+        let Some(at) = self.dying.iter().position(|&(_, at)| at <= self.now) else { return };
+        let (identity, _) = self.dying.remove(at);
+        let members = self.latest().members.clone();
+        let members: Vec<Identity> =
+            members.into_iter().filter(|member| *member != identity).collect();
+        if members.is_empty() {
+            return;
+        }
+        // Slots that it may have changed: those of all views that somebody may not have adopted.
+        let begins = (0..GROUPS).map(crate::workload::group_begin);
+        let may_own = |slot: &u16| {
+            self.views.iter().any(|view| view.slots.primary(*slot) == Some(identity.node))
+        };
+        let groups: Vec<u16> = begins.filter(may_own).collect();
+        let of_group = |slot: &u16| groups.contains(&(slot / (SLOTS / GROUPS) * (SLOTS / GROUPS)));
+        self.witness.borrow_mut().dies(identity, used_slots().filter(of_group));
+        let mut primaries = self.primaries();
+        for primary in primaries.iter_mut().filter(|primary| **primary == identity.node) {
+            *primary = self.random.pick(&members).node;
+        }
+        self.propose(members, &primaries);
+    }
+
+    /// Peace: everything arrives, and everybody has the same.
+    fn rest(&mut self) {
+        for member in &mut self.members {
+            member.paused_until = 0;
+        }
+        for direction in self.links.values_mut() {
+            direction.pipe.stall(0);
+        }
+        let mut quiet = 0;
+        for _ in 0..2_000_000 {
+            self.step(false);
+            self.now += 1;
+            quiet = if self.is_quiet() { quiet + 1 } else { 0 };
+            if quiet > 200 || !self.witness.borrow().violations.is_empty() {
+                break;
+            }
+        }
+        if !self.witness.borrow().violations.is_empty() {
+            return;
+        }
+        if !self.is_quiet() {
+            let text = self.explain_unrest();
+            return self.witness.borrow_mut().violation(text);
+        }
+        let alive = self.alive();
+        for &node in &alive {
+            self.members[usize::from(node)].machine.compare_survivors();
+        }
+        for &node in &alive {
+            let member = &mut self.members[usize::from(node)];
+            let keys = member.machine.keys();
+            let held = member.machine.held(keys);
+            self.outcome.digest = digest(self.outcome.digest, &held);
+            self.witness.borrow_mut().compare(member.core.identity(), &held);
+        }
+        self.witness.borrow_mut().compare_logs(Node(alive[0]));
+    }
+
+    fn is_quiet(&self) -> bool {
+        let epoch = self.latest().epoch;
+        self.dying.is_empty()
+            && self.links.iter().all(|(&(from, _), direction)| {
+                direction.pipe.is_empty() || !self.members[usize::from(from)].is_alive
+            })
+            && self.members.iter().filter(|member| member.is_alive).all(|member| {
+                member.core.view().epoch == epoch
+                    && member.core.is_settled()
+                    && member.core.lanes().bytes() == 0
+                    && member.connections.iter().all(|connection| connection.pending.is_empty())
+            })
+    }
+
+    fn explain_unrest(&self) -> String {
+        let mut text = String::from("it does not come to rest:");
+        for node in self.alive() {
+            let member = &self.members[usize::from(node)];
+            let pending: usize =
+                member.connections.iter().map(|connection| connection.pending.len()).sum();
+            text += &format!(
+                " [node {node}: epoch {} of {}, settled {}, bytes {}, pending {pending}, cut off {:x}]",
+                member.core.view().epoch,
+                self.latest().epoch,
+                member.core.is_settled(),
+                member.core.lanes().bytes(),
+                member.core.lanes().cut_off().0
+            );
+            for pending in member.connections.iter().flat_map(|connection| &connection.pending) {
+                let away = member.away.get(&pending.token);
+                text += &format!(
+                    " {:?} at {:?}, {away:?}",
+                    pending.op,
+                    member.core.route(&pending.op.slots)
+                );
+            }
+        }
+        text
+    }
+
+    fn finish(self) -> Outcome {
+        let mut outcome = self.outcome;
+        let witness = self.witness.borrow();
+        outcome.violations = witness.violations.clone();
+        (outcome.reads, outcome.commits) = (witness.reads, witness.commits);
+        outcome.forwarded = witness.forwarded;
+        outcome
+    }
+}
+
+/// All members hold all slots; a group of slots has this primary.
+fn map(members: &[Identity], primaries: &[Node]) -> SlotMap {
+    let homes: Vec<Vec<Node>> = primaries
+        .iter()
+        .map(|&primary| {
+            let others = members.iter().map(|member| member.node);
+            let others = others.filter(|&node| node != primary);
+            std::iter::once(primary).chain(others).collect()
+        })
+        .collect();
+    SlotMap::collect(|slot| &homes[usize::from(slot / (SLOTS / GROUPS))])
+}
+
+/// Executes a command of a client, or sends it; none if it has to wait.
+fn start(
+    member: &mut Member,
+    (connection, token): (usize, u64),
+    op: &Op,
+    witness: &Rc<RefCell<Witness>>,
+) -> Option<State> {
+    let identity = member.core.identity();
+    let now_ms = member.machine.now_ms;
+    let done = |reply, seen, is_known| Some(State::Done { reply, seen, now_ms, is_known });
+    let route = member.core.route(&op.slots);
+    if op.reads.is_empty() && route != Route::Here {
+        return match route {
+            Route::Apart => done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false),
+            Route::At(_) => {
+                let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
+                let (slots, commands) = (slots.clone(), commands.clone());
+                let slot = slots[0];
+                let call = Call { slots, db, is_transaction, commands };
+                let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
+                let tag = Tag { origin: identity, slot, oseq };
+                member.away.insert(token, (connection, tag));
+                Some(State::Away)
+            }
+            _ => None,
+        };
+    }
+    member.machine.compare_survivors();
+    let commands: Vec<Vec<&[u8]>> =
+        op.commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
+    let reply = member.machine.run(op.db, op.is_transaction, &commands);
+    member.machine.report();
+    if op.reads.is_empty() {
+        let seen: Vec<(u16, u64)> =
+            op.slots.iter().map(|&slot| (slot, witness.borrow().last(slot))).collect();
+        witness.borrow_mut().has_seen(identity, &seen);
+        return done(reply, seen, true);
+    }
+    let value = parse(&reply);
+    for (at, (db, key)) in op.reads.iter().enumerate() {
+        let content = content_of(op, at, key, &value);
+        let is_home = member.machine.is_home(petrel_cluster::slot_of(key));
+        let key = (*db, key.clone());
+        witness.borrow_mut().read(identity, (&key, &content), now_ms, is_home);
+    }
+    done(reply, Vec::new(), true)
+}
+
+/// Gives connections the replies to their commands that were away; false if there are none.
+fn take_replies(
+    member: &mut Member,
+    witness: &Rc<RefCell<Witness>>,
+    outcome: &mut Outcome,
+) -> bool {
+    let replies = member.core.take_replies();
+    let has_replies = !replies.is_empty();
+    for (token, reply) in replies {
+        let Some((connection, tag)) = member.away.remove(&token) else {
+            witness.borrow_mut().violation(format!("an answer to no command: {token}"));
+            continue;
+        };
+        let pending = member.connections[connection].pending.iter_mut();
+        let mut pending = pending.filter(|pending| pending.token == token);
+        let Some(pending) = pending.next() else { continue };
+        let now_ms = member.machine.now_ms;
+        pending.state = match reply {
+            Reply::Bytes(reply) => {
+                let seen = witness.borrow_mut().answered(member.core.identity(), tag);
+                State::Done { reply, seen, now_ms, is_known: true }
+            }
+            reply => {
+                outcome.unknown += u64::from(reply == Reply::Unknown);
+                let reply = format!("-{}\r\n", reply.error().unwrap_or_default()).into_bytes();
+                State::Done { reply, seen: Vec::new(), now_ms, is_known: false }
+            }
+        };
+    }
+    has_replies
+}
+
+/// FNV-1a over what a node holds.
+fn digest(before: u64, held: &[Held]) -> u64 {
+    let texts =
+        held.iter().map(|held| format!("{:?}{:?}{:?}", held.key, held.content, held.expiry));
+    texts.fold(before ^ 0xcbf2_9ce4_8422_2325, |hash, text| {
+        text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    })
+}
+
+impl Outcome {
+    /// Adds the figures of another run.
+    pub fn add(&mut self, other: &Outcome) {
+        self.replies += other.replies;
+        self.reads += other.reads;
+        self.commits += other.commits;
+        self.forwarded += other.forwarded;
+        self.views += other.views;
+        self.deaths += other.deaths;
+        self.resets += other.resets;
+        self.unknown += other.unknown;
+    }
+
+    /// The figures in words.
+    pub fn figures(&self) -> String {
+        format!(
+            "{} replies, {} reads explained, {} commits, {} commands forwarded, {} views, {} deaths, {} links broken, {} \
+             unknown",
+            self.replies,
+            self.reads,
+            self.commits,
+            self.forwarded,
+            self.views,
+            self.deaths,
+            self.resets,
+            self.unknown
+        )
+    }
+}

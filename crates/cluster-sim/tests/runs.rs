@@ -1,0 +1,55 @@
+//! Some runs of the simulator, and what it finds where rules are broken.
+
+use petrel_cluster_sim::{Outcome, Plan, WRONGS, run};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Commands of a run.
+const OPS: u64 = 1000;
+
+fn clean(seed: u64) -> Outcome {
+    let outcome = run(Plan { seed, ops: OPS, wrong: None });
+    assert!(
+        outcome.violations.is_empty(),
+        "cluster-sim --seed {seed} --ops {OPS}: {:#?}",
+        outcome.violations
+    );
+    outcome
+}
+
+#[test]
+fn a_run_follows_from_its_seed() {
+    let (one, other) = (clean(7), clean(7));
+    assert_eq!(one.figures(), other.figures());
+    assert_eq!(one.digest, other.digest);
+    assert_ne!(one.digest, clean(8).digest);
+}
+
+#[test]
+fn nothing_is_found() {
+    let mut sum = Outcome::default();
+    for seed in 1..=12 {
+        sum.add(&clean(seed));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |at| at.as_nanos() as u64);
+    let (begin, mut seed) = (Instant::now(), now);
+    while begin.elapsed() < Duration::from_secs(12) {
+        sum.add(&clean(seed));
+        seed += 1;
+    }
+    println!("seeds 1 to 12, and from {now} on: {}", sum.figures());
+    assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.views > 10);
+}
+
+#[test]
+fn what_is_done_wrong_is_found() {
+    for (name, wrong) in WRONGS {
+        // One of them takes some forty runs from the first seed on.
+        let first = if name == "apply-early" { 41 } else { 1 };
+        let found = (first..first + 100).find_map(|seed| {
+            let outcome = run(Plan { seed, ops: OPS, wrong: Some(wrong) });
+            outcome.violations.first().map(|text| (seed, text.clone()))
+        });
+        let (seed, text) = found.unwrap_or_else(|| panic!("nobody notices '{name}'"));
+        println!("{name}: seed {seed}: {text}");
+    }
+}

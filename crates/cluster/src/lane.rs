@@ -1,0 +1,296 @@
+//! A lane: everything that one node tells others of a sixteenth of the slots, in one order.
+//!
+//! ```text
+//! position   1   2   3   4   5   6   7   8        an entry: for whom it is, and a record
+//!            :   :   :   +---+---+---+---+---+
+//!            :   :   :   | A | B |AB | A |AB |    effects are for all, a forwarded command or an answer for one
+//!            :   :   :   +---+---+---+---+---+
+//!                        ^           ^       ^
+//!                        A applied   B sent  seq
+//! ```
+//!
+//! An entry stays until all members have applied everything up to it, so that a link that breaks
+//! goes on where the other side says. A member for whose sake more bytes would stay than the limit
+//! allows is cut off: nobody waits for it, and it has to begin anew.
+
+use crate::slot_map::Node;
+use crate::view::{NODES_MAX, NodeSet};
+use crate::wire::{Batch, put_with_gap};
+use std::collections::VecDeque;
+
+/// Entries that are looked at for one batch at most.
+const ENTRIES_PER_BATCH: u64 = 4096;
+
+struct Entry {
+    to: NodeSet,
+    record: Box<[u8]>,
+}
+
+/// Where a member stands.
+#[derive(Clone, Copy, Default)]
+struct Peer {
+    /// What was sent goes up to here.
+    sent: u64,
+    /// What it has applied goes up to here.
+    applied: u64,
+    /// It has said where to go on since its link began.
+    is_ready: bool,
+}
+
+/// One lane of this node.
+pub(crate) struct Lane {
+    /// The last position that was given.
+    seq: u64,
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    bytes_max: usize,
+    /// All members but this one, without those that were cut off.
+    members: NodeSet,
+    /// Members that were cut off.
+    cut_off: NodeSet,
+    peers: Vec<Peer>,
+}
+
+impl Lane {
+    pub fn new(members: NodeSet, bytes_max: usize) -> Self {
+        Lane {
+            seq: 0,
+            entries: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+            members,
+            cut_off: NodeSet::default(),
+            peers: vec![Peer::default(); NODES_MAX.into()],
+        }
+    }
+
+    /// The last position.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Bytes of the records that are kept.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Members that have to begin anew.
+    pub fn cut_off(&self) -> NodeSet {
+        self.cut_off
+    }
+
+    /// Appends a record for these members, or all; its position.
+    pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
+        self.seq += 1;
+        let to = NodeSet(to.map_or(u64::MAX, |to| to.0) & self.members.0);
+        self.bytes += record.len() + size_of::<Entry>();
+        self.entries.push_back(Entry { to, record: record.into() });
+        if self.bytes > self.bytes_max || self.members.0 == 0 {
+            self.trim();
+            while self.bytes > self.bytes_max && self.members.0 != 0 {
+                self.cut_last_off();
+            }
+        }
+        self.seq
+    }
+
+    fn peer(&mut self, node: Node) -> &mut Peer {
+        &mut self.peers[usize::from(node.0 % NODES_MAX)]
+    }
+
+    fn member_nodes(&self) -> impl Iterator<Item = Node> {
+        let members = self.members;
+        (0..NODES_MAX).map(Node).filter(move |&node| members.contains(node))
+    }
+
+    /// What all members have applied.
+    pub fn stable(&self) -> u64 {
+        let applied = self.member_nodes().map(|node| self.peers[usize::from(node.0)].applied);
+        applied.min().unwrap_or(self.seq)
+    }
+
+    /// Forgets what all have applied.
+    fn trim(&mut self) {
+        let stable = self.stable();
+        while self.seq - self.entries.len() as u64 + 1 <= stable
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.bytes -= entry.record.len() + size_of::<Entry>();
+        }
+    }
+
+    fn cut_last_off(&mut self) {
+        let stable = self.stable();
+        let last: NodeSet = self
+            .member_nodes()
+            .filter(|node| self.peers[usize::from(node.0)].applied == stable)
+            .collect();
+        self.members.0 &= !last.0;
+        self.cut_off.0 |= last.0;
+        self.trim();
+    }
+
+    /// Others are members from now on; those that are new begin here.
+    pub fn set_members(&mut self, members: NodeSet) {
+        for node in (0..NODES_MAX).map(Node) {
+            let was_there = self.members.contains(node) || self.cut_off.contains(node);
+            if members.contains(node) && !was_there {
+                let seq = self.seq;
+                *self.peer(node) = Peer { sent: seq, applied: seq, is_ready: false };
+            }
+        }
+        self.cut_off.0 &= members.0;
+        self.members = NodeSet(members.0 & !self.cut_off.0);
+        self.trim();
+    }
+
+    /// The member's link ended: it will say where to go on.
+    pub fn interrupt(&mut self, node: Node) {
+        self.peer(node).is_ready = false;
+    }
+
+    /// The member has received everything up to this position. False if that cannot be.
+    pub fn resume(&mut self, node: Node, received: u64) -> bool {
+        if !self.members.contains(node) {
+            return true;
+        }
+        let peer = self.peer(node);
+        if received < peer.applied || received > peer.sent {
+            return false;
+        }
+        *peer = Peer { sent: received, is_ready: true, ..*peer };
+        true
+    }
+
+    /// The member has applied everything up to this position. False if that cannot be.
+    pub fn acknowledge(&mut self, node: Node, applied: u64) -> bool {
+        if !self.members.contains(node) {
+            return true;
+        }
+        let peer = self.peer(node);
+        // One that comes over an old link is late at worst.
+        if applied > peer.sent {
+            return false;
+        }
+        if applied > peer.applied {
+            peer.applied = applied;
+            self.trim();
+        }
+        true
+    }
+
+    /// What there is to be sent to a member, in about `budget` bytes, or an empty batch if only
+    /// `has_news` of what was applied of its own lane. The records are written to `room`.
+    pub fn batch<'r>(
+        &mut self,
+        node: Node,
+        (applied, has_news): (u64, bool),
+        budget: usize,
+        room: &'r mut Vec<u8>,
+    ) -> Option<Batch<'r>> {
+        let stable = self.stable();
+        let (seq, kept) = (self.seq, self.entries.len() as u64);
+        let is_member = self.members.contains(node);
+        let peer = self.peers[usize::from(node.0 % NODES_MAX)];
+        if !peer.is_ready || !is_member || peer.sent == seq && !has_news {
+            return None;
+        }
+        room.clear();
+        let (from, mut upto, mut last) = (peer.sent, peer.sent, peer.sent);
+        let begin = seq - kept;
+        while upto < seq && upto - from < ENTRIES_PER_BATCH && room.len() < budget {
+            let entry = &self.entries[(upto - begin) as usize];
+            upto += 1;
+            if entry.to.contains(node) {
+                put_with_gap(room, upto - last, &entry.record);
+                last = upto;
+            }
+        }
+        self.peer(node).sent = upto;
+        Some(Batch { from, upto, applied, stable: stable.min(from), records: room })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Record, put_record, take_with_gap};
+
+    fn end(epoch: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_record(&mut out, &Record::End { epoch });
+        out
+    }
+
+    /// Positions of what a batch holds.
+    fn positions(batch: &Batch<'_>) -> Vec<u64> {
+        let (mut records, mut record, mut at) = (batch.records, Vec::new(), batch.from);
+        let mut positions = Vec::new();
+        while !records.is_empty() {
+            at += take_with_gap(&mut records, &mut record).unwrap();
+            positions.push(at);
+        }
+        positions
+    }
+
+    const A: Node = Node(1);
+    const B: Node = Node(2);
+
+    fn lane() -> Lane {
+        let mut lane = Lane::new([A, B].into_iter().collect(), 4096);
+        assert!(lane.resume(A, 0) && lane.resume(B, 0));
+        lane
+    }
+
+    #[test]
+    fn each_is_sent_what_is_for_it() {
+        let (mut lane, mut room) = (lane(), Vec::new());
+        lane.push(None, &end(1));
+        lane.push(Some(NodeSet::of(B)), &end(2));
+        lane.push(None, &end(3));
+        let batch = lane.batch(A, (7, false), 1000, &mut room).unwrap();
+        assert_eq!((batch.from, batch.upto, batch.applied, batch.stable), (0, 3, 7, 0));
+        assert_eq!(positions(&batch), [1, 3]);
+        assert_eq!(positions(&lane.batch(B, (0, false), 1000, &mut room).unwrap()), [1, 2, 3]);
+        assert!(lane.batch(A, (7, false), 1000, &mut room).is_none());
+        let batch = lane.batch(A, (8, true), 1000, &mut room).unwrap();
+        assert_eq!((batch.from, batch.upto, batch.applied), (3, 3, 8));
+    }
+
+    #[test]
+    fn a_link_that_broke_goes_on_where_it_was() {
+        let (mut lane, mut room) = (lane(), Vec::new());
+        for epoch in 1..=3 {
+            lane.push(None, &end(epoch));
+        }
+        lane.batch(A, (0, false), 1000, &mut room).unwrap();
+        lane.interrupt(A);
+        assert!(lane.batch(A, (0, true), 1000, &mut room).is_none());
+        assert!(!lane.resume(A, 4));
+        assert!(lane.resume(A, 1));
+        assert_eq!(positions(&lane.batch(A, (0, false), 1000, &mut room).unwrap()), [2, 3]);
+        assert!(lane.acknowledge(A, 3) && !lane.acknowledge(A, 4) && !lane.resume(A, 2));
+        assert_eq!(lane.stable(), 0);
+        lane.batch(B, (0, false), 1000, &mut room).unwrap();
+        assert!(lane.acknowledge(B, 2));
+        assert_eq!((lane.stable(), lane.entries.len()), (2, 1));
+    }
+
+    #[test]
+    fn nobody_waits_for_one_that_lags() {
+        let (mut lane, mut room) = (lane(), Vec::new());
+        for epoch in 0..1000 {
+            let seq = lane.push(None, &end(epoch));
+            lane.batch(A, (0, false), 1000, &mut room).unwrap();
+            assert!(lane.acknowledge(A, seq));
+            assert!(lane.bytes() <= 4096);
+        }
+        assert_eq!(lane.cut_off(), NodeSet::of(B));
+        assert!(lane.batch(B, (0, false), 1000, &mut room).is_none());
+        assert_eq!((lane.stable(), lane.bytes()), (1000, 0));
+        // It begins anew, in another life, once it was not a member.
+        lane.set_members(NodeSet::of(A));
+        lane.set_members([A, B].into_iter().collect());
+        assert_eq!((lane.cut_off().0, lane.stable()), (0, 1000));
+    }
+}

@@ -1,0 +1,173 @@
+//! The lanes of a node, and the sink that puts what its threads commit into them.
+//!
+//! ```text
+//! execute - mutators - record(effect) ... - committed, the stripes still held - lanes of its keys locked, in order
+//!                                                                             - one lane:  effects
+//!                                                                             - several:   effects in the first, a part in the others
+//! ```
+
+use crate::lane::Lane;
+use crate::slot::{Slot, slot_of};
+use crate::slot_map::Node;
+use crate::view::NodeSet;
+use crate::wire::{Batch, LANES, Parts, Record, Tag, put_record};
+use parking_lot::{Mutex, MutexGuard};
+use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, SinkSource};
+use petrel_persistence::effects::GroupWriter;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The mark of changes that came from another node: they are in its lanes already.
+pub const FROM_PEERS: Origin = Origin(1);
+
+/// The lane of a slot.
+#[inline]
+pub fn lane_of(slot: Slot) -> usize {
+    usize::from(slot) % LANES
+}
+
+/// All lanes of a node, shared by its threads.
+pub struct Lanes {
+    lanes: [Mutex<Lane>; LANES],
+    /// Effects that no lane could take.
+    unsent: AtomicU64,
+}
+
+thread_local! {
+    /// The forwarded command that this thread executes.
+    static TAG: Cell<Option<Tag>> = const { Cell::new(None) };
+}
+
+/// Executes a forwarded command: what it commits on this thread carries the tag.
+pub(crate) fn tagged<T>(tag: Tag, execute: impl FnOnce() -> T) -> T {
+    TAG.set(Some(tag));
+    let executed = execute();
+    TAG.set(None);
+    executed
+}
+
+impl Lanes {
+    pub(crate) fn new(members: NodeSet, bytes_max: usize) -> Arc<Self> {
+        let lane = |_| Mutex::new(Lane::new(members, bytes_max / LANES));
+        Arc::new(Lanes { lanes: std::array::from_fn(lane), unsent: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn lane(&self, lane: usize) -> MutexGuard<'_, Lane> {
+        self.lanes[lane].lock()
+    }
+
+    /// Bytes that are kept until all members have applied them.
+    pub fn bytes(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.lock().bytes()).sum()
+    }
+
+    /// Members that were cut off, since they would not keep up.
+    pub fn cut_off(&self) -> NodeSet {
+        NodeSet(self.lanes.iter().fold(0, |all, lane| all | lane.lock().cut_off().0))
+    }
+
+    /// Effects of whole databases and of functions, which have no slot: they are not sent.
+    pub fn unsent(&self) -> u64 {
+        self.unsent.load(Relaxed)
+    }
+
+    pub(crate) fn push(&self, lane: usize, to: Option<NodeSet>, record: &Record<'_>) -> u64 {
+        let mut bytes = Vec::new();
+        put_record(&mut bytes, record);
+        self.lane(lane).push(to, &bytes)
+    }
+
+    /// Appends what one commit has changed. The stripes of its keys are held, so that commits of a
+    /// key are in the order in which they happened. `which` has a bit for each lane.
+    fn append_group(&self, which: u16, group: &[u8], room: &mut Vec<u8>) {
+        let tag = TAG.get();
+        let lanes = || (0..LANES).filter(|lane| which >> lane & 1 != 0);
+        if which.is_power_of_two() {
+            room.clear();
+            put_record(room, &Record::Effects { tag, parts: Parts::default(), group });
+            self.lane(which.trailing_zeros() as usize).push(None, room);
+            return;
+        }
+        // Ascending, as everybody locks them.
+        let mut locked: Vec<_> = lanes().map(|lane| (lane, self.lane(lane))).collect();
+        let mut positions = Vec::new();
+        let next = locked.iter().map(|(lane, locked)| (*lane, locked.seq() + 1));
+        let parts = Parts::of(&mut positions, next);
+        for (at, (_, lane)) in locked.iter_mut().enumerate() {
+            room.clear();
+            let record = match at {
+                0 => Record::Effects { tag, parts, group },
+                _ => Record::Part { parts },
+            };
+            put_record(room, &record);
+            lane.push(None, room);
+        }
+    }
+
+    pub(crate) fn batch<'r>(
+        &self,
+        lane: usize,
+        to: Node,
+        news: (u64, bool),
+        budget: usize,
+        room: &'r mut Vec<u8>,
+    ) -> Option<Batch<'r>> {
+        self.lane(lane).batch(to, news, budget, room)
+    }
+}
+
+/// Gives every thread a sink into the lanes of a node.
+pub struct LaneSource(pub Arc<Lanes>);
+
+impl SinkSource for LaneSource {
+    fn sink(&self) -> Box<dyn EffectSink> {
+        Box::new(LaneSink {
+            lanes: self.0.clone(),
+            group: GroupWriter::default(),
+            which: 0,
+            room: Vec::new(),
+        })
+    }
+}
+
+/// Puts what one thread commits into lanes.
+struct LaneSink {
+    lanes: Arc<Lanes>,
+    group: GroupWriter,
+    /// Lanes of the keys of the group.
+    which: u16,
+    room: Vec<u8>,
+}
+
+impl LaneSink {
+    fn touch(&mut self, key: &[u8]) {
+        self.which |= 1 << lane_of(slot_of(key));
+    }
+}
+
+impl EffectSink for LaneSink {
+    fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        if head.origin == FROM_PEERS {
+            return;
+        }
+        let Some(key) = effect.key() else {
+            self.lanes.unsent.fetch_add(1, Relaxed);
+            return;
+        };
+        self.touch(key);
+        // The value is that of the other key at this place in both lanes.
+        if let Some((_, from)) = effect.source() {
+            self.touch(from);
+        }
+        self.group.add(head.db, effect);
+    }
+
+    fn committed(&mut self, _: u64, _: bool) {
+        if self.which != 0 {
+            self.lanes.append_group(self.which, self.group.bytes(), &mut self.room);
+            self.which = 0;
+            self.group.clear();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Views: primaries that change, members that die.
+
+use super::{Host, Node, others};
+use crate::lanes::lane_of;
+use crate::settle::{Fallen, Leaving, Stage};
+use crate::slot::{SLOTS, Slot};
+use crate::slot_map::Node as Number;
+use crate::view::{Identity, View};
+use crate::wire::{LANES, Record};
+use std::collections::BTreeMap;
+
+impl Node {
+    /// Adopts the view that follows the one adopted last. No other thread executes commands
+    /// meanwhile: what was numbered before belongs to the old view, what is numbered later to the
+    /// new one. What a link holds back is to be taken again afterwards ([`Node::receive`]).
+    ///
+    /// False if the view does not follow, or this node is no member of it.
+    pub fn adopt(&mut self, view: View, host: &mut dyn Host) -> bool {
+        let is_next = view.epoch == self.view.epoch + 1;
+        if !is_next || view.member(self.identity.node) != Some(self.identity) {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.view, view);
+        self.note_lost_slots();
+        let epoch = self.view.epoch;
+        let others = others(&self.view, self.identity);
+        for lane in 0..LANES {
+            self.lanes.lane(lane).set_members(others);
+            self.lanes.push(lane, None, &Record::End { epoch });
+        }
+        let members = &self.view.members;
+        let dead: Vec<Identity> =
+            before.members.into_iter().filter(|member| !members.contains(member)).collect();
+        for &identity in &dead {
+            self.unlink(identity.node);
+            self.fallen.push(Fallen::new(identity, epoch));
+        }
+        if !dead.is_empty() {
+            self.tell_tails();
+        }
+        self.is_unblocked = true;
+        self.tell_removers();
+        self.settle(host);
+        self.flush(host);
+        true
+    }
+
+    fn note_lost_slots(&mut self) {
+        let (me, epoch) = (self.identity.node, self.view.epoch);
+        let mut leaving: BTreeMap<Number, Leaving> = BTreeMap::new();
+        self.primaries.adopt(&self.view, |slot, from| {
+            if from != me {
+                leaving.entry(from).or_insert_with(|| Leaving::new(from, epoch)).add(slot);
+            }
+        });
+        self.leaving.extend(leaving.into_values());
+    }
+
+    /// The keyspace removes keys by itself only of slots whose changes this node numbers.
+    pub(super) fn tell_removers(&self) {
+        (0..LANES).for_each(|lane| self.tell_removers_of(lane));
+    }
+
+    /// The same of the slots of a lane.
+    fn tell_removers_of(&self, lane: usize) {
+        for slot in (lane as Slot..SLOTS).step_by(LANES) {
+            let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
+            self.own_slots.set(slot, primary);
+        }
+    }
+
+    /// Tells the others what this node has of the lanes of nodes that have died.
+    fn tell_tails(&mut self) {
+        let (me, epoch) = (self.identity.node, self.view.epoch);
+        for fallen in &mut self.fallen {
+            fallen.ask_again(epoch);
+            let of = fallen.identity;
+            let is_settled = fallen.stage != Stage::Collecting;
+            let inboxes = self.inboxes.get(&of).map(Vec::as_slice).unwrap_or_default();
+            for (lane, inbox) in inboxes.iter().enumerate() {
+                for (seq, record) in inbox.unstable() {
+                    fallen.note(lane, (*seq, record));
+                    self.lanes.push(lane, None, &Record::Tail { of, seq: *seq, record });
+                }
+                let upto = inbox.received();
+                fallen.note_end(lane, me, upto, is_settled);
+                let end = Record::TailEnd { of, epoch, upto, is_settled };
+                self.lanes.push(lane, None, &end);
+            }
+        }
+    }
+
+    /// A node has numbered everything that it has in a lane before a view.
+    pub(super) fn note_end(&mut self, from: Identity, lane: usize, epoch: u64) {
+        if let Some(inbox) = self.inboxes.get_mut(&from).and_then(|inboxes| inboxes.get_mut(lane)) {
+            inbox.end_epoch = epoch;
+        }
+        let ended = self.leaving.iter_mut();
+        let ended = ended.filter(|leaving| leaving.from == from.node && leaving.epoch <= epoch);
+        let mut has_ended = false;
+        for leaving in ended {
+            leaving.end(lane);
+            has_ended = true;
+        }
+        if has_ended {
+            self.is_unblocked = true;
+            self.tell_removers_of(lane);
+        }
+    }
+
+    /// Goes on with what has waited for slots that have changed their primaries, or for nodes that
+    /// have died.
+    pub(super) fn settle(&mut self, host: &mut dyn Host) {
+        while std::mem::take(&mut self.is_unblocked) {
+            self.settle_fallen(host);
+            self.send_again();
+            self.leaving.retain(|leaving| !leaving.is_over());
+            self.serve_parked(host);
+            let from: Vec<Identity> = self.inboxes.keys().copied().collect();
+            for from in from {
+                self.is_unblocked |= self.advance(from, host);
+            }
+        }
+    }
+
+    fn settle_fallen(&mut self, host: &mut dyn Host) {
+        let members = self.members();
+        let me = self.identity.node;
+        for at in 0..self.fallen.len() {
+            let fallen = &mut self.fallen[at];
+            let of = fallen.identity;
+            let Some(inboxes) = self.inboxes.get_mut(&of) else { continue };
+            if fallen.stage == Stage::Collecting && fallen.is_told(members) {
+                fallen.decide(inboxes);
+            }
+            if fallen.stage != Stage::Applying {
+                continue;
+            }
+            self.advance(of, host);
+            let inboxes = self.inboxes.get(&of).map(Vec::as_slice).unwrap_or_default();
+            if inboxes.iter().all(|inbox| inbox.front().is_none()) {
+                let fallen = &mut self.fallen[at];
+                fallen.stage = Stage::Settled;
+                fallen.settled_by = fallen.settled_by.with(me);
+                self.lanes.push(0, None, &Record::Settled { of });
+                let leaving = self.leaving.iter_mut();
+                leaving.filter(|leaving| leaving.from == of.node).for_each(Leaving::end_all);
+                self.tell_removers();
+                self.drop_answers(of);
+                self.is_unblocked = true;
+            }
+        }
+        let Node { fallen, inboxes, .. } = self;
+        fallen.retain(|fallen| {
+            let is_over = fallen.settled_by.includes(members) && fallen.stage == Stage::Settled;
+            if is_over {
+                inboxes.remove(&fallen.identity);
+            }
+            !is_over
+        });
+    }
+
+    /// Answers of a node that has died whose effects died with it: the commands were not executed.
+    fn drop_answers(&mut self, of: Identity) {
+        self.held.retain(|(from, ..)| *from != of);
+        for queue in self.origin.queues.values_mut() {
+            for flight in &mut queue.flights {
+                if flight.answer.as_ref().is_some_and(|held| held.from == of) {
+                    flight.answer = None;
+                }
+            }
+        }
+    }
+
+    /// Commands that were sent to a primary which has lost one of their slots, and has answered all
+    /// that it had executed by then, are sent to the next one.
+    fn send_again(&mut self) {
+        for leaving in &self.leaving {
+            for (&slot, queue) in &mut self.origin.queues {
+                if !leaving.has_ended(lane_of(slot)) {
+                    continue;
+                }
+                let has_lost = queue.send_again(|flight| {
+                    let sent = flight.sent;
+                    sent.is_some_and(|(to, at)| to == leaving.from && at < leaving.epoch)
+                        && flight.call.slots.iter().any(|&slot| leaving.contains(slot))
+                });
+                if has_lost {
+                    self.to_flush.push(slot);
+                }
+            }
+        }
+        // Those too that have waited for nothing else.
+        let waiting = self.origin.queues.iter();
+        let waiting = waiting.filter(|(_, queue)| {
+            queue.flights.iter().any(|flight| flight.sent.is_none() && flight.answer.is_none())
+        });
+        self.to_flush.extend(waiting.map(|(&slot, _)| slot));
+    }
+}

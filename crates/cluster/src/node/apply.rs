@@ -1,0 +1,163 @@
+//! Applying the lanes of other nodes, each in its order.
+
+use super::{Host, Node, Reply};
+use crate::lanes::{FROM_PEERS, lane_of};
+use crate::mutation::{Mutation, is_broken};
+use crate::origin::HeldAnswer;
+use crate::slot::{Slot, slot_of};
+use crate::view::Identity;
+use crate::wire::{LANES, Parts, Record, Tag};
+use petrel_persistence::effects::{apply_group, visit_keys};
+
+impl Node {
+    /// Applies what can be applied of a node's lanes; true if something was.
+    pub(super) fn advance(&mut self, from: Identity, host: &mut dyn Host) -> bool {
+        let mut has_moved = false;
+        loop {
+            let mut moved = false;
+            for lane in 0..LANES {
+                while self.step(from, lane, host) {
+                    moved = true;
+                }
+            }
+            if !moved {
+                break;
+            }
+            has_moved = true;
+        }
+        // A lane gets on by what is for others, too.
+        self.answer_held(from);
+        has_moved
+    }
+
+    /// Applies the next record of a lane; false if there is none, or it waits.
+    fn step(&mut self, from: Identity, lane: usize, host: &mut dyn Host) -> bool {
+        let Some(inboxes) = self.inboxes.get(&from) else { return false };
+        let Some((seq, bytes)) = inboxes[lane].front() else { return false };
+        // It was read when it arrived.
+        let Ok(record) = Record::read(bytes) else { return false };
+        match record {
+            Record::Part { parts } => {
+                if !is_broken(Mutation::IgnoreParts) {
+                    // It goes with the effects, which stand in the first of its lanes.
+                    return false;
+                }
+                let _ = parts;
+                self.pop(from, lane);
+            }
+            Record::Effects { parts, group, .. } => {
+                let is_whole = is_broken(Mutation::IgnoreParts) || self.is_whole(from, parts);
+                if !is_whole || self.is_held(from, group) {
+                    return false;
+                }
+                let others: Vec<usize> = parts
+                    .iter()
+                    .map(|(part, _)| part)
+                    .filter(|&part| part != lane && !is_broken(Mutation::IgnoreParts))
+                    .collect();
+                let Some((_, bytes)) = self.pop(from, lane) else { return false };
+                others.into_iter().for_each(|part| drop(self.pop(from, part)));
+                if let Ok(Record::Effects { tag, group, .. }) = Record::read(&bytes) {
+                    self.apply(from, tag, group, host);
+                }
+            }
+            Record::Exec(_) => {
+                let Some((_, bytes)) = self.pop(from, lane) else { return false };
+                self.serve_or_park(from, bytes, host);
+            }
+            Record::Answer { slot, oseq, waits, reply } => {
+                let waits = waits.iter().collect();
+                let held = HeldAnswer { from, waits, reply: reply.map(<[u8]>::to_vec) };
+                self.pop(from, lane);
+                let queue = self.origin.queues.get_mut(&slot);
+                if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {
+                    flight.answer = Some(held);
+                    if !self.answer(slot, oseq) {
+                        self.held.push((from, slot, oseq));
+                    }
+                }
+            }
+            Record::End { epoch } => {
+                self.pop(from, lane);
+                self.note_end(from, lane, epoch);
+            }
+            // They were noted when they arrived.
+            Record::Tail { .. } | Record::TailEnd { .. } | Record::Settled { .. } => {
+                self.pop(from, lane);
+            }
+        }
+        debug_assert!(seq > 0);
+        true
+    }
+
+    fn pop(&mut self, from: Identity, lane: usize) -> Option<crate::inbox::Placed> {
+        self.inboxes.get_mut(&from)?.get_mut(lane)?.pop()
+    }
+
+    /// Whether all places of a commit are the next of their lanes.
+    fn is_whole(&self, from: Identity, parts: Parts<'_>) -> bool {
+        let Some(inboxes) = self.inboxes.get(&from) else { return false };
+        let is_next = |(lane, seq): (usize, u64)| {
+            inboxes[lane].front().is_some_and(|(front, _)| front == seq)
+        };
+        parts.iter().all(is_next)
+    }
+
+    /// Whether effects wait for the end of an earlier primary of their slots: one that lost them in
+    /// a view that their own had adopted by then.
+    fn is_held(&self, from: Identity, group: &[u8]) -> bool {
+        if self.leaving.is_empty() || is_broken(Mutation::ApplyEarly) {
+            return false;
+        }
+        let Some(inboxes) = self.inboxes.get(&from) else { return false };
+        let mut is_held = false;
+        let visited = visit_keys(group, |_, key| {
+            let Some(slot) = key.map(slot_of) else { return };
+            let epoch = inboxes[lane_of(slot)].end_epoch;
+            is_held |= self.leaving.iter().any(|leaving| {
+                leaving.from != from.node && leaving.epoch <= epoch && leaving.holds(slot)
+            });
+        });
+        visited.is_ok() && is_held
+    }
+
+    fn apply(&mut self, from: Identity, tag: Option<Tag>, group: &[u8], host: &mut dyn Host) {
+        if let Some(tag) = tag {
+            let last = self.executed.entry((tag.origin, tag.slot)).or_default();
+            *last = tag.oseq.max(*last);
+        }
+        let handle = host.handle();
+        handle.enter();
+        let applied = apply_group(handle, group, FROM_PEERS, &mut self.hashes);
+        handle.exit();
+        if let Err(error) = applied {
+            host.differs(from, error);
+        }
+    }
+
+    /// Answers those of the commands whose answers have waited for a node's other lanes.
+    fn answer_held(&mut self, from: Identity) {
+        for (of, slot, oseq) in std::mem::take(&mut self.held) {
+            if of != from || !self.answer(slot, oseq) {
+                self.held.push((of, slot, oseq));
+            }
+        }
+    }
+
+    /// Answers a command if everything that it has seen was applied here; false if it has to wait.
+    fn answer(&mut self, slot: Slot, oseq: u64) -> bool {
+        let Some(queue) = self.origin.queues.get_mut(&slot) else { return true };
+        let flight = queue.find(oseq);
+        let Some(held) = flight.and_then(|flight| flight.answer.as_ref()) else { return true };
+        let inboxes = self.inboxes.get(&held.from).map(Vec::as_slice).unwrap_or_default();
+        let is_applied = |&(lane, seq): &(usize, u64)| {
+            inboxes.get(lane).is_some_and(|inbox| inbox.applied() >= seq)
+        };
+        if !is_broken(Mutation::AnswerEarly) && !held.waits.iter().all(is_applied) {
+            return false;
+        }
+        let reply = held.reply.clone().map_or(Reply::Unknown, Reply::Bytes);
+        self.finish(slot, oseq, reply);
+        true
+    }
+}

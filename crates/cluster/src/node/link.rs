@@ -1,0 +1,217 @@
+//! Links to other nodes: what arrives on them, and what is to be sent.
+
+use super::{Host, Node};
+use crate::inbox::Inbox;
+use crate::slot_map::Node as Number;
+use crate::wire::{Batch, Frame, FrameReader, Hello, LANES, Record, put_frame};
+use std::fmt;
+
+/// A link that is up.
+pub(super) struct Link {
+    reader: FrameReader,
+    /// The other side has said who it is.
+    is_greeted: bool,
+    /// What is to be sent before anything else.
+    first: Vec<u8>,
+    /// The lane that is looked at first.
+    turn: usize,
+}
+
+/// Why a link is to be closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LinkError {
+    /// There is no such link.
+    NoLink,
+    /// Something arrived that is no frame, or not what belongs there.
+    Malformed,
+    /// The other side is no member, or not the one that it should be.
+    Stranger,
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LinkError::NoLink => "there is no link to the node",
+            LinkError::Malformed => "what the node sends is not what belongs there",
+            LinkError::Stranger => "the other side is not the member that it should be",
+        })
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+/// What became of bytes that have arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Received {
+    /// All whole frames were taken.
+    All,
+    /// The next frame belongs to a view that was not adopted yet: nothing more is to be read from
+    /// the link before it is.
+    Early,
+}
+
+impl Node {
+    /// A new link to a member begins, in place of any before.
+    pub fn link(&mut self, node: Number) {
+        let Some(peer) = self.view.member(node).filter(|peer| *peer != self.identity) else {
+            return;
+        };
+        let mut first = Vec::new();
+        let hello = Frame::Hello(Hello { identity: self.identity });
+        put_frame(&mut first, 0, self.view.epoch, &hello);
+        let inboxes = self.inboxes.get_mut(&peer).map(Vec::as_mut_slice).unwrap_or_default();
+        for (lane, inbox) in inboxes.iter_mut().enumerate() {
+            // What it was told last may have been lost on the way.
+            inbox.tell(0);
+            let resume = Frame::Resume { received: inbox.received() };
+            put_frame(&mut first, lane as u8, self.view.epoch, &resume);
+        }
+        for lane in 0..LANES {
+            self.lanes.lane(lane).interrupt(node);
+        }
+        let reader = FrameReader::new(self.limits.frame);
+        self.links.insert(node, Link { reader, is_greeted: false, first, turn: 0 });
+    }
+
+    /// The link to a node has ended. What it has sent stands; it goes on with the next link.
+    pub fn unlink(&mut self, node: Number) {
+        self.links.remove(&node);
+        for lane in 0..LANES {
+            self.lanes.lane(lane).interrupt(node);
+        }
+    }
+
+    /// Whether there is a link.
+    pub fn is_linked(&self, node: Number) -> bool {
+        self.links.contains_key(&node)
+    }
+
+    /// Takes bytes that have arrived from a node, or none after a new view.
+    ///
+    /// # Errors
+    /// If the link is to be closed.
+    pub fn receive(
+        &mut self,
+        from: Number,
+        bytes: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Received, LinkError> {
+        let mut link = self.links.remove(&from).ok_or(LinkError::NoLink)?;
+        link.reader.push(bytes);
+        let received = self.take_frames(from, &mut link, host);
+        self.settle(host);
+        self.flush(host);
+        if received.is_ok() {
+            self.links.insert(from, link);
+        } else {
+            self.unlink(from);
+        }
+        received
+    }
+
+    fn take_frames(
+        &mut self,
+        from: Number,
+        link: &mut Link,
+        host: &mut dyn Host,
+    ) -> Result<Received, LinkError> {
+        loop {
+            let next = link.reader.next().map_err(|_| LinkError::Malformed)?;
+            let Some((len, lane, epoch, frame)) = next else { return Ok(Received::All) };
+            // The low bits of two numbers that are not far apart.
+            let ahead = epoch.wrapping_sub(self.view.epoch as u16) as i16;
+            if ahead > 0 {
+                return Ok(Received::Early);
+            }
+            self.take_frame(from, lane.into(), frame, &mut link.is_greeted)?;
+            link.reader.consume(len);
+            if let Some(peer) = self.view.member(from) {
+                self.advance(peer, host);
+            }
+        }
+    }
+
+    fn take_frame(
+        &mut self,
+        from: Number,
+        lane: usize,
+        frame: Frame<'_>,
+        is_greeted: &mut bool,
+    ) -> Result<(), LinkError> {
+        let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+        match frame {
+            Frame::Hello(hello) => {
+                *is_greeted = true;
+                if hello.identity == peer { Ok(()) } else { Err(LinkError::Stranger) }
+            }
+            _ if !*is_greeted => Err(LinkError::Stranger),
+            Frame::Resume { received } => {
+                let can_be = self.lanes.lane(lane).resume(from, received);
+                can_be.then_some(()).ok_or(LinkError::Malformed)
+            }
+            Frame::Batch(batch) => self.take_batch(from, lane, &batch),
+        }
+    }
+
+    fn take_batch(
+        &mut self,
+        from: Number,
+        lane: usize,
+        batch: &Batch<'_>,
+    ) -> Result<(), LinkError> {
+        let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+        if !self.lanes.lane(lane).acknowledge(from, batch.applied) {
+            return Err(LinkError::Malformed);
+        }
+        let Node { inboxes, fallen, is_unblocked, .. } = self;
+        let inbox = inboxes.get_mut(&peer).and_then(|inboxes| inboxes.get_mut(lane));
+        let inbox: &mut Inbox = inbox.ok_or(LinkError::Stranger)?;
+        // What is said of nodes that have died waits for nothing, for other lanes wait for that.
+        let taken = inbox.take(batch, |_, record| {
+            let of = match record {
+                Record::Tail { of, .. } | Record::TailEnd { of, .. } | Record::Settled { of } => {
+                    *of
+                }
+                _ => return,
+            };
+            let Some(fallen) = fallen.iter_mut().find(|fallen| fallen.identity == of) else {
+                return;
+            };
+            *is_unblocked = true;
+            match *record {
+                Record::Tail { seq, record, .. } => fallen.note(lane, (seq, record)),
+                Record::TailEnd { epoch, upto, is_settled, .. } if epoch == fallen.epoch => {
+                    fallen.note_end(lane, from, upto, is_settled);
+                }
+                Record::Settled { .. } => fallen.settled_by = fallen.settled_by.with(from),
+                _ => {}
+            }
+        });
+        taken.map_err(|_| LinkError::Malformed)
+    }
+
+    /// Appends what is to be sent to a node now, in about `budget` bytes; false if there is
+    /// nothing.
+    pub fn send(&mut self, to: Number, budget: usize, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        let Some(peer) = self.view.member(to) else { return false };
+        let Some(link) = self.links.get_mut(&to) else { return false };
+        out.append(&mut link.first);
+        let Some(inboxes) = self.inboxes.get_mut(&peer) else { return out.len() > before };
+        let mut room = Vec::new();
+        for step in 0..LANES {
+            if out.len() - before >= budget {
+                break;
+            }
+            let lane = (link.turn + step) % LANES;
+            let news = inboxes[lane].news();
+            let batch = self.lanes.batch(lane, to, news, self.limits.batch, &mut room);
+            if let Some(batch) = batch {
+                inboxes[lane].tell(news.0);
+                put_frame(out, lane as u8, self.view.epoch, &Frame::Batch(batch));
+            }
+        }
+        link.turn = (link.turn + 1) % LANES;
+        out.len() > before
+    }
+}

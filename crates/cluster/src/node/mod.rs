@@ -1,0 +1,342 @@
+//! One node's part of the protocol, without sockets, threads or a clock: its host hands in what has
+//! arrived and the views that were agreed on, executes what it is asked to, and sends what it is
+//! given.
+//!
+//! ```text
+//! a client's write   route: here     - execute - the sink puts the commit into lanes - reply
+//!                    route: another  - forward ---- EXEC ---> execute there, once - effects, then ANSWER, in the lane
+//!                                      reply <-- apply, in order <------------------'
+//! a client's read    the keys are here: execute, whoever orders their changes
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | clients' commands: where they run, their way to another node, their replies |
+//! | `link` | frames of other nodes, and for them |
+//! | `apply` | the records of other nodes' lanes, in order |
+//! | `serve` | commands that others have forwarded: executed at most once |
+//! | `adopt` | views: primaries that change, members that die |
+
+mod adopt;
+mod apply;
+mod link;
+mod serve;
+
+pub use link::{LinkError, Received};
+
+use crate::inbox::Inbox;
+use crate::lanes::{LaneSource, Lanes, lane_of};
+use crate::origin::{Call, Origin};
+use crate::settle::{Fallen, Leaving, Stage};
+use crate::slot::Slot;
+use crate::slot_map::Node as Number;
+use crate::view::{Identity, NodeSet, Primaries, View};
+use crate::wire::{Exec, LANES, Record, Tag};
+use link::Link;
+use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
+pub use petrel_persistence::effects::GroupError;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+/// What a node asks of its server.
+pub trait Host {
+    /// The calling thread's way into the keyspace, in no batch.
+    fn handle(&mut self) -> &mut Handle;
+
+    /// Executes a command that another node has forwarded, or a transaction; appends its reply.
+    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>);
+
+    /// A change of another node could not be made here: the node's data differ from then on.
+    fn differs(&mut self, from: Identity, error: GroupError);
+}
+
+/// Where a command is executed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Route {
+    /// Here: this node orders the changes of all its slots.
+    Here,
+    /// At another node.
+    At(Number),
+    /// Not yet: the primary of a slot is changing.
+    Later,
+    /// Nowhere: its slots have several primaries.
+    Apart,
+    /// Nowhere: nobody orders the changes of a slot.
+    Nowhere,
+}
+
+/// What a client that has waited is answered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reply {
+    /// This.
+    Bytes(Vec<u8>),
+    /// The home of the key failed before it answered; the command may have been executed.
+    Unknown,
+    /// The slots of the command have got several primaries; it was not executed.
+    Apart,
+}
+
+impl Reply {
+    /// The error for a client that is not given bytes.
+    pub fn error(&self) -> Option<&'static str> {
+        match self {
+            Reply::Bytes(_) => None,
+            Reply::Unknown => Some(
+                "UNKNOWN The home of the key failed before it answered; the command may have been executed",
+            ),
+            Reply::Apart => Some("CROSSSLOT Keys in request don't hash to the same slot"),
+        }
+    }
+}
+
+/// Too much waits for other nodes: the command was not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TooMuch;
+
+/// What a node may keep.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of all lanes that are kept until all members have applied them.
+    pub backlog: usize,
+    /// Bytes of commands whose clients wait.
+    pub forwarded: usize,
+    /// Bytes of a frame.
+    pub frame: usize,
+    /// Bytes of records in a batch, unless one alone has more.
+    pub batch: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { backlog: 64 << 20, forwarded: 64 << 20, frame: 1 << 30, batch: 60 << 10 }
+    }
+}
+
+/// Which slots have their home here, for a keyspace that removes only their keys by itself.
+pub struct OwnSlots {
+    me: u16,
+    /// By slot: the number of the node that removes its keys; `u16::MAX` while nobody does.
+    removers: Box<[AtomicU16]>,
+}
+
+impl OwnSlots {
+    fn new(me: Number) -> Arc<Self> {
+        let removers = (0..crate::slot::SLOTS).map(|_| AtomicU16::new(u16::MAX)).collect();
+        Arc::new(OwnSlots { me: me.0, removers })
+    }
+
+    fn set(&self, slot: Slot, remover: Option<Number>) {
+        let remover = remover.map_or(u16::MAX, |node| node.0);
+        self.removers[usize::from(slot)].store(remover, Relaxed);
+    }
+}
+
+impl Homes for OwnSlots {
+    fn is_home(&self, key: &[u8]) -> bool {
+        self.removers[usize::from(crate::slot_of(key))].load(Relaxed) == self.me
+    }
+}
+
+/// A member of a cluster.
+pub struct Node {
+    identity: Identity,
+    limits: Limits,
+    lanes: Arc<Lanes>,
+    own_slots: Arc<OwnSlots>,
+    view: View,
+    primaries: Primaries,
+    links: BTreeMap<Number, Link>,
+    /// The lanes of others, those of nodes that have died until all have settled them.
+    inboxes: BTreeMap<Identity, Vec<Inbox>>,
+    leaving: Vec<Leaving>,
+    fallen: Vec<Fallen>,
+    origin: Origin,
+    /// Slots with commands that may be sent now.
+    to_flush: Vec<Slot>,
+    /// Commands whose answers wait for other lanes of the node that has answered.
+    held: Vec<(Identity, Slot, u64)>,
+    /// The last forwarded command of a slot that is known to have been executed.
+    executed: BTreeMap<(Identity, Slot), u64>,
+    /// Commands that came before the end of a slot's last primary.
+    parked: Vec<(Identity, Slot, Box<[u8]>)>,
+    /// Something has happened that all lanes may have waited for.
+    is_unblocked: bool,
+    replies: Vec<(u64, Reply)>,
+    hashes: Vec<KeyHash>,
+}
+
+impl Node {
+    /// A node that begins with a view of which it is a member, as all its members do, with the same
+    /// data.
+    pub fn new(identity: Identity, view: View, limits: Limits) -> Self {
+        let others = others(&view, identity);
+        let inbox = |_| Inbox::default();
+        let inboxes = view.members.iter().filter(|member| **member != identity);
+        let inboxes = inboxes.map(|member| (*member, (0..LANES).map(inbox).collect())).collect();
+        let node = Node {
+            identity,
+            limits,
+            lanes: Lanes::new(others, limits.backlog),
+            own_slots: OwnSlots::new(identity.node),
+            primaries: Primaries::of(&view),
+            view,
+            links: BTreeMap::new(),
+            inboxes,
+            leaving: Vec::new(),
+            fallen: Vec::new(),
+            origin: Origin::default(),
+            to_flush: Vec::new(),
+            held: Vec::new(),
+            executed: BTreeMap::new(),
+            parked: Vec::new(),
+            is_unblocked: false,
+            replies: Vec::new(),
+            hashes: Vec::new(),
+        };
+        node.tell_removers();
+        node
+    }
+
+    /// Who this is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The view that was adopted last.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The lanes, for their figures.
+    pub fn lanes(&self) -> &Arc<Lanes> {
+        &self.lanes
+    }
+
+    /// What gives every thread of the keyspace its sink.
+    pub fn sinks(&self) -> Arc<dyn SinkSource> {
+        Arc::new(LaneSource(self.lanes.clone()))
+    }
+
+    /// What tells the keyspace which keys expire here.
+    pub fn homes(&self) -> Arc<dyn Homes> {
+        self.own_slots.clone()
+    }
+
+    /// Whether everything that primaries had numbered who lost slots, or died, was applied.
+    pub fn is_settled(&self) -> bool {
+        self.leaving.is_empty() && self.fallen.iter().all(|fallen| fallen.stage == Stage::Settled)
+    }
+
+    /// Where a command with keys of these slots is executed, if it is not one that only reads.
+    pub fn route(&self, slots: &[Slot]) -> Route {
+        let mut primaries = slots.iter().map(|&slot| self.primaries.of_slot(slot));
+        let first = match primaries.next() {
+            Some(Some(first)) => first,
+            Some(None) => return Route::Nowhere,
+            None => return Route::Here,
+        };
+        for primary in primaries {
+            match primary {
+                None => return Route::Nowhere,
+                Some(primary) if primary != first => return Route::Apart,
+                Some(_) => {}
+            }
+        }
+        if first != self.identity.node {
+            return Route::At(first);
+        }
+        if self.may_number(slots) { Route::Here } else { Route::Later }
+    }
+
+    /// Whether all that earlier primaries of the slots have numbered was applied.
+    fn may_number(&self, slots: &[Slot]) -> bool {
+        let is_held = |&slot: &Slot| self.leaving.iter().any(|leaving| leaving.holds(slot));
+        crate::mutation::is_broken(crate::mutation::Mutation::NumberEarly)
+            || !slots.iter().any(is_held)
+    }
+
+    /// Sends a command to the home of its keys, once there is one. The client that `token` stands
+    /// for has its reply among [`Node::take_replies`] later. Its place among this node's commands
+    /// of the first slot.
+    ///
+    /// # Errors
+    /// If too much waits already.
+    pub fn forward(&mut self, token: u64, call: Call, host: &mut dyn Host) -> Result<u64, TooMuch> {
+        if self.origin.bytes() >= self.limits.forwarded {
+            return Err(TooMuch);
+        }
+        self.to_flush.extend(call.slots.first());
+        let oseq = self.origin.add(token, call);
+        self.flush(host);
+        Ok(oseq)
+    }
+
+    /// Replies that are due.
+    pub fn take_replies(&mut self) -> Vec<(u64, Reply)> {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// Sends what can be sent of the commands of the slots of which something has changed.
+    fn flush(&mut self, host: &mut dyn Host) {
+        while let Some(slot) = self.to_flush.pop() {
+            while self.flush_one(slot, host) {}
+        }
+    }
+
+    /// Sends the first command of a slot that was not sent; false if there is none, or it waits.
+    fn flush_one(&mut self, slot: Slot, host: &mut dyn Host) -> bool {
+        let Some(queue) = self.origin.queues.get(&slot) else { return false };
+        let unsent =
+            |flight: &&crate::origin::Flight| flight.sent.is_none() && flight.answer.is_none();
+        let Some(flight) = queue.flights.iter().find(unsent) else { return false };
+        let oseq = flight.oseq;
+        let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
+        let exec = flight.call.exec(oseq, queue.first(), tenures.max().unwrap_or(0));
+        let home = match self.route(&exec.slots) {
+            // Commands of a slot that is changing its primary wait for what that has answered.
+            _ if !self.may_number(&exec.slots) => return false,
+            Route::Later | Route::Nowhere => return false,
+            Route::Apart => {
+                self.finish(slot, oseq, Reply::Apart);
+                return true;
+            }
+            Route::At(home) => home,
+            Route::Here => {
+                let call = flight.call.clone();
+                let exec = call.exec(exec.oseq, exec.first, exec.tenure);
+                let served = self.serve(self.identity, &exec, host);
+                match served {
+                    Some(Some(reply)) => self.finish(slot, oseq, Reply::Bytes(reply)),
+                    Some(None) => self.finish(slot, oseq, Reply::Unknown),
+                    None => return false,
+                }
+                return true;
+            }
+        };
+        self.lanes.push(lane_of(slot), Some(NodeSet::of(home)), &Record::Exec(exec));
+        let epoch = self.view.epoch;
+        let queue = self.origin.queues.get_mut(&slot);
+        if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {
+            flight.sent = Some((home, epoch));
+        }
+        true
+    }
+
+    /// The client of a forwarded command is answered.
+    fn finish(&mut self, slot: Slot, oseq: u64, reply: Reply) {
+        if let Some(token) = self.origin.finish(slot, oseq) {
+            self.replies.push((token, reply));
+        }
+    }
+
+    fn members(&self) -> NodeSet {
+        self.view.members.iter().map(|member| member.node).collect()
+    }
+}
+
+/// The members of a view but one.
+fn others(view: &View, identity: Identity) -> NodeSet {
+    let members = view.members.iter().filter(|member| **member != identity);
+    members.map(|member| member.node).collect()
+}

@@ -1,0 +1,125 @@
+//! Commands that this node has forwarded to the homes of their keys, until their clients are
+//! answered.
+
+use crate::slot::Slot;
+use crate::slot_map::Node;
+use crate::view::Identity;
+use crate::wire::Exec;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A command to be forwarded, or a transaction.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Call {
+    /// The slots of its keys; at least one, each once. Its order counts for the first.
+    pub slots: Vec<Slot>,
+    /// The selected database.
+    pub db: u16,
+    /// Whether the commands are a transaction; else there is one.
+    pub is_transaction: bool,
+    /// The commands, each with its name and arguments.
+    pub commands: Vec<Vec<Vec<u8>>>,
+}
+
+impl Call {
+    fn bytes(&self) -> usize {
+        let args = self.commands.iter().flatten();
+        args.map(|arg| arg.len() + size_of::<Vec<u8>>()).sum::<usize>() + size_of::<Flight>()
+    }
+
+    /// The record that has it executed.
+    pub(crate) fn exec(&self, oseq: u64, first: u64, tenure: u64) -> Exec<'_> {
+        let mut commands: Vec<Vec<&[u8]>> = Vec::with_capacity(self.commands.len());
+        for command in &self.commands {
+            commands.push(command.iter().map(Vec::as_slice).collect());
+        }
+        let Call { ref slots, db, is_transaction, .. } = *self;
+        Exec { oseq, first, slots: slots.clone(), tenure, db, is_transaction, commands }
+    }
+}
+
+/// An answer that waits until other lanes have got as far as the command has seen them.
+pub(crate) struct HeldAnswer {
+    pub from: Identity,
+    pub waits: Vec<(usize, u64)>,
+    pub reply: Option<Vec<u8>>,
+}
+
+/// A command whose client waits.
+pub(crate) struct Flight {
+    pub oseq: u64,
+    pub token: u64,
+    pub call: Call,
+    /// To whom it was sent, in which epoch.
+    pub sent: Option<(Node, u64)>,
+    pub answer: Option<HeldAnswer>,
+}
+
+/// The commands of one slot, in order.
+#[derive(Default)]
+pub(crate) struct SlotQueue {
+    last: u64,
+    pub flights: VecDeque<Flight>,
+}
+
+impl SlotQueue {
+    /// The first command that has no answer.
+    pub fn first(&self) -> u64 {
+        let unanswered = self.flights.iter().find(|flight| flight.answer.is_none());
+        unanswered.map_or(self.last + 1, |flight| flight.oseq)
+    }
+
+    pub fn remove(&mut self, oseq: u64) -> Option<Flight> {
+        let at = self.flights.binary_search_by_key(&oseq, |flight| flight.oseq).ok()?;
+        self.flights.remove(at)
+    }
+
+    pub fn find(&mut self, oseq: u64) -> Option<&mut Flight> {
+        let at = self.flights.binary_search_by_key(&oseq, |flight| flight.oseq).ok()?;
+        self.flights.get_mut(at)
+    }
+
+    /// The first command of which this is so, and those behind it, are to be sent again, unless
+    /// their answers are here.
+    pub fn send_again(&mut self, is_lost: impl Fn(&Flight) -> bool) -> bool {
+        let is_open = |flight: &Flight| flight.answer.is_none();
+        let Some(at) = self.flights.iter().position(|flight| is_open(flight) && is_lost(flight))
+        else {
+            return false;
+        };
+        let behind = self.flights.iter_mut().skip(at).filter(|flight| flight.answer.is_none());
+        behind.for_each(|flight| flight.sent = None);
+        true
+    }
+}
+
+/// All forwarded commands of a node.
+#[derive(Default)]
+pub(crate) struct Origin {
+    pub queues: BTreeMap<Slot, SlotQueue>,
+    bytes: usize,
+}
+
+impl Origin {
+    /// Bytes of all commands.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends a command to those of its first slot; its place among them.
+    pub fn add(&mut self, token: u64, call: Call) -> u64 {
+        let Some(&slot) = call.slots.first() else { return 0 };
+        self.bytes += call.bytes();
+        let queue = self.queues.entry(slot).or_default();
+        queue.last += 1;
+        let oseq = queue.last;
+        queue.flights.push_back(Flight { oseq, token, call, sent: None, answer: None });
+        oseq
+    }
+
+    /// A command has its answer; the token of its client.
+    pub fn finish(&mut self, slot: Slot, oseq: u64) -> Option<u64> {
+        let flight = self.queues.get_mut(&slot)?.remove(oseq)?;
+        self.bytes -= flight.call.bytes();
+        Some(flight.token)
+    }
+}

@@ -1,0 +1,215 @@
+//! Slots whose primary has changed: until everything that the one before has numbered is applied,
+//! nobody numbers a change of theirs, and nobody applies one that the new primary has numbered.
+//!
+//! ```text
+//! the one before lives   its record "end of epoch" in each lane is the last of what it has numbered
+//! it has died            every member tells all others what it has of the dead node's lanes that some may lack,
+//!                        and all apply the same: what anybody has, up to the first commit of which a part is missing
+//! ```
+
+use crate::inbox::{Inbox, Placed};
+use crate::lanes::lane_of;
+use crate::mutation::{Mutation, is_broken};
+use crate::slot::{SLOTS, Slot};
+use crate::slot_map::Node;
+use crate::view::{Identity, NodeSet};
+use crate::wire::{LANES, Record};
+use std::collections::BTreeMap;
+
+/// All lanes.
+const ALL: u16 = u16::MAX;
+
+/// Slots that a primary has lost in a view.
+pub(crate) struct Leaving {
+    pub from: Node,
+    pub epoch: u64,
+    /// A bit for each slot.
+    slots: Box<[u64]>,
+    /// Lanes in which the primary has ended: a bit for each.
+    ended: u16,
+}
+
+impl Leaving {
+    pub fn new(from: Node, epoch: u64) -> Self {
+        let slots = vec![0; usize::from(SLOTS).div_ceil(64)].into();
+        Leaving { from, epoch, slots, ended: 0 }
+    }
+
+    pub fn add(&mut self, slot: Slot) {
+        self.slots[usize::from(slot / 64)] |= 1 << (slot % 64);
+    }
+
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.slots[usize::from(slot / 64)] >> (slot % 64) & 1 != 0
+    }
+
+    pub fn has_ended(&self, lane: usize) -> bool {
+        self.ended >> lane & 1 != 0
+    }
+
+    pub fn end(&mut self, lane: usize) {
+        self.ended |= 1 << lane;
+    }
+
+    pub fn end_all(&mut self) {
+        self.ended = ALL;
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.ended == ALL
+    }
+
+    /// Whether changes of the slot have to wait for the end of its last primary.
+    pub fn holds(&self, slot: Slot) -> bool {
+        self.contains(slot) && !self.has_ended(lane_of(slot))
+    }
+}
+
+/// How far the survivors of a node have got.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stage {
+    /// Not all members have told what they have.
+    Collecting,
+    /// What is to be applied is known.
+    Applying,
+    /// It was applied.
+    Settled,
+}
+
+/// A node that has died, until all members have settled what it has numbered.
+pub(crate) struct Fallen {
+    pub identity: Identity,
+    pub stage: Stage,
+    /// The view in which members were asked last.
+    pub epoch: u64,
+    /// Members that have settled.
+    pub settled_by: NodeSet,
+    known: Vec<BTreeMap<u64, Box<[u8]>>>,
+    upto: [u64; LANES],
+    told: [NodeSet; LANES],
+    /// Where somebody who has settled has ended.
+    decided: [Option<u64>; LANES],
+}
+
+impl Fallen {
+    pub fn new(identity: Identity, epoch: u64) -> Self {
+        Fallen {
+            identity,
+            stage: Stage::Collecting,
+            epoch,
+            settled_by: NodeSet::default(),
+            known: vec![BTreeMap::new(); LANES],
+            upto: [0; LANES],
+            told: [NodeSet::default(); LANES],
+            decided: [None; LANES],
+        }
+    }
+
+    /// Asks anew, for somebody who was asked has died as well.
+    pub fn ask_again(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        self.told = [NodeSet::default(); LANES];
+    }
+
+    pub fn note(&mut self, lane: usize, (seq, record): (u64, &[u8])) {
+        if self.stage == Stage::Collecting {
+            self.known[lane].entry(seq).or_insert_with(|| record.into());
+        }
+    }
+
+    pub fn note_end(&mut self, lane: usize, from: Node, upto: u64, is_settled: bool) {
+        self.upto[lane] = self.upto[lane].max(upto);
+        self.told[lane] = self.told[lane].with(from);
+        if is_settled {
+            self.decided[lane] = Some(upto);
+        }
+    }
+
+    /// Whether all members have told.
+    pub fn is_told(&self, members: NodeSet) -> bool {
+        self.told.iter().all(|told| told.includes(members))
+    }
+
+    /// Decides what is applied, the same at all members; makes it what waits in the inboxes.
+    pub fn decide(&mut self, inboxes: &mut [Inbox]) {
+        let cuts = self.cuts();
+        for (lane, inbox) in inboxes.iter_mut().enumerate() {
+            let (cut, applied) = (cuts[lane].max(inbox.applied()), inbox.applied());
+            let mut queue = std::mem::take(&mut self.known[lane]);
+            queue.extend(inbox.queued().cloned());
+            if is_broken(Mutation::NoTails) {
+                let cut = inbox.received();
+                inbox.replace_queue(inbox.queued().cloned().collect(), cut);
+                continue;
+            }
+            let queue: std::collections::VecDeque<Placed> =
+                queue.into_iter().filter(|(seq, _)| *seq > applied && *seq <= cut).collect();
+            inbox.replace_queue(queue, cut);
+        }
+        self.stage = Stage::Applying;
+    }
+
+    /// The positions up to which each lane is applied: nothing of a commit of which some part is
+    /// known to nobody, and nothing behind it, for nobody has applied that either.
+    fn cuts(&self) -> [u64; LANES] {
+        let mut cuts: [u64; LANES] =
+            std::array::from_fn(|lane| self.decided[lane].unwrap_or(self.upto[lane]));
+        if self.decided.iter().all(Option::is_some) {
+            return cuts;
+        }
+        loop {
+            let before = cuts;
+            for lane in 0..LANES {
+                for (&seq, record) in self.known[lane].range(..=cuts[lane]) {
+                    let parts = match Record::read(record) {
+                        Ok(Record::Effects { parts, .. } | Record::Part { parts }) => parts,
+                        _ => continue,
+                    };
+                    if parts.iter().any(|(lane, seq)| seq > cuts[lane]) {
+                        cuts[lane] = seq - 1;
+                        break;
+                    }
+                }
+            }
+            if cuts == before {
+                return cuts;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Parts, put_record};
+
+    fn effects(parts: &[(usize, u64)]) -> Vec<u8> {
+        let (mut room, mut out) = (Vec::new(), Vec::new());
+        let parts = Parts::of(&mut room, parts.iter().copied());
+        put_record(&mut out, &Record::Effects { tag: None, parts, group: &[] });
+        out
+    }
+
+    #[test]
+    fn nothing_is_applied_of_half_a_commit_nor_behind_it() {
+        let identity = Identity { node: Node(3), incarnation: 1 };
+        let mut fallen = Fallen::new(identity, 2);
+        // Lanes 0 and 1 share a commit, lanes 1 and 2 a later one.
+        fallen.note(0, (1, &effects(&[])));
+        fallen.note(0, (2, &effects(&[(0, 2), (1, 5)])));
+        fallen.note(0, (3, &effects(&[])));
+        fallen.note(1, (5, &effects(&[(0, 2), (1, 5)])));
+        fallen.note(1, (6, &effects(&[(1, 6), (2, 9)])));
+        fallen.note(2, (8, &effects(&[])));
+        fallen.note(2, (9, &effects(&[(1, 6), (2, 9)])));
+        let mut cuts = |upto: [u64; 3]| {
+            fallen.upto[..3].copy_from_slice(&upto);
+            fallen.cuts()[..3].to_vec()
+        };
+        assert_eq!(cuts([3, 6, 9]), [3, 6, 9]);
+        // The place in lane 2 is known to nobody, then that in lane 1, then that in lane 0.
+        assert_eq!(cuts([3, 6, 8]), [3, 5, 8]);
+        assert_eq!(cuts([3, 4, 9]), [1, 4, 8]);
+        assert_eq!(cuts([1, 6, 9]), [1, 4, 8]);
+    }
+}

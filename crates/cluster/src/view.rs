@@ -1,0 +1,107 @@
+//! Views: who is a member and who orders which slots, agreed on elsewhere and adopted by all nodes
+//! in the same order, one after another.
+
+use crate::slot::{SLOTS, Slot};
+use crate::slot_map::{Node, SlotMap};
+
+/// Members have numbers below this, so that a set of them is one word.
+pub const NODES_MAX: u16 = 64;
+
+/// A member in one of its lives: a node that has lost its memory is another.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Identity {
+    /// Its number, below [`NODES_MAX`].
+    pub node: Node,
+    /// Which of its lives.
+    pub incarnation: u32,
+}
+
+/// What all nodes agree on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct View {
+    /// Its number; each view's is that of the one before and 1.
+    pub epoch: u64,
+    /// Who is a member; in order of their numbers.
+    pub members: Vec<Identity>,
+    /// Who holds which slots, and orders their changes.
+    pub slots: SlotMap,
+}
+
+impl View {
+    /// The member with this number.
+    pub fn member(&self, node: Node) -> Option<Identity> {
+        self.members.iter().copied().find(|member| member.node == node)
+    }
+}
+
+/// A set of nodes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct NodeSet(pub u64);
+
+impl NodeSet {
+    /// One node.
+    pub fn of(node: Node) -> Self {
+        NodeSet(1 << (node.0 % NODES_MAX))
+    }
+
+    /// Whether a node is among them.
+    pub fn contains(self, node: Node) -> bool {
+        self.0 & Self::of(node).0 != 0
+    }
+
+    /// The same with a node.
+    pub fn with(self, node: Node) -> Self {
+        NodeSet(self.0 | Self::of(node).0)
+    }
+
+    /// The same without a node.
+    pub fn without(self, node: Node) -> Self {
+        NodeSet(self.0 & !Self::of(node).0)
+    }
+
+    /// Whether all of the others are among them.
+    pub fn includes(self, others: NodeSet) -> bool {
+        self.0 & others.0 == others.0
+    }
+}
+
+impl FromIterator<Node> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = Node>>(nodes: I) -> Self {
+        nodes.into_iter().fold(NodeSet::default(), NodeSet::with)
+    }
+}
+
+/// Who orders each slot, to be looked up at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Primaries {
+    /// By slot: the number of its primary, and the epoch of its appointment.
+    slots: Vec<(Option<Node>, u64)>,
+}
+
+impl Primaries {
+    pub fn of(view: &View) -> Self {
+        let slots = (0..SLOTS).map(|slot| (view.slots.primary(slot), view.epoch));
+        Primaries { slots: slots.collect() }
+    }
+
+    pub fn of_slot(&self, slot: Slot) -> Option<Node> {
+        self.slots[usize::from(slot)].0
+    }
+
+    /// The epoch in which the slot got its primary.
+    pub fn tenure(&self, slot: Slot) -> u64 {
+        self.slots[usize::from(slot)].1
+    }
+
+    /// Takes the next view over; `lost` is told of each slot that a primary has lost.
+    pub fn adopt(&mut self, view: &View, mut lost: impl FnMut(Slot, Node)) {
+        for slot in 0..SLOTS {
+            let now = view.slots.primary(slot);
+            let (before, tenure) = &mut self.slots[usize::from(slot)];
+            if *before != now {
+                before.iter().for_each(|&node| lost(slot, node));
+                (*before, *tenure) = (now, view.epoch);
+            }
+        }
+    }
+}

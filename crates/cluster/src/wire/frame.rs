@@ -1,0 +1,157 @@
+//! Frames: what a link carries, one after another.
+
+use super::{LANES, VERSION};
+use crate::slot_map::Node;
+use crate::view::Identity;
+use petrel_persistence::log::Malformed;
+use petrel_persistence::log::number::{Bytes, put};
+
+/// Bytes before a frame's body.
+pub const HEADER_LEN: usize = 8;
+
+mod kind {
+    pub const HELLO: u8 = 1;
+    pub const RESUME: u8 = 2;
+    pub const BATCH: u8 = 3;
+}
+
+/// The first frame of a link.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hello {
+    /// Who sends.
+    pub identity: Identity,
+}
+
+/// The head of a batch, and its records.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Batch<'a> {
+    /// The position behind which it begins.
+    pub from: u64,
+    /// The position up to which it goes.
+    pub upto: u64,
+    /// What the sender has applied of the receiver's lane.
+    pub applied: u64,
+    /// What all members have applied of the sender's lane; not above `from`.
+    pub stable: u64,
+    /// The records, as [`super::take_with_gap`] reads them.
+    pub records: &'a [u8],
+}
+
+/// A frame's body.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Frame<'a> {
+    /// The link begins.
+    Hello(Hello),
+    /// The lane is to go on behind this position, up to which everything has arrived.
+    Resume {
+        /// The position in the receiver's lane.
+        received: u64,
+    },
+    /// Records of a lane.
+    Batch(Batch<'a>),
+}
+
+/// Appends a frame of a lane; `epoch` is that of the sender's view.
+pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_LEN]);
+    let kind = match *frame {
+        Frame::Hello(Hello { identity }) => {
+            put(out, VERSION);
+            put(out, identity.node.0.into());
+            put(out, identity.incarnation.into());
+            kind::HELLO
+        }
+        Frame::Resume { received } => {
+            put(out, received);
+            kind::RESUME
+        }
+        Frame::Batch(Batch { from, upto, applied, stable, records }) => {
+            put(out, from);
+            put(out, upto - from);
+            put(out, applied);
+            put(out, from - stable);
+            out.extend_from_slice(records);
+            kind::BATCH
+        }
+    };
+    let len = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+    out[start + 4] = kind;
+    out[start + 5] = lane;
+    out[start + 6..start + 8].copy_from_slice(&(epoch as u16).to_le_bytes());
+}
+
+/// Puts frames together from the bytes of a link.
+#[derive(Debug)]
+pub struct FrameReader {
+    bytes: Vec<u8>,
+    /// Bytes of `bytes` that were read.
+    read: usize,
+    len_max: usize,
+}
+
+impl FrameReader {
+    /// A reader of frames of at most so many bytes.
+    pub fn new(len_max: usize) -> Self {
+        FrameReader { bytes: Vec::new(), read: 0, len_max }
+    }
+
+    /// Takes bytes as they arrive. What was read is forgotten.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.read);
+        self.read = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next frame with its lane and epoch, once all of it is there; it stays the next until
+    /// [`FrameReader::consume`] is given its length, which comes first.
+    ///
+    /// # Errors
+    /// If the bytes are no frame: the link is to be closed.
+    pub fn next(&self) -> Result<Option<(usize, u8, u16, Frame<'_>)>, Malformed> {
+        let bytes = &self.bytes[self.read..];
+        let Some((len, rest)) = bytes.split_first_chunk() else { return Ok(None) };
+        let len = u32::from_le_bytes(*len) as usize;
+        if len < HEADER_LEN - 4 || len > self.len_max {
+            return Err(Malformed);
+        }
+        let Some(frame) = rest.get(..len) else { return Ok(None) };
+        let (kind, lane) = (frame[0], frame[1]);
+        let epoch = u16::from_le_bytes([frame[2], frame[3]]);
+        if usize::from(lane) >= LANES {
+            return Err(Malformed);
+        }
+        Ok(Some((4 + len, lane, epoch, take_body(kind, &frame[4..])?)))
+    }
+
+    /// Goes on behind a frame of so many bytes.
+    pub fn consume(&mut self, len: usize) {
+        self.read += len;
+    }
+}
+
+fn take_body(kind: u8, body: &[u8]) -> Result<Frame<'_>, Malformed> {
+    let mut bytes = Bytes(body);
+    let frame = match kind {
+        kind::HELLO => {
+            if bytes.number()? != VERSION {
+                return Err(Malformed);
+            }
+            let node = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+            let incarnation = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
+            Frame::Hello(Hello { identity: Identity { node: Node(node), incarnation } })
+        }
+        kind::RESUME => Frame::Resume { received: bytes.number()? },
+        kind::BATCH => {
+            let from = bytes.number()?;
+            let upto = from.checked_add(bytes.number()?).ok_or(Malformed)?;
+            let applied = bytes.number()?;
+            let stable = from.checked_sub(bytes.number()?).ok_or(Malformed)?;
+            let records = std::mem::take(&mut bytes.0);
+            Frame::Batch(Batch { from, upto, applied, stable, records })
+        }
+        _ => return Err(Malformed),
+    };
+    if bytes.0.is_empty() { Ok(frame) } else { Err(Malformed) }
+}

@@ -1,0 +1,32 @@
+//! What nodes send each other: frames on a link, records in the batches of a lane.
+//!
+//! ```text
+//! frame    +--------+------+------+-------+-- ... --+
+//!          | length | kind | lane | epoch | body    |     4 + 1 + 1 + 2 bytes, little-endian; `length` counts what
+//!          +--------+------+------+-------+-- ... --+     follows it; `epoch` has the low bits of the sender's view
+//! batch    +------+------+---------+--------+-- ... --+
+//!          | from | upto | applied | stable | records |   numbers of varying length
+//!          +------+------+---------+--------+-- ... --+
+//! record   +--------+------+-----+-- ... --+
+//!          | length | head | gap | body    |              head: lowest 4 bits which, 0x10: the gap follows, else it
+//!          +--------+------+-----+-- ... --+              is 1, 0x20 and 0x40: the body's optional parts
+//! ```
+//!
+//! A batch of a lane holds everything behind position `from` up to `upto` that the receiver is to
+//! have: positions that are missing in between are for others. `applied` is what the sender has
+//! applied of the receiver's lane, `stable` what all members have applied of the sender's, written
+//! as the distance to `from`.
+
+mod frame;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use frame::{Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame};
+pub use record::{Exec, Parts, Record, Tag, put_record, put_with_gap, take_with_gap};
+
+/// How many lanes there are; the lane of a slot is its lowest four bits.
+pub const LANES: usize = 16;
+
+/// Version of what is sent.
+pub const VERSION: u64 = 1;

@@ -1,0 +1,406 @@
+//! Records: what the positions of a lane hold.
+
+use super::LANES;
+use crate::slot::{SLOTS, Slot};
+use crate::slot_map::Node;
+use crate::view::Identity;
+use petrel_persistence::log::Malformed;
+use petrel_persistence::log::number::{Bytes, put, put_bytes};
+
+/// Which record, in the lowest four bits of its head.
+mod kind {
+    pub const EFFECTS: u8 = 1;
+    pub const PART: u8 = 2;
+    pub const EXEC: u8 = 3;
+    pub const ANSWER: u8 = 4;
+    pub const END: u8 = 5;
+    pub const TAIL: u8 = 6;
+    pub const TAIL_END: u8 = 7;
+    pub const SETTLED: u8 = 8;
+}
+
+const KIND: u8 = 0x0f;
+/// The distance to the position before follows; else it is 1.
+const GAP: u8 = 0x10;
+/// Effects: the command that made them was forwarded. Answer: there is no reply. Exec: it is a
+/// transaction. End of a tail: the sender has settled.
+const FIRST: u8 = 0x20;
+/// Effects and answers: positions in other lanes follow.
+const LANE_LIST: u8 = 0x40;
+const HEAD_MASK: u8 = KIND | GAP | FIRST | LANE_LIST;
+
+/// Slots, commands or arguments that one record names at most.
+const COUNT_MAX: u64 = 1 << 20;
+
+/// Names a forwarded command: the node that forwarded it, and which of its commands of a slot it
+/// is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Tag {
+    /// Who forwarded it.
+    pub origin: Identity,
+    /// The slot that its order counts for.
+    pub slot: Slot,
+    /// Its place among the commands that `origin` forwarded of the slot; from 1, without gaps.
+    pub oseq: u64,
+}
+
+/// Positions in several lanes of one node, as bytes that were checked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Parts<'a>(&'a [u8]);
+
+impl<'a> Parts<'a> {
+    /// Positions that are written to `room` meanwhile, in the order of their lanes.
+    pub fn of(room: &'a mut Vec<u8>, parts: impl Iterator<Item = (usize, u64)>) -> Self {
+        room.clear();
+        for (lane, seq) in parts {
+            room.push(lane as u8);
+            put(room, seq);
+        }
+        Parts(room)
+    }
+
+    /// Lanes and positions.
+    pub fn iter(self) -> PartsIter<'a> {
+        PartsIter(self.0)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The positions of [`Parts`].
+#[derive(Clone, Debug)]
+pub struct PartsIter<'a>(&'a [u8]);
+
+impl Iterator for PartsIter<'_> {
+    type Item = (usize, u64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut bytes = Bytes(self.0);
+        let part = (bytes.byte().ok()?.into(), bytes.number().ok()?);
+        self.0 = bytes.0;
+        Some(part)
+    }
+}
+
+/// A command that its home is to execute.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Exec<'a> {
+    /// Its place in the order of the slot's commands of this origin.
+    pub oseq: u64,
+    /// The first command of the slot that the origin has no answer to: those before need not be
+    /// known here.
+    pub first: u64,
+    /// The slots of its keys; its order counts for the first of them.
+    pub slots: Vec<Slot>,
+    /// The latest epoch in which one of the slots got its primary.
+    pub tenure: u64,
+    /// The selected database.
+    pub db: u16,
+    /// Whether it is a transaction of the commands, or the only one of them.
+    pub is_transaction: bool,
+    /// The commands, each with its name and arguments.
+    pub commands: Vec<Vec<&'a [u8]>>,
+}
+
+/// A record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Record<'a> {
+    /// What one commit has changed.
+    Effects {
+        /// The command that did, if it was forwarded.
+        tag: Option<Tag>,
+        /// The positions that the commit has, if there are several: this one is the first.
+        parts: Parts<'a>,
+        /// The effects, as `petrel_persistence::effects` has them.
+        group: &'a [u8],
+    },
+    /// The place of a commit in another of its lanes.
+    Part {
+        /// All its positions; the effects stand at the first.
+        parts: Parts<'a>,
+    },
+    /// A command to be executed by the receiver.
+    Exec(Exec<'a>),
+    /// The answer to a forwarded command, to be given to the client once everything before it in
+    /// this lane was applied, and the positions of others.
+    Answer {
+        /// The slot that the command's order counts for.
+        slot: Slot,
+        /// Which command.
+        oseq: u64,
+        /// What the command has seen of other lanes of the sender.
+        waits: Parts<'a>,
+        /// The reply; none if the command was executed by a node that died before it answered.
+        reply: Option<&'a [u8]>,
+    },
+    /// What follows was numbered in the view of this epoch: slots that the sender is no longer
+    /// primary of in it are not changed by it any more.
+    End {
+        /// The view's epoch.
+        epoch: u64,
+    },
+    /// A record of the lane of a node that has died.
+    Tail {
+        /// The dead node.
+        of: Identity,
+        /// Its position.
+        seq: u64,
+        /// The record: of effects, a part or an end.
+        record: &'a [u8],
+    },
+    /// What the sender knows of the lane of a node that has died was said.
+    TailEnd {
+        /// The dead node.
+        of: Identity,
+        /// The epoch of the view in which it is asked for.
+        epoch: u64,
+        /// The position up to which everything is known.
+        upto: u64,
+        /// Whether the sender has applied exactly that, for all know the same by then.
+        is_settled: bool,
+    },
+    /// The sender has applied what anybody knows of the lanes of a node that has died.
+    Settled {
+        /// The dead node.
+        of: Identity,
+    },
+}
+
+fn put_parts(out: &mut Vec<u8>, parts: PartsIter<'_>) {
+    put(out, parts.clone().count() as u64);
+    for (lane, seq) in parts {
+        out.push(lane as u8);
+        put(out, seq);
+    }
+}
+
+fn take_parts<'a>(bytes: &mut Bytes<'a>) -> Result<Parts<'a>, Malformed> {
+    let count = bytes.number()?;
+    let all = bytes.0;
+    let mut before = None;
+    for _ in 0..count {
+        let lane = bytes.byte()?;
+        if usize::from(lane) >= LANES || before.is_some_and(|before| before >= lane) {
+            return Err(Malformed);
+        }
+        before = Some(lane);
+        bytes.number()?;
+    }
+    Ok(Parts(&all[..all.len() - bytes.0.len()]))
+}
+
+fn put_identity(out: &mut Vec<u8>, identity: Identity) {
+    put(out, identity.node.0.into());
+    put(out, identity.incarnation.into());
+}
+
+fn take_identity(bytes: &mut Bytes<'_>) -> Result<Identity, Malformed> {
+    let node = Node(u16::try_from(bytes.number()?).map_err(|_| Malformed)?);
+    let incarnation = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    Ok(Identity { node, incarnation })
+}
+
+fn take_slot(bytes: &mut Bytes<'_>) -> Result<Slot, Malformed> {
+    let slot = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    if slot < SLOTS { Ok(slot) } else { Err(Malformed) }
+}
+
+fn take_count(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
+    let count = bytes.number()?;
+    // Each has at least a byte.
+    if count > COUNT_MAX || count > bytes.0.len() as u64 {
+        return Err(Malformed);
+    }
+    Ok(count as usize)
+}
+
+fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
+    put(out, exec.oseq);
+    put(out, exec.oseq - exec.first);
+    put(out, exec.slots.len() as u64);
+    exec.slots.iter().for_each(|&slot| put(out, slot.into()));
+    put(out, exec.tenure);
+    put(out, exec.db.into());
+    put(out, exec.commands.len() as u64);
+    for command in &exec.commands {
+        put(out, command.len() as u64);
+        command.iter().for_each(|arg| put_bytes(out, arg));
+    }
+}
+
+fn take_exec<'a>(bytes: &mut Bytes<'a>, is_transaction: bool) -> Result<Exec<'a>, Malformed> {
+    let oseq = bytes.number()?;
+    let first = oseq.checked_sub(bytes.number()?).filter(|&first| first > 0).ok_or(Malformed)?;
+    let count = take_count(bytes)?;
+    let slots = (0..count).map(|_| take_slot(bytes)).collect::<Result<Vec<_>, _>>()?;
+    let tenure = bytes.number()?;
+    let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    let count = take_count(bytes)?;
+    let mut commands = Vec::new();
+    for _ in 0..count {
+        let args = take_count(bytes)?;
+        let command = (0..args).map(|_| bytes.bytes()).collect::<Result<Vec<_>, _>>()?;
+        commands.push(command);
+    }
+    let is_whole = !slots.is_empty()
+        && commands.iter().all(|command| !command.is_empty())
+        && (is_transaction || commands.len() == 1);
+    if !is_whole {
+        return Err(Malformed);
+    }
+    Ok(Exec { oseq, first, slots, tenure, db, is_transaction, commands })
+}
+
+/// Appends a record without its length, and as if it had no gap: what a lane keeps.
+pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
+    let at = out.len();
+    out.push(0);
+    let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+    out[at] = match *record {
+        Record::Effects { tag, parts, group } => {
+            if let Some(tag) = tag {
+                put_identity(out, tag.origin);
+                put(out, tag.slot.into());
+                put(out, tag.oseq);
+            }
+            if !parts.is_empty() {
+                put_parts(out, parts.iter());
+            }
+            out.extend_from_slice(group);
+            kind::EFFECTS | flag(tag.is_some(), FIRST) | flag(!parts.is_empty(), LANE_LIST)
+        }
+        Record::Part { parts } => {
+            put_parts(out, parts.iter());
+            kind::PART
+        }
+        Record::Exec(ref exec) => {
+            put_exec(out, exec);
+            kind::EXEC | flag(exec.is_transaction, FIRST)
+        }
+        Record::Answer { slot, oseq, waits, reply } => {
+            put(out, slot.into());
+            put(out, oseq);
+            if !waits.is_empty() {
+                put_parts(out, waits.iter());
+            }
+            out.extend_from_slice(reply.unwrap_or_default());
+            kind::ANSWER | flag(reply.is_none(), FIRST) | flag(!waits.is_empty(), LANE_LIST)
+        }
+        Record::End { epoch } => {
+            put(out, epoch);
+            kind::END
+        }
+        Record::Tail { of, seq, record } => {
+            put_identity(out, of);
+            put(out, seq);
+            out.extend_from_slice(record);
+            kind::TAIL
+        }
+        Record::TailEnd { of, epoch, upto, is_settled } => {
+            put_identity(out, of);
+            put(out, epoch);
+            put(out, upto);
+            kind::TAIL_END | flag(is_settled, FIRST)
+        }
+        Record::Settled { of } => {
+            put_identity(out, of);
+            kind::SETTLED
+        }
+    };
+}
+
+impl<'a> Record<'a> {
+    /// Reads what [`put_record`] has written.
+    ///
+    /// # Errors
+    /// If the bytes are no record. What groups of effects hold is not looked at.
+    pub fn read(record: &'a [u8]) -> Result<Self, Malformed> {
+        let mut bytes = Bytes(record);
+        let head = bytes.byte()?;
+        let (first, lane_list) = (head & FIRST != 0, head & LANE_LIST != 0);
+        if head & !HEAD_MASK != 0 || head & GAP != 0 {
+            return Err(Malformed);
+        }
+        let b = &mut bytes;
+        let parts = |b: &mut Bytes<'a>| if lane_list { take_parts(b) } else { Ok(Parts(&[])) };
+        let (record, allowed) = match head & KIND {
+            kind::EFFECTS => {
+                let tag = match first {
+                    true => {
+                        let origin = take_identity(b)?;
+                        Some(Tag { origin, slot: take_slot(b)?, oseq: b.number()? })
+                    }
+                    false => None,
+                };
+                let parts = parts(b)?;
+                let group = std::mem::take(&mut b.0);
+                (Record::Effects { tag, parts, group }, FIRST | LANE_LIST)
+            }
+            kind::PART => (Record::Part { parts: take_parts(b)? }, 0),
+            kind::EXEC => (Record::Exec(take_exec(b, first)?), FIRST),
+            kind::ANSWER => {
+                let (slot, oseq) = (take_slot(b)?, b.number()?);
+                let waits = parts(b)?;
+                let reply = std::mem::take(&mut b.0);
+                if first && !reply.is_empty() {
+                    return Err(Malformed);
+                }
+                let reply = (!first).then_some(reply);
+                (Record::Answer { slot, oseq, waits, reply }, FIRST | LANE_LIST)
+            }
+            kind::END => (Record::End { epoch: b.number()? }, 0),
+            kind::TAIL => {
+                let (of, seq) = (take_identity(b)?, b.number()?);
+                let record = std::mem::take(&mut b.0);
+                let which = record.first().map(|head| head & KIND);
+                if !matches!(which, Some(kind::EFFECTS | kind::PART | kind::END)) {
+                    return Err(Malformed);
+                }
+                (Record::Tail { of, seq, record }, 0)
+            }
+            kind::TAIL_END => {
+                let (of, epoch, upto) = (take_identity(b)?, b.number()?, b.number()?);
+                (Record::TailEnd { of, epoch, upto, is_settled: first }, FIRST)
+            }
+            kind::SETTLED => (Record::Settled { of: take_identity(b)? }, 0),
+            _ => return Err(Malformed),
+        };
+        let has_more = !bytes.0.is_empty() || head & (FIRST | LANE_LIST) & !allowed != 0;
+        if has_more { Err(Malformed) } else { Ok(record) }
+    }
+}
+
+/// Appends a record of a lane to a batch, `gap` positions behind the one before.
+pub fn put_with_gap(out: &mut Vec<u8>, gap: u64, record: &[u8]) {
+    let Some((&head, body)) = record.split_first() else { return };
+    if gap == 1 {
+        put(out, record.len() as u64);
+        out.push(head);
+    } else {
+        let gap_len = (u64::BITS - (gap | 1).leading_zeros()).div_ceil(7) as usize;
+        put(out, (record.len() + gap_len) as u64);
+        out.push(head | GAP);
+        put(out, gap);
+    }
+    out.extend_from_slice(body);
+}
+
+/// Reads the next record of a batch; its distance to the one before, and what [`Record::read`]
+/// reads, written to `record`.
+///
+/// # Errors
+/// If the bytes are no such.
+pub fn take_with_gap(records: &mut &[u8], record: &mut Vec<u8>) -> Result<u64, Malformed> {
+    let mut bytes = Bytes(records);
+    let mut taken = Bytes(bytes.bytes()?);
+    *records = bytes.0;
+    let head = taken.byte()?;
+    let gap = if head & GAP == 0 { 1 } else { taken.number()? };
+    record.clear();
+    record.push(head & !GAP);
+    record.extend_from_slice(taken.0);
+    if gap == 0 { Err(Malformed) } else { Ok(gap) }
+}

@@ -1,0 +1,160 @@
+//! What is written is read again; what is not, is refused.
+
+use super::*;
+use crate::slot_map::Node;
+use crate::view::Identity;
+use petrel_persistence::log::Malformed;
+use proptest::prelude::*;
+
+fn identity() -> impl Strategy<Value = Identity> {
+    (any::<u16>(), any::<u32>())
+        .prop_map(|(node, incarnation)| Identity { node: Node(node), incarnation })
+}
+
+fn tag() -> impl Strategy<Value = Tag> {
+    (identity(), 0u16..16_384, any::<u64>()).prop_map(|(origin, slot, oseq)| Tag {
+        origin,
+        slot,
+        oseq,
+    })
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..40)
+}
+
+fn places() -> impl Strategy<Value = Vec<(usize, u64)>> {
+    prop::collection::btree_map(0..LANES, any::<u64>(), 0..5)
+        .prop_map(|places| places.into_iter().collect())
+}
+
+/// A record is written, read, and written again.
+fn round_trip(record: &Record<'_>) -> Result<(), TestCaseError> {
+    let (mut written, mut again) = (Vec::new(), Vec::new());
+    put_record(&mut written, record);
+    let read = Record::read(&written);
+    prop_assert_eq!(read.as_ref(), Ok(record));
+    put_record(&mut again, &read.unwrap());
+    prop_assert_eq!(&again, &written);
+    for gap in [1, 2, 127, 128, 1 << 40] {
+        let mut batch = Vec::new();
+        put_with_gap(&mut batch, gap, &written);
+        let (mut records, mut taken) = (&batch[..], Vec::new());
+        prop_assert_eq!(take_with_gap(&mut records, &mut taken), Ok(gap));
+        prop_assert!(records.is_empty() && taken == written);
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn records_of_effects(tag in prop::option::of(tag()), at in places(), group in bytes()) {
+        let mut room = Vec::new();
+        let parts = Parts::of(&mut room, at.iter().copied());
+        prop_assert!(parts.iter().eq(at.iter().copied()));
+        round_trip(&Record::Effects { tag, parts, group: &group })?;
+        round_trip(&Record::Part { parts })?;
+    }
+
+    #[test]
+    fn forwarded_commands(
+        (oseq, before, tenure, db) in (1u64.., 0u64..9, any::<u64>(), any::<u16>()),
+        slots in prop::collection::vec(0u16..16_384, 1..4),
+        commands in prop::collection::vec(prop::collection::vec(bytes(), 1..4), 1..4),
+        waits in places(),
+        reply in prop::option::of(bytes()),
+    ) {
+        let slot = slots[0];
+        let is_transaction = commands.len() > 1;
+        let first = oseq.saturating_sub(before).max(1);
+        let args = |command: &'_ Vec<Vec<u8>>| command.iter().map(Vec::len).sum::<usize>();
+        prop_assume!(commands.iter().map(args).sum::<usize>() < 1000);
+        let mut borrowed: Vec<Vec<&[u8]>> = Vec::new();
+        for command in &commands {
+            borrowed.push(command.iter().map(Vec::as_slice).collect());
+        }
+        let exec = Exec { oseq, first, slots, tenure, db, is_transaction, commands: borrowed };
+        round_trip(&Record::Exec(exec))?;
+        let mut room = Vec::new();
+        let waits = Parts::of(&mut room, waits.iter().copied());
+        round_trip(&Record::Answer { slot, oseq, waits, reply: reply.as_deref() })?;
+    }
+
+    #[test]
+    fn views_and_deaths(of in identity(), (epoch, seq) in any::<(u64, u64)>(), group in bytes()) {
+        round_trip(&Record::End { epoch })?;
+        let mut record = Vec::new();
+        put_record(&mut record, &Record::Effects { tag: None, parts: Parts::default(), group: &group });
+        round_trip(&Record::Tail { of, seq, record: &record })?;
+        for is_settled in [false, true] {
+            round_trip(&Record::TailEnd { of, epoch, upto: seq, is_settled })?;
+        }
+        round_trip(&Record::Settled { of })?;
+    }
+
+    #[test]
+    fn frames_in_pieces(
+        sent in prop::collection::vec((any::<u32>(), 0u64..1000, any::<u32>(), bytes()), 1..5),
+        piece in 1usize..30,
+    ) {
+        let frames = sent.iter().map(|(from, len, applied, records)| {
+            let (from, applied) = ((*from).into(), (*applied).into());
+            Frame::Batch(Batch { from, upto: from + len, applied, stable: from / 2, records })
+        });
+        let frames: Vec<Frame<'_>> = frames.collect();
+        let mut out = Vec::new();
+        for (i, frame) in frames.iter().enumerate() {
+            put_frame(&mut out, i as u8, 0x1_0007, frame);
+        }
+        let (mut reader, mut read) = (FrameReader::new(1 << 20), 0);
+        for piece in out.chunks(piece) {
+            reader.push(piece);
+            while let Some((len, lane, epoch, frame)) = reader.next().unwrap() {
+                prop_assert_eq!((lane, epoch, &frame), (read as u8, 7, &frames[read]));
+                read += 1;
+                reader.consume(len);
+            }
+        }
+        prop_assert_eq!(read, frames.len());
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in bytes()) {
+        if let Ok(record) = Record::read(&bytes) {
+            // Numbers may be written longer than they need be: what was read is what matters.
+            let mut again = Vec::new();
+            put_record(&mut again, &record);
+            prop_assert_eq!(Record::read(&again), Ok(record));
+        }
+        let mut reader = FrameReader::new(64);
+        reader.push(&bytes);
+        while let Ok(Some((len, ..))) = reader.next() {
+            reader.consume(len);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let read = |bytes: &[u8]| Record::read(bytes).map(|_| ());
+    // An end of an epoch with more behind it, with a flag that it does not have, and a gap.
+    assert_eq!(read(&[5, 9]), Ok(()));
+    for bytes in
+        [&[5, 9, 0][..], &[5 | 0x20, 9], &[5 | 0x10, 9], &[5 | 0x80, 9], &[5], &[], &[0], &[15]]
+    {
+        assert_eq!(read(bytes), Err(Malformed), "{bytes:?}");
+    }
+    // A lane that there is not, and lanes out of order.
+    assert_eq!(read(&[2, 1, 16, 1]), Err(Malformed));
+    assert_eq!(read(&[2, 2, 3, 1, 2, 1]), Err(Malformed));
+    // More commands than bytes.
+    assert_eq!(read(&[3, 1, 0, 1, 0, 0, 0, 200, 1]), Err(Malformed));
+    // A batch that is stable beyond its beginning.
+    let mut reader = FrameReader::new(64);
+    reader.push(&[8, 0, 0, 0, 3, 0, 0, 0, 5, 1, 0, 6]);
+    assert_eq!(reader.next(), Err(Malformed));
+    // A frame that is longer than any may be.
+    let mut reader = FrameReader::new(64);
+    reader.push(&[65, 0, 0, 0]);
+    assert_eq!(reader.next(), Err(Malformed));
+}

@@ -1,0 +1,236 @@
+//! Groups of effects as bytes, for what carries them elsewhere than to a log: the log's own
+//! encoding, each effect with an order of +0, for its place in the group is its order.
+//!
+//! ```text
+//! group   +--------+--------+-- ... --+      the first effect's database, if none is said, is 0
+//!         | effect | effect |         |
+//!         +--------+--------+-- ... --+
+//! ```
+
+use crate::log::Malformed;
+use crate::log::effect::{Context, Logged, put_effect, take_effect};
+use crate::log::number::Bytes;
+use crate::rdb::{Slice, read_value};
+use crate::value::Builder;
+use petrel_keyspace::{Effect, Handle, Key, KeyHash, Misfit, Order, Origin};
+use std::fmt;
+
+/// Writes the effects of one group.
+#[derive(Debug, Default)]
+pub struct GroupWriter {
+    bytes: Vec<u8>,
+    context: Context,
+}
+
+impl GroupWriter {
+    /// Appends an effect.
+    #[inline]
+    pub fn add(&mut self, db: u16, effect: &Effect<'_>) {
+        put_effect(&mut self.bytes, &mut self.context, db, Order::default(), effect);
+    }
+
+    /// What was written since the last [`GroupWriter::clear`].
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Begins a new group.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.context = Context::default();
+    }
+}
+
+/// Why a group could not be applied.
+#[derive(Debug)]
+pub enum GroupError {
+    /// Its bytes are not what belongs there; nothing was applied.
+    Malformed,
+    /// It names a database that is not there; nothing was applied.
+    Database(u16),
+    /// A value in it cannot be read; what stands before it was applied.
+    Value,
+    /// An effect does not fit what is there; what stands before it was applied.
+    Misfit(Misfit),
+}
+
+impl From<Malformed> for GroupError {
+    fn from(_: Malformed) -> Self {
+        GroupError::Malformed
+    }
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GroupError::Malformed => f.write_str("the bytes are no effects"),
+            GroupError::Database(db) => write!(f, "there is no database {db}"),
+            GroupError::Value => f.write_str("a value cannot be read"),
+            GroupError::Misfit(misfit) => misfit.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for GroupError {}
+
+/// Shows `visit` the keys of a group, with their databases, in order and as often as they stand
+/// there; those too that an effect takes its value from. None for an effect of a whole database.
+///
+/// # Errors
+/// If the bytes are no group.
+pub fn visit_keys(
+    group: &[u8],
+    mut visit: impl FnMut(u16, Option<&[u8]>),
+) -> Result<(), Malformed> {
+    let (mut bytes, mut context) = (Bytes(group), Context::default());
+    while !bytes.0.is_empty() {
+        take_effect(&mut bytes, &mut context, |db, logged| {
+            visit(db, logged.key());
+            if let Logged::Effect(effect) = &logged
+                && let Some((from_db, from)) = effect.source()
+            {
+                visit(from_db, Some(from));
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Applies a group as [`Handle::apply`] does, with the stripes of all its keys held, so that others
+/// see all of it or nothing. The thread is in a batch and holds nothing; `hashes` is room.
+///
+/// # Errors
+/// If the group is malformed or does not fit what is there.
+pub fn apply_group(
+    handle: &mut Handle,
+    group: &[u8],
+    origin: Origin,
+    hashes: &mut Vec<KeyHash>,
+) -> Result<(), GroupError> {
+    let databases = handle.keyspace().databases();
+    let (mut beyond, mut whole) = (None, false);
+    hashes.clear();
+    visit_keys(group, |db, key| {
+        beyond = beyond.or((db >= databases).then_some(db));
+        match key {
+            Some(key) => hashes.push(handle.hash(key)),
+            None => whole = true,
+        }
+    })?;
+    if let Some(db) = beyond {
+        return Err(GroupError::Database(db));
+    }
+    if hashes.is_empty() && !whole {
+        return Ok(());
+    }
+    match whole {
+        true => handle.lock_all(),
+        false => handle.lock_many(hashes.iter().copied()),
+    }
+    let applied = apply_held(handle, group, origin);
+    handle.unlock();
+    applied
+}
+
+fn apply_held(handle: &mut Handle, group: &[u8], origin: Origin) -> Result<(), GroupError> {
+    let (mut bytes, mut context) = (Bytes(group), Context::default());
+    while !bytes.0.is_empty() {
+        take_effect(&mut bytes, &mut context, |db, logged| match logged {
+            Logged::Effect(effect) => handle.apply(db, &effect, origin).map_err(GroupError::Misfit),
+            Logged::Store { key, expiry, type_byte, value } => {
+                let key = Key { bytes: key, hash: handle.hash(key) };
+                handle.on_behalf(origin, |handle| {
+                    handle.build(db, key, expiry, |handle| {
+                        let mut builder = Builder::new(handle, db, key).keeping_expired();
+                        read_value(&mut Slice::new(value), type_byte, &mut builder)
+                            .map_err(|_| GroupError::Value)?;
+                        builder.finish();
+                        Ok(())
+                    })
+                })
+            }
+        })??;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petrel_keyspace::types::list::End;
+    use petrel_keyspace::{EffectHead, EffectSink, Keyspace, Options, Removal, StrRef, Value};
+    use std::sync::{Arc, Mutex};
+
+    const PEER: Origin = Origin(7);
+
+    type Heard = Arc<Mutex<Vec<(Origin, String)>>>;
+
+    struct Listener(Heard);
+
+    impl EffectSink for Listener {
+        fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+            self.0.lock().unwrap().push((head.origin, format!("{effect:?}")));
+        }
+    }
+
+    fn group(effects: &[(u16, Effect<'_>)]) -> Vec<u8> {
+        let mut writer = GroupWriter::default();
+        effects.iter().for_each(|(db, effect)| writer.add(*db, effect));
+        writer.bytes().to_vec()
+    }
+
+    #[test]
+    fn a_group_is_applied_with_its_origin() {
+        let mut handle = Keyspace::new(&Options::default()).attach();
+        let heard = Heard::default();
+        handle.set_sink(Some(Box::new(Listener(heard.clone()))));
+        let value = StrRef::Bytes(b"v");
+        let push = |key, element| Effect::ListPush { key, end: End::Back, element };
+        let bytes = group(&[
+            (0, Effect::Put { key: b"a", value, expiry: Some(5) }),
+            (3, Effect::Put { key: b"b", value, expiry: None }),
+            (0, push(b"l", b"x")),
+            (0, Effect::CopyFrom { key: b"m", from_db: 0, from: b"l", moved: true }),
+        ]);
+        let mut keys = Vec::new();
+        visit_keys(&bytes, |db, key| keys.push((db, key.unwrap().to_vec()))).unwrap();
+        let expected: [(u16, &[u8]); 5] = [(0, b"a"), (3, b"b"), (0, b"l"), (0, b"m"), (0, b"l")];
+        assert!(keys.iter().map(|(db, key)| (*db, &key[..])).eq(expected));
+        handle.enter();
+        apply_group(&mut handle, &bytes, PEER, &mut Vec::new()).unwrap();
+        let (a, m) = (handle.key(b"a"), handle.key(b"m"));
+        handle.lock_many([a.hash, m.hash].into_iter());
+        // Its time has passed, but nobody has said that it is gone.
+        assert_eq!(handle.view_stored(0, a).and_then(|view| view.expiry()), Some(5));
+        let stored = handle.view_stored(0, m).unwrap();
+        let mut out = Vec::new();
+        let mut writer = GroupWriter::default();
+        writer.add(0, &Effect::Store { key: b"n", value: stored, expiry: Some(9) });
+        out.extend_from_slice(writer.bytes());
+        handle.unlock();
+        apply_group(&mut handle, &out, PEER, &mut Vec::new()).unwrap();
+        handle.exit();
+        let heard = heard.lock().unwrap();
+        assert!(heard.iter().all(|(origin, _)| *origin == PEER), "{heard:?}");
+        assert_eq!(heard.len(), 6, "{heard:?}");
+    }
+
+    #[test]
+    fn what_is_no_group_changes_nothing() {
+        let mut handle = Keyspace::new(&Options { databases: 2, ..Options::default() }).attach();
+        handle.store(0, b"k", Value::Bytes(b"v"), None).unwrap();
+        let remove = |key| Effect::Remove { key, why: Removal::Deleted };
+        let mut torn = group(&[(0, remove(b"k")), (0, remove(b"other"))]);
+        torn.pop();
+        handle.enter();
+        let mut apply = |bytes: &[u8]| apply_group(&mut handle, bytes, PEER, &mut Vec::new());
+        assert!(matches!(apply(&torn), Err(GroupError::Malformed)));
+        let beyond = group(&[(0, remove(b"k")), (2, remove(b"k"))]);
+        assert!(matches!(apply(&beyond), Err(GroupError::Database(2))));
+        let misfit = group(&[(0, Effect::ListPop { key: b"k", end: End::Back })]);
+        assert!(matches!(apply(&misfit), Err(GroupError::Misfit(_))));
+        assert!(apply(&[]).is_ok());
+        handle.exit();
+        assert_eq!(handle.load(0, b"k").as_deref(), Some(&b"v"[..]));
+    }
+}

@@ -1,0 +1,24 @@
+//! A peer's bytes on a link must be refused or read, and what was read must be read the same from what is written of it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use petrel_cluster::wire::{Frame, FrameReader, Record, put_record, take_with_gap};
+
+fuzz_target!(|input: &[u8]| {
+    let mut reader = FrameReader::new(1 << 16);
+    reader.push(input);
+    while let Ok(Some((len, _, _, frame))) = reader.next() {
+        if let Frame::Batch(batch) = frame {
+            let (mut records, mut record) = (batch.records, Vec::new());
+            while !records.is_empty() && take_with_gap(&mut records, &mut record).is_ok() {
+                if let Ok(read) = Record::read(&record) {
+                    let mut again = Vec::new();
+                    put_record(&mut again, &read);
+                    assert_eq!(Record::read(&again), Ok(read));
+                }
+            }
+        }
+        reader.consume(len);
+    }
+});
