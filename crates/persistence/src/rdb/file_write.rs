@@ -180,11 +180,7 @@ impl<W: Write> FileWriter<W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn unseekable(
-        file: W,
-        options: FileOptions,
-        least: u16,
-    ) -> Result<Self, FileError> {
+    pub fn unseekable(file: W, options: FileOptions, least: u16) -> Result<Self, FileError> {
         let mut encoder = KeyEncoder::new(options);
         encoder.version = encoder.version.max(least);
         Self::begin(file, encoder)
