@@ -67,7 +67,7 @@ pub use observers::watch::WatchedKey;
 pub use petrel_heap::prefetch_to_write;
 pub use state::cleared::Cleared;
 pub use state::counters::{DbStats, Stats};
-pub use state::effect::{Effect, EffectHead, EffectSink, Removal};
+pub use state::effect::{Effect, EffectHead, EffectSink, Published, Removal};
 pub use state::event::{Event, Naming};
 pub use state::homes::Homes;
 pub use state::image::{ImageKey, ImageSink, TakeKey};

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes that a walking thread writes together.
 const WALKED_LEN: usize = 512 * 1024;
@@ -29,6 +29,9 @@ const PORTIONS_LEN: usize = 192 * 1024;
 
 /// Holds of a stripe in one batch.
 const HOLDS_AT_ONCE: usize = 16;
+
+/// Time after which a walking thread gives the processor away.
+const RUN_MAX: Duration = Duration::from_micros(100);
 
 /// Bytes from which on the other threads' keys are handed on to be written.
 const SHARE_LEN: usize = 64 * 1024;
@@ -88,7 +91,14 @@ impl Image {
         }
         let (shares, keyspace) = (&*self.shares, handle.keyspace().clone());
         let (file, next) = (Mutex::new(file), AtomicU32::new(0));
-        let walker = || Walker { shares, file: &file, next: &next, run: shares.run(), keys: 0 };
+        let walker = || Walker {
+            shares,
+            file: &file,
+            next: &next,
+            run: shares.run(),
+            keys: 0,
+            ran_since: Instant::now(),
+        };
         std::thread::scope(|scope| {
             for _ in 1..self.threads {
                 scope.spawn(|| {
@@ -125,6 +135,8 @@ struct Walker<'w, 'f, W> {
     run: KeyRun,
     /// Keys in the run that are not counted yet.
     keys: u64,
+    /// When it last gave the processor away.
+    ran_since: Instant,
 }
 
 /// Hears how many keys were written, and may end it.
@@ -176,8 +188,11 @@ impl<W: Write> Walker<'_, '_, W> {
         }
         handle.exit();
         // Where there are fewer cores than threads, whoever serves goes first; it would have to
-        // wait for a whole time slice.
-        std::thread::yield_now();
+        // wait for a whole time slice. Each time may cost others' time slices, so not each stripe.
+        if self.ran_since.elapsed() >= RUN_MAX {
+            std::thread::yield_now();
+            self.ran_since = Instant::now();
+        }
         next
     }
 

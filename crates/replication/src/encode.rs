@@ -3,7 +3,7 @@
 //! | effect | command |
 //! |---|---|
 //! | `Put` | `SET key value [PXAT ms]` |
-//! | `Store` | `RESTORE key ms payload REPLACE ABSTTL` |
+//! | `Store` | `RESTORE key ms payload REPLACE ABSTTL`; of a hash whose fields expire, `DEL` and what makes it |
 //! | `Remove` | `DEL` |
 //! | `Add`, `Write` | `INCRBY`, `SETRANGE` |
 //! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
@@ -18,12 +18,16 @@
 
 use crate::commands::{Batch, Commands, put_arg, put_number};
 use petrel_keyspace::types::list::End;
-use petrel_keyspace::{Effect, Removal, StrRef};
+use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type};
 use petrel_persistence::rdb::Dialect;
 use petrel_persistence::value;
+use std::ops::ControlFlow;
 
 /// The version of RDB that hashes with expiring fields came with, and so the commands for them.
 const FIELDS_EXPIRE_VERSION: u16 = 12;
+
+/// The version of RDB that came with functions, and with the channels of shards.
+const FUNCTIONS_VERSION: u16 = 10;
 
 /// What replicas understand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -97,10 +101,25 @@ impl Encoder {
 
     /// Adds the sources of all libraries of functions: others are gone.
     pub fn functions<'a>(&mut self, sources: impl Iterator<Item = &'a [u8]>) {
+        if self.understood.version_max < FUNCTIONS_VERSION {
+            return;
+        }
         self.settle();
         self.commands.select(0);
         self.commands.command(&["FUNCTION", "FLUSH"], &[]);
         sources.for_each(|source| self.commands.command(&["FUNCTION", "LOAD"], &[source]));
+    }
+
+    /// Adds a message to subscribers: those of replicas get it from these.
+    pub fn message(&mut self, message: &Published<'_>) {
+        let &Published { db, is_sharded, channel, payload } = message;
+        if is_sharded && self.understood.version_max < FUNCTIONS_VERSION {
+            return;
+        }
+        self.settle();
+        self.commands.select(db);
+        let name = if is_sharded { "SPUBLISH" } else { "PUBLISH" };
+        self.commands.command(&[name], &[channel, payload]);
     }
 
     /// The commands of the effects since the last commit; none if there is nothing to be said.
@@ -252,6 +271,10 @@ impl Encoder {
     }
 
     fn store(&mut self, key: &[u8], view: petrel_keyspace::View<'_>, expiry: Option<i64>) {
+        let hash = (view.type_of() == Type::Hash).then(|| view.hash(0).ok()).flatten();
+        if let Some(hash) = hash.filter(|hash| hash.earliest_expiry().is_some()) {
+            return self.store_fields(key, hash, expiry);
+        }
         let Understood { dialect, version_max, .. } = self.understood;
         // All that the value has: what expires is removed by effects of its own. It is a value of
         // the keyspace, so that its payload can be made.
@@ -263,6 +286,28 @@ impl Encoder {
                 self.commands.command(&["RESTORE"], &args);
             }
             Err(error) => debug_assert!(false, "{error}"),
+        }
+    }
+
+    /// Of a hash whose fields expire no two families of servers read each other's payloads.
+    fn store_fields(&mut self, key: &[u8], hash: HashRef<'_>, expiry: Option<i64>) {
+        self.commands.command(&["DEL"], &[key]);
+        let commands = &mut self.commands;
+        let _ = hash.try_each(&mut |field| {
+            let (mut name, mut value) = (itoa::Buffer::new(), itoa::Buffer::new());
+            let pair = [field.name.bytes(&mut name), field.value.bytes(&mut value)];
+            commands.gather("HSET", key, &pair);
+            ControlFlow::Continue(())
+        });
+        let _ = hash.try_each(&mut |field| {
+            if field.expiry.is_some() {
+                self.expire_field(key, field.name.bytes(&mut itoa::Buffer::new()), field.expiry);
+            }
+            ControlFlow::Continue(())
+        });
+        if let Some(at) = expiry {
+            let mut digits = itoa::Buffer::new();
+            self.commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
         }
     }
 

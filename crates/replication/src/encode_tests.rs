@@ -147,3 +147,25 @@ fn functions_replace_all_others() {
     );
     assert!(text.ends_with("$4\r\nLOAD\r\n$1\r\nb\r\n*1\r\n$4\r\nEXEC\r\n"), "{text}");
 }
+
+#[test]
+fn messages_stand_between_the_changes_around_them() {
+    let mut encoder = Encoder::new(UNDERSTOOD, b"MARK");
+    let add = Effect::MemberAdd { key: b"s", member: b"a" };
+    let message = Published { db: 0, is_sharded: false, channel: b"c", payload: b"p" };
+    encoder.add(0, &add);
+    encoder.message(&message);
+    encoder.add(0, &add);
+    let text = encoder.finish().unwrap().bytes.escape_ascii().to_string();
+    let places = ["SADD", "PUBLISH", "SADD"].map(|name| text.match_indices(name).next_back());
+    let [_, published, last] = places.map(|place| place.unwrap().0);
+    assert!(text.find("SADD").unwrap() < published && published < last, "{text}");
+    let sharded = Published { is_sharded: true, ..message };
+    encoder.clear();
+    encoder.message(&sharded);
+    assert!(encoder.finish().unwrap().bytes.ends_with(b"SPUBLISH\r\n$1\r\nc\r\n$1\r\np\r\n"));
+    let mut old = Encoder::new(Understood { version_max: 9, ..UNDERSTOOD }, b"MARK");
+    old.message(&sharded);
+    old.functions([&b"one"[..]].into_iter());
+    assert!(old.finish().is_none());
+}

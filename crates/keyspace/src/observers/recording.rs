@@ -1,7 +1,7 @@
 //! What a thread's sink learns of its changes, and when they are committed.
 
 use crate::handle::Handle;
-use crate::state::effect::{Effect, EffectHead, EffectSink};
+use crate::state::effect::{Effect, EffectHead, EffectSink, Published};
 use crate::state::locks::HeldStripes;
 use crate::state::order::Uncommitted;
 use crate::state::order::{Epochs, Order, SinkSource};
@@ -16,11 +16,20 @@ impl EffectSink for FanOut {
         self.0.iter_mut().for_each(|sink| sink.record(head, effect));
     }
 
+    fn message(&mut self, message: &Published<'_>) -> bool {
+        // Each is told, whatever the others make of it.
+        self.0.iter_mut().fold(false, |is_taken, sink| sink.message(message) | is_taken)
+    }
+
     fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
         let Some((first, others)) = self.0.split_first_mut() else { return epochs.now() };
         let epoch = first.commit(epochs, alone);
         others.iter_mut().for_each(|sink| sink.committed(epoch, alone));
         epoch
+    }
+
+    fn committed(&mut self, epoch: u64, alone: bool) {
+        self.0.iter_mut().for_each(|sink| sink.committed(epoch, alone));
     }
 
     fn hand_over(&mut self) {
@@ -137,6 +146,23 @@ impl Handle {
         }
         if !self.holds_any() {
             self.commit();
+        }
+    }
+
+    /// Records a message to subscribers. It is committed with what else was done under the locks
+    /// that are held, or at once if there are none: no reader waits for it to be durable. The
+    /// thread is in a batch.
+    pub fn record_message(&mut self, message: &Published<'_>) {
+        self.see_sinks();
+        let holds_any = self.holds_any();
+        let Some(sink) = &mut self.observers.sink else { return };
+        if !sink.message(message) {
+            return;
+        }
+        if holds_any {
+            self.begin_commit();
+        } else {
+            sink.committed(self.ks.epochs.now(), false);
         }
     }
 

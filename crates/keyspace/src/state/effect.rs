@@ -307,11 +307,31 @@ pub struct EffectHead {
     pub origin: Origin,
 }
 
+/// A message to the subscribers of a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Published<'m> {
+    /// The database that its publisher has selected.
+    pub db: u16,
+    /// It is for those that subscribe to the channel of a shard.
+    pub is_sharded: bool,
+    /// The channel.
+    pub channel: &'m [u8],
+    /// What is said.
+    pub payload: &'m [u8],
+}
+
 /// A consumer of effects. It is called under the key's stripe lock, on the thread that made the
 /// change: it copies what it needs and returns.
 pub trait EffectSink: Send {
     /// Takes one effect.
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>);
+
+    /// Takes a message to subscribers, which belongs to the same commit as the effects around it
+    /// but changes nothing; false if it is of no use here.
+    fn message(&mut self, message: &Published<'_>) -> bool {
+        let _ = message;
+        false
+    }
 
     /// All effects since the last call were made under locks that are about to be released: no
     /// other thread has seen a part of them. They belong to the epoch that this returns; with

@@ -176,19 +176,13 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Begins what nothing can be put at the beginning of later, such as a socket: its version is
-    /// the lowest from now on, or that of functions. Readers know a newer form by its type byte.
+    /// the lowest, or `least` if that is newer. Readers know a newer form by its type byte.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn unseekable(
-        file: W,
-        options: FileOptions,
-        any_functions: bool,
-    ) -> Result<Self, FileError> {
+    pub fn unseekable(file: W, options: FileOptions, least: u16) -> Result<Self, FileError> {
         let mut encoder = KeyEncoder::new(options);
-        if any_functions {
-            encoder.version = Self::FUNCTIONS_VERSION;
-        }
+        encoder.version = encoder.version.max(least);
         Self::begin(file, encoder)
     }
 

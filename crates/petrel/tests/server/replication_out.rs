@@ -1,11 +1,11 @@
-//! Replicas that follow Petrel: by hand, and Redis where it is installed (`redis-server` in the
-//! path, or what `PETREL_TEST_REDIS` names).
+//! Replicas that follow Petrel: by hand, and other servers: those on the PATH, and those that
+//! `PETREL_TEST_PEERS` names.
 
-use crate::harness::{Client, PATIENCE, Scratch, Server, free_port};
+use crate::harness::{Client, PATIENCE, Server, encode, free_port, show};
+use crate::replication_primary::{Peer, Release};
 use petrel_resp::{DecodeLimits, Decoder};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const AT_ONCE: &[&str] = &["--repl-diskless-sync-delay", "0"];
@@ -80,7 +80,7 @@ impl Follower {
             };
             self.received.drain(..consumed);
             bytes += consumed as u64;
-            let text = crate::harness::show(&value);
+            let text = show(&value);
             if !text.contains("PING") && !text.contains("GETACK") {
                 commands.push(text);
             }
@@ -90,14 +90,14 @@ impl Follower {
 }
 
 fn commands_of(lines: &[&str]) -> Vec<String> {
-    let show = |line: &&str| {
+    let shown = |line: &&str| {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut bytes = Vec::new();
         petrel_resp::encode_command(&args, &mut bytes);
         let (_, value) = Decoder::new(DecodeLimits::default()).decode(&bytes).unwrap();
-        crate::harness::show(&value.unwrap())
+        show(&value.unwrap())
     };
-    lines.iter().map(show).collect()
+    lines.iter().map(shown).collect()
 }
 
 #[test]
@@ -217,54 +217,6 @@ fn writes_are_refused_without_enough_replicas() {
     await_answer(&mut client, |answer| answer.contains("NOREPLICAS"));
 }
 
-/// A server of Redis; killed when dropped.
-struct Redis {
-    child: Child,
-    port: u16,
-    _scratch: Scratch,
-}
-
-impl Redis {
-    /// Those that are installed.
-    fn programs() -> Vec<String> {
-        let named = std::env::var("PETREL_TEST_REDIS").ok();
-        let programs = named.into_iter().chain(["redis-server".to_string()]);
-        let runs = |program: &String| {
-            let tried = Command::new(program).arg("--version").stdout(Stdio::null()).status();
-            tried.is_ok_and(|status| status.success())
-        };
-        programs.filter(runs).collect()
-    }
-
-    fn follow(program: &str, primary: u16) -> Self {
-        let (scratch, port) = (Scratch::new(), free_port());
-        let child = Command::new(program)
-            .args(["--port", &port.to_string(), "--save", "", "--dir"])
-            .arg(scratch.path(""))
-            .args(["--replicaof", "127.0.0.1", &primary.to_string()])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Redis { child, port, _scratch: scratch }
-    }
-
-    fn connect(&self) -> Client {
-        let deadline = Instant::now() + PATIENCE;
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(Instant::now() < deadline, "Redis does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Client::tcp(self.port)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Numbers that are as good as random.
 struct Draws(u64);
 
@@ -358,11 +310,26 @@ const COMMANDS: &[&str] = &[
     "EXEC",
 ];
 
+/// The same of what not every version knows.
+const COMMANDS_FOR_FIELDS: &[&str] = &[
+    "HPEXPIRE hK 40 FIELDS 1 V",
+    "HEXPIRE hK 1000 FIELDS 2 V V",
+    "HPERSIST hK FIELDS 1 V",
+    "HSETEX hK PX 60000 FIELDS 1 V N",
+    "HGETDEL hK FIELDS 1 V",
+    "HGETEX hK PX 50 FIELDS 1 V",
+    "RENAME hK hK",
+    "COPY hK hK REPLACE",
+    "COPY hK hK DB 1 REPLACE",
+];
+
 const SCRIPT: &str =
     "redis.call('set', KEYS[1], ARGV[1]); redis.call('rpush', KEYS[2], ARGV[1], 'z')";
 
 /// A client that does `count` things at random.
-fn change(port: u16, seed: u64, count: usize) {
+fn change(port: u16, release: Release, seed: u64, count: usize) {
+    let with_fields = [COMMANDS, COMMANDS_FOR_FIELDS].concat();
+    let commands = if release.expires_fields() { &with_fields[..] } else { COMMANDS };
     let (mut client, mut draws) = (Client::tcp(port), Draws(seed));
     let mut is_open = false;
     for _ in 0..count {
@@ -383,7 +350,7 @@ fn change(port: u16, seed: u64, count: usize) {
             client.call(&["FUNCTION", "LOAD", "REPLACE", &text]);
             continue;
         }
-        let line = draws.pick(COMMANDS);
+        let line = draws.pick(commands);
         match line {
             "MULTI" if is_open => continue,
             "EXEC" if !is_open => continue,
@@ -471,40 +438,115 @@ fn settle(server: &Server, replica: &mut Client) {
     }
 }
 
+/// Both ends hold the same.
+fn assert_same(server: &Server, replica: &mut Client) {
+    let mut here = server.connect();
+    assert_eq!(read_all(&mut here), read_all(replica), "{}", server.output());
+    let digests = [&mut here, replica].map(|client| client.text(&["DEBUG", "DIGEST"]));
+    assert_eq!(digests[0], digests[1], "{}", server.output());
+}
+
 #[test]
-fn redis_follows_under_changes_of_every_family() {
-    let programs = Redis::programs();
-    if programs.is_empty() {
-        println!("skipped: no redis-server is installed");
-    }
-    for program in programs {
-        let port = free_port();
+fn other_servers_follow_under_changes_of_every_family() {
+    for program in Peer::programs() {
+        let (release, port) = (Release::of(&program), free_port());
         let text = port.to_string();
-        // A version that Redis 7.0 loads.
-        let args = [AT_ONCE, &["--port", &text, "--rdb-version", "10"]].concat();
-        let server = Server::start("epoll", &args);
-        change(port, 1, 2_000);
+        let args = ["--port", &text, "--rdb-version", release.rdb_version()];
+        let own = ["--enable-debug-command", "yes", "--dialect", release.dialect()];
+        let server = Server::start("epoll", &[AT_ONCE, &args, &own].concat());
+        change(port, release, 1, 2_000);
         let redis = std::thread::scope(|scope| {
-            (2..5).for_each(|seed| drop(scope.spawn(move || change(port, seed, 3_000))));
-            Redis::follow(&program, port)
+            (2..5).for_each(|seed| drop(scope.spawn(move || change(port, release, seed, 3_000))));
+            Peer::start_debugged(&program, &["--replicaof", "127.0.0.1", &text]).expect("it starts")
         });
         let mut replica = redis.connect();
         settle(&server, &mut replica);
-        assert_eq!(read_all(&mut server.connect()), read_all(&mut replica), "{program}");
+        assert_same(&server, &mut replica);
         for round in 0..3u64 {
             std::thread::scope(|scope| {
                 for seed in 0..3 {
-                    scope.spawn(move || change(port, 10 * round + seed + 10, 1_500));
+                    scope.spawn(move || change(port, release, 10 * round + seed + 10, 1_500));
                 }
                 std::thread::sleep(Duration::from_millis(100));
                 server.connect().text(&["CLIENT", "KILL", "TYPE", "replica"]);
             });
             settle(&server, &mut replica);
-            assert_eq!(read_all(&mut server.connect()), read_all(&mut replica), "{program}");
+            assert_same(&server, &mut replica);
         }
         assert!(server.info("sync_partial_ok") > 0, "{}", server.output());
         let mut client = server.connect();
         assert_eq!(client.text(&["SET", "k", "v"]), "OK");
         assert_eq!(client.text(&["WAIT", "1", "30000"]), "1");
     }
+}
+
+#[test]
+fn a_server_of_another_dialect_reads_the_copy_of_a_hash_whose_fields_expire() {
+    for program in Peer::programs() {
+        let (release, port) = (Release::of(&program), free_port());
+        if !release.expires_fields() {
+            continue;
+        }
+        let text = port.to_string();
+        let server = Server::start("epoll", &[AT_ONCE, &["--port", &text]].concat());
+        let mut client = server.connect();
+        client.text(&["HSET", "h", "f", "v", "g", "w"]);
+        let at = "9999999999999";
+        client.text(&["HPEXPIREAT", "h", at, "FIELDS", "1", "f"]);
+        let peer = Peer::start_debugged(&program, &["--replicaof", "127.0.0.1", &text])
+            .expect("it starts");
+        let mut replica = peer.connect();
+        settle(&server, &mut replica);
+        client.text(&["COPY", "h", "h", "DB", "1"]);
+        let dump = {
+            client.send(&["DUMP", "h"]);
+            client.receive().unwrap()
+        };
+        let dump = dump.as_bytes().unwrap();
+        client.send_bytes(&encode(&[b"RESTORE", b"again", b"0", dump]));
+        assert_eq!(client.receive().map(|reply| show(&reply)).as_deref(), Some("OK"));
+        settle(&server, &mut replica);
+        for (db, key) in [("0", "h"), ("0", "again"), ("1", "h")] {
+            replica.text(&["SELECT", db]);
+            let asked = ["HPEXPIRETIME", key, "FIELDS", "2", "f", "g"];
+            assert_eq!(replica.text(&asked), format!("[{at} -1]"), "{key} {}", server.output());
+        }
+    }
+}
+
+#[test]
+fn subscribers_of_a_replica_get_the_messages_of_the_primary() {
+    let primary = crate::failover::Node::new(&[]);
+    let replica = crate::failover::Node::following(primary.port, &[]);
+    replica.await_field("master_link_status", "up");
+    let mut subscriber = replica.connect();
+    assert_eq!(subscriber.text(&["SUBSCRIBE", "news"]), "[subscribe news 1]");
+    assert_eq!(subscriber.text(&["SSUBSCRIBE", "shard"]), "[ssubscribe shard 1]");
+    let mut client = primary.connect();
+    client.text(&["PUBLISH", "news", "one"]);
+    for words in [&["MULTI"][..], &["SET", "k", "v"], &["PUBLISH", "news", "two"], &["EXEC"]] {
+        client.text(words);
+    }
+    client.text(&["SPUBLISH", "shard", "three"]);
+    client.text(&["EVAL", "return redis.call('publish', 'news', 'four')", "0"]);
+    let received: Vec<_> = (0..4).map(|_| show(&subscriber.receive().unwrap())).collect();
+    let expected =
+        ["message news one", "message news two", "smessage shard three", "message news four"];
+    assert_eq!(received, expected.map(|text| format!("[{text}]")));
+    assert_eq!(replica.connect().text(&["GET", "k"]), "v");
+}
+
+#[test]
+fn a_replica_says_what_is_on_its_disk() {
+    let primary = crate::failover::Node::new(&["--appendonly", "yes"]);
+    let replica = crate::failover::Node::following(primary.port, &["--appendonly", "yes"]);
+    replica.await_field("master_link_status", "up");
+    let mut client = primary.connect();
+    for n in 0..3 {
+        client.text(&["SET", "k", &n.to_string()]);
+        assert_eq!(client.text(&["WAITAOF", "1", "1", "20000"]), "[1 1]");
+    }
+    replica.connect().text(&["CONFIG", "SET", "appendonly", "no"]);
+    client.text(&["SET", "k", "last"]);
+    assert_eq!(client.text(&["WAITAOF", "1", "1", "300"]), "[1 0]");
 }

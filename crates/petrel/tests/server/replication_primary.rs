@@ -150,6 +150,46 @@ pub fn snapshot_of(lines: &[&str]) -> Vec<u8> {
     std::fs::read(server.scratch.path("dump.rdb")).unwrap()
 }
 
+/// Which server a program is.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    pub is_valkey: bool,
+    pub number: (u32, u32),
+}
+
+impl Release {
+    /// As the program says.
+    pub fn of(program: &PathBuf) -> Self {
+        let output = Command::new(program).arg("--version").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.split(" v=").nth(1).unwrap_or_default();
+        let mut numbers = version.split(['.', ' ']).map(|number| number.parse().unwrap_or(0));
+        let number = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        println!("{} is {}", program.display(), text.split(" sha").next().unwrap_or_default());
+        Release { is_valkey: text.starts_with("Valkey"), number }
+    }
+
+    /// What Petrel is to be told of it, to have the same digests: whose words to speak.
+    pub fn dialect(self) -> &'static str {
+        if self.is_valkey { "valkey" } else { "redis" }
+    }
+
+    /// Whether it knows fields of hashes that expire.
+    pub fn expires_fields(self) -> bool {
+        self.number >= if self.is_valkey { (9, 0) } else { (7, 4) }
+    }
+
+    /// The newest version of RDB that it loads, as `rdb-version` has it.
+    pub fn rdb_version(self) -> &'static str {
+        match self.number {
+            _ if self.expires_fields() => "auto",
+            (0..7, _) => "9",
+            (7, 0..2) => "10",
+            _ => "11",
+        }
+    }
+}
+
 /// Another server; killed when dropped.
 pub struct Peer {
     child: Child,
@@ -158,20 +198,29 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The servers that can be had: those on the PATH, and those that `PETREL_TEST_PEERS` names.
+    /// The servers that can be had: Petrel itself, those on the PATH, and those that
+    /// `PETREL_TEST_PEERS` names.
     pub fn programs() -> Vec<PathBuf> {
         let stated = std::env::var_os("PETREL_TEST_PEERS").unwrap_or_default();
         let stated = std::env::split_paths(&stated).filter(|path| !path.as_os_str().is_empty());
         let usual = ["redis-server", "valkey-server"].map(PathBuf::from);
+        let own = PathBuf::from(env!("CARGO_BIN_EXE_petrel"));
         let runs = |path: &PathBuf| {
             let run = Command::new(path).arg("--version").stdout(Stdio::null()).status();
             run.is_ok_and(|status| status.success())
         };
-        let found: Vec<_> = usual.into_iter().chain(stated).filter(runs).collect();
-        if found.is_empty() {
-            println!("skipped: no redis-server or valkey-server is installed");
+        let others: Vec<_> = usual.into_iter().chain(stated).filter(runs).collect();
+        if others.is_empty() {
+            println!("skipped but for Petrel: no redis-server or valkey-server is installed");
         }
-        found
+        [vec![own], others].concat()
+    }
+
+    /// Starts one that answers `DEBUG`.
+    pub fn start_debugged(program: &PathBuf, args: &[&str]) -> Option<Self> {
+        let debug = ["--enable-debug-command", "yes"];
+        let debug = if Release::of(program).number >= (7, 0) { &debug[..] } else { &[] };
+        Self::start(program, &[debug, args].concat())
     }
 
     /// Starts one; none if it does not take these arguments.

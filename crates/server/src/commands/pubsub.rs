@@ -5,6 +5,7 @@ use crate::fanout::pubsub::ChannelKind;
 use crate::host::ServerHost;
 use petrel_commands::server::help::help;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
+use petrel_keyspace::Published;
 use petrel_table::commands as meta;
 
 /// The commands of this family.
@@ -39,6 +40,9 @@ static SUBCOMMANDS: &[CommandSpec] = &[
 fn publish(ctx: &mut Ctx<'_>, kind: ChannelKind) -> Outcome {
     let (channel, message) = (ctx.arg(1), ctx.arg(2));
     let receivers = ServerHost::of(ctx).publish_message(kind, channel, message);
+    let is_sharded = kind == ChannelKind::Shard;
+    let published = Published { db: ctx.session.db, is_sharded, channel, payload: message };
+    ctx.exec.ks.record_message(&published);
     ctx.number(receivers as i64)
 }
 

@@ -5,6 +5,7 @@
 //! amid one goes on before it.
 
 use super::link::Link;
+use super::synced::Synced;
 use crate::client::Client;
 use crate::host::ServerHost;
 use crate::server::Server;
@@ -50,6 +51,7 @@ pub(super) struct Applier {
     broken: Option<String>,
     /// Commands that answered with an error here, or were not executed, since the stream began.
     errors: u64,
+    synced: Synced,
 }
 
 /// What became of some commands.
@@ -86,6 +88,7 @@ impl Applier {
             is_incomplete: false,
             broken: None,
             errors: 0,
+            synced: Synced::default(),
         }
     }
 
@@ -111,6 +114,12 @@ impl Applier {
         self.input = received;
         (self.parsed, self.resume, self.errors) = (0, Resume::default(), 0);
         self.is_incomplete = false;
+        let server = &self.host.0.server;
+        let epoch = server.keyspace.epochs().now();
+        self.synced.begin(epoch, server.replication.offset());
+        if let Some(log) = server.durability.log() {
+            log.want(epoch);
+        }
     }
 
     /// Takes what has come.
@@ -128,11 +137,21 @@ impl Applier {
         !self.is_incomplete
     }
 
-    /// `REPLCONF ACK`.
-    pub fn acknowledgement(&self, offset: i64) -> Vec<u8> {
+    /// The offset up to which the stream is on this server's disk; none without a log.
+    pub fn synced(&mut self) -> Option<i64> {
+        let log = self.host.0.server.durability.log()?;
+        Some(self.synced.up_to(log.durable()))
+    }
+
+    /// `REPLCONF ACK`, with what is on the disk if there is a log.
+    pub fn acknowledgement(&mut self, offset: i64) -> Vec<u8> {
+        let (offset, synced) = (offset.to_string(), self.synced().map(|synced| synced.to_string()));
+        let mut words = vec![&b"REPLCONF"[..], b"ACK", offset.as_bytes()];
+        if let Some(synced) = &synced {
+            words.extend([&b"FACK"[..], synced.as_bytes()]);
+        }
         let mut bytes = Vec::new();
-        let offset = offset.to_string();
-        petrel_resp::encode_command(&[b"REPLCONF", b"ACK", offset.as_bytes()], &mut bytes);
+        petrel_resp::encode_command(&words, &mut bytes);
         bytes
     }
 
@@ -179,6 +198,8 @@ impl Applier {
             Err(_) => None,
         };
         self.exec.end();
+        let epoch = self.exec.ks.take_need();
+        self.synced.executed(epoch, replication.offset());
         self.input = input;
         self.tell_others();
         let executed = executed.inspect_err(|_| {

@@ -2,6 +2,7 @@
 
 use super::wire::Wire;
 use crate::config::Config;
+use petrel_commands::VALKEY_VERSION;
 use petrel_resp::encode_command;
 use std::io;
 
@@ -60,7 +61,10 @@ pub(super) fn shake_hands(
     if !settings.replica_announce_ip.is_empty() {
         state(wire, &[b"ip-address", settings.replica_announce_ip.bytes()])?;
     }
-    state(wire, &[b"capa", b"eof", b"capa", b"psync2"])?;
+    state(wire, &[b"capa", b"eof", b"capa", b"psync2", b"capa", b"petrel"])?;
+    // Valkey sends the forms that its release of this number knows, and older ones to those that
+    // say nothing; Redis does not know the question.
+    ask(wire, &[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()])?;
     let (id, first) = match history {
         Some((id, offset)) => (&id[..], (offset + 1).to_string()),
         None => ("?", "-1".into()),

@@ -36,6 +36,9 @@ impl Replication {
             ("master_sync_in_progress", u8::from(state == LinkState::Sync).to_string()),
             ("slave_read_repl_offset", offset.to_string()),
             ("slave_repl_offset", offset.to_string()),
+            // A copy and the stream behind it come one after the other: nothing is put aside.
+            ("replica_full_sync_buffer_size", "0".into()),
+            ("replica_full_sync_buffer_peak", "0".into()),
             ("master_current_sync_attempts", link.tries[0].load(Relaxed).to_string()),
             ("master_total_sync_attempts", link.tries[1].load(Relaxed).to_string()),
         ];
@@ -55,6 +58,9 @@ impl Replication {
             let since = ago(link.down_since.load(Relaxed));
             fields.push(("master_link_down_since_seconds", since.to_string()));
             down_seconds += since.max(0);
+        } else {
+            let since = ago(link.up_since.load(Relaxed));
+            fields.push(("master_link_up_since_seconds", since.to_string()));
         }
         fields.push(("total_disconnect_time_sec", down_seconds.to_string()));
         fields

@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 /// Between two acknowledgements of what has been executed.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 
+/// Between two looks whether the disk has what the primary asks for.
+const SYNC_LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// Until the next try: at first, and the most that it grows to.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -244,6 +247,7 @@ impl Link {
         let figures = &self.server.replication.link;
         let now = unix_ms() / 1000;
         figures.heard_at.store(now, Relaxed);
+        figures.up_since.store(now, Relaxed);
         let since = figures.down_since.swap(0, Relaxed);
         if since > 0 {
             figures.down_seconds.fetch_add((now - since).max(0), Relaxed);
@@ -259,11 +263,15 @@ impl Link {
         applier.begin_stream(std::mem::take(wire.received()));
         // At once: a primary may wait for it before it sends more.
         let mut acked_at: Option<Instant> = None;
+        // What the primary has asked for, until it is on the disk.
+        let mut awaited: Option<i64> = None;
         loop {
             let is_paused = self.is_paused();
             let asked = if is_paused { None } else { applier.execute_received(self)? };
             let is_due = acked_at.is_none_or(|at| at.elapsed() >= ACK_EVERY);
-            if asked.is_some() || is_due {
+            let is_synced = awaited.is_some_and(|at| applier.synced().is_none_or(|to| to >= at));
+            awaited = asked.or(awaited.filter(|_| !is_synced));
+            if asked.is_some() || is_due || is_synced {
                 let offset = asked.unwrap_or_else(|| self.server.replication.offset());
                 wire.send(&applier.acknowledgement(offset)).map_err(lost)?;
                 acked_at = Some(Instant::now());
@@ -273,7 +281,8 @@ impl Link {
                 continue;
             }
             let waited = acked_at.map_or(ACK_EVERY, |at| at.elapsed());
-            if wire.receive_within(ACK_EVERY.saturating_sub(waited)).map_err(lost)? {
+            let pause = if awaited.is_some() { SYNC_LOOK_EVERY } else { ACK_EVERY };
+            if wire.receive_within(pause.min(ACK_EVERY.saturating_sub(waited))).map_err(lost)? {
                 self.note_received(wire.received().len());
                 applier.take_from(wire.received());
             }

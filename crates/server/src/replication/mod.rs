@@ -14,6 +14,7 @@
 //! copy.rs       the primary's data: received into a file, looked through, loaded; copy_stream.rs, without one
 //! saved.rs      where in the history a snapshot stands
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
+//! synced.rs     how much of that is on the disk
 //! failover.rs   FAILOVER: the role goes to a replica
 //! out/          those that follow this server: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
@@ -29,6 +30,7 @@ pub(crate) mod info;
 mod link;
 mod roles;
 pub(crate) mod saved;
+mod synced;
 mod wire;
 
 pub mod out;
@@ -122,6 +124,8 @@ pub struct LinkFigures {
     state: AtomicU8,
     /// When something last came; 0: never.
     heard_at: AtomicI64,
+    /// Since when there is a link; it means nothing while there is none.
+    up_since: AtomicI64,
     /// Since when there is no link; 0 while there is one, or before there was any.
     down_since: AtomicI64,
     /// Seconds without a link, in the past.
@@ -143,6 +147,7 @@ impl Default for LinkFigures {
         LinkFigures {
             state: AtomicU8::new(LinkState::Connect as u8),
             heard_at: AtomicI64::new(0),
+            up_since: AtomicI64::new(0),
             down_since: AtomicI64::new(0),
             down_seconds: AtomicI64::new(0),
             tries: Default::default(),

@@ -9,7 +9,7 @@
 //!     set       d xor SHA1(member) for each
 //!     zset      d xor SHA1(mix(mix(0, member), score)) for each
 //!     hash      d xor SHA1(mix(mix(0, field), value)) for each; before the last step, xor SHA1("!!hexpire!!") if the
-//!               field has a time to live
+//!               field has a time to live, but not in Valkey's dialect
 //!     vectorset d xor SHA1(mix(mix(mix(mix(0, name), code), length), attributes)) for each, which is not Redis's
 //!     ReJSON-RL mix(d, text), which is not Redis's
 //!     stream    for each entry mix(d, "ms.seq"), then mix(d, x) for each field and value
@@ -31,6 +31,7 @@ type Digest = [u8; 20];
 
 /// `DEBUG DIGEST`
 pub fn dataset(ctx: &mut Ctx<'_>) -> Outcome {
+    let shows_fields = !ctx.dialect().is_valkey();
     let ks = &mut ctx.exec.ks;
     let locks = !ks.holds_any();
     if locks {
@@ -45,7 +46,7 @@ pub fn dataset(ctx: &mut Ctx<'_>) -> Outcome {
             is_empty = false;
             let mut own = Digest::default();
             mix(&mut own, view.key());
-            mix_value(&mut own, &view, now);
+            mix_value(&mut own, &view, now, shows_fields);
             xor(&mut keys, &own);
         });
         if !is_empty {
@@ -63,7 +64,7 @@ pub fn dataset(ctx: &mut Ctx<'_>) -> Outcome {
 /// `DEBUG DIGEST-VALUE key [key ...]`
 pub fn values(ctx: &mut Ctx<'_>) -> Outcome {
     let names = &ctx.args()[2..];
-    let db = ctx.session.db;
+    let (db, shows_fields) = (ctx.session.db, !ctx.dialect().is_valkey());
     ctx.reply.array(names.len());
     for name in names {
         let ks = &mut ctx.exec.ks;
@@ -75,7 +76,7 @@ pub fn values(ctx: &mut Ctx<'_>) -> Outcome {
         let mut digest = Digest::default();
         let now = ks.now_ms();
         if let Some(view) = ks.peek(db, key) {
-            mix_value(&mut digest, &view, now);
+            mix_value(&mut digest, &view, now, shows_fields);
         }
         if locks {
             ks.unlock();
@@ -85,7 +86,7 @@ pub fn values(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-fn mix_value(digest: &mut Digest, view: &View<'_>, now_ms: i64) {
+fn mix_value(digest: &mut Digest, view: &View<'_>, now_ms: i64, shows_fields: bool) {
     let kind: u32 = match view.type_of() {
         Type::String => 0,
         Type::List => 1,
@@ -97,7 +98,7 @@ fn mix_value(digest: &mut Digest, view: &View<'_>, now_ms: i64) {
         Type::VectorSet | Type::Json => 5,
     };
     mix(digest, &kind.to_be_bytes());
-    let mut mixer = Mixer { digest, in_order: false };
+    let mut mixer = Mixer { digest, in_order: false, shows_fields };
     // The mixer refuses nothing.
     let _ = value::feed(*view, now_ms, &mut mixer);
     if view.expiry().is_some() {
@@ -110,6 +111,8 @@ struct Mixer<'d> {
     digest: &'d mut Digest,
     /// Elements are those of a list.
     in_order: bool,
+    /// Whether fields of a hash have a time to live is part of the digest.
+    shows_fields: bool,
 }
 
 impl Mixer<'_> {
@@ -122,7 +125,7 @@ impl Mixer<'_> {
         let mut own = Digest::default();
         mix(&mut own, first.bytes(&mut itoa::Buffer::new()));
         mix(&mut own, second);
-        if expires {
+        if expires && self.shows_fields {
             xor(&mut own, b"!!hexpire!!");
         }
         xor(self.digest, &own);

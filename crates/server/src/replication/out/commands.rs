@@ -6,6 +6,7 @@ use crate::host::ServerHost;
 use crate::server::unix_ms;
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
+use petrel_persistence::rdb::Dialect;
 use petrel_table::commands as meta;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -27,6 +28,9 @@ pub(super) struct Handshake {
     knows_ids: bool,
     takes_copy_only: bool,
     wants: (bool, bool),
+    /// What it reads where Redis and Valkey part, if it has said that.
+    dialect: Option<Dialect>,
+    is_petrel: bool,
 }
 
 impl Default for Handshake {
@@ -38,6 +42,8 @@ impl Default for Handshake {
             knows_ids: false,
             takes_copy_only: false,
             wants: (true, true),
+            dialect: None,
+            is_petrel: false,
         }
     }
 }
@@ -82,10 +88,18 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         return Err(Fail::fixed("NOMASTERLINK Can't SYNC while failing over"));
     }
     let outgoing = &server.outgoing;
-    let Handshake { port, address, knows_end_mark, knows_ids, takes_copy_only, wants } =
-        outgoing.handshakes.lock().get(&client.id).cloned().unwrap_or_default();
-    let speaks_psync = asked.is_some();
-    let traits = Traits { port, address, knows_end_mark, takes_copy_only, wants, speaks_psync };
+    let said = outgoing.handshakes.lock().get(&client.id).cloned().unwrap_or_default();
+    let knows_ids = said.knows_ids;
+    let traits = Traits {
+        port: said.port,
+        address: said.address,
+        knows_end_mark: said.knows_end_mark,
+        takes_copy_only: said.takes_copy_only,
+        wants: said.wants,
+        // Petrel reads both.
+        dialect: said.dialect.filter(|_| !said.is_petrel),
+        speaks_psync: asked.is_some(),
+    };
     let replica = Arc::new(Replica::new(client.clone(), traits, unix_ms()));
     let reader = asked.and_then(|(id, first)| {
         let from = u64::try_from(first.checked_sub(1)?).ok()?;
@@ -161,9 +175,10 @@ fn note(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
         b"capa" => {
             known.knows_end_mark |= value.eq_ignore_ascii_case(b"eof");
             known.knows_ids |= value.eq_ignore_ascii_case(b"psync2");
+            known.is_petrel |= value.eq_ignore_ascii_case(b"petrel");
         }
-        // Which one it is decides nothing: `rdb-version` says what is understood.
-        b"version" => {}
+        // Only Valkey says it.
+        b"version" => known.dialect = Some(Dialect::Valkey),
         b"rdb-only" => known.takes_copy_only = ctx.integer(at + 1)? != 0,
         b"rdb-filter-only" => known.wants = filter(value)?,
         _ => {

@@ -17,7 +17,7 @@ use crate::server::{Server, unix_ms};
 use bytes::Bytes;
 use petrel_keyspace::Handle;
 use petrel_persistence::Image;
-use petrel_persistence::rdb::{FileError, FileWriter};
+use petrel_persistence::rdb::{FileError, FileOptions, FileWriter, Form};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::ops::ControlFlow;
@@ -39,6 +39,15 @@ struct Job {
     by_mark: bool,
     /// Where in the history it stands.
     history: Option<SavedHistory>,
+    written: Written,
+}
+
+/// How a copy is written.
+#[derive(Clone, Copy)]
+struct Written {
+    options: FileOptions,
+    /// The version that it needs for what is known beforehand to be in it.
+    least: u16,
 }
 
 /// Passes what is written on to every replica.
@@ -92,8 +101,8 @@ impl Server {
         }
         let waiting = self.outgoing.waiting();
         let Some(first) = waiting.first() else { return };
-        let wants = first.wants;
-        let is_like = |replica: &&Arc<Replica>| replica.wants == wants;
+        let kind = |replica: &Replica| (replica.wants, replica.dialect);
+        let is_like = |replica: &&Arc<Replica>| kind(replica) == kind(first);
         let replicas: Vec<_> = waiting.iter().filter(is_like).cloned().collect();
         let by_mark = config.replication.repl_diskless_sync
             && replicas.iter().all(|replica| replica.knows_end_mark);
@@ -128,7 +137,8 @@ impl Server {
         let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.wants);
         ks.enter();
         ks.lock_all();
-        let image = wants_keys.then(|| Image::begin(ks, self.copy_options(config)));
+        let written = self.written(config, &replicas);
+        let image = wants_keys.then(|| Image::begin(ks, written.options));
         if let Some(None) = image {
             // The thread ends, since nothing is sent to it: tried again once that image is written.
             ks.unlock();
@@ -160,20 +170,34 @@ impl Server {
         let names: Vec<_> = replicas.iter().map(|replica| replica.name()).collect();
         tracing::info!("sending a copy, of offset {at}, to {}", names.join(", "));
         // It waits for it.
-        let _ = send.send(Job { image, replicas, by_mark, history });
+        let _ = send.send(Job { image, replicas, by_mark, history, written });
         Ok(())
+    }
+
+    /// How a copy for these replicas, which read the same, is written. Everything is held.
+    fn written(&self, config: &Config, replicas: &[Arc<Replica>]) -> Written {
+        let mut options = self.copy_options(config);
+        let (wants_keys, said) =
+            replicas.first().map_or((true, None), |first| (first.wants.0, first.dialect));
+        options.dialect = said.unwrap_or(options.dialect);
+        let keyspace = &self.keyspace;
+        let any_expiring =
+            (0..keyspace.databases()).any(|db| keyspace.db_stats(db).expiring > 0) && wants_keys;
+        // Replicas that do not know such hashes are to see that from the first line.
+        let expiring = any_expiring.then(|| Form::hash(Some(0), options.dialect).version());
+        Written { options, least: expiring.unwrap_or(0) }
     }
 
     /// Sends a copy, on the calling thread.
     fn send_copy(self: &Arc<Self>, job: Job) {
-        let Job { image, replicas, by_mark, history } = job;
+        let Job { image, replicas, by_mark, history, written } = job;
         let (start, config) = (Instant::now(), self.config.snapshot());
         let patience = Duration::from_secs(config.replication.repl_timeout.max(1) as u64);
         let part = Vec::with_capacity(PART_LEN);
         let mut sink = FanOut { server: self, replicas: &replicas, part, patience };
         let sent = match by_mark {
-            true => self.send_marked((image, history), &mut sink, &config),
-            false => self.send_by_file((image, history), &mut sink, &config),
+            true => self.send_marked((image, history), &mut sink, written),
+            false => self.send_by_file((image, history), &mut sink, written),
         };
         let is_sent = sent.is_ok();
         for replica in replicas.iter().filter(|replica| !replica.has_left()) {
@@ -201,11 +225,11 @@ impl Server {
         &self,
         copy: Copied,
         sink: &mut FanOut<'_>,
-        config: &Config,
+        written: Written,
     ) -> Result<(), FileError> {
         let mark = random_id();
         sink.write_all(format!("$EOF:{mark}\r\n").as_bytes())?;
-        self.write_copy(copy, &mut *sink, config)?;
+        self.write_copy(copy, &mut *sink, written)?;
         sink.write_all(mark.as_bytes())?;
         // What finds the end by a mark may not get anything behind it before it has said so; that
         // may be at once.
@@ -218,7 +242,7 @@ impl Server {
         &self,
         copy: Copied,
         sink: &mut FanOut<'_>,
-        config: &Config,
+        written: Written,
     ) -> Result<(), FileError> {
         let path = std::path::PathBuf::from(format!("temp-repl-{}.rdb", std::process::id()));
         let made = File::options().read(true).write(true).create_new(true).open(&path);
@@ -226,12 +250,12 @@ impl Server {
             Ok(file) => file,
             Err(error) => {
                 // It has to be gone through all the same.
-                self.write_copy(copy, io::sink(), config)?;
+                self.write_copy(copy, io::sink(), written)?;
                 return Err(error.into());
             }
         };
         let _ = std::fs::remove_file(&path);
-        self.write_copy(copy, &mut file, config)?;
+        self.write_copy(copy, &mut file, written)?;
         let len = file.stream_position()?;
         file.rewind()?;
         sink.write_all(format!("${len}\r\n").as_bytes())?;
@@ -249,18 +273,22 @@ impl Server {
         &self,
         copy: Copied,
         out: impl Write + Send,
-        config: &Config,
+        Written { options, least }: Written,
     ) -> Result<(), FileError> {
-        let ((image, history), options) = (copy, self.copy_options(config));
+        let (image, history) = copy;
         // Read after the stream's end was noted: what is loaded later is in the stream.
-        let texts = self.commands.library_texts();
-        let (wants_keys, wants_functions) = (image.is_some(), true);
-        let mut file = FileWriter::unseekable(out, options, wants_functions && !texts.is_empty())?;
+        let mut texts = self.commands.library_texts();
+        let functions = FileWriter::<io::Sink>::FUNCTIONS_VERSION;
+        if options.version_max < functions {
+            texts.clear();
+        }
+        let least = if texts.is_empty() { least } else { least.max(functions) };
+        let mut file = FileWriter::unseekable(out, options, least)?;
         if let Some(history) = history {
             history.describe(&mut file);
         }
         self.describe_file(&mut file, &texts);
-        if wants_keys && let Some(image) = image {
+        if let Some(image) = image {
             let mut before = 0;
             let written = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
                 let ends = || self.is_stopping();

@@ -153,7 +153,14 @@ impl Outgoing {
         replica.leave();
         self.last_seen.store(unix_ms(), Relaxed);
         self.version.fetch_add(1, SeqCst);
-        tracing::info!("replica {} is gone", replica.name());
+        match replica.stage() {
+            Stage::Loads if !replica.takes_copy_only => tracing::warn!(
+                "replica {} is gone before it has loaded its copy; if it says that it does not know a version \
+                 or a type, see rdb-version and dump-dialect",
+                replica.name()
+            ),
+            _ => tracing::info!("replica {} is gone", replica.name()),
+        }
     }
 
     /// Asks the replicas what they have executed, unless they were asked for that much already.

@@ -5,6 +5,7 @@ use crate::client::Client;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use petrel_net::Output;
+use petrel_persistence::rdb::Dialect;
 use petrel_replication::{Piece, Reader};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Replica {
     pub takes_copy_only: bool,
     /// It wants the keys of a copy, and the libraries of functions.
     pub wants: (bool, bool),
+    /// Whose forms it reads where Redis and Valkey part, if it has said that.
+    pub dialect: Option<Dialect>,
     /// It wants to hear where the copy stands in the history (`PSYNC`).
     pub(super) speaks_psync: bool,
     stage: AtomicU8,
@@ -78,12 +81,14 @@ pub(super) struct Traits {
     pub knows_end_mark: bool,
     pub takes_copy_only: bool,
     pub wants: (bool, bool),
+    pub dialect: Option<Dialect>,
     pub speaks_psync: bool,
 }
 
 impl Replica {
     pub(super) fn new(client: Arc<Client>, traits: Traits, now: i64) -> Self {
-        let Traits { port, address, knows_end_mark, takes_copy_only, wants, speaks_psync } = traits;
+        let Traits { port, address, knows_end_mark, takes_copy_only, .. } = traits;
+        let Traits { wants, dialect, speaks_psync, .. } = traits;
         Replica {
             client,
             port,
@@ -91,6 +96,7 @@ impl Replica {
             knows_end_mark,
             takes_copy_only,
             wants,
+            dialect,
             speaks_psync,
             stage: AtomicU8::new(Stage::Waits as u8),
             acked: AtomicU64::new(0),

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::random_id::random_id;
 use crate::server::Server;
-use petrel_keyspace::{Effect, EffectHead, EffectSink, SinkSource};
+use petrel_keyspace::{Effect, EffectHead, EffectSink, Published, SinkSource};
 use petrel_replication::{Backlog, Encoder, Understood};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence};
@@ -79,11 +79,18 @@ struct Recorder {
     has_appended: bool,
 }
 
+impl Recorder {
+    #[inline]
+    fn passes_on(&mut self) -> bool {
+        let replication = &self.server.replication;
+        *self.passes_on.get_or_insert_with(|| !replication.is_replica())
+    }
+}
+
 impl EffectSink for Recorder {
     #[inline]
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
-        let replication = &self.server.replication;
-        if !*self.passes_on.get_or_insert_with(|| !replication.is_replica()) {
+        if !self.passes_on() {
             return;
         }
         if matches!(effect, Effect::Functions { .. })
@@ -93,6 +100,16 @@ impl EffectSink for Recorder {
             return;
         }
         self.encoder.add(head.db, effect);
+    }
+
+    fn message(&mut self, message: &Published<'_>) -> bool {
+        // What is not taken is no part of a commit, which would forget what was decided.
+        if self.passes_on.unwrap_or_else(|| !self.server.replication.is_replica()) {
+            self.passes_on = Some(true);
+            self.encoder.message(message);
+            return true;
+        }
+        false
     }
 
     #[inline]
