@@ -66,7 +66,9 @@ pub use petrel_resp::Value;
 pub use pipeline::{Pipeline, Queued, Replies};
 pub use pubsub::{ChannelKind, Message, Subscriber};
 pub use reply::FromReply;
-pub use request::{Command, CommandInfo, DedicatedTarget, Raw, RawCommand, Request, Target};
+pub use request::{
+    Command, CommandInfo, DedicatedTarget, LocalTarget, Raw, RawCommand, Request, Target,
+};
 pub use scan::{Scan, ScanOptions};
 pub use script::Script;
 pub use transport::ByteStream;
