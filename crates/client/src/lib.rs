@@ -18,6 +18,7 @@
 //! | `client` | [`Client`], the handle that tasks share |
 //! | `dedicated` | [`Dedicated`], a connection that one caller has to itself |
 //! | `cluster` | [`Cluster`], a client of Redis Cluster |
+//! | `sentinel` | [`Sentinel`], clients of a primary that sentinels watch over, and of its replicas |
 //! | `pubsub` | [`Subscriber`], messages of channels |
 //! | [`blocking`] | the client for plain threads |
 //! | `near` | [`NearCache`], replies kept in the process |
@@ -47,6 +48,7 @@ mod reply;
 mod request;
 mod scan;
 mod script;
+mod sentinel;
 mod table;
 mod transport;
 #[allow(clippy::type_complexity, reason = "a reply has the type that its command answers with")]
@@ -71,5 +73,6 @@ pub use request::{
 };
 pub use scan::{Scan, ScanOptions};
 pub use script::Script;
+pub use sentinel::{Sentinel, SentinelOptions};
 pub use transport::ByteStream;
 pub use typed::{Commands, DedicatedCommands, StreamEntry, shape, words};

@@ -5,6 +5,7 @@ mod cluster;
 mod crossing;
 mod hostile;
 mod near;
+mod sentinel;
 mod servers;
 mod shared;
 mod threads;
