@@ -23,6 +23,7 @@
 //! | [`blocking`] | the client for plain threads |
 //! | `near` | [`NearCache`], replies kept in the process |
 //! | `lock`, `limiter` | locks and limits that programs share |
+//! | `aside` | [`CacheAside`], values that one program computes for all |
 //! | `pipeline`, `script`, `scan` | several commands as one, Lua scripts, walks over keys |
 //! | `typed` | a method for every command, made by the build script from the command table |
 //! | `lane` | one connection: its queue of requests, and the task that drives it |
@@ -31,6 +32,7 @@
 //! | `options`, `transport` | where a server is, and streams to it |
 
 mod argument;
+mod aside;
 pub mod blocking;
 mod buffer;
 mod client;
@@ -55,6 +57,7 @@ mod transport;
 mod typed;
 
 pub use argument::{ArgWriter, ToArg};
+pub use aside::CacheAside;
 pub use buffer::Arguments;
 pub use client::{Call, Client};
 pub use cluster::{Cluster, ClusterCall, ClusterOptions, ReadFrom};

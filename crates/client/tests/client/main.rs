@@ -1,5 +1,6 @@
 //! The client against real servers, and against hostile ones.
 
+mod aside;
 mod basics;
 mod cluster;
 mod crossing;
