@@ -29,6 +29,7 @@
 //! | `lane` | one connection: its queue of requests, and the task that drives it |
 //! | `request`, `argument`, `buffer` | a command being put together |
 //! | `reply`, `error` | what comes of it |
+//! | `mock` | `MockServer`, a server in a test's hands (feature `mock`) |
 //! | `options`, `transport` | where a server is, and streams to it |
 
 mod argument;
@@ -42,6 +43,8 @@ mod error;
 mod lane;
 mod limiter;
 mod lock;
+#[cfg(feature = "mock")]
+mod mock;
 mod near;
 mod options;
 mod pipeline;
@@ -65,6 +68,8 @@ pub use dedicated::Dedicated;
 pub use error::{Error, ErrorKind, Result};
 pub use limiter::{Permission, RateLimiter};
 pub use lock::{Lock, LockOptions};
+#[cfg(feature = "mock")]
+pub use mock::{Expectation, MockServer};
 pub use near::{NearCache, NearCacheOptions, NearCacheStatistics, NearCall};
 pub use options::{Address, Backoff, Options, Secret};
 pub use petrel_resp::Value;

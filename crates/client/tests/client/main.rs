@@ -5,6 +5,7 @@ mod basics;
 mod cluster;
 mod crossing;
 mod hostile;
+mod mock;
 mod near;
 mod sentinel;
 mod servers;
