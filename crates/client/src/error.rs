@@ -68,6 +68,13 @@ pub enum ErrorKind {
     Closed,
 }
 
+impl From<ErrorKind> for Error {
+    /// The error of this kind, of no command in particular.
+    fn from(kind: ErrorKind) -> Self {
+        Self::new(kind)
+    }
+}
+
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Self {
         Self(Box::new(Inner { kind, command: String::new() }))

@@ -83,7 +83,7 @@ impl NearCache {
     }
 
     /// Waits until the key is gone, or the lease that it is now has ended.
-    async fn wait_for_release(&self, key: &[u8]) -> Result<()> {
+    pub(crate) async fn wait_for_release(&self, key: &[u8]) -> Result<()> {
         let Ok(left) = u64::try_from(self.client().pttl(key).await?) else { return Ok(()) };
         let until = tokio::time::Instant::now() + Duration::from_millis(left + 1);
         loop {
@@ -136,6 +136,21 @@ impl Lock {
     /// Waits until the lock is lost.
     pub async fn lost(&mut self) {
         let _ = self.lost.wait_for(|lost| *lost).await;
+    }
+
+    /// Runs a script that ends the lock, of two keys, the lock's the second, and of the lock's token
+    /// and two more arguments.
+    pub(crate) async fn finish_with(
+        mut self,
+        script: &str,
+        key: &[u8],
+        arguments: [&[u8]; 2],
+    ) -> Result<bool> {
+        if let Some(extending) = self.extending.take() {
+            extending.abort();
+        }
+        let arguments = [self.token.as_bytes(), arguments[0], arguments[1]];
+        Script::new(script).run(&self.client, &[key, &self.key], &arguments).await
     }
 
     /// Releases the lock; false if it was lost before.

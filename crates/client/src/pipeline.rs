@@ -82,6 +82,25 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Executes the commands by a function that executes one after the other, for targets of other
+    /// crates ([`LocalTarget`](crate::LocalTarget)). Those of a transaction come between `MULTI`
+    /// and `EXEC`.
+    pub fn run_with(mut self, mut execute: impl FnMut(&Command) -> Value) -> Result<Replies> {
+        self.check()?;
+        let names: Vec<String> = self.commands.iter().map(Command::name).collect();
+        if names.is_empty() {
+            return Ok(Replies::new(Vec::new(), names));
+        }
+        let around = |name: &str| self.is_transaction.then(|| Command::raw(name));
+        let (multi, exec) = (around("MULTI"), around("EXEC"));
+        let all = multi.iter().chain(&self.commands).chain(&exec);
+        let values = all.map(&mut execute).collect();
+        match self.is_transaction {
+            true => Replies::executed(values, names),
+            false => Ok(Replies::new(values, names)),
+        }
+    }
+
     async fn run(mut self, lane: &Lane, retries: u32) -> Result<Replies> {
         self.check()?;
         let names: Vec<String> = self.commands.iter().map(Command::name).collect();

@@ -102,8 +102,14 @@ struct State {
 impl Client {
     /// A connection that subscribes to channels.
     pub async fn subscriber(&self) -> Result<Subscriber> {
+        self.open_subscriber(true).await
+    }
+
+    /// The same; `reconnect` says whether a lost connection is made anew. Without, it is the end of
+    /// the messages.
+    pub(crate) async fn open_subscriber(&self, reconnect: bool) -> Result<Subscriber> {
         let inbox = Arc::new(Inbox::default());
-        let lane = self.open_lane(true, Some(inbox.clone())).await?;
+        let lane = self.open_lane(reconnect, Some(inbox.clone())).await?;
         Ok(Subscriber { lane: OwnedLane(lane), inbox })
     }
 }

@@ -1,5 +1,6 @@
 //! [`Request`]: a command for a certain client, with its options and the type of its reply.
 
+use std::future::{IntoFuture, Ready, ready};
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use petrel_resp::Value;
 
 use crate::argument::{ArgWriter, ToArg};
 use crate::buffer::{Arguments, CommandBuffer};
+use crate::error::{Error, ErrorKind, Result};
 use crate::reply::FromReply;
 
 /// What is known of a command without its arguments.
@@ -103,6 +105,14 @@ impl Command {
             }
     }
 
+    /// Refuses a command that waits, or that changes how its connection behaves.
+    pub(crate) fn check_shared(&self) -> Result<()> {
+        match self.waits() || self.info.is_of_session {
+            true => Err(Error::new(ErrorKind::NeedsDedicated)),
+            false => Ok(()),
+        }
+    }
+
     /// Its name, for errors.
     pub(crate) fn name(&self) -> String {
         match self.info.words {
@@ -143,6 +153,36 @@ pub trait Target: Sized {}
 /// What also takes commands that wait on the server, or change how their connection behaves: a
 /// connection that no other caller shares.
 pub trait DedicatedTarget: Target {}
+
+/// What executes commands by itself, on the thread that calls it, with no connection: an engine
+/// that is embedded in the program (`petrel-embedded`).
+pub trait LocalTarget: Target {
+    /// Executes a command and returns its reply, an error among others.
+    fn execute(self, command: &Command) -> Value;
+}
+
+impl<T: LocalTarget, C, R: FromReply> Request<T, C, R> {
+    /// Executes the command on this thread.
+    pub fn run(self) -> Result<R> {
+        let mut command = self.command;
+        command.resolve();
+        let result = command.check_shared().and_then(|()| {
+            let reply = self.target.execute(&command);
+            R::from_reply(reply)
+        });
+        result.map_err(|error| error.of_command(&command.name()))
+    }
+}
+
+impl<T: LocalTarget, C, R: FromReply> IntoFuture for Request<T, C, R> {
+    type Output = Result<R>;
+    type IntoFuture = Ready<Result<R>>;
+
+    /// Executes the command on this thread; there is nothing to wait for.
+    fn into_future(self) -> Ready<Result<R>> {
+        ready(self.run())
+    }
+}
 
 /// A command for `T`. `C` says which options it has, and `R` what its reply becomes.
 #[must_use = "a command does nothing until it is awaited, run or queued"]

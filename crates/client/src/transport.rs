@@ -24,9 +24,40 @@ type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn ByteStream>>> +
 pub(crate) enum Connector {
     /// To the address of the options.
     Address(Tls),
+    /// To an address that is asked for each time.
+    Discovered(Arc<dyn Discover>, Tls),
     /// By a function of the caller's.
     Custom(Arc<dyn Fn() -> Connecting + Send + Sync>),
 }
+
+/// What a server must say that it is, before a connection to it is used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Role {
+    Any,
+    Primary,
+    Replica,
+}
+
+/// Knows where a server is that may move.
+pub(crate) trait Discover: Send + Sync {
+    /// Where it is now.
+    fn find(&self) -> Pin<Box<dyn Future<Output = io::Result<(Address, Terms)>> + Send + '_>>;
+}
+
+/// On which terms a connection is used.
+pub(crate) struct Terms {
+    /// What the server must say that it is.
+    pub(crate) role: Role,
+    /// When the connection is to be given up, since the server is not what was asked for any more.
+    pub(crate) moved: Option<Moved>,
+}
+
+impl Terms {
+    const NONE: Self = Self { role: Role::Any, moved: None };
+}
+
+/// Ends when a server has moved.
+pub(crate) type Moved = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Connector {
     /// A connector for the address of some options; reads certificates if it needs any.
@@ -46,24 +77,31 @@ impl Connector {
         }))
     }
 
-    pub(crate) async fn connect(&self, options: &Options) -> io::Result<(Reader, Writer)> {
-        let tls = match self {
-            Self::Custom(connect) => return Ok(split(connect().await?)),
-            Self::Address(tls) => tls,
+    /// A stream in two halves, and on which terms.
+    pub(crate) async fn connect(&self, options: &Options) -> io::Result<(Reader, Writer, Terms)> {
+        let ((reader, writer), terms) = match self {
+            Self::Custom(connect) => (split(connect().await?), Terms::NONE),
+            Self::Address(tls) => (connect_to(&options.address, tls).await?, Terms::NONE),
+            Self::Discovered(discover, tls) => {
+                let (address, terms) = discover.find().await?;
+                (connect_to(&address, tls).await?, terms)
+            }
         };
-        match &options.address {
-            Address::Tcp { host, port } => {
-                let (reader, writer) = tcp(host, *port).await?.into_split();
-                Ok((Reader::Tcp(reader), Writer::Direct(Direct::Tcp(Arc::new(writer)))))
-            }
-            Address::Unix(path) => {
-                let (reader, writer) = UnixStream::connect(path).await?.into_split();
-                Ok((Reader::Unix(reader), Writer::Direct(Direct::Unix(Arc::new(writer)))))
-            }
-            Address::Tls { host, port } => {
-                Ok(split(tls.connect(host, tcp(host, *port).await?).await?))
-            }
+        Ok((reader, writer, terms))
+    }
+}
+
+async fn connect_to(address: &Address, tls: &Tls) -> io::Result<(Reader, Writer)> {
+    match address {
+        Address::Tcp { host, port } => {
+            let (reader, writer) = tcp(host, *port).await?.into_split();
+            Ok((Reader::Tcp(reader), Writer::Direct(Direct::Tcp(Arc::new(writer)))))
         }
+        Address::Unix(path) => {
+            let (reader, writer) = UnixStream::connect(path).await?.into_split();
+            Ok((Reader::Unix(reader), Writer::Direct(Direct::Unix(Arc::new(writer)))))
+        }
+        Address::Tls { host, port } => Ok(split(tls.connect(host, tcp(host, *port).await?).await?)),
     }
 }
 

@@ -13,6 +13,7 @@ use petrel_resp::{Decoder, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::handshake::{self, Wire};
 use crate::options::{Address, Options};
+use crate::transport::Role;
 
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
@@ -90,7 +91,7 @@ impl Link {
     fn introduce(options: &Options, stream: &Stream) -> Result<()> {
         let mut wire = BlockingWire { stream };
         // Nothing in it waits for anything but the socket.
-        let mut introduction = pin!(handshake::introduce(options, &mut wire, None));
+        let mut introduction = pin!(handshake::introduce(options, &mut wire, Role::Any, None));
         match introduction.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result.map(drop),
             Poll::Pending => Err(Error::new(ErrorKind::Connect("no answer".into()))),

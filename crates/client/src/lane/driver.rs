@@ -14,7 +14,7 @@ use super::{Connection, Flushed, Lane, handshake};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 use crate::request::Command;
-use crate::transport::{Connector, Reader, Writer};
+use crate::transport::{Connector, Moved, Reader, Writer};
 
 /// Bytes read at once; a longer reply grows the buffer for as long as it is read.
 const READ_LEN: usize = 64 * 1024;
@@ -130,15 +130,17 @@ impl Driver {
         let pushes = self.pushes.clone();
         let attempt = async move {
             let connect = async {
-                let (mut reader, mut writer) =
+                let (mut reader, mut writer, terms) =
                     connector.connect(&options).await.map_err(connect_error)?;
                 let protocol = handshake::introduce(
                     &options,
                     &mut (&mut reader, &mut writer),
+                    terms.role,
                     pushes.as_deref(),
                 )
                 .await?;
-                Ok(Io::new(reader, writer, protocol, &options))
+                let io = Io::new(reader, writer, protocol, &options);
+                Ok(Io { moved: terms.moved, ..io })
             };
             match tokio::time::timeout(options.connect_timeout, connect).await {
                 Ok(result) => result,
@@ -260,6 +262,9 @@ impl Driver {
             if self.is_closing(cx) {
                 return Poll::Ready(None);
             }
+            if io.moved.as_mut().is_some_and(|moved| moved.as_mut().poll(cx).is_ready()) {
+                return Poll::Ready(Some("the server that was asked for is another one".into()));
+            }
             match self.turn(io, &mut gathered, cx) {
                 Ok(()) => Poll::Pending,
                 Err(reason) => Poll::Ready(Some(reason)),
@@ -380,6 +385,8 @@ struct Io {
     reader: Reader,
     writer: Writer,
     protocol: Protocol,
+    /// When it is to be given up.
+    moved: Option<Moved>,
     decoder: Decoder,
     /// Read and not decoded: `room[begin..end]`.
     room: Vec<u8>,
@@ -397,6 +404,7 @@ impl Io {
             reader,
             writer,
             protocol,
+            moved: None,
             decoder,
             room: vec![0; READ_LEN],
             begin: 0,

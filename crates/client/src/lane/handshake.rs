@@ -8,7 +8,7 @@ use petrel_resp::{DecodeLimits, Decoder, Protocol, Value, encode_command};
 use super::PushSink;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
-use crate::transport::{Reader, Writer};
+use crate::transport::{Reader, Role, Writer};
 
 /// The limits on replies.
 pub(crate) fn limits(options: &Options) -> DecodeLimits {
@@ -19,6 +19,7 @@ pub(crate) fn limits(options: &Options) -> DecodeLimits {
 pub(crate) async fn introduce(
     options: &Options,
     wire: &mut impl Wire,
+    role: Role,
     pushes: Option<&dyn PushSink>,
 ) -> Result<Protocol> {
     let mut exchange = Exchange { wire, limits: limits(options), received: Vec::new() };
@@ -46,6 +47,7 @@ pub(crate) async fn introduce(
     {
         return Err(Error::from_reply(text).of_command("SELECT"));
     }
+    exchange.check_role(role).await?;
     for command in pushes.map_or_else(|| Ok(Vec::new()), |pushes| pushes.opening(protocol))? {
         let mut bytes = Vec::new();
         command.buffer.write_to(&mut bytes);
@@ -123,6 +125,32 @@ impl<W: Wire> Exchange<'_, W> {
         }
         // A server that wants a password should refuse the connection now, not each command.
         self.must_succeed("PING", &["PING"]).await
+    }
+
+    /// Refuses a server that is something else: a primary that has become a replica, for example,
+    /// of which a sentinel does not know yet.
+    async fn check_role(&mut self, role: Role) -> Result<()> {
+        let expected: &[u8] = match role {
+            Role::Any => return Ok(()),
+            Role::Primary => b"master",
+            Role::Replica => b"slave",
+        };
+        match self.ask(&[&["ROLE"]]).await?.first() {
+            Some(Value::Array(items))
+                if items.first().and_then(Value::as_bytes) == Some(expected) =>
+            {
+                Ok(())
+            }
+            Some(Value::Error(text)) => match Error::from_reply(text).of_command("ROLE") {
+                // The user may not ask.
+                error if error.code() == Some("NOPERM") => Ok(()),
+                error => Err(error),
+            },
+            _ => {
+                let expected = String::from_utf8_lossy(expected);
+                Err(connect_error(format_args!("the server is no {expected} any more")))
+            }
+        }
     }
 
     async fn must_succeed(&mut self, name: &str, command: &[&str]) -> Result<()> {

@@ -1,10 +1,13 @@
 //! The client against real servers, and against hostile ones.
 
+mod aside;
 mod basics;
 mod cluster;
 mod crossing;
 mod hostile;
+mod mock;
 mod near;
+mod sentinel;
 mod servers;
 mod shared;
 mod threads;
