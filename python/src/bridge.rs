@@ -225,6 +225,15 @@ impl Bridge {
         (slot, serial, slots.slots[slot].waker.clone(), is_alone)
     }
 
+    /// Polls slots. An error of one, which is that of its future, keeps none of the others.
+    fn poll_all(&self, py: Python<'_>, slots: Vec<usize>) -> PyResult<()> {
+        let mut result = Ok(());
+        for slot in slots {
+            result = result.and(self.poll(py, slot));
+        }
+        result
+    }
+
     /// Polls a slot and resolves its future if that is done.
     fn poll(&self, py: Python<'_>, slot: usize) -> PyResult<()> {
         let (waker, pending) = {
@@ -263,9 +272,7 @@ impl Bridge {
             // Before the list is taken, so that what is added to it later is told anew.
             self.ready.is_told.store(false, Ordering::Release);
             let woken = std::mem::take(&mut *self.ready.slots.lock());
-            for slot in woken {
-                self.poll(py, slot)?;
-            }
+            self.poll_all(py, woken)?;
         }
         Ok(())
     }
@@ -274,14 +281,14 @@ impl Bridge {
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let _entered = self.runtime.enter();
         let unsent = std::mem::take(&mut self.slots.lock().unsent);
+        let mut wanted = Vec::with_capacity(unsent.len());
         for slot in unsent {
-            if self.is_cancelled(py, slot)? {
-                self.forget(slot, None);
-            } else {
-                self.poll(py, slot)?;
+            match self.is_cancelled(py, slot)? {
+                true => self.forget(slot, None),
+                false => wanted.push(slot),
             }
         }
-        Ok(())
+        self.poll_all(py, wanted)
     }
 
     /// Ends its part in the event loop.

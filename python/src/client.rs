@@ -431,8 +431,9 @@ fn set_options(made: &mut Options, options: &Bound<'_, PyDict>) -> PyResult<Deco
         made.database = database;
     }
     match option::<u32>(options, "protocol")? {
-        Some(protocol) => made.force_resp2 = protocol == 2,
         None => {}
+        Some(protocol @ (2 | 3)) => made.force_resp2 = protocol == 2,
+        Some(_) => return Err(failure::new(py, "DataError", "protocol is 2 or 3", "", "")),
     }
     if let Some(limit) = seconds("socket_timeout")? {
         made.timeout = (!limit.is_zero()).then_some(limit);

@@ -70,11 +70,9 @@ impl Connection {
     }
 
     /// Closes the connection, after the command that it is executing.
-    fn close(&self) {
-        match self.dedicated.try_lock() {
-            Ok(mut dedicated) => drop(dedicated.take()),
-            // Whoever holds it is the last to do so once this object is gone.
-            Err(_) => {}
-        }
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let dedicated = self.dedicated.clone();
+        runtime::handle(py)?.spawn(async move { drop(dedicated.lock().await.take()) });
+        Ok(())
     }
 }
