@@ -80,6 +80,11 @@ impl Error {
         Self(Box::new(Inner { kind, command: String::new() }))
     }
 
+    /// The error of whatever uses what has been closed.
+    pub fn closed() -> Self {
+        Self::new(ErrorKind::Closed)
+    }
+
     /// The same error, of this command; the first name given stays.
     pub(crate) fn of_command(mut self, command: &str) -> Self {
         if self.0.command.is_empty() {

@@ -1,6 +1,7 @@
 //! [`Pipeline`]: commands that are sent in one piece, as a transaction if that is wanted.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use petrel_resp::Value;
 
@@ -42,7 +43,7 @@ pub struct Queued<R> {
 }
 
 /// The replies to a [`Pipeline`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Replies {
     /// By command; taken ones are gone.
     values: Vec<Option<Value>>,
@@ -103,20 +104,47 @@ impl Pipeline {
 
     async fn run(mut self, lane: &Lane, retries: u32) -> Result<Replies> {
         self.check()?;
+        let Some(mut sending) = self.sending() else { return Ok(Replies::default()) };
+        let retries = if sending.may_retry { retries } else { 0 };
+        let limit = sending.limit.or(lane.timeout());
+        let buffers = std::mem::take(&mut sending.buffers);
+        sending.replies(Exchange::new(lane, buffers, limit, retries).await)
+    }
+
+    /// What is sent for the commands; nothing if there are none.
+    pub(crate) fn sending(self) -> Option<Sending> {
         let names: Vec<String> = self.commands.iter().map(Command::name).collect();
         if names.is_empty() {
-            return Ok(Replies::new(Vec::new(), names));
+            return None;
         }
         let may_retry = self.commands.iter().all(|command| command.may_retry);
-        let longest = self.commands.iter().map(|command| command.timeout).max().flatten();
-        let limit = longest.or(lane.timeout());
+        let limit = self.commands.iter().map(|command| command.timeout).max().flatten();
         let mut buffers: Vec<CommandBuffer> = Vec::with_capacity(names.len() + 2);
         let is_transaction = self.is_transaction;
         buffers.extend(is_transaction.then(|| Command::raw("MULTI").buffer));
         buffers.extend(self.commands.into_iter().map(|command| command.buffer));
         buffers.extend(is_transaction.then(|| Command::raw("EXEC").buffer));
-        let retries = if may_retry { retries } else { 0 };
-        let values = match Exchange::new(lane, buffers, limit, retries).await {
+        Some(Sending { names, buffers, limit, may_retry, is_transaction })
+    }
+}
+
+/// A pipeline as it is sent.
+pub(crate) struct Sending {
+    names: Vec<String>,
+    /// With those of `MULTI` and `EXEC`.
+    pub(crate) buffers: Vec<CommandBuffer>,
+    /// The longest time that a command of it allows itself.
+    pub(crate) limit: Option<Duration>,
+    /// Whether it may be sent again.
+    pub(crate) may_retry: bool,
+    is_transaction: bool,
+}
+
+impl Sending {
+    /// The replies in what came of sending it.
+    pub(crate) fn replies(self, outcome: Result<Outcome>) -> Result<Replies> {
+        let Self { names, is_transaction, .. } = self;
+        let values = match outcome {
             Ok(Outcome::Many(values)) => values,
             Ok(Outcome::One(value)) => vec![value],
             Ok(Outcome::Failed(_)) => return Err(Error::new(ErrorKind::Closed)),

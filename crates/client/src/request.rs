@@ -32,6 +32,14 @@ pub struct CommandInfo {
     pub(crate) first_key: FirstKey,
 }
 
+impl CommandInfo {
+    /// What the table has of a command or subcommand, by its whole name in any case.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        let words: Vec<&[u8]> = name.split(' ').map(str::as_bytes).collect();
+        crate::table::find(words.iter().copied()).filter(|info| info.words == words.len())
+    }
+}
+
 /// Where the first key of a command is; the command's name is argument 0.
 #[derive(Debug)]
 pub(crate) enum FirstKey {
@@ -78,6 +86,43 @@ impl Command {
         let mut command = Self::new(&UNKNOWN);
         name.split(' ').for_each(|word| command.buffer.push_argument(word.as_bytes()));
         command
+    }
+
+    /// A command of any name, such as `GET` or `CLIENT INFO`, that is made apart from what it is
+    /// sent to: see [`Command::to`].
+    pub fn named(name: &str) -> Self {
+        match CommandInfo::find(name) {
+            Some(info) => Self::new(info),
+            None => Self::raw(name),
+        }
+    }
+
+    /// A command of the table, without looking up its name.
+    pub fn of(info: &'static CommandInfo) -> Self {
+        Self::new(info)
+    }
+
+    /// Appends an argument.
+    pub fn push(&mut self, argument: impl ToArg) {
+        argument.write_arg(&mut ArgWriter(&mut self.buffer));
+    }
+
+    /// What is known of it; an empty name if the table does not have it.
+    pub fn info(&mut self) -> &'static CommandInfo {
+        self.resolve();
+        self.info
+    }
+
+    /// Whether it waits on the server, with the arguments that it has, so that it needs a
+    /// connection of its own.
+    pub fn is_waiting(&mut self) -> bool {
+        self.resolve();
+        self.waits()
+    }
+
+    /// A request to send it to a client, a connection, a cache or a pipeline.
+    pub fn to<T: Target>(self, target: T) -> Request<T, Raw, Value> {
+        Request::new(target, self)
     }
 
     /// Looks up what is known of a command whose name was given as text.

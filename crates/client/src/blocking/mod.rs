@@ -23,6 +23,7 @@ use crate::buffer::CommandBuffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::{Failure, Outcome, Queue, Ticket};
 use crate::options::Options;
+use crate::pipeline::{Pipeline, Replies};
 use crate::reply::FromReply;
 use crate::request::{Command, Request, Target};
 use link::{Link, Received};
@@ -102,6 +103,18 @@ impl Client {
         Ok(Self { shared: Arc::new(Shared { options, state: Mutex::new(state), changed }) })
     }
 
+    /// Sends a pipeline and waits for its replies; errors of single commands are among them. If
+    /// all of its commands only read, it is sent again when the connection is lost.
+    pub fn run(&self, mut pipeline: Pipeline) -> Result<Replies> {
+        pipeline.check()?;
+        let Some(sending) = pipeline.sending() else { return Ok(Replies::default()) };
+        let options = &self.shared.options;
+        let retries = if sending.may_retry { options.retries } else { 0 };
+        let deadline = Deadline::after(sending.limit.or(options.timeout));
+        let outcome = self.shared.run(&sending.buffers, deadline, retries);
+        sending.replies(outcome)
+    }
+
     /// The options it was made with.
     pub fn options(&self) -> &Options {
         &self.shared.options
@@ -151,13 +164,23 @@ impl Shared {
         if command.waits() || command.info.is_of_session {
             return Err(Error::new(ErrorKind::NeedsDedicated));
         }
-        let mut retries = if command.may_retry { self.options.retries } else { 0 };
+        let retries = if command.may_retry { self.options.retries } else { 0 };
         let deadline = Deadline::after(command.timeout.or(self.options.timeout));
-        let buffers = [command.buffer];
+        match self.run(&[command.buffer], deadline, retries)? {
+            Outcome::One(value) => Ok(value),
+            _ => Err(Error::new(ErrorKind::Closed)),
+        }
+    }
+
+    /// Sends commands, again after a lost connection if that is allowed; never returns a failure.
+    fn run(
+        &self,
+        buffers: &[CommandBuffer],
+        deadline: Deadline,
+        mut retries: u32,
+    ) -> Result<Outcome> {
         loop {
-            match self.exchange(&buffers, deadline)? {
-                Outcome::One(value) => return Ok(value),
-                Outcome::Many(_) => return Err(Error::new(ErrorKind::Closed)),
+            match self.exchange(buffers, deadline)? {
                 // Nothing of it was sent, so it is not sent twice.
                 Outcome::Failed(Failure::NotSent) => {}
                 Outcome::Failed(_) if retries > 0 => retries -= 1,
@@ -166,6 +189,7 @@ impl Shared {
                     let kind = ErrorKind::Disconnected { maybe_executed: true, reason };
                     return Err(Error::new(kind));
                 }
+                outcome => return Ok(outcome),
             }
         }
     }

@@ -122,6 +122,12 @@ impl NearCache {
         }
     }
 
+    /// The reply to a command if it is cached, without asking the server. Counts as a hit.
+    pub fn cached(&self, command: &Command) -> Option<Value> {
+        let key = command.arguments().nth(command.info.cached_key?)?;
+        self.inner.shared.store.get(key, command.buffer.body())
+    }
+
     /// Forgets what is cached of a key, as an invalidation does.
     pub fn forget(&self, key: impl AsRef<[u8]>) {
         self.inner.shared.store.invalidate(key.as_ref());
@@ -334,11 +340,7 @@ impl<R: FromReply> Future for NearCall<'_, R> {
         loop {
             match &mut this.state {
                 State::Start(command) => {
-                    let hit = command.info.cached_key.and_then(|at| {
-                        let key = command.arguments().nth(at)?;
-                        this.cache.inner.shared.store.get(key, command.buffer.body())
-                    });
-                    if let Some(value) = hit {
+                    if let Some(value) = this.cache.cached(command) {
                         let name = command.info.name;
                         this.state = State::Over;
                         return Poll::Ready(

@@ -1,0 +1,2470 @@
+# Written by `generate` from the command table; not to be edited.
+"""A method for every command that has no form of its own in ``_redis_py``."""
+
+from petrel._arguments import apart as _apart
+from petrel._arguments import counted as _counted
+from petrel._arguments import counted_pairs as _counted_pairs
+from petrel._arguments import pairs as _pairs
+from petrel._arguments import spread as _spread
+from petrel._arguments import values as _values
+from petrel._petrel import Command
+from petrel._redis_py import RedisPyCommands
+
+_ACL_CAT = Command("ACL CAT", "Vec<String>")
+_ACL_DELUSER = Command("ACL DELUSER", "i64")
+_ACL_DRYRUN = Command("ACL DRYRUN", "String")
+_ACL_GENPASS = Command("ACL GENPASS", "String")
+_ACL_GETUSER = Command("ACL GETUSER", "Value")
+_ACL_HELP = Command("ACL HELP", "Value")
+_ACL_LIST = Command("ACL LIST", "Vec<String>")
+_ACL_LOAD = Command("ACL LOAD", "()")
+_ACL_LOG = Command("ACL LOG", "Value")
+_ACL_SAVE = Command("ACL SAVE", "()")
+_ACL_SETUSER = Command("ACL SETUSER", "()")
+_ACL_USERS = Command("ACL USERS", "Vec<String>")
+_ACL_WHOAMI = Command("ACL WHOAMI", "String")
+_APPEND = Command("APPEND", "i64")
+_ASKING = Command("ASKING", "()")
+_AUTH = Command("AUTH", "()")
+_BGREWRITEAOF = Command("BGREWRITEAOF", "String")
+_BGSAVE = Command("BGSAVE", "String")
+_BITFIELD = Command("BITFIELD", "Vec<Option<i64>>")
+_BITFIELD_RO = Command("BITFIELD_RO", "Vec<Option<i64>>")
+_BITOP = Command("BITOP", "i64")
+_BLMOVEM = Command("BLMOVEM", "Value")
+_CLIENT_CACHING = Command("CLIENT CACHING", "()")
+_CLIENT_CAPA = Command("CLIENT CAPA", "()")
+_CLIENT_GETNAME = Command("CLIENT GETNAME", "Option<String>")
+_CLIENT_GETREDIR = Command("CLIENT GETREDIR", "i64")
+_CLIENT_HELP = Command("CLIENT HELP", "Value")
+_CLIENT_ID = Command("CLIENT ID", "i64")
+_CLIENT_IMPORT_SOURCE = Command("CLIENT IMPORT-SOURCE", "()")
+_CLIENT_KILL = Command("CLIENT KILL", "Value")
+_CLIENT_NO_EVICT = Command("CLIENT NO-EVICT", "()")
+_CLIENT_NO_TOUCH = Command("CLIENT NO-TOUCH", "()")
+_CLIENT_PAUSE = Command("CLIENT PAUSE", "()")
+_CLIENT_SETINFO = Command("CLIENT SETINFO", "()")
+_CLIENT_SETNAME = Command("CLIENT SETNAME", "()")
+_CLIENT_TRACKING = Command("CLIENT TRACKING", "()")
+_CLIENT_TRACKINGINFO = Command("CLIENT TRACKINGINFO", "Value")
+_CLIENT_UNBLOCK = Command("CLIENT UNBLOCK", "bool")
+_CLIENT_UNPAUSE = Command("CLIENT UNPAUSE", "()")
+_CLUSTER_ADDSLOTS = Command("CLUSTER ADDSLOTS", "Value")
+_CLUSTER_ADDSLOTSRANGE = Command("CLUSTER ADDSLOTSRANGE", "Value")
+_CLUSTER_BUMPEPOCH = Command("CLUSTER BUMPEPOCH", "Value")
+_CLUSTER_CANCELSLOTMIGRATIONS = Command("CLUSTER CANCELSLOTMIGRATIONS", "Value")
+_CLUSTER_COUNT_FAILURE_REPORTS = Command("CLUSTER COUNT-FAILURE-REPORTS", "Value")
+_CLUSTER_COUNTKEYSINSLOT = Command("CLUSTER COUNTKEYSINSLOT", "i64")
+_CLUSTER_DELSLOTS = Command("CLUSTER DELSLOTS", "Value")
+_CLUSTER_DELSLOTSRANGE = Command("CLUSTER DELSLOTSRANGE", "Value")
+_CLUSTER_FAILOVER = Command("CLUSTER FAILOVER", "Value")
+_CLUSTER_FLUSHSLOT = Command("CLUSTER FLUSHSLOT", "Value")
+_CLUSTER_FLUSHSLOTS = Command("CLUSTER FLUSHSLOTS", "Value")
+_CLUSTER_FORGET = Command("CLUSTER FORGET", "Value")
+_CLUSTER_GETKEYSINSLOT = Command("CLUSTER GETKEYSINSLOT", "Vec<Bytes>")
+_CLUSTER_GETSLOTMIGRATIONS = Command("CLUSTER GETSLOTMIGRATIONS", "Value")
+_CLUSTER_HELP = Command("CLUSTER HELP", "Value")
+_CLUSTER_INFO = Command("CLUSTER INFO", "String")
+_CLUSTER_KEYSLOT = Command("CLUSTER KEYSLOT", "i64")
+_CLUSTER_LINKS = Command("CLUSTER LINKS", "Value")
+_CLUSTER_MEET = Command("CLUSTER MEET", "Value")
+_CLUSTER_MIGRATESLOTS = Command("CLUSTER MIGRATESLOTS", "Value")
+_CLUSTER_MIGRATION = Command("CLUSTER MIGRATION", "Value")
+_CLUSTER_MYID = Command("CLUSTER MYID", "String")
+_CLUSTER_MYSHARDID = Command("CLUSTER MYSHARDID", "String")
+_CLUSTER_NODES = Command("CLUSTER NODES", "String")
+_CLUSTER_REPLICAS = Command("CLUSTER REPLICAS", "Value")
+_CLUSTER_REPLICATE = Command("CLUSTER REPLICATE", "Value")
+_CLUSTER_RESET = Command("CLUSTER RESET", "Value")
+_CLUSTER_SAVECONFIG = Command("CLUSTER SAVECONFIG", "Value")
+_CLUSTER_SET_CONFIG_EPOCH = Command("CLUSTER SET-CONFIG-EPOCH", "Value")
+_CLUSTER_SETSLOT = Command("CLUSTER SETSLOT", "Value")
+_CLUSTER_SHARDS = Command("CLUSTER SHARDS", "Value")
+_CLUSTER_SLAVES = Command("CLUSTER SLAVES", "Value")
+_CLUSTER_SLOT_STATS = Command("CLUSTER SLOT-STATS", "Value")
+_CLUSTER_SLOTS = Command("CLUSTER SLOTS", "Value")
+_CLUSTER_SYNCSLOTS = Command("CLUSTER SYNCSLOTS", "Value")
+_CLUSTERSCAN = Command("CLUSTERSCAN", "Value")
+_COMMAND_COUNT = Command("COMMAND COUNT", "i64")
+_COMMAND_DOCS = Command("COMMAND DOCS", "Value")
+_COMMAND_GETKEYS = Command("COMMAND GETKEYS", "Vec<Bytes>")
+_COMMAND_GETKEYSANDFLAGS = Command("COMMAND GETKEYSANDFLAGS", "Value")
+_COMMAND_HELP = Command("COMMAND HELP", "Value")
+_COMMAND_INFO = Command("COMMAND INFO", "Value")
+_COMMAND_LIST = Command("COMMAND LIST", "Vec<String>")
+_COMMANDLOG_GET = Command("COMMANDLOG GET", "Value")
+_COMMANDLOG_HELP = Command("COMMANDLOG HELP", "Value")
+_COMMANDLOG_LEN = Command("COMMANDLOG LEN", "Value")
+_COMMANDLOG_RESET = Command("COMMANDLOG RESET", "Value")
+_CONFIG_HELP = Command("CONFIG HELP", "Value")
+_CONFIG_RESETSTAT = Command("CONFIG RESETSTAT", "()")
+_CONFIG_REWRITE = Command("CONFIG REWRITE", "()")
+_DBSIZE = Command("DBSIZE", "i64")
+_DEL = Command("DEL", "i64")
+_DELEX = Command("DELEX", "bool")
+_DELIFEQ = Command("DELIFEQ", "bool")
+_DIGEST = Command("DIGEST", "Option<String>")
+_DUMP = Command("DUMP", "Option<Bytes>")
+_ECHO = Command("ECHO", "Bytes")
+_EXISTS = Command("EXISTS", "i64")
+_EXPIRETIME = Command("EXPIRETIME", "i64")
+_FAILOVER = Command("FAILOVER", "Value")
+_FUNCTION_DELETE = Command("FUNCTION DELETE", "()")
+_FUNCTION_DUMP = Command("FUNCTION DUMP", "Bytes")
+_FUNCTION_FLUSH = Command("FUNCTION FLUSH", "()")
+_FUNCTION_HELP = Command("FUNCTION HELP", "Value")
+_FUNCTION_KILL = Command("FUNCTION KILL", "()")
+_FUNCTION_LIST = Command("FUNCTION LIST", "Value")
+_FUNCTION_LOAD = Command("FUNCTION LOAD", "String")
+_FUNCTION_RESTORE = Command("FUNCTION RESTORE", "()")
+_FUNCTION_STATS = Command("FUNCTION STATS", "Value")
+_GEODIST = Command("GEODIST", "Option<f64>")
+_GEOHASH = Command("GEOHASH", "Vec<Option<String>>")
+_GEOPOS = Command("GEOPOS", "Vec<Option<(f64, f64)>>")
+_GEORADIUS = Command("GEORADIUS", "Vec<Bytes>")
+_GEORADIUS_STORE = Command("GEORADIUS", "i64")
+_GEORADIUS_STOREDIST = Command("GEORADIUS", "i64")
+_GEORADIUS_WITHCOORD = Command("GEORADIUS", "Value")
+_GEORADIUS_WITHDIST = Command("GEORADIUS", "Value")
+_GEORADIUS_WITHHASH = Command("GEORADIUS", "Value")
+_GEORADIUSBYMEMBER = Command("GEORADIUSBYMEMBER", "Vec<Bytes>")
+_GEORADIUSBYMEMBER_STORE = Command("GEORADIUSBYMEMBER", "i64")
+_GEORADIUSBYMEMBER_STOREDIST = Command("GEORADIUSBYMEMBER", "i64")
+_GEORADIUSBYMEMBER_WITHCOORD = Command("GEORADIUSBYMEMBER", "Value")
+_GEORADIUSBYMEMBER_WITHDIST = Command("GEORADIUSBYMEMBER", "Value")
+_GEORADIUSBYMEMBER_WITHHASH = Command("GEORADIUSBYMEMBER", "Value")
+_GEORADIUSBYMEMBER_RO = Command("GEORADIUSBYMEMBER_RO", "Vec<Bytes>")
+_GEORADIUSBYMEMBER_RO_WITHCOORD = Command("GEORADIUSBYMEMBER_RO", "Value")
+_GEORADIUSBYMEMBER_RO_WITHDIST = Command("GEORADIUSBYMEMBER_RO", "Value")
+_GEORADIUSBYMEMBER_RO_WITHHASH = Command("GEORADIUSBYMEMBER_RO", "Value")
+_GEORADIUS_RO = Command("GEORADIUS_RO", "Vec<Bytes>")
+_GEORADIUS_RO_WITHCOORD = Command("GEORADIUS_RO", "Value")
+_GEORADIUS_RO_WITHDIST = Command("GEORADIUS_RO", "Value")
+_GEORADIUS_RO_WITHHASH = Command("GEORADIUS_RO", "Value")
+_GEOSEARCH = Command("GEOSEARCH", "Vec<Bytes>")
+_GEOSEARCH_WITHCOORD = Command("GEOSEARCH", "Value")
+_GEOSEARCH_WITHDIST = Command("GEOSEARCH", "Value")
+_GEOSEARCH_WITHHASH = Command("GEOSEARCH", "Value")
+_GEOSEARCHSTORE = Command("GEOSEARCHSTORE", "i64")
+_GET = Command("GET", "Option<Bytes>")
+_GETBIT = Command("GETBIT", "bool")
+_GETDEL = Command("GETDEL", "Option<Bytes>")
+_GETRANGE = Command("GETRANGE", "Bytes")
+_GETSET = Command("GETSET", "Option<Bytes>")
+_HDEL = Command("HDEL", "i64")
+_HELLO = Command("HELLO", "Value")
+_HEXISTS = Command("HEXISTS", "bool")
+_HEXPIRE = Command("HEXPIRE", "Vec<i64>")
+_HEXPIREAT = Command("HEXPIREAT", "Vec<i64>")
+_HEXPIRETIME = Command("HEXPIRETIME", "Vec<i64>")
+_HGET = Command("HGET", "Option<Bytes>")
+_HGETALL = Command("HGETALL", "HashMap<Bytes, Bytes>")
+_HGETDEL = Command("HGETDEL", "Vec<Option<Bytes>>")
+_HGETEX = Command("HGETEX", "Vec<Option<Bytes>>")
+_HIMPORT_DISCARD = Command("HIMPORT DISCARD", "Value")
+_HIMPORT_DISCARDALL = Command("HIMPORT DISCARDALL", "Value")
+_HIMPORT_PREPARE = Command("HIMPORT PREPARE", "Value")
+_HIMPORT_SET = Command("HIMPORT SET", "Value")
+_HKEYS = Command("HKEYS", "Vec<Bytes>")
+_HLEN = Command("HLEN", "i64")
+_HMGET = Command("HMGET", "Vec<Option<Bytes>>")
+_HMSET = Command("HMSET", "()")
+_HOTKEYS_GET = Command("HOTKEYS GET", "Value")
+_HOTKEYS_HELP = Command("HOTKEYS HELP", "Value")
+_HOTKEYS_RESET = Command("HOTKEYS RESET", "Value")
+_HOTKEYS_START = Command("HOTKEYS START", "Value")
+_HOTKEYS_STOP = Command("HOTKEYS STOP", "Value")
+_HPERSIST = Command("HPERSIST", "Vec<i64>")
+_HPEXPIRE = Command("HPEXPIRE", "Vec<i64>")
+_HPEXPIREAT = Command("HPEXPIREAT", "Vec<i64>")
+_HPEXPIRETIME = Command("HPEXPIRETIME", "Vec<i64>")
+_HPTTL = Command("HPTTL", "Vec<i64>")
+_HRANDFIELD = Command("HRANDFIELD", "Option<Bytes>")
+_HRANDFIELD_COUNT = Command("HRANDFIELD", "Vec<Bytes>")
+_HRANDFIELD_WITHVALUES = Command("HRANDFIELD", "Vec<(Bytes, Bytes)>")
+_HSETEX = Command("HSETEX", "bool")
+_HSETNX = Command("HSETNX", "bool")
+_HSTRLEN = Command("HSTRLEN", "i64")
+_HTTL = Command("HTTL", "Vec<i64>")
+_HVALS = Command("HVALS", "Vec<Bytes>")
+_INCREX = Command("INCREX", "Value")
+_LASTSAVE = Command("LASTSAVE", "i64")
+_LATENCY_DOCTOR = Command("LATENCY DOCTOR", "String")
+_LATENCY_GRAPH = Command("LATENCY GRAPH", "String")
+_LATENCY_HELP = Command("LATENCY HELP", "Value")
+_LATENCY_HISTOGRAM = Command("LATENCY HISTOGRAM", "Value")
+_LATENCY_HISTORY = Command("LATENCY HISTORY", "Value")
+_LATENCY_LATEST = Command("LATENCY LATEST", "Value")
+_LATENCY_RESET = Command("LATENCY RESET", "i64")
+_LCS = Command("LCS", "Bytes")
+_LCS_IDX = Command("LCS", "Value")
+_LCS_LEN = Command("LCS", "i64")
+_LINDEX = Command("LINDEX", "Option<Bytes>")
+_LINSERT = Command("LINSERT", "i64")
+_LLEN = Command("LLEN", "i64")
+_LMOVEM = Command("LMOVEM", "Value")
+_LOLWUT = Command("LOLWUT", "String")
+_LPOP = Command("LPOP", "Option<Bytes>")
+_LPOP_COUNT = Command("LPOP", "Vec<Bytes>")
+_LPOS = Command("LPOS", "Option<i64>")
+_LPOS_COUNT = Command("LPOS", "Vec<i64>")
+_LPUSH = Command("LPUSH", "i64")
+_LPUSHX = Command("LPUSHX", "i64")
+_LRANGE = Command("LRANGE", "Vec<Bytes>")
+_LREM = Command("LREM", "i64")
+_LSET = Command("LSET", "()")
+_LTRIM = Command("LTRIM", "()")
+_MEMORY_DOCTOR = Command("MEMORY DOCTOR", "String")
+_MEMORY_HELP = Command("MEMORY HELP", "Value")
+_MEMORY_MALLOC_STATS = Command("MEMORY MALLOC-STATS", "String")
+_MEMORY_PURGE = Command("MEMORY PURGE", "()")
+_MEMORY_STATS = Command("MEMORY STATS", "Value")
+_MEMORY_USAGE = Command("MEMORY USAGE", "Option<i64>")
+_MIGRATE = Command("MIGRATE", "String")
+_MODULE_HELP = Command("MODULE HELP", "Value")
+_MODULE_LIST = Command("MODULE LIST", "Value")
+_MODULE_LOAD = Command("MODULE LOAD", "()")
+_MODULE_LOADEX = Command("MODULE LOADEX", "Value")
+_MODULE_UNLOAD = Command("MODULE UNLOAD", "()")
+_MOVE = Command("MOVE", "bool")
+_MSET = Command("MSET", "()")
+_MSETEX = Command("MSETEX", "bool")
+_MSETNX = Command("MSETNX", "bool")
+_OBJECT_ENCODING = Command("OBJECT ENCODING", "Option<String>")
+_OBJECT_FREQ = Command("OBJECT FREQ", "Option<i64>")
+_OBJECT_HELP = Command("OBJECT HELP", "Value")
+_OBJECT_IDLETIME = Command("OBJECT IDLETIME", "Option<i64>")
+_OBJECT_REFCOUNT = Command("OBJECT REFCOUNT", "Option<i64>")
+_PERSIST = Command("PERSIST", "bool")
+_PEXPIRETIME = Command("PEXPIRETIME", "i64")
+_PFADD = Command("PFADD", "bool")
+_PFCOUNT = Command("PFCOUNT", "i64")
+_PFDEBUG = Command("PFDEBUG", "Value")
+_PFMERGE = Command("PFMERGE", "()")
+_PFSELFTEST = Command("PFSELFTEST", "Value")
+_PTTL = Command("PTTL", "i64")
+_PUBLISH = Command("PUBLISH", "i64")
+_PUBSUB_CHANNELS = Command("PUBSUB CHANNELS", "Vec<Bytes>")
+_PUBSUB_HELP = Command("PUBSUB HELP", "Value")
+_PUBSUB_NUMPAT = Command("PUBSUB NUMPAT", "i64")
+_PUBSUB_NUMSUB = Command("PUBSUB NUMSUB", "Vec<(Bytes, i64)>")
+_PUBSUB_SHARDCHANNELS = Command("PUBSUB SHARDCHANNELS", "Vec<Bytes>")
+_PUBSUB_SHARDNUMSUB = Command("PUBSUB SHARDNUMSUB", "Vec<(Bytes, i64)>")
+_QUIT = Command("QUIT", "()")
+_RANDOMKEY = Command("RANDOMKEY", "Option<Bytes>")
+_READONLY = Command("READONLY", "()")
+_READWRITE = Command("READWRITE", "()")
+_RENAME = Command("RENAME", "()")
+_RENAMENX = Command("RENAMENX", "bool")
+_REPLCONF = Command("REPLCONF", "Value")
+_REPLICAOF = Command("REPLICAOF", "String")
+_RESET = Command("RESET", "String")
+_ROLE = Command("ROLE", "Value")
+_RPOP = Command("RPOP", "Option<Bytes>")
+_RPOP_COUNT = Command("RPOP", "Vec<Bytes>")
+_RPOPLPUSH = Command("RPOPLPUSH", "Option<Bytes>")
+_RPUSH = Command("RPUSH", "i64")
+_RPUSHX = Command("RPUSHX", "i64")
+_SADD = Command("SADD", "i64")
+_SAVE = Command("SAVE", "()")
+_SCARD = Command("SCARD", "i64")
+_SCRIPT_DEBUG = Command("SCRIPT DEBUG", "Value")
+_SCRIPT_EXISTS = Command("SCRIPT EXISTS", "Vec<bool>")
+_SCRIPT_FLUSH = Command("SCRIPT FLUSH", "()")
+_SCRIPT_HELP = Command("SCRIPT HELP", "Value")
+_SCRIPT_KILL = Command("SCRIPT KILL", "()")
+_SCRIPT_LOAD = Command("SCRIPT LOAD", "String")
+_SCRIPT_SHOW = Command("SCRIPT SHOW", "Value")
+_SDIFF = Command("SDIFF", "Vec<Bytes>")
+_SDIFFCARD = Command("SDIFFCARD", "i64")
+_SDIFFSTORE = Command("SDIFFSTORE", "i64")
+_SELECT = Command("SELECT", "()")
+_SETBIT = Command("SETBIT", "bool")
+_SETNX = Command("SETNX", "bool")
+_SETRANGE = Command("SETRANGE", "i64")
+_SHUTDOWN = Command("SHUTDOWN", "Value")
+_SINTER = Command("SINTER", "Vec<Bytes>")
+_SINTERSTORE = Command("SINTERSTORE", "i64")
+_SISMEMBER = Command("SISMEMBER", "bool")
+_SLAVEOF = Command("SLAVEOF", "String")
+_SLOWLOG_GET = Command("SLOWLOG GET", "Value")
+_SLOWLOG_HELP = Command("SLOWLOG HELP", "Value")
+_SLOWLOG_LEN = Command("SLOWLOG LEN", "i64")
+_SLOWLOG_RESET = Command("SLOWLOG RESET", "()")
+_SMEMBERS = Command("SMEMBERS", "HashSet<Bytes>")
+_SMISMEMBER = Command("SMISMEMBER", "Vec<bool>")
+_SMOVE = Command("SMOVE", "bool")
+_SORT_RO = Command("SORT_RO", "Vec<Option<Bytes>>")
+_SPOP = Command("SPOP", "Option<Bytes>")
+_SPOP_COUNT = Command("SPOP", "Vec<Bytes>")
+_SPUBLISH = Command("SPUBLISH", "i64")
+_SRANDMEMBER = Command("SRANDMEMBER", "Option<Bytes>")
+_SRANDMEMBER_COUNT = Command("SRANDMEMBER", "Vec<Bytes>")
+_SREM = Command("SREM", "i64")
+_STRLEN = Command("STRLEN", "i64")
+_SUBSTR = Command("SUBSTR", "Bytes")
+_SUNION = Command("SUNION", "Vec<Bytes>")
+_SUNIONCARD = Command("SUNIONCARD", "i64")
+_SUNIONSTORE = Command("SUNIONSTORE", "i64")
+_SWAPDB = Command("SWAPDB", "()")
+_TIME = Command("TIME", "(u64, u64)")
+_TOUCH = Command("TOUCH", "i64")
+_TTL = Command("TTL", "i64")
+_TYPE = Command("TYPE", "String")
+_UNLINK = Command("UNLINK", "i64")
+_UNWATCH = Command("UNWATCH", "()")
+_WAIT = Command("WAIT", "i64")
+_WAITAOF = Command("WAITAOF", "(i64, i64)")
+_WATCH = Command("WATCH", "()")
+_XACK = Command("XACK", "i64")
+_XACKDEL = Command("XACKDEL", "Vec<i64>")
+_XCFGSET = Command("XCFGSET", "()")
+_XDEL = Command("XDEL", "i64")
+_XDELEX = Command("XDELEX", "Vec<i64>")
+_XGROUP_CREATECONSUMER = Command("XGROUP CREATECONSUMER", "bool")
+_XGROUP_DELCONSUMER = Command("XGROUP DELCONSUMER", "i64")
+_XGROUP_DESTROY = Command("XGROUP DESTROY", "bool")
+_XGROUP_HELP = Command("XGROUP HELP", "Value")
+_XGROUP_SETID = Command("XGROUP SETID", "()")
+_XIDMPRECORD = Command("XIDMPRECORD", "Value")
+_XINFO_CONSUMERS = Command("XINFO CONSUMERS", "Value")
+_XINFO_GROUPS = Command("XINFO GROUPS", "Value")
+_XINFO_HELP = Command("XINFO HELP", "Value")
+_XINFO_STREAM = Command("XINFO STREAM", "Value")
+_XLEN = Command("XLEN", "i64")
+_XNACK = Command("XNACK", "i64")
+_XSETID = Command("XSETID", "()")
+_ZCARD = Command("ZCARD", "i64")
+_ZCOUNT = Command("ZCOUNT", "i64")
+_ZDIFFSTORE = Command("ZDIFFSTORE", "i64")
+_ZLEXCOUNT = Command("ZLEXCOUNT", "i64")
+_ZMSCORE = Command("ZMSCORE", "Vec<Option<f64>>")
+_ZPOPMAX = Command("ZPOPMAX", "Vec<(Bytes, f64)>")
+_ZPOPMIN = Command("ZPOPMIN", "Vec<(Bytes, f64)>")
+_ZRANDMEMBER = Command("ZRANDMEMBER", "Option<Bytes>")
+_ZRANDMEMBER_COUNT = Command("ZRANDMEMBER", "Vec<Bytes>")
+_ZRANDMEMBER_WITHSCORES = Command("ZRANDMEMBER", "Vec<(Bytes, f64)>")
+_ZRANK = Command("ZRANK", "Option<u64>")
+_ZRANK_WITHSCORE = Command("ZRANK", "Option<(u64, f64)>")
+_ZREM = Command("ZREM", "i64")
+_ZREMRANGEBYLEX = Command("ZREMRANGEBYLEX", "i64")
+_ZREMRANGEBYRANK = Command("ZREMRANGEBYRANK", "i64")
+_ZREMRANGEBYSCORE = Command("ZREMRANGEBYSCORE", "i64")
+_ZREVRANK = Command("ZREVRANK", "Option<u64>")
+_ZREVRANK_WITHSCORE = Command("ZREVRANK", "Option<(u64, f64)>")
+_ZSCORE = Command("ZSCORE", "Option<f64>")
+
+
+class Commands(RedisPyCommands):
+    """Commands, as methods that give them to ``_run``."""
+
+    def acl_cat(self, category=None):
+        """``ACL CAT [category]``: Lists the categories of commands, or the commands of one."""
+        call = []
+        if category is not None:
+            call.append(category)
+        return self._run(_ACL_CAT, *call)
+
+    def acl_deluser(self, *usernames):
+        """``ACL DELUSER username [username ...]``: Removes users and closes their connections."""
+        return self._run(_ACL_DELUSER, *_spread(usernames))
+
+    def acl_dryrun(self, username, command_, *args):
+        """``ACL DRYRUN username command [arg [arg ...]]``: Says whether a user may call a command, without calling it."""
+        return self._run(_ACL_DRYRUN, username, command_, *_spread(args))
+
+    def acl_genpass(self, bits=None):
+        """``ACL GENPASS [bits]``: Draws a password that nobody can guess."""
+        call = []
+        if bits is not None:
+            call.append(bits)
+        return self._run(_ACL_GENPASS, *call)
+
+    def acl_getuser(self, username):
+        """``ACL GETUSER username``: Shows a user's rules."""
+        return self._run(_ACL_GETUSER, username)
+
+    def acl_help(self):
+        """``ACL HELP``: Lists the subcommands."""
+        return self._run(_ACL_HELP)
+
+    def acl_list(self):
+        """``ACL LIST``: Shows all users as lines of a file."""
+        return self._run(_ACL_LIST)
+
+    def acl_load(self):
+        """``ACL LOAD``: Lets the users be those of the file."""
+        return self._run(_ACL_LOAD)
+
+    def acl_log(self, *, operation=None):
+        """``ACL LOG [count | RESET]``: Shows what was refused lately, or forgets it."""
+        call = []
+        if operation is not None:
+            call.append(operation)
+        return self._run(_ACL_LOG, *call)
+
+    def acl_save(self):
+        """``ACL SAVE``: Writes the users to the file."""
+        return self._run(_ACL_SAVE)
+
+    def acl_setuser(self, username, *rules):
+        """``ACL SETUSER username [rule [rule ...]]``: Makes a user or changes its rules."""
+        return self._run(_ACL_SETUSER, username, *_spread(rules))
+
+    def acl_users(self):
+        """``ACL USERS``: Lists the names of all users."""
+        return self._run(_ACL_USERS)
+
+    def acl_whoami(self):
+        """``ACL WHOAMI``: Names the user of the connection."""
+        return self._run(_ACL_WHOAMI)
+
+    def append(self, name, value):
+        """``APPEND key value``: Appends to the string stored at a key."""
+        return self._run(_APPEND, name, value)
+
+    def asking(self):
+        """``ASKING``: Announces that the next command follows an `-ASK` redirection."""
+        return self._run(_ASKING)
+
+    def auth(self, password, *, username=None):
+        """``AUTH [username] password``: Authenticates the connection."""
+        call = []
+        if username is not None:
+            call.append(username)
+        call.append(password)
+        return self._run(_AUTH, *call)
+
+    def bgrewriteaof(self):
+        """``BGREWRITEAOF``: Rewrites the log in the background, so that it is no longer than the data needs."""
+        return self._run(_BGREWRITEAOF)
+
+    def bgsave(self, *, schedule=False, cancel=False):
+        """``BGSAVE [SCHEDULE | CANCEL]``: Saves the data to disk while the server goes on."""
+        call = []
+        if schedule:
+            call += ("SCHEDULE",)
+        if cancel:
+            call += ("CANCEL",)
+        return self._run(_BGSAVE, *call)
+
+    def bitfield(self, name, *, get=None, overflow=None):
+        """``BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment>> ...]]``: Reads, writes and adds to integers of any width at any bit of a string."""
+        call = []
+        call.append(name)
+        if get is not None:
+            call += ("GET",)
+            call += _values(get)
+        if overflow is not None:
+            call += ("OVERFLOW",)
+            call += _values(overflow)
+        return self._run(_BITFIELD, *call)
+
+    def bitfield_ro(self, name, *, get=None):
+        """``BITFIELD_RO key [GET encoding offset [GET encoding offset ...]]``: Reads integers of any width at any bit of a string."""
+        call = []
+        call.append(name)
+        if get is not None:
+            for one in _values(get):
+                call += ("GET", *_values(one))
+        return self._run(_BITFIELD_RO, *call)
+
+    def bitop(self, operation, destkey, *names):
+        """``BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]``: Combines strings bit by bit and stores the result."""
+        return self._run(_BITOP, operation, destkey, *_spread(names))
+
+    def blmovem(self, source, destination, wherefrom, whereto, timeout, *, how_many=None):
+        """``BLMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout [<COUNT count | EXACTLY exactly> <OBO | BULK>]``: Moves elements from an end of one list to an end of another, and waits while there are too few."""
+        call = []
+        call.append(source)
+        call.append(destination)
+        call.append(wherefrom)
+        call.append(whereto)
+        call.append(timeout)
+        if how_many is not None:
+            call += _values(how_many)
+        return self._run(_BLMOVEM, *call)
+
+    def client_caching(self, mode):
+        """``CLIENT CACHING <YES | NO>``: Says whether to track the keys of the next command."""
+        return self._run(_CLIENT_CACHING, mode)
+
+    def client_capa(self, *capabilitys):
+        """``CLIENT CAPA capability [capability ...]``: Declares what the client is capable of."""
+        return self._run(_CLIENT_CAPA, *_spread(capabilitys))
+
+    def client_getname(self):
+        """``CLIENT GETNAME``: Returns the name of the connection."""
+        return self._run(_CLIENT_GETNAME)
+
+    def client_getredir(self):
+        """``CLIENT GETREDIR``: Returns the id of the client that gets this connection's tracking messages."""
+        return self._run(_CLIENT_GETREDIR)
+
+    def client_help(self):
+        """``CLIENT HELP``: Lists the subcommands."""
+        return self._run(_CLIENT_HELP)
+
+    def client_id(self):
+        """``CLIENT ID``: Returns the id of the connection."""
+        return self._run(_CLIENT_ID)
+
+    def client_import_source(self, enabled):
+        """``CLIENT IMPORT-SOURCE <ON | OFF>``: Marks the connection as the source of an import."""
+        return self._run(_CLIENT_IMPORT_SOURCE, enabled)
+
+    def client_kill(self, old_format=None, *, id=None, type=None, user=None, addr=None, laddr=None, skipme=None, maxage=None, name=None, idle=None, flags=None, lib_name=None, lib_ver=None, db=None, ip=None, not_id=None, not_type=None, not_user=None, not_addr=None, not_laddr=None, not_name=None, not_flags=None, not_lib_name=None, not_lib_ver=None, not_db=None, not_ip=None):
+        """``CLIENT KILL <ip:port | <[ID client-id [client-id ...]] | [TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | [MAXAGE maxage] | [NAME name] | [IDLE idle] | [FLAGS flags] | [LIB-NAME lib-name] | [LIB-VER lib-ver] | [DB db] | [IP ip] | [NOT-ID not-client-id [not-client-id ...]] | [NOT-TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [NOT-USER not-username] | [NOT-ADDR ip:port] | [NOT-LADDR ip:port] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db] | [NOT-IP not-ip]> [<[ID client-id [client-id ...]] | [TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | [MAXAGE maxage] | [NAME name] | [IDLE idle] | [FLAGS flags] | [LIB-NAME lib-name] | [LIB-VER lib-ver] | [DB db] | [IP ip] | [NOT-ID not-client-id [not-client-id ...]] | [NOT-TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [NOT-USER not-username] | [NOT-ADDR ip:port] | [NOT-LADDR ip:port] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db] | [NOT-IP not-ip]> ...]>``: Closes connections."""
+        call = []
+        if old_format is not None:
+            call.append(old_format)
+        if id is not None:
+            call += ("ID",)
+            call += _values(id)
+        if type is not None:
+            call += ("TYPE",)
+            call.append(type)
+        if user is not None:
+            call += ("USER",)
+            call.append(user)
+        if addr is not None:
+            call += ("ADDR",)
+            call.append(addr)
+        if laddr is not None:
+            call += ("LADDR",)
+            call.append(laddr)
+        if skipme is not None:
+            call += ("SKIPME",)
+            call.append(skipme)
+        if maxage is not None:
+            call += ("MAXAGE",)
+            call.append(maxage)
+        if name is not None:
+            call += ("NAME",)
+            call.append(name)
+        if idle is not None:
+            call += ("IDLE",)
+            call.append(idle)
+        if flags is not None:
+            call += ("FLAGS",)
+            call.append(flags)
+        if lib_name is not None:
+            call += ("LIB-NAME",)
+            call.append(lib_name)
+        if lib_ver is not None:
+            call += ("LIB-VER",)
+            call.append(lib_ver)
+        if db is not None:
+            call += ("DB",)
+            call.append(db)
+        if ip is not None:
+            call += ("IP",)
+            call.append(ip)
+        if not_id is not None:
+            call += ("NOT-ID",)
+            call += _values(not_id)
+        if not_type is not None:
+            call += ("NOT-TYPE",)
+            call.append(not_type)
+        if not_user is not None:
+            call += ("NOT-USER",)
+            call.append(not_user)
+        if not_addr is not None:
+            call += ("NOT-ADDR",)
+            call.append(not_addr)
+        if not_laddr is not None:
+            call += ("NOT-LADDR",)
+            call.append(not_laddr)
+        if not_name is not None:
+            call += ("NOT-NAME",)
+            call.append(not_name)
+        if not_flags is not None:
+            call += ("NOT-FLAGS",)
+            call.append(not_flags)
+        if not_lib_name is not None:
+            call += ("NOT-LIB-NAME",)
+            call.append(not_lib_name)
+        if not_lib_ver is not None:
+            call += ("NOT-LIB-VER",)
+            call.append(not_lib_ver)
+        if not_db is not None:
+            call += ("NOT-DB",)
+            call.append(not_db)
+        if not_ip is not None:
+            call += ("NOT-IP",)
+            call.append(not_ip)
+        return self._run(_CLIENT_KILL, *call)
+
+    def client_no_evict(self, enabled):
+        """``CLIENT NO-EVICT <ON | OFF>``: Exempts the connection from client eviction, or ends the exemption."""
+        return self._run(_CLIENT_NO_EVICT, enabled)
+
+    def client_no_touch(self, enabled):
+        """``CLIENT NO-TOUCH <ON | OFF>``: Says whether the connection's commands count as accesses to keys."""
+        return self._run(_CLIENT_NO_TOUCH, enabled)
+
+    def client_pause(self, timeout, *, write=False, all=False):
+        """``CLIENT PAUSE timeout [WRITE | ALL]``: Holds the commands of clients back for a time."""
+        call = []
+        call.append(timeout)
+        if write:
+            call += ("WRITE",)
+        if all:
+            call += ("ALL",)
+        return self._run(_CLIENT_PAUSE, *call)
+
+    def client_setinfo(self, *, lib_name=None, lib_ver=None):
+        """``CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>``: Records the name or version of the client library."""
+        call = []
+        if lib_name is not None:
+            call += ("LIB-NAME",)
+            call.append(lib_name)
+        if lib_ver is not None:
+            call += ("LIB-VER",)
+            call.append(lib_ver)
+        return self._run(_CLIENT_SETINFO, *call)
+
+    def client_setname(self, connection_name):
+        """``CLIENT SETNAME connection-name``: Gives the connection a name."""
+        return self._run(_CLIENT_SETNAME, connection_name)
+
+    def client_tracking(self, status, *, redirect=None, prefix=None, bcast=False, optin=False, optout=False, noloop=False):
+        """``CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]``: Controls the tracking of keys for client-side caching."""
+        call = []
+        call.append(status)
+        if redirect is not None:
+            call += ("REDIRECT",)
+            call.append(redirect)
+        if prefix is not None:
+            for one in _values(prefix):
+                call += ("PREFIX", *_values(one))
+        if bcast:
+            call += ("BCAST",)
+        if optin:
+            call += ("OPTIN",)
+        if optout:
+            call += ("OPTOUT",)
+        if noloop:
+            call += ("NOLOOP",)
+        return self._run(_CLIENT_TRACKING, *call)
+
+    def client_trackinginfo(self):
+        """``CLIENT TRACKINGINFO``: Describes the state of key tracking for the connection."""
+        return self._run(_CLIENT_TRACKINGINFO)
+
+    def client_unblock(self, client_id, *, timeout=False, error=False):
+        """``CLIENT UNBLOCK client-id [TIMEOUT | ERROR]``: Releases a client from a blocking command."""
+        call = []
+        call.append(client_id)
+        if timeout:
+            call += ("TIMEOUT",)
+        if error:
+            call += ("ERROR",)
+        return self._run(_CLIENT_UNBLOCK, *call)
+
+    def client_unpause(self):
+        """``CLIENT UNPAUSE``: Ends the pause of clients."""
+        return self._run(_CLIENT_UNPAUSE)
+
+    def cluster_addslots(self, *slots):
+        """``CLUSTER ADDSLOTS slot [slot ...]``: Takes hash slots over."""
+        return self._run(_CLUSTER_ADDSLOTS, *_spread(slots))
+
+    def cluster_addslotsrange(self, mapping):
+        """``CLUSTER ADDSLOTSRANGE start-slot end-slot [start-slot end-slot ...]``: Takes ranges of hash slots over."""
+        return self._run(_CLUSTER_ADDSLOTSRANGE, *_pairs(mapping))
+
+    def cluster_bumpepoch(self):
+        """``CLUSTER BUMPEPOCH``: Advances the configuration epoch."""
+        return self._run(_CLUSTER_BUMPEPOCH)
+
+    def cluster_cancelslotmigrations(self):
+        """``CLUSTER CANCELSLOTMIGRATIONS``: Cancels all slot migrations."""
+        return self._run(_CLUSTER_CANCELSLOTMIGRATIONS)
+
+    def cluster_count_failure_reports(self, node_id):
+        """``CLUSTER COUNT-FAILURE-REPORTS node-id``: Returns how many nodes say that a node has failed."""
+        return self._run(_CLUSTER_COUNT_FAILURE_REPORTS, node_id)
+
+    def cluster_countkeysinslot(self, slot):
+        """``CLUSTER COUNTKEYSINSLOT slot``: Returns the number of keys in a hash slot."""
+        return self._run(_CLUSTER_COUNTKEYSINSLOT, slot)
+
+    def cluster_delslots(self, *slots):
+        """``CLUSTER DELSLOTS slot [slot ...]``: Gives hash slots up."""
+        return self._run(_CLUSTER_DELSLOTS, *_spread(slots))
+
+    def cluster_delslotsrange(self, mapping):
+        """``CLUSTER DELSLOTSRANGE start-slot end-slot [start-slot end-slot ...]``: Gives ranges of hash slots up."""
+        return self._run(_CLUSTER_DELSLOTSRANGE, *_pairs(mapping))
+
+    def cluster_failover(self, *, force=False, takeover=False):
+        """``CLUSTER FAILOVER [FORCE | TAKEOVER]``: Lets a replica take its primary's place."""
+        call = []
+        if force:
+            call += ("FORCE",)
+        if takeover:
+            call += ("TAKEOVER",)
+        return self._run(_CLUSTER_FAILOVER, *call)
+
+    def cluster_flushslot(self, slot, *, async_=False, sync=False):
+        """``CLUSTER FLUSHSLOT slot [ASYNC | SYNC]``: Removes the keys of a hash slot."""
+        call = []
+        call.append(slot)
+        if async_:
+            call += ("ASYNC",)
+        if sync:
+            call += ("SYNC",)
+        return self._run(_CLUSTER_FLUSHSLOT, *call)
+
+    def cluster_flushslots(self):
+        """``CLUSTER FLUSHSLOTS``: Gives all hash slots up."""
+        return self._run(_CLUSTER_FLUSHSLOTS)
+
+    def cluster_forget(self, node_id):
+        """``CLUSTER FORGET node-id``: Removes a node from the list of nodes."""
+        return self._run(_CLUSTER_FORGET, node_id)
+
+    def cluster_getkeysinslot(self, slot, count):
+        """``CLUSTER GETKEYSINSLOT slot count``: Returns keys of a hash slot."""
+        return self._run(_CLUSTER_GETKEYSINSLOT, slot, count)
+
+    def cluster_getslotmigrations(self):
+        """``CLUSTER GETSLOTMIGRATIONS``: Describes the slot migrations."""
+        return self._run(_CLUSTER_GETSLOTMIGRATIONS)
+
+    def cluster_help(self):
+        """``CLUSTER HELP``: Lists the subcommands."""
+        return self._run(_CLUSTER_HELP)
+
+    def cluster_info(self):
+        """``CLUSTER INFO``: Describes the state of the node."""
+        return self._run(_CLUSTER_INFO)
+
+    def cluster_keyslot(self, name):
+        """``CLUSTER KEYSLOT key``: Returns the hash slot of a key."""
+        return self._run(_CLUSTER_KEYSLOT, name)
+
+    def cluster_links(self):
+        """``CLUSTER LINKS``: Describes the connections to other nodes."""
+        return self._run(_CLUSTER_LINKS)
+
+    def cluster_meet(self, ip, port, cluster_bus_port=None):
+        """``CLUSTER MEET ip port [cluster-bus-port]``: Introduces another node."""
+        call = []
+        call.append(ip)
+        call.append(port)
+        if cluster_bus_port is not None:
+            call.append(cluster_bus_port)
+        return self._run(_CLUSTER_MEET, *call)
+
+    def cluster_migrateslots(self, *migrations):
+        """``CLUSTER MIGRATESLOTS SLOTSRANGE start-slot end-slot NODE node-id [SLOTSRANGE start-slot end-slot NODE node-id ...]``: Moves hash slots to other nodes."""
+        return self._run(_CLUSTER_MIGRATESLOTS, *_spread(migrations))
+
+    def cluster_migration(self, *, import_=None, id=None, all=False, id2=None, all2=False):
+        """``CLUSTER MIGRATION <IMPORT start-slot end-slot [start-slot end-slot ...] | CANCEL <ID task-id | ALL> | STATUS <[ID task-id] | [ALL]>>``: Moves hash slots to this node."""
+        call = []
+        if import_ is not None:
+            call += ("IMPORT",)
+            call += _values(import_)
+        if id is not None:
+            call += ("CANCEL", "ID",)
+            call.append(id)
+        if all:
+            call += ("CANCEL", "ALL",)
+        if id2 is not None:
+            call += ("STATUS", "ID",)
+            call.append(id2)
+        if all2:
+            call += ("STATUS", "ALL",)
+        return self._run(_CLUSTER_MIGRATION, *call)
+
+    def cluster_myid(self):
+        """``CLUSTER MYID``: Returns the node's id."""
+        return self._run(_CLUSTER_MYID)
+
+    def cluster_myshardid(self):
+        """``CLUSTER MYSHARDID``: Returns the id of the node's shard."""
+        return self._run(_CLUSTER_MYSHARDID)
+
+    def cluster_nodes(self):
+        """``CLUSTER NODES``: Describes the nodes of the cluster."""
+        return self._run(_CLUSTER_NODES)
+
+    def cluster_replicas(self, node_id):
+        """``CLUSTER REPLICAS node-id``: Describes the replicas of a primary."""
+        return self._run(_CLUSTER_REPLICAS, node_id)
+
+    def cluster_replicate(self, node_id):
+        """``CLUSTER REPLICATE node-id``: Makes the node a replica of another."""
+        return self._run(_CLUSTER_REPLICATE, node_id)
+
+    def cluster_reset(self, *, hard=False, soft=False):
+        """``CLUSTER RESET [HARD | SOFT]``: Lets the node forget the cluster."""
+        call = []
+        if hard:
+            call += ("HARD",)
+        if soft:
+            call += ("SOFT",)
+        return self._run(_CLUSTER_RESET, *call)
+
+    def cluster_saveconfig(self):
+        """``CLUSTER SAVECONFIG``: Writes the cluster's configuration."""
+        return self._run(_CLUSTER_SAVECONFIG)
+
+    def cluster_set_config_epoch(self, config_epoch):
+        """``CLUSTER SET-CONFIG-EPOCH config-epoch``: Sets the configuration epoch of a new node."""
+        return self._run(_CLUSTER_SET_CONFIG_EPOCH, config_epoch)
+
+    def cluster_setslot(self, slot, *, importing=None, migrating=None, node=None, stable=False):
+        """``CLUSTER SETSLOT slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>``: Binds a hash slot to a node, or begins or ends its migration."""
+        call = []
+        call.append(slot)
+        if importing is not None:
+            call += ("IMPORTING",)
+            call.append(importing)
+        if migrating is not None:
+            call += ("MIGRATING",)
+            call.append(migrating)
+        if node is not None:
+            call += ("NODE",)
+            call.append(node)
+        if stable:
+            call += ("STABLE",)
+        return self._run(_CLUSTER_SETSLOT, *call)
+
+    def cluster_shards(self):
+        """``CLUSTER SHARDS``: Describes the shards and their nodes."""
+        return self._run(_CLUSTER_SHARDS)
+
+    def cluster_slaves(self, node_id):
+        """``CLUSTER SLAVES node-id``: Describes the replicas of a primary."""
+        return self._run(_CLUSTER_SLAVES, node_id)
+
+    def cluster_slot_stats(self, *, slotsrange=None, orderby=None, limit=None, asc=False, desc=False):
+        """``CLUSTER SLOT-STATS <SLOTSRANGE start-slot end-slot | ORDERBY metric [LIMIT limit] [ASC | DESC]>``: Returns figures of hash slots."""
+        call = []
+        if slotsrange is not None:
+            call += ("SLOTSRANGE",)
+            call += _values(slotsrange)
+        if orderby is not None:
+            call += ("ORDERBY",)
+            call.append(orderby)
+        if limit is not None:
+            call += ("LIMIT",)
+            call.append(limit)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        return self._run(_CLUSTER_SLOT_STATS, *call)
+
+    def cluster_slots(self):
+        """``CLUSTER SLOTS``: Says which nodes have which hash slots."""
+        return self._run(_CLUSTER_SLOTS)
+
+    def cluster_syncslots(self):
+        """``CLUSTER SYNCSLOTS``: Serves nodes that move hash slots."""
+        return self._run(_CLUSTER_SYNCSLOTS)
+
+    def clusterscan(self, cursor, *, match=None, count=None, type=None, slot=None):
+        """``CLUSTERSCAN cursor [MATCH pattern] [COUNT count] [TYPE type] [SLOT slot]``: Iterates over the keys of the whole cluster."""
+        call = []
+        call.append(cursor)
+        if match is not None:
+            call += ("MATCH",)
+            call.append(match)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if type is not None:
+            call += ("TYPE",)
+            call.append(type)
+        if slot is not None:
+            call += ("SLOT",)
+            call.append(slot)
+        return self._run(_CLUSTERSCAN, *call)
+
+    def command_count(self):
+        """``COMMAND COUNT``: Returns the number of commands."""
+        return self._run(_COMMAND_COUNT)
+
+    def command_docs(self, *command_names):
+        """``COMMAND DOCS [command-name [command-name ...]]``: Returns the documentation of commands."""
+        return self._run(_COMMAND_DOCS, *_spread(command_names))
+
+    def command_getkeys(self, command_, *args):
+        """``COMMAND GETKEYS command [arg [arg ...]]``: Finds the keys in a complete command."""
+        return self._run(_COMMAND_GETKEYS, command_, *_spread(args))
+
+    def command_getkeysandflags(self, command_, *args):
+        """``COMMAND GETKEYSANDFLAGS command [arg [arg ...]]``: Finds the keys in a complete command, and what it does to them."""
+        return self._run(_COMMAND_GETKEYSANDFLAGS, command_, *_spread(args))
+
+    def command_help(self):
+        """``COMMAND HELP``: Lists the subcommands."""
+        return self._run(_COMMAND_HELP)
+
+    def command_info(self, *command_names):
+        """``COMMAND INFO [command-name [command-name ...]]``: Describes the commands named, or every command."""
+        return self._run(_COMMAND_INFO, *_spread(command_names))
+
+    def command_list(self, *, module=None, aclcat=None, pattern=None):
+        """``COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]``: Lists the names of commands."""
+        call = []
+        if module is not None:
+            call += ("FILTERBY", "MODULE",)
+            call.append(module)
+        if aclcat is not None:
+            call += ("FILTERBY", "ACLCAT",)
+            call.append(aclcat)
+        if pattern is not None:
+            call += ("FILTERBY", "PATTERN",)
+            call.append(pattern)
+        return self._run(_COMMAND_LIST, *call)
+
+    def commandlog_get(self, count, type):
+        """``COMMANDLOG GET count <SLOW | LARGE-REQUEST | LARGE-REPLY>``: Returns the latest entries of a log."""
+        return self._run(_COMMANDLOG_GET, count, type)
+
+    def commandlog_help(self):
+        """``COMMANDLOG HELP``: Lists the subcommands."""
+        return self._run(_COMMANDLOG_HELP)
+
+    def commandlog_len(self, type):
+        """``COMMANDLOG LEN <SLOW | LARGE-REQUEST | LARGE-REPLY>``: Returns the number of entries in a log."""
+        return self._run(_COMMANDLOG_LEN, type)
+
+    def commandlog_reset(self, type):
+        """``COMMANDLOG RESET <SLOW | LARGE-REQUEST | LARGE-REPLY>``: Empties a log."""
+        return self._run(_COMMANDLOG_RESET, type)
+
+    def config_help(self):
+        """``CONFIG HELP``: Lists the subcommands."""
+        return self._run(_CONFIG_HELP)
+
+    def config_resetstat(self):
+        """``CONFIG RESETSTAT``: Resets the statistics of the server."""
+        return self._run(_CONFIG_RESETSTAT)
+
+    def config_rewrite(self):
+        """``CONFIG REWRITE``: Writes the configuration in effect to the configuration file."""
+        return self._run(_CONFIG_REWRITE)
+
+    def dbsize(self):
+        """``DBSIZE``: Returns the number of keys in the database."""
+        return self._run(_DBSIZE)
+
+    def delete(self, *names):
+        """``DEL key [key ...]``: Deletes keys."""
+        return self._run(_DEL, *_spread(names))
+
+    def delex(self, name, *, ifeq=None, ifne=None, ifdeq=None, ifdne=None):
+        """``DELEX key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]``: Deletes a key if its string, or the digest of it, compares as demanded."""
+        call = []
+        call.append(name)
+        if ifeq is not None:
+            call += ("IFEQ",)
+            call.append(ifeq)
+        if ifne is not None:
+            call += ("IFNE",)
+            call.append(ifne)
+        if ifdeq is not None:
+            call += ("IFDEQ",)
+            call.append(ifdeq)
+        if ifdne is not None:
+            call += ("IFDNE",)
+            call.append(ifdne)
+        return self._run(_DELEX, *call)
+
+    def delifeq(self, name, value):
+        """``DELIFEQ key value``: Deletes a key if it holds the given string."""
+        return self._run(_DELIFEQ, name, value)
+
+    def digest(self, name):
+        """``DIGEST key``: Returns the digest of the string stored at a key, in hexadecimal."""
+        return self._run(_DIGEST, name)
+
+    def dump(self, name):
+        """``DUMP key``: Returns the serialised form of the value stored at a key."""
+        return self._run(_DUMP, name)
+
+    def echo(self, message):
+        """``ECHO message``: Answers with the message given."""
+        return self._run(_ECHO, message)
+
+    def exists(self, *names):
+        """``EXISTS key [key ...]``: Counts those of the given keys that exist."""
+        return self._run(_EXISTS, *_spread(names))
+
+    def expiretime(self, name):
+        """``EXPIRETIME key``: Returns the Unix time in seconds at which a key expires."""
+        return self._run(_EXPIRETIME, name)
+
+    def failover(self, *, to=None, force=False, abort=False, timeout=None):
+        """``FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]``: Hands the role of the primary over to a replica."""
+        call = []
+        if to is not None:
+            call += ("TO",)
+            call += _values(to)
+        if force:
+            call += ("FORCE",)
+        if abort:
+            call += ("ABORT",)
+        if timeout is not None:
+            call += ("TIMEOUT",)
+            call.append(timeout)
+        return self._run(_FAILOVER, *call)
+
+    def function_delete(self, library_name):
+        """``FUNCTION DELETE library-name``: Deletes a library with its functions."""
+        return self._run(_FUNCTION_DELETE, library_name)
+
+    def function_dump(self):
+        """``FUNCTION DUMP``: Returns all libraries as bytes."""
+        return self._run(_FUNCTION_DUMP)
+
+    def function_flush(self, *, async_=False, sync=False):
+        """``FUNCTION FLUSH [ASYNC | SYNC]``: Deletes all libraries."""
+        call = []
+        if async_:
+            call += ("ASYNC",)
+        if sync:
+            call += ("SYNC",)
+        return self._run(_FUNCTION_FLUSH, *call)
+
+    def function_help(self):
+        """``FUNCTION HELP``: Lists the subcommands."""
+        return self._run(_FUNCTION_HELP)
+
+    def function_kill(self):
+        """``FUNCTION KILL``: Ends the function that is running, unless it has written."""
+        return self._run(_FUNCTION_KILL)
+
+    def function_list(self, *, libraryname=None, withcode=False):
+        """``FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]``: Lists libraries with their functions."""
+        call = []
+        if libraryname is not None:
+            call += ("LIBRARYNAME",)
+            call.append(libraryname)
+        if withcode:
+            call += ("WITHCODE",)
+        return self._run(_FUNCTION_LIST, *call)
+
+    def function_load(self, function_code, *, replace=False):
+        """``FUNCTION LOAD [REPLACE] function-code``: Creates a library."""
+        call = []
+        if replace:
+            call += ("REPLACE",)
+        call.append(function_code)
+        return self._run(_FUNCTION_LOAD, *call)
+
+    def function_restore(self, serialized_value, *, flush=False, append=False, replace=False):
+        """``FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]``: Restores libraries from bytes."""
+        call = []
+        call.append(serialized_value)
+        if flush:
+            call += ("FLUSH",)
+        if append:
+            call += ("APPEND",)
+        if replace:
+            call += ("REPLACE",)
+        return self._run(_FUNCTION_RESTORE, *call)
+
+    def function_stats(self):
+        """``FUNCTION STATS``: Tells which function is running, and how many there are."""
+        return self._run(_FUNCTION_STATS)
+
+    def geodist(self, name, member1, member2, *, m=False, km=False, ft=False, mi=False):
+        """``GEODIST key member1 member2 [M | KM | FT | MI]``: Returns the distance between two members of a geographic index."""
+        call = []
+        call.append(name)
+        call.append(member1)
+        call.append(member2)
+        if m:
+            call += ("M",)
+        if km:
+            call += ("KM",)
+        if ft:
+            call += ("FT",)
+        if mi:
+            call += ("MI",)
+        return self._run(_GEODIST, *call)
+
+    def geohash(self, name, *members):
+        """``GEOHASH key [member [member ...]]``: Returns the geohash strings of members of a geographic index."""
+        return self._run(_GEOHASH, name, *_spread(members))
+
+    def geopos(self, name, *members):
+        """``GEOPOS key [member [member ...]]``: Returns longitude and latitude of members of a geographic index."""
+        return self._run(_GEOPOS, name, *_spread(members))
+
+    def georadius(self, name, longitude, latitude, radius, unit, *, withcoord=False, withdist=False, withhash=False, count=None, any=False, asc=False, desc=False, store=None, storedist=None):
+        """``GEORADIUS key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]``: Finds the members of a geographic index within a distance of a place; may store them at a key."""
+        call = []
+        call.append(name)
+        call.append(longitude)
+        call.append(latitude)
+        call.append(radius)
+        call.append(unit)
+        if withcoord:
+            call += ("WITHCOORD",)
+        if withdist:
+            call += ("WITHDIST",)
+        if withhash:
+            call += ("WITHHASH",)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if any:
+            call += ("ANY",)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        if store is not None:
+            call += ("STORE",)
+            call.append(store)
+        if storedist is not None:
+            call += ("STOREDIST",)
+            call.append(storedist)
+        return self._run(_GEORADIUS_WITHHASH if withhash else _GEORADIUS_WITHDIST if withdist else _GEORADIUS_WITHCOORD if withcoord else _GEORADIUS_STOREDIST if storedist is not None else _GEORADIUS_STORE if store is not None else _GEORADIUS, *call)
+
+    def georadiusbymember(self, name, member, radius, unit, *, withcoord=False, withdist=False, withhash=False, count=None, any=False, asc=False, desc=False, store=None, storedist=None):
+        """``GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]``: Finds the members of a geographic index within a distance of one of them; may store them at a key."""
+        call = []
+        call.append(name)
+        call.append(member)
+        call.append(radius)
+        call.append(unit)
+        if withcoord:
+            call += ("WITHCOORD",)
+        if withdist:
+            call += ("WITHDIST",)
+        if withhash:
+            call += ("WITHHASH",)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if any:
+            call += ("ANY",)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        if store is not None:
+            call += ("STORE",)
+            call.append(store)
+        if storedist is not None:
+            call += ("STOREDIST",)
+            call.append(storedist)
+        return self._run(_GEORADIUSBYMEMBER_WITHHASH if withhash else _GEORADIUSBYMEMBER_WITHDIST if withdist else _GEORADIUSBYMEMBER_WITHCOORD if withcoord else _GEORADIUSBYMEMBER_STOREDIST if storedist is not None else _GEORADIUSBYMEMBER_STORE if store is not None else _GEORADIUSBYMEMBER, *call)
+
+    def georadiusbymember_ro(self, name, member, radius, unit, *, withcoord=False, withdist=False, withhash=False, count=None, any=False, asc=False, desc=False):
+        """``GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]``: Finds the members of a geographic index within a distance of one of them."""
+        call = []
+        call.append(name)
+        call.append(member)
+        call.append(radius)
+        call.append(unit)
+        if withcoord:
+            call += ("WITHCOORD",)
+        if withdist:
+            call += ("WITHDIST",)
+        if withhash:
+            call += ("WITHHASH",)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if any:
+            call += ("ANY",)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        return self._run(_GEORADIUSBYMEMBER_RO_WITHHASH if withhash else _GEORADIUSBYMEMBER_RO_WITHDIST if withdist else _GEORADIUSBYMEMBER_RO_WITHCOORD if withcoord else _GEORADIUSBYMEMBER_RO, *call)
+
+    def georadius_ro(self, name, longitude, latitude, radius, unit, *, withcoord=False, withdist=False, withhash=False, count=None, any=False, asc=False, desc=False):
+        """``GEORADIUS_RO key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]``: Finds the members of a geographic index within a distance of a place."""
+        call = []
+        call.append(name)
+        call.append(longitude)
+        call.append(latitude)
+        call.append(radius)
+        call.append(unit)
+        if withcoord:
+            call += ("WITHCOORD",)
+        if withdist:
+            call += ("WITHDIST",)
+        if withhash:
+            call += ("WITHHASH",)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if any:
+            call += ("ANY",)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        return self._run(_GEORADIUS_RO_WITHHASH if withhash else _GEORADIUS_RO_WITHDIST if withdist else _GEORADIUS_RO_WITHCOORD if withcoord else _GEORADIUS_RO, *call)
+
+    def geosearch(self, name, *, frommember=None, fromlonlat=None, byradius=None, bybox=None, bypolygon=None, asc=False, desc=False, count=None, any=False, withcoord=False, withdist=False, withhash=False):
+        """``GEOSEARCH key [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]``: Finds the members of a geographic index inside a circle, a box or a polygon."""
+        call = []
+        call.append(name)
+        if frommember is not None:
+            call += ("FROMMEMBER",)
+            call.append(frommember)
+        if fromlonlat is not None:
+            call += ("FROMLONLAT",)
+            call += _values(fromlonlat)
+        if byradius is not None:
+            call += ("BYRADIUS",)
+            call += _values(byradius)
+        if bybox is not None:
+            call += ("BYBOX",)
+            call += _values(bybox)
+        if bypolygon is not None:
+            call += ("BYPOLYGON",)
+            call += _counted(bypolygon)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if any:
+            call += ("ANY",)
+        if withcoord:
+            call += ("WITHCOORD",)
+        if withdist:
+            call += ("WITHDIST",)
+        if withhash:
+            call += ("WITHHASH",)
+        return self._run(_GEOSEARCH_WITHHASH if withhash else _GEOSEARCH_WITHDIST if withdist else _GEOSEARCH_WITHCOORD if withcoord else _GEOSEARCH, *call)
+
+    def geosearchstore(self, destination, source, *, frommember=None, fromlonlat=None, byradius=None, bybox=None, bypolygon=None, asc=False, desc=False, count=None, any=False, storedist=False):
+        """``GEOSEARCHSTORE destination source [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]``: Stores the members of a geographic index inside a circle, a box or a polygon at a key."""
+        call = []
+        call.append(destination)
+        call.append(source)
+        if frommember is not None:
+            call += ("FROMMEMBER",)
+            call.append(frommember)
+        if fromlonlat is not None:
+            call += ("FROMLONLAT",)
+            call += _values(fromlonlat)
+        if byradius is not None:
+            call += ("BYRADIUS",)
+            call += _values(byradius)
+        if bybox is not None:
+            call += ("BYBOX",)
+            call += _values(bybox)
+        if bypolygon is not None:
+            call += ("BYPOLYGON",)
+            call += _counted(bypolygon)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if any:
+            call += ("ANY",)
+        if storedist:
+            call += ("STOREDIST",)
+        return self._run(_GEOSEARCHSTORE, *call)
+
+    def get(self, name):
+        """``GET key``: Returns the string stored at a key."""
+        return self._run(_GET, name)
+
+    def getbit(self, name, offset):
+        """``GETBIT key offset``: Reads one bit of a string; 0 beyond its end."""
+        return self._run(_GETBIT, name, offset)
+
+    def getdel(self, name):
+        """``GETDEL key``: Returns the string stored at a key and deletes the key."""
+        return self._run(_GETDEL, name)
+
+    def getrange(self, name, start, end):
+        """``GETRANGE key start end``: Returns a part of the string stored at a key."""
+        return self._run(_GETRANGE, name, start, end)
+
+    def getset(self, name, value):
+        """``GETSET key value``: Stores a string at a key and returns the string it replaces."""
+        return self._run(_GETSET, name, value)
+
+    def hdel(self, name, *fields):
+        """``HDEL key field [field ...]``: Removes fields from a hash, and the hash with its last field."""
+        return self._run(_HDEL, name, *_spread(fields))
+
+    def hello(self, *, protover=None, auth=None, setname=None):
+        """``HELLO [protover [AUTH username password] [SETNAME clientname]]``: Chooses the protocol version and describes the server."""
+        call = []
+        if protover is not None:
+            call.append(protover)
+        if auth is not None:
+            call += ("AUTH",)
+            call += _values(auth)
+        if setname is not None:
+            call += ("SETNAME",)
+            call.append(setname)
+        return self._run(_HELLO, *call)
+
+    def hexists(self, name, field):
+        """``HEXISTS key field``: Tells whether a hash has a field."""
+        return self._run(_HEXISTS, name, field)
+
+    def hexpire(self, name, seconds, *fields, nx=False, xx=False, gt=False, lt=False):
+        """``HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]``: Gives fields a time to live in seconds."""
+        call = []
+        call.append(name)
+        call.append(seconds)
+        if nx:
+            call += ("NX",)
+        if xx:
+            call += ("XX",)
+        if gt:
+            call += ("GT",)
+        if lt:
+            call += ("LT",)
+        call.append("FIELDS")
+        call += _counted(fields)
+        return self._run(_HEXPIRE, *call)
+
+    def hexpireat(self, name, unix_time_seconds, *fields, nx=False, xx=False, gt=False, lt=False):
+        """``HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]``: Sets the Unix time, in seconds, at which fields expire."""
+        call = []
+        call.append(name)
+        call.append(unix_time_seconds)
+        if nx:
+            call += ("NX",)
+        if xx:
+            call += ("XX",)
+        if gt:
+            call += ("GT",)
+        if lt:
+            call += ("LT",)
+        call.append("FIELDS")
+        call += _counted(fields)
+        return self._run(_HEXPIREAT, *call)
+
+    def hexpiretime(self, name, *fields):
+        """``HEXPIRETIME key FIELDS numfields field [field ...]``: Returns the Unix time, in seconds, at which fields expire."""
+        return self._run(_HEXPIRETIME, name, "FIELDS", *_counted(fields))
+
+    def hget(self, name, field):
+        """``HGET key field``: Returns the value of a field."""
+        return self._run(_HGET, name, field)
+
+    def hgetall(self, name):
+        """``HGETALL key``: Returns every field of a hash with its value."""
+        return self._run(_HGETALL, name)
+
+    def hgetdel(self, name, *fields):
+        """``HGETDEL key FIELDS numfields field [field ...]``: Returns the values of fields and removes the fields."""
+        return self._run(_HGETDEL, name, "FIELDS", *_counted(fields))
+
+    def hgetex(self, name, *fields, ex=None, px=None, exat=None, pxat=None, persist=False):
+        """``HGETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] FIELDS numfields field [field ...]``: Returns the values of fields and changes their expiry."""
+        call = []
+        call.append(name)
+        if ex is not None:
+            call += ("EX",)
+            call.append(ex)
+        if px is not None:
+            call += ("PX",)
+            call.append(px)
+        if exat is not None:
+            call += ("EXAT",)
+            call.append(exat)
+        if pxat is not None:
+            call += ("PXAT",)
+            call.append(pxat)
+        if persist:
+            call += ("PERSIST",)
+        call.append("FIELDS")
+        call += _counted(fields)
+        return self._run(_HGETEX, *call)
+
+    def himport_discard(self, fieldset_name):
+        """``HIMPORT DISCARD fieldset-name``: Forgets a fieldset of this connection."""
+        return self._run(_HIMPORT_DISCARD, fieldset_name)
+
+    def himport_discardall(self):
+        """``HIMPORT DISCARDALL``: Forgets all fieldsets of this connection."""
+        return self._run(_HIMPORT_DISCARDALL)
+
+    def himport_prepare(self, fieldset_name, *fields):
+        """``HIMPORT PREPARE fieldset-name field [field ...]``: Names the fields of hashes that this connection is going to make."""
+        return self._run(_HIMPORT_PREPARE, fieldset_name, *_spread(fields))
+
+    def himport_set(self, name, fieldset_name, *values):
+        """``HIMPORT SET key fieldset-name value [value ...]``: Makes a hash of values, one for each field of a fieldset."""
+        return self._run(_HIMPORT_SET, name, fieldset_name, *_spread(values))
+
+    def hkeys(self, name):
+        """``HKEYS key``: Returns every field of a hash."""
+        return self._run(_HKEYS, name)
+
+    def hlen(self, name):
+        """``HLEN key``: Returns how many fields a hash has."""
+        return self._run(_HLEN, name)
+
+    def hmget(self, name, *fields):
+        """``HMGET key field [field ...]``: Returns the values of several fields."""
+        return self._run(_HMGET, name, *_spread(fields))
+
+    def hmset(self, name, mapping):
+        """``HMSET key field value [field value ...]``: Sets fields of a hash."""
+        return self._run(_HMSET, name, *_pairs(mapping))
+
+    def hotkeys_get(self):
+        """``HOTKEYS GET``: Returns the keys that cost most."""
+        return self._run(_HOTKEYS_GET)
+
+    def hotkeys_help(self):
+        """``HOTKEYS HELP``: Lists the subcommands."""
+        return self._run(_HOTKEYS_HELP)
+
+    def hotkeys_reset(self):
+        """``HOTKEYS RESET``: Forgets what was collected."""
+        return self._run(_HOTKEYS_RESET)
+
+    def hotkeys_start(self, count, *, cpu=False, net=False, count2=None, duration=None, sample=None, slots=None):
+        """``HOTKEYS START METRICS count [CPU] [NET] [COUNT k] [DURATION seconds] [SAMPLE ratio] [SLOTS count slot [slot ...]]``: Begins to collect what keys cost."""
+        call = []
+        call.append("METRICS")
+        call.append(count)
+        if cpu:
+            call += ("CPU",)
+        if net:
+            call += ("NET",)
+        if count2 is not None:
+            call += ("COUNT",)
+            call.append(count2)
+        if duration is not None:
+            call += ("DURATION",)
+            call.append(duration)
+        if sample is not None:
+            call += ("SAMPLE",)
+            call.append(sample)
+        if slots is not None:
+            call += ("SLOTS",)
+            call += _values(slots)
+        return self._run(_HOTKEYS_START, *call)
+
+    def hotkeys_stop(self):
+        """``HOTKEYS STOP``: Ends the collection, and keeps what was collected."""
+        return self._run(_HOTKEYS_STOP)
+
+    def hpersist(self, name, *fields):
+        """``HPERSIST key FIELDS numfields field [field ...]``: Makes fields persist that have a time to live."""
+        return self._run(_HPERSIST, name, "FIELDS", *_counted(fields))
+
+    def hpexpire(self, name, milliseconds, *fields, nx=False, xx=False, gt=False, lt=False):
+        """``HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]``: Gives fields a time to live in milliseconds."""
+        call = []
+        call.append(name)
+        call.append(milliseconds)
+        if nx:
+            call += ("NX",)
+        if xx:
+            call += ("XX",)
+        if gt:
+            call += ("GT",)
+        if lt:
+            call += ("LT",)
+        call.append("FIELDS")
+        call += _counted(fields)
+        return self._run(_HPEXPIRE, *call)
+
+    def hpexpireat(self, name, unix_time_milliseconds, *fields, nx=False, xx=False, gt=False, lt=False):
+        """``HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]``: Sets the Unix time, in milliseconds, at which fields expire."""
+        call = []
+        call.append(name)
+        call.append(unix_time_milliseconds)
+        if nx:
+            call += ("NX",)
+        if xx:
+            call += ("XX",)
+        if gt:
+            call += ("GT",)
+        if lt:
+            call += ("LT",)
+        call.append("FIELDS")
+        call += _counted(fields)
+        return self._run(_HPEXPIREAT, *call)
+
+    def hpexpiretime(self, name, *fields):
+        """``HPEXPIRETIME key FIELDS numfields field [field ...]``: Returns the Unix time, in milliseconds, at which fields expire."""
+        return self._run(_HPEXPIRETIME, name, "FIELDS", *_counted(fields))
+
+    def hpttl(self, name, *fields):
+        """``HPTTL key FIELDS numfields field [field ...]``: Returns the time that fields have to live, in milliseconds."""
+        return self._run(_HPTTL, name, "FIELDS", *_counted(fields))
+
+    def hrandfield(self, name, *, count=None, withvalues=False):
+        """``HRANDFIELD key [count [WITHVALUES]]``: Returns fields drawn at random from a hash."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        if withvalues:
+            call += ("WITHVALUES",)
+        return self._run(_HRANDFIELD_WITHVALUES if withvalues else _HRANDFIELD_COUNT if count is not None else _HRANDFIELD, *call)
+
+    def hsetex(self, name, mapping, *, fnx=False, fxx=False, ex=None, px=None, exat=None, pxat=None, keepttl=False):
+        """``HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]``: Sets fields of a hash together with their expiry."""
+        call = []
+        call.append(name)
+        if fnx:
+            call += ("FNX",)
+        if fxx:
+            call += ("FXX",)
+        if ex is not None:
+            call += ("EX",)
+            call.append(ex)
+        if px is not None:
+            call += ("PX",)
+            call.append(px)
+        if exat is not None:
+            call += ("EXAT",)
+            call.append(exat)
+        if pxat is not None:
+            call += ("PXAT",)
+            call.append(pxat)
+        if keepttl:
+            call += ("KEEPTTL",)
+        call.append("FIELDS")
+        call += _counted_pairs(mapping)
+        return self._run(_HSETEX, *call)
+
+    def hsetnx(self, name, field, value):
+        """``HSETNX key field value``: Sets a field of a hash if the hash does not have it."""
+        return self._run(_HSETNX, name, field, value)
+
+    def hstrlen(self, name, field):
+        """``HSTRLEN key field``: Returns the length of a field's value."""
+        return self._run(_HSTRLEN, name, field)
+
+    def httl(self, name, *fields):
+        """``HTTL key FIELDS numfields field [field ...]``: Returns the time that fields have to live, in seconds."""
+        return self._run(_HTTL, name, "FIELDS", *_counted(fields))
+
+    def hvals(self, name):
+        """``HVALS key``: Returns every value of a hash."""
+        return self._run(_HVALS, name)
+
+    def increx(self, name, *, byfloat=None, byint=None, saturate=False, lbound=None, ubound=None, ex=None, px=None, exat=None, pxat=None, persist=False, enx=False):
+        """``INCREX key [BYFLOAT float | BYINT integer] [SATURATE] [LBOUND lowerbound] [UBOUND upperbound] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]``: Adds to the number stored at a key within bounds and sets the key's expiry."""
+        call = []
+        call.append(name)
+        if byfloat is not None:
+            call += ("BYFLOAT",)
+            call.append(byfloat)
+        if byint is not None:
+            call += ("BYINT",)
+            call.append(byint)
+        if saturate:
+            call += ("SATURATE",)
+        if lbound is not None:
+            call += ("LBOUND",)
+            call.append(lbound)
+        if ubound is not None:
+            call += ("UBOUND",)
+            call.append(ubound)
+        if ex is not None:
+            call += ("EX",)
+            call.append(ex)
+        if px is not None:
+            call += ("PX",)
+            call.append(px)
+        if exat is not None:
+            call += ("EXAT",)
+            call.append(exat)
+        if pxat is not None:
+            call += ("PXAT",)
+            call.append(pxat)
+        if persist:
+            call += ("PERSIST",)
+        if enx:
+            call += ("ENX",)
+        return self._run(_INCREX, *call)
+
+    def lastsave(self):
+        """``LASTSAVE``: Returns the Unix time at which the data was last saved."""
+        return self._run(_LASTSAVE)
+
+    def latency_doctor(self):
+        """``LATENCY DOCTOR``: Reports on problems with latency."""
+        return self._run(_LATENCY_DOCTOR)
+
+    def latency_graph(self, event):
+        """``LATENCY GRAPH event``: Draws the recent latency of an event."""
+        return self._run(_LATENCY_GRAPH, event)
+
+    def latency_help(self):
+        """``LATENCY HELP``: Lists the subcommands."""
+        return self._run(_LATENCY_HELP)
+
+    def latency_histogram(self, *commands):
+        """``LATENCY HISTOGRAM [command [command ...]]``: Returns the distribution of the latency of commands."""
+        return self._run(_LATENCY_HISTOGRAM, *_spread(commands))
+
+    def latency_history(self, event):
+        """``LATENCY HISTORY event``: Returns the recent latency spikes of an event."""
+        return self._run(_LATENCY_HISTORY, event)
+
+    def latency_latest(self):
+        """``LATENCY LATEST``: Returns the latest latency spike of each event."""
+        return self._run(_LATENCY_LATEST)
+
+    def latency_reset(self, *events):
+        """``LATENCY RESET [event [event ...]]``: Forgets the latency spikes of events."""
+        return self._run(_LATENCY_RESET, *_spread(events))
+
+    def lcs(self, key1, key2, *, len=False, idx=False, minmatchlen=None, withmatchlen=False):
+        """``LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]``: Finds the longest common subsequence of two strings."""
+        call = []
+        call.append(key1)
+        call.append(key2)
+        if len:
+            call += ("LEN",)
+        if idx:
+            call += ("IDX",)
+        if minmatchlen is not None:
+            call += ("MINMATCHLEN",)
+            call.append(minmatchlen)
+        if withmatchlen:
+            call += ("WITHMATCHLEN",)
+        return self._run(_LCS_LEN if len else _LCS_IDX if idx else _LCS, *call)
+
+    def lindex(self, name, index):
+        """``LINDEX key index``: Returns the element at a place of a list."""
+        return self._run(_LINDEX, name, index)
+
+    def linsert(self, name, where, pivot, element):
+        """``LINSERT key <BEFORE | AFTER> pivot element``: Puts an element beside the first one that equals a pivot."""
+        return self._run(_LINSERT, name, where, pivot, element)
+
+    def llen(self, name):
+        """``LLEN key``: Returns how many elements a list has."""
+        return self._run(_LLEN, name)
+
+    def lmovem(self, source, destination, wherefrom, whereto, *, how_many=None):
+        """``LMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> [<COUNT count | EXACTLY exactly> <OBO | BULK>]``: Moves elements from an end of one list to an end of another, and returns them."""
+        call = []
+        call.append(source)
+        call.append(destination)
+        call.append(wherefrom)
+        call.append(whereto)
+        if how_many is not None:
+            call += _values(how_many)
+        return self._run(_LMOVEM, *call)
+
+    def lolwut(self, *, version=None):
+        """``LOLWUT [VERSION version]``: Draws a picture and names the version of the server."""
+        call = []
+        if version is not None:
+            call += ("VERSION",)
+            call.append(version)
+        return self._run(_LOLWUT, *call)
+
+    def lpop(self, name, count=None):
+        """``LPOP key [count]``: Takes elements from the front of a list."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        return self._run(_LPOP_COUNT if count is not None else _LPOP, *call)
+
+    def lpos(self, name, element, *, rank=None, count=None, maxlen=None):
+        """``LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]``: Tells at which places of a list an element is."""
+        call = []
+        call.append(name)
+        call.append(element)
+        if rank is not None:
+            call += ("RANK",)
+            call.append(rank)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        if maxlen is not None:
+            call += ("MAXLEN",)
+            call.append(maxlen)
+        return self._run(_LPOS_COUNT if count is not None else _LPOS, *call)
+
+    def lpush(self, name, *elements):
+        """``LPUSH key element [element ...]``: Puts elements in front of a list, creating it if need be."""
+        return self._run(_LPUSH, name, *_spread(elements))
+
+    def lpushx(self, name, *elements):
+        """``LPUSHX key element [element ...]``: Puts elements in front of a list that exists."""
+        return self._run(_LPUSHX, name, *_spread(elements))
+
+    def lrange(self, name, start, stop):
+        """``LRANGE key start stop``: Returns a run of a list's elements."""
+        return self._run(_LRANGE, name, start, stop)
+
+    def lrem(self, name, count, element):
+        """``LREM key count element``: Removes elements that equal a given one."""
+        return self._run(_LREM, name, count, element)
+
+    def lset(self, name, index, element):
+        """``LSET key index element``: Replaces the element at a place of a list."""
+        return self._run(_LSET, name, index, element)
+
+    def ltrim(self, name, start, stop):
+        """``LTRIM key start stop``: Removes all of a list but a run of its elements."""
+        return self._run(_LTRIM, name, start, stop)
+
+    def memory_doctor(self):
+        """``MEMORY DOCTOR``: Reports on problems with memory."""
+        return self._run(_MEMORY_DOCTOR)
+
+    def memory_help(self):
+        """``MEMORY HELP``: Lists the subcommands."""
+        return self._run(_MEMORY_HELP)
+
+    def memory_malloc_stats(self):
+        """``MEMORY MALLOC-STATS``: Returns the statistics of the allocator."""
+        return self._run(_MEMORY_MALLOC_STATS)
+
+    def memory_purge(self):
+        """``MEMORY PURGE``: Asks the allocator to return free memory to the system."""
+        return self._run(_MEMORY_PURGE)
+
+    def memory_stats(self):
+        """``MEMORY STATS``: Returns a breakdown of the memory in use."""
+        return self._run(_MEMORY_STATS)
+
+    def memory_usage(self, name, *, samples=None):
+        """``MEMORY USAGE key [SAMPLES count]``: Estimates the bytes that a key and its value take."""
+        call = []
+        call.append(name)
+        if samples is not None:
+            call += ("SAMPLES",)
+            call.append(samples)
+        return self._run(_MEMORY_USAGE, *call)
+
+    def migrate(self, host, port, key_selector, destination_db, timeout, *, copy=False, replace=False, auth=None, auth2=None, keys=None):
+        """``MIGRATE host port <key | > destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key [key ...]]``: Moves keys to another server."""
+        call = []
+        call.append(host)
+        call.append(port)
+        call.append(key_selector)
+        call.append(destination_db)
+        call.append(timeout)
+        if copy:
+            call += ("COPY",)
+        if replace:
+            call += ("REPLACE",)
+        if auth is not None:
+            call += ("AUTH",)
+            call.append(auth)
+        if auth2 is not None:
+            call += ("AUTH2",)
+            call += _values(auth2)
+        if keys is not None:
+            call += ("KEYS",)
+            call += _values(keys)
+        return self._run(_MIGRATE, *call)
+
+    def module_help(self):
+        """``MODULE HELP``: Lists the subcommands."""
+        return self._run(_MODULE_HELP)
+
+    def module_list(self):
+        """``MODULE LIST``: Lists the modules that are loaded."""
+        return self._run(_MODULE_LIST)
+
+    def module_load(self, path, *args):
+        """``MODULE LOAD path [arg [arg ...]]``: Loads a module."""
+        return self._run(_MODULE_LOAD, path, *_spread(args))
+
+    def module_loadex(self, path, *, config=None, args=None):
+        """``MODULE LOADEX path [CONFIG name value [CONFIG name value ...]] [ARGS args [args ...]]``: Loads a module with parameters of its own."""
+        call = []
+        call.append(path)
+        if config is not None:
+            for one in _values(config):
+                call += ("CONFIG", *_values(one))
+        if args is not None:
+            call += ("ARGS",)
+            call += _values(args)
+        return self._run(_MODULE_LOADEX, *call)
+
+    def module_unload(self, name):
+        """``MODULE UNLOAD name``: Unloads a module."""
+        return self._run(_MODULE_UNLOAD, name)
+
+    def move(self, name, db):
+        """``MOVE key db``: Moves a key to another database."""
+        return self._run(_MOVE, name, db)
+
+    def mset(self, mapping):
+        """``MSET key value [key value ...]``: Stores strings at several keys at once."""
+        return self._run(_MSET, *_pairs(mapping))
+
+    def msetex(self, mapping, *, nx=False, xx=False, ex=None, px=None, exat=None, pxat=None, keepttl=False):
+        """``MSETEX numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]``: Stores strings at several keys at once, with one condition and one expiry for all."""
+        call = []
+        call += _counted_pairs(mapping)
+        if nx:
+            call += ("NX",)
+        if xx:
+            call += ("XX",)
+        if ex is not None:
+            call += ("EX",)
+            call.append(ex)
+        if px is not None:
+            call += ("PX",)
+            call.append(px)
+        if exat is not None:
+            call += ("EXAT",)
+            call.append(exat)
+        if pxat is not None:
+            call += ("PXAT",)
+            call.append(pxat)
+        if keepttl:
+            call += ("KEEPTTL",)
+        return self._run(_MSETEX, *call)
+
+    def msetnx(self, mapping):
+        """``MSETNX key value [key value ...]``: Stores strings at several keys if none of them exists."""
+        return self._run(_MSETNX, *_pairs(mapping))
+
+    def object_encoding(self, name):
+        """``OBJECT ENCODING key``: Returns the name of the representation in which a value is stored."""
+        return self._run(_OBJECT_ENCODING, name)
+
+    def object_freq(self, name):
+        """``OBJECT FREQ key``: Returns the access frequency of a key, on a logarithmic scale."""
+        return self._run(_OBJECT_FREQ, name)
+
+    def object_help(self):
+        """``OBJECT HELP``: Lists the subcommands."""
+        return self._run(_OBJECT_HELP)
+
+    def object_idletime(self, name):
+        """``OBJECT IDLETIME key``: Returns the seconds since a key was last accessed."""
+        return self._run(_OBJECT_IDLETIME, name)
+
+    def object_refcount(self, name):
+        """``OBJECT REFCOUNT key``: Returns the number of references to the value of a key."""
+        return self._run(_OBJECT_REFCOUNT, name)
+
+    def persist(self, name):
+        """``PERSIST key``: Removes the expiry of a key."""
+        return self._run(_PERSIST, name)
+
+    def pexpiretime(self, name):
+        """``PEXPIRETIME key``: Returns the Unix time in milliseconds at which a key expires."""
+        return self._run(_PEXPIRETIME, name)
+
+    def pfadd(self, name, *elements):
+        """``PFADD key [element [element ...]]``: Makes a HyperLogLog take note of elements."""
+        return self._run(_PFADD, name, *_spread(elements))
+
+    def pfcount(self, *names):
+        """``PFCOUNT key [key ...]``: Estimates how many different elements HyperLogLogs have taken note of together."""
+        return self._run(_PFCOUNT, *_spread(names))
+
+    def pfdebug(self, subcommand, key):
+        """``PFDEBUG subcommand key``: Shows the inside of a HyperLogLog."""
+        return self._run(_PFDEBUG, subcommand, key)
+
+    def pfmerge(self, destkey, *sourcekeys):
+        """``PFMERGE destkey [sourcekey [sourcekey ...]]``: Makes a HyperLogLog take note of all elements that others have."""
+        return self._run(_PFMERGE, destkey, *_spread(sourcekeys))
+
+    def pfselftest(self):
+        """``PFSELFTEST``: Checks registers and estimates of HyperLogLogs against what they should be."""
+        return self._run(_PFSELFTEST)
+
+    def pttl(self, name):
+        """``PTTL key``: Returns the milliseconds left until a key expires."""
+        return self._run(_PTTL, name)
+
+    def publish(self, channel, message):
+        """``PUBLISH channel message``: Sends a message to whoever listens to a channel."""
+        return self._run(_PUBLISH, channel, message)
+
+    def pubsub_channels(self, pattern=None):
+        """``PUBSUB CHANNELS [pattern]``: Lists the channels that have subscribers."""
+        call = []
+        if pattern is not None:
+            call.append(pattern)
+        return self._run(_PUBSUB_CHANNELS, *call)
+
+    def pubsub_help(self):
+        """``PUBSUB HELP``: Lists the subcommands."""
+        return self._run(_PUBSUB_HELP)
+
+    def pubsub_numpat(self):
+        """``PUBSUB NUMPAT``: Counts the patterns that have subscribers."""
+        return self._run(_PUBSUB_NUMPAT)
+
+    def pubsub_numsub(self, *channels):
+        """``PUBSUB NUMSUB [channel [channel ...]]``: Counts the subscribers of channels."""
+        return self._run(_PUBSUB_NUMSUB, *_spread(channels))
+
+    def pubsub_shardchannels(self, pattern=None):
+        """``PUBSUB SHARDCHANNELS [pattern]``: Lists the channels of the shard that have subscribers."""
+        call = []
+        if pattern is not None:
+            call.append(pattern)
+        return self._run(_PUBSUB_SHARDCHANNELS, *call)
+
+    def pubsub_shardnumsub(self, *shardchannels):
+        """``PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]``: Counts the subscribers of channels of the shard."""
+        return self._run(_PUBSUB_SHARDNUMSUB, *_spread(shardchannels))
+
+    def quit(self):
+        """``QUIT``: Closes the connection."""
+        return self._run(_QUIT)
+
+    def randomkey(self):
+        """``RANDOMKEY``: Returns a key drawn at random."""
+        return self._run(_RANDOMKEY)
+
+    def readonly(self):
+        """``READONLY``: Lets the connection read from a replica of the cluster."""
+        return self._run(_READONLY)
+
+    def readwrite(self):
+        """``READWRITE``: Ends what `READONLY` allows."""
+        return self._run(_READWRITE)
+
+    def rename(self, name, newkey):
+        """``RENAME key newkey``: Renames a key, replacing the key of the new name."""
+        return self._run(_RENAME, name, newkey)
+
+    def renamenx(self, name, newkey):
+        """``RENAMENX key newkey``: Renames a key if no key has the new name."""
+        return self._run(_RENAMENX, name, newkey)
+
+    def replconf(self, *arguments):
+        """``REPLCONF [argument [argument ...]]``: Says something of a replica: its address, what it understands, what it has executed."""
+        return self._run(_REPLCONF, *_spread(arguments))
+
+    def replicaof(self, *, host_port=None, no=None):
+        """``REPLICAOF <host port | NO ONE>``: Makes the server a replica of another, or a primary."""
+        call = []
+        if host_port is not None:
+            call += _values(host_port)
+        if no is not None:
+            call += ("NO",)
+            call += _values(no)
+        return self._run(_REPLICAOF, *call)
+
+    def reset(self):
+        """``RESET``: Puts the connection back into its initial state."""
+        return self._run(_RESET)
+
+    def role(self):
+        """``ROLE``: Says whether the server is a primary or a replica."""
+        return self._run(_ROLE)
+
+    def rpop(self, name, count=None):
+        """``RPOP key [count]``: Takes elements from the end of a list."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        return self._run(_RPOP_COUNT if count is not None else _RPOP, *call)
+
+    def rpoplpush(self, source, destination):
+        """``RPOPLPUSH source destination``: Moves the last element of one list to the front of another, and returns it."""
+        return self._run(_RPOPLPUSH, source, destination)
+
+    def rpush(self, name, *elements):
+        """``RPUSH key element [element ...]``: Puts elements at the end of a list, creating it if need be."""
+        return self._run(_RPUSH, name, *_spread(elements))
+
+    def rpushx(self, name, *elements):
+        """``RPUSHX key element [element ...]``: Puts elements at the end of a list that exists."""
+        return self._run(_RPUSHX, name, *_spread(elements))
+
+    def sadd(self, name, *members):
+        """``SADD key member [member ...]``: Adds members to a set, which is made if it does not exist."""
+        return self._run(_SADD, name, *_spread(members))
+
+    def save(self):
+        """``SAVE``: Saves the data to disk; nobody else is served meanwhile."""
+        return self._run(_SAVE)
+
+    def scard(self, name):
+        """``SCARD key``: Returns how many members a set has."""
+        return self._run(_SCARD, name)
+
+    def script_debug(self, mode):
+        """``SCRIPT DEBUG <YES | SYNC | NO>``: Chooses how the scripts that follow are debugged."""
+        return self._run(_SCRIPT_DEBUG, mode)
+
+    def script_exists(self, *sha1s):
+        """``SCRIPT EXISTS sha1 [sha1 ...]``: Tells which scripts the server knows."""
+        return self._run(_SCRIPT_EXISTS, *_spread(sha1s))
+
+    def script_flush(self, *, async_=False, sync=False):
+        """``SCRIPT FLUSH [ASYNC | SYNC]``: Forgets every script."""
+        call = []
+        if async_:
+            call += ("ASYNC",)
+        if sync:
+            call += ("SYNC",)
+        return self._run(_SCRIPT_FLUSH, *call)
+
+    def script_help(self):
+        """``SCRIPT HELP``: Lists the subcommands."""
+        return self._run(_SCRIPT_HELP)
+
+    def script_kill(self):
+        """``SCRIPT KILL``: Ends the script that is running, unless it has written."""
+        return self._run(_SCRIPT_KILL)
+
+    def script_load(self, script):
+        """``SCRIPT LOAD script``: Makes a script known to the server, and returns its sum."""
+        return self._run(_SCRIPT_LOAD, script)
+
+    def script_show(self, sha1):
+        """``SCRIPT SHOW sha1``: Returns the text of a script by its sum."""
+        return self._run(_SCRIPT_SHOW, sha1)
+
+    def sdiff(self, *names):
+        """``SDIFF key [key ...]``: Returns the members of the first set that no other given set has."""
+        return self._run(_SDIFF, *_spread(names))
+
+    def sdiffcard(self, *names, limit=None):
+        """``SDIFFCARD numkeys key [key ...] [LIMIT limit]``: Counts the members of the first set that no other given set has."""
+        call = []
+        call += _counted(names)
+        if limit is not None:
+            call += ("LIMIT",)
+            call.append(limit)
+        return self._run(_SDIFFCARD, *call)
+
+    def sdiffstore(self, destination, *names):
+        """``SDIFFSTORE destination key [key ...]``: Stores the members of the first set that no other given set has at a key."""
+        return self._run(_SDIFFSTORE, destination, *_spread(names))
+
+    def select(self, index):
+        """``SELECT index``: Makes another database the current one of the connection."""
+        return self._run(_SELECT, index)
+
+    def setbit(self, name, offset, value):
+        """``SETBIT key offset value``: Writes one bit of a string, which grows with zeros to reach it."""
+        return self._run(_SETBIT, name, offset, value)
+
+    def setnx(self, name, value):
+        """``SETNX key value``: Stores a string at a key that does not exist."""
+        return self._run(_SETNX, name, value)
+
+    def setrange(self, name, offset, value):
+        """``SETRANGE key offset value``: Overwrites a part of the string stored at a key, padding with zero bytes."""
+        return self._run(_SETRANGE, name, offset, value)
+
+    def shutdown(self, *, nosave=False, save=False, now=False, force=False, abort=False):
+        """``SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]``: Saves the data as configured and stops the server."""
+        call = []
+        if nosave:
+            call += ("NOSAVE",)
+        if save:
+            call += ("SAVE",)
+        if now:
+            call += ("NOW",)
+        if force:
+            call += ("FORCE",)
+        if abort:
+            call += ("ABORT",)
+        return self._run(_SHUTDOWN, *call)
+
+    def sinter(self, *names):
+        """``SINTER key [key ...]``: Returns the members that all the given sets share."""
+        return self._run(_SINTER, *_spread(names))
+
+    def sinterstore(self, destination, *names):
+        """``SINTERSTORE destination key [key ...]``: Stores the members that all the given sets share at a key."""
+        return self._run(_SINTERSTORE, destination, *_spread(names))
+
+    def sismember(self, name, member):
+        """``SISMEMBER key member``: Tells whether a set has a member."""
+        return self._run(_SISMEMBER, name, member)
+
+    def slaveof(self, *, host_port=None, no=None):
+        """``SLAVEOF <host port | NO ONE>``: Makes the server a replica of another, or a primary, by its old name."""
+        call = []
+        if host_port is not None:
+            call += _values(host_port)
+        if no is not None:
+            call += ("NO",)
+            call += _values(no)
+        return self._run(_SLAVEOF, *call)
+
+    def slowlog_get(self, count=None):
+        """``SLOWLOG GET [count]``: Returns the latest entries of the slow log."""
+        call = []
+        if count is not None:
+            call.append(count)
+        return self._run(_SLOWLOG_GET, *call)
+
+    def slowlog_help(self):
+        """``SLOWLOG HELP``: Lists the subcommands."""
+        return self._run(_SLOWLOG_HELP)
+
+    def slowlog_len(self):
+        """``SLOWLOG LEN``: Returns the number of entries in the slow log."""
+        return self._run(_SLOWLOG_LEN)
+
+    def slowlog_reset(self):
+        """``SLOWLOG RESET``: Empties the slow log."""
+        return self._run(_SLOWLOG_RESET)
+
+    def smembers(self, name):
+        """``SMEMBERS key``: Returns every member of a set."""
+        return self._run(_SMEMBERS, name)
+
+    def smismember(self, name, *members):
+        """``SMISMEMBER key member [member ...]``: Tells of several members whether a set has them."""
+        return self._run(_SMISMEMBER, name, *_spread(members))
+
+    def smove(self, source, destination, member):
+        """``SMOVE source destination member``: Moves a member from one set to another."""
+        return self._run(_SMOVE, source, destination, member)
+
+    def sort_ro(self, name, *, by=None, limit=None, get=None, asc=False, desc=False, alpha=False):
+        """``SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]``: Sorts the elements of a list, a set or a sorted set."""
+        call = []
+        call.append(name)
+        if by is not None:
+            call += ("BY",)
+            call.append(by)
+        if limit is not None:
+            call += ("LIMIT",)
+            call += _values(limit)
+        if get is not None:
+            for one in _values(get):
+                call += ("GET", *_values(one))
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        if alpha:
+            call += ("ALPHA",)
+        return self._run(_SORT_RO, *call)
+
+    def spop(self, name, count=None):
+        """``SPOP key [count]``: Removes members drawn at random from a set and returns them."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        return self._run(_SPOP_COUNT if count is not None else _SPOP, *call)
+
+    def spublish(self, shardchannel, message):
+        """``SPUBLISH shardchannel message``: Sends a message to whoever listens to a channel of the shard."""
+        return self._run(_SPUBLISH, shardchannel, message)
+
+    def srandmember(self, name, count=None):
+        """``SRANDMEMBER key [count]``: Returns members drawn at random from a set."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        return self._run(_SRANDMEMBER_COUNT if count is not None else _SRANDMEMBER, *call)
+
+    def srem(self, name, *members):
+        """``SREM key member [member ...]``: Removes members from a set, and the set with its last member."""
+        return self._run(_SREM, name, *_spread(members))
+
+    def strlen(self, name):
+        """``STRLEN key``: Returns the length of the string stored at a key."""
+        return self._run(_STRLEN, name)
+
+    def substr(self, name, start, end):
+        """``SUBSTR key start end``: Returns a part of the string stored at a key."""
+        return self._run(_SUBSTR, name, start, end)
+
+    def sunion(self, *names):
+        """``SUNION key [key ...]``: Returns the members that any of the given sets has."""
+        return self._run(_SUNION, *_spread(names))
+
+    def sunioncard(self, *names, approx=False, limit=None):
+        """``SUNIONCARD numkeys key [key ...] [APPROX] [LIMIT limit]``: Counts the members that any of the given sets has."""
+        call = []
+        call += _counted(names)
+        if approx:
+            call += ("APPROX",)
+        if limit is not None:
+            call += ("LIMIT",)
+            call.append(limit)
+        return self._run(_SUNIONCARD, *call)
+
+    def sunionstore(self, destination, *names):
+        """``SUNIONSTORE destination key [key ...]``: Stores the members that any of the given sets has at a key."""
+        return self._run(_SUNIONSTORE, destination, *_spread(names))
+
+    def swapdb(self, index1, index2):
+        """``SWAPDB index1 index2``: Exchanges two databases, for every client at once."""
+        return self._run(_SWAPDB, index1, index2)
+
+    def time(self):
+        """``TIME``: Returns the time of the server, in seconds and microseconds."""
+        return self._run(_TIME)
+
+    def touch(self, *names):
+        """``TOUCH key [key ...]``: Counts those of the given keys that exist and marks them as accessed."""
+        return self._run(_TOUCH, *_spread(names))
+
+    def ttl(self, name):
+        """``TTL key``: Returns the seconds left until a key expires."""
+        return self._run(_TTL, name)
+
+    def type(self, name):
+        """``TYPE key``: Returns the type of the value stored at a key."""
+        return self._run(_TYPE, name)
+
+    def unlink(self, *names):
+        """``UNLINK key [key ...]``: Deletes keys and frees their memory in the background."""
+        return self._run(_UNLINK, *_spread(names))
+
+    def unwatch(self):
+        """``UNWATCH``: Forgets the keys watched by the connection."""
+        return self._run(_UNWATCH)
+
+    def wait(self, numreplicas, timeout):
+        """``WAIT numreplicas timeout``: Waits until replicas have received the connection's writes."""
+        return self._run(_WAIT, numreplicas, timeout)
+
+    def waitaof(self, numlocal, numreplicas, timeout):
+        """``WAITAOF numlocal numreplicas timeout``: Waits until the connection's writes are in the append-only files of the server and of replicas."""
+        return self._run(_WAITAOF, numlocal, numreplicas, timeout)
+
+    def watch(self, *names):
+        """``WATCH key [key ...]``: Lets the next transaction fail if one of the keys changes before it runs."""
+        return self._run(_WATCH, *_spread(names))
+
+    def xack(self, name, group, *ids):
+        """``XACK key group id [id ...]``: Acknowledges entries that are pending in a consumer group."""
+        return self._run(_XACK, name, group, *_spread(ids))
+
+    def xackdel(self, name, group, *ids, keepref=False, delref=False, acked=False):
+        """``XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]``: Acknowledges entries that are pending in a consumer group and deletes them from the stream."""
+        call = []
+        call.append(name)
+        call.append(group)
+        if keepref:
+            call += ("KEEPREF",)
+        if delref:
+            call += ("DELREF",)
+        if acked:
+            call += ("ACKED",)
+        call.append("IDS")
+        call += _counted(ids)
+        return self._run(_XACKDEL, *call)
+
+    def xcfgset(self, name, *, idmp_duration=None, idmp_maxsize=None):
+        """``XCFGSET key [IDMP-DURATION idmp-duration] [IDMP-MAXSIZE idmp-maxsize]``: Sets for how long, and of how many entries, a stream remembers the producers' own IDs."""
+        call = []
+        call.append(name)
+        if idmp_duration is not None:
+            call += ("IDMP-DURATION",)
+            call.append(idmp_duration)
+        if idmp_maxsize is not None:
+            call += ("IDMP-MAXSIZE",)
+            call.append(idmp_maxsize)
+        return self._run(_XCFGSET, *call)
+
+    def xdel(self, name, *ids):
+        """``XDEL key id [id ...]``: Deletes entries of a stream and returns how many there were."""
+        return self._run(_XDEL, name, *_spread(ids))
+
+    def xdelex(self, name, *ids, keepref=False, delref=False, acked=False):
+        """``XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]``: Deletes entries of a stream, minding what consumer groups still refer to."""
+        call = []
+        call.append(name)
+        if keepref:
+            call += ("KEEPREF",)
+        if delref:
+            call += ("DELREF",)
+        if acked:
+            call += ("ACKED",)
+        call.append("IDS")
+        call += _counted(ids)
+        return self._run(_XDELEX, *call)
+
+    def xgroup_createconsumer(self, name, group, consumer):
+        """``XGROUP CREATECONSUMER key group consumer``: Adds a consumer to a consumer group."""
+        return self._run(_XGROUP_CREATECONSUMER, name, group, consumer)
+
+    def xgroup_delconsumer(self, name, group, consumer):
+        """``XGROUP DELCONSUMER key group consumer``: Removes a consumer from a consumer group, with what it had pending."""
+        return self._run(_XGROUP_DELCONSUMER, name, group, consumer)
+
+    def xgroup_destroy(self, name, group):
+        """``XGROUP DESTROY key group``: Removes a consumer group."""
+        return self._run(_XGROUP_DESTROY, name, group)
+
+    def xgroup_help(self):
+        """``XGROUP HELP``: Lists the subcommands."""
+        return self._run(_XGROUP_HELP)
+
+    def xgroup_setid(self, name, group, id_selector, *, entriesread=None):
+        """``XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]``: Sets the ID up to which a consumer group has had the entries delivered."""
+        call = []
+        call.append(name)
+        call.append(group)
+        call.append(id_selector)
+        if entriesread is not None:
+            call += ("ENTRIESREAD",)
+            call.append(entriesread)
+        return self._run(_XGROUP_SETID, *call)
+
+    def xidmprecord(self, name, pid, iid, stream_id):
+        """``XIDMPRECORD key pid iid stream-id``: Notes which producer added an entry under which ID; servers use it among themselves."""
+        return self._run(_XIDMPRECORD, name, pid, iid, stream_id)
+
+    def xinfo_consumers(self, name, group):
+        """``XINFO CONSUMERS key group``: Tells about the consumers of a consumer group."""
+        return self._run(_XINFO_CONSUMERS, name, group)
+
+    def xinfo_groups(self, name):
+        """``XINFO GROUPS key``: Tells about the consumer groups of a stream."""
+        return self._run(_XINFO_GROUPS, name)
+
+    def xinfo_help(self):
+        """``XINFO HELP``: Lists the subcommands."""
+        return self._run(_XINFO_HELP)
+
+    def xinfo_stream(self, name, *, full=False, count=None):
+        """``XINFO STREAM key [FULL [COUNT count]]``: Tells about a stream."""
+        call = []
+        call.append(name)
+        if full:
+            call += ("FULL",)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        return self._run(_XINFO_STREAM, *call)
+
+    def xlen(self, name):
+        """``XLEN key``: Returns the number of entries in a stream."""
+        return self._run(_XLEN, name)
+
+    def xnack(self, name, group, mode, *ids, retrycount=None, force=False):
+        """``XNACK key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]``: Gives pending entries back to their consumer group, to be delivered again at once."""
+        call = []
+        call.append(name)
+        call.append(group)
+        call.append(mode)
+        call.append("IDS")
+        call += _counted(ids)
+        if retrycount is not None:
+            call += ("RETRYCOUNT",)
+            call.append(retrycount)
+        if force:
+            call += ("FORCE",)
+        return self._run(_XNACK, *call)
+
+    def xsetid(self, name, last_id, *, entriesadded=None, maxdeletedid=None):
+        """``XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]``: Sets the last ID of a stream and its counters; servers use it among themselves."""
+        call = []
+        call.append(name)
+        call.append(last_id)
+        if entriesadded is not None:
+            call += ("ENTRIESADDED",)
+            call.append(entriesadded)
+        if maxdeletedid is not None:
+            call += ("MAXDELETEDID",)
+            call.append(maxdeletedid)
+        return self._run(_XSETID, *call)
+
+    def zcard(self, name):
+        """``ZCARD key``: Returns the number of members of a sorted set."""
+        return self._run(_ZCARD, name)
+
+    def zcount(self, name, min, max):
+        """``ZCOUNT key min max``: Counts the members of a sorted set with scores within bounds."""
+        return self._run(_ZCOUNT, name, min, max)
+
+    def zdiffstore(self, destination, *names):
+        """``ZDIFFSTORE destination numkeys key [key ...]``: Stores the members of a sorted set that are in none of several others at a key."""
+        return self._run(_ZDIFFSTORE, destination, *_counted(names))
+
+    def zlexcount(self, name, min, max):
+        """``ZLEXCOUNT key min max``: Counts the members of a sorted set of equal scores that lie within bounds."""
+        return self._run(_ZLEXCOUNT, name, min, max)
+
+    def zmscore(self, name, *members):
+        """``ZMSCORE key member [member ...]``: Returns the scores of several members of a sorted set."""
+        return self._run(_ZMSCORE, name, *_spread(members))
+
+    def zpopmax(self, name, count=None):
+        """``ZPOPMAX key [count]``: Removes and returns the members of a sorted set with the highest scores."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        return self._run(_ZPOPMAX, *call)
+
+    def zpopmin(self, name, count=None):
+        """``ZPOPMIN key [count]``: Removes and returns the members of a sorted set with the lowest scores."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        return self._run(_ZPOPMIN, *call)
+
+    def zrandmember(self, name, *, count=None, withscores=False):
+        """``ZRANDMEMBER key [count [WITHSCORES]]``: Returns members of a sorted set drawn at random."""
+        call = []
+        call.append(name)
+        if count is not None:
+            call.append(count)
+        if withscores:
+            call += ("WITHSCORES",)
+        return self._run(_ZRANDMEMBER_WITHSCORES if withscores else _ZRANDMEMBER_COUNT if count is not None else _ZRANDMEMBER, *call)
+
+    def zrank(self, name, member, *, withscore=False):
+        """``ZRANK key member [WITHSCORE]``: Returns how many members of a sorted set come before a member."""
+        call = []
+        call.append(name)
+        call.append(member)
+        if withscore:
+            call += ("WITHSCORE",)
+        return self._run(_ZRANK_WITHSCORE if withscore else _ZRANK, *call)
+
+    def zrem(self, name, *members):
+        """``ZREM key member [member ...]``: Removes members from a sorted set."""
+        return self._run(_ZREM, name, *_spread(members))
+
+    def zremrangebylex(self, name, min, max):
+        """``ZREMRANGEBYLEX key min max``: Removes the members of a sorted set of equal scores that lie within bounds."""
+        return self._run(_ZREMRANGEBYLEX, name, min, max)
+
+    def zremrangebyrank(self, name, start, stop):
+        """``ZREMRANGEBYRANK key start stop``: Removes the members of a sorted set within a range of ranks."""
+        return self._run(_ZREMRANGEBYRANK, name, start, stop)
+
+    def zremrangebyscore(self, name, min, max):
+        """``ZREMRANGEBYSCORE key min max``: Removes the members of a sorted set with scores within bounds."""
+        return self._run(_ZREMRANGEBYSCORE, name, min, max)
+
+    def zrevrank(self, name, member, *, withscore=False):
+        """``ZREVRANK key member [WITHSCORE]``: Returns how many members of a sorted set come after a member."""
+        call = []
+        call.append(name)
+        call.append(member)
+        if withscore:
+            call += ("WITHSCORE",)
+        return self._run(_ZREVRANK_WITHSCORE if withscore else _ZREVRANK, *call)
+
+    def zscore(self, name, member):
+        """``ZSCORE key member``: Returns the score of a member of a sorted set."""
+        return self._run(_ZSCORE, name, member)
