@@ -160,12 +160,11 @@ fn all<'d>(path: &Path, root: Value<'d>) -> Result<Vec<Value<'d>>, Fail> {
     if found.len() > max { Err(FOUND_TOO_MUCH) } else { Ok(found) }
 }
 
+/// Is shown values of a document, with the steps to each.
+type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>]) -> Result<(), Fail> + 'v;
+
 /// Calls for all values that a path finds, with the steps to each, until it fails.
-fn each<'d>(
-    path: &Path,
-    root: Value<'d>,
-    visit: &mut dyn FnMut(Value<'d>, &[Step<'d>]) -> Result<(), Fail>,
-) -> Result<(), Fail> {
+fn each<'d>(path: &Path, root: Value<'d>, visit: &mut Visit<'_, 'd>) -> Result<(), Fail> {
     let max = STEPS_MAX.max(root.tape().len());
     let (mut visited, mut count) = (Ok(()), 0);
     path.find(root, &mut |value, steps| {

@@ -18,14 +18,13 @@ use petrel_resp::{Protocol, Reply};
 /// What becomes of a value, and what is said of it. No action: it stays what it is.
 type Planned<R> = (Option<Action>, R);
 
+/// Says it of each value, which lies in so many containers.
+type Plans<'p, R> = dyn Fn(Value<'_>, usize) -> Result<Option<Planned<R>>, Fail> + 'p;
+
 /// Changes the values that a path finds, as `plan` says of each: none if the value is not of the
 /// kind that the command is for. It is told in how many containers the value lies. Returns what is
 /// said of each value, in the order in which they were found.
-fn update<R>(
-    ctx: &mut Ctx<'_>,
-    path: &Path,
-    plan: &dyn Fn(Value<'_>, usize) -> Result<Option<Planned<R>>, Fail>,
-) -> Result<Vec<Option<R>>, Fail> {
+fn update<R>(ctx: &mut Ctx<'_>, path: &Path, plan: &Plans<'_, R>) -> Result<Vec<Option<R>>, Fail> {
     let (key, db) = (ctx.key(1), ctx.db());
     let ks = &mut ctx.exec.ks;
     let root = document(ks.look(db, key))?.ok_or(NO_KEY)?;
