@@ -1,9 +1,8 @@
 //! [`Sentinel`]: clients of a server that Redis Sentinel watches over, wherever it is.
 
 use std::collections::HashMap;
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::options::{Address, Options};
 use crate::pubsub::Message;
 use crate::reply::FromReply;
 use crate::request::RawCommand;
-use crate::transport::{Connector, Discover, Moved, Role, Terms, Tls};
+use crate::transport::{Connector, Discover, Finding, Moved, Role, Terms, Tls};
 
 /// How long one sentinel may take; then the next is asked.
 const ASK_MAX: Duration = Duration::from_secs(2);
@@ -149,7 +148,7 @@ struct Found {
 }
 
 impl Discover for Found {
-    fn find(&self) -> Pin<Box<dyn Future<Output = io::Result<(Address, Terms)>> + Send + '_>> {
+    fn find(&self) -> Finding<'_> {
         Box::pin(async move {
             let (address, role) = match self.role {
                 Role::Replica => self.service.ask_for_replica().await,

@@ -41,8 +41,12 @@ pub(crate) enum Role {
 /// Knows where a server is that may move.
 pub(crate) trait Discover: Send + Sync {
     /// Where it is now.
-    fn find(&self) -> Pin<Box<dyn Future<Output = io::Result<(Address, Terms)>> + Send + '_>>;
+    fn find(&self) -> Finding<'_>;
 }
+
+/// Ends with an address, and on which terms a connection to it is used.
+pub(crate) type Finding<'a> =
+    Pin<Box<dyn Future<Output = io::Result<(Address, Terms)>> + Send + 'a>>;
 
 /// On which terms a connection is used.
 pub(crate) struct Terms {

@@ -90,7 +90,7 @@ impl Frame {
 /// Without line ends, which no error has on a connection.
 fn error_text(text: &[u8]) -> Bytes {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    if !text.iter().any(|byte| is_end(byte)) {
+    if !text.iter().any(is_end) {
         return Bytes::copy_from_slice(text);
     }
     text.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect::<Vec<u8>>().into()
