@@ -7,9 +7,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use petrel_client::{Command as ClientCommand, Value};
-use petrel_commands::spec::Flags;
 use petrel_commands::{
-    Command, Execution, Executor, Host, NO_MODULES, Outcome, Session, transactions,
+    Command, Execution, Executor, Host, Moment, NO_MODULES, Outcome, Session, transactions,
 };
 use petrel_keyspace::{Cleared, Pace};
 
@@ -109,16 +108,19 @@ impl Thread {
         let Self { exec, host, .. } = self;
         let mut reply = ValueReply::default();
         exec.ks.refresh_clock();
-        let is_inside = exec.begin_unless_busy();
-        let request = exec.prepare(args, None);
-        let execution = match request.command {
-            Some(command) if !is_inside && !command.spec.flags.contains(Flags::ALLOW_BUSY) => {
-                exec.refuse_busy(command, session, &mut reply);
-                Execution::Answered
+        let execution = loop {
+            let moment = match exec.begin_unless_busy() {
+                true => Moment::NONE,
+                false => Moment::CLIENT.with(Moment::KEPT_OUT),
+            };
+            let request = exec.prepare(args, None);
+            let execution = exec.execute_at(moment, &request, session, host, &mut reply);
+            exec.end();
+            // The slow script has ended meanwhile.
+            if execution != Execution::NextTurn {
+                break execution;
             }
-            _ => exec.execute(&request, session, host, &mut reply),
         };
-        exec.end();
         debug_assert_eq!(execution, Execution::Answered, "nobody can wait: there is no ticket");
         self.tend();
         reply.into_value()
