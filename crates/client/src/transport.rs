@@ -229,7 +229,7 @@ pub(crate) use without_tls::Tls;
 mod with_tls {
     use super::{Address, ByteStream, Options, TcpStream};
     use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
-    use rustls::{ClientConfig, RootCertStore};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore};
     use std::io;
     use std::sync::Arc;
 
@@ -269,10 +269,20 @@ mod with_tls {
             stream: TcpStream,
         ) -> io::Result<Box<dyn ByteStream>> {
             let config = self.0.clone().ok_or_else(|| io::Error::other("no TLS configuration"))?;
-            let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+            let name = name_of(host)?;
             let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await?;
             Ok(Box::new(stream))
         }
+
+        /// A session for a stream that blocks.
+        pub(crate) fn session(&self, host: &str) -> io::Result<ClientConnection> {
+            let config = self.0.clone().ok_or_else(|| io::Error::other("no TLS configuration"))?;
+            ClientConnection::new(config, name_of(host)?).map_err(io::Error::other)
+        }
+    }
+
+    fn name_of(host: &str) -> io::Result<ServerName<'static>> {
+        ServerName::try_from(host.to_owned()).map_err(io::Error::other)
     }
 }
 

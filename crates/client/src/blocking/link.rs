@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use petrel_resp::{Decoder, Value};
 
+#[cfg(feature = "tls")]
+use super::tls::TlsStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::handshake::{self, Wire};
 use crate::options::{Address, Options};
-use crate::transport::Role;
+use crate::transport::{Role, Tls};
 
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
@@ -41,6 +43,8 @@ struct Reading {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -48,6 +52,8 @@ impl Stream {
         match self {
             Self::Tcp(stream) => (&*stream).read(room),
             Self::Unix(stream) => (&*stream).read(room),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.read(room),
         }
     }
 
@@ -55,6 +61,17 @@ impl Stream {
         match self {
             Self::Tcp(stream) => (&*stream).write(bytes),
             Self::Unix(stream) => (&*stream).write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Sends what a layer such as TLS has kept back.
+    fn flush(&self) -> io::Result<()> {
+        match self {
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.flush(),
+            _ => Ok(()),
         }
     }
 
@@ -68,6 +85,11 @@ impl Stream {
             Self::Unix(stream) => {
                 stream.set_read_timeout(limit)?;
                 stream.set_write_timeout(limit)
+            }
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => {
+                stream.socket().set_read_timeout(limit)?;
+                stream.socket().set_write_timeout(limit)
             }
         }
     }
@@ -103,8 +125,13 @@ impl Link {
     pub(super) fn write(&self, bytes: &[u8], blocked: impl Fn()) -> io::Result<()> {
         let mut at = 0;
         let mut last = Instant::now();
-        while at < bytes.len() {
-            match self.stream.write(&bytes[at..]) {
+        loop {
+            let step = match &bytes[at..] {
+                [] => self.stream.flush().map(|()| 0),
+                rest => self.stream.write(rest),
+            };
+            match step {
+                Ok(0) if at == bytes.len() => return Ok(()),
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     at += count;
@@ -116,7 +143,6 @@ impl Link {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
 
     /// Reads once, and decodes what there is.
@@ -157,6 +183,8 @@ impl Link {
         let _ = match &self.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.socket().shutdown(Shutdown::Both),
         };
     }
 }
@@ -171,24 +199,44 @@ fn connect(options: &Options) -> Result<Stream> {
     let failed = |error: io::Error| Error::new(ErrorKind::Connect(error.to_string()));
     match &options.address {
         Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).map_err(failed)?)),
-        Address::Tls { .. } => {
-            let text = "TLS is for the asynchronous client; use redis:// or unix:// with threads";
-            Err(Error::new(ErrorKind::Configuration(text.into())))
+        Address::Tls { host, port } => {
+            let tls = Tls::of(options).map_err(failed)?;
+            tls_over(&tls, host, tcp(host, *port, options).map_err(failed)?, options)
         }
-        Address::Tcp { host, port } => {
-            let mut last = io::Error::other("the host has no address");
-            for address in (host.as_str(), *port).to_socket_addrs().map_err(failed)? {
-                match TcpStream::connect_timeout(&address, options.connect_timeout) {
-                    Ok(stream) => {
-                        stream.set_nodelay(true).map_err(failed)?;
-                        return Ok(Stream::Tcp(stream));
-                    }
-                    Err(error) => last = error,
-                }
+        Address::Tcp { host, port } => Ok(Stream::Tcp(tcp(host, *port, options).map_err(failed)?)),
+    }
+}
+
+fn tcp(host: &str, port: u16, options: &Options) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, options.connect_timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
             }
-            Err(failed(last))
+            Err(error) => last = error,
         }
     }
+    Err(last)
+}
+
+#[cfg(feature = "tls")]
+fn tls_over(tls: &Tls, host: &str, socket: TcpStream, options: &Options) -> Result<Stream> {
+    let limit = Some(options.connect_timeout.max(Duration::from_millis(1)));
+    let make = || {
+        socket.set_read_timeout(limit)?;
+        socket.set_write_timeout(limit)?;
+        TlsStream::new(socket, tls.session(host)?)
+    };
+    let stream = make().map_err(|error| Error::new(ErrorKind::Connect(error.to_string())))?;
+    Ok(Stream::Tls(Box::new(stream)))
+}
+
+/// Not reached: without the feature there is no [`Tls`].
+#[cfg(not(feature = "tls"))]
+fn tls_over(_: &Tls, _: &str, _: TcpStream, _: &Options) -> Result<Stream> {
+    Err(Error::new(ErrorKind::Connect("built without the feature `tls`".into())))
 }
 
 /// The handshake over a stream that blocks.
@@ -205,7 +253,7 @@ impl Wire for BlockingWire<'_> {
                 count => at += count,
             }
         }
-        Ok(())
+        self.stream.flush()
     }
 
     async fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {

@@ -9,6 +9,8 @@
 //! A lone thread writes and reads by itself; there is no thread behind the client.
 
 mod link;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::io;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use link::{Link, Received};
 /// connection: commands of concurrent threads go out together.
 ///
 /// Like [`crate::Client`] it makes a lost connection anew and sends commands that only read again.
-/// It speaks over TCP and Unix sockets; TLS is for the other client.
+/// It speaks over TCP, TLS and Unix sockets.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,

@@ -11,4 +11,6 @@ mod sentinel;
 mod servers;
 mod shared;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
 mod together;

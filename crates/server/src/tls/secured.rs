@@ -54,6 +54,8 @@ pub struct Secured<D> {
     reported: Vec<Event>,
     inner_events: Vec<Event>,
     queues: Vec<VecDeque<Output>>,
+    /// The number of this poll.
+    turn: u64,
 }
 
 /// A TLS connection.
@@ -67,6 +69,9 @@ struct Link {
     /// Plaintext that waits for its turn.
     held: Vec<u8>,
     fill: Option<Fill>,
+    /// The poll that last reported plaintext. The worker sees it only afterwards, and may then ask
+    /// for what follows to be read into a buffer: until the next poll, what follows is held.
+    reported_in: u64,
     is_paused: bool,
     is_pending: bool,
     /// The inner driver was told to expect output.
@@ -114,6 +119,7 @@ impl<D: Driver> Secured<D> {
             reported: Vec::new(),
             inner_events: Vec::new(),
             queues: Vec::new(),
+            turn: 0,
         }
     }
 
@@ -136,6 +142,7 @@ impl<D: Driver> Secured<D> {
             unsealed_bytes: 0,
             held: Vec::new(),
             fill: None,
+            reported_in: 0,
             is_paused: false,
             is_pending: false,
             is_expecting: false,
@@ -358,11 +365,13 @@ impl<D: Driver> Secured<D> {
                 link.held = Vec::new();
                 return false;
             }
+            link.reported_in = self.turn;
             if let Some(fill) = link.fill.take() {
                 self.reported.push(Event::Filled { slot: link.slot, buffer: fill.buffer });
             }
             return true;
         }
+        link.reported_in = self.turn;
         let chunk = Chunk::at(self.plain.len() as u32, link.held.len() as u32);
         self.plain.append(&mut link.held);
         link.held = Vec::new();
@@ -447,17 +456,19 @@ impl<D: Driver> Secured<D> {
         if count == 0 {
             return;
         }
-        let is_straight = link.held.is_empty() && !link.is_paused;
+        let is_straight = link.held.is_empty() && !link.is_paused && link.reported_in != self.turn;
         match &mut link.fill {
             Some(fill) if is_straight => {
                 let taken = fill.take(&self.plain[start..]);
                 link.held.extend_from_slice(&self.plain[start + taken..]);
                 self.plain.truncate(start);
                 if let Some(fill) = link.fill.take_if(|fill| fill.missing == 0) {
+                    link.reported_in = self.turn;
                     events.push(Event::Filled { slot, buffer: fill.buffer });
                 }
             }
             None if is_straight => {
+                link.reported_in = self.turn;
                 events.push(Event::Received { slot, chunk: Chunk::at(start as u32, count as u32) });
             }
             _ => {
@@ -551,6 +562,7 @@ impl<D: Driver> Driver for Secured<D> {
         if self.count == 0 {
             return self.inner.poll(timeout, events);
         }
+        self.turn += 1;
         self.plain.clear();
         self.plain.shrink_to(SCRATCH_BYTES_MAX);
         self.joined.shrink_to(SCRATCH_BYTES_MAX);
