@@ -11,7 +11,7 @@
 //! `master_repl_offset`. At least the last [`Backlog::size`] bytes are kept, and all that an
 //! attached replica has yet to be sent: how much that may be is decided by its output limit.
 
-use crate::commands::Batch;
+use crate::commands::{Batch, MULTI};
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -145,11 +145,15 @@ impl Backlog {
     pub fn append(&self, commands: Batch<'_>) -> u64 {
         let Batch { bytes, skip, first, last } = commands;
         let mut kept = self.kept.lock();
-        if kept.db != Some(first) {
+        let selected = first.filter(|&first| kept.db != Some(first));
+        // Within the transaction, as Redis has it.
+        let begun = if selected.is_some() && skip == 0 { MULTI.len() } else { 0 };
+        kept.copy(&bytes[..begun]);
+        if let Some(first) = selected {
             kept.select(first);
         }
-        kept.db = Some(last);
-        kept.put(bytes, skip);
+        kept.db = last.or(kept.db);
+        kept.put(bytes, skip.max(begun));
         self.written.store(kept.end(), Release);
         self.publish(kept)
     }
@@ -368,7 +372,7 @@ mod tests {
 
     fn append(backlog: &Backlog, first: u16, last: u16, bytes: &[u8]) -> u64 {
         let mut bytes = [b"skipped", bytes].concat();
-        backlog.append(Batch { bytes: &mut bytes, skip: 7, first, last })
+        backlog.append(Batch { bytes: &mut bytes, skip: 7, first: Some(first), last: Some(last) })
     }
 
     #[test]

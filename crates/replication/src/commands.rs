@@ -10,7 +10,7 @@
 
 use bytes::BufMut;
 
-const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+pub(crate) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 /// Most arguments that are gathered into one command, so that none holds a replica up.
@@ -25,9 +25,9 @@ pub(crate) struct Commands {
     /// Begins with `MULTI` whether that will be needed or not, unless it is empty.
     bytes: Vec<u8>,
     count: usize,
-    /// The database of the first command, and of the last.
-    first: u16,
-    db: u16,
+    /// The database of the first command, and of the last; none if it concerns all of them.
+    first: Option<u16>,
+    db: Option<u16>,
     gathered: Gathered,
 }
 
@@ -49,10 +49,10 @@ pub struct Batch<'b> {
     pub bytes: &'b mut Vec<u8>,
     /// See `bytes`.
     pub skip: usize,
-    /// The database of the first command.
-    pub first: u16,
-    /// The database of the last one.
-    pub last: u16,
+    /// The database of the first command; none if it may be any.
+    pub first: Option<u16>,
+    /// The database of the last one; none if it is the one before the commit.
+    pub last: Option<u16>,
 }
 
 /// Appends an argument.
@@ -88,11 +88,19 @@ impl Commands {
     pub fn select(&mut self, db: u16) {
         if self.bytes.is_empty() {
             self.bytes.extend_from_slice(MULTI);
-            (self.first, self.db) = (db, db);
-        } else if self.db != db {
+            (self.first, self.db) = (Some(db), Some(db));
+        } else if self.db != Some(db) {
             self.end_gathering();
             self.put(&["SELECT"], |out| put_number(out, db), 1);
-            self.db = db;
+            self.db = Some(db);
+        }
+    }
+
+    /// What follows is for all databases, whichever is selected.
+    pub fn select_any(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes.extend_from_slice(MULTI);
+            (self.first, self.db) = (None, None);
         }
     }
 
@@ -146,7 +154,7 @@ impl Commands {
     /// Whether the last command is for this database.
     #[inline]
     pub fn is_at(&self, db: u16) -> bool {
-        self.db == db
+        self.db == Some(db)
     }
 
     /// Completes the command that is being gathered.

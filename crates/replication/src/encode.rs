@@ -5,7 +5,7 @@
 //! | `Put` | `SET key value [PXAT ms]` |
 //! | `Store` | `RESTORE key ms payload REPLACE ABSTTL`; of a hash whose fields expire, `DEL` and what makes it |
 //! | `Remove` | `DEL` |
-//! | `Add`, `Write` | `INCRBY`, `SETRANGE` |
+//! | `Add`, `Write` | `INCR`, `DECR`, `INCRBY`; `SETRANGE` |
 //! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
 //! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
@@ -190,6 +190,8 @@ impl Encoder {
                 commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
             }
             Effect::Expire { key, expiry: None } => commands.command(&["PERSIST"], &[key]),
+            Effect::Add { key, delta: 1 } => commands.command(&["INCR"], &[key]),
+            Effect::Add { key, delta: -1 } => commands.command(&["DECR"], &[key]),
             Effect::Add { key, delta } => {
                 commands.command(&["INCRBY"], &[key, digits.format(delta).as_bytes()]);
             }
@@ -390,7 +392,7 @@ impl Encoder {
     fn settle_clears(&mut self) {
         let (first, count) = std::mem::take(&mut self.cleared);
         if count > 1 && count == self.understood.databases {
-            self.commands.select(first);
+            self.commands.select_any();
             return self.commands.command(&["FLUSHALL"], &[]);
         }
         for db in first..first + count {

@@ -36,7 +36,12 @@ fn a_copy_and_the_stream_are_followed(backend: &str) {
     let mut client = server.connect();
     let (mut link, asked) = primary.greet();
     assert!(asked.ends_with(" 1"), "{asked}");
-    let introduction = ["PING", "REPLCONF listening-port 0", "REPLCONF capa eof capa psync2"];
+    let introduction = [
+        "PING",
+        "REPLCONF listening-port 0",
+        "REPLCONF capa eof capa psync2 capa petrel",
+        "REPLCONF version 9.1.0",
+    ];
     assert_eq!(link.said, introduction);
     assert_eq!(client.text(&["ROLE"]), format!("[slave 127.0.0.1 {} handshake -1]", primary.port));
     link.copy_to_mark(ID, 1000, &rdb);

@@ -34,8 +34,9 @@ impl Synced {
 
     /// The offset up to which everything is on the disk, now that all epochs up to this one are.
     pub fn up_to(&mut self, durable: u64) -> i64 {
-        while let Some((_, offset)) = self.waiting.pop_front_if(|(epoch, _)| *epoch <= durable) {
+        while let Some(&(_, offset)) = self.waiting.front().filter(|(epoch, _)| *epoch <= durable) {
             self.offset = offset;
+            self.waiting.pop_front();
         }
         self.offset
     }

@@ -104,11 +104,13 @@ impl Outgoing {
         self.replicas.lock().len()
     }
 
-    /// Replicas that have been heard of within so many seconds.
+    /// Replicas that have been sent their copy, and heard of within so many seconds.
     pub fn good(&self, lag_max: i64) -> usize {
         let now = unix_ms();
         let replicas = self.replicas.lock();
-        let is_good = |r: &&Arc<Replica>| r.stage() == Stage::Online && r.lag(now) <= lag_max;
+        let has_copy = |r: &Replica| matches!(r.stage(), Stage::Loads | Stage::Online);
+        let is_good =
+            |r: &&Arc<Replica>| has_copy(r) && !r.takes_copy_only && r.lag(now) <= lag_max;
         replicas.iter().filter(is_good).count()
     }
 
@@ -206,7 +208,9 @@ impl Server {
         let stream = Stream::new(backlog.clone(), Arc::downgrade(self), config);
         self.replication.set_backlog(Some(backlog));
         handle.set_sinks(sink::NAME, Some(stream.source()));
-        self.outgoing.last_seen.store(unix_ms(), Relaxed);
+        let now = unix_ms();
+        self.outgoing.last_seen.store(now, Relaxed);
+        self.outgoing.pinged_at.store(now, Relaxed);
         *place = Some(stream.clone());
         stream
     }
