@@ -63,8 +63,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Begins or ends counting the allocations of this process. Returns how many there were so far while
-/// they were counted, and their bytes; a block that grows counts as one of its new size.
+/// Begins or ends counting the allocations of this process. Returns how many there were so far
+/// while they were counted, and their bytes; a block that grows counts as one of its new size.
 pub fn count(counts: bool) -> (u64, u64) {
     IS_COUNTING.store(counts, Relaxed);
     let sum = |of: fn(&Tally) -> &AtomicU64| TALLIES.iter().map(|all| of(all).load(Relaxed)).sum();

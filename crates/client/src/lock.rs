@@ -138,8 +138,8 @@ impl Lock {
         let _ = self.lost.wait_for(|lost| *lost).await;
     }
 
-    /// Runs a script that ends the lock, of two keys, the lock's the second, and of the lock's token
-    /// and two more arguments.
+    /// Runs a script that ends the lock, of two keys, the lock's the second, and of the lock's
+    /// token and two more arguments.
     pub(crate) async fn finish_with(
         mut self,
         script: &str,

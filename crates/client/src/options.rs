@@ -157,8 +157,8 @@ impl Options {
     /// ```
     ///
     /// Options: `db`, `protocol` (2 or 3), `name`, `timeout_ms` (0: none), `connect_timeout_ms`,
-    /// `connections`, `retries`, `bytes_in_flight_max`. Others are refused, since a misspelt one would go
-    /// unnoticed. No error repeats the URL, which may have a password in it.
+    /// `connections`, `retries`, `bytes_in_flight_max`. Others are refused, since a misspelt one
+    /// would go unnoticed. No error repeats the URL, which may have a password in it.
     pub fn from_url(text: &str) -> Result<Self> {
         let url = Url::parse(text).map_err(|error| wrong(format!("not a URL: {error}")))?;
         let host = || match url.host_str() {

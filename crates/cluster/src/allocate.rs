@@ -292,7 +292,8 @@ impl Plan {
         }
     }
 
-    /// The best backup for the first slots of a run that have the same homes, and how many it takes.
+    /// The best backup for the first slots of a run that have the same homes, and how many it
+    /// takes.
     fn backup_for(&self, run: Run) -> Option<(Place, usize)> {
         let homes = &self.homes[run.start];
         let candidates = (0..self.members.len()).filter(|place| !homes.contains(place));

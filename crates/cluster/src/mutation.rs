@@ -1,5 +1,5 @@
-//! Rules of the protocol that can be broken, so that the simulator can show that it notices. Without
-//! the feature `mutations` none is.
+//! Rules of the protocol that can be broken, so that the simulator can show that it notices.
+//! Without the feature `mutations` none is.
 
 /// A rule that is broken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

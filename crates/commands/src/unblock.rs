@@ -213,7 +213,8 @@ impl Executor {
         self.settle(host);
     }
 
-    /// Serves those whom a pause held back, now that it is over. The thread is in a batch and holds nothing.
+    /// Serves those whom a pause held back, now that it is over. The thread is in a batch and holds
+    /// nothing.
     pub fn serve_postponed(&mut self, host: &mut dyn Host) {
         for ready in std::mem::take(&mut self.unblocking.postponed) {
             let key = self.ks.key(&ready.key);

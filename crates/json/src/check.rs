@@ -49,7 +49,8 @@ fn within(bytes: &[u8], len: usize) -> bool {
     bytes.len() >= len
 }
 
-/// Bytes that say how long a value with this tag is, the tag included; none if there is no such tag.
+/// Bytes that say how long a value with this tag is, the tag included; none if there is no such
+/// tag.
 fn head_len(tag: u8) -> Option<usize> {
     Some(match tag {
         tape::SMALL_INT.. | tape::NULL..=tape::DECIMAL32 => 1,

@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 #[cfg(not(target_arch = "x86_64"))]
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-/// One thread's access to a [`Keyspace`]: its locks, what observers are to learn of its changes, its
-/// share of the upkeep, and the tools of its mutators.
+/// One thread's access to a [`Keyspace`]: its locks, what observers are to learn of its changes,
+/// its share of the upkeep, and the tools of its mutators.
 ///
 /// Work happens in batches: [`Handle::enter`], then for each command lock, read and change, unlock,
 /// and at last [`Handle::exit`]. Everything that reads or changes a key demands that its stripe is

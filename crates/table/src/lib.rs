@@ -22,8 +22,8 @@
 //!
 //! Further lines: `arity: N` where it does not follow from the syntax, `container` of a command
 //! with subcommands (whose entries begin with its name), `channels: first | all | patterns`,
-//! `system`, `gate: ...` ([`GateFlags`]), and `help: SYNTAX` with indented lines of text for what `HELP` says in place of syntax
-//! and summary.
+//! `system`, `gate: ...` ([`GateFlags`]), and `help: SYNTAX` with indented lines of text for what
+//! `HELP` says in place of syntax and summary.
 //!
 //! | in a syntax line | is |
 //! |---|---|

@@ -8,8 +8,8 @@ use crate::rabitq;
 pub const I8_MAX: f32 = 127.0;
 
 impl Shape {
-    /// Distance of a vector and a code, as far as a walk reads the code. NaN if a component of either
-    /// is not finite.
+    /// Distance of a vector and a code, as far as a walk reads the code. NaN if a component of
+    /// either is not finite.
     #[inline]
     pub fn distance(&self, query: &Query, code: EncodedRef<'_>) -> f32 {
         match self.quantisation {
@@ -27,8 +27,8 @@ impl Shape {
         }
     }
 
-    /// By how much [`Shape::distance`] may be off a vector's, but for one time in some tens; none if
-    /// [`Shape::distance_fine`] says no more.
+    /// By how much [`Shape::distance`] may be off a vector's, but for one time in some tens; none
+    /// if [`Shape::distance_fine`] says no more.
     #[inline]
     pub fn error_bound(&self, code: EncodedRef<'_>) -> Option<f32> {
         let is_rough = self.quantisation == Quantisation::RaBitQ;

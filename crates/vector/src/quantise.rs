@@ -109,8 +109,8 @@ pub struct Shape {
 pub struct Factors {
     /// Length of the vector, which its code is divided by.
     pub norm: f32,
-    /// Of an 8-bit code the greatest magnitude of the normalised vector; of a RaBitQ code 1 over the
-    /// product of the vector and the code's steps; else 0.
+    /// Of an 8-bit code the greatest magnitude of the normalised vector; of a RaBitQ code 1 over
+    /// the product of the vector and the code's steps; else 0.
     pub range: f32,
 }
 

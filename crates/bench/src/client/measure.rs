@@ -1,6 +1,6 @@
-//! What the process of a client library of Rust does, for any library: tasks that send commands, the
-//! time they take and what they allocate. Our own client is measured by this program, libraries of
-//! others by `bench/rust`, which compiles this file, too.
+//! What the process of a client library of Rust does, for any library: tasks that send commands,
+//! the time they take and what they allocate. Our own client is measured by this program, libraries
+//! of others by `bench/rust`, which compiles this file, too.
 
 use std::future::Future;
 use std::sync::Arc;

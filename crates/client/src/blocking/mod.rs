@@ -43,7 +43,8 @@ pub struct Client {
 struct Shared {
     options: Options,
     state: Mutex<State>,
-    /// Told when a connection was made or could not be made, and when bytes in flight become fewer.
+    /// Told when a connection was made or could not be made, and when bytes in flight become
+    /// fewer.
     changed: Condvar,
 }
 

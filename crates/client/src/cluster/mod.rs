@@ -71,8 +71,9 @@ impl ClusterOptions {
 ///
 /// It takes the same commands as a [`Client`], and sends each to the node that serves its key.
 /// `MOVED` and `ASK` are followed. When a node is gone the others are asked which took its place;
-/// meanwhile commands that were not sent, and those that only read, are tried again until their time
-/// is over; others fail with [`ErrorKind::Disconnected`]. Commands without a key go to any node.
+/// meanwhile commands that were not sent, and those that only read, are tried again until their
+/// time is over; others fail with [`ErrorKind::Disconnected`]. Commands without a key go to any
+/// node.
 ///
 /// `MGET`, `EXISTS`, `TOUCH`, `DEL` and `UNLINK` with keys of several slots are split, and are not
 /// atomic then; other commands must have all their keys in one slot.

@@ -34,7 +34,8 @@ pub(super) struct Part {
     pub(super) indices: Vec<usize>,
 }
 
-/// The parts of a command whose keys are all its arguments, and in several slots; `None` for others.
+/// The parts of a command whose keys are all its arguments, and in several slots; `None` for
+/// others.
 pub(super) fn split(command: &Command) -> Option<Vec<Part>> {
     if !matches!(command.info.name, "MGET" | "EXISTS" | "TOUCH" | "DEL" | "UNLINK") {
         return None;

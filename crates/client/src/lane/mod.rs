@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The driver is a task per connection. It alone reads: a caller that read for others and was then
-//! not polled (kept in a `select!`, say) would hold all of them up. After a batch of replies it goes
-//! to the back of its runtime's queue, so that what the woken callers submit goes out in one write;
-//! the size of batches follows the load, without a timer.
+//! not polled (kept in a `select!`, say) would hold all of them up. After a batch of replies it
+//! goes to the back of its runtime's queue, so that what the woken callers submit goes out in one
+//! write; the size of batches follows the load, without a timer.
 
 mod driver;
 pub(crate) mod handshake;

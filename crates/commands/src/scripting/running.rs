@@ -1,5 +1,5 @@
-//! The scripts that have run for a while, on any thread: those that `SCRIPT KILL` ends, and for which
-//! others are answered `BUSY`.
+//! The scripts that have run for a while, on any thread: those that `SCRIPT KILL` ends, and for
+//! which others are answered `BUSY`.
 
 use crate::fail::{Fail, Outcome};
 use petrel_resp::Dialect;

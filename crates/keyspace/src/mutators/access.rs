@@ -272,7 +272,8 @@ impl Handle {
         self.record(db, key, &Effect::Remove { key: key.bytes, why });
     }
 
-    /// Takes an entry out of its table; it is the caller's to free_later, and the removal to record.
+    /// Takes an entry out of its table; it is the caller's to free_later, and the removal to
+    /// record.
     pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
         self.before_change(db, entry);
         self.note_leaving(db, key.hash, at, entry);

@@ -52,8 +52,8 @@ impl Handle {
     /// Makes the change that an effect describes, through the mutators that make such changes, and
     /// no other: nothing expires meanwhile and no event is published. Sinks get it with its
     /// `origin`; `WATCH`, client-side caching and blocked clients learn of it as of any change.
-    /// What is held must include the key's stripe and that of its [`Effect::source`], or everything for an effect of whole
-    /// databases.
+    /// What is held must include the key's stripe and that of its [`Effect::source`], or everything
+    /// for an effect of whole databases.
     ///
     /// Elements that are there already, or gone already, are no error; nothing changes then.
     ///

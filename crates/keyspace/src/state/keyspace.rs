@@ -231,9 +231,9 @@ impl Keyspace {
         self.keeps_expired.store(on, Relaxed);
     }
 
-    /// From now on only keys whose home is here expire and are evicted: as [`Keyspace::keep_expired`]
-    /// says of all keys, of those of others. What tells them cannot be replaced: false if there is
-    /// one already.
+    /// From now on only keys whose home is here expire and are evicted: as
+    /// [`Keyspace::keep_expired`] says of all keys, of those of others. What tells them cannot
+    /// be replaced: false if there is one already.
     pub fn set_homes(&self, homes: Arc<dyn Homes>) -> bool {
         self.homes.set(homes).is_ok()
     }

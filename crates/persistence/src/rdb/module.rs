@@ -1,5 +1,5 @@
-//! Values that are modules' in Redis: the number of the module's type, and then numbers, strings and
-//! so on, each behind a number that says which it is, so that anybody can read over them.
+//! Values that are modules' in Redis: the number of the module's type, and then numbers, strings
+//! and so on, each behind a number that says which it is, so that anybody can read over them.
 
 use super::length::read_number;
 use super::skip::skip_text;

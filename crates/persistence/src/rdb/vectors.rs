@@ -14,8 +14,9 @@
 //! 0
 //! ```
 //!
-//! A set in our own form (RaBitQ) is of another module, `petrelvec`, which Redis refuses by that name; the
-//! seed of its rotation comes behind the flags, and before the dimensions before reduction.
+//! A set in our own form (RaBitQ) is of another module, `petrelvec`, which Redis refuses by that
+//! name; the seed of its rotation comes behind the flags, and before the dimensions before
+//! reduction.
 //!
 //! Numbers come behind a 2, strings behind a 5; the bits of 32-bit floats stand for them.
 

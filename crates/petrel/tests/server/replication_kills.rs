@@ -1,6 +1,6 @@
 //! Primaries and replicas that are killed and stopped under load: what `WAIT 1` has acknowledged is
-//! there when the replica is promoted, and both ends hold the same in the end. A redis-sentinel that
-//! fails Petrel over, where one is installed.
+//! there when the replica is promoted, and both ends hold the same in the end. A redis-sentinel
+//! that fails Petrel over, where one is installed.
 //!
 //! `PETREL_REPLICATION_KILLS` says how often each is done.
 

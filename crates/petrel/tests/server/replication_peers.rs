@@ -23,7 +23,8 @@ impl Draw {
     }
 }
 
-/// Commands whose scores are written alike by all versions, of which `K` is a key of a type, `N` a number, `T` a text, `M` a member.
+/// Commands whose scores are written alike by all versions, of which `K` is a key of a type, `N` a
+/// number, `T` a text, `M` a member.
 const COMMANDS: &[&str] = &[
     "SET sK T",
     "SET sK T EX 1000",

@@ -288,8 +288,8 @@ impl Batch<'_> {
         self.execute_one(conn, &request, len)
     }
 
-    /// Executes one command, which came as so many bytes; `Paused`, `Quota` and `Script` mean that it
-    /// was not executed.
+    /// Executes one command, which came as so many bytes; `Paused`, `Quota` and `Script` mean that
+    /// it was not executed.
     #[inline]
     fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>, len: usize) -> Option<Stop> {
         if self.quota <= 0 {

@@ -170,9 +170,9 @@ impl Walk {
         true
     }
 
-    /// As [`Walk::step`], from passing nodes to passing nodes: in place of a neighbour that does not
-    /// pass, its own neighbours that do are looked at, until there are as many as a node has links
-    /// (after ACORN, arXiv 2403.04871).
+    /// As [`Walk::step`], from passing nodes to passing nodes: in place of a neighbour that does
+    /// not pass, its own neighbours that do are looked at, until there are as many as a node
+    /// has links (after ACORN, arXiv 2403.04871).
     pub fn step_over(
         &mut self,
         graph: &Graph,
@@ -308,8 +308,8 @@ impl Graph {
         walk.finish()
     }
 
-    /// Ranks what a walk has found by all of the codes and keeps the nearest `count`. What cannot be
-    /// among them by the bound of its error is not looked at again.
+    /// Ranks what a walk has found by all of the codes and keeps the nearest `count`. What cannot
+    /// be among them by the bound of its error is not looked at again.
     pub fn rank(&self, query: &Query, found: Vec<Near>, count: usize) -> Vec<Near> {
         let mut best = BinaryHeap::with_capacity(count.min(found.len()) + 1);
         for near in found {

@@ -1,7 +1,7 @@
 //! Searching for elements that pass a filter.
 //!
-//! What the filter says is [remembered](super::memo), so that a filter which comes again costs a bit
-//! for each element that is met. Then the share of passing elements decides:
+//! What the filter says is [remembered](super::memo), so that a filter which comes again costs a
+//! bit for each element that is met. Then the share of passing elements decides:
 //!
 //! | passing | search |
 //! |---|---|
