@@ -16,6 +16,7 @@
 pub(crate) mod pause;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
+mod turn_away;
 
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};

@@ -16,7 +16,7 @@ use crate::admit::{Moment, Verdict};
 use crate::blocked::Unblocking;
 use crate::clock::{Clock, Tick};
 use crate::ctx::Ctx;
-use crate::fail::{Fail, Outcome};
+use crate::fail::Outcome;
 use crate::host::Host;
 use crate::random::Random;
 use crate::recent::Recent;
@@ -25,8 +25,7 @@ use crate::request::Request;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
 use crate::session::{Modes, Session, Transaction};
-use crate::spec::{Flags, GateFlags, KeyShape, Locks};
-use crate::watches::{spoil, watches_keys};
+use crate::spec::{Flags, KeyShape, Locks};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
@@ -382,74 +381,6 @@ impl Executor {
         if waits { Execution::Waits } else { Execution::Answered }
     }
 
-    /// Does with a command what it comes to if it is not executed now.
-    #[inline(never)]
-    pub(crate) fn turn_away(
-        &mut self,
-        verdict: Verdict,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
-        match (verdict, request.command) {
-            (Verdict::Queue, Some(command)) => queue(command, request, session, host, reply),
-            (Verdict::Refuse(fail), command) => self.refuse_request(command, fail, session, reply),
-            (Verdict::Busy, command) => {
-                if self.shared.scripts.running.was_busy() {
-                    return Execution::NextTurn;
-                }
-                self.refuse_busy(command, session, reply);
-            }
-            (Verdict::Hold, _) => {
-                self.tick = self.clock.now();
-                return Execution::Held;
-            }
-            (Verdict::Lend, _) => return Execution::Lends,
-            (Verdict::Skip, _) => return Execution::Skipped,
-            (Verdict::Run | Verdict::Queue, _) => {}
-        }
-        Execution::Answered
-    }
-
-    /// Answers a command with an error; its transaction, if one is open, cannot be executed any
-    /// more.
-    #[cold]
-    fn refuse_request(
-        &mut self,
-        command: Option<Command>,
-        fail: Fail,
-        session: &mut Session,
-        reply: &mut dyn Reply,
-    ) {
-        let fail = spoil(&mut self.ks, session, command, fail);
-        self.reject(command, &fail, reply);
-    }
-
-    /// The same because of a slow script, which may hold the keys that the session watches: then
-    /// nothing becomes of its transaction.
-    #[cold]
-    fn refuse_busy(
-        &mut self,
-        command: Option<Command>,
-        session: &mut Session,
-        reply: &mut dyn Reply,
-    ) {
-        let fail = self.shared.scripts.running.busy(self.shared.dialect());
-        match watches_keys(session) {
-            true => self.reject(command, &fail, reply),
-            false => self.refuse_request(command, fail, session, reply),
-        }
-    }
-
-    fn reject(&mut self, command: Option<Command>, fail: &Fail, reply: &mut dyn Reply) {
-        if let Some(command) = command {
-            self.stats.rejected(command.index);
-        }
-        self.shared.count_error(fail);
-        reply.error(fail.text());
-    }
-
     #[inline(never)]
     fn resolve(&mut self, args: &[&[u8]]) -> Option<Command> {
         let (command, recent) = self.look_up(args)?;
@@ -794,30 +725,4 @@ fn encoded_len(len: usize) -> usize {
 /// Bytes of a number with its type and the end of its line.
 fn header_len(number: usize) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 4
-}
-
-fn queue(
-    command: Command,
-    request: &Request<'_>,
-    session: &mut Session,
-    host: &mut dyn Host,
-    reply: &mut dyn Reply,
-) {
-    let args = request.args;
-    let limit = host.query_buffer_limit();
-    let transaction = session.transaction_mut();
-    transaction.bytes += args.iter().map(|arg| arg.len() + size_of::<Box<[u8]>>()).sum::<usize>();
-    if transaction.bytes > limit {
-        transaction.spoiled = true;
-        transaction.queued.clear();
-        return reply.error(b"ERR transaction exceeds client-query-buffer-limit");
-    }
-    if command.spec.gate.contains(GateFlags::SELECTS) {
-        let number = petrel_keyspace::parse_int(args[1]);
-        transaction.db = number.and_then(|db| u16::try_from(db).ok()).or(transaction.db);
-    }
-    if !transaction.spoiled {
-        transaction.queued.push(command, args, request.hash);
-    }
-    reply.simple("QUEUED");
 }

@@ -1,0 +1,110 @@
+//! What a request comes to that is not executed now: it is queued, put off or answered with an
+//! error.
+
+use super::Verdict;
+use crate::execute::{Execution, Executor};
+use crate::fail::Fail;
+use crate::host::Host;
+use crate::registry::Command;
+use crate::request::Request;
+use crate::session::Session;
+use crate::watches::{spoil, watches_keys};
+use petrel_resp::Reply;
+use petrel_table::GateFlags;
+
+impl Executor {
+    /// Does with a command what it comes to if it is not executed now.
+    #[inline(never)]
+    pub(crate) fn turn_away(
+        &mut self,
+        verdict: Verdict,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        match (verdict, request.command) {
+            (Verdict::Queue, Some(command)) => queue(command, request, session, host, reply),
+            (Verdict::Refuse(fail), command) => self.refuse_request(command, fail, session, reply),
+            (Verdict::Busy, command) => {
+                if self.shared.scripts.running.was_busy() {
+                    return Execution::NextTurn;
+                }
+                self.refuse_busy(command, session, reply);
+            }
+            (Verdict::Hold, _) => {
+                let now = self.now();
+                self.begin_at(now);
+                return Execution::Held;
+            }
+            (Verdict::Lend, _) => return Execution::Lends,
+            (Verdict::Skip, _) => return Execution::Skipped,
+            (Verdict::Run | Verdict::Queue, _) => {}
+        }
+        Execution::Answered
+    }
+
+    /// Answers a command with an error; its transaction, if one is open, cannot be executed any
+    /// more.
+    #[cold]
+    fn refuse_request(
+        &mut self,
+        command: Option<Command>,
+        fail: Fail,
+        session: &mut Session,
+        reply: &mut dyn Reply,
+    ) {
+        let fail = spoil(&mut self.ks, session, command, fail);
+        self.reject(command, &fail, reply);
+    }
+
+    /// The same because of a slow script, which may hold the keys that the session watches: then
+    /// nothing becomes of its transaction.
+    #[cold]
+    fn refuse_busy(
+        &mut self,
+        command: Option<Command>,
+        session: &mut Session,
+        reply: &mut dyn Reply,
+    ) {
+        let fail = self.shared.scripts.running.busy(self.shared.dialect());
+        match watches_keys(session) {
+            true => self.reject(command, &fail, reply),
+            false => self.refuse_request(command, fail, session, reply),
+        }
+    }
+
+    fn reject(&mut self, command: Option<Command>, fail: &Fail, reply: &mut dyn Reply) {
+        if let Some(command) = command {
+            self.stats.rejected(command.index);
+        }
+        self.shared.count_error(fail);
+        reply.error(fail.text());
+    }
+}
+
+fn queue(
+    command: Command,
+    request: &Request<'_>,
+    session: &mut Session,
+    host: &mut dyn Host,
+    reply: &mut dyn Reply,
+) {
+    let args = request.args;
+    let limit = host.query_buffer_limit();
+    let transaction = session.transaction_mut();
+    transaction.bytes += args.iter().map(|arg| arg.len() + size_of::<Box<[u8]>>()).sum::<usize>();
+    if transaction.bytes > limit {
+        transaction.spoiled = true;
+        transaction.queued.clear();
+        return reply.error(b"ERR transaction exceeds client-query-buffer-limit");
+    }
+    if command.spec.gate.contains(GateFlags::SELECTS) {
+        let number = petrel_keyspace::parse_int(args[1]);
+        transaction.db = number.and_then(|db| u16::try_from(db).ok()).or(transaction.db);
+    }
+    if !transaction.spoiled {
+        transaction.queued.push(command, args, request.hash);
+    }
+    reply.simple("QUEUED");
+}
