@@ -112,7 +112,7 @@ impl Lane {
     /// Forgets what all have applied.
     fn trim(&mut self) {
         let stable = self.stable();
-        while self.seq - self.entries.len() as u64 + 1 <= stable
+        while self.seq - (self.entries.len() as u64) < stable
             && let Some(entry) = self.entries.pop_front()
         {
             self.bytes -= entry.record.len() + size_of::<Entry>();

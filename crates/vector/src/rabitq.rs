@@ -15,10 +15,11 @@
 //! The last components, if they are fewer than 64, lie in the same way in as many bytes as they
 //! need.
 //!
-//! What stands for a component are odd numbers: `w = 2 * step - 15` of the coarse plane, `2 * step
-//! - 63` of both. For a unit vector `x`, its code `w` and a unit query `q`, `<w, q> / <w, x>`
-//! estimates `<x, q>` without bias, since the rest of `w` is perpendicular to `x` in a direction
-//! that the rotation has drawn by chance; its error is, but for one in some tens, below
+//! What stands for a component are odd numbers: `w = 2 * step - 15` of the coarse plane,
+//! `2 * step - 63` of both. For a unit vector `x`, its code `w` and a unit query `q`,
+//! `<w, q> / <w, x>` estimates `<x, q>` without bias, since the rest of `w` is perpendicular to
+//! `x` in a direction that the rotation has drawn by chance; its error is, but for one in some
+//! tens, below
 //! `1.9 * sqrt((1 - c²) / (c² * (dim - 1)))`, `c` the cosine of `w` and `x` (theorem 3.2 of the
 //! first).
 
