@@ -54,7 +54,7 @@ struct Marked {
 #[derive(Debug)]
 pub struct Encoder {
     pub(crate) commands: Commands,
-    understood: Understood,
+    pub(crate) understood: Understood,
     /// An element that no list has: it marks a place for the next command.
     mark: Box<[u8]>,
     marked: Marked,

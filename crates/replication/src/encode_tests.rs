@@ -125,6 +125,8 @@ fn streams() {
     let made = |is_new| StreamChange::Group { group, last_delivered: id, read: Some(4), is_new };
     assert_eq!(of(&[stream(made(true))]), ["XGROUP CREATE x g 5-1 ENTRIESREAD 4"]);
     assert_eq!(of(&[stream(made(false))]), ["XGROUP SETID x g 5-1 ENTRIESREAD 4"]);
+    let old = Understood { version_max: 9, ..UNDERSTOOD };
+    assert_eq!(lines(old, &[(0, stream(made(false)))]), ["XGROUP SETID x g 5-1"]);
     let pending =
         |consumer| StreamChange::Pending { group, id, consumer, delivered_ms: 8, count: 2 };
     assert_eq!(

@@ -9,6 +9,12 @@ use crate::commands::put_arg;
 use crate::encode::Encoder;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
 
+/// The versions of RDB that came with what streams count, with producers, and with entries that
+/// are given back, and so with the options and commands for them.
+const COUNTS_VERSION: u16 = 10;
+const PRODUCERS_VERSION: u16 = 13;
+const GIVEN_BACK_VERSION: u16 = 14;
+
 /// A group that is there for a moment only, to make a stream.
 const NO_GROUP: &[u8] = b"petrel-replication-makes-a-stream";
 
@@ -19,6 +25,8 @@ fn id_text(id: StreamId) -> String {
 impl Encoder {
     pub(crate) fn stream(&mut self, key: &[u8], change: StreamChange<'_>) {
         let (mut digits, mut more) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let version_max = self.understood.version_max;
+        let has_counts = version_max >= COUNTS_VERSION;
         let commands = &mut self.commands;
         match change {
             StreamChange::Add { id, fields } => {
@@ -49,12 +57,12 @@ impl Encoder {
                 let (added, deleted) =
                     ([b"ENTRIESADDED", added], [b"MAXDELETEDID", max_deleted.as_bytes()]);
                 let args = [key, last_id.as_bytes(), added[0], added[1], deleted[0], deleted[1]];
-                commands.command(&["XSETID"], &args);
+                commands.command(&["XSETID"], if has_counts { &args } else { &args[..2] });
             }
             StreamChange::Group { group, last_delivered, read, is_new } => {
                 let verb = if is_new { "CREATE" } else { "SETID" };
                 let id = id_text(last_delivered);
-                let read = read.map(|read| digits.format(read).as_bytes());
+                let read = read.filter(|_| has_counts).map(|read| digits.format(read).as_bytes());
                 let mut args = vec![key, group, id.as_bytes()];
                 args.extend(read.into_iter().flat_map(|read| [&b"ENTRIESREAD"[..], read]));
                 commands.command(&["XGROUP", verb], &args);
@@ -88,6 +96,7 @@ impl Encoder {
                 ];
                 commands.command(&["XCLAIM"], &args);
             }
+            StreamChange::Pending { consumer: None, .. } if version_max < GIVEN_BACK_VERSION => {}
             StreamChange::Pending { group, id, consumer: None, count, .. } => {
                 let (id, count) = (id_text(id), digits.format(count));
                 let ids = [&b"IDS"[..], b"1", id.as_bytes()];
@@ -102,6 +111,7 @@ impl Encoder {
                 commands.command(&["XACK"], &[key, group, id_text(id).as_bytes()]);
             }
             StreamChange::Produced { .. } => {}
+            StreamChange::Producers { .. } if version_max < PRODUCERS_VERSION => {}
             StreamChange::Producers { duration_s, ids_max } => {
                 let (duration, ids) = (digits.format(duration_s), more.format(ids_max));
                 let args =
