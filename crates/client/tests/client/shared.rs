@@ -44,11 +44,11 @@ async fn locks_are_leases(kind: Kind) {
     let Some(server) = Server::start(kind, &[]) else { return };
     let client = Client::connect(&server.url()).await.unwrap();
     let near = client.near_cache(NearCacheOptions::default()).await.unwrap();
-    let options = || LockOptions { ttl: Duration::from_millis(300) };
+    let options = || LockOptions { ttl: Duration::from_secs(2) };
     let mut lock = near.try_lock("lock", options()).await.unwrap().unwrap();
     assert!(near.try_lock("lock", options()).await.unwrap().is_none());
     // It is extended while it is held.
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(!lock.is_lost() && client.exists(["lock"]).await.unwrap() == 1);
     client.set("lock", "of another").await.unwrap();
     lock.lost().await;
