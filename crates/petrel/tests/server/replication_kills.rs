@@ -27,21 +27,25 @@ impl Writer {
     fn begin(port: u16, round: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let wanted = stop.clone();
+        // Before the server can be killed.
+        let mut client = Client::tcp(port);
         let write = move || {
-            let (mut client, mut acknowledged) = (Client::tcp(port), Vec::new());
+            let mut acknowledged = Vec::new();
             for number in 0.. {
                 if wanted.load(Relaxed) {
                     break;
                 }
                 let (key, value) = (key(round, number), number.to_string());
                 client.send(&["SET", &key, &value]);
-                // Effects of other kinds, of which none may be applied twice.
+                // Effects of other kinds, of which none may be applied twice, or without the other.
+                client.send(&["MULTI"]);
                 client.send(&["INCR", "count"]);
                 client.send(&["RPUSH", "list", &value]);
+                client.send(&["EXEC"]);
                 client.send(&["WAIT", "1", "1000"]);
-                let replies: Vec<_> = (0..4).map_while(|_| client.receive()).collect();
+                let replies: Vec<_> = (0..7).map_while(|_| client.receive()).collect();
                 match replies.last().map(show) {
-                    Some(count) if replies.len() == 4 && show(&replies[0]) == "OK" => {
+                    Some(count) if replies.len() == 7 && show(&replies[0]) == "OK" => {
                         if count != "0" {
                             acknowledged.push(number);
                         }
