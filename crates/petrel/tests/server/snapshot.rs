@@ -148,6 +148,7 @@ fn saving_in_the_background_ends_with_a_flush_or_the_server() {
 fn a_failed_save_leaves_the_old_file_and_the_server() {
     let mut server = Server::start("epoll", &[]);
     let mut client = server.connect();
+    eventually("the start", || server.info("loading") == 0);
     std::fs::create_dir(server.scratch.path("dump.rdb")).unwrap();
     let answer = client.text(&["SAVE"]);
     assert!(answer.starts_with("ERR saving failed: "), "{answer}");
@@ -271,6 +272,7 @@ fn what_a_killed_server_was_writing_is_removed_at_the_start() {
     let own = format!("temp-bg-{}.rdb", std::process::id());
     let open = std::fs::File::create(scratch.path(&own)).unwrap();
     let server = Server::start_in(scratch, "epoll", &[]);
+    eventually("the start", || server.info("loading") == 0);
     assert!(!exists(&server.scratch.path(&part)), "{}", server.output());
     assert!(server.output().contains(&format!("removed {part}")));
     for name in others.iter().chain([&own]) {
