@@ -43,9 +43,9 @@ impl Writer {
                 client.send(&["RPUSH", "list", &value]);
                 client.send(&["EXEC"]);
                 client.send(&["WAIT", "1", "1000"]);
-                let replies: Vec<_> = (0..7).map_while(|_| client.receive()).collect();
+                let replies: Vec<_> = (0..6).map_while(|_| client.receive()).collect();
                 match replies.last().map(show) {
-                    Some(count) if replies.len() == 7 && show(&replies[0]) == "OK" => {
+                    Some(count) if replies.len() == 6 && show(&replies[0]) == "OK" => {
                         if count != "0" {
                             acknowledged.push(number);
                         }
