@@ -1,4 +1,4 @@
-//! The gate: what becomes of each request, whoever sends it.
+//! The gate: what becomes of each request, from a client, a script, a file or a primary.
 //!
 //! ```text
 //!  a client  ─┐                        ┌─ Run

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
 /// Writes one reply.
 pub(crate) type WriteReply = fn(&mut dyn Reply);
 
-/// Who waits, as the host knows it.
+/// The blocked client, as the host knows it.
 pub type Ticket = Arc<dyn Any + Send + Sync>;
 
 /// A command that waits. Held by the queue of each key that it waits for, and by its host.
@@ -53,7 +53,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Who waits.
+    /// The blocked client.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
     }

@@ -10,7 +10,7 @@ use petrel_resp::Reply;
 use std::any::Any;
 use std::sync::Arc;
 
-/// What `execute` asks of whoever runs it. Session commands reach their server through
+/// What `execute` asks of its server or engine. Session commands reach their server through
 /// [`Host::as_any`].
 pub trait Host {
     /// The host itself.
@@ -27,7 +27,7 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Shows a command that has been executed, secrets replaced, to whoever observes all: only
+    /// Shows a command that has been executed, secrets replaced, to MONITOR clients: only
     /// after [`Shared::observe`](crate::Shared::observe).
     fn show(&mut self, _db: u16, _in_script: bool, _args: &[&[u8]]) {}
 
@@ -112,7 +112,7 @@ pub trait Host {
         ks.take_invalidations();
     }
 
-    /// Something happened to a key that is published to whoever listens for it. Called with locks
+    /// Something happened to a key that is published to its subscribers. Called with locks
     /// held.
     fn notify(&mut self, _event: &Event) {}
 

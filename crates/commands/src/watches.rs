@@ -1,4 +1,4 @@
-//! Ends transactions and watches. Whoever does so takes the locks of the watched keys.
+//! Ends transactions and watches, under the locks of the watched keys.
 
 use crate::fail::Fail;
 use crate::registry::Command;

@@ -101,7 +101,7 @@ fn the_gate_knows_the_commands_of_transactions() {
     let in_multi = ["discard", "exec", "multi", "quit", "reset", "watch"];
     assert_eq!(named(GateFlags::RUNS_IN_MULTI), in_multi);
     assert_eq!(named(GateFlags::RUNS_QUEUE), ["exec"]);
-    // Whoever ends watches amid a slow script is looked at more closely, so that it has to be one
+    // A command that ends watches amid a slow script is looked at closely, so that it has to be one
     // of those that a slow script lets through.
     for (name, meta) in every() {
         let watches = meta.gate.contains(GateFlags::ENDS_WATCHES);

@@ -1,4 +1,4 @@
-//! Cache-aside: one filler for all who miss, in whatever program they are.
+//! Cache-aside: one filler for all callers that miss a key, in all programs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -173,7 +173,7 @@ async fn strangers_are_refused(kind: Kind) {
     let Some((server, options)) = authority.server(kind) else { return };
     let stranger = Authority::new();
     let mut wrong = vec![options.clone(), options.clone()];
-    // Signed by somebody else, and for another name.
+    // Signed by another authority, and for another name.
     wrong[0].tls_roots_pem = Some(stranger.pem.clone().into_bytes());
     if let petrel_client::Address::Tls { host, .. } = &mut wrong[1].address {
         *host = "127.0.0.1".into();

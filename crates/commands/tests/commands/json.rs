@@ -544,7 +544,7 @@ fn a_stranger_is_bounded() {
     assert_eq!(call(&[b"JSON.GET", b"k", parens.as_bytes()]), "filters are nested at most 32 deep");
     let dots = "$.a".to_owned() + &".a".repeat(1000);
     assert_eq!(call(&[b"JSON.GET", b"k", dots.as_bytes()]), "a path has at most 256 selectors");
-    // Many matches of a long document: once over it, whatever is done.
+    // Many matches of a long document: one pass over it for all changes.
     let numbers: Vec<String> = (0..100_000).map(|n: u32| n.to_string()).collect();
     let long = format!("[{}]", numbers.join(","));
     assert_eq!(call(&[b"JSON.SET", b"k", b"$", long.as_bytes()]), "OK");

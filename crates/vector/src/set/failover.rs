@@ -243,7 +243,7 @@ impl Server {
                     followed
                 }
             };
-            // To follow nobody no thread is started: the one that follows is there.
+            // REPLICAOF NO ONE starts no thread: that of the link is there.
             debug_assert!(followed.is_ok());
         }
         self.unpause(PauseReason::Failover);

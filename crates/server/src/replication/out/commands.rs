@@ -62,7 +62,7 @@ fn psync(ctx: &mut Ctx<'_>) -> Outcome {
             return Err(Fail::fixed("ERR PSYNC FAILOVER replid must match my replid."));
         }
         tracing::info!("the primary hands its role over to this replica");
-        // No thread is started to follow nobody.
+        // REPLICAOF NO ONE starts no thread.
         let _ = server.follow(None, &mut ctx.exec.ks);
     }
     let id = ctx.arg(1);
