@@ -45,7 +45,6 @@ impl Store {
     fn restored(&self, from: &str) -> Server {
         let from = format!("{}{from}", self.url);
         let server = Server::start("epoll", &["--restore-from", &from, DEBUG[0], DEBUG[1]]);
-        eventually("the data", || server.info("loading") == 0);
         server
     }
 

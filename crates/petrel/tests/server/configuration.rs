@@ -91,7 +91,11 @@ fn addresses_and_port_change_at_run_time() {
 
 #[test]
 fn the_log_level_changes_at_run_time() {
-    let server = Server::start("epoll", &["--logfile", "log", "--enable-debug-command", "local"]);
+    let server = Server::start_unready(
+        Scratch::new(),
+        "epoll",
+        &["--logfile", "log", "--enable-debug-command", "local"],
+    );
     let mut client = server.connect();
     let log = || std::fs::read_to_string(server.scratch.path("log")).unwrap_or_default();
     assert_eq!(client.text(&["DEBUG", "LOG", "first"]), "OK");

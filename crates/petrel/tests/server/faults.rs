@@ -69,7 +69,6 @@ fn restarted(mut server: Server) -> Server {
     server.exit_code();
     let _ = std::fs::remove_file(server.socket());
     let server = Server::start_in(server.into_scratch(), "epoll", &["--appendonly", "yes"]);
-    eventually("the data", || server.info("loading") == 0);
     server
 }
 
@@ -272,7 +271,6 @@ fn a_snapshot_that_fails_leaves_the_one_before() {
         server.exit_code();
         let _ = std::fs::remove_file(server.socket());
         let server = Server::start_in(server.into_scratch(), "epoll", &[]);
-        eventually("the data", || server.info("loading") == 0);
         are_there(&server, "before");
         are_there(&server, "meanwhile");
     }
@@ -314,7 +312,6 @@ fn a_process_that_dies_amid_a_long_sync_loses_nothing() {
             "{text}"
         );
         let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
-        eventually("the data", || server.info("loading") == 0);
         are_there(&server, "before");
         are_there(&server, "meanwhile");
         assert_eq!(server.connect().text(&["GET", "counter"]), counted);
@@ -518,7 +515,6 @@ fn a_start_whose_names_do_not_last_loses_nothing() {
         child.wait().unwrap();
         let _ = std::fs::remove_file(scratch.path("s"));
         let server = Server::start_in(scratch, "epoll", &ALWAYS);
-        eventually("the data", || server.info("loading") == 0);
         are_there(&server, "before");
     }
 }
@@ -554,7 +550,6 @@ fn a_snapshot_that_became_a_base_in_vain_is_left_as_it_is() {
             assert!(std::fs::read(scratch.path("dump.rdb")).unwrap() == saved, "{what}");
         }
         let server = Server::start_in(scratch, "epoll", &ALWAYS);
-        eventually("the data", || server.info("loading") == 0);
         are_there(&server, "before");
         assert!(std::fs::read(server.scratch.path("dump.rdb")).unwrap() == saved, "{what}");
     }
@@ -573,9 +568,7 @@ fn killed(mut server: Server) -> Scratch {
 /// Starts a server with a log whose disk fails in this way from the first moment on.
 fn started_with(scratch: Scratch, policy: &str, what: &str) -> Server {
     std::fs::write(scratch.path("faults"), what).unwrap();
-    let server = started(scratch, &["--appendonly", "yes", "--appendfsync", policy]).unwrap();
-    eventually("the data", || server.info("loading") == 0);
-    server
+    started(scratch, &["--appendonly", "yes", "--appendfsync", policy]).unwrap()
 }
 
 /// It serves reads, refuses writes and says why.
@@ -708,7 +701,6 @@ fn pending_records_that_cannot_be_written_stay_until_there_is_room() {
         let scratch = killed(server);
         std::fs::remove_file(directory.join("appendonly.aof.pending")).unwrap();
         let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
-        eventually("the data", || server.info("loading") == 0);
         are_there(&server, "pending");
     }
 }

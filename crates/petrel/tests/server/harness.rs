@@ -69,6 +69,9 @@ impl Drop for Scratch {
     }
 }
 
+/// Tools that start Redis, and systemd, wait for this.
+pub const READY: &str = "Ready to accept connections";
+
 /// The command that starts a server in a directory.
 pub fn petrel(scratch: &Scratch) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_petrel"));
@@ -97,6 +100,11 @@ impl Server {
         Self::start_with(scratch, backend, args, &[])
     }
 
+    /// The same, but it may still be loading its data, or not say when it has.
+    pub fn start_unready(scratch: Scratch, backend: &str, args: &[&str]) -> Self {
+        Self::try_start(scratch, backend, args).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// The same with variables of the environment.
     pub fn start_with(
         scratch: Scratch,
@@ -108,6 +116,7 @@ impl Server {
         command.envs(variables.iter().copied());
         Self::try_start_by(command, scratch, backend, args)
             .unwrap_or_else(|error| panic!("{error}"))
+            .ready()
     }
 
     /// The same, of a program that is called so.
@@ -117,12 +126,14 @@ impl Server {
         command.arg0(name);
         Self::try_start_by(command, scratch, backend, args)
             .unwrap_or_else(|error| panic!("{error}"))
+            .ready()
     }
 
     /// The same by a command that calls some program.
     pub fn start_by(command: Command, scratch: Scratch, backend: &str, args: &[&str]) -> Self {
         Self::try_start_by(command, scratch, backend, args)
             .unwrap_or_else(|error| panic!("{error}"))
+            .ready()
     }
 
     fn try_start(scratch: Scratch, backend: &str, args: &[&str]) -> Result<Self, String> {
@@ -157,6 +168,18 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(server)
+    }
+
+    /// Waits until the data is loaded: a server listens before, and one whose files are changed
+    /// while it reads them ends.
+    fn ready(mut self) -> Self {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.output().contains(READY) {
+            let ended = self.child.try_wait().unwrap().is_some();
+            assert!(!ended && Instant::now() < deadline, "not ready: {}", self.output());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self
     }
 
     /// The directory of a server that has ended, for the next one.

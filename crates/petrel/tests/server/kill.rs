@@ -508,14 +508,14 @@ fn every_increment_that_was_acknowledged_is_there_after_a_kill() {
         let mut scratch = Scratch::new();
         let args = ["--appendonly", "yes", "--appendfsync", policy, "--threads", "3"];
         for round in 0..rounds(3) {
-            let server = when_loaded(Server::start_in(scratch, backend, &args), round);
+            let server = when_loaded(Server::start_unready(scratch, backend, &args), round);
             let (left, last) = increment_until_killed(server, &[1, 1, 1, 16, 16, 500]);
             assert!(last.iter().all(|&last| last > 0));
-            let server = when_loaded(Server::start_in(left, backend, &args), round);
+            let server = when_loaded(Server::start_unready(left, backend, &args), round);
             are_counted(&server, &last, round);
             // What was recovered is in the log like anything else.
             let (left, again) = increment_until_killed(server, &[1, 16]);
-            let server = when_loaded(Server::start_in(left, backend, &args), round);
+            let server = when_loaded(Server::start_unready(left, backend, &args), round);
             are_counted(&server, &[&again, &last[2..]].concat(), round);
             let mut server = server;
             server.signal(libc::SIGTERM);

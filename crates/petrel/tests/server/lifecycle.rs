@@ -308,7 +308,11 @@ fn the_log_is_lines_of_text_or_json(backend: &str) {
         assert!(["debug", "info", "notice", "warning"].contains(&level), "{line}");
         assert!(event["message"].as_str().is_some_and(|message| !message.is_empty()));
     }
-    let server = Server::start(backend, &["--log-format", "logfmt", "--logfile", "log"]);
+    let server = Server::start_unready(
+        Scratch::new(),
+        backend,
+        &["--log-format", "logfmt", "--logfile", "log"],
+    );
     let text = || std::fs::read_to_string(server.scratch.path("log")).unwrap_or_default();
     let first = || {
         // The file is there before its first line is.

@@ -3,8 +3,6 @@
 use crate::harness::*;
 
 const SLOW: [&str; 4] = ["--key-load-delay", "1000", "--enable-debug-command", "yes"];
-/// Tools that start Redis, and systemd, wait for this.
-const READY: &str = "Ready to accept connections";
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 
 /// The directory of a server that has saved some keys.
@@ -43,11 +41,11 @@ fn ask_and_finish(server: &Server) {
 
 #[test]
 fn what_needs_the_data_is_refused_while_it_is_loaded() {
-    ask_and_finish(&Server::start_in(saved(), "epoll", &SLOW));
+    ask_and_finish(&Server::start_unready(saved(), "epoll", &SLOW));
 }
 
 #[test]
 fn what_a_log_begins_with_is_loaded_like_a_snapshot() {
     let args = [&SLOW[..], &["--appendonly", "yes"]].concat();
-    ask_and_finish(&Server::start_in(saved(), "epoll", &args));
+    ask_and_finish(&Server::start_unready(saved(), "epoll", &args));
 }

@@ -19,7 +19,6 @@ fn a_save_point_saves() {
     server.signal(libc::SIGKILL);
     server.exit_code();
     let server = Server::start_in(server.into_scratch(), "epoll", &[]);
-    eventually("the data", || server.info("loading") == 0);
     let mut client = server.connect();
     assert_eq!(client.text(&["MGET", "a", "b"]), "[2 1]");
 }
@@ -187,7 +186,6 @@ fn what_is_acknowledged_while_the_server_saves_and_stops_is_saved() {
     });
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
     let server = Server::start_in(server.into_scratch(), "epoll", &[]);
-    eventually("the data", || server.info("loading") == 0);
     let saved: i64 = server.connect().text(&["GET", "counter"]).parse().unwrap();
     assert!(saved >= writer, "{saved} of {writer}");
 }
@@ -245,7 +243,6 @@ fn killed_at_any_moment_there_is_the_old_file_or_the_new_one() {
         server.signal(libc::SIGKILL);
         server.exit_code();
         server = Server::start_in(server.into_scratch(), "epoll", &debug);
-        eventually("the data", || server.info("loading") == 0);
         client = server.connect();
         let a: i64 = client.text(&["GET", "a"]).parse().unwrap();
         assert_eq!(client.text(&["GET", "b"]), a.to_string());

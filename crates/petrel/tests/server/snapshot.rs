@@ -53,7 +53,6 @@ fn what_was_saved_is_there_after_a_restart(backend: &str) {
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
 
     let mut server = Server::start_in(server.into_scratch(), backend, &DEBUG);
-    eventually("the data", || server.info("loading") == 0);
     let mut client = server.connect();
     assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
     assert_eq!(client.text(&["FCALL", "f", "0"]), "5");
@@ -64,7 +63,6 @@ fn what_was_saved_is_there_after_a_restart(backend: &str) {
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
 
     let server = Server::start_in(server.into_scratch(), backend, &DEBUG);
-    eventually("the data", || server.info("loading") == 0);
     assert_eq!(server.connect().text(&["GET", "more"]), "1");
 }
 
@@ -106,7 +104,6 @@ fn saving_in_the_background_shows_one_moment(backend: &str) {
     client.send(&["SHUTDOWN", "NOSAVE"]);
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
     let server = Server::start_in(server.into_scratch(), backend, &DEBUG);
-    eventually("the data", || server.info("loading") == 0);
     let mut client = server.connect();
     let a = client.text(&["GET", "a"]);
     assert_eq!(client.text(&["GET", "b"]), a);
@@ -148,7 +145,6 @@ fn saving_in_the_background_ends_with_a_flush_or_the_server() {
 fn a_failed_save_leaves_the_old_file_and_the_server() {
     let mut server = Server::start("epoll", &[]);
     let mut client = server.connect();
-    eventually("the start", || server.info("loading") == 0);
     std::fs::create_dir(server.scratch.path("dump.rdb")).unwrap();
     let answer = client.text(&["SAVE"]);
     assert!(answer.starts_with("ERR saving failed: "), "{answer}");
@@ -240,7 +236,6 @@ fn check_refuses_what_the_server_refuses() {
         assert_eq!(checked.status.success(), is_right, "{what}: {checked:?}");
         if is_right {
             let server = Server::start_in(scratch, "epoll", &[]);
-            eventually("the data", || server.info("loading") == 0);
             continue;
         }
         let args = ["--port", "0", "--unixsocket", "s", "--threads", "2", "--save", ""];
@@ -272,7 +267,6 @@ fn what_a_killed_server_was_writing_is_removed_at_the_start() {
     let own = format!("temp-bg-{}.rdb", std::process::id());
     let open = std::fs::File::create(scratch.path(&own)).unwrap();
     let server = Server::start_in(scratch, "epoll", &[]);
-    eventually("the start", || server.info("loading") == 0);
     assert!(!exists(&server.scratch.path(&part)), "{}", server.output());
     assert!(server.output().contains(&format!("removed {part}")));
     for name in others.iter().chain([&own]) {
