@@ -235,7 +235,7 @@ fn check_refuses_what_the_server_refuses() {
         let checked = run_to_end(&scratch, &["check", "dump.rdb"]);
         assert_eq!(checked.status.success(), is_right, "{what}: {checked:?}");
         if is_right {
-            let server = Server::start_in(scratch, "epoll", &[]);
+            Server::start_in(scratch, "epoll", &[]);
             continue;
         }
         let args = ["--port", "0", "--unixsocket", "s", "--threads", "2", "--save", ""];
