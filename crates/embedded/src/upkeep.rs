@@ -77,7 +77,7 @@ fn tend(ks: &mut Handle, shared: &Shared) -> bool {
     let is_busy = || shared.scripts.running.is_busy();
     let ticked = ks.tick_unless(PACE, is_busy);
     if ks.enter_unless(is_busy) {
-        ks.make_room(0);
+        ks.keep_limit();
     }
     ks.exit();
     ticked.is_busy()

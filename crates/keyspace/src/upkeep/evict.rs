@@ -73,6 +73,14 @@ impl Handle {
         self.make_room_slow(limit, needed as u64)
     }
 
+    /// Evicts what is too much by what all threads use now, though this one has used no more since
+    /// it last looked: others' connections may have received a lot, or the limit was lowered. To be
+    /// called in upkeep, as [`Handle::make_room`] is.
+    pub fn keep_limit(&mut self) {
+        self.upkeep.evictor.limit = 0;
+        self.make_room(0);
+    }
+
     /// Whether so many bytes would not fit under the memory limit even if there were nothing else.
     pub fn is_beyond_limit(&self, bytes: usize) -> bool {
         let limit = self.ks.memory_limit.load(Relaxed);

@@ -714,9 +714,8 @@ impl<D: Driver> Worker<D> {
         let expired = clock.now();
         let compacted = ks.tick_unless(Pace { expire: Duration::ZERO, ..pace }, busy);
         if self.index == 0 {
-            // After the limit was lowered nobody may write for long.
             if ks.enter_unless(busy) {
-                ks.make_room(0);
+                ks.keep_limit();
             }
             ks.exit();
         }
