@@ -1,16 +1,16 @@
 //! Invalidations are sent many at a time: a send costs as much as several commands, and each key
-//! that changes may have to be told to another connection.
+//! that changes may have to be sent to another connection.
 //!
 //! ```text
-//!  who changes keys      encoded once, one behind the other ── at the end of a batch into the queue of each other worker
+//!  the writer's worker   encoded once, one behind the other ── at the end of a batch into the queue of each other worker
 //!                        that has readers, which is woken at most every WAKE_PAUSE
-//!  who has the readers   beside the output of each ── sent: with what the connection is sent anyhow, before it
+//!  the readers' worker   beside the output of each ── sent: with what the connection is sent anyhow, before it
 //!                                                           at once, if none was for a while
 //!                                                           else as soon as the last sends are paid for
 //! ```
 //!
 //! So sending them takes a bounded share of a worker's time, whatever the number of connections
-//! that track; only who hears of nothing else hears later, by a few milliseconds at most. What a
+//! that track; a connection that is sent nothing else gets them a few milliseconds later at most. What a
 //! connection is sent is never put before an invalidation that was there earlier: not the reply of
 //! a command, not a message.
 //!
@@ -265,7 +265,7 @@ impl InvalidationQueue {
         (&mut held.output, other)
     }
 
-    /// Takes back what all have been told of.
+    /// Takes back the buffer of what was sent to all.
     pub fn recycle(&mut self, stale: Stale) {
         if self.spares.len() < SPARES_MAX {
             self.spares.extend(stale.emptied());

@@ -1,4 +1,4 @@
-//! Invalidations on their way from the commands that changed keys to those who cache them.
+//! Invalidations on their way from the commands that changed keys to the clients that track them.
 
 use super::routes::Routes;
 use super::tracker::Tracker;
@@ -33,10 +33,10 @@ const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
 /// The push of RESP3 about one key, up to the length of its name.
 const INVALIDATE_ONE: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$";
 
-/// Nobody: connections are numbered from 1 on.
+/// No connection: they are numbered from 1 on.
 const NOBODY: u64 = 0;
 
-/// What a worker's commands have changed and nobody has been told of.
+/// Keys that a worker's commands have changed and for which no invalidation was sent yet.
 #[derive(Default)]
 pub struct Invalidations {
     waiting: Waiting,
@@ -62,7 +62,7 @@ struct Change {
     writer: u64,
     /// Where the name ends.
     end: usize,
-    /// Who has read the key; nobody in particular if everything has changed.
+    /// Connections that have read the key; `None` if everything may have changed: it is for all.
     readers: Option<Readers>,
 }
 
@@ -80,36 +80,36 @@ impl Waiting {
 }
 
 impl Invalidations {
-    /// Whether there is something to be told when the turn ends.
+    /// Whether broadcasts are to be sent when the turn ends.
     pub fn is_broadcasting(&self) -> bool {
         !self.broadcasts.is_empty()
     }
 
-    /// Takes over what `client` has changed; of the readers, those for whom `keep` holds.
+    /// Takes over the keys that `client` has changed, with those of their readers that `keep` keeps.
     fn take_in(
         &mut self,
-        told: &mut BatchInvalidations,
+        taken: &mut BatchInvalidations,
         client: u64,
         keep: impl Fn(ReaderId) -> bool,
     ) {
         let writer = |by_client| if by_client { client } else { NOBODY };
-        if told.everything {
+        if taken.everything {
             self.waiting.add(b"", None, client);
         }
-        told.drain_keys(|name, readers, by_client| {
+        taken.drain_keys(|name, readers, by_client| {
             let readers = readers.retained(&keep);
             if readers.is_some() {
                 self.waiting.add(name, readers, writer(by_client));
             }
         });
-        for Broadcast { prefix, key, by_client } in told.broadcasts.drain(..) {
+        for Broadcast { prefix, key, by_client } in taken.broadcasts.drain(..) {
             let keys = self.broadcasts.entry(prefix).or_default();
             self.broadcast_keys += usize::from(keys.insert(key, writer(by_client)).is_none());
         }
     }
 }
 
-/// What connections are told.
+/// What an invalidation says.
 enum News<'a> {
     /// These keys have changed.
     Keys(&'a [&'a [u8]]),
@@ -156,7 +156,7 @@ impl News<'_> {
     }
 }
 
-/// Appends what connections of RESP3 are told when one key has changed.
+/// Appends RESP3's push about one key that has changed.
 #[inline]
 fn write_key(key: &[u8], out: &mut Vec<u8>) {
     match HEADS.get(key.len().wrapping_sub(10)) {
@@ -195,7 +195,7 @@ fn put_line(out: &mut Vec<u8>, number: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Who is told, and how.
+/// A connection that gets an invalidation, and in which form.
 #[derive(Clone, Copy)]
 struct Destination {
     to: Recipient,
@@ -210,17 +210,17 @@ impl Destination {
 }
 
 impl ServerHost {
-    /// Takes what the command in hand has changed. With `reply`, what its own connection is told is
-    /// written there.
+    /// Takes the invalidations of the running command. Those for its own connection are written to
+    /// `reply`, if given.
     pub(crate) fn take_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let me = &self.client;
-        let may_be_told = me.has(Flag::Tracking) || me.has(Flag::Redirected);
+        let may_get_some = me.has(Flag::Tracking) || me.has(Flag::Redirected);
         let Invalidations { waiting, routes, .. } = &mut self.invalidations;
         routes.refresh(&self.server.trackers);
         let held = &mut self.held;
-        let is_taken = !may_be_told
+        let is_taken = !may_get_some
             && ks.drain_changed_keys(|name, readers, by_client| {
-                // Nobody whose command is in hand is told by these.
+                // None of these is for the connection of the running command.
                 if let Readers::One(reader) = readers
                     && waiting.changes.is_empty()
                     && name.len() <= STAGED_NAME_MAX
@@ -242,35 +242,36 @@ impl ServerHost {
         }
     }
 
-    /// The same of a connection that is told something itself, or of changes of another kind.
+    /// The same for a connection that may get some of them itself, or for changes of another kind.
     #[cold]
     fn take_all_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
-        let mut told = ks.take_invalidations();
+        let mut taken = ks.take_invalidations();
         let me = &self.client;
-        let mut is_told = told.everything;
+        let mut gets_some = taken.everything;
         if me.has(Flag::Tracking) || me.has(Flag::Redirected) {
             let readers = ks.keyspace().readers();
             let mine = |id| readers.listening(id).is_some_and(|reader| is_own(reader, me));
             match reply.filter(|reply| reply.protocol() == Protocol::Resp3) {
                 Some(reply) => {
-                    let keys = told.keys();
+                    let keys = taken.keys();
                     keys.filter(|key| key.readers.as_slice().iter().any(|&id| mine(id)))
                         .for_each(|key| tell_before_reply(key.key, reply));
-                    self.invalidations.take_in(&mut told, me.id, |id| !mine(id));
+                    self.invalidations.take_in(&mut taken, me.id, |id| !mine(id));
                 }
                 None => {
-                    // What the connection in hand is told goes behind its reply. It may be another
-                    // than whose command is served.
+                    // Its own go behind the reply. This connection may be another than the one whose
+                    // command is served.
                     let tells_me = |&id: &ReaderId| {
                         readers.listening(id).is_some_and(|r| Tracker::of(r).tells(me.id))
                     };
-                    is_told |= told.keys().any(|key| key.readers.as_slice().iter().any(tells_me));
+                    gets_some |=
+                        taken.keys().any(|key| key.readers.as_slice().iter().any(tells_me));
                 }
             }
         }
-        self.invalidations.take_in(&mut told, me.id, |_| true);
-        ks.recycle_invalidations(told);
-        if is_told {
+        self.invalidations.take_in(&mut taken, me.id, |_| true);
+        ks.recycle_invalidations(taken);
+        if gets_some {
             self.note_push();
         }
     }
@@ -282,7 +283,7 @@ impl ServerHost {
         }
     }
 
-    /// Tells those who have read a key that it has changed: once the command that changed it is
+    /// Sends invalidations to connections that have read a key, once the command that changed it is
     /// over.
     pub(crate) fn send_invalidations(&mut self) {
         if !self.invalidations.waiting.changes.is_empty() {
@@ -316,14 +317,14 @@ impl ServerHost {
         self.invalidations.waiting = waiting;
     }
 
-    /// Whether there is something to be told before the turn ends.
+    /// Whether invalidations are to be sent before the turn ends.
     #[inline]
     pub(crate) fn has_changed_keys(&self) -> bool {
         !self.invalidations.waiting.changes.is_empty() || self.held.staged() > 0
     }
 
-    /// Tells the connections of other workers who have read a key what a batch has changed: at its
-    /// end. What is for this worker's is left encoded.
+    /// Sends the invalidations of a batch to readers at other workers, at its end. Those for this
+    /// worker's connections are left encoded.
     #[inline]
     pub(crate) fn end_batch(&mut self) {
         if self.has_changed_keys() {
@@ -334,7 +335,8 @@ impl ServerHost {
         }
     }
 
-    /// Tells those who listen to a prefix which of its keys have changed: at the end of the turn.
+    /// Sends the changed keys of each prefix to the connections that track it (`BCAST`), at the end
+    /// of the turn.
     pub(crate) fn send_broadcasts(&mut self) {
         self.invalidations.broadcast_keys = 0;
         for (prefix, changed) in mem::take(&mut self.invalidations.broadcasts) {
@@ -358,7 +360,7 @@ impl ServerHost {
         self.post_stale();
     }
 
-    /// Sends news of what `writer` has changed.
+    /// Sends invalidations of what `writer` has changed.
     fn tell<'r>(
         &mut self,
         readers: impl Iterator<Item = &'r Arc<Reader>>,
@@ -370,7 +372,7 @@ impl ServerHost {
         for reader in readers {
             let Some(destination) = self.destination(Tracker::of(reader), writer) else { continue };
             if destination.to.id() == self.client.id {
-                // A connection that several redirect to is told once for each.
+                // A connection that several redirect to gets one for each.
                 self.push_own(news.push(destination.form));
             } else if first.is_none() {
                 first = Some(destination);
@@ -388,8 +390,8 @@ impl ServerHost {
             .for_each(|group| self.send_to(group, news));
     }
 
-    /// Who is told of what `writer` has changed in the place of a connection that tracks, if
-    /// anybody.
+    /// The connection that gets a tracking connection's invalidations of what `writer` has changed:
+    /// itself, the one it redirects to, or none.
     #[inline]
     fn destination(&mut self, tracker: &Tracker, writer: u64) -> Option<Destination> {
         let client = &tracker.client;
@@ -410,7 +412,7 @@ impl ServerHost {
         }
     }
 
-    /// Sends news to connections of one worker that get it in the same form.
+    /// Sends invalidations to connections of one worker that get them in the same form.
     #[inline]
     fn send_to(&mut self, group: &[Destination], news: &News<'_>) {
         let (worker, form) = (usize::from(group[0].worker), group[0].form);
@@ -445,7 +447,7 @@ fn is_gone(client: &Client) -> bool {
     [Flag::Gone, Flag::Closing, Flag::Killed].into_iter().any(|flag| client.has(flag))
 }
 
-/// Whether a reader is the connection in hand, and is told itself.
+/// Whether a reader is the connection of the running command, and does not redirect.
 fn is_own(reader: &Reader, me: &Client) -> bool {
     let tracker = Tracker::of(reader);
     tracker.client.id == me.id && tracker.target().is_none()

@@ -1,4 +1,4 @@
-//! The connections that track, and how each wants to be told.
+//! The connections that track (`CLIENT TRACKING`), with the options of each.
 
 use crate::client::{Client, Flag};
 use crate::server::Server;
@@ -19,7 +19,7 @@ const PREFIX_BYTES: u64 = 24;
 pub struct Tracker {
     /// The connection.
     pub client: Arc<Client>,
-    /// `NOLOOP`: it is not told of its own changes.
+    /// `NOLOOP`: it gets no invalidations of its own changes.
     no_loop: AtomicBool,
     redirects: AtomicBool,
     /// `REDIRECT`: the connection that gets the invalidations instead.
