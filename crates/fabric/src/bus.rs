@@ -326,10 +326,8 @@ impl Bus {
         if registered.is_some_and(|registered| registered != key) {
             return Err(Refusal::OtherKey);
         }
-        let member = hello.member.map(|(number, incarnation)| Identity {
-            node: Node(number),
-            incarnation,
-        });
+        let member =
+            hello.member.map(|(number, incarnation)| Identity { node: Node(number), incarnation });
         if kind == Kind::Lanes {
             let told = member.and_then(|member| self.told_member(member));
             told.filter(|told| told.uuid == hello.uuid).ok_or(Refusal::NotAMember)?;

@@ -4,9 +4,7 @@ use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::events::Level;
 use crate::raft::{Pending, Transport};
 use crate::state::VoterId;
-use crate::wire::{
-    CONTROL_MAX, Kind, Reply, Request, decode, encode, read_frame, write_frame,
-};
+use crate::wire::{CONTROL_MAX, Kind, Reply, Request, decode, encode, read_frame, write_frame};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
@@ -84,10 +82,13 @@ impl Control {
 
 impl Transport for Control {
     fn call(&self, to: VoterId, address: String, request: Vec<u8>, timeout: Duration) -> Pending {
-        let known = self.bus.agreed.state.lock().by_id(to).map(|node| Target {
-            address: node.info.bus.clone(),
-            uuid: Some(node.info.uuid),
-        });
+        let known = self
+            .bus
+            .agreed
+            .state
+            .lock()
+            .by_id(to)
+            .map(|node| Target { address: node.info.bus.clone(), uuid: Some(node.info.uuid) });
         let target = known.unwrap_or(Target { address, uuid: None });
         let (reply, replied) = oneshot::channel();
         let call = Call { request: Request::Raft(request), reply: Some(reply) };

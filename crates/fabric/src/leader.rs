@@ -195,7 +195,8 @@ impl Leader {
         for (id, bus, _) in members.iter().filter(|member| !participants.contains_key(&member.0)) {
             consensus.add(*id, bus).await?;
         }
-        let able = members.iter().filter(|(id, _, is_able)| *is_able && consensus.has_caught_up(*id));
+        let able =
+            members.iter().filter(|(id, _, is_able)| *is_able && consensus.has_caught_up(*id));
         let able: BTreeSet<VoterId> = able.map(|(id, _, _)| *id).collect();
         let voters = consensus.voters();
         let own = self.bus.origin.lock().id.unwrap_or_default();

@@ -244,11 +244,8 @@ impl Fabric {
             Some(announced) => announced.clone(),
             None => reachable(listener.local_addr().map_err(failed)?).to_string(),
         };
-        let settings = Settings {
-            passphrase: Zeroizing::default(),
-            previous_passphrase: None,
-            ..settings
-        };
+        let settings =
+            Settings { passphrase: Zeroizing::default(), previous_passphrase: None, ..settings };
         let bus = Bus::new(settings, trust, origin, announced, events);
         let bus = Arc::new(bus.map_err(StartError::Trust)?);
         let lease = Arc::new(Lease::new(bus.timing.lease));

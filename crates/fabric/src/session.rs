@@ -116,7 +116,10 @@ impl<'a> Session<'a> {
         let Some(id) = origin.id else { return Ok(()) };
         self.take_part(id).await?;
         // The place of the founder is its own to make.
-        if id == 1 && origin.cluster.is_none() && let Some(consensus) = &self.consensus {
+        if id == 1
+            && origin.cluster.is_none()
+            && let Some(consensus) = &self.consensus
+        {
             consensus.found(&bus.announced.lock().clone()).await?;
         }
         Ok(())
@@ -290,10 +293,11 @@ impl<'a> Session<'a> {
 
     fn send_gossip(&self, swim: &mut Swim) {
         while let Some((to, packet)) = swim.next_packet() {
-            let target = self.around.bus.agreed.state.lock().by_id(to).map(|node| Target {
-                address: node.info.bus.clone(),
-                uuid: Some(node.info.uuid),
-            });
+            let target =
+                self.around.bus.agreed.state.lock().by_id(to).map(|node| Target {
+                    address: node.info.bus.clone(),
+                    uuid: Some(node.info.uuid),
+                });
             target.into_iter().for_each(|target| {
                 self.around.control.cast(target, Request::Gossip(packet.clone()));
             });
@@ -375,7 +379,9 @@ impl<'a> Session<'a> {
             }
             *bus.origin.lock() = origin;
         }
-        if self.consensus.is_none() && let Err(error) = self.take_part(admission.id).await {
+        if self.consensus.is_none()
+            && let Err(error) = self.take_part(admission.id).await
+        {
             return again(error);
         }
         *bus.own.lock() = Some(admission);
@@ -426,7 +432,9 @@ impl<'a> Session<'a> {
         // to those that have become members begin after it.
         let lost: Arc<[MemberInfo]> = {
             let before = bus.told.lock().clone();
-            let stays = |member: &&MemberInfo| view.member(member.identity().node) == Some(member.identity());
+            let stays = |member: &&MemberInfo| {
+                view.member(member.identity().node) == Some(member.identity())
+            };
             before.iter().filter(stays).cloned().collect()
         };
         self.around.links.set_members(own, &lost);
@@ -540,10 +548,11 @@ impl Asker {
         if consensus.is_leader() {
             return Some(self.leader.as_ref()?.serve(request).await);
         }
-        let target = self.bus.agreed.state.lock().by_id(leader).map(|node| Target {
-            address: node.info.bus.clone(),
-            uuid: Some(node.info.uuid),
-        })?;
+        let target =
+            self.bus.agreed.state.lock().by_id(leader).map(|node| Target {
+                address: node.info.bus.clone(),
+                uuid: Some(node.info.uuid),
+            })?;
         // Another may lead by then.
         let timeout = self.bus.timing.renewal * 2;
         self.control.call(target, request, timeout).await.ok()
@@ -594,7 +603,8 @@ impl Asker {
         let leader = self.consensus.as_ref().and_then(Consensus::leader);
         let state = self.bus.agreed.state.lock();
         let leader = leader.and_then(|leader| state.by_id(leader));
-        let mut known: Vec<String> = leader.map(|leader| leader.info.bus.clone()).into_iter().collect();
+        let mut known: Vec<String> =
+            leader.map(|leader| leader.info.bus.clone()).into_iter().collect();
         if let Start::Join(seeds) = &self.bus.settings.start {
             let own = self.bus.announced.lock().clone();
             known.extend(seeds.iter().map(|seed| with_port(seed, &own)));

@@ -290,8 +290,7 @@ impl State {
         let slots = allocate(&slot_map(&self.ranges), &holders, copies);
         let homes = |homes: &[Node]| homes.iter().map(|node| node.0).collect();
         let ranges = slots.ranges().iter();
-        self.ranges =
-            ranges.map(|range| (range.first, range.last, homes(&range.homes))).collect();
+        self.ranges = ranges.map(|range| (range.first, range.last, homes(&range.homes))).collect();
         self.epoch += 1;
         let past = Past { epoch: self.epoch, members, ranges: self.ranges.clone() };
         if self.history.len() == HISTORY {

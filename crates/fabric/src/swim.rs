@@ -3,7 +3,7 @@
 use crate::settings::Timing;
 use crate::state::VoterId;
 use foca::{AccumulatingRuntime, Config, Foca, NoCustomBroadcast, PeriodicParams, PostcardCodec};
-use foca::{Timer, Identity};
+use foca::{Identity, Timer};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use serde::{Deserialize, Serialize};

@@ -91,9 +91,19 @@ pub(crate) enum Request {
     /// Failure detection, which knows how to read it. It has no reply.
     Gossip(Vec<u8>),
     Join(Applicant),
-    Renew { number: u16, incarnation: u32 },
-    Hold { number: u16, incarnation: u32, holds: bool },
-    Leave { number: u16, incarnation: u32 },
+    Renew {
+        number: u16,
+        incarnation: u32,
+    },
+    Hold {
+        number: u16,
+        incarnation: u32,
+        holds: bool,
+    },
+    Leave {
+        number: u16,
+        incarnation: u32,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -80,7 +80,7 @@ fn the_only_voter_comes_back_and_a_whole_cluster_too() {
     hosts.insert(0, founder.start());
     is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
     assert!(hosts[0].identity().incarnation > 1);
-    let setups: Vec<Setup> = hosts.into_iter().map(Host::die).collect();
+    let setups: Vec<Setup> = hosts.into_iter().map(Host::die_in_place).collect();
     let hosts: Vec<Host> = setups.into_iter().map(Setup::start).collect();
     is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
     assert_eq!(primaries(&hosts[0]).iter().sum::<usize>(), usize::from(SLOTS));

@@ -26,7 +26,8 @@ impl Proxy {
             for inner in listener.incoming().flatten() {
                 let Ok(outer) = TcpStream::connect(target) else { continue };
                 let streams = [inner, outer].map(|stream| stream.try_clone().expect("a copy"));
-                kept.lock().extend(streams.iter().map(|stream| stream.try_clone().expect("a copy")));
+                kept.lock()
+                    .extend(streams.iter().map(|stream| stream.try_clone().expect("a copy")));
                 let [inner, outer] = streams;
                 let back = (outer.try_clone().expect("a copy"), inner.try_clone().expect("a copy"));
                 std::thread::spawn(move || forward(inner, outer));

@@ -87,10 +87,8 @@ impl RaftStateMachine<Types> for Machine {
 
     async fn applied_state(
         &mut self,
-    ) -> Result<
-        (Option<LogId<VoterId>>, StoredMembership<VoterId, BasicNode>),
-        StorageError<VoterId>,
-    > {
+    ) -> Result<(Option<LogId<VoterId>>, StoredMembership<VoterId, BasicNode>), StorageError<VoterId>>
+    {
         let Applied { last, membership } = self.applied.lock().clone();
         Ok((last, membership))
     }

@@ -12,7 +12,9 @@ use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{
     Entry, LogId, LogState, OptionalSend, RaftLogReader, StorageError, StorageIOError, Vote,
 };
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{
+    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -171,11 +173,7 @@ impl Store {
     }
 }
 
-fn put_fact(
-    write: &WriteTransaction,
-    name: &str,
-    fact: &impl Serialize,
-) -> Result<(), StoreError> {
+fn put_fact(write: &WriteTransaction, name: &str, fact: &impl Serialize) -> Result<(), StoreError> {
     let bytes = encode(fact).map_err(malformed)?;
     write.open_table(FACTS)?.insert(name, bytes.as_slice())?;
     Ok(())

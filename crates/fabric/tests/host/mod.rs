@@ -248,6 +248,13 @@ impl Host {
         self.setup
     }
 
+    /// The same of a node whose bus stays where it is.
+    pub fn die_in_place(self) -> Setup {
+        let address = self.fabric.info().announced;
+        let bind = address.parse().expect("an address");
+        self.setup.listens_at(bind, address)
+    }
+
     pub fn leave(self) {
         self.fabric.leave();
         wait_for("the end", || self.fabric.has_ended());
@@ -296,10 +303,12 @@ pub fn is_settled(hosts: &[&Host], count: usize) {
     let start = Instant::now();
     loop {
         let views: Vec<Option<Arc<View>>> = hosts.iter().map(|host| host.view()).collect();
-        let own: Vec<Option<Identity>> = hosts.iter().map(|host| host.fabric().info().own).collect();
+        let own: Vec<Option<Identity>> =
+            hosts.iter().map(|host| host.fabric().info().own).collect();
         let is_whole = |view: &Option<Arc<View>>| {
             view.as_ref().is_some_and(|view| {
-                let is_in = |own: &Option<Identity>| own.is_some_and(|own| view.members.contains(&own));
+                let is_in =
+                    |own: &Option<Identity>| own.is_some_and(|own| view.members.contains(&own));
                 view.members.len() == count && own.iter().all(is_in)
             })
         };
