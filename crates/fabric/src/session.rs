@@ -120,7 +120,8 @@ impl<'a> Session<'a> {
             && origin.cluster.is_none()
             && let Some(consensus) = &self.consensus
         {
-            consensus.found(&bus.announced.lock().clone()).await?;
+            let announced = bus.announced.lock().clone();
+            consensus.found(&announced).await?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ pub(crate) fn choose(
     leader: VoterId,
 ) -> BTreeSet<VoterId> {
     let count = able.len().min(VOTERS_MAX);
-    let count = if count % 2 == 0 { count.saturating_sub(1) } else { count };
+    let count = if count.is_multiple_of(2) { count.saturating_sub(1) } else { count };
     let mut ranked: Vec<VoterId> = able.iter().copied().collect();
     ranked.sort_by_key(|id| (*id != leader, !voters.contains(id), *id));
     ranked.into_iter().take(count).collect()

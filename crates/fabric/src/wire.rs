@@ -15,6 +15,7 @@ use crate::state::{Admission, Applicant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::task::{Context, Waker};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The versions of these messages that this node speaks.
@@ -178,8 +179,85 @@ pub fn decode_anything(bytes: &[u8]) {
     crate::swim::Swim::for_fuzzing().receive(rest);
     crate::raft::decode_anything(rest);
     let mut stream = rest;
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    if let Ok(runtime) = runtime {
-        runtime.block_on(async { while read_frame(&mut stream, HELLO_MAX).await.is_ok() {} });
+    let frames =
+        std::pin::pin!(async { while read_frame(&mut stream, HELLO_MAX).await.is_ok() {} });
+    // Bytes that are there are read at once.
+    let read = frames.poll(&mut Context::from_waker(Waker::noop()));
+    assert!(read.is_ready());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Role;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use std::task::Poll;
+
+    fn samples() -> Vec<Vec<u8>> {
+        let hello =
+            Hello { oldest: 1, newest: 1, uuid: 77, cluster: Some(5), member: Some((3, 9)) };
+        let applicant = Applicant {
+            uuid: 77,
+            key: [3; 32],
+            boot: 4,
+            bus: "host:17000".into(),
+            client: "host:7000".into(),
+            role: Role::Data,
+            zone: "a".into(),
+            waits_for_data: true,
+        };
+        let mut swim = crate::swim::Swim::for_fuzzing();
+        swim.announce(2, 1);
+        let gossip = swim.next_packet().expect("it was announced").1;
+        let encoded = [
+            encode(&hello),
+            encode(&Welcome::Refused(Refusal::Twice { bus: "host:17000".into() })),
+            encode(&(1u64, Request::Join(applicant))),
+            encode(&(2u64, Request::Gossip(gossip.clone()))),
+            encode(&(3u64, Reply::Redirect("host:17000".into()))),
+        ];
+        let mut samples: Vec<Vec<u8>> =
+            encoded.into_iter().map(|bytes| bytes.expect("it is plain data")).collect();
+        samples.push(gossip);
+        samples
+    }
+
+    #[test]
+    fn whatever_arrives_is_read_or_refused() {
+        let mut random = SmallRng::seed_from_u64(24);
+        let samples = samples();
+        for _ in 0..20_000 {
+            let mut bytes = vec![[b'C', b'L', 0][random.random_range(0..3)]];
+            bytes.extend(&samples[random.random_range(0..samples.len())]);
+            for _ in 0..random.random_range(0..4) {
+                let at = random.random_range(1..bytes.len());
+                match random.random_range(0..3) {
+                    0 => bytes[at] = random.random(),
+                    1 => bytes.truncate(at + 1),
+                    _ => bytes.insert(at, random.random()),
+                }
+            }
+            decode_anything(&bytes);
+        }
+    }
+
+    #[test]
+    fn what_follows_a_message_is_of_a_newer_version() {
+        let hello = samples().swap_remove(0);
+        let read: Hello = decode(&hello).expect("a hello");
+        let longer = [hello, vec![1, 2, 3]].concat();
+        assert_eq!(decode::<Hello>(&longer).expect("a hello"), read);
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
+        let bytes = 5000u32.to_le_bytes();
+        let mut stream = bytes.as_slice();
+        let read = std::pin::pin!(read_frame(&mut stream, HELLO_MAX));
+        let read = read.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(
+            matches!(read, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::InvalidData)
+        );
     }
 }
