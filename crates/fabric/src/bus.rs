@@ -1,0 +1,348 @@
+//! What all parts of a node share, and how two nodes come to know each other.
+
+use crate::events::{Events, Level};
+use crate::raft::{Agreed, Origin};
+use crate::settings::{Settings, Timing};
+use crate::state::{Admission, MemberInfo};
+use crate::trust::{Credentials, Trust, TrustError, key_of};
+use crate::wire::{
+    HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, decode, encode,
+    read_frame, write_frame,
+};
+use parking_lot::Mutex;
+use petrel_cluster::{Identity, Node};
+use rustls::pki_types::ServerName;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+/// How often a line of the log that says the same again is written.
+const REPEAT: Duration = Duration::from_secs(10);
+
+/// Different lines that are remembered for that.
+const REPEATS_MAX: usize = 1024;
+
+/// Bytes of frames that went to a node and came from it, over all its connections.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Traffic {
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+}
+
+/// How consensus stands, as this node knew when it last looked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConsensusStatus {
+    pub leader: Option<Identity>,
+    pub voters: usize,
+}
+
+/// What all parts of a node share.
+pub(crate) struct Bus {
+    pub settings: Settings,
+    pub timing: Timing,
+    pub trust: Trust,
+    credentials: Mutex<Arc<Credentials>>,
+    pub origin: Mutex<Origin>,
+    /// Where others find this node's bus.
+    pub announced: Mutex<String>,
+    /// The membership that this node has now, or comes to have.
+    pub own: Mutex<Option<Admission>>,
+    pub agreed: Arc<Agreed>,
+    /// The members of the last view that the host has been told of.
+    pub told: Mutex<Arc<[MemberInfo]>>,
+    /// The epoch of that view; 0 if there is none.
+    pub epoch: AtomicU64,
+    pub consensus: Mutex<ConsensusStatus>,
+    pub events: Mutex<Box<dyn Events>>,
+    pub traffic: Mutex<BTreeMap<u128, Traffic>>,
+    repeated: Mutex<HashMap<String, Instant>>,
+}
+
+/// The other side of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub uuid: u128,
+    /// SHA-256 of its public key.
+    pub key: [u8; 32],
+    pub member: Option<Identity>,
+}
+
+pub(crate) type Secure = TlsStream<TcpStream>;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum ConnectError {
+    Io(io::Error),
+    /// The name has no address.
+    Unresolved(io::Error),
+    /// One side's certificate was not made with the other side's passphrase.
+    Untrusted(rustls::Error),
+    Refused(Refusal),
+    /// It refused this node.
+    RefusedBy(Refusal),
+    /// It is this node itself.
+    Oneself,
+    /// It is not the node that is meant.
+    Another,
+    /// It speaks something else.
+    Foreign,
+    TooLong,
+}
+
+impl From<io::Error> for ConnectError {
+    fn from(error: io::Error) -> Self {
+        use rustls::Error as Tls;
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>());
+        match inner {
+            Some(tls @ (Tls::InvalidCertificate(_) | Tls::AlertReceived(_))) => {
+                ConnectError::Untrusted(tls.clone())
+            }
+            Some(tls @ Tls::NoCertificatesPresented) => ConnectError::Untrusted(tls.clone()),
+            Some(_) => ConnectError::Foreign,
+            None => ConnectError::Io(error),
+        }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Io(error) => write!(f, "{error}"),
+            ConnectError::Unresolved(error) => write!(f, "the name does not resolve: {error}"),
+            ConnectError::Untrusted(error) => {
+                write!(f, "the passphrase or the name of the cluster is another there ({error})")
+            }
+            ConnectError::Refused(refusal) | ConnectError::RefusedBy(refusal) => {
+                write!(f, "{refusal}")
+            }
+            ConnectError::Oneself => f.write_str("that is this node itself"),
+            ConnectError::Another => f.write_str("another node answers there"),
+            ConnectError::Foreign => f.write_str("what answers is no node's bus"),
+            ConnectError::TooLong => f.write_str("it does not answer"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Protocol { oldest, newest } => {
+                write!(f, "versions {oldest} to {newest} of the bus's protocol are spoken there")
+            }
+            Refusal::OtherCluster => f.write_str("the directory has the data of another cluster"),
+            Refusal::OtherKey => f.write_str(
+                "the node's uuid belongs to another key: node.key and raft.redb are of two nodes",
+            ),
+            Refusal::Twice { bus } => {
+                write!(f, "the same node is alive at {bus}: its directory was copied")
+            }
+            Refusal::Full => f.write_str("the cluster has as many members as it can have"),
+            Refusal::NotAMember => f.write_str("the node is no member"),
+        }
+    }
+}
+
+impl Bus {
+    /// What a node's parts share from its start on.
+    ///
+    /// # Errors
+    /// If there are no certificates.
+    pub fn new(
+        settings: Settings,
+        trust: Trust,
+        origin: Origin,
+        announced: String,
+        events: Box<dyn Events>,
+    ) -> Result<Self, TrustError> {
+        Ok(Bus {
+            timing: Timing::of(settings.node_timeout),
+            settings,
+            credentials: Mutex::new(Arc::new(trust.mint(SystemTime::now())?)),
+            trust,
+            origin: Mutex::new(origin),
+            announced: Mutex::new(announced),
+            own: Mutex::default(),
+            agreed: Arc::default(),
+            told: Mutex::new(Arc::from([])),
+            epoch: AtomicU64::new(0),
+            consensus: Mutex::default(),
+            events: Mutex::new(events),
+            traffic: Mutex::default(),
+            repeated: Mutex::default(),
+        })
+    }
+
+    /// Makes new certificates, long before the old ones are over.
+    pub fn renew_credentials(&self) {
+        match self.trust.mint(SystemTime::now()) {
+            Ok(credentials) => *self.credentials.lock() = Arc::new(credentials),
+            Err(error) => self.log(Level::Warning, format!("cluster: {error}")),
+        }
+    }
+
+    pub fn log(&self, level: Level, line: String) {
+        self.events.lock().log(level, line);
+    }
+
+    /// Writes a line that is not written again for a while.
+    pub fn log_once(&self, level: Level, line: String) {
+        let now = Instant::now();
+        let mut repeated = self.repeated.lock();
+        repeated.retain(|_, at| now.duration_since(*at) < REPEAT);
+        if repeated.len() < REPEATS_MAX && !repeated.contains_key(&line) {
+            repeated.insert(line.clone(), now);
+            drop(repeated);
+            self.log(level, line);
+        }
+    }
+
+    pub fn uuid(&self) -> u128 {
+        self.origin.lock().uuid
+    }
+
+    /// The members of the last view that the host has been told of.
+    pub fn told_member(&self, identity: Identity) -> Option<MemberInfo> {
+        let told = self.told.lock().clone();
+        told.iter().find(|member| member.identity() == identity).cloned()
+    }
+
+    /// Counts bytes of a frame with its length.
+    pub fn count(&self, uuid: u128, sent: usize, received: usize) {
+        let mut traffic = self.traffic.lock();
+        let traffic = traffic.entry(uuid).or_default();
+        let with_length = |len: usize| if len > 0 { len as u64 + 4 } else { 0 };
+        traffic.sent += with_length(sent);
+        traffic.received += with_length(received);
+    }
+
+    fn hello(&self) -> Hello {
+        let origin = self.origin.lock();
+        let own = *self.own.lock();
+        Hello {
+            oldest: PROTOCOL_OLDEST,
+            newest: PROTOCOL_NEWEST,
+            uuid: origin.uuid,
+            cluster: origin.cluster,
+            member: own.map(|own| (own.number, own.incarnation)),
+        }
+    }
+
+    /// Connects to a node: to its bus, `host:port`.
+    pub async fn dial(&self, kind: Kind, address: &str) -> Result<(Secure, Peer), ConnectError> {
+        let dial = self.dial_patiently(kind, address);
+        let dialed = tokio::time::timeout(self.timing.handshake, dial).await;
+        dialed.unwrap_or(Err(ConnectError::TooLong))
+    }
+
+    async fn dial_patiently(
+        &self,
+        kind: Kind,
+        address: &str,
+    ) -> Result<(Secure, Peer), ConnectError> {
+        let resolved = tokio::net::lookup_host(address).await.map_err(ConnectError::Unresolved)?;
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut connected = None;
+        for address in resolved {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    connected = Some(stream);
+                    break;
+                }
+                Err(error) => failed = error,
+            }
+        }
+        let mut stream = connected.ok_or(failed)?;
+        self.prepare(&stream)?;
+        stream.write_all(&[kind.preamble()]).await?;
+        let connector = TlsConnector::from(self.credentials.lock().client.clone());
+        let name = ServerName::try_from("petrel.cluster").map_err(io::Error::other)?;
+        let stream = connector.connect(name, stream).await?;
+        let mut stream = TlsStream::from(stream);
+        write_frame(&mut stream, &encode(&self.hello())?).await?;
+        stream.flush().await?;
+        let welcome = read_frame(&mut stream, HELLO_MAX).await?;
+        let hello = match decode(&welcome)? {
+            Welcome::Hello(hello) => hello,
+            Welcome::Refused(refusal) => return Err(ConnectError::RefusedBy(refusal)),
+        };
+        let peer = self.know(kind, &stream, &hello).map_err(ConnectError::Refused)?;
+        if peer.uuid == self.uuid() { Err(ConnectError::Oneself) } else { Ok((stream, peer)) }
+    }
+
+    /// Lets somebody in who has connected to this node.
+    pub async fn accept(&self, stream: TcpStream) -> Result<(Kind, Secure, Peer), ConnectError> {
+        let accept = self.accept_patiently(stream);
+        let accepted = tokio::time::timeout(self.timing.handshake, accept).await;
+        accepted.unwrap_or(Err(ConnectError::TooLong))
+    }
+
+    async fn accept_patiently(
+        &self,
+        mut stream: TcpStream,
+    ) -> Result<(Kind, Secure, Peer), ConnectError> {
+        self.prepare(&stream)?;
+        let preamble = stream.read_u8().await?;
+        let kind = Kind::of(preamble).ok_or(ConnectError::Foreign)?;
+        let acceptor = TlsAcceptor::from(self.credentials.lock().server.clone());
+        let mut stream = TlsStream::from(acceptor.accept(stream).await?);
+        let hello: Hello = decode(&read_frame(&mut stream, HELLO_MAX).await?)?;
+        let known = self.know(kind, &stream, &hello);
+        let welcome = match &known {
+            Ok(_) => Welcome::Hello(self.hello()),
+            Err(refusal) => Welcome::Refused(refusal.clone()),
+        };
+        write_frame(&mut stream, &encode(&welcome)?).await?;
+        stream.flush().await?;
+        match known {
+            Ok(peer) => Ok((kind, stream, peer)),
+            Err(refusal) => {
+                // The other side reads why before it notices the end.
+                drop(stream.shutdown().await);
+                Err(ConnectError::Refused(refusal))
+            }
+        }
+    }
+
+    /// Whether the other side may be what it says.
+    fn know(&self, kind: Kind, stream: &Secure, hello: &Hello) -> Result<Peer, Refusal> {
+        if hello.oldest > PROTOCOL_NEWEST || hello.newest < PROTOCOL_OLDEST {
+            return Err(Refusal::Protocol { oldest: PROTOCOL_OLDEST, newest: PROTOCOL_NEWEST });
+        }
+        let cluster = self.origin.lock().cluster;
+        if cluster.is_some() && hello.cluster.is_some() && cluster != hello.cluster {
+            return Err(Refusal::OtherCluster);
+        }
+        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let key = certificates.first().and_then(key_of).ok_or(Refusal::OtherKey)?;
+        let registered = self.agreed.state.lock().nodes.get(&hello.uuid).map(|node| node.key);
+        if registered.is_some_and(|registered| registered != key) {
+            return Err(Refusal::OtherKey);
+        }
+        let member =
+            hello.member.map(|(number, incarnation)| Identity { node: Node(number), incarnation });
+        if kind == Kind::Lanes {
+            let told = member.and_then(|member| self.told_member(member));
+            told.filter(|told| told.uuid == hello.uuid).ok_or(Refusal::NotAMember)?;
+        }
+        Ok(Peer { uuid: hello.uuid, key, member })
+    }
+
+    fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let socket = socket2::SockRef::from(stream);
+        // A peer whose machine is gone says nothing at all.
+        let keepalive = socket2::TcpKeepalive::new()
+            .with_time(self.timing.lease)
+            .with_interval(self.timing.lease);
+        socket.set_tcp_keepalive(&keepalive)?;
+        socket.set_tcp_user_timeout(Some(self.timing.lease * 2))
+    }
+}

@@ -1,0 +1,61 @@
+//! What the host is told.
+
+use crate::state::MemberInfo;
+use petrel_cluster::{Identity, View};
+use std::sync::Arc;
+
+/// How much a line of the log matters.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Level {
+    /// What happens.
+    Notice,
+    /// What an operator has to look at.
+    Warning,
+}
+
+/// A link to a member from when it is up to when it is down. The next link to the same member is
+/// another one, so that nothing that belongs to the former gets into it.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Link {
+    /// The other side.
+    pub peer: Identity,
+    /// Grows with each link.
+    pub number: u64,
+}
+
+/// Whether a link is read on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flow {
+    /// The next frame may come.
+    More,
+    /// No frame comes before [`crate::Fabric::resume`].
+    Pause,
+}
+
+/// The host. It is called on the fabric's thread, one call after another, and must not keep that
+/// thread: leases and elections wait for it.
+pub trait Events: Send {
+    /// This node is a member from this view on, with all slots that it says; whatever it was before
+    /// counts no longer.
+    fn admitted(&mut self, own: Identity, view: Arc<View>, members: Arc<[MemberInfo]>);
+
+    /// The view that follows the last one: its epoch is greater by 1, and this node is in it.
+    fn view(&mut self, view: Arc<View>, members: Arc<[MemberInfo]>);
+
+    /// This node is a member no longer: others have taken it for dead, or it has fallen too far
+    /// behind, or its disk has failed. All links are down. It comes back by itself, with another
+    /// incarnation and [`Events::admitted`], unless it has left.
+    fn expelled(&mut self);
+
+    /// There is a link to a member of the last view.
+    fn link_up(&mut self, link: Link);
+
+    /// The link has ended; what was sent on it may or may not have arrived, up to some frame.
+    fn link_down(&mut self, link: Link);
+
+    /// A frame has come over a link, in the order in which they were sent.
+    fn frame(&mut self, link: Link, bytes: Vec<u8>) -> Flow;
+
+    /// Something for the log.
+    fn log(&mut self, level: Level, line: String);
+}

@@ -1,0 +1,213 @@
+//! What the leader does: it lets nodes in, grants leases, and looks around for those that have
+//! left or died and for who should vote.
+
+use crate::bus::Bus;
+use crate::events::Level;
+use crate::lease::Leases;
+use crate::raft::{Consensus, ProposeError};
+use crate::settings::Role;
+use crate::state::{Answer, Applicant, Command, VoterId};
+use crate::voters;
+use crate::wire::{Refusal, Reply, Request};
+use parking_lot::Mutex;
+use petrel_cluster::{Identity, Node};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Nodes that are remembered to have asked while another life of theirs may not have been over.
+const ATTEMPTS_MAX: usize = 1024;
+
+/// A node's life that wants to be let in, and since when.
+#[derive(Clone, Copy)]
+struct Attempt {
+    boot: u64,
+    since: Instant,
+}
+
+/// The part of a node that matters while it leads.
+pub(crate) struct Leader {
+    bus: Arc<Bus>,
+    consensus: Consensus,
+    leases: Mutex<Option<Leases>>,
+    attempts: Mutex<HashMap<u128, Attempt>>,
+}
+
+impl Leader {
+    pub fn new(bus: Arc<Bus>, consensus: Consensus) -> Self {
+        Leader { bus, consensus, leases: Mutex::default(), attempts: Mutex::default() }
+    }
+
+    /// Answers what a node asks of the leader, whether this node leads or not.
+    pub async fn serve(&self, request: Request) -> Reply {
+        let identity = |number, incarnation| Identity { node: Node(number), incarnation };
+        match request {
+            Request::Join(applicant) => self.join(applicant).await,
+            Request::Renew { number, incarnation } => {
+                self.renew(identity(number, incarnation)).await
+            }
+            Request::Hold { number, incarnation, holds } => {
+                self.propose(Command::Hold { number, incarnation, holds }).await
+            }
+            Request::Leave { number, incarnation } => {
+                self.propose(Command::Remove { number, incarnation }).await
+            }
+            Request::Raft(_) | Request::Gossip(_) => Reply::Failed("not for the leader".into()),
+        }
+    }
+
+    async fn propose(&self, command: Command) -> Reply {
+        match self.consensus.propose(command).await {
+            Ok(Answer::Done) => Reply::Done,
+            Ok(Answer::Joined(admission)) => Reply::Joined(admission),
+            Ok(Answer::OtherKey) => Reply::Refused(Refusal::OtherKey),
+            Ok(Answer::Full) => Reply::Refused(Refusal::Full),
+            Err(ProposeError::NotLeader(leader)) => self.redirect(leader),
+            Err(ProposeError::Failed(error)) => Reply::Failed(error),
+        }
+    }
+
+    fn redirect(&self, leader: Option<VoterId>) -> Reply {
+        let state = self.bus.agreed.state.lock();
+        match leader.and_then(|leader| state.by_id(leader)) {
+            Some(leader) => Reply::Redirect(leader.info.bus.clone()),
+            None => Reply::NoLeader,
+        }
+    }
+
+    async fn join(&self, applicant: Applicant) -> Reply {
+        if !self.consensus.is_confirmed_leader().await {
+            return self.redirect(self.consensus.leader());
+        }
+        if let Some(reply) = self.other_life(&applicant) {
+            return reply;
+        }
+        let uuid = applicant.uuid;
+        let founded = self.bus.agreed.state.lock().cluster.is_some();
+        if !founded {
+            return Reply::NoLeader;
+        }
+        let reply = self.propose(Command::Join(applicant)).await;
+        if let Reply::Joined(admission) = &reply {
+            self.attempts.lock().remove(&uuid);
+            self.leases(|leases| leases.renew(admission.identity(), Instant::now()));
+        }
+        reply
+    }
+
+    /// What a node is told as long as a former life of it, or a copy of its directory, may be
+    /// alive: that it waits, until that has been silent for two renewals.
+    fn other_life(&self, applicant: &Applicant) -> Option<Reply> {
+        let (identity, bus) = {
+            let state = self.bus.agreed.state.lock();
+            let known = state.nodes.get(&applicant.uuid).filter(|known| known.is_member)?;
+            if known.boot == applicant.boot || known.key != applicant.key {
+                return None;
+            }
+            (known.info.identity(), known.info.bus.clone())
+        };
+        // This node's own former life is over, as nobody knows better.
+        if applicant.uuid == self.bus.uuid() {
+            return None;
+        }
+        let now = Instant::now();
+        let patience = self.bus.timing.renewal * 2;
+        let mut attempts = self.attempts.lock();
+        attempts.retain(|_, attempt| now.duration_since(attempt.since) < patience * 10);
+        if attempts.len() >= ATTEMPTS_MAX {
+            return Some(Reply::Wait);
+        }
+        let attempt = attempts.entry(applicant.uuid).or_insert(Attempt { boot: 0, since: now });
+        if attempt.boot != applicant.boot {
+            *attempt = Attempt { boot: applicant.boot, since: now };
+        }
+        let renewed = self.leases(|leases| leases.renewed(identity));
+        // A renewal that was on its way is no sign of life.
+        if renewed.is_some_and(|renewed| renewed > attempt.since + patience / 4) {
+            return Some(Reply::Refused(Refusal::Twice { bus }));
+        }
+        (now.duration_since(attempt.since) <= patience).then_some(Reply::Wait)
+    }
+
+    async fn renew(&self, identity: Identity) -> Reply {
+        // What this node has agreed on is everything that was, once that is confirmed.
+        if !self.consensus.is_confirmed_leader().await {
+            return self.redirect(self.consensus.leader());
+        }
+        if self.bus.agreed.state.lock().member(identity).is_none() {
+            return Reply::Refused(Refusal::NotAMember);
+        }
+        self.leases(|leases| leases.renew(identity, Instant::now()));
+        Reply::Done
+    }
+
+    fn leases<T>(&self, with: impl FnOnce(&mut Leases) -> T) -> T {
+        let mut leases = self.leases.lock();
+        let lease = self.bus.timing.lease;
+        with(leases.get_or_insert_with(|| Leases::new(lease, Instant::now())))
+    }
+
+    /// Called often; `alive` are those that failure detection hears of.
+    pub async fn look_around(&self, alive: BTreeSet<Identity>) {
+        if !self.consensus.is_leader() {
+            *self.leases.lock() = None;
+            return;
+        }
+        if !self.consensus.is_confirmed_leader().await {
+            return;
+        }
+        self.remove_the_dead(&alive).await;
+        let changed = self.arrange_consensus(&alive).await;
+        if let Err(error) = changed {
+            let line = format!("cluster: consensus could not be arranged: {error}");
+            self.bus.log_once(Level::Warning, line);
+        }
+    }
+
+    async fn remove_the_dead(&self, alive: &BTreeSet<Identity>) {
+        let members: Vec<(VoterId, Identity)> = {
+            let state = self.bus.agreed.state.lock();
+            state.members().map(|member| (member.id, member.info.identity())).collect()
+        };
+        let is_alive = |_, identity| alive.contains(&identity);
+        let down = self.leases(|leases| leases.down(Instant::now(), &members, is_alive));
+        for identity in down {
+            let (number, incarnation) = (identity.node.0, identity.incarnation);
+            let line = format!("cluster: node {number} is down (incarnation {incarnation})");
+            self.bus.log(Level::Warning, line);
+            self.propose(Command::Remove { number, incarnation }).await;
+        }
+    }
+
+    /// Has all members, and nobody else, take part, with the right number of voters.
+    async fn arrange_consensus(&self, alive: &BTreeSet<Identity>) -> Result<(), String> {
+        let members: Vec<(VoterId, String, bool)> = {
+            let state = self.bus.agreed.state.lock();
+            let members = state.members().map(|member| {
+                let may_vote = member.info.role != Role::Cache;
+                let is_able = may_vote && alive.contains(&member.info.identity());
+                (member.id, member.info.bus.clone(), is_able)
+            });
+            members.collect()
+        };
+        let consensus = &self.consensus;
+        let participants = consensus.participants();
+        for (id, bus, _) in members.iter().filter(|member| !participants.contains_key(&member.0)) {
+            consensus.add(*id, bus).await?;
+        }
+        let able =
+            members.iter().filter(|(id, _, is_able)| *is_able && consensus.has_caught_up(*id));
+        let able: BTreeSet<VoterId> = able.map(|(id, _, _)| *id).collect();
+        let voters = consensus.voters();
+        let own = self.bus.origin.lock().id.unwrap_or_default();
+        let wanted = voters::choose(&able, &voters, own);
+        if !wanted.is_empty() && wanted != voters {
+            consensus.set_voters(wanted).await?;
+        }
+        let is_member = |id: &VoterId| members.iter().any(|member| member.0 == *id);
+        let voters = consensus.voters();
+        let gone = participants.keys().filter(|id| !is_member(id) && !voters.contains(id));
+        let gone: BTreeSet<VoterId> = gone.copied().collect();
+        if gone.is_empty() { Ok(()) } else { consensus.remove(gone).await }
+    }
+}

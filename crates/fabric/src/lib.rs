@@ -1,0 +1,502 @@
+//! Membership, consensus and secure links of Petrel's leaderless cluster: it tells its host who is
+//! a member and who holds which slots, view by view, and carries frames between members. What the
+//! frames are, `petrel-cluster` knows.
+//!
+//! ```text
+//! host --Settings--> Fabric --admitted, view, view, ... link_up, frame, ... expelled--> Events
+//!      --send(link, frame), leave, hold_slots, resume-->
+//! ```
+//!
+//! One thread: a current-thread tokio runtime with everything on it. One port, the *bus*, for all
+//! connections between nodes, TLS 1.3 with certificates on both sides.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `settings`, `events` | what the host hands in, and is told |
+//! | `trust` | passphrase, keys, certificates |
+//! | `wire` | what nodes say to each other |
+//! | `bus` | how two nodes come to know each other |
+//! | `control`, `links` | connections for requests, and for the data plane |
+//! | `state` | what is agreed on: members, incarnations, slots, views |
+//! | `raft/` | consensus (openraft, redb) |
+//! | `swim` | failure detection (foca) |
+//! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
+//! | `session` | one life of a node: joining, being a member |
+//!
+//! # What the host can rely on
+//!
+//! * Views come one after another, each epoch 1 greater; all members see the same ones. A node that
+//!   cannot be shown one (it lags by more than 64) is expelled and let in anew.
+//! * A node that starts again, or was taken for dead, has another incarnation; a view without it
+//!   lies between its lives.
+//! * A member is removed when its lease has run out and failure detection has lost it, or when the
+//!   lease has not been renewed for twice as long. A primary may number changes only while
+//!   [`Fabric::has_lease`].
+//! * Links exist between members of the view last told, one at a time for each pair. Frames of a
+//!   link arrive whole and in order, up to some frame; nothing of one link gets into the next.
+//! * `Settings::waits_for_data`: a node that joins holds no slots before [`Fabric::hold_slots`];
+//!   with `hold_slots(false)` it gives them up before it leaves.
+//!
+//! # What goes wrong
+//!
+//! | what | what happens |
+//! |---|---|
+//! | passphrase or name differ, a stranger connects | turned away, a line on both sides, asked again |
+//! | another cluster's data, a uuid with another key, a copied directory, a full cluster | refused with a reason, asked again every 10 s |
+//! | no common protocol version | the same |
+//! | a name does not resolve, nobody answers, nobody leads | a line, asked again |
+//! | the disk under `raft.redb` fails | the node is expelled and tries again; others take its slots over |
+//! | garbage on the port | at most 64 strangers at once, 4 KiB and 2 to 10 s each |
+//!
+//! Up to five members vote, an odd number. Of two nodes one votes: when it dies, the other cannot
+//! go on until it is back. A third node, or a witness, helps.
+//!
+//! Time is the monotonic clock, which stands still while a machine sleeps: leases do not hold over
+//! that. A copy of a voter's directory, or one restored from a backup, may vote twice before it is
+//! found out: directories are not to be copied.
+
+mod bus;
+mod control;
+mod events;
+mod leader;
+mod lease;
+mod links;
+mod raft;
+mod session;
+mod settings;
+mod state;
+mod swim;
+mod trust;
+mod voters;
+mod wire;
+
+pub use bus::Traffic;
+pub use events::{Events, Flow, Level, Link};
+pub use links::{QUEUE_MAX, SendError};
+pub use settings::{Copies, Role, Settings, Start};
+pub use state::MemberInfo;
+pub use trust::TrustError;
+pub use wire::FRAME_MAX;
+#[doc(hidden)]
+pub use wire::decode_anything;
+
+use bus::{Bus, ConnectError};
+use control::{Control, Inbound};
+use links::Links;
+use petrel_cluster::Identity;
+use raft::{Origin, Store};
+use session::{End, Session, Surroundings};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc};
+use trust::Trust;
+use zeroize::Zeroizing;
+
+/// Connections whose other side is not known yet.
+const STRANGERS_MAX: usize = 64;
+
+/// Connections to this node.
+const CONNECTIONS_MAX: usize = 1024;
+
+/// Requests of all other nodes that wait for this one.
+const INBOUND_MAX: usize = 1024;
+
+/// Why a node does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The directory cannot be used, or belongs to something else.
+    Directory(String),
+    /// The bus cannot listen there.
+    Bind(SocketAddr, io::Error),
+    /// There are no keys or certificates.
+    Trust(TrustError),
+    /// The thread cannot be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Directory(why) => write!(f, "cluster: {why}"),
+            StartError::Bind(address, error) => write!(f, "cluster: bus at {address}: {error}"),
+            StartError::Trust(error) => write!(f, "cluster: {error}"),
+            StartError::Thread(error) => write!(f, "cluster: its thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// What the host asks of the thread.
+pub(crate) enum HostCommand {
+    Stop,
+    Leave,
+    Hold(bool),
+}
+
+/// A member, as it looks from here.
+#[derive(Clone, Debug)]
+pub struct MemberStatus {
+    /// Who it is.
+    pub info: MemberInfo,
+    /// Whether it is this node.
+    pub is_self: bool,
+    /// Whether there is a link to it.
+    pub is_linked: bool,
+    /// Bytes of frames to it and from it, since this node's start.
+    pub traffic: Traffic,
+}
+
+/// How things are, from here.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// This node, while it is a member.
+    pub own: Option<Identity>,
+    /// Where others find its bus.
+    pub announced: String,
+    /// The cluster, once it is known.
+    pub cluster: Option<u128>,
+    /// The epoch of the last view; 0 while this node is no member.
+    pub epoch: u64,
+    /// The members of that view.
+    pub members: Vec<MemberStatus>,
+    /// The member that leads, as far as this node knows.
+    pub leader: Option<Identity>,
+    /// How many members vote.
+    pub voters: usize,
+    /// Whether this node may number changes now.
+    pub has_lease: bool,
+}
+
+/// Until when this node holds its lease.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    start: Instant,
+    length: Duration,
+    /// Milliseconds from `start`; 0 for not at all.
+    until: AtomicU64,
+}
+
+impl Lease {
+    fn new(length: Duration) -> Self {
+        // Shorter by a tenth than what the leader counts: clocks do not run alike.
+        let length = length - length / 10;
+        Lease { start: Instant::now(), length, until: AtomicU64::new(0) }
+    }
+
+    /// Renewed by a question that was asked then.
+    pub fn extend(&self, asked: Instant) {
+        let until = asked.duration_since(self.start) + self.length;
+        self.until.fetch_max(until.as_millis() as u64, Ordering::Release);
+    }
+
+    pub fn end(&self) {
+        self.until.store(0, Ordering::Release);
+    }
+
+    fn holds(&self) -> bool {
+        (self.start.elapsed().as_millis() as u64) < self.until.load(Ordering::Acquire)
+    }
+}
+
+/// A node of a cluster. Dropped, it stops at once, as if it had died; see [`Fabric::leave`].
+pub struct Fabric {
+    bus: Arc<Bus>,
+    links: Arc<Links>,
+    lease: Arc<Lease>,
+    commands: mpsc::UnboundedSender<HostCommand>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").field("info", &self.info()).finish()
+    }
+}
+
+impl Fabric {
+    /// Starts the node's thread. The node is a member once [`Events::admitted`] says so.
+    ///
+    /// # Errors
+    /// If the directory, the port or the keys cannot be used. What concerns other nodes is no
+    /// reason: it is logged and tried again.
+    pub fn start(settings: Settings, events: Box<dyn Events>) -> Result<Fabric, StartError> {
+        let directory = settings.directory.clone();
+        let store = open_store(&directory)?;
+        let origin = origin(&store, &settings.name)?;
+        let previous = settings.previous_passphrase.iter();
+        let passphrases = std::iter::once(&settings.passphrase).chain(previous);
+        let passphrases = passphrases.map(|passphrase| passphrase.as_str());
+        let trust = Trust::new(&settings.name, origin.uuid, &directory, passphrases);
+        let trust = trust.map_err(StartError::Trust)?;
+        let bind = settings.bind;
+        let failed = |error| StartError::Bind(bind, error);
+        let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let announced = match &settings.announced {
+            Some(announced) => announced.clone(),
+            None => reachable(listener.local_addr().map_err(failed)?).to_string(),
+        };
+        let settings =
+            Settings { passphrase: Zeroizing::default(), previous_passphrase: None, ..settings };
+        let bus = Bus::new(settings, trust, origin, announced, events);
+        let bus = Arc::new(bus.map_err(StartError::Trust)?);
+        let lease = Arc::new(Lease::new(bus.timing.lease));
+        let links = Links::new(bus.clone());
+        let (commands, commanded) = mpsc::unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(StartError::Thread)?;
+        let control = Control::new(bus.clone());
+        let (bus_, links_, lease_) = (bus.clone(), links.clone(), lease.clone());
+        let thread = std::thread::Builder::new().name("petrel-fabric".into()).spawn(move || {
+            let around = Surroundings { bus: bus_, control, links: links_, store, lease: lease_ };
+            runtime.block_on(run(around, listener, commanded));
+            // Names that are being resolved hold nobody up.
+            runtime.shutdown_background();
+        });
+        let thread = Some(thread.map_err(StartError::Thread)?);
+        Ok(Fabric { bus, links, lease, commands, thread })
+    }
+
+    /// Sends a frame to a member, behind all that were sent on this link before.
+    ///
+    /// # Errors
+    /// If the link is down, or too much waits, or the frame is too long; it is not sent then.
+    pub fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), SendError> {
+        self.links.send(link, frame)
+    }
+
+    /// Whether a link that was backlogged may be sent to again.
+    pub fn has_room(&self, link: Link) -> bool {
+        self.links.has_room(link)
+    }
+
+    /// Reads a link on, after [`Flow::Pause`].
+    pub fn resume(&self, link: Link) {
+        self.links.resume(link);
+    }
+
+    /// Has this node, a data node, take slots, or give up those that it holds.
+    pub fn hold_slots(&self, holds: bool) {
+        drop(self.commands.send(HostCommand::Hold(holds)));
+    }
+
+    /// Leaves the cluster: others take over what this node holds, and its vote. The thread ends
+    /// with that, at most five node timeouts later, after [`Events::expelled`].
+    pub fn leave(&self) {
+        drop(self.commands.send(HostCommand::Leave));
+    }
+
+    /// Whether the thread has ended, as it does after [`Fabric::leave`].
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Whether this node may number changes of the slots of which it is primary: nobody takes it
+    /// for dead meanwhile.
+    pub fn has_lease(&self) -> bool {
+        self.lease.holds()
+    }
+
+    /// How things are.
+    pub fn info(&self) -> Info {
+        let own = self.bus.own.lock().map(|own| own.identity());
+        let told = self.bus.told.lock().clone();
+        let consensus = *self.bus.consensus.lock();
+        let traffic = self.bus.traffic.lock();
+        let status = |member: &MemberInfo| MemberStatus {
+            is_self: Some(member.identity()) == own,
+            is_linked: self.links.is_up(member.identity()),
+            traffic: traffic.get(&member.uuid).copied().unwrap_or_default(),
+            info: member.clone(),
+        };
+        Info {
+            own,
+            announced: self.bus.announced.lock().clone(),
+            cluster: self.bus.origin.lock().cluster,
+            epoch: self.bus.epoch.load(Ordering::Acquire),
+            members: told.iter().map(status).collect(),
+            leader: consensus.leader,
+            voters: consensus.voters,
+            has_lease: self.has_lease(),
+        }
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        drop(self.commands.send(HostCommand::Stop));
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn open_store(directory: &Path) -> Result<Store, StartError> {
+    let failed = |error: &dyn fmt::Display| {
+        StartError::Directory(format!("{}: {error}", directory.display()))
+    };
+    std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
+    Store::open(&directory.join("raft.redb")).map_err(|error| failed(&error))
+}
+
+/// Who this node is, drawn now if it has never been.
+fn origin(store: &Store, name: &str) -> Result<Origin, StartError> {
+    let failed = |error: raft::StoreError| StartError::Directory(error.to_string());
+    if let Some(origin) = store.origin().map_err(failed)? {
+        if origin.name != name {
+            let why = format!("raft.redb belongs to the cluster \"{}\"", origin.name);
+            return Err(StartError::Directory(why));
+        }
+        return Ok(origin);
+    }
+    let uuid = u128::from(random_u64()) << 64 | u128::from(random_u64());
+    let origin = Origin { uuid, name: name.into(), cluster: None, id: None };
+    store.set_origin(&origin).map_err(failed)?;
+    Ok(origin)
+}
+
+/// An address at which others reach a socket that may listen at all addresses.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    if !bound.ip().is_unspecified() {
+        return bound;
+    }
+    // Nothing is sent: the system says which of its addresses it would send from.
+    let (from, to) = match bound.ip() {
+        IpAddr::V4(_) => ("0.0.0.0:0", "192.0.2.1:9"),
+        IpAddr::V6(_) => ("[::]:0", "[2001:db8::1]:9"),
+    };
+    let socket = UdpSocket::bind(from).and_then(|socket| {
+        socket.connect(to)?;
+        socket.local_addr()
+    });
+    match socket {
+        Ok(address) if !address.ip().is_unspecified() => (address.ip(), bound.port()).into(),
+        _ => (IpAddr::from([127, 0, 0, 1]), bound.port()).into(),
+    }
+}
+
+pub(crate) fn random_u64() -> u64 {
+    use ring::rand::SecureRandom;
+    let mut bytes = [0; 8];
+    // If the system gives no randomness, what two nodes draw differs by their clocks.
+    if ring::rand::SystemRandom::new().fill(&mut bytes).is_err() {
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        return now.as_nanos() as u64;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// Everything that the thread does.
+async fn run(
+    around: Surroundings,
+    listener: std::net::TcpListener,
+    mut commands: mpsc::UnboundedReceiver<HostCommand>,
+) {
+    let bus = around.bus.clone();
+    let (inbound, mut requests) = mpsc::channel(INBOUND_MAX);
+    match TcpListener::from_std(listener) {
+        Ok(listener) => {
+            tokio::spawn(listen(bus.clone(), around.links.clone(), listener, inbound));
+        }
+        Err(error) => return bus.log(Level::Warning, format!("cluster: the bus: {error}")),
+    }
+    tokio::spawn(renew_credentials(bus.clone()));
+    loop {
+        let end = Session::run(&around, &mut requests, &mut commands).await;
+        let after = match end {
+            End::Stopped => return,
+            End::Again { why, after } => {
+                bus.log(Level::Warning, format!("cluster: {why}"));
+                after
+            }
+            End::Refused(refusal) => {
+                bus.log_once(Level::Warning, format!("cluster: not let in: {refusal}"));
+                bus.timing.search
+            }
+        };
+        if !pause(after, &mut requests, &mut commands).await {
+            return;
+        }
+    }
+}
+
+/// Waits until the next life; false if there is to be none.
+async fn pause(
+    after: Duration,
+    requests: &mut mpsc::Receiver<Inbound>,
+    commands: &mut mpsc::UnboundedReceiver<HostCommand>,
+) -> bool {
+    let end = tokio::time::sleep(after);
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            () = &mut end => return true,
+            command = commands.recv() => match command {
+                Some(HostCommand::Hold(_)) => {}
+                None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
+            },
+            // Who asks meanwhile asks again.
+            _ = requests.recv() => {}
+        }
+    }
+}
+
+async fn renew_credentials(bus: Arc<Bus>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+        bus.renew_credentials();
+    }
+}
+
+/// Lets other nodes in.
+async fn listen(
+    bus: Arc<Bus>,
+    links: Arc<Links>,
+    listener: TcpListener,
+    inbound: mpsc::Sender<Inbound>,
+) {
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                bus.log_once(Level::Warning, format!("cluster: the bus: {error}"));
+                tokio::time::sleep(bus.timing.redial).await;
+                continue;
+            }
+        };
+        let stranger = strangers.clone().try_acquire_owned();
+        let connection = connections.clone().try_acquire_owned();
+        let (Ok(stranger), Ok(connection)) = (stranger, connection) else {
+            bus.log_once(Level::Warning, "cluster: too many connections to the bus".into());
+            continue;
+        };
+        let (bus, links, inbound) = (bus.clone(), links.clone(), inbound.clone());
+        tokio::spawn(async move {
+            let accepted = bus.accept(stream).await;
+            drop(stranger);
+            match accepted {
+                Ok((wire::Kind::Control, stream, peer)) => {
+                    control::serve(&bus, stream, peer, inbound).await;
+                }
+                Ok((wire::Kind::Lanes, stream, peer)) => links.run(stream, peer).await,
+                Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                Err(ConnectError::Refused(wire::Refusal::NotAMember)) => {}
+                Err(error) => {
+                    let line = format!("cluster: {} was turned away: {error}", from.ip());
+                    bus.log_once(Level::Warning, line);
+                }
+            }
+            drop(connection);
+        });
+    }
+}

@@ -1,0 +1,264 @@
+//! `raft.redb`: what this node has promised and what it was sent, synced before it says so.
+//!
+//! ```text
+//! log    index -> entry
+//! facts  "origin" who this node is · "vote" · "committed" · "purged" · "snapshot"
+//! ```
+
+use super::Types;
+use crate::state::VoterId;
+use crate::wire::{decode, encode};
+use openraft::storage::{LogFlushed, RaftLogStorage};
+use openraft::{
+    Entry, LogId, LogState, OptionalSend, RaftLogReader, StorageError, StorageIOError, Vote,
+};
+use redb::{
+    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fmt::Debug;
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+
+const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
+const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("facts");
+
+/// Bytes of pages that redb keeps in memory.
+const CACHE: usize = 1 << 20;
+
+/// Why the store cannot be read or written.
+#[derive(Debug)]
+pub(crate) struct StoreError(String);
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "raft.redb: {}", self.0)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl<E: Into<redb::Error>> From<E> for StoreError {
+    fn from(error: E) -> Self {
+        StoreError(error.into().to_string())
+    }
+}
+
+pub(super) fn malformed(error: std::io::Error) -> StoreError {
+    StoreError(format!("what is in it cannot be read: {error}"))
+}
+
+/// Who this node is: drawn and given once, whatever lives it has.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Origin {
+    pub uuid: u128,
+    pub name: String,
+    /// Both none before the node was let in for the first time.
+    pub cluster: Option<u128>,
+    pub id: Option<VoterId>,
+}
+
+/// The file.
+#[derive(Clone)]
+pub(crate) struct Store(Arc<Database>);
+
+impl Store {
+    /// Opens the file, or makes it. One process at a time has it open.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let database = Database::builder().set_cache_size(CACHE).create(path)?;
+        let store = Store(Arc::new(database));
+        store.write(|write| {
+            write.open_table(LOG)?;
+            write.open_table(FACTS)?;
+            Ok(())
+        })?;
+        Ok(store)
+    }
+
+    fn write<T>(
+        &self,
+        change: impl FnOnce(&WriteTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.commit(Durability::Immediate, change)
+    }
+
+    fn commit<T>(
+        &self,
+        durability: Durability,
+        change: impl FnOnce(&WriteTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut write = self.0.begin_write()?;
+        write.set_durability(durability)?;
+        let result = change(&write)?;
+        write.commit()?;
+        Ok(result)
+    }
+
+    fn fact<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
+        let read = self.0.begin_read()?;
+        let table = read.open_table(FACTS)?;
+        let Some(bytes) = table.get(name)? else { return Ok(None) };
+        decode(bytes.value()).map(Some).map_err(malformed)
+    }
+
+    fn set_fact(&self, name: &str, fact: &impl Serialize) -> Result<(), StoreError> {
+        self.write(|write| put_fact(write, name, fact))
+    }
+
+    /// Who this node is, if it was drawn.
+    pub fn origin(&self) -> Result<Option<Origin>, StoreError> {
+        self.fact("origin")
+    }
+
+    /// Keeps who this node is.
+    pub fn set_origin(&self, origin: &Origin) -> Result<(), StoreError> {
+        self.set_fact("origin", origin)
+    }
+
+    /// Begins anew with another place in consensus: nothing of what this node has promised in the
+    /// former one is left.
+    pub fn reset(&self, origin: &Origin) -> Result<(), StoreError> {
+        self.write(|write| {
+            write.delete_table(LOG)?;
+            write.delete_table(FACTS)?;
+            write.open_table(LOG)?;
+            put_fact(write, "origin", origin)
+        })
+    }
+
+    /// The last snapshot.
+    pub(super) fn snapshot<T: DeserializeOwned>(&self) -> Result<Option<T>, StoreError> {
+        self.fact("snapshot")
+    }
+
+    pub(super) fn set_snapshot(&self, snapshot: &impl Serialize) -> Result<(), StoreError> {
+        self.set_fact("snapshot", snapshot)
+    }
+
+    fn entries(&self, range: impl RangeBounds<u64>) -> Result<Vec<Entry<Types>>, StoreError> {
+        let read = self.0.begin_read()?;
+        let table = read.open_table(LOG)?;
+        let mut entries = Vec::new();
+        for row in table.range(range)? {
+            entries.push(decode(row?.1.value()).map_err(malformed)?);
+        }
+        Ok(entries)
+    }
+
+    fn last_entry(&self) -> Result<Option<Entry<Types>>, StoreError> {
+        let read = self.0.begin_read()?;
+        let table = read.open_table(LOG)?;
+        let Some((_, bytes)) = table.last()? else { return Ok(None) };
+        decode(bytes.value()).map(Some).map_err(malformed)
+    }
+
+    fn append_entries(
+        &self,
+        entries: impl IntoIterator<Item = Entry<Types>>,
+    ) -> Result<(), StoreError> {
+        self.write(|write| {
+            let mut table = write.open_table(LOG)?;
+            for entry in entries {
+                let bytes = encode(&entry).map_err(malformed)?;
+                table.insert(entry.log_id.index, bytes.as_slice())?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn put_fact(write: &WriteTransaction, name: &str, fact: &impl Serialize) -> Result<(), StoreError> {
+    let bytes = encode(fact).map_err(malformed)?;
+    write.open_table(FACTS)?.insert(name, bytes.as_slice())?;
+    Ok(())
+}
+
+pub(super) fn read_failed(error: StoreError) -> StorageError<VoterId> {
+    StorageIOError::read(&error).into()
+}
+
+pub(super) fn write_failed(error: StoreError) -> StorageError<VoterId> {
+    StorageIOError::write(&error).into()
+}
+
+impl RaftLogReader<Types> for Store {
+    async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: R,
+    ) -> Result<Vec<Entry<Types>>, StorageError<VoterId>> {
+        self.entries(range).map_err(read_failed)
+    }
+}
+
+impl RaftLogStorage<Types> for Store {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>, StorageError<VoterId>> {
+        let purged: Option<LogId<VoterId>> = self.fact("purged").map_err(read_failed)?;
+        let last = self.last_entry().map_err(read_failed)?.map(|entry| entry.log_id);
+        Ok(LogState { last_purged_log_id: purged, last_log_id: last.or(purged) })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote<VoterId>) -> Result<(), StorageError<VoterId>> {
+        self.set_fact("vote", vote).map_err(write_failed)
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote<VoterId>>, StorageError<VoterId>> {
+        self.fact("vote").map_err(read_failed)
+    }
+
+    async fn save_committed(
+        &mut self,
+        committed: Option<LogId<VoterId>>,
+    ) -> Result<(), StorageError<VoterId>> {
+        // A hint: what is lost of it is learnt again.
+        let saved = self.commit(Durability::None, |write| put_fact(write, "committed", &committed));
+        saved.map_err(write_failed)
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogId<VoterId>>, StorageError<VoterId>> {
+        let committed: Option<Option<LogId<VoterId>>> =
+            self.fact("committed").map_err(read_failed)?;
+        Ok(committed.flatten())
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: LogFlushed<Types>,
+    ) -> Result<(), StorageError<VoterId>>
+    where
+        I: IntoIterator<Item = Entry<Types>> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        self.append_entries(entries).map_err(write_failed)?;
+        callback.log_io_completed(Ok(()));
+        Ok(())
+    }
+
+    async fn truncate(&mut self, from: LogId<VoterId>) -> Result<(), StorageError<VoterId>> {
+        let truncated = self.write(|write| {
+            write.open_table(LOG)?.retain_in(from.index.., |_, _| false)?;
+            Ok(())
+        });
+        truncated.map_err(write_failed)
+    }
+
+    async fn purge(&mut self, upto: LogId<VoterId>) -> Result<(), StorageError<VoterId>> {
+        let purged = self.write(|write| {
+            write.open_table(LOG)?.retain_in(..=upto.index, |_, _| false)?;
+            put_fact(write, "purged", &upto)
+        });
+        purged.map_err(write_failed)
+    }
+}

@@ -1,0 +1,147 @@
+use super::*;
+use petrel_cluster::SLOTS;
+
+fn applicant(uuid: u128) -> Applicant {
+    Applicant {
+        uuid,
+        key: [uuid as u8; 32],
+        boot: 1,
+        bus: format!("10.0.0.{uuid}:17000"),
+        client: format!("10.0.0.{uuid}:7000"),
+        role: Role::Data,
+        zone: String::new(),
+        waits_for_data: false,
+    }
+}
+
+fn founded() -> State {
+    let mut state = State::default();
+    let founder = Applicant { waits_for_data: true, ..applicant(1) };
+    state.apply(Command::Found { cluster: 9, copies: Copies::All, founder });
+    state
+}
+
+fn join(state: &mut State, applicant: Applicant) -> Admission {
+    match state.apply(Command::Join(applicant)) {
+        Answer::Joined(admission) => admission,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The last view, after a look at all that are kept: one step each, all slots at members.
+fn latest(state: &State) -> Step {
+    let first = state.history.front().map_or(1, |past| past.epoch);
+    for epoch in first..=state.epoch {
+        let step = state.step(epoch).expect("kept");
+        assert_eq!(step.view.epoch, epoch);
+        for range in step.view.slots.ranges() {
+            assert!(range.homes.iter().all(|home| step.view.member(*home).is_some()));
+        }
+    }
+    state.step(state.epoch).expect("kept")
+}
+
+fn slots_of(step: &Step, number: u16) -> usize {
+    (0..SLOTS).filter(|&slot| step.view.slots.primary(slot) == Some(Node(number))).count()
+}
+
+#[test]
+fn the_founder_has_all_slots_and_shares_them_with_those_that_join() {
+    let mut state = founded();
+    assert_eq!(slots_of(&latest(&state), 0), usize::from(SLOTS));
+    let second = join(&mut state, applicant(2));
+    assert_eq!((second.cluster, second.number, second.incarnation, second.epoch), (9, 1, 1, 2));
+    let step = latest(&state);
+    assert_eq!((slots_of(&step, 0), slots_of(&step, 1)), (8192, 8192));
+    assert!((0..SLOTS).all(|slot| step.view.slots.homes(slot).len() == 2));
+}
+
+#[test]
+fn the_same_question_is_answered_alike_and_another_life_is_another_incarnation() {
+    let mut state = founded();
+    let first = join(&mut state, applicant(2));
+    assert_eq!(join(&mut state, applicant(2)), first);
+    assert_eq!(state.epoch, 2);
+    let second = join(&mut state, Applicant { boot: 2, ..applicant(2) });
+    assert_eq!((second.id, second.number, second.incarnation), (first.id, first.number, 2));
+    // A view without it lies between its lives.
+    let between = state.step(second.epoch - 1).expect("kept");
+    assert_eq!(between.members.len(), 1);
+    assert_eq!(slots_of(&between, 0), usize::from(SLOTS));
+}
+
+#[test]
+fn a_node_that_waits_for_its_data_holds_nothing_before_it_has_them() {
+    let mut state = founded();
+    let waits = join(&mut state, Applicant { waits_for_data: true, ..applicant(2) });
+    assert_eq!(slots_of(&latest(&state), waits.number), 0);
+    let hold = |holds| Command::Hold { number: waits.number, incarnation: 1, holds };
+    state.apply(hold(true));
+    assert_eq!(slots_of(&latest(&state), waits.number), 8192);
+    state.apply(hold(false));
+    assert_eq!(slots_of(&latest(&state), waits.number), 0);
+    let epoch = state.epoch;
+    state.apply(hold(false));
+    state.apply(Command::Hold { number: waits.number, incarnation: 7, holds: true });
+    assert_eq!(state.epoch, epoch);
+}
+
+#[test]
+fn slots_of_a_member_that_is_removed_fall_to_the_others() {
+    let mut state = founded();
+    for uuid in 2..=4 {
+        join(&mut state, applicant(uuid));
+    }
+    state.apply(Command::Remove { number: 0, incarnation: 1 });
+    let step = latest(&state);
+    assert_eq!(step.members.len(), 3);
+    assert_eq!(slots_of(&step, 0), 0);
+    assert_eq!((1..4).map(|number| slots_of(&step, number)).sum::<usize>(), usize::from(SLOTS));
+    // Of another life it is not said.
+    state.apply(Command::Remove { number: 1, incarnation: 5 });
+    assert_eq!(latest(&state).members.len(), 3);
+}
+
+#[test]
+fn witnesses_and_caches_hold_nothing() {
+    let mut state = founded();
+    join(&mut state, Applicant { role: Role::Witness, ..applicant(2) });
+    join(&mut state, Applicant { role: Role::Cache, ..applicant(3) });
+    assert_eq!(slots_of(&latest(&state), 0), usize::from(SLOTS));
+    state.apply(Command::Hold { number: 1, incarnation: 1, holds: true });
+    assert_eq!(slots_of(&latest(&state), 1), 0);
+}
+
+#[test]
+fn a_uuid_keeps_its_key() {
+    let mut state = founded();
+    join(&mut state, applicant(2));
+    let stranger = Applicant { key: [99; 32], boot: 5, ..applicant(2) };
+    assert_eq!(state.apply(Command::Join(stranger)), Answer::OtherKey);
+    assert_eq!(state.epoch, 2);
+}
+
+#[test]
+fn numbers_are_used_again_with_new_incarnations_and_places_in_consensus_never() {
+    let mut state = founded();
+    for uuid in 2..=200 {
+        let admission = join(&mut state, applicant(uuid));
+        assert_eq!(u128::from(admission.id), uuid);
+        assert!(admission.number < NODES_MAX);
+        assert_eq!(admission.incarnation > 1, uuid > u128::from(NODES_MAX));
+        let (number, incarnation) = (admission.number, admission.incarnation);
+        state.apply(Command::Remove { number, incarnation });
+    }
+    assert_eq!(latest(&state).members.len(), 1);
+    let full = (201..264).map(|uuid| join(&mut state, applicant(uuid)).number);
+    assert_eq!(full.collect::<std::collections::BTreeSet<u16>>().len(), 63);
+    assert_eq!(state.apply(Command::Join(applicant(300))), Answer::Full);
+}
+
+#[test]
+fn a_state_survives_being_written_down() {
+    let mut state = founded();
+    join(&mut state, applicant(2));
+    let bytes = postcard::to_stdvec(&state).expect("it is plain data");
+    assert_eq!(postcard::from_bytes::<State>(&bytes), Ok(state));
+}

@@ -1,0 +1,218 @@
+//! Clusters of several nodes in one process. What is asserted is order and content; times are only
+//! waited for.
+
+mod host;
+
+use host::{Host, Setup, check_views, is_settled, wait_for};
+use petrel_cluster::{Node, SLOTS};
+use petrel_fabric::{Copies, Role};
+use std::io::Write;
+use std::net::TcpStream;
+
+fn primaries(host: &Host) -> Vec<usize> {
+    let view = host.view().expect("it is a member");
+    let mut counts = vec![0; 8];
+    for slot in 0..SLOTS {
+        if let Some(Node(number)) = view.slots.primary(slot) {
+            counts[usize::from(number)] += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn nodes_found_a_cluster_and_join_it_by_name() {
+    let first = Setup::create().start();
+    first.wait_until_member();
+    assert_eq!(primaries(&first)[0], usize::from(SLOTS));
+    let second = Setup::join_by_name(&[&first]).start();
+    let third = Setup::join_by_name(&[&second, &first]).start();
+    let hosts = [&first, &second, &third];
+    is_settled(&hosts, 3);
+    let counts = primaries(&third);
+    assert!(counts[..3].iter().all(|&count| (5_000..6_000).contains(&count)), "{counts:?}");
+    let view = third.view().expect("it is a member");
+    assert!((0..SLOTS).all(|slot| view.slots.homes(slot).len() == 3));
+    wait_for("links and leases", || {
+        hosts.iter().all(|host| {
+            let info = host.fabric().info();
+            let linked = info.members.iter().filter(|member| member.is_linked).count();
+            info.has_lease && linked == 2
+        })
+    });
+    check_views(&hosts);
+}
+
+#[test]
+fn a_member_that_dies_is_missed_and_comes_back_as_another() {
+    let mut hosts = host::cluster(3);
+    let before = hosts[2].identity();
+    let setup = hosts.pop().expect("three").die();
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+    assert_eq!(primaries(&hosts[0])[usize::from(before.node.0)], 0);
+    hosts.push(setup.start());
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 3);
+    let after = hosts[2].identity();
+    assert_eq!(after.node, before.node);
+    assert!(after.incarnation > before.incarnation);
+    check_views(&hosts.iter().collect::<Vec<&Host>>());
+}
+
+#[test]
+fn the_leader_dies_and_the_others_go_on() {
+    let mut hosts = host::cluster(3);
+    // It votes with the others once they have caught up.
+    host::wait_for_voters(&hosts);
+    let setup = hosts.remove(0).die();
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+    hosts.push(setup.start());
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 3);
+    let joiner = Setup::join(&[&hosts[2]]).start();
+    hosts.push(joiner);
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 4);
+    check_views(&hosts.iter().collect::<Vec<&Host>>());
+}
+
+#[test]
+fn the_only_voter_comes_back_and_a_whole_cluster_too() {
+    let mut hosts = host::cluster(2);
+    let founder = hosts.remove(0).die();
+    hosts.insert(0, founder.start());
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+    assert!(hosts[0].identity().incarnation > 1);
+    let setups: Vec<Setup> = hosts.into_iter().map(Host::die_in_place).collect();
+    let hosts: Vec<Host> = setups.into_iter().map(Setup::start).collect();
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+    assert_eq!(primaries(&hosts[0]).iter().sum::<usize>(), usize::from(SLOTS));
+    check_views(&hosts.iter().collect::<Vec<&Host>>());
+}
+
+#[test]
+fn members_leave_even_the_leader() {
+    let mut hosts = host::cluster(3);
+    hosts.remove(0).leave();
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+    hosts.remove(0).leave();
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 1);
+    assert_eq!(primaries(&hosts[0]).iter().sum::<usize>(), usize::from(SLOTS));
+    // Nobody is left behind that others wait for.
+    let joiner = Setup::join(&[&hosts[0]]).start();
+    is_settled(&[&hosts[0], &joiner], 2);
+    check_views(&[&hosts[0], &joiner]);
+}
+
+#[test]
+fn slots_are_held_when_the_host_says_so() {
+    let first = Setup::create().copies(Copies::Of(1)).start();
+    first.wait_until_member();
+    let second = Setup::join(&[&first]).waits_for_data().start();
+    let cache = Setup::join(&[&first]).role(Role::Cache).start();
+    is_settled(&[&first, &second, &cache], 3);
+    let number = usize::from(second.identity().node.0);
+    assert_eq!(primaries(&first)[number], 0);
+    second.fabric().hold_slots(true);
+    cache.fabric().hold_slots(true);
+    wait_for("slots", || primaries(&first)[number] == usize::from(SLOTS) / 2);
+    second.fabric().hold_slots(false);
+    wait_for("no slots", || primaries(&first)[number] == 0);
+    assert_eq!(primaries(&first)[0], usize::from(SLOTS));
+    check_views(&[&first, &second, &cache]);
+}
+
+#[test]
+fn passphrases_keep_strangers_out_and_are_changed_one_node_after_another() {
+    let mut hosts = host::cluster(2);
+    let stranger = Setup::join(&[&hosts[0]]).passphrase("another one").start();
+    stranger.wait_for_line("passphrase");
+    hosts[0].wait_for_line("turned away");
+    assert!(stranger.view().is_none());
+    drop(stranger);
+    // Each restarts with the new one, and the previous.
+    for at in 0..2 {
+        let setup = hosts.remove(0).die();
+        let hold = [hosts[0].identity()];
+        hosts.push(setup.passphrase("fresh").previous_passphrase("secret").start());
+        is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+        assert!(at > 0 || hosts[0].identity() == hold[0]);
+    }
+    // Each forgets the previous one.
+    for _ in 0..2 {
+        let setup = hosts.remove(0).die();
+        hosts.push(setup.passphrase("fresh").start());
+        is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+    }
+    let late = Setup::join(&[&hosts[0]]).start();
+    late.wait_for_line("passphrase");
+    assert_eq!(hosts[0].view().expect("it is a member").members.len(), 2);
+    check_views(&hosts.iter().collect::<Vec<&Host>>());
+}
+
+#[test]
+fn the_same_directory_twice_and_another_clusters_data_are_refused() {
+    let mut hosts = host::cluster(2);
+    let setup = hosts.pop().expect("two").die();
+    let copy = setup.copy_of_directory();
+    hosts.push(setup.start());
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), 2);
+    let incarnation = hosts[1].identity();
+    let twin = copy.start();
+    twin.wait_for_line("the same node is alive");
+    assert!(twin.view().is_none());
+    assert_eq!(hosts[1].identity(), incarnation);
+    drop(twin);
+
+    let foreign = Setup::create().start();
+    foreign.wait_until_member();
+    let foreign = foreign.die().now_join(&[&hosts[0]]).start();
+    // It founds nothing anew: it is its own cluster's only member, and asks nobody else.
+    foreign.wait_until_member();
+    assert_eq!(foreign.view().expect("it is a member").members.len(), 1);
+    let second = Setup::join(&[&foreign]).start();
+    is_settled(&[&foreign, &second], 2);
+    let second = second.die();
+    drop(foreign);
+    let second = second.now_join(&[&hosts[0]]).start();
+    second.wait_for_line("another cluster");
+    assert_eq!(hosts[0].view().expect("it is a member").members.len(), 2);
+    check_views(&hosts.iter().collect::<Vec<&Host>>());
+}
+
+#[test]
+fn a_directory_in_use_a_foreign_name_and_a_name_that_does_not_resolve() {
+    let first = Setup::create().start();
+    first.wait_until_member();
+    let twin = first.setup().try_start();
+    assert!(twin.is_err_and(|error| error.to_string().contains("raft.redb")));
+    let renamed = first.die().cluster_name("another").try_start();
+    assert!(renamed.is_err_and(|error| error.to_string().contains("belongs to the cluster")));
+    let lost = Setup::join_names(&["no-such-host.invalid:7000"]).start();
+    lost.wait_for_line("does not resolve");
+    assert!(lost.view().is_none());
+}
+
+#[test]
+fn garbage_on_the_port_harms_nobody() {
+    let first = Setup::create().start();
+    first.wait_until_member();
+    let address = first.fabric().info().announced;
+    let mut kept = Vec::new();
+    let packets: [&[u8]; 6] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"C",
+        b"L\x16\x03\x01\xff\xff",
+        b"C\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        &[0; 4096],
+        b"",
+    ];
+    for round in 0..120 {
+        let mut stream = TcpStream::connect(&address).expect("it listens");
+        drop(stream.write_all(packets[round % packets.len()]));
+        kept.push(stream);
+    }
+    first.wait_for_line("turned away");
+    // Those that say nothing are let go, then there is room again.
+    let second = Setup::join(&[&first]).start();
+    is_settled(&[&first, &second], 2);
+    drop(kept);
+    check_views(&[&first, &second]);
+}

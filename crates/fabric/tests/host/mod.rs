@@ -1,0 +1,347 @@
+//! A host that writes down what it is told.
+
+#![allow(dead_code)]
+
+use parking_lot::Mutex;
+use petrel_cluster::{Identity, View};
+use petrel_fabric::{
+    Copies, Events, Fabric, Flow, Level, Link, MemberInfo, Role, Settings, Start, StartError,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// What a host was told.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    Admitted(Identity, Arc<View>),
+    View(Arc<View>),
+    Expelled,
+    Up(Link),
+    Down(Link),
+    Frame(Link, Vec<u8>),
+    Log(String),
+}
+
+#[derive(Clone, Default)]
+pub struct Notes(pub Arc<Mutex<Vec<Seen>>>);
+
+impl Notes {
+    fn note(&self, seen: Seen) {
+        self.0.lock().push(seen);
+    }
+}
+
+impl Events for Notes {
+    fn admitted(&mut self, own: Identity, view: Arc<View>, members: Arc<[MemberInfo]>) {
+        assert_eq!(members.len(), view.members.len());
+        self.note(Seen::Admitted(own, view));
+    }
+
+    fn view(&mut self, view: Arc<View>, members: Arc<[MemberInfo]>) {
+        assert_eq!(members.len(), view.members.len());
+        self.note(Seen::View(view));
+    }
+
+    fn expelled(&mut self) {
+        self.note(Seen::Expelled);
+    }
+
+    fn link_up(&mut self, link: Link) {
+        self.note(Seen::Up(link));
+    }
+
+    fn link_down(&mut self, link: Link) {
+        self.note(Seen::Down(link));
+    }
+
+    fn frame(&mut self, link: Link, bytes: Vec<u8>) -> Flow {
+        self.note(Seen::Frame(link, bytes));
+        Flow::More
+    }
+
+    fn log(&mut self, _: Level, line: String) {
+        self.note(Seen::Log(line));
+    }
+}
+
+/// A directory that is removed with whoever has it last.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("petrel-fabric-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        drop(std::fs::remove_dir_all(&path));
+        std::fs::create_dir_all(&path).expect("a temporary directory");
+        Arc::new(Directory(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// How a node is to be started.
+#[derive(Clone)]
+pub struct Setup {
+    settings: Settings,
+    directory: Arc<Directory>,
+}
+
+impl Setup {
+    fn new(start: Start) -> Self {
+        let directory = Directory::new();
+        let settings = Settings {
+            name: "test".into(),
+            passphrase: Zeroizing::new("secret".into()),
+            previous_passphrase: None,
+            start,
+            bind: ([127, 0, 0, 1], 0).into(),
+            announced: None,
+            client_address: "127.0.0.1:7000".into(),
+            role: Role::Data,
+            zone: String::new(),
+            copies: Copies::All,
+            node_timeout: Duration::from_millis(1500),
+            directory: directory.0.clone(),
+            waits_for_data: false,
+        };
+        Setup { settings, directory }
+    }
+
+    pub fn create() -> Self {
+        Setup::new(Start::Create)
+    }
+
+    pub fn join(hosts: &[&Host]) -> Self {
+        Setup::new(Start::Join(hosts.iter().map(|host| host.fabric().info().announced).collect()))
+    }
+
+    pub fn join_by_name(hosts: &[&Host]) -> Self {
+        let named = hosts.iter().map(|host| {
+            let address = host.fabric().info().announced;
+            address.replace("127.0.0.1", "localhost")
+        });
+        Setup::new(Start::Join(named.collect()))
+    }
+
+    pub fn join_names(names: &[&str]) -> Self {
+        Setup::new(Start::Join(names.iter().map(ToString::to_string).collect()))
+    }
+
+    pub fn now_join(self, hosts: &[&Host]) -> Self {
+        let start = Setup::join(hosts).settings.start;
+        Setup { settings: Settings { start, ..self.settings }, ..self }
+    }
+
+    pub fn cluster_name(mut self, name: &str) -> Self {
+        self.settings.name = name.into();
+        self
+    }
+
+    pub fn passphrase(mut self, passphrase: &str) -> Self {
+        self.settings.passphrase = Zeroizing::new(passphrase.into());
+        self.settings.previous_passphrase = None;
+        self
+    }
+
+    pub fn previous_passphrase(mut self, passphrase: &str) -> Self {
+        self.settings.previous_passphrase = Some(Zeroizing::new(passphrase.into()));
+        self
+    }
+
+    pub fn copies(mut self, copies: Copies) -> Self {
+        self.settings.copies = copies;
+        self
+    }
+
+    pub fn role(mut self, role: Role) -> Self {
+        self.settings.role = role;
+        self
+    }
+
+    pub fn waits_for_data(mut self) -> Self {
+        self.settings.waits_for_data = true;
+        self
+    }
+
+    pub fn listens_at(mut self, bind: std::net::SocketAddr, announced: String) -> Self {
+        self.settings.bind = bind;
+        self.settings.announced = Some(announced);
+        self
+    }
+
+    /// The same with a copy of the directory.
+    pub fn copy_of_directory(&self) -> Self {
+        let directory = Directory::new();
+        for file in ["node.key", "raft.redb"] {
+            let from = self.directory.0.join(file);
+            std::fs::copy(from, directory.0.join(file)).expect("it can be copied");
+        }
+        let settings = Settings { directory: directory.0.clone(), ..self.settings.clone() };
+        Setup { settings, directory }
+    }
+
+    pub fn try_start(self) -> Result<Host, StartError> {
+        let notes = Notes::default();
+        let fabric = Fabric::start(self.settings.clone(), Box::new(notes.clone()))?;
+        Ok(Host { notes, fabric, setup: self })
+    }
+
+    pub fn start(self) -> Host {
+        self.try_start().expect("it starts")
+    }
+}
+
+/// A node and what it was told.
+pub struct Host {
+    pub notes: Notes,
+    fabric: Fabric,
+    setup: Setup,
+}
+
+impl Host {
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    pub fn setup(&self) -> Setup {
+        self.setup.clone()
+    }
+
+    /// The last view, while the node is a member.
+    pub fn view(&self) -> Option<Arc<View>> {
+        let mut view = None;
+        for seen in self.notes.0.lock().iter() {
+            match seen {
+                Seen::Admitted(_, next) | Seen::View(next) => view = Some(next.clone()),
+                Seen::Expelled => view = None,
+                _ => {}
+            }
+        }
+        view
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.fabric.info().own.expect("it is a member")
+    }
+
+    pub fn wait_until_member(&self) {
+        wait_for("membership", || self.view().is_some());
+    }
+
+    pub fn wait_for_line(&self, part: &str) {
+        let says = |seen: &Seen| matches!(seen, Seen::Log(line) if line.contains(part));
+        wait_for(part, || self.notes.0.lock().iter().any(says));
+    }
+
+    /// The node is gone at once, without a word.
+    pub fn die(self) -> Setup {
+        self.setup
+    }
+
+    /// The same of a node whose bus stays where it is.
+    pub fn die_in_place(self) -> Setup {
+        let address = self.fabric.info().announced;
+        let bind = address.parse().expect("an address");
+        self.setup.listens_at(bind, address)
+    }
+
+    pub fn leave(self) {
+        self.fabric.leave();
+        wait_for("the end", || self.fabric.has_ended());
+    }
+
+    /// What it was told of views, each life of its own.
+    fn lives(&self) -> Vec<Vec<Arc<View>>> {
+        let mut lives: Vec<Vec<Arc<View>>> = Vec::new();
+        for seen in self.notes.0.lock().iter() {
+            match seen {
+                Seen::Admitted(own, view) => {
+                    assert_eq!(view.member(own.node), Some(*own));
+                    lives.push(vec![view.clone()]);
+                }
+                Seen::View(view) => lives.last_mut().expect("admitted").push(view.clone()),
+                _ => {}
+            }
+        }
+        lives
+    }
+}
+
+/// Waits for what must come, however long it takes.
+pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(120), "no {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A cluster of so many members, all with the same last view.
+pub fn cluster(count: usize) -> Vec<Host> {
+    let mut hosts = vec![Setup::create().start()];
+    hosts[0].wait_until_member();
+    for _ in 1..count {
+        let joiner = Setup::join(&[&hosts[0]]).start();
+        hosts.push(joiner);
+    }
+    is_settled(&hosts.iter().collect::<Vec<&Host>>(), count);
+    hosts
+}
+
+/// Waits until all have the same view, of so many members, and they are these.
+pub fn is_settled(hosts: &[&Host], count: usize) {
+    let start = Instant::now();
+    loop {
+        let views: Vec<Option<Arc<View>>> = hosts.iter().map(|host| host.view()).collect();
+        let own: Vec<Option<Identity>> =
+            hosts.iter().map(|host| host.fabric().info().own).collect();
+        let is_whole = |view: &Option<Arc<View>>| {
+            view.as_ref().is_some_and(|view| {
+                let is_in =
+                    |own: &Option<Identity>| own.is_some_and(|own| view.members.contains(&own));
+                view.members.len() == count && own.iter().all(is_in)
+            })
+        };
+        if views.iter().all(is_whole) && views.windows(2).all(|pair| pair[0] == pair[1]) {
+            return;
+        }
+        if start.elapsed() > Duration::from_secs(120) {
+            for host in hosts {
+                eprintln!("{:#?}", host.notes.0.lock());
+            }
+            panic!("no common view of {count} members");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until each has heard that the first of them has given votes.
+pub fn wait_for_voters(hosts: &[Host]) {
+    for host in hosts {
+        wait_for("votes", || host.fabric().info().voters == hosts.len());
+    }
+}
+
+/// All were told the same views, one after another.
+pub fn check_views(hosts: &[&Host]) {
+    let mut by_epoch: BTreeMap<u64, Arc<View>> = BTreeMap::new();
+    for life in hosts.iter().flat_map(|host| host.lives()) {
+        for pair in life.windows(2) {
+            assert_eq!(pair[0].epoch + 1, pair[1].epoch);
+        }
+        for view in life {
+            let known = by_epoch.entry(view.epoch).or_insert_with(|| view.clone());
+            assert_eq!(*known, view, "views of one epoch differ");
+        }
+    }
+}
