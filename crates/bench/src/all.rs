@@ -23,7 +23,7 @@ pub struct AllArgs {
 }
 
 /// The runs: words of the command line, and those that are added for a quick one.
-const RUNS: [(&str, &str); 28] = [
+const RUNS: [(&str, &str); 30] = [
     ("consistency", ""),
     ("matrix", ""),
     ("matrix --preset many-clients --label many-clients", "--values 256 --pipelines 1,16,64"),
@@ -62,6 +62,8 @@ const RUNS: [(&str, &str); 28] = [
     ("tracking", ""),
     ("pause", ""),
     ("churn", ""),
+    ("vectors", ""),
+    ("json", ""),
     ("engine", ""),
     ("handlers", ""),
     ("effects", ""),

@@ -21,7 +21,7 @@ pub use options::{Configured, RunArgs};
 pub use run::run;
 
 use crate::result::{Measurement, OverRounds, Point};
-use crate::server::{Peer, Server, Setting};
+use crate::server::{Chosen, Peer, Server, Setting};
 
 /// What an experiment is apart from a run of it: all that is needed to make pages of its files.
 #[derive(Debug)]
@@ -262,6 +262,11 @@ pub trait Experiment: Serialize {
         peer.speaks_resp() && !peer.is_floor() && !peer.is_cluster()
     }
 
+    /// Libraries that it measures beside servers, each in a process that answers its orders.
+    fn libraries(&self) -> Chosen {
+        Chosen::default()
+    }
+
     /// Threads of the servers at most: above one, servers that run commands on one thread are also
     /// measured with one.
     fn server_threads_max(&self) -> usize {
@@ -341,6 +346,8 @@ pub const ALL: &[&Description] = &[
     crate::connections::DESCRIPTION,
     crate::trace::DESCRIPTION,
     crate::hitrate::DESCRIPTION,
+    crate::vectors::DESCRIPTION,
+    crate::json::DESCRIPTION,
     crate::engine::DESCRIPTION,
     crate::handlers::DESCRIPTION,
     crate::effects::DESCRIPTION,

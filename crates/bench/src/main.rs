@@ -6,6 +6,7 @@
 
 mod all;
 mod allocations;
+mod cache;
 mod churn;
 mod client;
 mod collections;
@@ -21,6 +22,7 @@ mod floor;
 mod handlers;
 mod hitrate;
 mod in_process;
+mod json;
 mod load;
 mod matrix;
 mod memory;
@@ -36,6 +38,7 @@ mod server;
 mod sys;
 mod trace;
 mod tracking;
+mod vectors;
 mod workloads;
 
 use std::process::ExitCode;
@@ -68,6 +71,8 @@ enum Task {
     Persistence(Box<Configured<persistence::PersistenceArgs>>),
     Replication(Box<Configured<replication::ReplicationArgs>>),
     Workloads(Box<Configured<workloads::WorkloadsArgs>>),
+    Vectors(Box<Configured<vectors::VectorsArgs>>),
+    Json(Box<Configured<json::JsonArgs>>),
     Engine(Box<Configured<engine::EngineArgs>>),
     Handlers(Box<Configured<handlers::HandlersArgs>>),
     Effects(Box<Configured<effects::EffectsArgs>>),
@@ -141,6 +146,8 @@ fn run_task(task: &Task) -> Result<(), String> {
         Task::Persistence(args) => experiment::run(&args.run, &args.experiment),
         Task::Replication(args) => experiment::run(&args.run, &args.experiment),
         Task::Workloads(args) => experiment::run(&args.run, &args.experiment),
+        Task::Vectors(args) => experiment::run(&args.run, &args.experiment),
+        Task::Json(args) => experiment::run(&args.run, &args.experiment),
         Task::Engine(args) => experiment::run(&args.run, &args.experiment),
         Task::Handlers(args) => experiment::run(&args.run, &args.experiment),
         Task::Effects(args) => experiment::run(&args.run, &args.experiment),

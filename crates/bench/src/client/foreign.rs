@@ -1,12 +1,11 @@
 //! Programs that drive libraries of others. Their sources are a part of this one; they are built
 //! where the tool that builds them is installed, with dependencies of their own.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::sys;
+use crate::{cache, sys};
 
 /// A program to be built.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ impl Foreign {
 
     /// Builds the program once and returns where it lies.
     pub fn path(&self) -> Result<PathBuf, String> {
-        self.built.get_or_init(|| self.build(&cache().join("petrel-bench"))).clone()
+        self.built.get_or_init(|| self.build(&cache::directory())).clone()
     }
 
     /// Builds below `root`, where a later run finds what has not changed.
@@ -79,7 +78,7 @@ impl Foreign {
         let failed = |error: std::io::Error| format!("the clients of {}: {error}", self.language);
         let tool = self.builder().ok_or_else(|| format!("no `{}` on PATH", self.tool))?;
         for (name, text) in self.sources {
-            write_if_new(&root.join(name), text).map_err(failed)?;
+            cache::write_if_new(&root.join(name), text).map_err(failed)?;
         }
         let directory = root.join(self.directory);
         let mut command = Command::new(tool);
@@ -93,24 +92,6 @@ impl Foreign {
             }
         }
     }
-}
-
-/// The directory of this user's caches.
-fn cache() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-    cache.or_else(home).unwrap_or_else(std::env::temp_dir)
-}
-
-/// Writes a file, unless it is as it should be: tools build anew what was written since.
-fn write_if_new(path: &Path, text: &str) -> std::io::Result<()> {
-    if fs::read(path).is_ok_and(|is| is == text.as_bytes()) {
-        return Ok(());
-    }
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    fs::write(path, text)
 }
 
 #[cfg(test)]
@@ -134,20 +115,5 @@ mod tests {
                 assert!(is_there, "{} is compiled by {path} and not embedded", at.display());
             }
         }
-    }
-
-    #[test]
-    fn a_file_that_is_the_same_is_not_written_again() {
-        let root = std::env::temp_dir().join(format!("petrel-foreign-{}", std::process::id()));
-        let path = root.join("a/b");
-        write_if_new(&path, "one").unwrap();
-        let old = fs::File::open(&path).unwrap();
-        old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        write_if_new(&path, "one").unwrap();
-        let modified = || fs::metadata(&path).unwrap().modified().unwrap();
-        assert_eq!(modified(), std::time::SystemTime::UNIX_EPOCH);
-        write_if_new(&path, "two").unwrap();
-        assert!(modified() > std::time::SystemTime::UNIX_EPOCH);
-        fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -94,10 +94,13 @@ impl<'a, E: Experiment> Run<'a, E> {
         let Some(first) = points.first() else { return Err("nothing to measure".to_owned()) };
         let in_process = experiment.in_process();
         let is_in_process = in_process.is_some();
-        let chosen = match in_process {
+        let mut chosen = match in_process {
             Some(peers) => Chosen { peers, absent: Vec::new() },
             None => args.peers.resolve()?,
         };
+        let libraries = experiment.libraries();
+        chosen.peers.extend(libraries.peers);
+        chosen.absent.extend(libraries.absent);
         let (mut peers, unfit): (Vec<_>, Vec<_>) = chosen
             .peers
             .into_iter()
@@ -195,7 +198,7 @@ impl<'a, E: Experiment> Run<'a, E> {
             None => {
                 let peer = &self.peers[step.server];
                 let setting = experiment.setting(self.args, point);
-                let is_verified = self.args.verify && peer.speaks_resp() && !peer.is_floor();
+                let is_verified = self.args.verify && peer.has_keys();
                 let prepared = Server::start(peer, &setting).and_then(|server| {
                     if is_verified && experiment.in_process().is_none() {
                         let verified = verify(server.endpoint());

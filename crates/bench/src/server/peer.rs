@@ -28,6 +28,8 @@ enum Program {
     Custom(String),
     /// Measured within a process of this program; what is said of its version.
     InProcess(String),
+    /// A library that a program of ours drives: the program, and what is said of its version.
+    Library(PathBuf, String),
 }
 
 /// Up to this many connections a bare loop holds as plain descriptors.
@@ -92,7 +94,7 @@ pub struct PeerArgs {
 }
 
 /// The servers of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Chosen {
     /// Those that are measured.
     pub peers: Vec<Peer>,
@@ -156,6 +158,35 @@ impl Peer {
         Ok(Peer { name: name.to_owned(), kind, program, threads: None })
     }
 
+    /// A library that a script drives.
+    pub fn library(name: &str, version: &str, interpreter: &Path, script: &Path) -> Peer {
+        let kind = Program::Library(script.to_owned(), version.to_owned());
+        Peer { name: name.to_owned(), kind, program: interpreter.to_owned(), threads: None }
+    }
+
+    /// Whether it is one.
+    pub fn is_library(&self) -> bool {
+        matches!(self.kind, Program::Library(..))
+    }
+
+    /// Whether it may have the types that came with Redis 8: vector sets and JSON.
+    pub fn may_have_types_of_redis_8(&self) -> bool {
+        match self.kind {
+            Program::Custom(_) => true,
+            Program::Redis => {
+                let version = self.version();
+                let major = version.split_once("v=").and_then(|(_, rest)| rest.split('.').next());
+                major.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 8)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it stores keys and values that can be read back.
+    pub fn has_keys(&self) -> bool {
+        self.speaks_resp() && !self.is_floor() && !self.is_library()
+    }
+
     /// How it is spoken to.
     pub fn protocol(&self) -> Protocol {
         if self.kind == Program::Memcached { Protocol::Memcached } else { Protocol::Resp }
@@ -181,7 +212,7 @@ impl Peer {
         if self.is_floor() {
             return "bare loop of this program".to_owned();
         }
-        if let Program::InProcess(version) = &self.kind {
+        if let Program::InProcess(version) | Program::Library(_, version) = &self.kind {
             return version.clone();
         }
         let mut command = Command::new(self.program());
@@ -277,6 +308,9 @@ impl Peer {
             }
             _ => self.program.clone(),
         };
+        if let Program::Library(script, _) = &self.kind {
+            words[0] = script.display().to_string();
+        }
         Ok((program, words))
     }
 }
@@ -330,6 +364,11 @@ impl Peer {
             Program::FloorMemory => format!("{} --memory 600", floor("uring", setting)),
             Program::FloorUring => floor("uring", setting),
             Program::FloorEpoll => floor("epoll", setting),
+            // Its directory is filled in at start.
+            Program::Library(script, _) => {
+                let file = script.file_name().unwrap_or_default().to_string_lossy();
+                format!("python {file} {} {{sock}}", self.name)
+            }
             Program::InProcess(_) => format!("petrel-bench {} {{sock}}", crate::in_process::NAME),
         }
     }

@@ -12,13 +12,13 @@
 //! While not all is known, each search asks the filter for some thousands more, walks as far as
 //! [`Search::filter_ef`] allows, and adds the nearest of what is known to pass.
 
+use super::lock::{RwLockReadGuard, hold};
 use super::memo::Memo;
 use super::search::Search;
 use super::{Inner, VectorSet};
 use crate::filter::Filter;
 use crate::graph::{Near, Walk};
 use crate::quantise::Query;
-use parking_lot::RwLockReadGuard;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const SCANNED_PER_EF: usize = 64;
 const SHARE_THROUGH_ALL: f64 = 0.4;
 
 /// Elements that are asked about, or looked at, before writers go first.
-const NODES_PER_HOLD: usize = 2048;
+const NODES_PER_HOLD: usize = hold(2048);
 
 /// A filter and what is known of it.
 struct Known<'f> {

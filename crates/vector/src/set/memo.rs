@@ -6,9 +6,9 @@
 //! given up meanwhile.
 
 use super::Inner;
+use super::lock::Mutex;
 use crate::filter::Filter;
 use crate::graph::CHUNK_LEN;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 

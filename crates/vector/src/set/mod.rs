@@ -6,6 +6,7 @@
 
 mod filtered;
 pub mod image;
+mod lock;
 mod memo;
 pub mod search;
 #[cfg(test)]
@@ -13,7 +14,7 @@ mod tests;
 
 use crate::graph::{CHUNK_LEN, Graph, place};
 use crate::quantise::{Encoded, EncodedRef, Shape};
-use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+use lock::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -181,7 +182,7 @@ impl VectorSet {
             let mut writer = RwLockUpgradableReadGuard::upgrade(inner);
             writer.remove(name, node);
             self.memos.forget(node);
-            inner = parking_lot::RwLockWriteGuard::downgrade_to_upgradable(writer);
+            inner = RwLockWriteGuard::downgrade_to_upgradable(writer);
         }
         let attributes = match attributes {
             Some(b"") => None,

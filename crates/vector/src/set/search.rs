@@ -1,18 +1,18 @@
 //! Searching beside changes.
 
 use super::VectorSet;
+use super::lock::{RwLockReadGuard, hold};
 use crate::filter::Filter;
 use crate::graph::{Near, Walk};
 use crate::quantise::Query;
-use parking_lot::RwLockReadGuard;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Nodes whose links a search follows before it lets writers go first.
-pub(super) const NODES_PER_HOLD: usize = 256;
+pub(super) const NODES_PER_HOLD: usize = hold(256);
 
 /// Nodes that a search which looks at all of them sees before it does.
-const SCANNED_PER_HOLD: u32 = 4096;
+const SCANNED_PER_HOLD: u32 = hold(4096) as u32;
 
 /// What is searched for.
 #[derive(Clone, Copy, Debug)]

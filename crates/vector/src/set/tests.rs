@@ -15,7 +15,7 @@ fn search(count: usize, exact: bool) -> Search {
 
 /// A vector that depends on a number.
 fn vector(set: &VectorSet, n: u32) -> Encoded {
-    let component = |i: u32| ((n.wrapping_mul(2_654_435_761) >> (i * 3)) % 17) as f32 - 8.0;
+    let component = |i: u32| ((n.wrapping_mul(2_654_435_761) >> (i * 3 % 32)) % 17) as f32 - 8.0;
     let components: Vec<f32> = (0..set.shape().dim).map(component).collect();
     set.shape().encode(&components).unwrap()
 }
@@ -220,10 +220,11 @@ fn chance_reaches_all() {
     assert_eq!(set.random(&mut below).as_deref(), Some(&0u32.to_le_bytes()[..]));
 }
 
-#[test]
-fn threads_search_beside_changes() {
-    let set = VectorSet::new(shape(8), 3);
-    for n in 0..500u32 {
+/// Two threads insert, update, remove and change attributes; two search, also with a filter.
+fn search_beside_changes(quantisation: Quantisation) {
+    // A length that no kernel's step divides.
+    let set = VectorSet::new(Shape { quantisation, ..shape(75) }, 3);
+    for n in 0..400u32 {
         set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), Some(b"{\"a\":1}"), 50);
     }
     let filter = Filter::compile(b".a == 1").unwrap();
@@ -231,11 +232,12 @@ fn threads_search_beside_changes() {
         for thread in 0..2u32 {
             let set = &set;
             scope.spawn(move || {
-                for n in 0..1500u32 {
+                for n in 0..600u32 {
                     // The first hundred stay.
-                    let name = (100 + (n * 7 + thread) % 400).to_le_bytes();
-                    match n % 3 {
+                    let name = (100 + (n * 7 + thread) % 300).to_le_bytes();
+                    match n % 4 {
                         0 => drop(set.remove(&name)),
+                        1 => drop(set.set_attributes(&name, Some(b"{\"a\":2}"))),
                         _ => drop(set.insert(&name, vector(set, n).as_ref(), None, 50)),
                     }
                 }
@@ -244,7 +246,7 @@ fn threads_search_beside_changes() {
         for thread in 0..2u32 {
             let (set, filter) = (&set, &filter);
             scope.spawn(move || {
-                for n in 0..300u32 {
+                for n in 0..200u32 {
                     let name = (n % 100).to_le_bytes();
                     let own = set.shape().query_of(set.vector(&name).unwrap().as_ref());
                     let exact = (n + thread).is_multiple_of(5);
@@ -258,6 +260,12 @@ fn threads_search_beside_changes() {
     });
     let copy = reloaded(&set).unwrap();
     assert_eq!(contents(&copy), contents(&set));
+}
+
+#[test]
+fn threads_search_beside_changes() {
+    let forms = [Quantisation::None, Quantisation::Q8, Quantisation::Binary, Quantisation::RaBitQ];
+    forms.into_iter().for_each(search_beside_changes);
 }
 
 proptest! {

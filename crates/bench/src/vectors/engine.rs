@@ -1,0 +1,199 @@
+//! What can be asked of a server or a library that has vectors, and how much effort a recall takes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::result::Measurement;
+use crate::server::Server;
+
+use super::data::{Data, NEAREST, Share};
+
+/// How vectors are stored.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// As they came.
+    Floats,
+    /// A byte for each dimension.
+    Int8,
+    /// Fewer bits: RaBitQ.
+    Coded,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Form::Floats => "floats",
+            Form::Int8 => "int8",
+            Form::Coded => "coded",
+        })
+    }
+}
+
+impl FromStr for Form {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Form, String> {
+        <Form as clap::ValueEnum>::from_str(text, false)
+    }
+}
+
+/// What has vectors.
+pub trait Engine {
+    /// Builds a set of all vectors.
+    fn load(&mut self, server: &Server, data: &Data) -> Result<Loaded, String>;
+
+    /// Asks the first `queries` queries on all threads, with an effort.
+    fn search(
+        &mut self,
+        server: &Server,
+        data: &Data,
+        share: Share,
+        effort: u32,
+        queries: usize,
+    ) -> Result<Answers, String>;
+
+    /// Inserts new vectors for some seconds, beside queries.
+    fn insert(
+        &mut self,
+        server: &Server,
+        data: &Data,
+        effort: u32,
+        seconds: f64,
+    ) -> Result<Beside, String>;
+}
+
+/// What building took.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Loaded {
+    /// Wall clock.
+    pub seconds: f64,
+    /// Seconds of CPU.
+    pub cpu: f64,
+    /// Of memory, if it can be told.
+    pub bytes: Option<f64>,
+    /// `MEMORY USAGE`.
+    #[serde(default)]
+    pub counted: Option<f64>,
+}
+
+impl Loaded {
+    /// As figures.
+    pub fn measured(&self, data: &Data) -> Measurement {
+        let (count, floats) = (data.shape.count as f64, 4.0 * data.shape.dim as f64);
+        Measurement::default()
+            .with("inserts", count / self.seconds)
+            .with("insert_cpu", 1e6 * self.cpu / count)
+            .with_some("bytes", self.bytes.map(|bytes| bytes / count))
+            .with_some("of_floats", self.bytes.map(|bytes| bytes / count / floats))
+            .with_some("counted", self.counted.map(|bytes| bytes / count))
+    }
+}
+
+/// Answers to queries.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Answers {
+    /// Wall clock.
+    pub seconds: f64,
+    /// Seconds of CPU.
+    pub cpu: f64,
+    /// Numbers of vectors, for each query.
+    pub found: Vec<Vec<i64>>,
+}
+
+/// Inserts and queries at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Beside {
+    /// How many, in `seconds`.
+    pub inserts: u64,
+    /// How long inserts took: the vectors may end before the time does.
+    pub seconds: f64,
+    /// How many, in `whole`.
+    pub queries: u64,
+    /// How long it took.
+    pub whole: f64,
+}
+
+impl Beside {
+    /// Inserts a second.
+    pub fn inserts_per_s(&self) -> f64 {
+        self.inserts as f64 / self.seconds
+    }
+
+    /// Queries a second.
+    pub fn queries_per_s(&self) -> f64 {
+        self.queries as f64 / self.whole
+    }
+}
+
+/// The effort that reaches a recall.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// How many neighbours are kept on the way.
+    pub effort: u32,
+    /// Share of the true nearest that was found.
+    pub recall: f64,
+    seconds: f64,
+    cpu: f64,
+    queries: usize,
+}
+
+impl Reached {
+    /// As figures.
+    pub fn measured(&self, target: f64) -> Measurement {
+        let queries = self.queries as f64;
+        let mut measured = Measurement::default()
+            .with("ef", f64::from(self.effort))
+            .with("recall", 100.0 * self.recall)
+            .with("cpu", 1e6 * self.cpu / queries)
+            .with("throughput", queries / self.seconds);
+        if self.recall < target {
+            measured.doubts.push(format!("recall {:.1} % at most", 100.0 * self.recall));
+        }
+        measured
+    }
+}
+
+/// The most effort that is tried.
+const EFFORT_MAX: u32 = 4096;
+
+/// How long queries are asked again for the figures, seconds.
+const MEASURED_S: f64 = 0.5;
+
+/// Looks for the least effort that reaches a recall, and measures it.
+pub fn reach(
+    engine: &mut dyn Engine,
+    server: &Server,
+    data: &Data,
+    share: Share,
+    target: f64,
+) -> Result<Reached, String> {
+    let mut recall = |engine: &mut dyn Engine, effort: u32| {
+        let answers = engine.search(server, data, share, effort, data.shape.queries)?;
+        Ok::<f64, String>(data.recall(share, &answers.found))
+    };
+    // Everything below `low` is too little; `high` is enough, or all that is tried.
+    let (mut low, mut high) = (1, NEAREST as u32);
+    while recall(engine, high)? < target && high < EFFORT_MAX {
+        (low, high) = (high + 1, (high * 2).min(EFFORT_MAX));
+    }
+    // To one part in 32.
+    while low < high && high - low > high / 32 {
+        let middle = low + (high - low) / 2;
+        match recall(engine, middle)? < target {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    let mut reached = Reached { effort: high, recall: 0.0, seconds: 0.0, cpu: 0.0, queries: 0 };
+    while reached.seconds < MEASURED_S {
+        let answers = engine.search(server, data, share, high, data.shape.queries)?;
+        reached.recall = data.recall(share, &answers.found);
+        reached.seconds += answers.seconds;
+        reached.cpu += answers.cpu;
+        reached.queries += answers.found.len();
+    }
+    Ok(reached)
+}

@@ -1,0 +1,133 @@
+//! Libraries of Python, each in a process that answers orders as a server does.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::exchange::{ask_bulk, connect};
+use crate::load::Stream;
+use crate::server::{Chosen, Peer, Server};
+use crate::{cache, sys};
+
+use super::data::{Data, Share};
+use super::engine::{Answers, Beside, Engine, Form, Loaded};
+use super::{BUILD, LINKS};
+
+/// Drives them.
+const SCRIPT: &str = include_str!("../../../../bench/python/vectors.py");
+
+/// Those that it knows, with the forms that each has.
+const LIBRARIES: [(&str, &[Form]); 4] = [
+    ("hnswlib", &[Form::Floats]),
+    ("usearch", &[Form::Floats, Form::Int8]),
+    ("faiss", &[Form::Floats, Form::Int8, Form::Coded]),
+    ("qdrant", &[Form::Floats, Form::Int8]),
+];
+
+/// What is installed.
+#[derive(Deserialize)]
+struct Installed {
+    version: String,
+}
+
+/// The libraries that the interpreter has, of those that are wanted.
+pub fn installed(python: &Path, wanted: Option<&[String]>) -> Chosen {
+    let is_wanted = |name: &&str| wanted.is_none_or(|wanted| wanted.iter().any(|w| w == name));
+    let (script, list) = list(python).unwrap_or_else(|why| {
+        eprintln!("libraries of Python are left out: {why}");
+        (PathBuf::new(), HashMap::new())
+    });
+    let mut chosen = Chosen { peers: Vec::new(), absent: Vec::new() };
+    for name in LIBRARIES.map(|(name, _)| name).iter().filter(is_wanted) {
+        match list.get(*name) {
+            Some(is) => chosen.peers.push(Peer::library(name, &is.version, python, &script)),
+            None => chosen.absent.push((*name).to_owned()),
+        }
+    }
+    chosen
+}
+
+fn list(python: &Path) -> Result<(PathBuf, HashMap<String, Installed>), String> {
+    let script = cache::directory().join("vectors.py");
+    cache::write_if_new(&script, SCRIPT).map_err(|error| error.to_string())?;
+    let mut command = Command::new(python);
+    command.arg(&script).arg("--list").stdin(Stdio::null());
+    let output = sys::die_with_parent(&mut command).output();
+    let output = output.map_err(|error| format!("{}: {error}", python.display()))?;
+    let list = serde_json::from_slice(&output.stdout).map_err(|_| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        said.lines().last().unwrap_or("no answer").to_owned()
+    })?;
+    Ok((script, list))
+}
+
+/// Whether a library has vectors in a form, and can do what is measured.
+pub fn has(name: &str, form: Form, work: &str) -> bool {
+    let forms = LIBRARIES.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, f)| f);
+    // Its inserts are linked later, by an optimiser that is called.
+    let is_later = name == "qdrant" && work == "insert";
+    forms.contains(&form) && work.parse::<Share>().is_err() && !is_later
+}
+
+/// How long it may take until a set is built.
+const LOAD_MAX: Duration = Duration::from_secs(3600);
+
+/// A library with vectors.
+pub struct Library {
+    stream: Stream,
+    form: Form,
+    threads: usize,
+}
+
+impl Library {
+    /// Nothing is loaded yet.
+    pub fn new(server: &Server, form: Form, threads: usize) -> Result<Library, String> {
+        let stream = connect(server.endpoint()).map_err(|error| error.to_string())?;
+        stream.set_read_timeout(LOAD_MAX).map_err(|error| error.to_string())?;
+        Ok(Library { stream, form, threads })
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, order: &serde_json::Value) -> Result<T, String> {
+        let order = order.to_string();
+        let answer = ask_bulk(&mut self.stream, &[b"DO", order.as_bytes()]);
+        let answer = answer.map_err(|error| error.to_string())?;
+        serde_json::from_str(answer.trim()).map_err(|error| error.to_string())
+    }
+}
+
+impl Engine for Library {
+    fn load(&mut self, _: &Server, data: &Data) -> Result<Loaded, String> {
+        let shape = &data.shape;
+        self.ask(&json!({
+            "do": "load", "file": data.file, "form": self.form, "threads": self.threads,
+            "dim": shape.dim, "count": shape.count, "queries": shape.queries, "spare": shape.spare,
+            "capacity": shape.count + shape.spare, "links": LINKS, "build": BUILD,
+        }))
+    }
+
+    fn search(
+        &mut self,
+        _: &Server,
+        _: &Data,
+        _: Share,
+        effort: u32,
+        queries: usize,
+    ) -> Result<Answers, String> {
+        self.ask(&json!({"do": "search", "effort": effort, "queries": queries}))
+    }
+
+    fn insert(
+        &mut self,
+        _: &Server,
+        _: &Data,
+        effort: u32,
+        seconds: f64,
+    ) -> Result<Beside, String> {
+        self.ask(&json!({"do": "insert", "effort": effort, "seconds": seconds}))
+    }
+}

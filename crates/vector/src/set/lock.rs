@@ -1,0 +1,143 @@
+//! The lock of a set: any number of readers, one writer that looks around beside them and then
+//! stands alone.
+//!
+//! The feature `shuttle` replaces it by the scheduler's own, so that the model runs the very code of
+//! this module's siblings. There a reader that lets others in always lets go.
+
+#[cfg(not(feature = "shuttle"))]
+pub(super) use parking_lot::{
+    Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
+};
+
+#[cfg(feature = "shuttle")]
+pub(super) use modelled::{
+    Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
+};
+
+/// What a walk may do before it lets writers in: as told, in the model as little as there is.
+pub(super) const fn hold(nodes: usize) -> usize {
+    if cfg!(feature = "shuttle") { 1 } else { nodes }
+}
+
+#[cfg(feature = "shuttle")]
+mod modelled {
+    use shuttle::sync;
+    use std::ops::{Deref, DerefMut};
+    use std::sync::PoisonError;
+
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub fn lock(&self) -> sync::MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    /// Whoever may write holds the mutex; it keeps readers while it only looks.
+    #[derive(Debug)]
+    pub struct RwLock<T> {
+        writer: Mutex<()>,
+        inner: sync::RwLock<T>,
+    }
+
+    /// Of a reader; there is a guard except within [`RwLockReadGuard::bump`].
+    pub struct RwLockReadGuard<'a, T> {
+        lock: &'a RwLock<T>,
+        guard: Option<sync::RwLockReadGuard<'a, T>>,
+    }
+
+    /// Of the one that may write and reads.
+    pub struct RwLockUpgradableReadGuard<'a, T> {
+        guard: RwLockReadGuard<'a, T>,
+        writer: sync::MutexGuard<'a, ()>,
+    }
+
+    /// Of the one that writes.
+    pub struct RwLockWriteGuard<'a, T> {
+        lock: &'a RwLock<T>,
+        guard: sync::RwLockWriteGuard<'a, T>,
+        writer: sync::MutexGuard<'a, ()>,
+    }
+
+    impl<T> RwLock<T> {
+        pub fn new(inner: T) -> Self {
+            RwLock { writer: Mutex::default(), inner: sync::RwLock::new(inner) }
+        }
+
+        pub fn read(&self) -> RwLockReadGuard<'_, T> {
+            RwLockReadGuard { lock: self, guard: Some(self.shared()) }
+        }
+
+        pub fn upgradable_read(&self) -> RwLockUpgradableReadGuard<'_, T> {
+            let writer = self.writer.lock();
+            RwLockUpgradableReadGuard { guard: self.read(), writer }
+        }
+
+        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.exclusive(self.writer.lock())
+        }
+
+        fn shared(&self) -> sync::RwLockReadGuard<'_, T> {
+            self.inner.read().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        fn exclusive<'a>(&'a self, writer: sync::MutexGuard<'a, ()>) -> RwLockWriteGuard<'a, T> {
+            let guard = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+            RwLockWriteGuard { lock: self, guard, writer }
+        }
+    }
+
+    impl<T> RwLockReadGuard<'_, T> {
+        pub fn bump(this: &mut Self) {
+            this.guard = None;
+            this.guard = Some(this.lock.shared());
+        }
+    }
+
+    impl<'a, T> RwLockUpgradableReadGuard<'a, T> {
+        pub fn upgrade(this: Self) -> RwLockWriteGuard<'a, T> {
+            let lock = this.guard.lock;
+            drop(this.guard);
+            lock.exclusive(this.writer)
+        }
+    }
+
+    impl<'a, T> RwLockWriteGuard<'a, T> {
+        pub fn downgrade_to_upgradable(this: Self) -> RwLockUpgradableReadGuard<'a, T> {
+            let lock = this.lock;
+            drop(this.guard);
+            RwLockUpgradableReadGuard { guard: lock.read(), writer: this.writer }
+        }
+    }
+
+    impl<T> Deref for RwLockReadGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.guard.as_ref().expect("a guard is taken out by `bump` only, which puts one back")
+        }
+    }
+
+    impl<T> Deref for RwLockUpgradableReadGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.guard
+        }
+    }
+
+    impl<T> Deref for RwLockWriteGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.guard
+        }
+    }
+
+    impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.guard
+        }
+    }
+}
