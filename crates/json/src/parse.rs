@@ -140,20 +140,15 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// The elements rounded, if all are numbers and any is a double.
+/// The elements rounded, integers too, if all are numbers.
 fn rounded(body: &[u8], floats: FloatType) -> Result<Option<Vec<u8>>, String> {
-    let (mut rest, mut any_double) = (body, false);
+    let mut rest = body;
     while !rest.is_empty() {
         let value = Value::new(rest);
-        match value.kind() {
-            Kind::Double => any_double = true,
-            Kind::Integer => {}
-            _ => return Ok(None),
+        if !matches!(value.kind(), Kind::Double | Kind::Integer) {
+            return Ok(None);
         }
         rest = &rest[value.tape().len()..];
-    }
-    if !any_double {
-        return Ok(None);
     }
     let (mut rest, mut writer) = (body, Writer::default());
     while !rest.is_empty() {

@@ -170,7 +170,7 @@ pub fn reach(
     share: Share,
     target: f64,
 ) -> Result<Reached, String> {
-    let mut recall = |engine: &mut dyn Engine, effort: u32| {
+    let recall = |engine: &mut dyn Engine, effort: u32| {
         let answers = engine.search(server, data, share, effort, data.shape.queries)?;
         Ok::<f64, String>(data.recall(share, &answers.found))
     };

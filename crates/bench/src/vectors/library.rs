@@ -37,16 +37,16 @@ struct Installed {
 
 /// The libraries that the interpreter has, of those that are wanted.
 pub fn installed(python: &Path, wanted: Option<&[String]>) -> Chosen {
-    let is_wanted = |name: &&str| wanted.is_none_or(|wanted| wanted.iter().any(|w| w == name));
+    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|w| w == name));
     let (script, list) = list(python).unwrap_or_else(|why| {
         eprintln!("libraries of Python are left out: {why}");
         (PathBuf::new(), HashMap::new())
     });
     let mut chosen = Chosen { peers: Vec::new(), absent: Vec::new() };
-    for name in LIBRARIES.map(|(name, _)| name).iter().filter(is_wanted) {
-        match list.get(*name) {
+    for (name, _) in LIBRARIES.into_iter().filter(|(name, _)| is_wanted(name)) {
+        match list.get(name) {
             Some(is) => chosen.peers.push(Peer::library(name, &is.version, python, &script)),
-            None => chosen.absent.push((*name).to_owned()),
+            None => chosen.absent.push(name.to_owned()),
         }
     }
     chosen

@@ -46,7 +46,9 @@ fn documents_are_set_and_read() {
         JSON.SET d $ 1 FPHA FP8 => ERR invalid FPHA type
         JSON.SET d $ 1 NX XX => ERR syntax error
         JSON.SET f $ [[1,2,4e3],[1,2],[0.1]] FPHA FP16 => OK
-        JSON.GET f => "[[1.0,2.0,4000.0],[1,2],[0.1]]"
+        JSON.GET f => "[[1.0,2.0,4000.0],[1.0,2.0],[0.1]]"
+        JSON.SET f $ [[],[1,null],{"a":2}] FPHA FP16 => OK
+        JSON.GET f => "[[],[1,null],{\"a\":2}]"
         JSON.SET f $ [1e5] FPHA FP16 => value out of range for F16 at line 1 column 5
         JSON.MGET d none f $.b => ["[8]" nil "[]"]
         JSON.MGET d none f .b => ["8" nil nil]
