@@ -66,7 +66,7 @@ static UNKNOWN: CommandInfo = CommandInfo {
 };
 
 /// A command on its way: arguments, and how it is to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Command {
     pub(crate) buffer: CommandBuffer,
     pub(crate) info: &'static CommandInfo,
