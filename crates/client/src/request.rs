@@ -169,8 +169,8 @@ impl Command {
         }
     }
 
-    /// Its first key.
-    pub(crate) fn first_key(&self) -> Option<&[u8]> {
+    /// Its first key, if it has one: what a cluster sends it by.
+    pub fn first_key(&self) -> Option<&[u8]> {
         let mut arguments = self.arguments();
         match self.info.first_key {
             FirstKey::None => None,
