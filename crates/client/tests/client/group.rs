@@ -30,7 +30,23 @@ impl Drop for Node {
 }
 
 impl Node {
+    /// Starts a node, or says why the test is skipped.
     fn start() -> Option<Self> {
+        // Another process may take the ports in between.
+        for _ in 0..5 {
+            let mut node = Self::spawn()?;
+            let begin = Instant::now();
+            while begin.elapsed() < PATIENCE && node.child.try_wait().unwrap().is_none() {
+                if std::net::TcpStream::connect(("127.0.0.1", node.port)).is_ok() {
+                    return Some(node);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        panic!("a node does not start");
+    }
+
+    fn spawn() -> Option<Self> {
         let (port, bus_port) = (free_port(), free_port());
         let name = format!("petrel-client-cluster-{}-{port}", std::process::id());
         let directory = std::env::temp_dir().join(name);
