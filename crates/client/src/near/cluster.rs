@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use petrel_resp::Value;
 
 use super::fill::Filling;
+use super::shared::{NearCacheOptions, NearCacheStatistics, SOLE_OWNER, Shared};
 use super::store::NOBODY;
 use super::tracking::Tracking;
-use super::{NearCacheOptions, NearCacheStatistics, NearCall, SOLE_OWNER, Shared, Source, State};
+use super::{NearCall, Source, State};
 use crate::cluster::{Cluster, MAP_AGE_MAX, Place, Redirection, may_try_again, slot_of};
 use crate::dedicated::OwnedLane;
 use crate::error::{Error, ErrorKind, Result};

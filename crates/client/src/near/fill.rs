@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use petrel_resp::Value;
 
-use super::Shared;
+use super::shared::Shared;
 use super::store::Fill;
 use crate::argument::{ArgWriter, ToArg};
 use crate::buffer::CommandBuffer;

@@ -2,15 +2,15 @@
 
 mod cluster;
 mod fill;
+mod shared;
 mod store;
 mod tracking;
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use petrel_resp::Value;
 
@@ -23,51 +23,10 @@ use crate::reply::FromReply;
 use crate::request::{Command, CommandInfo, Request, Target};
 pub use cluster::ClusterNearCache;
 use fill::Filling;
-use store::{Fill, Found, Store};
+pub use shared::{NearCacheOptions, NearCacheStatistics};
+use shared::{SOLE_OWNER, Shared};
+use store::{Fill, Found};
 use tracking::Tracking;
-
-/// The owner of the replies of a near cache that has one connection.
-const SOLE_OWNER: u64 = 1;
-
-/// How a near cache works.
-#[derive(Clone, Debug)]
-pub struct NearCacheOptions {
-    /// Bytes of keys, commands and replies at most.
-    pub bytes_max: usize,
-    /// Keeps replies no longer than this, also those of keys that do not expire.
-    pub ttl_max: Option<Duration>,
-    /// With prefixes, the server tells of every change of a key that begins with one of them
-    /// (`BCAST`), and remembers nothing of single keys; other keys are not cached. Without, it
-    /// remembers the keys that were read (`OPTIN`).
-    pub prefixes: Vec<Vec<u8>>,
-}
-
-impl Default for NearCacheOptions {
-    /// 128 MiB, as long as keys live, by key.
-    fn default() -> Self {
-        Self { bytes_max: 128 * 1024 * 1024, ttl_max: None, prefixes: Vec::new() }
-    }
-}
-
-/// What a near cache has done so far.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct NearCacheStatistics {
-    /// Reads that were answered from memory.
-    pub hits: u64,
-    /// Reads that asked the server.
-    pub misses: u64,
-    /// Reads that waited for the reply of another read.
-    pub joined: u64,
-    /// Keys that the server invalidated.
-    pub invalidations: u64,
-    /// Keys that were dropped to make room.
-    pub evictions: u64,
-    /// Keys now.
-    pub keys: usize,
-    /// Bytes now.
-    pub bytes: usize,
-}
 
 /// Reads through a cache in the process. It is cheap to clone, and clones share everything. Made by
 /// [`Client::near_cache`].
@@ -90,47 +49,6 @@ struct Inner {
     client: Client,
     lane: OwnedLane,
     shared: Arc<Shared>,
-}
-
-/// What the tasks of connections have of the cache.
-struct Shared {
-    store: Store,
-    options: NearCacheOptions,
-}
-
-impl Shared {
-    fn new(options: NearCacheOptions) -> Arc<Self> {
-        Arc::new(Self { store: Store::new(options.bytes_max), options })
-    }
-
-    /// The reply to a command if it is cached.
-    fn cached(&self, command: &Command) -> Option<Value> {
-        let key = command.arguments().nth(command.info.cached_key?)?;
-        self.store.get(key, command.buffer.body())
-    }
-
-    /// The key of a command whose reply may be cached.
-    fn key_of<'a>(&self, command: &'a Command) -> Option<&'a [u8]> {
-        let at = command.info.cached_key?;
-        let key = command.arguments().nth(at)?;
-        let prefixes = &self.options.prefixes;
-        (prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)))
-            .then_some(key)
-    }
-
-    fn statistics(&self) -> NearCacheStatistics {
-        let store = &self.store;
-        let (keys, bytes) = store.size();
-        NearCacheStatistics {
-            hits: store.hits(),
-            misses: store.misses.load(Relaxed),
-            joined: store.joined.load(Relaxed),
-            invalidations: store.invalidations.load(Relaxed),
-            evictions: store.evictions.load(Relaxed),
-            keys,
-            bytes,
-        }
-    }
 }
 
 impl std::fmt::Debug for NearCache {

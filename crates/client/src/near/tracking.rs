@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use petrel_resp::{Protocol, Value};
 
-use super::Shared;
+use super::shared::Shared;
 use crate::argument::ArgWriter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::PushSink;

@@ -1,7 +1,7 @@
 //! [`ClusterSubscriber`]: messages of a cluster. Channels of shards follow their slots.
 //!
 //! ```text
-//! subscribe ─▶ wanted ─▶ keeper ─ each channel at the node of its slot ─▶ node: assigned, confirmed
+//! subscribe ─▶ wanted ─▶ keeper ─ each channel at the node of its slot ─▶ node: confirmed
 //!                          ▲
 //!                          └─ a node said `sunsubscribe` or MOVED, was lost, or slots have moved:
 //!                             the map is read again, and what is not where it belongs is moved
@@ -18,7 +18,7 @@ use petrel_resp::Value;
 use tokio::sync::Notify;
 
 use super::inbox::{Change, Channel, Channels, Inbox};
-use super::{ChannelKind, Message};
+use super::message::{ChannelKind, Message};
 use crate::argument::{ArgWriter, ToArg};
 use crate::cluster::{Cluster, MAP_AGE_MAX, Place, Redirection, boxed, join_all, slot_of};
 use crate::dedicated::OwnedLane;

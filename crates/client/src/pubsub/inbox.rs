@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use petrel_resp::Value;
 use tokio::sync::Notify;
 
-use super::{ChannelKind, Message};
+use super::message::{ChannelKind, Message};
 use crate::argument::{ArgWriter, ToArg};
 use crate::error::{Error, ErrorKind, Result};
 use crate::request::Command;

@@ -2,12 +2,12 @@
 
 mod cluster;
 mod inbox;
+mod message;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use futures_core::Stream;
 use parking_lot::Mutex;
 use petrel_resp::{Protocol, Value};
@@ -20,50 +20,7 @@ use crate::lane::PushSink;
 use crate::request::Command;
 pub use cluster::ClusterSubscriber;
 use inbox::{Change, Channels, Inbox};
-
-/// A message of a channel.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Message {
-    /// What was subscribed to.
-    pub kind: ChannelKind,
-    /// The pattern that matched, of a subscription by pattern.
-    pub pattern: Option<Bytes>,
-    /// The channel.
-    pub channel: Bytes,
-    /// What was published.
-    pub payload: Bytes,
-}
-
-/// What can be subscribed to.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum ChannelKind {
-    /// Channels by name.
-    Channel,
-    /// Channels by pattern.
-    Pattern,
-    /// Channels of a shard.
-    Shard,
-}
-
-impl ChannelKind {
-    const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::Shard];
-
-    fn subscribe(self) -> &'static str {
-        match self {
-            Self::Channel => "SUBSCRIBE",
-            Self::Pattern => "PSUBSCRIBE",
-            Self::Shard => "SSUBSCRIBE",
-        }
-    }
-
-    fn unsubscribe(self) -> &'static str {
-        match self {
-            Self::Channel => "UNSUBSCRIBE",
-            Self::Pattern => "PUNSUBSCRIBE",
-            Self::Shard => "SUNSUBSCRIBE",
-        }
-    }
-}
+pub use message::{ChannelKind, Message};
 
 /// Subscriptions, and the messages they bring. A lost connection is made anew and everything is
 /// subscribed to again; messages published in between are lost, which
