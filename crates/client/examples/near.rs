@@ -23,7 +23,9 @@ async fn main() -> petrel_client::Result<()> {
     let keys: Vec<String> = (0..count).map(|n| format!("key:{n:012}")).collect();
     for some in keys.chunks(TOGETHER) {
         let mut pipeline = Pipeline::new();
-        some.iter().for_each(|key| drop(pipeline.set(key, [b'x'; 64]).ex(600).queue()));
+        for key in some {
+            pipeline.set(key, [b'x'; 64]).ex(600).queue();
+        }
         client.run(pipeline).await?;
         let fills: Vec<_> = some
             .iter()
