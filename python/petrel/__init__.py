@@ -11,22 +11,30 @@ from petrel._client import (
     Lock,
     NearCache,
     Pipeline,
+    Primary,
     PubSub,
+    RedisCluster,
     Script,
+    Sentinel,
     from_url,
 )
+from petrel._shared import ClusterNode
 from petrel.exceptions import *  # noqa: F403
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Client",
+    "ClusterNode",
     "Connection",
     "Lock",
     "NearCache",
     "Pipeline",
+    "Primary",
     "PubSub",
+    "RedisCluster",
     "Script",
+    "Sentinel",
     "asyncio",
     "exceptions",
     "from_url",

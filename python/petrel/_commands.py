@@ -188,6 +188,31 @@ _HSTRLEN = Command("HSTRLEN", "i64")
 _HTTL = Command("HTTL", "Vec<i64>")
 _HVALS = Command("HVALS", "Vec<Bytes>")
 _INCREX = Command("INCREX", "Value")
+_JSON_ARRAPPEND = Command("JSON.ARRAPPEND", "Value")
+_JSON_ARRINDEX = Command("JSON.ARRINDEX", "Value")
+_JSON_ARRINSERT = Command("JSON.ARRINSERT", "Value")
+_JSON_ARRLEN = Command("JSON.ARRLEN", "Value")
+_JSON_ARRPOP = Command("JSON.ARRPOP", "Value")
+_JSON_ARRTRIM = Command("JSON.ARRTRIM", "Value")
+_JSON_CLEAR = Command("JSON.CLEAR", "Value")
+_JSON_DEBUG = Command("JSON.DEBUG", "Value")
+_JSON_DEL = Command("JSON.DEL", "Value")
+_JSON_FORGET = Command("JSON.FORGET", "Value")
+_JSON_GET = Command("JSON.GET", "Value")
+_JSON_MERGE = Command("JSON.MERGE", "Value")
+_JSON_MGET = Command("JSON.MGET", "Value")
+_JSON_MSET = Command("JSON.MSET", "Value")
+_JSON_NUMINCRBY = Command("JSON.NUMINCRBY", "Value")
+_JSON_NUMMULTBY = Command("JSON.NUMMULTBY", "Value")
+_JSON_NUMPOWBY = Command("JSON.NUMPOWBY", "Value")
+_JSON_OBJKEYS = Command("JSON.OBJKEYS", "Value")
+_JSON_OBJLEN = Command("JSON.OBJLEN", "Value")
+_JSON_RESP = Command("JSON.RESP", "Value")
+_JSON_SET = Command("JSON.SET", "Value")
+_JSON_STRAPPEND = Command("JSON.STRAPPEND", "Value")
+_JSON_STRLEN = Command("JSON.STRLEN", "Value")
+_JSON_TOGGLE = Command("JSON.TOGGLE", "Value")
+_JSON_TYPE = Command("JSON.TYPE", "Value")
 _LASTSAVE = Command("LASTSAVE", "i64")
 _LATENCY_DOCTOR = Command("LATENCY DOCTOR", "String")
 _LATENCY_GRAPH = Command("LATENCY GRAPH", "String")
@@ -1596,6 +1621,197 @@ class Commands(RedisPyCommands):
         if enx:
             call += ("ENX",)
         return self._run(_INCREX, *call)
+
+    def json_arrappend(self, name, *values, path=None):
+        """``JSON.ARRAPPEND key [path] value [value ...]``: Appends values to the arrays at a path of a JSON document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        call += _spread(values)
+        return self._run(_JSON_ARRAPPEND, *call)
+
+    def json_arrindex(self, name, path, value, *, start=None, stop=None):
+        """``JSON.ARRINDEX key path value [start [stop]]``: Returns where a value is first found in the arrays at a path of a JSON document."""
+        call = []
+        call.append(name)
+        call.append(path)
+        call.append(value)
+        if start is not None:
+            call.append(start)
+        if stop is not None:
+            call.append(stop)
+        return self._run(_JSON_ARRINDEX, *call)
+
+    def json_arrinsert(self, name, path, index, *values):
+        """``JSON.ARRINSERT key path index value [value ...]``: Inserts values into the arrays at a path of a JSON document."""
+        return self._run(_JSON_ARRINSERT, name, path, index, *_spread(values))
+
+    def json_arrlen(self, name, path=None):
+        """``JSON.ARRLEN key [path]``: Returns the lengths of the arrays at a path of a JSON document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_ARRLEN, *call)
+
+    def json_arrpop(self, name, *, path=None, index=None):
+        """``JSON.ARRPOP key [path [index]]``: Removes an element of each of the arrays at a path of a JSON document and returns them as text."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        if index is not None:
+            call.append(index)
+        return self._run(_JSON_ARRPOP, *call)
+
+    def json_arrtrim(self, name, path, start, stop):
+        """``JSON.ARRTRIM key path start stop``: Removes the elements outside of a range from the arrays at a path of a JSON document."""
+        return self._run(_JSON_ARRTRIM, name, path, start, stop)
+
+    def json_clear(self, name, path=None):
+        """``JSON.CLEAR key [path]``: Empties the arrays and objects at a path of a JSON document, and sets its numbers to 0."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_CLEAR, *call)
+
+    def json_debug(self, *, help=False, memory=None, path=None):
+        """``JSON.DEBUG <HELP | MEMORY key [path]>``: Returns how many bytes the values at a path of a JSON document take, or which subcommands there are."""
+        call = []
+        if help:
+            call += ("HELP",)
+        if memory is not None:
+            call += ("MEMORY",)
+            call += _values(memory)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_DEBUG, *call)
+
+    def json_del(self, name, path=None):
+        """``JSON.DEL key [path]``: Removes the values at a path of a JSON document, or the document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_DEL, *call)
+
+    def json_forget(self, name, path=None):
+        """``JSON.FORGET key [path]``: Removes the values at a path of a JSON document, or the document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_FORGET, *call)
+
+    def json_get(self, name, *paths, indent=None, newline=None, space=None):
+        """``JSON.GET key [INDENT indent] [NEWLINE newline] [SPACE space] [path [path ...]]``: Returns the values at paths of a JSON document as text."""
+        call = []
+        call.append(name)
+        if indent is not None:
+            call += ("INDENT",)
+            call.append(indent)
+        if newline is not None:
+            call += ("NEWLINE",)
+            call.append(newline)
+        if space is not None:
+            call += ("SPACE",)
+            call.append(space)
+        call += _spread(paths)
+        return self._run(_JSON_GET, *call)
+
+    def json_merge(self, name, path, value):
+        """``JSON.MERGE key path value``: Merges a JSON value into those at a path, as RFC 7396 merges a patch."""
+        return self._run(_JSON_MERGE, name, path, value)
+
+    def json_mget(self, names, path):
+        """``JSON.MGET key [key ...] path``: Returns the values at a path of each of several JSON documents as text."""
+        return self._run(_JSON_MGET, *_spread(names), path)
+
+    def json_mset(self, *triplets):
+        """``JSON.MSET key path value [key path value ...]``: Sets values at a path of each of several JSON documents: all, or none if anything is wrong with a path or a value."""
+        return self._run(_JSON_MSET, *_spread(triplets))
+
+    def json_numincrby(self, name, path, value):
+        """``JSON.NUMINCRBY key path value``: Adds to the numbers at a path of a JSON document."""
+        return self._run(_JSON_NUMINCRBY, name, path, value)
+
+    def json_nummultby(self, name, path, value):
+        """``JSON.NUMMULTBY key path value``: Multiplies the numbers at a path of a JSON document."""
+        return self._run(_JSON_NUMMULTBY, name, path, value)
+
+    def json_numpowby(self, name, path, value):
+        """``JSON.NUMPOWBY key path value``: Raises the numbers at a path of a JSON document to a power."""
+        return self._run(_JSON_NUMPOWBY, name, path, value)
+
+    def json_objkeys(self, name, path=None):
+        """``JSON.OBJKEYS key [path]``: Returns the names of the members of the objects at a path of a JSON document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_OBJKEYS, *call)
+
+    def json_objlen(self, name, path=None):
+        """``JSON.OBJLEN key [path]``: Returns how many members the objects at a path of a JSON document have."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_OBJLEN, *call)
+
+    def json_resp(self, name, path=None):
+        """``JSON.RESP key [path]``: Returns the values at a path of a JSON document as replies."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_RESP, *call)
+
+    def json_set(self, name, path, value, *, nx=False, xx=False, fpha=None):
+        """``JSON.SET key path value [NX | XX] [FPHA <FP16 | BF16 | FP32 | FP64>]``: Sets the values at a path of a JSON document, adds a member to an object, or makes the document."""
+        call = []
+        call.append(name)
+        call.append(path)
+        call.append(value)
+        if nx:
+            call += ("NX",)
+        if xx:
+            call += ("XX",)
+        if fpha is not None:
+            call += ("FPHA",)
+            call.append(fpha)
+        return self._run(_JSON_SET, *call)
+
+    def json_strappend(self, name, value, *, path=None):
+        """``JSON.STRAPPEND key [path] value``: Appends to the strings at a path of a JSON document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        call.append(value)
+        return self._run(_JSON_STRAPPEND, *call)
+
+    def json_strlen(self, name, path=None):
+        """``JSON.STRLEN key [path]``: Returns the lengths of the strings at a path of a JSON document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_STRLEN, *call)
+
+    def json_toggle(self, name, path):
+        """``JSON.TOGGLE key path``: Turns the booleans at a path of a JSON document over."""
+        return self._run(_JSON_TOGGLE, name, path)
+
+    def json_type(self, name, path=None):
+        """``JSON.TYPE key [path]``: Returns the types of the values at a path of a JSON document."""
+        call = []
+        call.append(name)
+        if path is not None:
+            call.append(path)
+        return self._run(_JSON_TYPE, *call)
 
     def lastsave(self):
         """``LASTSAVE``: Returns the Unix time at which the data was last saved."""

@@ -10,7 +10,15 @@ from petrel import _client
 from petrel._arguments import spread
 from petrel._commands import Commands
 from petrel._redis_py import _EVAL, _EVALSHA
-from petrel._shared import Connecting, Digested, seconds_of
+from petrel._shared import (
+    ClusterConnecting,
+    ClusterNode,
+    Connecting,
+    Digested,
+    SentinelConnecting,
+    Watching,
+    seconds_of,
+)
 from petrel.exceptions import (
     LockError,
     LockNotOwnedError,
@@ -20,7 +28,20 @@ from petrel.exceptions import (
     WatchError,
 )
 
-__all__ = ["Client", "Connection", "Lock", "NearCache", "Pipeline", "PubSub", "Script", "from_url"]
+__all__ = [
+    "Client",
+    "ClusterNode",
+    "Connection",
+    "Lock",
+    "NearCache",
+    "Pipeline",
+    "Primary",
+    "PubSub",
+    "RedisCluster",
+    "Script",
+    "Sentinel",
+    "from_url",
+]
 
 
 class Scanning:
@@ -129,6 +150,66 @@ def from_url(url, **options):
     return Client.from_url(url, **options)
 
 
+class RedisCluster(ClusterConnecting, Client):
+    """A client of a Redis Cluster, which any number of tasks share.
+
+    A command goes to the node that serves its key. ``flushall``, ``dbsize``, ``keys`` and others
+    that concern all keys go to every primary, ``scan_iter`` walks over all of them, and
+    ``primaries`` are the primaries one by one. The keys of a transaction are in one slot; those of
+    other pipelines need not be. Channels of shards (``ssubscribe``) follow their slots.
+    """
+
+    @staticmethod
+    async def _merged(merge, replies):
+        return merge(await replies)
+
+    async def primaries(self):
+        """Each primary, for commands that concern nodes rather than keys."""
+        count = len(await self._core.on_primaries((_client._PING,)))
+        return [Primary(self, number) for number in range(count)]
+
+    async def scan_iter(self, match=None, count=None, _type=None):
+        """All keys of all primaries."""
+        for primary in await self.primaries():
+            async for key in primary.scan_iter(match, count, _type):
+                yield key
+
+    def pipeline(self, transaction=False, shard_hint=None):
+        """Commands that are sent together, each to the node of its key; with ``transaction=True``
+        as a transaction, of one slot."""
+        return Pipeline(self, transaction)
+
+    async def connection(self, key):
+        """A connection of one's own, to the node that serves a key."""
+        return Connection(await self._core.connection(key))
+
+    def lock(self, *_, **__):
+        """Locks are of single servers."""
+        raise PetrelError("locks are of single servers, not of a cluster")
+
+
+class Primary(Scanning, Commands):
+    """One primary of a cluster."""
+
+    def __init__(self, cluster, number):
+        self._cluster = cluster
+        self._number = number
+
+    async def _run(self, *call):
+        return (await self._cluster._core.on_primaries(call, self._number))[0]
+
+
+class ServiceClient(SentinelConnecting, Client):
+    """A client of the server that sentinels name."""
+
+
+class Sentinel(Watching):
+    """Sentinels, which know where the primary and the replicas of a service are:
+    ``Sentinel([(host, port)]).master_for("mymaster")``. Options are those of ``Client``."""
+
+    _class = ServiceClient
+
+
 class Connection(_client.Connection):
     """A connection that one caller has to itself. It is not made anew when it is lost."""
 
@@ -182,7 +263,7 @@ class Pipeline(_client.Queue):
         if self._calls:
             raise PetrelError("watch comes before commands")
         if self._connection is None:
-            self._connection = await self._client._core.connection()
+            self._connection = await self._client._core.connection(spread(names)[0])
         self._is_watching = True
         return await self._connection.run(_client._WATCH, *spread(names))
 

@@ -1,4 +1,4 @@
-//! The client of a server, for threads or for asyncio.
+//! The client of a server or a cluster, for threads or for asyncio.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use petrel_client::{
-    Address, Client, Dedicated, Error, NearCache, NearCacheOptions, Options, Pipeline, Replies,
-    Result, Value, blocking,
+    Address, ClusterOptions, Dedicated, Error, NearCache, NearCacheOptions, Options, Pipeline,
+    ReadFrom, Replies, Result, SentinelOptions, Value, blocking,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -20,6 +20,7 @@ use crate::dedicated::Connection;
 use crate::failure;
 use crate::near::Cache;
 use crate::pubsub::Subscription;
+use crate::remote::{Remote, Role, Source};
 use crate::runtime::{self, BoxFuture};
 use crate::shape::Decoding;
 
@@ -28,8 +29,8 @@ const IDLE_MAX: usize = 16;
 
 /// What threads and tasks share of a client. It connects when it is first used.
 pub(crate) struct Shared {
-    options: Options,
-    client: OnceCell<Client>,
+    source: Source,
+    remote: OnceCell<Remote>,
     idle: Mutex<Vec<Dedicated>>,
     /// Through which locks are waited for.
     locks: OnceCell<NearCache>,
@@ -37,20 +38,27 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The client, connected.
-    pub(crate) async fn client(&self) -> Result<&Client> {
-        let connect = || Client::with_options(self.options.clone());
-        self.client.get_or_try_init(connect).await
+    pub(crate) async fn remote(&self) -> Result<&Remote> {
+        self.remote.get_or_try_init(|| self.source.connect()).await
     }
 
     /// The near cache that locks are waited for with.
     pub(crate) async fn locks(&self) -> Result<&NearCache> {
-        let open = || async { self.client().await?.near_cache(NearCacheOptions::default()).await };
+        let open = || async {
+            self.remote().await?.server()?.near_cache(NearCacheOptions::default()).await
+        };
         self.locks.get_or_try_init(open).await
     }
 
     /// Runs a command that waits, on a connection of its own. If the future is dropped the
     /// connection is closed, and with it the wait ends.
     async fn run_waiting(&self, command: petrel_client::Command) -> Result<Value> {
+        let remote = self.remote().await?;
+        if let Remote::Cluster(_) = remote {
+            // The node depends on the key.
+            let mut connection = remote.dedicated(command.first_key()).await?;
+            return command.to(&mut connection).await;
+        }
         let idle = self.idle.lock().pop();
         let mut connection = match idle {
             Some(mut connection) => {
@@ -59,10 +67,10 @@ impl Shared {
                 // The server may have closed it meanwhile.
                 match probe.to(&mut connection).await {
                     Ok(_) => connection,
-                    Err(_) => self.client().await?.dedicated().await?,
+                    Err(_) => remote.dedicated(None).await?,
                 }
             }
-            None => self.client().await?.dedicated().await?,
+            None => remote.dedicated(None).await?,
         };
         let result = command.to(&mut connection).await;
         let is_usable = result.as_ref().map_or_else(|error| error.code().is_some(), |_| true);
@@ -74,7 +82,7 @@ impl Shared {
     }
 }
 
-/// A client of one server.
+/// A client of one server, or of a cluster.
 #[pyclass(frozen, module = "petrel._petrel")]
 pub(crate) struct Core {
     shared: Mutex<Option<Arc<Shared>>>,
@@ -87,11 +95,14 @@ pub(crate) struct Core {
 
 #[pymethods]
 impl Core {
-    /// A client by a URL or an address, with options that go before what the URL says.
+    /// A client by a URL or an address, with options that go before what the URL says. `kind` is
+    /// `server`, `cluster`, or, of a service that sentinels know, `primary` or `replica`.
     #[new]
-    #[pyo3(signature = (is_async, url, host, port, path, options))]
+    #[pyo3(signature = (is_async, kind, url, host, port, path, options))]
+    #[allow(clippy::too_many_arguments, reason = "called by one function of the package")]
     fn new(
         is_async: bool,
+        kind: &str,
         url: Option<&str>,
         host: &str,
         port: u16,
@@ -107,9 +118,15 @@ impl Core {
             (None, None) => Options::new(Address::Tcp { host: host.to_owned(), port }),
         };
         let decoding = set_options(&mut made, options)?;
+        let source = match kind {
+            "cluster" => Source::Cluster(cluster_options(made, options)?),
+            "primary" => Source::Sentinel(sentinel_options(made, options)?, Role::Primary),
+            "replica" => Source::Sentinel(sentinel_options(made, options)?, Role::Replica),
+            _ => Source::Server(made),
+        };
         let shared = Shared {
-            options: made,
-            client: OnceCell::new(),
+            source,
+            remote: OnceCell::new(),
             idle: Mutex::default(),
             locks: OnceCell::new(),
         };
@@ -147,12 +164,12 @@ impl Core {
                 Work::Reply(future, template.unbind(), self.decoding),
             );
         }
-        let future: BoxFuture<Result<Value>> = match shared.client.get() {
-            Some(client) => {
-                let client = client.clone();
-                Box::pin(async move { command.to(&client).await })
+        let future: BoxFuture<Result<Value>> = match shared.remote.get() {
+            Some(remote) => {
+                let remote = remote.clone();
+                Box::pin(async move { remote.call(command).await })
             }
-            None => Box::pin(async move { command.to(shared.client().await?).await }),
+            None => Box::pin(async move { shared.remote().await?.call(command).await }),
         };
         Bridge::start(&bridge, Work::Reply(future, template.unbind(), self.decoding))
     }
@@ -176,8 +193,8 @@ impl Core {
         self.finish(
             py,
             Box::pin(async move {
-                let replies = match shared.client().await {
-                    Ok(client) => client.run(pipeline).await,
+                let replies = match shared.remote().await {
+                    Ok(remote) => remote.run(pipeline).await,
                     Err(error) => Err(error),
                 };
                 made(move |py| converted(py, replies, &templates, decoding))
@@ -185,15 +202,58 @@ impl Core {
         )
     }
 
-    /// A connection that one caller has to itself.
-    fn connection(this: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+    /// Runs a command on each primary of a cluster, or on the one of that number only; a list of
+    /// the replies.
+    #[pyo3(signature = (call, only = None))]
+    fn on_primaries(
+        &self,
+        call: &Bound<'_, PyTuple>,
+        only: Option<usize>,
+    ) -> PyResult<Py<PyAny>> {
+        let py = call.py();
+        let (template, arguments) = command::split(call)?;
+        let command = template.get().with(arguments)?;
+        let template = template.unbind();
+        let (shared, decoding) = (self.shared(py)?, self.decoding);
+        self.finish(
+            py,
+            Box::pin(async move {
+                let replies = async {
+                    let primaries = shared.remote().await?.primaries().await?;
+                    let mut replies = Vec::new();
+                    for (number, client) in primaries.iter().enumerate() {
+                        if only.is_none_or(|only| only == number) {
+                            replies.push(command.clone().to(client).await?);
+                        }
+                    }
+                    Ok::<_, Error>(replies)
+                }
+                .await;
+                made(move |py| {
+                    let list = PyList::empty(py);
+                    for reply in replies.map_err(|error| failure::of(py, &error))? {
+                        list.append(template.get().convert(py, &reply, decoding)?)?;
+                    }
+                    Ok(list.into_any().unbind())
+                })
+            }),
+        )
+    }
+
+    /// A connection that one caller has to itself; of a cluster to the node of a key.
+    #[pyo3(signature = (key = None))]
+    fn connection(
+        this: &Bound<'_, Self>,
+        key: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
         let (py, core) = (this.py(), this.clone().unbind());
+        let key = key.map(crate::argument::bytes).transpose()?;
         let shared = this.get().shared(py)?;
         this.get().finish(
             py,
             Box::pin(async move {
-                let opened = match shared.client().await {
-                    Ok(client) => client.dedicated().await,
+                let opened = match shared.remote().await {
+                    Ok(remote) => remote.dedicated(key.as_deref()).await,
                     Err(error) => Err(error),
                 };
                 made(move |py| {
@@ -211,8 +271,8 @@ impl Core {
         this.get().finish(
             py,
             Box::pin(async move {
-                let opened = match shared.client().await {
-                    Ok(client) => client.subscriber().await.map(Subscription::parts),
+                let opened = match shared.remote().await {
+                    Ok(remote) => remote.subscriber().await.map(Subscription::parts),
                     Err(error) => Err(error),
                 };
                 made(move |py| {
@@ -241,8 +301,8 @@ impl Core {
         this.get().finish(
             py,
             Box::pin(async move {
-                let opened = match shared.client().await {
-                    Ok(client) => client.near_cache(options).await,
+                let opened = match shared.remote().await {
+                    Ok(remote) => remote.near_cache(options).await,
                     Err(error) => Err(error),
                 };
                 made(move |py| {
@@ -316,11 +376,9 @@ impl Core {
         runtime::wait(py, future)?(py)
     }
 
-    /// The client for threads; none if the server is reached by TLS.
+    /// The client for threads; none of a cluster, or if the server is reached by TLS.
     fn threads(&self, py: Python<'_>, shared: &Shared) -> PyResult<Option<blocking::Client>> {
-        if matches!(shared.options.address, Address::Tls { .. }) {
-            return Ok(None);
-        }
+        let Some(options) = shared.source.of_threads() else { return Ok(None) };
         if let Some(client) = &*self.threads.lock() {
             return Ok(Some(client.clone()));
         }
@@ -329,7 +387,7 @@ impl Core {
             if let Some(client) = &*threads {
                 return Ok(client.clone());
             }
-            let client = blocking::Client::with_options(shared.options.clone())?;
+            let client = blocking::Client::with_options(options.clone())?;
             *threads = Some(client.clone());
             Ok::<_, Error>(client)
         });
@@ -345,7 +403,8 @@ impl Core {
         match self.threads(py, &shared)? {
             Some(client) => Ok(py.detach(|| command.to(&client).run())),
             None => {
-                runtime::wait(py, Box::pin(async move { command.to(shared.client().await?).await }))
+                let call = async move { shared.remote().await?.call(command).await };
+                runtime::wait(py, Box::pin(call))
             }
         }
     }
@@ -393,6 +452,41 @@ pub(crate) fn converted(
 pub(crate) fn duration(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         failure::new(py, "DataError", "a time is a number of seconds from 0 on", "", "")
+    })
+}
+
+/// Options of a cluster: those of each node, and how the nodes are used.
+fn cluster_options(node: Options, options: &Bound<'_, PyDict>) -> PyResult<ClusterOptions> {
+    let mut made = ClusterOptions::new(node);
+    if flag(options, "read_from_replicas")? {
+        made.read_from = ReadFrom::Replicas;
+    }
+    for (host, port) in option::<Vec<(String, u16)>>(options, "startup_nodes")?.unwrap_or_default()
+    {
+        made.seeds.push(match made.node.address {
+            Address::Tls { .. } => Address::Tls { host, port },
+            _ => Address::Tcp { host, port },
+        });
+    }
+    Ok(made)
+}
+
+/// Options of a service that sentinels know.
+fn sentinel_options(node: Options, options: &Bound<'_, PyDict>) -> PyResult<SentinelOptions> {
+    let sentinels = option::<Vec<(String, u16)>>(options, "sentinels")?.unwrap_or_default();
+    let text = |name: &str| option::<String>(options, name);
+    let (username, password) = (text("sentinel_username")?, text("sentinel_password")?);
+    let sentinel = |(host, port)| {
+        let mut made = Options::new(Address::Tcp { host, port });
+        made.username = username.clone();
+        made.password = password.clone().map(Into::into);
+        made.connect_timeout = node.connect_timeout;
+        made
+    };
+    Ok(SentinelOptions {
+        service: text("service_name")?.unwrap_or_default(),
+        sentinels: sentinels.into_iter().map(sentinel).collect(),
+        node: node.clone(),
     })
 }
 

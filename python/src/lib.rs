@@ -8,7 +8,8 @@
 //! | `failure` | errors as Python exceptions |
 //! | `runtime` | the thread that drives connections, and threads that wait for it |
 //! | `bridge` | asyncio: futures of an event loop that are resolved in batches |
-//! | `client` | the client of a server |
+//! | `client` | the client of a server, or of a cluster |
+//! | `remote` | what differs between the two |
 //! | `dedicated`, `near`, `pubsub`, `lock` | what a client makes |
 //!
 //! Each class serves threads and asyncio: a method takes the bridge of an event loop, and then
@@ -23,6 +24,7 @@ mod failure;
 mod lock;
 mod near;
 mod pubsub;
+mod remote;
 mod runtime;
 mod shape;
 

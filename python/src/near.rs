@@ -1,11 +1,12 @@
 //! Replies kept in the process.
 
-use petrel_client::{NearCache, Result, Value};
+use petrel_client::{Result, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::bridge::{Bridge, Work};
 use crate::client::Core;
+use crate::remote::Near;
 use crate::runtime::{self, BoxFuture};
 use crate::{argument, command, failure};
 
@@ -13,11 +14,11 @@ use crate::{argument, command, failure};
 #[pyclass(frozen, module = "petrel._petrel")]
 pub(crate) struct Cache {
     core: Py<Core>,
-    cache: NearCache,
+    cache: Near,
 }
 
 impl Cache {
-    pub(crate) fn new(core: Py<Core>, cache: NearCache) -> Self {
+    pub(crate) fn new(core: Py<Core>, cache: Near) -> Self {
         Self { core, cache }
     }
 }
@@ -39,7 +40,7 @@ impl Cache {
         let cache = self.cache.clone();
         let future: BoxFuture<Result<Value>> = match core.is_async().then_some(cached).flatten() {
             Some(reply) => Box::pin(std::future::ready(Ok(reply))),
-            None => Box::pin(async move { command.to(&cache).await }),
+            None => Box::pin(async move { cache.call(command).await }),
         };
         if core.is_async() {
             let work = Work::Reply(future, template.unbind(), core.decoding());
@@ -65,7 +66,7 @@ impl Cache {
 
     /// Forgets what is cached of a key.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.cache.forget(argument::bytes(key)?);
+        self.cache.forget(&argument::bytes(key)?);
         Ok(())
     }
 

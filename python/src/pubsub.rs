@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use petrel_client::{ChannelKind, Error, Message, Result, Subscriber};
+use petrel_client::{ChannelKind, Error, Message, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::client::{Core, duration, made};
+use crate::remote::Listener;
 use crate::shape::{self, Decoding};
 use crate::{argument, failure, runtime};
 
@@ -43,7 +44,7 @@ impl Subscription {
     }
 
     /// Starts the task that owns a subscriber.
-    pub(crate) fn parts(subscriber: Subscriber) -> Parts {
+    pub(crate) fn parts(subscriber: Listener) -> Parts {
         let (changes, wanted) = mpsc::unbounded_channel();
         let (sender, messages) = mpsc::channel(QUEUED_MAX);
         let interruptions = Arc::new(AtomicU64::new(0));
@@ -60,7 +61,7 @@ impl Subscription {
 
 /// Takes messages and changes for as long as someone wants them.
 async fn serve(
-    mut subscriber: Subscriber,
+    mut subscriber: Listener,
     mut changes: mpsc::UnboundedReceiver<Change>,
     messages: mpsc::Sender<Message>,
     interruptions: Arc<AtomicU64>,
@@ -73,13 +74,7 @@ async fn serve(
         tokio::select! {
             change = changes.recv() => {
                 let Some(Change { kind, is_wanted, channels, done }) = change else { return };
-                let result = match (is_wanted, kind) {
-                    (false, kind) => subscriber.unsubscribe(kind, channels).await,
-                    (true, ChannelKind::Pattern) => subscriber.psubscribe(channels).await,
-                    (true, ChannelKind::Shard) => subscriber.ssubscribe(channels).await,
-                    (true, _) => subscriber.subscribe(channels).await,
-                };
-                let _ = done.send(result);
+                let _ = done.send(subscriber.change(kind, is_wanted, channels).await);
             }
             sent = next => if sent.is_none() { return },
         }

@@ -63,8 +63,12 @@ def test_signals_end_a_wait(client):
             client.blpop("none", timeout=30)
     finally:
         signal.signal(signal.SIGALRM, previous)
+    # The connection that waited is closed.
+    until = time.monotonic() + 30
+    while any(one["cmd"] == "blpop" for one in client.client_list()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
     client.rpush("none", "kept")
-    time.sleep(0.05)
     assert client.lpop("none") == b"kept"
 
 

@@ -31,6 +31,11 @@ def threads(client: petrel.Client[bytes]) -> None:
         assert_type(lock.is_lost(), bool)
     with petrel.Client(decode_responses=True) as text:
         assert_type(text.get("k"), "str | None")
+    with petrel.RedisCluster(port=7000, decode_responses=True) as cluster:
+        assert_type(cluster.get("k"), "str | None")
+        assert_type(cluster.dbsize(), int)
+        assert_type([primary.dbsize() for primary in cluster.primaries()], list[int])
+        cluster.connection("key").close()
     try:
         client.ping()
     except petrel.ResponseError as error:
@@ -53,5 +58,8 @@ async def tasks(client: petrel.asyncio.Client[bytes]) -> None:
     async with client.pipeline() as pipe:
         pipe.incr("n")
         await pipe.execute()
+    cluster = petrel.asyncio.RedisCluster(startup_nodes=[("localhost", 7000)])
+    assert_type(await cluster.get("k"), "bytes | None")
+    assert_type([key async for key in cluster.scan_iter()], list[bytes])
     near = await client.near_cache(prefixes=["user:"])
     assert_type(await near.get("k"), "bytes | None")

@@ -1,4 +1,5 @@
-//! `client`: what one command costs a program, by the client library that it uses.
+//! `client`: what one command costs a program, by the client library that it uses; and what one
+//! that needs no server.
 
 mod driver;
 mod foreign;
@@ -8,10 +9,9 @@ mod measure;
 use std::env;
 use std::process::{Command, Stdio};
 
-use petrel_resp::encode_command;
+use petrel_client::{Commands, FromReply, Pipeline, Value, blocking};
 use serde::Serialize;
 
-use crate::exchange::{connect, read_same};
 use crate::experiment::{
     Better, Cells, Description, Experiment, FIGURE, Figure, Plot, RunArgs, SERVER, Session, View,
     at, grid, texts,
@@ -21,12 +21,12 @@ use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 use crate::sys;
 
-use foreign::{Foreign, GO, RUST};
+use foreign::{Foreign, GO, PYTHON, RUST};
 use measure::{Answer, Operation, Order, key_name};
 
 pub use driver::{DRIVER, drive};
 
-/// Requests in one piece while keys are stored.
+/// Commands in one piece while keys are stored.
 const PIECE: usize = 1000;
 
 /// Connections of a client at most: go-redis opens ten for each processor.
@@ -36,7 +36,7 @@ const CONNECTIONS: usize = 4096;
 const REFERENCE: &str = "rueidis";
 
 /// The libraries: name, and what drives it if this program does not.
-static LIBRARIES: [(&str, Option<&Foreign>); 8] = [
+static LIBRARIES: [(&str, Option<&Foreign>); 11] = [
     ("petrel", None),
     ("petrel-threads", None),
     ("redis-rs", Some(&RUST)),
@@ -45,15 +45,27 @@ static LIBRARIES: [(&str, Option<&Foreign>); 8] = [
     ("go-redis-8", Some(&GO)),
     ("go-redis-9", Some(&GO)),
     ("go-redis-9-auto", Some(&GO)),
+    ("petrel-embedded", None),
+    ("petrel-python", Some(&PYTHON)),
+    ("redis-py", Some(&PYTHON)),
 ];
+
+/// Those of asyncio, and how many tasks they are measured with.
+const ASYNCIO: [&str; 2] = ["petrel-python", "redis-py"];
+const ASYNCIO_TASKS: usize = 100;
+
+/// Without a server.
+const EMBEDDED: &str = "petrel-embedded";
 
 /// Those with a near cache.
 const WITH_NEAR_CACHE: [&str; 2] = ["petrel", REFERENCE];
 
-/// Measure client libraries: time, allocations and CPU of a SET, of a GET, of a near-cache hit.
+/// Measure client libraries: time, allocations and CPU of a SET, of a GET, of a near-cache hit, and
+/// of a GET on an engine in the process.
 ///
 /// Each library runs in a process of its own and uses one connection, or the pool that it makes by
-/// itself. Those of others are built where `cargo` and `go` are installed.
+/// itself. Those of others are built where `cargo` and `go` are installed; those of Python are
+/// measured where `python3` has both packages, with 100 tasks of asyncio.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ClientArgs {
     /// Threads of the server
@@ -70,12 +82,23 @@ pub struct ClientArgs {
           default_values_t = LIBRARIES.map(|(name, _)| name.to_owned()))]
     libraries: Vec<String>,
 
-    /// What is measured: set, get, near (hits of a near cache)
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_value = "set,get,near")]
+    /// What is measured: set, get, near (hits of a near cache), embedded (GET in the process)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,...",
+        default_value = "set,get,near,embedded"
+    )]
     operations: Vec<Operation>,
 
     /// Tasks for each thread of the client; each has one command in flight
-    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,8,64,128")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,...",
+        default_value = "1,8,64,128",
+        default_value_if("quick", "true", "1,64")
+    )]
     parallelism: Vec<usize>,
 
     /// Bytes of a value
@@ -84,22 +107,22 @@ pub struct ClientArgs {
         value_delimiter = ',',
         value_name = "BYTES,...",
         default_value = "64,256,1024",
-        default_value_if("quick", "true", "64,1024")
+        default_value_if("quick", "true", "64")
     )]
     values: Vec<usize>,
 
     /// Keys that are drawn from at random; with 1 the key is always the same
-    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,10000")]
-    keys: Vec<usize>,
-
-    /// The same for hits of near caches
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "N,...",
-        default_value = "10000,1000000",
+        default_value = "1,10000",
         default_value_if("quick", "true", "10000")
     )]
+    keys: Vec<usize>,
+
+    /// The same for hits of near caches, and for an engine in the process
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "10000,1000000")]
     near_keys: Vec<usize>,
 
     /// How long each measurement takes
@@ -130,8 +153,8 @@ pub const DESCRIPTION: &Description = &Description {
         Figure::new("bytes", "Allocated per operation", "B", 1, Better::Less),
         Figure::new("allocations", "Allocations per operation", "", 2, Better::Less),
         Figure::new("client_cpu", "Client CPU per operation", "ns", 0, Better::Less),
-        Figure::new("hit", "Near-cache hit, one thread", "ns", 1, Better::Less),
-        Figure::new("scaling", "Hits with all threads over those with one", "x", 2, Better::More),
+        Figure::new("hit", "Read in the process, one thread", "ns", 1, Better::Less),
+        Figure::new("scaling", "Reads with all threads over those with one", "x", 2, Better::More),
     ],
     views: &[
         view("Time", &["ns"])
@@ -142,7 +165,7 @@ pub const DESCRIPTION: &Description = &Description {
         view("Memory", &["allocations", "bytes"]),
         view("Iterations", &["iterations"]),
         View::new(
-            "Near cache",
+            "Hits of near caches, and GET of an engine in the process",
             &["hit", "scaling", "allocations"],
             &[SERVER, "operation"],
             &["client", "keys"],
@@ -159,7 +182,7 @@ const fn view(title: &'static str, figures: &'static [&'static str]) -> View {
 
 impl clap::ValueEnum for Operation {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Operation::Set, Operation::Get, Operation::Near]
+        &[Operation::Set, Operation::Get, Operation::Near, Operation::Embedded]
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
@@ -184,14 +207,12 @@ impl Experiment for ClientArgs {
 
     fn points(&self) -> Vec<Point> {
         let mut libraries: Vec<&String> = self.libraries.iter().collect();
-        for foreign in [&RUST, &GO] {
-            if foreign.builder().is_none() {
-                eprintln!(
-                    "no `{}` on PATH: clients of {} are left out",
-                    foreign.tool, foreign.language
-                );
-                libraries
-                    .retain(|name| !driver_of(name).is_some_and(|of| std::ptr::eq(of, foreign)));
+        for foreign in [&RUST, &GO, &PYTHON] {
+            let is_of = |name: &str| driver_of(name).is_some_and(|of| std::ptr::eq(of, foreign));
+            if libraries.iter().any(|name| is_of(name)) && !foreign.is_available() {
+                let (tool, language) = (foreign.tool, foreign.language);
+                eprintln!("no `{tool}` with what it takes: clients of {language} are left out");
+                libraries.retain(|name| !is_of(name));
             }
         }
         let point = |operations: &[Operation], keys, parallelism, values, libraries| {
@@ -203,12 +224,20 @@ impl Experiment for ClientArgs {
                 ("client", texts(libraries)),
             ])
         };
-        let (near, others): (Vec<_>, Vec<_>) =
-            self.operations.iter().partition(|operation| **operation == Operation::Near);
-        let cached: Vec<&String> =
-            libraries.iter().copied().filter(|name| WITH_NEAR_CACHE.contains(&&***name)).collect();
-        let mut points = point(&others, &self.keys, &self.parallelism, &self.values, &libraries);
-        points.extend(point(&near, &self.near_keys, &[1], &[64], &cached));
+        let among = |names: &[&str]| -> Vec<&String> {
+            libraries.iter().copied().filter(|name| names.contains(&name.as_str())).collect()
+        };
+        let (near, embedded, asyncio) =
+            (among(&WITH_NEAR_CACHE), among(&[EMBEDDED]), among(&ASYNCIO));
+        libraries.retain(|name| !embedded.contains(name) && !asyncio.contains(name));
+        let of = |wanted: &[Operation]| -> Vec<Operation> {
+            self.operations.iter().copied().filter(|one| wanted.contains(one)).collect()
+        };
+        let sent = of(&[Operation::Set, Operation::Get]);
+        let mut points = point(&sent, &self.keys, &self.parallelism, &self.values, &libraries);
+        points.extend(point(&sent, &[10_000], &[ASYNCIO_TASKS], &[64], &asyncio));
+        points.extend(point(&of(&[Operation::Near]), &self.near_keys, &[1], &[64], &near));
+        points.extend(point(&of(&[Operation::Embedded]), &self.near_keys, &[1], &[64], &embedded));
         points
     }
 
@@ -225,10 +254,14 @@ impl Experiment for ClientArgs {
         let operation: Operation = match point["operation"].as_str() {
             "set" => Operation::Set,
             "get" => Operation::Get,
-            _ => Operation::Near,
+            "near" => Operation::Near,
+            _ => Operation::Embedded,
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.client_threads.map_or(processors, usize::from);
+        let threads = match ASYNCIO.contains(&point["client"].as_str()) {
+            true => 1,
+            false => self.client_threads.map_or(processors, usize::from),
+        };
         let Endpoint::Tcp(address) = scene.server.endpoint() else {
             return Err("clients are measured over TCP".to_owned());
         };
@@ -242,9 +275,12 @@ impl Experiment for ClientArgs {
             threads,
             milliseconds: self.milliseconds,
         };
-        scene.store(order.keys, order.value).map_err(|error| format!("keys: {error}"))?;
+        if operation == Operation::Embedded {
+            return in_process(&order);
+        }
+        scene.store(&order).map_err(|error| format!("keys: {error}"))?;
         if operation == Operation::Near {
-            return near(&order);
+            return in_process(&order);
         }
         let answer = ask(&order)?;
         let each = |total: u64| total as f64 / answer.operations.max(1) as f64;
@@ -256,8 +292,8 @@ impl Experiment for ClientArgs {
     }
 }
 
-/// Measures hits on one thread and on all.
-fn near(order: &Order) -> Result<Measurement, String> {
+/// Measures reads that need no server, on one thread and on all.
+fn in_process(order: &Order) -> Result<Measurement, String> {
     let one = ask(&Order { threads: 1, tasks: 1, ..order.clone() })?;
     let all = ask(&Order { tasks: order.threads, ..order.clone() })?;
     let each = |answer: &Answer| answer.nanoseconds as f64 / answer.operations.max(1) as f64;
@@ -284,7 +320,7 @@ fn driver_of(library: &str) -> Option<&'static Foreign> {
 fn ask(order: &Order) -> Result<Answer, String> {
     let failed = |what: &dyn std::fmt::Display| format!("{}: {what}", order.client);
     let mut command = match driver_of(&order.client) {
-        Some(foreign) => Command::new(foreign.path()?),
+        Some(foreign) => foreign.command()?,
         None => {
             let mut own = Command::new(env::current_exe().map_err(|error| failed(&error))?);
             own.arg(DRIVER);
@@ -314,25 +350,24 @@ impl Session for Scene {
 }
 
 impl Scene {
-    /// Stores so many keys with values of this length, unless they are there.
-    fn store(&mut self, keys: usize, value: usize) -> std::io::Result<()> {
-        use std::io::Write;
-        if self.stored == Some((keys, value)) {
+    /// Stores the keys that an order reads, unless they are there.
+    fn store(&mut self, order: &Order) -> petrel_client::Result<()> {
+        if self.stored == Some((order.keys, order.value)) {
             return Ok(());
         }
         self.stored = None;
-        let mut stream = connect(self.server.endpoint())?;
-        let (mut piece, value_bytes) = (Vec::new(), vec![b'x'; value]);
-        for begin in (0..keys).step_by(PIECE) {
-            piece.clear();
-            let end = (begin + PIECE).min(keys);
-            for key in begin..end {
-                encode_command(&[b"SET", key_name(key).as_bytes(), &value_bytes], &mut piece);
+        let client = blocking::Client::connect(&format!("redis://{}", order.address))?;
+        let value = vec![b'x'; order.value];
+        for begin in (0..order.keys).step_by(PIECE) {
+            let mut pipeline = Pipeline::new();
+            for key in begin..(begin + PIECE).min(order.keys) {
+                pipeline.set(key_name(key), &value[..]).queue();
             }
-            stream.write_all(&piece)?;
-            read_same(&mut stream, b"+OK\r\n", end - begin)?;
+            for reply in client.run(pipeline)?.into_values() {
+                Value::from_reply(reply)?;
+            }
         }
-        self.stored = Some((keys, value));
+        self.stored = Some((order.keys, order.value));
         Ok(())
     }
 }

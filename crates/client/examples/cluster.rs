@@ -1,6 +1,7 @@
-//! Counts on every node of a cluster: `cluster [URL of any node]`.
+//! Counts on every node of a cluster, listens to a channel of a shard, and reads through a near
+//! cache: `cluster [URL of any node]`.
 
-use petrel_client::{Cluster, Commands, Pipeline};
+use petrel_client::{Cluster, Commands, NearCacheOptions, Pipeline};
 
 #[tokio::main]
 async fn main() -> petrel_client::Result<()> {
@@ -14,5 +15,18 @@ async fn main() -> petrel_client::Result<()> {
         println!("counter {n}: {}", replies.take(count)?);
     }
     println!("{} primaries", cluster.primaries().await?.len());
+
+    let mut subscriber = cluster.subscriber();
+    subscriber.ssubscribe(["example:channel"]).await?;
+    cluster.spublish("example:channel", "hello").await?;
+    if let Some(message) = subscriber.next().await {
+        println!("message: {}", message.payload.escape_ascii());
+    }
+
+    let near = cluster.near_cache(NearCacheOptions::default()).await?;
+    for _ in 0..1000 {
+        near.get("example:counter:0").await?;
+    }
+    println!("{:?}", near.statistics());
     Ok(())
 }

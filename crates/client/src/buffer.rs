@@ -19,6 +19,7 @@ thread_local! {
 }
 
 /// The arguments of a command, encoded as RESP bulks, without the array header before them.
+#[derive(Clone)]
 pub(crate) struct CommandBuffer {
     store: Store,
     arguments: usize,
@@ -26,6 +27,7 @@ pub(crate) struct CommandBuffer {
     gaps: [usize; GAPS_MAX],
 }
 
+#[derive(Clone)]
 enum Store {
     Inline { len: u8, bytes: [u8; INLINE_LEN] },
     Heap(Vec<u8>),

@@ -17,6 +17,7 @@ use crate::lane::{Exchange, Lane, Outcome, PushSink};
 use crate::options::Options;
 use crate::reply::FromReply;
 use crate::request::{Command, Request, Target};
+use crate::telemetry::Operation;
 use crate::transport::{ByteStream, Connector};
 
 /// A client of one server. It is cheap to clone, and all clones share its connections: commands of
@@ -167,6 +168,7 @@ pub struct Call<'a, R> {
     /// Of a command that is not in the table.
     raw_name: Option<Box<str>>,
     refusal: Option<Error>,
+    operation: Operation,
     reply: PhantomData<fn() -> R>,
 }
 
@@ -180,16 +182,21 @@ impl<'a, R> Call<'a, R> {
         };
         let raw_name = (command.info.words == 0).then(|| command.name().into_boxed_str());
         let info = command.info;
+        let operation = lane.telemetry().begin(&command);
         let exchange = Exchange::new(lane, [command.buffer], limit, retries);
-        Self { exchange, info, raw_name, refusal: None, reply: PhantomData }
+        Self { exchange, info, raw_name, refusal: None, operation, reply: PhantomData }
     }
 
     pub(crate) fn refused(lane: &'a Lane, command: Command, error: Error) -> Self {
         Self { refusal: Some(error), ..Self::new(lane, command, 0) }
     }
 
-    fn named(&self, error: Error) -> Error {
-        error.of_command(self.raw_name.as_deref().unwrap_or(self.info.name))
+    /// Names the command in an error, and records how it ended.
+    fn ended(&mut self, result: Result<R>) -> Result<R> {
+        let name = self.raw_name.as_deref().unwrap_or(self.info.name);
+        let result = result.map_err(|error| error.of_command(name));
+        self.operation.end(result.as_ref().err());
+        result
     }
 }
 
@@ -198,7 +205,7 @@ impl<R: FromReply> Future for Call<'_, R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<R>> {
         if let Some(error) = self.refusal.take() {
-            return Poll::Ready(Err(self.named(error)));
+            return Poll::Ready(self.ended(Err(error)));
         }
         let Poll::Ready(result) = Pin::new(&mut self.exchange).poll(cx) else {
             return Poll::Pending;
@@ -207,7 +214,7 @@ impl<R: FromReply> Future for Call<'_, R> {
             Outcome::One(value) => R::from_reply(value),
             _ => R::from_reply(Value::Null),
         });
-        Poll::Ready(result.map_err(|error| self.named(error)))
+        Poll::Ready(self.ended(result))
     }
 }
 

@@ -30,6 +30,7 @@
 //! | `request`, `argument`, `buffer` | a command being put together |
 //! | `reply`, `error` | what comes of it |
 //! | `mock` | `MockServer`, a server in a test's hands (feature `mock`) |
+//! | `telemetry` | spans and metrics of commands (feature `opentelemetry`) |
 //! | `options`, `transport` | where a server is, and streams to it |
 
 mod argument;
@@ -55,6 +56,7 @@ mod scan;
 mod script;
 mod sentinel;
 mod table;
+mod telemetry;
 mod transport;
 #[allow(clippy::type_complexity, reason = "a reply has the type that its command answers with")]
 mod typed;
@@ -70,11 +72,11 @@ pub use limiter::{Permission, RateLimiter};
 pub use lock::{Lock, LockOptions};
 #[cfg(feature = "mock")]
 pub use mock::{Expectation, MockServer};
-pub use near::{NearCache, NearCacheOptions, NearCacheStatistics, NearCall};
+pub use near::{ClusterNearCache, NearCache, NearCacheOptions, NearCacheStatistics, NearCall};
 pub use options::{Address, Backoff, Options, Secret};
 pub use petrel_resp::Value;
 pub use pipeline::{Pipeline, Queued, Replies};
-pub use pubsub::{ChannelKind, Message, Subscriber};
+pub use pubsub::{ChannelKind, ClusterSubscriber, Message, Subscriber};
 pub use reply::FromReply;
 pub use request::{
     Command, CommandInfo, DedicatedTarget, LocalTarget, Raw, RawCommand, Request, Target,

@@ -10,9 +10,11 @@ use petrel_resp::{Decoder, Protocol, RespWriter, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use crate::client::Client;
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::error::Result;
 use crate::lane::handshake;
 use crate::options::{Address, Options};
+use crate::transport::Connector;
 
 /// Bytes that each direction of a connection holds before its writer waits.
 const PIPE_LEN: usize = 64 * 1024;
@@ -173,8 +175,19 @@ impl MockServer {
 
     /// A client with options; the address is not used.
     pub async fn client_with(&self, options: Options) -> Result<Client> {
+        Client::open(options, self.connector(), true, None).await
+    }
+
+    /// A client of a cluster, of whose nodes each is this server. It asks for `CLUSTER SLOTS` at
+    /// once, and again when the script moves a slot.
+    pub async fn cluster(&self) -> Result<Cluster> {
+        let address = Address::Tcp { host: "mock".into(), port: 0 };
+        Cluster::open(ClusterOptions::new(Options::new(address)), self.connector()).await
+    }
+
+    fn connector(&self) -> Connector {
         let shared = self.shared.clone();
-        Client::with_connector(options, move || {
+        Connector::custom(move || {
             let shared = shared.clone();
             async move {
                 let (theirs, ours) = tokio::io::duplex(PIPE_LEN);
@@ -191,7 +204,6 @@ impl MockServer {
                 io::Result::Ok(theirs)
             }
         })
-        .await
     }
 
     /// What is left of the script, and what came that it did not expect, one a line; empty if all

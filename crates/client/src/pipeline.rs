@@ -104,19 +104,22 @@ impl Pipeline {
 
     async fn run(mut self, lane: &Lane, retries: u32) -> Result<Replies> {
         self.check()?;
-        let Some(mut sending) = self.sending() else { return Ok(Replies::default()) };
+        if self.is_empty() {
+            return Ok(Replies::default());
+        }
+        let mut operation = lane.telemetry().begin_batch(&self.commands, self.is_transaction);
+        let mut sending = self.sending();
         let retries = if sending.may_retry { retries } else { 0 };
         let limit = sending.limit.or(lane.timeout());
         let buffers = std::mem::take(&mut sending.buffers);
-        sending.replies(Exchange::new(lane, buffers, limit, retries).await)
+        let replies = sending.replies(Exchange::new(lane, buffers, limit, retries).await);
+        operation.end(replies.as_ref().err());
+        replies
     }
 
-    /// What is sent for the commands; nothing if there are none.
-    pub(crate) fn sending(self) -> Option<Sending> {
+    /// What is sent for the commands.
+    pub(crate) fn sending(self) -> Sending {
         let names: Vec<String> = self.commands.iter().map(Command::name).collect();
-        if names.is_empty() {
-            return None;
-        }
         let may_retry = self.commands.iter().all(|command| command.may_retry);
         let limit = self.commands.iter().map(|command| command.timeout).max().flatten();
         let mut buffers: Vec<CommandBuffer> = Vec::with_capacity(names.len() + 2);
@@ -124,7 +127,7 @@ impl Pipeline {
         buffers.extend(is_transaction.then(|| Command::raw("MULTI").buffer));
         buffers.extend(self.commands.into_iter().map(|command| command.buffer));
         buffers.extend(is_transaction.then(|| Command::raw("EXEC").buffer));
-        Some(Sending { names, buffers, limit, may_retry, is_transaction })
+        Sending { names, buffers, limit, may_retry, is_transaction }
     }
 }
 

@@ -66,7 +66,7 @@ static UNKNOWN: CommandInfo = CommandInfo {
 };
 
 /// A command on its way: arguments, and how it is to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Command {
     pub(crate) buffer: CommandBuffer,
     pub(crate) info: &'static CommandInfo,
@@ -169,8 +169,8 @@ impl Command {
         }
     }
 
-    /// Its first key.
-    pub(crate) fn first_key(&self) -> Option<&[u8]> {
+    /// Its first key, if it has one: what a cluster sends it by.
+    pub fn first_key(&self) -> Option<&[u8]> {
         let mut arguments = self.arguments();
         match self.info.first_key {
             FirstKey::None => None,

@@ -1,15 +1,16 @@
-//! Commands on an engine in this process, and what one costs: `embedded [KEYS]`.
+//! Commands on an engine in this process, and what one costs: `embedded [KEYS] [READS]`.
 
 use std::time::Instant;
 
 use petrel_client::{Commands, Pipeline};
 use petrel_embedded::Engine;
 
-/// Reads that are measured.
-const READS: u64 = 2_000_000;
-
 fn main() -> petrel_client::Result<()> {
-    let count: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10_000);
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |otherwise| {
+        arguments.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0).unwrap_or(otherwise)
+    };
+    let (count, reads): (u64, u64) = (number(10_000), number(2_000_000));
     let engine = Engine::default();
     let client = engine.client();
 
@@ -34,12 +35,12 @@ fn main() -> petrel_client::Result<()> {
         client.set(key, [b'x'; 64]).run()?;
     }
     let (begin, mut at) = (Instant::now(), 0u64);
-    for _ in 0..READS {
+    for _ in 0..reads {
         // A step that visits all keys, far from one another.
-        at = (at + 7_919) % count.max(1);
+        at = (at + 7_919) % count;
         client.get(&keys[at as usize]).run()?;
     }
-    let nanoseconds = begin.elapsed().as_nanos() as f64 / READS as f64;
+    let nanoseconds = begin.elapsed().as_nanos() as f64 / reads as f64;
     println!("GET of {count} keys: {nanoseconds:.0} ns");
     Ok(())
 }

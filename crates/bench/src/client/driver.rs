@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::libraries::{Petrel, PetrelNear, PetrelThreads};
+use super::libraries::{Petrel, PetrelEmbedded, PetrelNear, PetrelThreads};
 use super::measure::{Answer, Counts, Course, OVER, Operation, Order, asynchronous, checked};
 use crate::random::Random;
 
@@ -16,6 +16,7 @@ pub fn drive(order: &str) -> Result<(), String> {
         ("petrel", Operation::Near) => asynchronous::<PetrelNear>(&order),
         ("petrel", _) => asynchronous::<Petrel>(&order),
         ("petrel-threads", Operation::Set | Operation::Get) => threads(&order),
+        ("petrel-embedded", Operation::Embedded) => embedded(&order),
         (name, operation) => Err(format!("{name} has no {operation} here")),
     }?;
     println!("{}", serde_json::to_string(&answer).map_err(|error| error.to_string())?);
@@ -26,6 +27,25 @@ pub fn drive(order: &str) -> Result<(), String> {
 fn threads(order: &Order) -> Result<Answer, String> {
     let course = Course::new(order);
     let client = PetrelThreads::connect(&order.address)?;
+    on_threads(order, &course, |key| match order.operation {
+        Operation::Set => client.set(key, &course.value),
+        _ => checked(client.get(key)?, order),
+    })
+}
+
+/// Measures an engine in this process.
+fn embedded(order: &Order) -> Result<Answer, String> {
+    let course = Course::new(order);
+    let engine = PetrelEmbedded::new(&course.keys, &course.value)?;
+    on_threads(order, &course, |key| checked(engine.get(key)?, order))
+}
+
+/// Lets each task have a thread of its own.
+fn on_threads(
+    order: &Order,
+    course: &Course,
+    operate: impl Fn(&str) -> Result<(), String> + Sync,
+) -> Result<Answer, String> {
     let work = |seed: u64| {
         let (mut counts, mut random) = (Counts::default(), Random::new(seed));
         loop {
@@ -33,11 +53,7 @@ fn threads(order: &Order) -> Result<Answer, String> {
             if phase == OVER {
                 return Ok(counts);
             }
-            let key = course.key(&mut random);
-            match order.operation {
-                Operation::Set => client.set(key, &course.value)?,
-                _ => checked(client.get(key)?, order)?,
-            }
+            operate(course.key(&mut random))?;
             counts[usize::from(phase)] += 1;
         }
     };

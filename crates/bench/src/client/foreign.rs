@@ -19,6 +19,8 @@ pub struct Foreign {
     directory: &'static str,
     /// What is built, seen from there.
     program: &'static str,
+    /// Whether the tool runs it, too.
+    is_interpreted: bool,
     /// Files by their paths in the repository.
     sources: &'static [(&'static str, &'static str)],
     built: OnceLock<Result<PathBuf, String>>,
@@ -37,6 +39,7 @@ pub static GO: Foreign = Foreign {
     arguments: &["build", "-o", "drive", "."],
     directory: "bench/go",
     program: "drive",
+    is_interpreted: false,
     sources: sources!["bench/go/go.mod", "bench/go/go.sum", "bench/go/main.go"],
     built: OnceLock::new(),
 };
@@ -48,6 +51,7 @@ pub static RUST: Foreign = Foreign {
     arguments: &["build", "--release", "--locked", "--quiet", "--target-dir", "target"],
     directory: "bench/rust",
     program: "target/release/petrel-bench-rust",
+    is_interpreted: false,
     sources: sources![
         "bench/rust/Cargo.toml",
         "bench/rust/Cargo.lock",
@@ -56,6 +60,18 @@ pub static RUST: Foreign = Foreign {
         "crates/bench/src/client/measure.rs",
         "crates/bench/src/random.rs",
     ],
+    built: OnceLock::new(),
+};
+
+/// Clients of Python, where the packages of both are installed.
+pub static PYTHON: Foreign = Foreign {
+    language: "Python",
+    tool: "python3",
+    arguments: &["-c", "import petrel.asyncio, redis.asyncio"],
+    directory: "bench/python",
+    program: "drive.py",
+    is_interpreted: true,
+    sources: sources!["bench/python/drive.py"],
     built: OnceLock::new(),
 };
 
@@ -68,9 +84,25 @@ impl Foreign {
             .find(|at| at.is_file())
     }
 
+    /// Whether it can be built. What is interpreted can be if its packages are there.
+    pub fn is_available(&self) -> bool {
+        self.builder().is_some() && (!self.is_interpreted || self.path().is_ok())
+    }
+
     /// Builds the program once and returns where it lies.
-    pub fn path(&self) -> Result<PathBuf, String> {
+    fn path(&self) -> Result<PathBuf, String> {
         self.built.get_or_init(|| self.build(&cache::directory())).clone()
+    }
+
+    /// What runs it.
+    pub fn command(&self) -> Result<Command, String> {
+        let path = self.path()?;
+        if !self.is_interpreted {
+            return Ok(Command::new(path));
+        }
+        let mut command = Command::new(self.tool);
+        command.arg(path);
+        Ok(command)
     }
 
     /// Builds below `root`, where a later run finds what has not changed.
@@ -100,8 +132,9 @@ mod tests {
 
     #[test]
     fn sources_are_complete() {
-        for foreign in [&GO, &RUST] {
-            let main = foreign.sources.iter().find(|(name, _)| name.contains("/main."));
+        for foreign in [&GO, &RUST, &PYTHON] {
+            let is_main = |name: &str| name.contains("/main.") || name.ends_with(foreign.program);
+            let main = foreign.sources.iter().find(|(name, _)| is_main(name));
             let (path, text) = main.expect("a main file");
             for line in text.lines().filter_map(|line| line.strip_prefix("#[path = \"")) {
                 let mut at = Path::new(path).parent().expect("a directory").to_owned();

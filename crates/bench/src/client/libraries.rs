@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use petrel_client::{Client, Commands, NearCache, NearCacheOptions};
+use petrel_embedded::{Embedded, Engine};
 
 use super::measure::Library;
 
@@ -88,5 +89,26 @@ impl PetrelThreads {
     /// `GET`; the length of the value.
     pub fn get(&self, key: &str) -> Result<usize, String> {
         Ok(self.0.get(key).run().map_err(text)?.map_or(0, |value| value.len()))
+    }
+}
+
+/// `petrel-embedded`.
+pub struct PetrelEmbedded {
+    client: Embedded,
+    _engine: Engine,
+}
+
+impl PetrelEmbedded {
+    /// An engine with these keys.
+    pub fn new(keys: &[String], value: &Bytes) -> Result<Self, String> {
+        let engine = Engine::default();
+        let client = engine.client();
+        keys.iter().try_for_each(|key| client.set(key, value).run()).map_err(text)?;
+        Ok(Self { client, _engine: engine })
+    }
+
+    /// `GET`; the length of the value.
+    pub fn get(&self, key: &str) -> Result<usize, String> {
+        Ok(self.client.get(key).run().map_err(text)?.map_or(0, |value| value.len()))
     }
 }

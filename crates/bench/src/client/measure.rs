@@ -24,6 +24,8 @@ pub enum Operation {
     Get,
     /// A read of a key that the process has cached.
     Near,
+    /// `GET` on an engine in the process.
+    Embedded,
 }
 
 impl Operation {
@@ -33,6 +35,7 @@ impl Operation {
             Operation::Set => "set",
             Operation::Get => "get",
             Operation::Near => "near",
+            Operation::Embedded => "embedded",
         }
     }
 }
@@ -106,7 +109,8 @@ pub const OVER: u8 = 3;
 pub struct Course {
     /// What tasks do at the moment; counts are by it.
     pub phase: AtomicU8,
-    keys: Vec<String>,
+    /// Names of all keys.
+    pub keys: Vec<String>,
     /// What is stored.
     pub value: Bytes,
 }
@@ -226,7 +230,7 @@ async fn work<L: Library>(
         let key = course.key(&mut random);
         match order.operation {
             Operation::Set => library.set(key, &course.value).await?,
-            Operation::Get | Operation::Near => checked(library.get(key).await?, &order)?,
+            _ => checked(library.get(key).await?, &order)?,
         }
         counts[usize::from(phase)] += 1;
     }

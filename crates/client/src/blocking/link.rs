@@ -15,6 +15,7 @@ use super::tls::TlsStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::handshake::{self, Wire};
 use crate::options::{Address, Options};
+use crate::telemetry::{Connected, Telemetry};
 use crate::transport::{Role, Tls};
 
 /// Bytes read at once.
@@ -31,6 +32,7 @@ pub(super) enum Received {
 pub(super) struct Link {
     stream: Stream,
     reading: Mutex<Reading>,
+    _connected: Connected,
 }
 
 struct Reading {
@@ -97,7 +99,8 @@ impl Stream {
 
 impl Link {
     /// Connects and introduces the client.
-    pub(super) fn open(options: &Options) -> Result<Self> {
+    pub(super) fn open(options: &Options, telemetry: &Telemetry) -> Result<Self> {
+        let began = Instant::now();
         let failed = |error: io::Error| Error::new(ErrorKind::Connect(error.to_string()));
         let stream = connect(options)?;
         stream.set_timeouts(options.connect_timeout).map_err(failed)?;
@@ -107,7 +110,8 @@ impl Link {
         stream.set_timeouts(tick.min(Duration::from_secs(1))).map_err(failed)?;
         let decoder = Decoder::new(handshake::limits(options));
         let reading = Reading { decoder, room: vec![0; READ_LEN], begin: 0, end: 0 };
-        Ok(Self { stream, reading: Mutex::new(reading) })
+        let _connected = telemetry.connected(began);
+        Ok(Self { stream, reading: Mutex::new(reading), _connected })
     }
 
     fn introduce(options: &Options, stream: &Stream) -> Result<()> {

@@ -28,6 +28,7 @@ use crate::options::Options;
 use crate::pipeline::{Pipeline, Replies};
 use crate::reply::FromReply;
 use crate::request::{Command, Request, Target};
+use crate::telemetry::Telemetry;
 use link::{Link, Received};
 
 /// A client of one server for plain threads. It is cheap to clone, and all clones share one
@@ -42,6 +43,7 @@ pub struct Client {
 
 struct Shared {
     options: Options,
+    telemetry: Telemetry,
     state: Mutex<State>,
     /// Told when a connection was made or could not be made, and when bytes in flight become
     /// fewer.
@@ -79,8 +81,11 @@ impl<C, R: FromReply> Request<&Client, C, R> {
         let mut command = self.command;
         command.resolve();
         let name = command.name();
-        let result = self.target.shared.call(command);
-        result.and_then(R::from_reply).map_err(|error| error.of_command(&name))
+        let mut operation = self.target.shared.telemetry.begin(&command);
+        let result = self.target.shared.call(command).and_then(R::from_reply);
+        let result = result.map_err(|error| error.of_command(&name));
+        operation.end(result.as_ref().err());
+        result
     }
 }
 
@@ -92,7 +97,8 @@ impl Client {
 
     /// Connects by options.
     pub fn with_options(options: Options) -> Result<Self> {
-        let link = Arc::new(Link::open(&options)?);
+        let telemetry = Telemetry::of(&options);
+        let link = Arc::new(Link::open(&options, &telemetry)?);
         let state = State {
             queue: Queue::new(),
             link: Some(link),
@@ -103,19 +109,26 @@ impl Client {
             last_error: None,
         };
         let changed = Condvar::new();
-        Ok(Self { shared: Arc::new(Shared { options, state: Mutex::new(state), changed }) })
+        let state = Mutex::new(state);
+        Ok(Self { shared: Arc::new(Shared { options, telemetry, state, changed }) })
     }
 
     /// Sends a pipeline and waits for its replies; errors of single commands are among them. If
     /// all of its commands only read, it is sent again when the connection is lost.
     pub fn run(&self, mut pipeline: Pipeline) -> Result<Replies> {
         pipeline.check()?;
-        let Some(sending) = pipeline.sending() else { return Ok(Replies::default()) };
-        let options = &self.shared.options;
+        if pipeline.is_empty() {
+            return Ok(Replies::default());
+        }
+        let Shared { options, telemetry, .. } = &*self.shared;
+        let mut operation = telemetry.begin_batch(&pipeline.commands, pipeline.is_transaction);
+        let sending = pipeline.sending();
         let retries = if sending.may_retry { options.retries } else { 0 };
         let deadline = Deadline::after(sending.limit.or(options.timeout));
         let outcome = self.shared.run(&sending.buffers, deadline, retries);
-        sending.replies(outcome)
+        let replies = sending.replies(outcome);
+        operation.end(replies.as_ref().err());
+        replies
     }
 
     /// The options it was made with.
@@ -268,7 +281,7 @@ impl Shared {
             let pause = self.options.backoff.delay(failures);
             std::thread::sleep(left.map_or(pause, |left| pause.min(left)));
         }
-        let attempt = Link::open(&self.options);
+        let attempt = Link::open(&self.options, &self.telemetry);
         let mut state = self.state.lock();
         state.is_connecting = false;
         match attempt {

@@ -14,27 +14,30 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use petrel_resp::{Protocol, Value};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::buffer::CommandBuffer;
 use crate::client::{Client, connect_error};
-use crate::dedicated::Dedicated;
+use crate::dedicated::{Dedicated, OwnedLane};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lane::{Exchange, Outcome, PushSink};
+use crate::lane::{Exchange, Lane, Outcome, PushSink};
 use crate::options::{Address, Options};
 use crate::pipeline::{Pipeline, Replies};
 use crate::reply::FromReply;
 use crate::request::{Command, CommandInfo, Request, Target};
+use crate::telemetry::{Operation, Telemetry};
 use crate::transport::Connector;
 use route::{Part, Route, merge, split};
-use slots::{Place, Redirection, SlotMap, slot_of};
+use slots::SlotMap;
+pub(crate) use slots::{Place, Redirection, slot_of};
 
 /// How long a node may take to tell which nodes serve which slots; then another is asked.
 const ASK_MAX: Duration = Duration::from_secs(2);
 
 /// After this time the map of slots is read again although no command was sent to the wrong node:
 /// there may be new replicas.
-const MAP_AGE_MAX: Duration = Duration::from_secs(30);
+pub(crate) const MAP_AGE_MAX: Duration = Duration::from_secs(30);
 
 /// Where commands that only read are sent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -85,9 +88,12 @@ pub struct Cluster {
 struct Inner {
     options: ClusterOptions,
     connector: Connector,
+    telemetry: Telemetry,
     map: RwLock<Arc<SlotMap>>,
     /// How often the map was read.
     version: AtomicU64,
+    /// Told when other nodes serve slots than before.
+    map_changed: watch::Sender<()>,
     /// When it was read last, or an attempt begun because it is old.
     map_time: Mutex<Instant>,
     /// Held while it is read.
@@ -129,6 +135,11 @@ impl Cluster {
 
     /// Connects by options: asks the first node that answers for all others.
     pub async fn with_options(options: ClusterOptions) -> Result<Self> {
+        let connector = Connector::of(&options.node).map_err(connect_error)?;
+        Self::open(options, connector).await
+    }
+
+    pub(crate) async fn open(options: ClusterOptions, connector: Connector) -> Result<Self> {
         let configuration = |text: &str| Error::new(ErrorKind::Configuration(text.to_owned()));
         if options.node.database != 0 {
             return Err(configuration("a cluster has database 0 only"));
@@ -137,12 +148,14 @@ impl Cluster {
         {
             return Err(configuration("the nodes of a cluster are reached over TCP or TLS"));
         }
-        let connector = Connector::of(&options.node).map_err(connect_error)?;
+        let telemetry = Telemetry::of(&options.node);
         let inner = Arc::new(Inner {
             options,
             connector,
+            telemetry,
             map: RwLock::default(),
             version: AtomicU64::new(0),
+            map_changed: watch::Sender::new(()),
             map_time: Mutex::new(Instant::now()),
             reading: tokio::sync::Mutex::new(()),
             nodes: Mutex::default(),
@@ -178,19 +191,74 @@ impl Cluster {
         self.primary_of(key).await?.dedicated().await
     }
 
+    /// Which nodes serve which slots, as far as is known.
+    pub(crate) fn map(&self) -> Arc<SlotMap> {
+        self.inner.map.read().clone()
+    }
+
+    /// Tells when other nodes serve slots than before.
+    pub(crate) fn map_changes(&self) -> watch::Receiver<()> {
+        self.inner.map_changed.subscribe()
+    }
+
+    /// Has the map of slots read again, without waiting for it, if it is old.
+    pub(crate) fn renew_map(&self) {
+        self.inner.renew_map();
+    }
+
+    /// Reads the map of slots again.
+    pub(crate) async fn read_map(&self) -> Result<()> {
+        self.inner.read_map(self.inner.version.load(Relaxed)).await
+    }
+
+    /// A connection to a node, apart from those that callers share; it is not made anew.
+    pub(crate) async fn open_lane(
+        &self,
+        place: &Place,
+        pushes: Arc<dyn PushSink>,
+    ) -> Result<OwnedLane> {
+        let options = Arc::new(self.inner.node_options(place));
+        let connector = self.inner.connector.clone();
+        Ok(OwnedLane(Lane::connect(options, connector, false, Some(pushes)).await?))
+    }
+
+    /// The reply to a command that is recorded elsewhere.
+    pub(crate) async fn reply(&self, command: Command) -> Result<Value> {
+        Value::from_reply(self.inner.clone().command(command, None).await?)
+    }
+
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.inner.telemetry
+    }
+
+    pub(crate) fn node_options(&self) -> &Options {
+        &self.inner.options.node
+    }
+
     /// Sends a pipeline, each command to the node of its key; those of one node keep their order.
     /// The keys of a transaction must be of one slot.
     pub async fn run(&self, mut pipeline: Pipeline) -> Result<Replies> {
         pipeline.check()?;
         let names: Vec<String> = pipeline.commands.iter().map(Command::name).collect();
-        if pipeline.is_transaction && !names.is_empty() {
-            let values = self.inner.clone().transaction(pipeline.commands).await?;
-            return Replies::executed(values, names);
+        if names.is_empty() {
+            return Ok(Replies::default());
         }
-        let commands = pipeline.commands.into_iter();
-        let calls = commands.map(|command| boxed(self.inner.clone().command(command)));
-        let values = join_all(calls.collect()).await;
-        Ok(Replies::new(values.into_iter().collect::<Result<_>>()?, names))
+        let Pipeline { commands, is_transaction } = pipeline;
+        let mut operation = self.inner.telemetry.begin_batch(&commands, is_transaction);
+        let replies = match is_transaction {
+            true => {
+                let values = self.inner.clone().transaction(commands, &mut operation).await;
+                values.and_then(|values| Replies::executed(values, names))
+            }
+            false => {
+                let one = |command| boxed(self.inner.clone().command(command, None));
+                let values = join_all(commands.into_iter().map(one).collect()).await;
+                let values = values.into_iter().collect::<Result<_>>();
+                values.map(|values| Replies::new(values, names))
+            }
+        };
+        operation.end(replies.as_ref().err());
+        replies
     }
 }
 
@@ -213,6 +281,16 @@ impl Inner {
         nodes.entry(place.clone()).or_insert_with(new).clone()
     }
 
+    fn node_options(&self, place: &Place) -> Options {
+        let mut options = self.options.node.clone();
+        let Place { host, port } = place.clone();
+        options.address = match options.address {
+            Address::Tls { .. } => Address::Tls { host, port },
+            _ => Address::Tcp { host, port },
+        };
+        options
+    }
+
     /// The client of a node; connects if there is none.
     async fn client(&self, node: &Node) -> Result<Client> {
         if let Some(client) = &*node.client.lock() {
@@ -222,12 +300,7 @@ impl Inner {
         if let Some(client) = &*node.client.lock() {
             return Ok(client.clone());
         }
-        let mut options = self.options.node.clone();
-        let Place { host, port } = node.place.clone();
-        options.address = match options.address {
-            Address::Tls { .. } => Address::Tls { host, port },
-            _ => Address::Tcp { host, port },
-        };
+        let options = self.node_options(&node.place);
         let pushes: Option<Arc<dyn PushSink>> = match self.options.read_from {
             ReadFrom::Primaries => None,
             ReadFrom::Replicas => Some(Arc::new(ReadOnly)),
@@ -257,8 +330,12 @@ impl Inner {
             match tokio::time::timeout(limit, self.ask_for_map(place)).await {
                 Ok(Ok(map)) => {
                     self.nodes.lock().retain(|place, _| map.places().any(|known| known == place));
+                    let is_same = known.serves_alike(&map);
                     *self.map.write() = Arc::new(map);
                     self.version.fetch_add(1, Relaxed);
+                    if !is_same {
+                        self.map_changed.send_replace(());
+                    }
                     *self.map_time.lock() = Instant::now();
                     return Ok(());
                 }
@@ -307,13 +384,18 @@ impl Inner {
     }
 
     /// Sends a command, in parts where its keys are in several slots.
-    async fn command(self: Arc<Self>, command: Command) -> Result<Value> {
+    async fn command(
+        self: Arc<Self>,
+        command: Command,
+        operation: Option<&mut Operation>,
+    ) -> Result<Value> {
         self.renew_map();
         let retry = self.options.node.retries > 0 && command.may_retry;
         let limit = command.timeout.or(self.options.node.timeout);
         let Some(parts) = split(&command) else {
             let route = Route::of(&command, self.options.read_from);
-            let values = self.send(vec![asking(), command.buffer], route, retry, limit).await?;
+            let buffers = vec![asking(), command.buffer];
+            let values = self.send(buffers, route, retry, limit, operation).await?;
             return Ok(values.into_iter().next().unwrap_or(Value::Null));
         };
         let name = command.info.name;
@@ -322,7 +404,7 @@ impl Inner {
             .map(|Part { command, indices }| {
                 let (this, route) = (self.clone(), Route::of(&command, self.options.read_from));
                 let buffers = vec![asking(), command.buffer];
-                let call = async move { this.send(buffers, route, retry, limit).await };
+                let call = async move { this.send(buffers, route, retry, limit, None).await };
                 (indices, boxed(call))
             })
             .unzip();
@@ -334,7 +416,11 @@ impl Inner {
     }
 
     /// Sends a transaction to the node of its first key.
-    async fn transaction(self: Arc<Self>, commands: Vec<Command>) -> Result<Vec<Value>> {
+    async fn transaction(
+        self: Arc<Self>,
+        commands: Vec<Command>,
+        operation: &mut Operation,
+    ) -> Result<Vec<Value>> {
         let key = commands.iter().find_map(Command::first_key);
         let route = Route { slot: key.map(slot_of), may_read_replica: false };
         let longest = commands.iter().map(|command| command.timeout).max().flatten();
@@ -344,7 +430,7 @@ impl Inner {
         let mut buffers = vec![asking(), Command::raw("MULTI").buffer];
         buffers.extend(commands.into_iter().map(|command| command.buffer));
         buffers.push(Command::raw("EXEC").buffer);
-        self.send(buffers, route, retry, limit).await
+        self.send(buffers, route, retry, limit, Some(operation)).await
     }
 
     /// Sends commands to one node until one answers for good. The first one is `ASKING`, which is
@@ -355,6 +441,7 @@ impl Inner {
         mut route: Route,
         retry: bool,
         limit: Option<Duration>,
+        mut operation: Option<&mut Operation>,
     ) -> Result<Vec<Value>> {
         let give_up_at = limit.map(|limit| Instant::now() + limit);
         let left = || give_up_at.map(|at| at.saturating_duration_since(Instant::now()));
@@ -368,6 +455,9 @@ impl Inner {
             let begin = usize::from(!std::mem::take(&mut asks));
             let attempt = match to.take().map_or_else(|| self.route(route), Ok) {
                 Ok(node) => {
+                    if let Some(operation) = &mut operation {
+                        operation.note_peer(&node.place.host, node.place.port);
+                    }
                     let replies = self.attempt(&node, &commands[begin..], left()).await;
                     replies.map(|replies| (node, replies))
                 }
@@ -450,7 +540,7 @@ fn asking() -> CommandBuffer {
 }
 
 /// Whether a command that failed may be sent again, to any node.
-fn may_try_again(error: &Error, retry: bool) -> bool {
+pub(crate) fn may_try_again(error: &Error, retry: bool) -> bool {
     match error.kind() {
         ErrorKind::Disconnected { maybe_executed, .. } => !maybe_executed || retry,
         ErrorKind::Connect(_) => true,
@@ -458,14 +548,14 @@ fn may_try_again(error: &Error, retry: bool) -> bool {
     }
 }
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-fn boxed<T>(future: impl Future<Output = T> + Send + 'static) -> Boxed<T> {
+pub(crate) fn boxed<T>(future: impl Future<Output = T> + Send + 'static) -> Boxed<T> {
     Box::pin(future)
 }
 
 /// Runs futures at the same time, beginning with the first; their results are in the same order.
-async fn join_all<T>(futures: Vec<Boxed<T>>) -> Vec<T> {
+pub(crate) async fn join_all<T>(futures: Vec<Boxed<T>>) -> Vec<T> {
     let mut running: Vec<Option<Boxed<T>>> = futures.into_iter().map(Some).collect();
     let mut done: Vec<Option<T>> = running.iter().map(|_| None).collect();
     std::future::poll_fn(|cx| {
@@ -484,20 +574,36 @@ async fn join_all<T>(futures: Vec<Boxed<T>>) -> Vec<T> {
 
 impl Target for &Cluster {}
 
+impl Cluster {
+    pub(crate) fn call<R: FromReply>(&self, mut command: Command) -> ClusterCall<R> {
+        command.resolve();
+        let raw_name = (command.info.words == 0).then(|| command.name().into_boxed_str());
+        let info = command.info;
+        let inner = self.inner.clone();
+        let mut operation = inner.telemetry.begin(&command);
+        let future = boxed(async move {
+            let result = match command.check_shared() {
+                Ok(()) => inner.command(command, Some(&mut operation)).await,
+                Err(error) => Err(error),
+            };
+            let failure = match &result {
+                Ok(Value::Error(text)) => Some(Error::from_reply(text)),
+                Ok(_) => None,
+                Err(error) => Some(error.clone()),
+            };
+            operation.end(failure.as_ref());
+            result
+        });
+        ClusterCall { future, info, raw_name, reply: PhantomData }
+    }
+}
+
 impl<C, R: FromReply> IntoFuture for Request<&Cluster, C, R> {
     type Output = Result<R>;
     type IntoFuture = ClusterCall<R>;
 
     fn into_future(self) -> ClusterCall<R> {
-        let mut command = self.command;
-        command.resolve();
-        let raw_name = (command.info.words == 0).then(|| command.name().into_boxed_str());
-        let info = command.info;
-        let future = match command.waits() || info.is_of_session {
-            true => boxed(async { Err(Error::new(ErrorKind::NeedsDedicated)) }),
-            false => boxed(self.target.inner.clone().command(command)),
-        };
-        ClusterCall { future, info, raw_name, reply: PhantomData }
+        self.target.call(self.command)
     }
 }
 

@@ -112,6 +112,14 @@ impl SlotMap {
         self.shards.get(usize::from(number.checked_sub(1)?))
     }
 
+    /// Whether the same primaries serve the same slots.
+    pub(crate) fn serves_alike(&self, other: &SlotMap) -> bool {
+        let primaries = |map: &SlotMap| -> Vec<Place> {
+            map.shards.iter().map(|shard| shard.primary.clone()).collect()
+        };
+        self.shard_of == other.shard_of && primaries(self) == primaries(other)
+    }
+
     /// All nodes, primaries first.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         let replicas = self.shards.iter().flat_map(|shard| &shard.replicas);

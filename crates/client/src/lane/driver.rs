@@ -5,6 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use petrel_resp::{Decoder, Protocol, Value};
 use tokio::sync::oneshot;
@@ -89,6 +90,7 @@ impl Driver {
         let mut ready = Some(ready);
         let mut failures = 0;
         loop {
+            let began = Instant::now();
             let attempt = self.connect().await;
             let Some(attempt) = attempt else { return };
             match attempt {
@@ -104,10 +106,12 @@ impl Driver {
                 Ok(mut io) => {
                     failures = 0;
                     self.begin(&io);
+                    let connected = self.lane.telemetry.connected(began);
                     ready.take().map(|ready| ready.send(Ok(())));
                     let Some(reason) = self.serve(&mut io).await else {
                         return self.close(None);
                     };
+                    drop(connected);
                     self.lose(reason);
                     if !self.reconnect {
                         return self.close(None);

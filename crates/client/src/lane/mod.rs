@@ -29,6 +29,7 @@ use crate::buffer::CommandBuffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 use crate::request::Command;
+use crate::telemetry::Telemetry;
 use crate::transport::{Connector, Direct};
 
 pub(crate) use driver::PushSink;
@@ -45,6 +46,7 @@ pub(crate) struct Lane {
     bytes_max: usize,
     timeout: Option<Duration>,
     tick: Duration,
+    telemetry: Telemetry,
 }
 
 struct State {
@@ -128,6 +130,7 @@ impl Lane {
             bytes_max: options.bytes_in_flight_max,
             timeout: options.timeout,
             tick,
+            telemetry: Telemetry::of(&options),
         });
         let (ready, connected) = oneshot::channel();
         driver::spawn(lane.clone(), options, connector, reconnect, pushes, ready);
@@ -194,6 +197,11 @@ impl Lane {
         if let Some(driver) = driver {
             driver.wake();
         }
+    }
+
+    /// Where its commands are recorded.
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
     }
 
     /// The time that a command may take unless it says otherwise.

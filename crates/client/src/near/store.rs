@@ -24,6 +24,9 @@ const SHARDS: usize = 64;
 /// What an entry takes beside its key, command and reply, in bytes.
 const ENTRY_BYTES: usize = 200;
 
+/// The owner of a fill that has not asked yet.
+pub(super) const NOBODY: u64 = 0;
+
 /// What several readers of the same reply wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Fill {
@@ -56,6 +59,8 @@ pub(crate) enum Found {
 
 struct Cached {
     command: Box<[u8]>,
+    /// The connection by which the server tells of the key's changes; [`NOBODY`] until it is known.
+    owner: u64,
     content: Content,
 }
 
@@ -164,8 +169,18 @@ impl Store {
         self.misses.fetch_add(1, Relaxed);
         let fill = Arc::new(Fill::default());
         let content = Content::Filling(fill.clone());
-        entry.replies.push(Cached { command: command.into(), content });
+        entry.replies.push(Cached { command: command.into(), owner: NOBODY, content });
         Found::Fills(fill)
+    }
+
+    /// Before a fill asks: the connection by which its key's changes will be told. If that is lost
+    /// from now on, the reply is not kept.
+    pub(crate) fn adopt(&self, key: &[u8], fill: &Arc<Fill>, owner: u64) {
+        let mut content = self.shard(key).content.write();
+        let replies = content.entries.get_mut(key).into_iter().flat_map(|entry| &mut entry.replies);
+        for cached in replies.filter(|cached| cached.is_filled_by(fill)) {
+            cached.owner = owner;
+        }
     }
 
     /// Ends a fill. The reply is kept if there was no invalidation meanwhile, and if `keep` says
@@ -221,6 +236,30 @@ impl Store {
             content.entries.clear();
             content.order.clear();
             content.bytes = 0;
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Forgets what depends on a connection.
+    pub(crate) fn clear_of(&self, owner: u64) {
+        self.retain(|_, other| other != owner);
+    }
+
+    /// Keeps the replies, and lets the fills go on, of which a function of key and owner says so.
+    pub(crate) fn retain(&self, keeps: impl Fn(&[u8], u64) -> bool) {
+        for shard in &self.shards {
+            let mut content = shard.content.write();
+            let Replies { entries, bytes, .. } = &mut *content;
+            entries.retain(|key, entry| {
+                entry.replies.retain(|cached| {
+                    let is_kept = keeps(key, cached.owner);
+                    if !is_kept {
+                        *bytes -= cached.bytes();
+                    }
+                    is_kept
+                });
+                !entry.replies.is_empty()
+            });
         }
         self.changed.notify_waiters();
     }
@@ -338,6 +377,29 @@ mod tests {
         store.clear();
         store.finish(b"other", &third, Ok(value("old")), Some(None));
         assert_eq!((store.get(b"other", b"GET"), store.size()), (None, (0, 0)));
+    }
+
+    #[test]
+    fn a_lost_connection_empties_what_depends_on_it() {
+        let store = Store::new(1 << 20);
+        for (key, owner) in [("a", 1), ("b", 2)] {
+            let fill = fill(&store, key);
+            store.adopt(key.as_bytes(), &fill, owner);
+            store.finish(key.as_bytes(), &fill, Ok(value(key)), Some(None));
+        }
+        let (asking, waiting) = (fill(&store, "asking"), fill(&store, "waiting"));
+        store.adopt(b"asking", &asking, 1);
+        store.clear_of(1);
+        assert_eq!((store.get(b"a", b"GET"), store.get(b"b", b"GET")), (None, Some(value("b"))));
+        // The one had asked over that connection, the other had not asked yet.
+        store.finish(b"asking", &asking, Ok(value("old")), Some(None));
+        store.adopt(b"waiting", &waiting, 3);
+        store.finish(b"waiting", &waiting, Ok(value("new")), Some(None));
+        assert_eq!(store.get(b"asking", b"GET"), None);
+        assert_eq!(store.get(b"waiting", b"GET"), Some(value("new")));
+        store.retain(|key, owner| key == b"b" && owner == 2);
+        store.invalidate(b"b");
+        assert_eq!(store.size(), (0, 0));
     }
 
     #[test]

@@ -5,11 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use petrel_client::{Client, RawCommand};
+use petrel_client::{Client, Commands, NearCacheOptions, Pipeline, RawCommand};
 
 use crate::servers::{Kind, Server, with_each_server};
 
-with_each_server!(many_calls, kills_and_restarts, cancelled_calls, bytes_in_flight_are_bounded);
+with_each_server!(
+    many_calls,
+    kills_and_restarts,
+    cancelled_calls,
+    cancelled_pipelines_and_reads,
+    bytes_in_flight_are_bounded,
+);
 
 /// Calls whose replies say which call they are of; returns how many were answered, and how many
 /// failed.
@@ -31,19 +37,29 @@ async fn echo_until(client: &Client, task: u64, stop: &AtomicBool, calls: u64) -
     (answered, failed)
 }
 
+/// Tasks of [`many_calls`].
+const TASKS: u64 = 64;
+
+/// Calls of each task: few, unless `PETREL_CLIENT_CALLS` says how many there are to be in all.
+fn calls_of_each_task() -> u64 {
+    let wanted = std::env::var("PETREL_CLIENT_CALLS").ok().and_then(|text| text.parse().ok());
+    wanted.map_or(500, |all: u64| all.div_ceil(TASKS))
+}
+
 async fn many_calls(kind: Kind) {
     let Some(server) = Server::start(kind, &[]) else { return };
     for connections in [1, 3] {
         let url = format!("{}?connections={connections}", server.url());
         let client = Client::connect(&url).await.unwrap();
-        let tasks = (0..64).map(|task| {
+        let calls = calls_of_each_task();
+        let tasks = (0..TASKS).map(|task| {
             let client = client.clone();
             tokio::spawn(
-                async move { echo_until(&client, task, &AtomicBool::new(false), 500).await },
+                async move { echo_until(&client, task, &AtomicBool::new(false), calls).await },
             )
         });
         for task in tasks.collect::<Vec<_>>() {
-            assert_eq!(task.await.unwrap(), (500, 0));
+            assert_eq!(task.await.unwrap(), (calls, 0));
         }
     }
 }
@@ -104,6 +120,72 @@ async fn cancelled_calls(kind: Kind) {
         task.await.unwrap();
     }
     assert!(cancelled.load(Relaxed) > 1000);
+    assert_eq!(client.command("ECHO").arg("end").reply::<String>().await.unwrap(), "end");
+}
+
+/// Whatever is given up, at whichever point, while the server is restarted: what is answered is
+/// answered with its own reply.
+async fn cancelled_pipelines_and_reads(kind: Kind) {
+    let Some(mut server) = Server::start(kind, &[]) else { return };
+    let client = Client::connect(&format!("{}?timeout_ms=5000", server.url())).await.unwrap();
+    let near = client.near_cache(NearCacheOptions::default()).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let answered = Arc::new(AtomicU64::new(0));
+    let tasks: Vec<_> = (0..12u64)
+        .map(|task| {
+            let (client, near) = (client.clone(), near.clone());
+            let (stop, answered) = (stop.clone(), answered.clone());
+            tokio::spawn(async move {
+                let mut call = 0;
+                while !stop.load(Relaxed) {
+                    call += 1;
+                    let polls = call % 4;
+                    let texts = [format!("{task}:{call}:a"), format!("{task}:{call}:b")];
+                    if task % 3 == 0 {
+                        // A key for each value, so that a value of another call would be seen.
+                        let _ = client.set(&texts[0], &texts[0]).await;
+                        let read = near.get(&texts[0]).reply::<Option<String>>().into_future();
+                        if let Some(Ok(Some(value))) = poll_times(read, polls).await {
+                            assert_eq!(value, texts[0]);
+                            answered.fetch_add(1, Relaxed);
+                        }
+                        continue;
+                    }
+                    let mut pipeline = match task % 3 {
+                        1 => Pipeline::new(),
+                        _ => Pipeline::transaction(),
+                    };
+                    let queued = texts
+                        .each_ref()
+                        .map(|text| pipeline.command("ECHO").arg(text).reply::<String>().queue());
+                    let run = Box::pin(client.run(pipeline));
+                    if let Some(Ok(mut replies)) = poll_times(run, polls).await {
+                        for (queued, text) in queued.into_iter().zip(&texts) {
+                            assert_eq!(replies.take(queued).unwrap(), *text);
+                        }
+                        answered.fetch_add(1, Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        server = tokio::task::spawn_blocking(move || {
+            server.restart();
+            server
+        })
+        .await
+        .unwrap();
+    }
+    let before = answered.load(Relaxed);
+    while answered.load(Relaxed) < before + 100 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.store(true, Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
     assert_eq!(client.command("ECHO").arg("end").reply::<String>().await.unwrap(), "end");
 }
 

@@ -3,7 +3,10 @@
 mod aside;
 mod basics;
 mod cluster;
+mod cluster_caches;
+mod cluster_messages;
 mod crossing;
+mod group;
 mod hostile;
 mod mock;
 mod near;

@@ -1,0 +1,94 @@
+//! What a near cache is asked to be, what it tells of itself, and what its tasks share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use petrel_resp::Value;
+
+use super::store::Store;
+use crate::request::Command;
+
+/// The owner of the replies of a near cache that has one connection.
+pub(super) const SOLE_OWNER: u64 = 1;
+
+/// How a near cache works.
+#[derive(Clone, Debug)]
+pub struct NearCacheOptions {
+    /// Bytes of keys, commands and replies at most.
+    pub bytes_max: usize,
+    /// Keeps replies no longer than this, also those of keys that do not expire.
+    pub ttl_max: Option<Duration>,
+    /// With prefixes, the server tells of every change of a key that begins with one of them
+    /// (`BCAST`), and remembers nothing of single keys; other keys are not cached. Without, it
+    /// remembers the keys that were read (`OPTIN`).
+    pub prefixes: Vec<Vec<u8>>,
+}
+
+impl Default for NearCacheOptions {
+    /// 128 MiB, as long as keys live, by key.
+    fn default() -> Self {
+        Self { bytes_max: 128 * 1024 * 1024, ttl_max: None, prefixes: Vec::new() }
+    }
+}
+
+/// What a near cache has done so far.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct NearCacheStatistics {
+    /// Reads that were answered from memory.
+    pub hits: u64,
+    /// Reads that asked the server.
+    pub misses: u64,
+    /// Reads that waited for the reply of another read.
+    pub joined: u64,
+    /// Keys that the server invalidated.
+    pub invalidations: u64,
+    /// Keys that were dropped to make room.
+    pub evictions: u64,
+    /// Keys now.
+    pub keys: usize,
+    /// Bytes now.
+    pub bytes: usize,
+}
+
+/// What the tasks of connections have of the cache.
+pub(super) struct Shared {
+    pub(super) store: Store,
+    pub(super) options: NearCacheOptions,
+}
+
+impl Shared {
+    pub(super) fn new(options: NearCacheOptions) -> Arc<Self> {
+        Arc::new(Self { store: Store::new(options.bytes_max), options })
+    }
+
+    /// The reply to a command if it is cached.
+    pub(super) fn cached(&self, command: &Command) -> Option<Value> {
+        let key = command.arguments().nth(command.info.cached_key?)?;
+        self.store.get(key, command.buffer.body())
+    }
+
+    /// The key of a command whose reply may be cached.
+    pub(super) fn key_of<'a>(&self, command: &'a Command) -> Option<&'a [u8]> {
+        let at = command.info.cached_key?;
+        let key = command.arguments().nth(at)?;
+        let prefixes = &self.options.prefixes;
+        (prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)))
+            .then_some(key)
+    }
+
+    pub(super) fn statistics(&self) -> NearCacheStatistics {
+        let store = &self.store;
+        let (keys, bytes) = store.size();
+        NearCacheStatistics {
+            hits: store.hits(),
+            misses: store.misses.load(Relaxed),
+            joined: store.joined.load(Relaxed),
+            invalidations: store.invalidations.load(Relaxed),
+            evictions: store.evictions.load(Relaxed),
+            keys,
+            bytes,
+        }
+    }
+}

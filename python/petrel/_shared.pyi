@@ -1,0 +1,5 @@
+from typing import NamedTuple
+
+class ClusterNode(NamedTuple):
+    host: str
+    port: int
