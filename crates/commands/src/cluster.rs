@@ -42,6 +42,15 @@ pub trait Cluster: Send + Sync {
     /// commands.
     fn home_of(&self, slot: HashSlot) -> Home;
 
+    /// The name of this node: 40 hexadecimal digits.
+    fn id(&self) -> String;
+
+    /// What `CLUSTER INFO` says, in lines that end with CRLF.
+    fn info(&self) -> String;
+
+    /// What `CLUSTER NODES` says: a line for each member.
+    fn nodes(&self) -> String;
+
     /// Has commands executed by the node that orders the changes of their slots. The reply is put
     /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.
     ///

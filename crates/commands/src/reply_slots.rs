@@ -304,12 +304,14 @@ mod tests {
         for slot in [5, 6, 5] {
             slots.push(&[slot], 1, Merge::Only, false);
         }
-        assert_eq!((slots.last_of(&[5]), slots.last_of(&[6, 7]), slots.last_of(&[7])), (
-            Some(3),
-            Some(2),
-            None
-        ));
-        assert_eq!((slots.last_overlapping(&[5]), slots.last_overlapping(&[5, 7])), (None, Some(3)));
+        assert_eq!(
+            (slots.last_of(&[5]), slots.last_of(&[6, 7]), slots.last_of(&[7])),
+            (Some(3), Some(2), None)
+        );
+        assert_eq!(
+            (slots.last_overlapping(&[5]), slots.last_overlapping(&[5, 7])),
+            (None, Some(3))
+        );
         slots.wait_for(2);
         slots.answer(2, b"+\r\n");
         due(&mut slots);

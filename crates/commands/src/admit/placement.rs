@@ -107,9 +107,8 @@ impl Executor {
                 && !spec.flags.contains(Flags::BLOCKING)
                 && session.tracking().is_none();
             let until = match is_simple {
-                true => waiting.and_then(|waiting| {
-                    waiting.last_of(&slots).or_else(|| waiting.full_until())
-                }),
+                true => waiting
+                    .and_then(|waiting| waiting.last_of(&slots).or_else(|| waiting.full_until())),
                 false => all,
             };
             return Ok(until.map_or(Verdict::Run, Verdict::Await));
@@ -141,7 +140,8 @@ impl Executor {
     ) -> Result<Vec<Vec<u8>>, Fail> {
         let spec = command.spec;
         let says_block = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
-        let reads_streams = spec.flags.contains(Flags::MOVABLEKEYS) && spec.meta.name.starts_with("xread");
+        let reads_streams =
+            spec.flags.contains(Flags::MOVABLEKEYS) && spec.meta.name.starts_with("xread");
         let may_wait = spec.flags.contains(Flags::BLOCKING) && (!reads_streams || says_block());
         let is_bound = spec.gate.contains(GateFlags::WATCHES) || spec.meta.name == "migrate";
         if may_wait || is_bound {
@@ -220,7 +220,8 @@ impl Executor {
                 false => self.args_to_forward(command, request.args, session)?,
             });
         }
-        let call = RemoteCall { is_transaction: true, commands, ..call(session, slots, Vec::new()) };
+        let call =
+            RemoteCall { is_transaction: true, commands, ..call(session, slots, Vec::new()) };
         let forwarding = Forwarding { calls: vec![call], merge: Merge::Only };
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
@@ -257,12 +258,7 @@ fn admit_in_cluster(command: Command) -> Result<(), Fail> {
 
 /// Adds the hash slots of the keys of a call, each once, ascending. A count of keys that makes no
 /// sense is the handler's to refuse.
-fn add_slots(
-    command: Command,
-    args: &[&[u8]],
-    cluster: &dyn Cluster,
-    slots: &mut Vec<HashSlot>,
-) {
+fn add_slots(command: Command, args: &[&[u8]], cluster: &dyn Cluster, slots: &mut Vec<HashSlot>) {
     match command.spec.keys {
         KeyShape::None => {}
         KeyShape::First => slots.push(cluster.slot_of(args[1])),

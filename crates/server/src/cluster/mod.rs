@@ -13,21 +13,23 @@
 //! | `agent` | the thread: what comes in, what is sent |
 //! | `deferred` | commands whose home is out of reach for a moment |
 //! | `machine` | the executor of what other members forward |
+//! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
 
 mod agent;
 mod deferred;
 mod machine;
+mod shown;
 
 use crate::client::Client;
 use crate::server::Server;
 use agent::{Agent, Task};
 use parking_lot::Mutex;
-use petrel_cluster::{ClusterNode, Identity, Limits, OwnSlots, View, slot_of};
+use petrel_cluster::{ClusterNode, Identity, Limits, Node, OwnSlots, View, slot_of};
 use petrel_commands::{Cluster, Fail, HashSlot, Home, RemoteCall, ServerState, Ticket};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, SyncSender};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// What waits for the agent at most: forwarded commands, frames, views.
@@ -103,6 +105,8 @@ pub struct Membership {
 /// What changes with views and links.
 #[derive(Clone)]
 pub struct State {
+    /// The number of this member.
+    pub me: Node,
     /// The view that is in force here.
     pub view: Arc<View>,
     /// Its members.
@@ -151,6 +155,20 @@ impl Cluster for Membership {
         }
     }
 
+    fn id(&self) -> String {
+        let state = self.state.lock();
+        let own = state.members.iter().find(|member| member.identity == self.identity);
+        own.map(|member| member.id.clone()).unwrap_or_default()
+    }
+
+    fn info(&self) -> String {
+        shown::info(&self.state(), &self.figures)
+    }
+
+    fn nodes(&self) -> String {
+        shown::nodes(&self.state(), self.identity)
+    }
+
     fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail> {
         let Ok(client) = client.clone().downcast::<Client>() else {
             return Err(Fail::HOME_CHANGING);
@@ -182,7 +200,7 @@ pub fn start(
         identity,
         own: node.own_slots(),
         tasks: sender.clone(),
-        state: Mutex::new(State { view, members, linked: Vec::new() }),
+        state: Mutex::new(State { me: identity.node, view, members, linked: Vec::new() }),
         figures: Figures::default(),
         thread: Mutex::default(),
     });

@@ -8,9 +8,7 @@ use crate::host::ServerHost;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use petrel_commands::spec::GateFlags;
-use petrel_commands::{
-    Answer, Command, Execution, Executor, Moment, Replies, ReplySlots, Request,
-};
+use petrel_commands::{Answer, Command, Execution, Executor, Moment, Replies, ReplySlots, Request};
 use petrel_keyspace::KeyHash;
 use petrel_net::Output;
 use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
@@ -235,8 +233,10 @@ impl Batch<'_> {
                 None => {}
                 Some(Parsed::Inline { consumed: len, args }) => {
                     let stopped = self.execute_inline(conn, &args, len);
-                    let is_left =
-                        matches!(stopped, Some(Stop::Paused | Stop::Quota | Stop::Script | Stop::Away));
+                    let is_left = matches!(
+                        stopped,
+                        Some(Stop::Paused | Stop::Quota | Stop::Script | Stop::Away)
+                    );
                     if !is_left {
                         consumed += len;
                     }

@@ -122,7 +122,10 @@ impl Client {
                 self.input.drain(..len);
                 return value;
             }
-            let len = self.stream.read(&mut bytes).unwrap();
+            let len = match self.stream.read(&mut bytes) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                read => read.expect("a reply"),
+            };
             assert!(len > 0, "the connection is closed");
             self.input.extend_from_slice(&bytes[..len]);
         }

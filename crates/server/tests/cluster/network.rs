@@ -15,9 +15,8 @@ pub fn identity(node: u16) -> Identity {
 
 /// A view in which all members hold everything, each the same share of the slots as its primary.
 pub fn view(epoch: u64, nodes: u16) -> Arc<View> {
-    let orders: Vec<Vec<Node>> = (0..nodes)
-        .map(|first| (0..nodes).map(|at| Node((first + at) % nodes)).collect())
-        .collect();
+    let orders: Vec<Vec<Node>> =
+        (0..nodes).map(|first| (0..nodes).map(|at| Node((first + at) % nodes)).collect()).collect();
     let share = 16_384 / nodes + 1;
     let slots = SlotMap::collect(|slot| &orders[usize::from(slot / share)]);
     Arc::new(View { epoch, members: (0..nodes).map(identity).collect(), slots })
@@ -89,21 +88,20 @@ impl Network {
     /// The link between two members comes up.
     pub fn raise(&self, a: u16, b: u16) {
         let _held = self.gate.lock().unwrap();
-        for (from, to) in [(a, b), (b, a)] {
-            self.ways[&(from, to)].is_up.store(true, SeqCst);
-            self.tell(to, Event::LinkUp(identity(from)));
-        }
+        let both = [(a, b), (b, a)];
+        both.iter().for_each(|way| self.ways[way].is_up.store(true, SeqCst));
+        both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkUp(identity(from))));
     }
 
     /// The link between two members ends, with what is on its way.
     pub fn cut(&self, a: u16, b: u16) {
         let _held = self.gate.lock().unwrap();
-        for (from, to) in [(a, b), (b, a)] {
-            let way = &self.ways[&(from, to)];
+        let both = [(a, b), (b, a)];
+        for way in both.iter().map(|way| &self.ways[way]) {
             way.is_up.store(false, SeqCst);
             way.link.fetch_add(1, SeqCst);
-            self.tell(to, Event::LinkDown(identity(from)));
         }
+        both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkDown(identity(from))));
     }
 
     /// Leaves an event for a member.
@@ -113,12 +111,7 @@ impl Network {
 }
 
 /// Delivers what is sent in one direction.
-fn carry(
-    way: &Way,
-    sent: &Receiver<Sent>,
-    inboxes: &OnceLock<Vec<Inbox>>,
-    gate: &Mutex<()>,
-) {
+fn carry(way: &Way, sent: &Receiver<Sent>, inboxes: &OnceLock<Vec<Inbox>>, gate: &Mutex<()>) {
     while let Ok((due, link, bytes)) = sent.recv() {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let _held = gate.lock().unwrap();

@@ -165,7 +165,9 @@ fn clients_that_leave_take_nothing_with_them() {
     let mut client = members.client(0);
     assert!(matches!(client.call(&format!("INCR {key}")), Value::Integer(1..)));
     let one = |client: &mut Client| match client.call("CLIENT LIST") {
-        Value::Bulk(list) => list.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count(),
+        Value::Bulk(list) => {
+            list.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count()
+        }
         Value::Verbatim { text, .. } => text.split(|&byte| byte == b'\n').count(),
         other => panic!("{other:?}"),
     };
@@ -230,9 +232,10 @@ fn a_half_command_waits_for_its_rest() {
     client.stream.write_all(b"*1\r\n+wrong\r\n").unwrap();
     let replies: Vec<Value> = (0..7).map(|_| client.reply()).collect();
     let numbers = [1, 100_001, 2, 100_001].map(Value::Integer);
-    assert_eq!([&replies[0], &replies[2], &replies[3], &replies[4]], [
-        &numbers[0], &numbers[1], &numbers[2], &numbers[3]
-    ]);
+    assert_eq!(
+        [&replies[0], &replies[2], &replies[3], &replies[4]],
+        [&numbers[0], &numbers[1], &numbers[2], &numbers[3]]
+    );
     assert!(error(&replies[5]).starts_with("ERR unknown command"));
     assert!(error(&replies[6]).starts_with("ERR Protocol error"));
 }
@@ -288,7 +291,11 @@ fn replies_are_in_the_protocol_of_the_client() {
     assert_eq!(client.call(&format!("ZPOPMIN {away}")), popped);
     // Messages come between.
     let channel = "__keyspace@0__:x";
-    client.send(&[format!("INCR {away}n"), format!("SUBSCRIBE {channel}"), format!("INCR {away}n")]);
+    client.send(&[
+        format!("INCR {away}n"),
+        format!("SUBSCRIBE {channel}"),
+        format!("INCR {away}n"),
+    ]);
     assert_eq!(client.reply(), Value::Integer(1));
     assert!(matches!(client.reply(), Value::Push(_)));
     assert_eq!(client.reply(), Value::Integer(2));
@@ -316,4 +323,30 @@ fn slots_change_their_primaries_under_load() {
         }
     }
     check(&running.join().unwrap(), &script);
+}
+
+#[test]
+fn the_cluster_says_what_it_is() {
+    let members = Members::start(2, DELAY);
+    members.await_links(0, 1);
+    let text = |reply: Value| match reply {
+        Value::Bulk(text) => String::from_utf8(text.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let mut client = members.client(0);
+    let info = text(client.call("CLUSTER INFO"));
+    for line in ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:2"] {
+        assert!(info.lines().any(|other| other == line), "{info}");
+    }
+    let id = text(client.call("CLUSTER MYID"));
+    let nodes = text(client.call("CLUSTER NODES"));
+    let lines: Vec<&str> = nodes.lines().collect();
+    let own = format!("{id} 127.0.0.1:0@0 myself,master - 0 0 1 connected 0-8192");
+    assert_eq!((lines[0], lines.len()), (own.as_str(), 2));
+    assert!(lines[1].ends_with(" master - 0 0 1 connected 8193-16383"), "{nodes}");
+    assert_eq!(client.call("CLUSTER KEYSLOT foo"), Value::Integer(12_182));
+    assert_eq!(error(&client.call("CLUSTER SLOTS")), "ERR CLUSTER SLOTS is not supported");
+    members.network.cut(0, 1);
+    members.await_links(0, 0);
+    assert!(text(client.call("CLUSTER INFO")).starts_with("cluster_state:fail\r\n"));
 }

@@ -29,11 +29,10 @@ fn transactions_run_where_their_keys_are() {
         let replies = client.pipeline(&commands);
         assert_eq!(replies[..6], [ok(), queued(), queued(), queued(), queued(), queued()]);
         let Value::Array(results) = &replies[6] else { panic!("{:?}", replies[6]) };
-        assert_eq!(results[..3], [
-            Value::Integer(1),
-            Value::Integer(2),
-            Value::Simple("PONG".into())
-        ]);
+        assert_eq!(
+            results[..3],
+            [Value::Integer(1), Value::Integer(2), Value::Simple("PONG".into())]
+        );
         assert!(error(&results[3]).starts_with("WRONGTYPE"));
         assert_eq!((&results[4], &replies[7]), (&bulk("1"), &bulk("1")));
         // It is over.
@@ -72,7 +71,9 @@ fn transactions_watch_keys_whose_home_is_here() {
     let members = Members::start(2, DELAY);
     let key = key_at(0, 2, "watched");
     let (mut client, mut other) = (members.client(0), members.client(1));
-    for (is_changed, reply) in [(false, Value::Array(vec![Value::Integer(1)])), (true, Value::NullArray)] {
+    for (is_changed, reply) in
+        [(false, Value::Array(vec![Value::Integer(1)])), (true, Value::NullArray)]
+    {
         assert_eq!(client.call(&format!("WATCH {key}")), ok());
         if is_changed {
             // By a client of another node, whose write runs here.
