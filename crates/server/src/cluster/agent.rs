@@ -6,15 +6,15 @@
 
 use super::deferred::{Deferred, Forward, Way};
 use super::machine::Machine;
-use super::{Backlogged, Event, MemberInfo, Membership, Transport, count, show_to_gate};
+use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport, count, show_to_gate};
 use crate::client::Client;
 use crate::event_loop::mailbox::{Message, RemoteReply};
 use crate::server::Server;
-use petrel_cluster::{Call, ClusterNode, Identity, Received, Reply, Route, SLOTS, Slot, View};
+use petrel_cluster::{Call, ClusterNode, Received, Reply, Route, SLOTS, Slot, View};
 use petrel_commands::Fail;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// What is taken before anything is sent.
@@ -53,7 +53,7 @@ pub(super) struct Agent {
     waiting: HashMap<u64, (Arc<Client>, u64)>,
     last_token: u64,
     deferred: Deferred,
-    linked: BTreeMap<u16, Identity>,
+    linked: BTreeMap<u16, Link>,
     /// What the transport did not take.
     backlog: BTreeMap<u16, Vec<u8>>,
     /// Links that are ahead of the view, and since when.
@@ -145,10 +145,7 @@ impl Agent {
         let pause = if has_to_retry { RETRY_PAUSE } else { REST };
         // What was committed before this look wakes nobody.
         if !self.send() {
-            self.next = match self.tasks.recv_timeout(pause) {
-                Ok(task) => Some(task),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            };
+            self.next = self.tasks.recv_timeout(pause).ok();
         }
         self.node.lanes().rest(false);
     }
@@ -156,67 +153,72 @@ impl Agent {
     fn take_event(&mut self, event: Event) {
         match event {
             Event::View(view, members) => self.adopt(&view, members),
-            Event::LinkUp(peer) => {
-                self.forget_link(peer);
-                self.node.link(peer.node);
-                if self.node.is_linked(peer.node) {
-                    self.linked.insert(peer.node.0, peer);
+            Event::LinkUp(link) => {
+                self.forget_link(link);
+                self.node.link(link.peer.node);
+                if self.node.is_linked(link.peer.node) {
+                    self.linked.insert(link.peer.node.0, link);
                     self.show_links();
                 }
             }
-            Event::LinkDown(peer) => {
-                if self.linked.get(&peer.node.0) == Some(&peer) {
-                    self.node.unlink(peer.node);
-                    self.forget_link(peer);
+            Event::LinkDown(link) => {
+                if self.is_current(link) {
+                    self.node.unlink(link.peer.node);
+                    self.forget_link(link);
                     self.show_links();
                 }
             }
-            Event::Frame(peer, bytes) => {
-                if self.linked.get(&peer.node.0) == Some(&peer) {
+            Event::Frame(link, bytes) => {
+                if self.is_current(link) {
                     count(&self.membership.figures.received, bytes.len());
-                    self.receive(peer, &bytes);
+                    self.receive(link, &bytes);
                 }
             }
         }
     }
 
-    fn forget_link(&mut self, peer: Identity) {
-        self.linked.remove(&peer.node.0);
-        self.backlog.remove(&peer.node.0);
-        self.early.remove(&peer.node.0);
+    fn is_current(&self, link: Link) -> bool {
+        self.linked.get(&link.peer.node.0) == Some(&link)
+    }
+
+    fn forget_link(&mut self, link: Link) {
+        self.linked.remove(&link.peer.node.0);
+        self.backlog.remove(&link.peer.node.0);
+        self.early.remove(&link.peer.node.0);
     }
 
     fn show_links(&self) {
-        self.membership.state.lock().linked = self.linked.values().copied().collect();
+        self.membership.state.lock().linked = self.linked.values().map(|link| link.peer).collect();
     }
 
-    fn receive(&mut self, peer: Identity, bytes: &[u8]) {
-        match self.node.receive(peer.node, bytes, &mut self.machine) {
-            Ok(Received::All) => drop(self.early.remove(&peer.node.0)),
+    fn receive(&mut self, link: Link, bytes: &[u8]) {
+        let node = link.peer.node;
+        match self.node.receive(node, bytes, &mut self.machine) {
+            Ok(Received::All) => drop(self.early.remove(&node.0)),
             Ok(Received::Early) => {
-                self.early.entry(peer.node.0).or_insert_with(Instant::now);
+                self.early.entry(node.0).or_insert_with(Instant::now);
             }
             Err(error) => {
-                tracing::warn!("the link to member {} is closed: {error}", peer.node.0);
-                self.close(peer);
+                tracing::warn!("the link to member {} is closed: {error}", node.0);
+                self.close(link);
             }
         }
     }
 
-    fn close(&mut self, peer: Identity) {
-        self.node.unlink(peer.node);
-        self.forget_link(peer);
+    fn close(&mut self, link: Link) {
+        self.node.unlink(link.peer.node);
+        self.forget_link(link);
         self.show_links();
-        self.transport.close(peer);
+        self.transport.close(link);
     }
 
     /// Closes links that have waited for long for a view: what they send would have to be kept.
     fn close_early(&mut self) {
         let is_late = |since: &Instant| since.elapsed() >= EARLY_MAX;
         let late = self.early.iter().find(|(_, since)| is_late(since)).map(|(node, _)| *node);
-        if let Some(peer) = late.and_then(|node| self.linked.get(&node).copied()) {
-            tracing::warn!("the link to member {} is ahead of the view here", peer.node.0);
-            self.close(peer);
+        if let Some(link) = late.and_then(|node| self.linked.get(&node).copied()) {
+            tracing::warn!("the link to member {} is ahead of the view here", link.peer.node.0);
+            self.close(link);
         }
     }
 
@@ -240,9 +242,9 @@ impl Agent {
         }
         tracing::info!("view {}: {} members", view.epoch, view.members.len());
         self.node.go_on(&mut self.machine);
-        let is_gone = |peer: &Identity| view.member(peer.node) != Some(*peer);
-        let gone: Vec<Identity> = self.linked.values().copied().filter(is_gone).collect();
-        gone.into_iter().for_each(|peer| self.close(peer));
+        let is_gone = |link: &Link| view.member(link.peer.node) != Some(link.peer);
+        let gone: Vec<Link> = self.linked.values().copied().filter(is_gone).collect();
+        gone.into_iter().for_each(|link| self.close(link));
         {
             let mut state = self.membership.state.lock();
             (state.view, state.members) = (Arc::new(view.clone()), members);
@@ -252,8 +254,8 @@ impl Agent {
             let server = &self.machine.host.server;
             (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
         }
-        for peer in self.linked.values().copied().collect::<Vec<_>>() {
-            self.receive(peer, &[]);
+        for link in self.linked.values().copied().collect::<Vec<_>>() {
+            self.receive(link, &[]);
         }
     }
 
@@ -334,13 +336,13 @@ impl Agent {
     /// Sends members what there is for them; false if there was nothing, or they take nothing.
     fn send(&mut self) -> bool {
         let mut has_sent = false;
-        for (&number, &peer) in &self.linked {
+        for (&number, &link) in &self.linked {
             let mut bytes = self.backlog.remove(&number).unwrap_or_default();
-            if bytes.is_empty() && !self.node.send(peer.node, SEND_BYTES, &mut bytes) {
+            if bytes.is_empty() && !self.node.send(link.peer.node, SEND_BYTES, &mut bytes) {
                 continue;
             }
             let len = bytes.len();
-            match self.transport.send(peer, bytes) {
+            match self.transport.send(link, bytes) {
                 Ok(()) => {
                     has_sent = true;
                     count(&self.membership.figures.sent, len);

@@ -39,17 +39,27 @@ const TASKS_MAX: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Backlogged(pub Vec<u8>);
 
+/// A link to a member from when it is up to when it is down. The next link to the same member is
+/// another one, so that nothing that belongs to the former gets into it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Link {
+    /// The other side.
+    pub peer: Identity,
+    /// Grows with each link.
+    pub number: u64,
+}
+
 /// The links to other members, as the agent sends on them.
 pub trait Transport: Send {
-    /// Sends bytes to a member, behind those that were sent before on the same link. Does not wait.
+    /// Sends bytes over a link, behind those that were sent before. Does not wait.
     ///
     /// # Errors
-    /// If too much is on its way; nothing was taken then. What is sent to a member without a link
+    /// If too much is on its way; nothing was taken then. What is sent over a link that has ended
     /// is dropped.
-    fn send(&self, to: Identity, frame: Vec<u8>) -> Result<(), Backlogged>;
+    fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), Backlogged>;
 
     /// Closes the link to a member that has sent what does not belong there: another begins.
-    fn close(&self, _to: Identity) {}
+    fn close(&self, _link: Link) {}
 }
 
 /// A member as users see it.
@@ -73,11 +83,11 @@ pub enum Event {
     /// The view that follows the last, and its members.
     View(Arc<View>, Arc<[MemberInfo]>),
     /// There is a link to a member, in place of any before.
-    LinkUp(Identity),
+    LinkUp(Link),
     /// The link has ended.
-    LinkDown(Identity),
+    LinkDown(Link),
     /// Bytes have come on the link.
-    Frame(Identity, Vec<u8>),
+    Frame(Link, Vec<u8>),
 }
 
 /// Where events are left for the agent.

@@ -1,7 +1,7 @@
 //! A network between servers of one process.
 
 use petrel_cluster::{Identity, Node, SlotMap, View};
-use petrel_server::cluster::{Backlogged, Event, Inbox, MemberInfo, Transport};
+use petrel_server::cluster::{Backlogged, Event, Inbox, Link, MemberInfo, Transport};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -90,18 +90,24 @@ impl Network {
         let _held = self.gate.lock().unwrap();
         let both = [(a, b), (b, a)];
         both.iter().for_each(|way| self.ways[way].is_up.store(true, SeqCst));
-        both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkUp(identity(from))));
+        both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkUp(self.link(from, to))));
     }
 
     /// The link between two members ends, with what is on its way.
     pub fn cut(&self, a: u16, b: u16) {
         let _held = self.gate.lock().unwrap();
         let both = [(a, b), (b, a)];
-        for way in both.iter().map(|way| &self.ways[way]) {
-            way.is_up.store(false, SeqCst);
-            way.link.fetch_add(1, SeqCst);
+        both.iter().for_each(|way| self.ways[way].is_up.store(false, SeqCst));
+        both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkDown(self.link(from, to))));
+        for way in &both {
+            self.ways[way].link.fetch_add(1, SeqCst);
         }
-        both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkDown(identity(from))));
+    }
+
+    /// The link as the receiver of this direction knows it.
+    fn link(&self, from: u16, to: u16) -> Link {
+        let number = self.ways[&(from, to)].link.load(SeqCst);
+        Link { peer: identity(from), number }
     }
 
     /// Leaves an event for a member.
@@ -117,7 +123,7 @@ fn carry(way: &Way, sent: &Receiver<Sent>, inboxes: &OnceLock<Vec<Inbox>>, gate:
         let _held = gate.lock().unwrap();
         if way.link.load(SeqCst) == link {
             let inbox = &inboxes.get().unwrap()[usize::from(way.to.node.0)];
-            inbox.leave(Event::Frame(way.from, bytes));
+            inbox.leave(Event::Frame(Link { peer: way.from, number: link }, bytes));
         }
     }
 }
@@ -130,23 +136,22 @@ pub struct Side {
 }
 
 impl Transport for Side {
-    fn send(&self, to: Identity, frame: Vec<u8>) -> Result<(), Backlogged> {
+    fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), Backlogged> {
         let mut random = self.random.lock().unwrap();
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         if *random >> 60 == 0 {
             return Err(Backlogged(frame));
         }
-        let way = &self.network.ways[&(self.me, to.node.0)];
+        let way = &self.network.ways[&(self.me, link.peer.node.0)];
         if way.is_up.load(SeqCst) {
             let delay = self.network.delay * (*random >> 56) as u32 / 128;
-            let link = way.link.load(SeqCst);
-            let sent = (Instant::now() + delay, link, frame);
+            let sent = (Instant::now() + delay, link.number, frame);
             let _ = way.queue.lock().unwrap().send(sent);
         }
         Ok(())
     }
 
-    fn close(&self, to: Identity) {
-        panic!("member {} closes the link to {}", self.me, to.node.0);
+    fn close(&self, link: Link) {
+        panic!("member {} closes the link to {}", self.me, link.peer.node.0);
     }
 }
